@@ -1,0 +1,1 @@
+//! Server-side apply as a pure library.

@@ -1,0 +1,1 @@
+//! How the built-in kinds of Kubernetes behave. Pure: no IO, no async, no clock.

@@ -1,0 +1,3 @@
+//! Structural schemas of custom resources. Pure: no IO, no async, no clock.
+
+pub mod field;

@@ -1,0 +1,1 @@
+//! What Kubernetes knows of its built-in types.
