@@ -1,0 +1,315 @@
+//! Reads `types.txt`, whose header tells its grammar. The text is compiled in and covered by tests,
+//! so a line that makes no sense is a bug of the generator: this panics rather than guesses.
+
+use std::collections::HashMap;
+
+use super::{
+    Custom, DefaultValue, Embed, Expr, Expression, Field, ListType, MapType, Shape, Slot, Table,
+    Type, TypeRef,
+};
+use crate::Gvk;
+
+pub(super) fn parse(text: &'static str) -> Table {
+    let mut builder = Builder::default();
+    builder.declare(text);
+    builder.define(text);
+    builder.finish()
+}
+
+#[derive(Default)]
+struct Builder {
+    /// Package names by alias.
+    packages: HashMap<&'static str, &'static str>,
+    /// What a name stands for, by package name and own name.
+    names: HashMap<(&'static str, &'static str), Name>,
+    types: Vec<Type>,
+    expressions: Vec<Expression>,
+    /// Expressions already made, by the package they are seen from.
+    interned: HashMap<(&'static str, &'static str), Expr>,
+}
+
+#[derive(Clone, Copy)]
+enum Name {
+    Type(u16),
+    Custom(u16, Custom),
+    Alias { expression: &'static str, wrapped: bool },
+}
+
+impl Builder {
+    /// First pass: names, so that the second can refer to what comes later.
+    fn declare(&mut self, text: &'static str) {
+        let mut package = "";
+        for line in lines(text) {
+            let (head, rest) = cut(line);
+            match head {
+                "package" => {
+                    let (alias, name) = cut(rest);
+                    package = name;
+                    self.packages.insert(alias, name);
+                }
+                "alias" => {
+                    let (name, rest) = cut(rest);
+                    let (expression, wrapped) = cut(rest);
+                    let alias = Name::Alias { expression, wrapped: wrapped == "wrapped" };
+                    self.names.insert((package, name), alias);
+                }
+                "custom" => {
+                    let custom = custom(rest);
+                    let index = self.push_type(package, rest, Some(custom));
+                    self.names.insert((package, rest), Name::Custom(index, custom));
+                }
+                "type" => {
+                    let (name, attributes) = cut(rest);
+                    let index = self.push_type(package, name, None);
+                    let ty = &mut self.types[index as usize];
+                    for attribute in attributes.split(' ') {
+                        match attribute.split_once('=') {
+                            Some(("unions", json)) => ty.unions = Some(json),
+                            _ => ty.atomic |= attribute == "atomic",
+                        }
+                    }
+                    self.names.insert((package, name), Name::Type(index));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn push_type(&mut self, package: &str, name: &str, custom: Option<Custom>) -> u16 {
+        let index = index(self.types.len());
+        self.types.push(Type {
+            // Lives as long as the table, which is for ever.
+            name: format!("{package}.{name}").leak(),
+            gvks: Vec::new(),
+            custom,
+            atomic: false,
+            unions: None,
+            fields: Vec::new(),
+            embeds: Vec::new(),
+            slots: Vec::new(),
+            always: Vec::new(),
+        });
+        index
+    }
+
+    /// Second pass: kinds, embeds and the fields a type declares itself.
+    fn define(&mut self, text: &'static str) {
+        let mut package = "";
+        let mut open = usize::MAX;
+        let mut next = 0;
+        for line in lines(text) {
+            let (head, rest) = cut(line);
+            match head {
+                "package" => package = cut(rest).1,
+                "alias" => {}
+                "type" | "custom" => {
+                    open = next;
+                    next += 1;
+                }
+                "kind" => {
+                    let (kind, api_versions) = cut(rest);
+                    let gvks = api_versions
+                        .split(' ')
+                        .map(|api_version| Gvk::from_api_version(api_version, kind));
+                    self.types[open].gvks.extend(gvks);
+                }
+                "embed" => {
+                    let (name, rest) = cut(rest);
+                    let (number, ty) = cut(rest);
+                    let Shape::Struct(ty) = self.expression(package, ty).1 else {
+                        unreachable!("only structs are embedded: {line}")
+                    };
+                    let number = parse_number(number);
+                    self.types[open].embeds.push(Embed { name, number, ty });
+                }
+                _ => {
+                    let field = self.field(package, head, rest);
+                    self.types[open].fields.push(field);
+                }
+            }
+        }
+    }
+
+    fn field(&mut self, package: &'static str, name: &'static str, rest: &'static str) -> Field {
+        let (number, rest) = cut(rest);
+        let (flags, rest) = cut(rest);
+        let (expression, attributes) = cut(rest);
+        let (expr, shape) = self.expression(package, expression);
+        let mut field = Field {
+            name,
+            number: parse_number(number),
+            expr,
+            shape,
+            pointer: false,
+            omitempty: false,
+            omitzero: false,
+            required: false,
+            list_type: None,
+            map_type: None,
+            merge_key: None,
+            default: DefaultValue::None,
+            embed: None,
+            list_keys: "",
+            patch_strategy: "",
+            allowed: "",
+        };
+        for flag in flags.bytes() {
+            match flag {
+                b'p' => field.pointer = true,
+                b'e' => field.omitempty = true,
+                b'z' => field.omitzero = true,
+                b'r' => field.required = true,
+                b'd' => field.default = DefaultValue::Zero,
+                _ => {}
+            }
+        }
+        // Only defaults could hold a space, and none does.
+        for attribute in attributes.split(' ') {
+            let Some((key, value)) = attribute.split_once('=') else { continue };
+            let (head, tail) = value.split_once(':').unwrap_or((value, ""));
+            match key {
+                "list" => {
+                    field.list_keys = tail;
+                    field.list_type = Some(match head {
+                        "atomic" => ListType::Atomic,
+                        "set" => ListType::Set,
+                        _ => ListType::Map,
+                    });
+                }
+                "map" => {
+                    let atomic = head == "atomic";
+                    field.map_type = Some(if atomic { MapType::Atomic } else { MapType::Granular });
+                }
+                "patch" => {
+                    field.patch_strategy = head;
+                    field.merge_key = (!tail.is_empty()).then_some(tail);
+                }
+                "default" => field.default = DefaultValue::Json(value),
+                "enum" => field.allowed = value,
+                _ => unreachable!("unknown attribute {attribute}"),
+            }
+        }
+        field
+    }
+
+    fn expression(&mut self, package: &'static str, text: &'static str) -> (Expr, Shape) {
+        if let Some(&known) = self.interned.get(&(package, text)) {
+            return (known, self.expressions[known.0 as usize].shape);
+        }
+        let made = self.make(package, text);
+        let shape = made.shape;
+        let expr = Expr(index(self.expressions.len()));
+        self.expressions.push(made);
+        self.interned.insert((package, text), expr);
+        (expr, shape)
+    }
+
+    fn make(&mut self, package: &'static str, text: &'static str) -> Expression {
+        let plain = |shape| Expression { shape, alias: None, wrapped: false };
+        if let Some(element) = text.strip_prefix("[]") {
+            return plain(Shape::List(self.expression(package, element).0));
+        }
+        if let Some((key, value)) = text.strip_prefix("map[").and_then(|map| map.split_once(']')) {
+            let key = self.expression(package, key).0;
+            return plain(Shape::Map { key, value: self.expression(package, value).0 });
+        }
+        match text {
+            "string" => return plain(Shape::String),
+            "bool" => return plain(Shape::Bool),
+            "int32" => return plain(Shape::Int32),
+            "int64" => return plain(Shape::Int64),
+            "float64" => return plain(Shape::Double),
+            "bytes" => return plain(Shape::Bytes),
+            "any" => return plain(Shape::Any),
+            _ => {}
+        }
+        let (declared, name) = match text.rsplit_once('.') {
+            Some((alias, name)) => (self.packages[alias], name),
+            None => (package, text),
+        };
+        match self.names[&(declared, name)] {
+            Name::Type(index) => plain(Shape::Struct(TypeRef(index))),
+            Name::Custom(index, custom) => plain(Shape::Custom(custom, TypeRef(index))),
+            Name::Alias { expression, wrapped } => {
+                let (_, shape) = self.expression(declared, expression);
+                Expression { shape, alias: Some((declared, name)), wrapped }
+            }
+        }
+    }
+
+    /// Spreads embedded fields into the JSON view and builds the indices.
+    fn finish(mut self) -> Table {
+        let mut flat = vec![false; self.types.len()];
+        for index in 0..self.types.len() {
+            self.flatten(index, &mut flat);
+        }
+        let mut by_gvk = HashMap::new();
+        let mut by_name = HashMap::with_capacity(self.types.len());
+        for (position, ty) in self.types.iter().enumerate() {
+            by_name.insert(ty.name, index(position));
+            by_gvk.extend(ty.gvks.iter().map(|gvk| (*gvk, index(position))));
+        }
+        Table { types: self.types, expressions: self.expressions, by_gvk, by_name }
+    }
+
+    fn flatten(&mut self, position: usize, flat: &mut [bool]) {
+        if std::mem::replace(&mut flat[position], true) {
+            return;
+        }
+        let mut fields = std::mem::take(&mut self.types[position].fields);
+        let mut slots = Vec::new();
+        for embed in 0..self.types[position].embeds.len() {
+            let Embed { number, ty, .. } = self.types[position].embeds[embed];
+            self.flatten(ty.0 as usize, flat);
+            let inner = &self.types[ty.0 as usize].fields;
+            fields.extend(inner.iter().map(|field| Field { embed: Some(index(embed)), ..*field }));
+            if number != 0 {
+                slots.push((number, Slot::Embed(index(embed))));
+            }
+        }
+        fields.sort_unstable_by_key(|field| field.name);
+        for (position, field) in fields.iter().enumerate() {
+            if field.number != 0 && field.embed.is_none() {
+                slots.push((field.number, Slot::Field(index(position))));
+            }
+        }
+        slots.sort_unstable_by_key(|(number, _)| *number);
+        let always = |(position, field): (usize, &Field)| field.always().then(|| index(position));
+        let ty = &mut self.types[position];
+        ty.always = fields.iter().enumerate().filter_map(always).collect();
+        ty.fields = fields;
+        ty.slots = slots;
+    }
+}
+
+fn lines(text: &'static str) -> impl Iterator<Item = &'static str> {
+    text.lines().filter(|line| !line.starts_with('#'))
+}
+
+fn cut(text: &'static str) -> (&'static str, &'static str) {
+    text.split_once(' ').unwrap_or((text, ""))
+}
+
+fn parse_number(text: &str) -> u32 {
+    text.parse().unwrap_or_else(|_| unreachable!("not a number: {text}"))
+}
+
+fn index(position: usize) -> u16 {
+    u16::try_from(position).unwrap_or_else(|_| unreachable!("the table outgrew 16 bits"))
+}
+
+fn custom(name: &str) -> Custom {
+    match name {
+        "Time" => Custom::Time,
+        "MicroTime" => Custom::MicroTime,
+        "Quantity" => Custom::Quantity,
+        "IntOrString" => Custom::IntOrString,
+        "RawExtension" => Custom::RawExtension,
+        "FieldsV1" => Custom::FieldsV1,
+        "JSON" => Custom::Json,
+        "JSONSchemaPropsOrArray" => Custom::JsonSchemaPropsOrArray,
+        "JSONSchemaPropsOrBool" => Custom::JsonSchemaPropsOrBool,
+        "JSONSchemaPropsOrStringArray" => Custom::JsonSchemaPropsOrStringArray,
+        _ => unreachable!("no such custom type: {name}"),
+    }
+}
