@@ -3,6 +3,7 @@
 //! [`lookup`] finds a [`Type`] in the table compiled into the crate.
 
 mod gvk;
+pub mod quantity;
 mod table;
 
 pub use gvk::Gvk;

@@ -1,0 +1,121 @@
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use super::{Format, ParseError, Quantity, canonicalize};
+
+fn canonical(text: &str) -> Cow<'_, str> {
+    canonicalize(text).unwrap()
+}
+
+fn quantity(text: &str) -> Quantity {
+    Quantity::parse(text).unwrap()
+}
+
+#[test]
+fn canonical_form_is_the_servers() {
+    for (written, printed) in [
+        ("2048Mi", "2Gi"),
+        ("1.5Gi", "1536Mi"),
+        ("1.5", "1500m"),
+        ("0.5", "500m"),
+        ("1000", "1k"),
+        ("1000m", "1"),
+        ("0.1m", "100u"),
+        ("0.1n", "1n"),
+        ("1e-10", "1e-9"),
+        ("1024", "1024"),
+        ("512Ki", "512Ki"),
+        ("1023.5Ki", "1048064"),
+        ("0.5Ki", "512"),
+        ("0.0001Ki", "102400u"),
+        ("1Pi", "1Pi"),
+        ("9Ei", "9223372036854775807"),
+        ("-9Ei", "-9223372036854775807"),
+        ("12345678901234567890", "12345678901234567890"),
+        ("100000000000000000000", "100E"),
+        ("00", "0"),
+        ("-0", "0"),
+        (".", "0"),
+        ("0Gi", "0"),
+        ("1000000e3", "1e9"),
+    ] {
+        assert_eq!(canonical(written), printed, "{written}");
+    }
+}
+
+#[test]
+fn what_looks_canonical_is_kept_as_written() {
+    for text in ["100m", "1", "128Mi", "+1", "01", "1.500", "+1Gi", "1e3", "1E6", "1e99"] {
+        assert!(matches!(canonical(text), Cow::Borrowed(kept) if kept == text), "{text}");
+    }
+}
+
+#[test]
+fn errors_are_the_servers() {
+    for (text, error) in [
+        ("", ParseError::Format),
+        ("true", ParseError::Format),
+        ("1 Gi", ParseError::Format),
+        ("1.2.3", ParseError::Format),
+        ("ä", ParseError::Format),
+        ("1mi", ParseError::Suffix),
+        ("1K", ParseError::Suffix),
+        ("1e", ParseError::Suffix),
+        ("Pi", ParseError::Number),
+        ("1e99999999999999999999", ParseError::Suffix),
+    ] {
+        assert_eq!(canonicalize(text), Err(error), "{text}");
+    }
+}
+
+#[test]
+fn hostile_sizes_are_cheap() {
+    let digits = "9".repeat(100_000);
+    assert_eq!(canonical(&digits), digits);
+    assert_eq!(canonical(&format!("{digits}Ei")), i64::MAX.to_string());
+    assert_eq!(canonical(&format!("0.{digits}")), "1");
+    let huge = quantity("123456789012345678901e2000000000");
+    assert_eq!(huge.cmp(&quantity("1")), Ordering::Greater);
+    assert_eq!(huge.value(), i64::MAX);
+    let mut sum = quantity("1");
+    sum.add(&huge);
+    assert_eq!(sum, huge);
+}
+
+#[test]
+fn order_ignores_units() {
+    assert_eq!(quantity("1Ki"), quantity("1024"));
+    assert_eq!(quantity("1"), quantity("1000m"));
+    assert!(quantity("999m") < quantity("1"));
+    assert!(quantity("-1") < quantity("1n"));
+    assert!(quantity("-2") < quantity("-1"));
+    assert!(quantity("1Ei") > quantity("1E"));
+}
+
+#[test]
+fn sums_keep_the_unit_of_the_first() {
+    let sum = |a: &str, b: &str| {
+        let mut sum = quantity(a);
+        sum.add(&quantity(b));
+        sum.to_string()
+    };
+    assert_eq!(sum("1Gi", "1Mi"), "1025Mi");
+    assert_eq!(sum("1", "500m"), "1500m");
+    assert_eq!(sum("0", "1Gi"), "1Gi");
+    assert_eq!(sum("9223372036854775807", "1"), "9223372036854775808");
+    assert_eq!(sum("12345678901234567890", "-12345678901234567889"), "1");
+    let mut difference = quantity("1Gi");
+    difference.sub(&quantity("1Mi"));
+    assert_eq!(difference.to_string(), "1023Mi");
+    difference.sub(&quantity("2Gi"));
+    assert_eq!(difference.to_string(), "-1025Mi");
+}
+
+#[test]
+fn values_round_away_from_zero() {
+    assert_eq!(quantity("1100m").value(), 2);
+    assert_eq!(quantity("-1100m").value(), -2);
+    assert_eq!(quantity("1.5Gi").value(), 1_610_612_736);
+    assert_eq!(quantity("2").milli_value(), 2000);
+    assert_eq!(Quantity::new(2048, Format::BinarySi).to_string(), "2Ki");
+}
