@@ -1,11 +1,18 @@
 //! What Kubernetes knows of its built-in types. Pure: no IO, no async, no clock.
 //!
-//! [`lookup`] finds a [`Type`] in the table compiled into the crate.
+//! [`lookup`] finds a [`Type`] in the table compiled into the crate, and what follows reads that
+//! table: [`conform()`] shapes JSON as decoding into the Go structs would. [`quantity`] is the
+//! arithmetic of resource amounts.
 
+mod base64;
+mod conform;
 mod gvk;
 pub mod quantity;
+mod quote;
 mod table;
+mod time;
 
+pub use conform::{Problem, TypeMismatch, conform};
 pub use gvk::Gvk;
 pub use table::{
     Custom, DefaultValue, Embed, Expr, Field, ListType, MapType, Shape, Type, TypeRef, all,

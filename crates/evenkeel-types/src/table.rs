@@ -49,6 +49,11 @@ pub fn all() -> impl ExactSizeIterator<Item = &'static Type> {
     table().types.iter()
 }
 
+/// The type of the schemas that [`Custom::JsonSchemaPropsOrBool`] and its like may hold.
+pub(crate) fn schema_type() -> Option<&'static Type> {
+    by_name("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps")
+}
+
 #[derive(Debug)]
 struct Table {
     types: Vec<Type>,

@@ -13,12 +13,12 @@ const HEADER: &str = "\
 # fields, list and map types, patch rules, field numbers), and xtask/gofacts/facts.txt, which a Go
 # program reads from the Go structs (pointers, omitempty, embedding, named types, defaults, enums).
 #
-# package <alias> <name>        what follows is declared there; other packages are named by alias
-# custom <name>                 a type with a JSON form of its own
-# alias <name> <type> [wrapped] a named type; wrapped: in protobuf a message with the list as field 1
-# type <name> [atomic] [unions=<json>]
-# kind <kind> <apiVersion>...   what that type is served as
-# embed <Go name> <number> <type>
+# @package <alias> <name>        what follows is declared there; other packages go by their alias
+# @custom <name>                 a type with a JSON form of its own
+# @alias <name> <type> [wrapped] a named type; wrapped: in protobuf a message with the list as field 1
+# @type <name> [atomic] [unions=<json>]
+# @kind <kind> <apiVersion>...   what that type is served as
+# @embed <Go name> <number> <type>
 # <field> <number> <flags> <type> [list=<type>[:<key>,...]] [map=<type>]
 #         [patch=<strategy>[:<merge key>]] [default=<json>] [enum=<value>,...]
 #   flags: p pointer, e omitempty, z omitzero, r required, d zero as OpenAPI default, - none
@@ -27,13 +27,13 @@ const HEADER: &str = "\
 pub(super) fn print(packages: &[Package]) -> String {
     let mut out = HEADER.to_owned();
     for package in packages {
-        line(&mut out, &["package", &package.alias, &package.name]);
+        line(&mut out, &["@package", &package.alias, &package.name]);
         for (name, item) in &package.items {
             match item {
-                Item::Custom => line(&mut out, &["custom", name]),
+                Item::Custom => line(&mut out, &["@custom", name]),
                 Item::Alias { expression, wrapped } => {
                     let wrapped = if *wrapped { "wrapped" } else { "" };
-                    line(&mut out, &["alias", name, &shorten(expression), wrapped]);
+                    line(&mut out, &["@alias", name, &shorten(expression), wrapped]);
                 }
                 Item::Struct(ty) => print_struct(&mut out, name, ty),
             }
@@ -44,15 +44,15 @@ pub(super) fn print(packages: &[Package]) -> String {
 
 fn print_struct(out: &mut String, name: &str, ty: &Struct) {
     let atomic = if ty.atomic { "atomic" } else { "" };
-    line(out, &["type", name, atomic, &attribute("unions", &ty.unions)]);
+    line(out, &["@type", name, atomic, &attribute("unions", &ty.unions)]);
     for (kind, api_versions) in &ty.kinds {
-        let mut cells = vec!["kind", kind];
+        let mut cells = vec!["@kind", kind];
         cells.extend(api_versions.iter().map(String::as_str));
         line(out, &cells);
     }
     for field in ty.fields.iter().filter(|field| field.fact.embedded) {
         let fact = &field.fact;
-        line(out, &["embed", &fact.name, &fact.number.to_string(), &shorten(&fact.expression)]);
+        line(out, &["@embed", &fact.name, &fact.number.to_string(), &shorten(&fact.expression)]);
     }
     let mut fields: Vec<_> = ty.fields.iter().filter(|field| !field.fact.embedded).collect();
     fields.sort_by(|a, b| a.fact.name.cmp(&b.fact.name));

@@ -42,23 +42,23 @@ impl Builder {
         for line in lines(text) {
             let (head, rest) = cut(line);
             match head {
-                "package" => {
+                "@package" => {
                     let (alias, name) = cut(rest);
                     package = name;
                     self.packages.insert(alias, name);
                 }
-                "alias" => {
+                "@alias" => {
                     let (name, rest) = cut(rest);
                     let (expression, wrapped) = cut(rest);
                     let alias = Name::Alias { expression, wrapped: wrapped == "wrapped" };
                     self.names.insert((package, name), alias);
                 }
-                "custom" => {
+                "@custom" => {
                     let custom = custom(rest);
                     let index = self.push_type(package, rest, Some(custom));
                     self.names.insert((package, rest), Name::Custom(index, custom));
                 }
-                "type" => {
+                "@type" => {
                     let (name, attributes) = cut(rest);
                     let index = self.push_type(package, name, None);
                     let ty = &mut self.types[index as usize];
@@ -100,20 +100,20 @@ impl Builder {
         for line in lines(text) {
             let (head, rest) = cut(line);
             match head {
-                "package" => package = cut(rest).1,
-                "alias" => {}
-                "type" | "custom" => {
+                "@package" => package = cut(rest).1,
+                "@alias" => {}
+                "@type" | "@custom" => {
                     open = next;
                     next += 1;
                 }
-                "kind" => {
+                "@kind" => {
                     let (kind, api_versions) = cut(rest);
                     let gvks = api_versions
                         .split(' ')
                         .map(|api_version| Gvk::from_api_version(api_version, kind));
                     self.types[open].gvks.extend(gvks);
                 }
-                "embed" => {
+                "@embed" => {
                     let (name, rest) = cut(rest);
                     let (number, ty) = cut(rest);
                     let Shape::Struct(ty) = self.expression(package, ty).1 else {

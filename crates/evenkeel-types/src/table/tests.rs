@@ -40,6 +40,13 @@ fn embedded_fields_stand_among_the_others() {
 }
 
 #[test]
+fn fields_named_like_parts_of_the_table_are_fields() {
+    let secret = by_name("io.k8s.api.core.v1.Secret").unwrap();
+    assert!(secret.field("kind").is_some() && secret.field("type").is_some());
+    assert!(field("io.k8s.api.flowcontrol.v1.Subject", "kind").required);
+}
+
+#[test]
 fn merge_rules_defaults_and_enums_are_there() {
     let spread = field("io.k8s.api.core.v1.PodSpec", "topologySpreadConstraints");
     assert_eq!(spread.list_type, Some(ListType::Map));

@@ -1,0 +1,238 @@
+//! What decoding JSON into a Go struct and encoding it again does to an object, as one walk in
+//! place: unknown fields go, empty ones go where Go leaves them out and appear where it does not,
+//! and quantities, times and bytes take their canonical form.
+//!
+//! A field that is fine costs a lookup and no allocation. Recursion is as deep as the value, whose
+//! depth the JSON decoder bounds.
+
+mod mismatch;
+mod scalar;
+#[cfg(test)]
+mod tests;
+mod zero;
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use crate::quote::Quoted;
+use crate::{Custom, Expr, Shape, Type};
+use mismatch::Place;
+pub use mismatch::TypeMismatch;
+pub(crate) use zero::{omitted, settle, zero, zero_field};
+
+/// The strict decoder stops collecting here.
+const PROBLEMS_MAX: usize = 100;
+
+/// Something a strict decoder objects to and a lenient one drops.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The type has no such field; holds its path, `spec.containers[0].imag`.
+    UnknownField(String),
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownField(path) => write!(f, "unknown field {}", Quoted(path)),
+        }
+    }
+}
+
+/// Shapes `object` as the Go type would, and reports what a strict decoder would not have taken.
+///
+/// # Errors
+///
+/// When a value cannot be decoded at all; `object` is then left half done.
+pub fn conform(ty: &'static Type, object: &mut Value) -> Result<Vec<Problem>, TypeMismatch> {
+    let mut walk = Walk { problems: Vec::new(), lenient: 0 };
+    walk.object(ty, object, &Place::Root)?;
+    Ok(walk.problems)
+}
+
+struct Walk {
+    problems: Vec<Problem>,
+    /// How many values deep we are in types that decode their own JSON, which is never strict.
+    lenient: u32,
+}
+
+impl Walk {
+    fn object(
+        &mut self,
+        ty: &'static Type,
+        value: &mut Value,
+        at: &Place<'_>,
+    ) -> Result<(), TypeMismatch> {
+        match value {
+            Value::Object(map) => self.fields(ty, map, at),
+            // Go ignores a null where a struct is to be filled.
+            Value::Null => {
+                *value = zero::object(ty);
+                Ok(())
+            }
+            _ => Err(at.mismatch(value, &ty.go_type())),
+        }
+    }
+
+    fn fields(
+        &mut self,
+        ty: &'static Type,
+        map: &mut Map<String, Value>,
+        at: &Place<'_>,
+    ) -> Result<(), TypeMismatch> {
+        let (mut seen, mut dropped, mut unknown) = (0_u128, 0_u128, false);
+        for (key, value) in map.iter_mut() {
+            let Some(index) = ty.field_index(key) else {
+                unknown = true;
+                self.unknown(key, at);
+                continue;
+            };
+            let field = &ty.fields[index];
+            seen |= 1 << index;
+            if value.is_null() {
+                if field.always() {
+                    *value = zero_field(field);
+                } else {
+                    dropped |= 1 << index;
+                }
+                continue;
+            }
+            self.value(
+                field.expr,
+                field.shape,
+                value,
+                &Place::Field { of: ty, field, parent: at },
+            )?;
+            if omitted(field, value) {
+                dropped |= 1 << index;
+            }
+        }
+        if unknown || dropped != 0 {
+            map.retain(|key, _| ty.field_index(key).is_some_and(|index| dropped >> index & 1 == 0));
+        }
+        for &index in &ty.always {
+            if seen >> index & 1 == 0 {
+                let field = &ty.fields[index as usize];
+                map.insert(field.name.to_owned(), zero_field(field));
+            }
+        }
+        Ok(())
+    }
+
+    /// A value that is there and is not null.
+    fn value(
+        &mut self,
+        expr: Expr,
+        shape: Shape,
+        value: &mut Value,
+        at: &Place<'_>,
+    ) -> Result<(), TypeMismatch> {
+        match (shape, &mut *value) {
+            (Shape::String, Value::String(_)) | (Shape::Bool, Value::Bool(_)) | (Shape::Any, _) => {
+                Ok(())
+            }
+            (Shape::Int32 | Shape::Int64, Value::Number(number)) => {
+                scalar::integer(number, shape == Shape::Int32)
+                    .map_err(|text| at.number(&text, expr))
+            }
+            (Shape::Double, Value::Number(number)) => {
+                scalar::double(number);
+                Ok(())
+            }
+            (Shape::Bytes, Value::String(_) | Value::Array(_)) => scalar::bytes(value, at),
+            (Shape::Struct(ty), _) => self.object(ty.get(), value, at),
+            (Shape::Custom(custom, _), _) => self.custom(custom, value, at),
+            (Shape::List(element), Value::Array(items)) => {
+                let shape = element.shape();
+                for (index, item) in items.iter_mut().enumerate() {
+                    self.element(element, shape, item, &Place::Index { index, parent: at })?;
+                }
+                Ok(())
+            }
+            (Shape::Map { value: element, .. }, Value::Object(map)) => {
+                let shape = element.shape();
+                for (key, item) in map.iter_mut() {
+                    self.element(element, shape, item, &Place::Key { key, parent: at })?;
+                }
+                Ok(())
+            }
+            _ => Err(at.mismatch(value, &expr.go_type())),
+        }
+    }
+
+    fn element(
+        &mut self,
+        expr: Expr,
+        shape: Shape,
+        value: &mut Value,
+        at: &Place<'_>,
+    ) -> Result<(), TypeMismatch> {
+        if value.is_null() {
+            *value = zero(shape);
+            return Ok(());
+        }
+        self.value(expr, shape, value, at)
+    }
+
+    fn custom(
+        &mut self,
+        custom: Custom,
+        value: &mut Value,
+        at: &Place<'_>,
+    ) -> Result<(), TypeMismatch> {
+        match custom {
+            Custom::Time | Custom::MicroTime => scalar::time(custom, value, at),
+            Custom::Quantity => scalar::quantity(value),
+            Custom::IntOrString => scalar::int_or_string(value, at),
+            Custom::RawExtension | Custom::FieldsV1 | Custom::Json => Ok(()),
+            Custom::JsonSchemaPropsOrArray
+            | Custom::JsonSchemaPropsOrBool
+            | Custom::JsonSchemaPropsOrStringArray => {
+                self.lenient += 1;
+                let done = self.schema(custom, value, at);
+                self.lenient -= 1;
+                done
+            }
+        }
+    }
+
+    fn schema(
+        &mut self,
+        custom: Custom,
+        value: &mut Value,
+        at: &Place<'_>,
+    ) -> Result<(), TypeMismatch> {
+        let Some(schema) = crate::table::schema_type() else { return Ok(()) };
+        match (custom, &mut *value) {
+            (_, Value::Object(map)) => return self.fields(schema, map, at),
+            (Custom::JsonSchemaPropsOrBool, Value::Bool(_)) => return Ok(()),
+            (Custom::JsonSchemaPropsOrBool, _) => {
+                return Err(TypeMismatch::new("boolean or JSON schema expected"));
+            }
+            (_, Value::Array(items)) if !items.is_empty() => {
+                for (index, item) in items.iter_mut().enumerate() {
+                    let at = Place::Index { index, parent: at };
+                    match (custom, &*item) {
+                        (Custom::JsonSchemaPropsOrArray, _) => self.object(schema, item, &at)?,
+                        (_, Value::String(_)) => {}
+                        (_, Value::Null) => *item = zero(Shape::String),
+                        _ => return Err(at.mismatch(item, "string")),
+                    }
+                }
+                return Ok(());
+            }
+            _ => {}
+        }
+        // Anything else is taken for nothing.
+        *value = Value::Null;
+        Ok(())
+    }
+
+    fn unknown(&mut self, key: &str, at: &Place<'_>) {
+        if self.lenient > 0 || self.problems.len() >= PROBLEMS_MAX {
+            return;
+        }
+        self.problems.push(Problem::UnknownField(at.child_path(key)));
+    }
+}

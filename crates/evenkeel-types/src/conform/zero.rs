@@ -1,0 +1,72 @@
+//! Zero values: what Go prints for a field nobody set, and which fields it then leaves out.
+
+use serde_json::{Map, Value};
+
+use crate::{Custom, Field, Shape, Type};
+
+/// What Go prints for an unset field.
+pub(crate) fn zero_field(field: &Field) -> Value {
+    if field.pointer { Value::Null } else { zero(field.shape) }
+}
+
+/// What Go prints for a value nobody set.
+pub(crate) fn zero(shape: Shape) -> Value {
+    match shape {
+        Shape::String => Value::String(String::new()),
+        Shape::Bool => Value::Bool(false),
+        Shape::Int32 | Shape::Int64 | Shape::Double => Value::from(0),
+        Shape::Bytes | Shape::List(_) | Shape::Map { .. } | Shape::Any => Value::Null,
+        Shape::Struct(ty) => object(ty.get()),
+        Shape::Custom(custom, _) => match custom {
+            Custom::Quantity => Value::String("0".to_owned()),
+            Custom::IntOrString => Value::from(0),
+            Custom::JsonSchemaPropsOrBool => Value::Bool(false),
+            Custom::Time
+            | Custom::MicroTime
+            | Custom::RawExtension
+            | Custom::FieldsV1
+            | Custom::Json
+            | Custom::JsonSchemaPropsOrArray
+            | Custom::JsonSchemaPropsOrStringArray => Value::Null,
+        },
+    }
+}
+
+/// A struct nobody filled.
+pub(super) fn object(ty: &'static Type) -> Value {
+    let mut map = Map::new();
+    settle(ty, &mut map);
+    Value::Object(map)
+}
+
+/// Drops what Go leaves out of a struct and adds what it prints regardless. Values are final; a
+/// field that is there was set.
+pub(crate) fn settle(ty: &'static Type, map: &mut Map<String, Value>) {
+    map.retain(|key, value| ty.field(key).is_some_and(|field| !omitted(field, value)));
+    for &index in &ty.always {
+        let field = &ty.fields[index as usize];
+        if !map.contains_key(field.name) {
+            map.insert(field.name.to_owned(), zero_field(field));
+        }
+    }
+}
+
+/// Go leaves out this value of this field.
+pub(crate) fn omitted(field: &Field, value: &Value) -> bool {
+    if field.pointer {
+        return false;
+    }
+    if field.omitzero && value.is_null() {
+        return true;
+    }
+    field.omitempty
+        && match (field.shape, value) {
+            (Shape::Struct(_) | Shape::Custom(..), _) => false,
+            (_, Value::Null | Value::Bool(false)) => true,
+            (_, Value::Bool(true)) => false,
+            (_, Value::Number(number)) => number.as_f64() == Some(0.0),
+            (_, Value::String(text)) => text.is_empty(),
+            (_, Value::Array(items)) => items.is_empty(),
+            (_, Value::Object(map)) => map.is_empty(),
+        }
+}
