@@ -80,6 +80,8 @@ pub fn definitions(gvk: Gvk<'_>) -> &'static [Column] {
 /// The cells of one object at `now`, in seconds since the Unix epoch.
 ///
 /// As many cells as columns, except for `IPAddress`: Kubernetes sends its age without a heading.
+/// Print objects as stored, under [`crate::convert::storage_gvk`], whatever version was asked for:
+/// an autoscaler of version one no longer knows the order of its metrics.
 pub fn row(gvk: Gvk<'_>, object: &Value, now: i64) -> Vec<Value> {
     (printer(gvk).cells)(object, now)
 }
@@ -173,18 +175,6 @@ const DEFAULT: Printer = Printer {
 /// For kinds of which there is nothing more to say than that they exist.
 const NAME_AND_AGE: Printer =
     Printer { columns: &[NAME, AGE], cells: |object, now| cells![name(object), age(object, now)] };
-
-/// Answers to deletions.
-const STATUS: Printer = Printer {
-    columns: &[
-        Column::text("Status", "Whether the operation succeeded."),
-        Column::text("Reason", "Why it did not, for machines."),
-        Column::text("Message", "Why it did not, for humans."),
-    ],
-    cells: |object, _| {
-        cells![str(&object["status"]), str(&object["reason"]), str(&object["message"])]
-    },
-};
 
 /// The `scale` subresource of anything that has one. Its name column carries no format.
 const SCALE: Printer = Printer {
@@ -289,7 +279,6 @@ fn printer(gvk: Gvk<'_>) -> &'static Printer {
         "storage.k8s.io" => match gvk.kind {
             "CSIDriver" => &volumes::CSI_DRIVER,
             "CSINode" => &volumes::CSI_NODE,
-            "CSIStorageCapacity" => &volumes::CSI_STORAGE_CAPACITY,
             "StorageClass" => &volumes::STORAGE_CLASS,
             "VolumeAttachment" => &volumes::VOLUME_ATTACHMENT,
             "VolumeAttributesClass" => &volumes::VOLUME_ATTRIBUTES_CLASS,
@@ -319,7 +308,6 @@ fn core(kind: &str) -> &'static Printer {
         "Secret" => &cluster::SECRET,
         "Service" => &network::SERVICE,
         "ServiceAccount" => &NAME_AND_AGE,
-        "Status" => &STATUS,
         _ => &DEFAULT,
     }
 }

@@ -81,7 +81,7 @@ pub(super) fn quantity(field: &Value) -> String {
     }
 }
 
-/// The status of the first condition of the type.
+/// The first condition of the type.
 pub(super) fn condition<'a>(conditions: &'a Value, type_name: &str) -> Option<&'a Value> {
     list(conditions).iter().find(|condition| condition["type"] == type_name)
 }

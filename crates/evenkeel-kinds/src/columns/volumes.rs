@@ -171,21 +171,6 @@ pub(super) const CSI_DRIVER: Printer = Printer {
     },
 };
 
-pub(super) const CSI_STORAGE_CAPACITY: Printer = Printer {
-    columns: &[
-        NAME,
-        Column::text("StorageClassName", "Storage class the capacity is for."),
-        Column::text("Capacity", "Capacity that is left."),
-    ],
-    cells: |object, _| {
-        let capacity = match &object["capacity"] {
-            Value::Null => UNSET.to_owned(),
-            capacity => quantity(capacity),
-        };
-        cells![name(object), str(&object["storageClassName"]), capacity]
-    },
-};
-
 fn phase(object: &Value) -> &str {
     if deleted(object) { "Terminating" } else { str(&object["status"]["phase"]) }
 }

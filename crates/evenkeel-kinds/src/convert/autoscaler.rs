@@ -110,11 +110,11 @@ fn to_v1(object: &mut Value) {
     let status = entry(object, "status");
     let current = status.remove("currentMetrics").unwrap_or_default();
     let current = current.as_array().map_or(&[][..], Vec::as_slice);
-    let utilizations = current
+    let mut utilizations = current
         .iter()
         .filter(|metric| metric["type"] == "Resource" && metric["resource"]["name"] == "cpu")
         .map(|metric| &metric["resource"]["current"]["averageUtilization"]);
-    if let Some(utilization) = utilizations.filter(|it| !it.is_null()).next_back() {
+    if let Some(utilization) = utilizations.rfind(|it| !it.is_null()) {
         status.insert("currentCPUUtilizationPercentage".to_owned(), utilization.clone());
     }
     if !current.is_empty() {

@@ -52,6 +52,8 @@ fn convert_request(request: &mut Map<String, Value>, to_beta: bool) {
         if let Some(Value::Object(exactly)) = request.remove("exactly") {
             request.extend(exactly);
         }
+        // Written even if the request is for the first device available of several classes.
+        request.entry("deviceClassName").or_insert(json!(""));
         return;
     }
     for field in EXACTLY {
