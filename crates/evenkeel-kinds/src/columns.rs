@@ -1,7 +1,7 @@
 //! What `kubectl get` shows of a built-in kind: column definitions, and the cells of one row.
 //!
 //! The table encoder asks for [`definitions`] once per response and for one [`row`] per object;
-//! both come from the same [`Printer`], so a header and its cells cannot drift apart. Objects are
+//! both come from the same `Printer`, so a header and its cells cannot drift apart. Objects are
 //! expected as stored: defaulted, with canonical quantities and timestamps. Nothing here fails:
 //! an absent field prints as its zero value, as it would in Kubernetes.
 
