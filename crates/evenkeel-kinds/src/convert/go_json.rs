@@ -1,0 +1,116 @@
+//! JSON text the way Go writes structs: fields in declared order, HTML characters escaped.
+//!
+//! Annotations made by a conversion are visible to clients as text, so they have to agree to the
+//! letter, which a map in the order of its keys would not.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+/// A JSON object that is being written.
+pub(super) struct Object(String);
+
+impl Object {
+    pub(super) fn new() -> Self {
+        Self("{".to_owned())
+    }
+
+    /// Adds a field from JSON text.
+    pub(super) fn raw(mut self, key: &str, json: &str) -> Self {
+        let comma = if self.0.len() > 1 { "," } else { "" };
+        self.0.push_str(comma);
+        self.0.push_str(&text(&Value::from(key)));
+        self.0.push(':');
+        self.0.push_str(json);
+        self
+    }
+
+    /// Adds a scalar or list.
+    pub(super) fn value(self, key: &str, value: &Value) -> Self {
+        self.raw(key, &text(value))
+    }
+
+    /// Adds a scalar unless it is absent, like a pointer that may be omitted.
+    pub(super) fn optional(self, key: &str, value: &Value) -> Self {
+        if value.is_null() { self } else { self.value(key, value) }
+    }
+
+    /// Adds a string, empty if it is absent.
+    pub(super) fn string(self, key: &str, value: &Value) -> Self {
+        match value {
+            Value::String(_) => self.value(key, value),
+            _ => self.raw(key, "\"\""),
+        }
+    }
+
+    /// Adds a string unless it is empty or absent.
+    pub(super) fn filled_string(self, key: &str, value: &Value) -> Self {
+        match value.as_str() {
+            None | Some("") => self,
+            Some(_) => self.value(key, value),
+        }
+    }
+
+    /// Adds a quantity, zero if it is absent.
+    pub(super) fn quantity(self, key: &str, value: &Value) -> Self {
+        if value.is_null() { self.raw(key, "\"0\"") } else { self.value(key, value) }
+    }
+
+    pub(super) fn end(mut self) -> String {
+        self.0.push('}');
+        self.0
+    }
+}
+
+/// A JSON array of items that are JSON text.
+pub(super) fn array(items: &[String]) -> String {
+    format!("[{}]", items.join(","))
+}
+
+/// A label selector in its declared order.
+pub(super) fn selector(selector: &Value) -> String {
+    let mut object = Object::new();
+    if let Some(labels) = selector["matchLabels"].as_object().filter(|labels| !labels.is_empty()) {
+        let mut labels: Vec<_> = labels.iter().collect();
+        labels.sort_unstable_by_key(|&(key, _)| key);
+        let mut map = Object::new();
+        for (key, value) in labels {
+            map = map.string(key, value);
+        }
+        object = object.raw("matchLabels", &map.end());
+    }
+    if let Some(expressions) = selector["matchExpressions"].as_array().filter(|all| !all.is_empty())
+    {
+        let expressions: Vec<_> = expressions
+            .iter()
+            .map(|expression| {
+                let object = Object::new()
+                    .string("key", &expression["key"])
+                    .string("operator", &expression["operator"]);
+                match &expression["values"] {
+                    Value::Array(values) if !values.is_empty() => {
+                        object.value("values", &expression["values"]).end()
+                    }
+                    _ => object.end(),
+                }
+            })
+            .collect();
+        object = object.raw("matchExpressions", &array(&expressions));
+    }
+    object.end()
+}
+
+/// Within JSON the escaped characters occur in strings alone.
+fn text(value: &Value) -> String {
+    let mut escaped = String::new();
+    for char in value.to_string().chars() {
+        match char {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                // Writing to a string cannot fail.
+                let _infallible = write!(escaped, "\\u{:04x}", u32::from(char));
+            }
+            _ => escaped.push(char),
+        }
+    }
+    escaped
+}

@@ -1,0 +1,164 @@
+//! Field selectors: which fields of a kind can be selected by, and their values.
+//!
+//! The list and watch handlers check a selector's labels with [`resolve`] when they parse the
+//! request, and compare [`value`]s for every object. Values are compared as text, so an absent
+//! field has a value: the text of its zero.
+
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::fmt;
+
+use evenkeel_types::Gvk;
+use serde_json::Value;
+
+/// A label by which objects of a kind cannot be selected. Prints what Kubernetes answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsupported(String);
+
+const METADATA: &[&str] = &["metadata.name", "metadata.namespace"];
+
+/// The fields by which objects of the kind can be selected.
+///
+/// Some kinds without a namespace do not support selecting by it, others do to no effect.
+pub fn labels(gvk: Gvk<'_>) -> &'static [&'static str] {
+    match (gvk.group, gvk.kind) {
+        ("", "Event") => &[
+            "involvedObject.apiVersion",
+            "involvedObject.fieldPath",
+            "involvedObject.kind",
+            "involvedObject.name",
+            "involvedObject.namespace",
+            "involvedObject.resourceVersion",
+            "involvedObject.uid",
+            "metadata.name",
+            "metadata.namespace",
+            "reason",
+            "reportingComponent",
+            "source",
+            "type",
+        ],
+        ("", "Namespace") => &["metadata.name", "status.phase"],
+        ("", "Node") => &["metadata.name", "spec.unschedulable"],
+        ("", "Pod") => &[
+            "metadata.name",
+            "metadata.namespace",
+            "spec.host",
+            "spec.hostNetwork",
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "status.nominatedNodeName",
+            "status.phase",
+            "status.podIP",
+            "status.podIPs",
+        ],
+        ("", "ReplicationController") => {
+            &["metadata.name", "metadata.namespace", "status.replicas"]
+        }
+        ("", "Secret") => &["metadata.name", "metadata.namespace", "type"],
+        ("", "Service") => &["metadata.name", "metadata.namespace", "spec.clusterIP", "spec.type"],
+        ("batch", "Job") => &["metadata.name", "metadata.namespace", "status.successful"],
+        ("certificates.k8s.io", "CertificateSigningRequest" | "ClusterTrustBundle") => {
+            &["metadata.name", "spec.signerName"]
+        }
+        ("certificates.k8s.io", "PodCertificateRequest") => {
+            &["metadata.name", "spec.nodeName", "spec.podName", "spec.signerName"]
+        }
+        ("events.k8s.io", "Event") => &[
+            "metadata.name",
+            "metadata.namespace",
+            "reason",
+            "regarding.apiVersion",
+            "regarding.fieldPath",
+            "regarding.kind",
+            "regarding.name",
+            "regarding.namespace",
+            "regarding.resourceVersion",
+            "regarding.uid",
+            "reportingController",
+            "type",
+        ],
+        ("resource.k8s.io", "ResourceSlice") => &["metadata.name", "spec.driver", "spec.nodeName"],
+        _ => METADATA,
+    }
+}
+
+/// The supported label that equals `label`, or the message for a selector that uses it.
+pub fn resolve(gvk: Gvk<'_>, label: &str) -> Result<&'static str, Unsupported> {
+    let supported = labels(gvk).iter().find(|&&supported| supported == label);
+    supported.copied().ok_or_else(|| {
+        Unsupported(match (gvk.group, gvk.kind) {
+            ("batch", "Job") => format!("field label {label:?} not supported for Job"),
+            ("resource.k8s.io", "ResourceSlice") => {
+                format!("field label not supported for {gvk}: {label}")
+            }
+            _ if labels(gvk) != METADATA => format!("field label not supported: {label}"),
+            _ => format!(
+                "{label:?} is not a known field selector: only \"metadata.name\", \
+                 \"metadata.namespace\""
+            ),
+        })
+    })
+}
+
+/// The value of a supported label for one object; none if the label is not supported.
+pub fn value<'a>(gvk: Gvk<'_>, label: &str, object: &'a Value) -> Option<Cow<'a, str>> {
+    resolve(gvk, label).ok()?;
+    let value = match (gvk.group, gvk.kind, label) {
+        (_, _, "metadata.name") => text(&object["metadata"]["name"]),
+        (_, _, "metadata.namespace") => text(&object["metadata"]["namespace"]),
+        ("", "Pod", _) => pod_value(label, object),
+        ("", "Node", "spec.unschedulable") => flag(&object["spec"]["unschedulable"]),
+        ("", "ReplicationController", "status.replicas") => number(&object["status"]["replicas"]),
+        ("batch", "Job", "status.successful") => number(&object["status"]["succeeded"]),
+        ("", "Event", "source") => match text(&object["source"]["component"]) {
+            unset if unset.is_empty() => text(&object["reportingComponent"]),
+            component => component,
+        },
+        _ => text(label.split('.').fold(object, |parent, field| &parent[field])),
+    };
+    Some(value)
+}
+
+impl fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unsupported {}
+
+fn pod_value<'a>(label: &str, pod: &'a Value) -> Cow<'a, str> {
+    let (spec, status) = (&pod["spec"], &pod["status"]);
+    match label {
+        // What clients of the first releases called it.
+        "spec.host" | "spec.nodeName" => text(&spec["nodeName"]),
+        "spec.hostNetwork" => flag(&spec["hostNetwork"]),
+        "spec.restartPolicy" => text(&spec["restartPolicy"]),
+        "spec.schedulerName" => text(&spec["schedulerName"]),
+        "spec.serviceAccountName" => text(&spec["serviceAccountName"]),
+        "status.nominatedNodeName" => text(&status["nominatedNodeName"]),
+        "status.phase" => text(&status["phase"]),
+        "status.podIP" => match text(&status["podIP"]) {
+            unset if unset.is_empty() => text(&status["podIPs"][0]["ip"]),
+            ip => ip,
+        },
+        // The list is accepted as a label, yet no pod has a value for it.
+        _ => Cow::Borrowed(""),
+    }
+}
+
+fn text(field: &Value) -> Cow<'_, str> {
+    Cow::Borrowed(field.as_str().unwrap_or_default())
+}
+
+fn flag(field: &Value) -> Cow<'_, str> {
+    Cow::Borrowed(if field.as_bool().unwrap_or_default() { "true" } else { "false" })
+}
+
+fn number(field: &Value) -> Cow<'_, str> {
+    Cow::Owned(field.as_i64().unwrap_or_default().to_string())
+}
