@@ -13,6 +13,7 @@
 //! Without a data directory there are no threads and nothing waits: writes complete at once,
 //! which keeps simulations in virtual time deterministic.
 
+mod durable;
 mod key;
 mod record;
 mod state;
@@ -22,18 +23,21 @@ mod watcher;
 mod write;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
 use tokio::sync::Notify;
 
+use self::durable::Committer;
+pub use self::durable::{Durability, OpenError};
 pub use self::key::Key;
 pub use self::record::{Draft, Event, Record};
 use self::state::State;
 pub use self::strings::{Labels, Strings};
-use self::table::Shelf;
 pub use self::table::{Page, Range, Table};
+use self::table::{Pin, Shelf};
 pub use self::watcher::Watcher;
 use self::write::Change;
 pub use self::write::WriteError;
@@ -50,8 +54,14 @@ pub struct Options {
     /// How far back lists and watches may reach.
     pub window: Window,
     /// The revision of an empty store: the first write takes the next one, and there is no past
-    /// below it.
+    /// below it. A store found on disk goes on from where it was, if that is further.
     pub start_revision: u64,
+    /// Where to keep the objects beyond the life of the process; nowhere if none.
+    pub data_dir: Option<PathBuf>,
+    /// What an acknowledged write survives, given a data directory.
+    pub durability: Durability,
+    /// Bytes the log on disk may always grow to. Beyond that it is bounded by twice the live data.
+    pub snapshot_floor: u64,
 }
 
 /// Bounds of the past each table keeps. Whatever exceeds one of them goes, oldest first; the
@@ -93,8 +103,15 @@ pub enum ReadError {
 /// What all handles share: the tables, and the way to write to them.
 struct Inner {
     shared: Arc<Shared>,
-    /// Held by the one who writes.
-    turn: Mutex<()>,
+    writer: Writer,
+}
+
+/// Who makes sure that there is one writer at a time.
+enum Writer {
+    /// A lock, held for as long as a write takes.
+    Memory(Mutex<()>),
+    /// A thread.
+    Disk(Committer),
 }
 
 /// What readers need.
@@ -115,10 +132,23 @@ struct Shelves {
 // === impl Store ===
 
 impl Store {
-    /// Opens a store that lives and dies with the process.
+    /// Opens a store, durable if there is a data directory. Reads back all that is there, so it
+    /// takes its time.
+    ///
+    /// # Errors
+    ///
+    /// If the data directory is in use, cannot be used, or is damaged.
+    pub fn open(options: &Options) -> Result<Self, OpenError> {
+        let Some(path) = &options.data_dir else { return Ok(Self::in_memory(options)) };
+        let shared = Arc::new(Shared::new(options));
+        let writer = Writer::Disk(durable::open(path, &shared, options)?);
+        Ok(Self { inner: Arc::new(Inner { shared, writer }) })
+    }
+
+    /// Opens a store that lives and dies with the process, whatever the options say of disks.
     pub fn in_memory(options: &Options) -> Self {
         let shared = Arc::new(Shared::new(options));
-        Self { inner: Arc::new(Inner { shared, turn: Mutex::new(()) }) }
+        Self { inner: Arc::new(Inner { shared, writer: Writer::Memory(Mutex::new(())) }) }
     }
 
     /// The table called `name`, made on first use.
@@ -152,8 +182,14 @@ impl std::fmt::Debug for Store {
 
 impl Default for Options {
     fn default() -> Self {
-        // As etcd does, whose first write gets revision 2.
-        Self { window: Window::default(), start_revision: 1 }
+        Self {
+            window: Window::default(),
+            // As etcd does, whose first write gets revision 2.
+            start_revision: 1,
+            data_dir: None,
+            durability: Durability::default(),
+            snapshot_floor: 64 << 20,
+        }
     }
 }
 
@@ -172,23 +208,10 @@ impl Inner {
         key: Key,
         change: Change,
     ) -> Result<Arc<Record>, WriteError> {
-        self.write_in_memory(shelf, &key, change)
-    }
-
-    fn write_in_memory(
-        &self,
-        shelf: &Shelf,
-        key: &Key,
-        change: Change,
-    ) -> Result<Arc<Record>, WriteError> {
-        let turn = self.turn.lock();
-        let state = shelf.state.write();
-        let event = change.decide(key, state.get(key), self.shared.revision() + 1)?;
-        let record = event.record.clone();
-        let wake = self.shared.publish(shelf, state, event);
-        drop(turn);
-        wake_all(wake);
-        Ok(record)
+        match &self.writer {
+            Writer::Memory(turn) => self.shared.write(turn, shelf, &key, change),
+            Writer::Disk(committer) => committer.write(shelf.clone(), key, change).await,
+        }
     }
 }
 
@@ -219,6 +242,24 @@ impl Shared {
         shelf.or_insert_with(|| Arc::new(Shelf::new(name, compacted))).clone()
     }
 
+    /// Decides a write and makes it visible at once.
+    fn write(
+        &self,
+        turn: &Mutex<()>,
+        shelf: &Shelf,
+        key: &Key,
+        change: Change,
+    ) -> Result<Arc<Record>, WriteError> {
+        let turn = turn.lock();
+        let state = shelf.state.write();
+        let event = change.decide(key, state.get(key), self.revision() + 1)?;
+        let record = event.record.clone();
+        let wake = self.publish(shelf, state, event);
+        drop(turn);
+        wake_all(wake);
+        Ok(record)
+    }
+
     /// Makes a commit visible. The caller is the only writer, and the event carries the next
     /// revision. Returns those to wake when no lock is held.
     fn publish(
@@ -238,11 +279,33 @@ impl Shared {
         let revision = revision.min(self.revision());
         let mut shelves = self.shelves.write();
         shelves.compacted = shelves.compacted.max(revision);
-        let all: Vec<_> = shelves.by_name.values().cloned().collect();
         drop(shelves);
-        for shelf in all {
+        for shelf in self.all() {
             shelf.state.write().compact(revision, &self.window, shelf.oldest_pin());
         }
+    }
+}
+
+impl Shared {
+    /// Takes over the revision found on disk; the past below it is gone.
+    fn restored(&self, revision: u64) {
+        self.revision.store(revision, Ordering::Release);
+        self.compact(revision);
+    }
+
+    /// Keeps all tables readable at `revision`.
+    fn pin_all(&self, revision: u64) -> Result<Vec<(Arc<str>, Pin)>, ReadError> {
+        let pin = |shelf: &Arc<Shelf>| Ok((shelf.name.clone(), shelf.pin(self, Some(revision))?));
+        self.all().iter().map(pin).collect()
+    }
+
+    /// Bytes all live objects take, near enough.
+    fn live_bytes(&self) -> u64 {
+        self.all().iter().map(|shelf| shelf.state.read().size().1 as u64).sum()
+    }
+
+    fn all(&self) -> Vec<Arc<Shelf>> {
+        self.shelves.read().by_name.values().cloned().collect()
     }
 }
 
@@ -253,4 +316,4 @@ fn wake_all(wake: [Option<Arc<Notify>>; 2]) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -83,6 +83,15 @@ impl Draft {
         (&self.body, self.hole)
     }
 
+    /// Bytes of all that is in it.
+    pub(super) fn size(&self) -> usize {
+        self.body.len()
+            + self.labels.as_strings().heap_size()
+            + self.fields.heap_size()
+            + self.version.len()
+            + self.uid.len()
+    }
+
     pub(super) fn into_record(self, key: Key, revision: u64, create_revision: u64) -> Record {
         Record {
             key,

@@ -47,6 +47,7 @@ struct Slot {
     revision: u64,
     /// None if the object was deleted, at `revision`.
     current: Option<Arc<Record>>,
+    #[expect(clippy::box_collection, reason = "most objects have no past: 8 bytes instead of 32")]
     past: Option<Box<VecDeque<Past>>>,
 }
 
@@ -107,8 +108,9 @@ impl State {
     /// Takes over an object as it was found on disk, without an event.
     pub(super) fn restore(&mut self, record: Arc<Record>) {
         let cost = record.cost();
-        let slot = Slot { revision: record.revision, current: Some(record.clone()), past: None };
-        match self.objects.insert(record.key.clone(), slot).and_then(|old| old.current) {
+        let key = record.key.clone();
+        let slot = Slot { revision: record.revision, current: Some(record), past: None };
+        match self.objects.insert(key, slot).and_then(|old| old.current) {
             Some(old) => self.live_cost -= old.cost(),
             None => self.live += 1,
         }

@@ -461,7 +461,7 @@ fn sizes_follow_the_objects() {
 #[test]
 fn absurdly_large_objects_are_refused() {
     let table = store(8).table("pods");
-    let draft = Draft::new(vec![0; super::write::BODY_MAX + 1], 0, "v1".into());
+    let draft = Draft::new(vec![0; super::write::SIZE_MAX + 1], 0, "v1".into());
     let refused = now(table.create(key("a/x"), draft));
     assert!(matches!(refused, Err(WriteError::TooLarge(_))));
 }

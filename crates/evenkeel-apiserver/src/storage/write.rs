@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::{Draft, Event, Key, Record};
 
-/// A body above this is refused: far beyond what the request limits let through, and low enough
+/// A draft above this is refused: far beyond what the request limits let through, and low enough
 /// that every length in the log fits 32 bits.
-pub(super) const BODY_MAX: usize = 256 << 20;
+pub(super) const SIZE_MAX: usize = 256 << 20;
 
 /// Why a write did not happen.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -71,6 +71,6 @@ impl Change {
 }
 
 fn fits(draft: Draft) -> Result<Draft, WriteError> {
-    let length = draft.body().0.len();
-    if length > BODY_MAX { Err(WriteError::TooLarge(length)) } else { Ok(draft) }
+    let size = draft.size();
+    if size > SIZE_MAX { Err(WriteError::TooLarge(size)) } else { Ok(draft) }
 }
