@@ -1,1 +1,4 @@
 //! A Kubernetes API server in one process.
+
+#[doc(hidden)]
+pub mod storage;

@@ -1,0 +1,319 @@
+//! The server's storage: objects of every resource under one global revision.
+//!
+//! A multi-version store in memory, made for list and watch. It knows neither HTTP nor kinds:
+//! values are encoded JSON, keys are namespace and name. What it promises:
+//!
+//! - every committed write takes the next revision, over all tables; revisions never repeat or
+//!   go back;
+//! - an event can be seen only after its commit, in revision order;
+//! - a list is exact at the revision it names, however long it takes and whatever is written
+//!   meanwhile; it can be repeated, or continued, as long as the window covers that revision;
+//! - a watcher sees every event after its start or is told that it missed some.
+//!
+//! Without a data directory there are no threads and nothing waits: writes complete at once,
+//! which keeps simulations in virtual time deterministic.
+
+mod durable;
+mod key;
+mod record;
+mod state;
+mod strings;
+mod table;
+mod watcher;
+mod write;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
+use tokio::sync::Notify;
+
+use self::durable::Committer;
+pub use self::durable::{Durability, OpenError};
+pub use self::key::Key;
+pub use self::record::{Draft, Event, Record};
+use self::state::State;
+pub use self::strings::{Labels, Strings};
+pub use self::table::{Page, Range, Table};
+use self::table::{Pin, Shelf};
+pub use self::watcher::Watcher;
+use self::write::Change;
+pub use self::write::WriteError;
+
+/// A handle of the store. Cheap to clone; the last one to go closes it.
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+/// How a store is opened.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How far back lists and watches may reach.
+    pub window: Window,
+    /// The revision of an empty store: the first write takes the next one, and there is no past
+    /// below it. A store found on disk goes on from where it was, if that is further.
+    pub start_revision: u64,
+    /// Where to keep the objects beyond the life of the process; nowhere if none.
+    pub data_dir: Option<PathBuf>,
+    /// What an acknowledged write survives, given a data directory.
+    pub durability: Durability,
+    /// Bytes the log on disk may always grow to. Beyond that it is bounded by twice the live data.
+    pub snapshot_floor: u64,
+}
+
+/// Bounds of the past each table keeps. Whatever exceeds one of them goes, oldest first; the
+/// newest event stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Events.
+    pub events: usize,
+    /// Bytes held for events beyond the live objects: superseded versions and encoded frames.
+    pub bytes: usize,
+}
+
+/// The past asked for is no longer kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("revision is older than {compacted}, the oldest kept")]
+pub struct Compacted {
+    /// The oldest revision that can still be read.
+    pub compacted: u64,
+    /// The store's revision.
+    pub current: u64,
+}
+
+/// Why a list cannot be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// Its revision is no longer kept.
+    #[error(transparent)]
+    Compacted(#[from] Compacted),
+    /// Its revision lies in the future.
+    #[error("revision {asked} is ahead of the store, which is at {current}")]
+    Ahead {
+        /// What was asked for.
+        asked: u64,
+        /// The store's revision.
+        current: u64,
+    },
+}
+
+/// What all handles share: the tables, and the way to write to them.
+struct Inner {
+    shared: Arc<Shared>,
+    writer: Writer,
+}
+
+/// Who makes sure that there is one writer at a time.
+enum Writer {
+    /// A lock, held for as long as a write takes.
+    Memory(Mutex<()>),
+    /// A thread.
+    Disk(Committer),
+}
+
+/// What readers need.
+struct Shared {
+    /// The last published commit. Stored only under the lock of the table it changed, so whoever
+    /// holds a table's lock and reads it knows that all of that table's events up to it are in.
+    revision: AtomicU64,
+    window: Window,
+    shelves: RwLock<Shelves>,
+}
+
+struct Shelves {
+    by_name: BTreeMap<Arc<str>, Arc<Shelf>>,
+    /// What a new table takes as its compacted revision.
+    compacted: u64,
+}
+
+// === impl Store ===
+
+impl Store {
+    /// Opens a store, durable if there is a data directory. Reads back all that is there, so it
+    /// takes its time.
+    ///
+    /// # Errors
+    ///
+    /// If the data directory is in use, cannot be used, or is damaged.
+    pub fn open(options: &Options) -> Result<Self, OpenError> {
+        let Some(path) = &options.data_dir else { return Ok(Self::in_memory(options)) };
+        let shared = Arc::new(Shared::new(options));
+        let writer = Writer::Disk(durable::open(path, &shared, options)?);
+        Ok(Self { inner: Arc::new(Inner { shared, writer }) })
+    }
+
+    /// Opens a store that lives and dies with the process, whatever the options say of disks.
+    pub fn in_memory(options: &Options) -> Self {
+        let shared = Arc::new(Shared::new(options));
+        Self { inner: Arc::new(Inner { shared, writer: Writer::Memory(Mutex::new(())) }) }
+    }
+
+    /// The table called `name`, made on first use.
+    pub fn table(&self, name: &str) -> Table {
+        Table { store: self.inner.clone(), shelf: self.inner.shared.shelf(name) }
+    }
+
+    /// Names of all tables used so far, sorted.
+    pub fn table_names(&self) -> Vec<Arc<str>> {
+        self.inner.shared.shelves.read().by_name.keys().cloned().collect()
+    }
+
+    /// The last commit: all of it and everything before it can be read.
+    pub fn revision(&self) -> u64 {
+        self.inner.shared.revision()
+    }
+
+    /// Forgets the past below `revision` in every table, as if the window had moved on.
+    pub fn compact(&self, revision: u64) {
+        self.inner.shared.compact(revision);
+    }
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("revision", &self.revision()).finish_non_exhaustive()
+    }
+}
+
+// === impl Options ===
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            window: Window::default(),
+            // As etcd does, whose first write gets revision 2.
+            start_revision: 1,
+            data_dir: None,
+            durability: Durability::default(),
+            snapshot_floor: 64 << 20,
+        }
+    }
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self { events: 16_384, bytes: 64 << 20 }
+    }
+}
+
+// === impl Inner ===
+
+impl Inner {
+    async fn write(
+        &self,
+        shelf: &Arc<Shelf>,
+        key: Key,
+        change: Change,
+    ) -> Result<Arc<Record>, WriteError> {
+        match &self.writer {
+            Writer::Memory(turn) => self.shared.write(turn, shelf, &key, change),
+            Writer::Disk(committer) => committer.write(shelf.clone(), key, change).await,
+        }
+    }
+}
+
+// === impl Shared ===
+
+impl Shared {
+    fn new(options: &Options) -> Self {
+        let start = options.start_revision;
+        Self {
+            revision: AtomicU64::new(start),
+            window: options.window,
+            shelves: RwLock::new(Shelves { by_name: BTreeMap::new(), compacted: start }),
+        }
+    }
+
+    fn revision(&self) -> u64 {
+        self.revision.load(Ordering::Acquire)
+    }
+
+    fn shelf(&self, name: &str) -> Arc<Shelf> {
+        if let Some(shelf) = self.shelves.read().by_name.get(name) {
+            return shelf.clone();
+        }
+        let mut shelves = self.shelves.write();
+        let compacted = shelves.compacted;
+        let name: Arc<str> = name.into();
+        let shelf = shelves.by_name.entry(name.clone());
+        shelf.or_insert_with(|| Arc::new(Shelf::new(name, compacted))).clone()
+    }
+
+    /// Decides a write and makes it visible at once.
+    fn write(
+        &self,
+        turn: &Mutex<()>,
+        shelf: &Shelf,
+        key: &Key,
+        change: Change,
+    ) -> Result<Arc<Record>, WriteError> {
+        let turn = turn.lock();
+        let state = shelf.state.write();
+        let event = change.decide(key, state.get(key), self.revision() + 1)?;
+        let record = event.record.clone();
+        let wake = self.publish(shelf, state, event);
+        drop(turn);
+        wake_all(wake);
+        Ok(record)
+    }
+
+    /// Makes a commit visible. The caller is the only writer, and the event carries the next
+    /// revision. Returns those to wake when no lock is held.
+    fn publish(
+        &self,
+        shelf: &Shelf,
+        mut state: RwLockWriteGuard<'_, State>,
+        event: Event,
+    ) -> [Option<Arc<Notify>>; 2] {
+        let revision = event.revision();
+        let wake = state.apply(Arc::new(event));
+        self.revision.store(revision, Ordering::Release);
+        state.trim(&self.window, shelf.oldest_pin());
+        wake
+    }
+
+    fn compact(&self, revision: u64) {
+        let revision = revision.min(self.revision());
+        let mut shelves = self.shelves.write();
+        shelves.compacted = shelves.compacted.max(revision);
+        drop(shelves);
+        for shelf in self.all() {
+            shelf.state.write().compact(revision, &self.window, shelf.oldest_pin());
+        }
+    }
+}
+
+impl Shared {
+    /// Takes over the revision found on disk; the past below it is gone.
+    fn restored(&self, revision: u64) {
+        self.revision.store(revision, Ordering::Release);
+        self.compact(revision);
+    }
+
+    /// Keeps all tables readable at `revision`.
+    fn pin_all(&self, revision: u64) -> Result<Vec<(Arc<str>, Pin)>, ReadError> {
+        let pin = |shelf: &Arc<Shelf>| Ok((shelf.name.clone(), shelf.pin(self, Some(revision))?));
+        self.all().iter().map(pin).collect()
+    }
+
+    /// Bytes all live objects take, near enough.
+    fn live_bytes(&self) -> u64 {
+        self.all().iter().map(|shelf| shelf.state.read().size().1 as u64).sum()
+    }
+
+    fn all(&self) -> Vec<Arc<Shelf>> {
+        self.shelves.read().by_name.values().cloned().collect()
+    }
+}
+
+fn wake_all(wake: [Option<Arc<Notify>>; 2]) {
+    for notify in wake.into_iter().flatten() {
+        notify.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

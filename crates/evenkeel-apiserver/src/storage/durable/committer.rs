@@ -1,0 +1,288 @@
+//! The one writer of a durable store: gathers writes, logs them with one flush, publishes them.
+//!
+//! It runs on a thread of its own, which ends when the last handle of the store goes. Order is
+//! everything: conditions are checked against memory and the batch so far, the batch reaches the
+//! disk, then it becomes visible, then it is acknowledged.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::codec::put_event;
+use super::log::Log;
+use super::snapshot;
+use crate::storage::table::Shelf;
+use crate::storage::write::Change;
+use crate::storage::{Event, Key, Record, Shared, WriteError, wake_all};
+
+/// Writes that may wait before writers themselves do.
+const QUEUE: usize = 1024;
+/// A batch is full at this many writes, or
+const BATCH_WRITES: usize = 1024;
+/// with this many bytes.
+const BATCH_BYTES: usize = 8 << 20;
+
+type Outcome = Result<Arc<Record>, WriteError>;
+
+/// The way to the committer's thread. Dropping it waits until all is written and the thread gone.
+pub(in crate::storage) struct Committer {
+    /// None only while being dropped.
+    requests: Option<mpsc::Sender<Request>>,
+    thread: Option<JoinHandle<()>>,
+    closing: Arc<AtomicBool>,
+}
+
+struct Request {
+    shelf: Arc<Shelf>,
+    key: Key,
+    change: Change,
+    reply: oneshot::Sender<Outcome>,
+}
+
+/// A request with its fate.
+struct Decided {
+    shelf: Arc<Shelf>,
+    reply: oneshot::Sender<Outcome>,
+    outcome: Result<Event, WriteError>,
+}
+
+/// What lives on the thread.
+struct Worker {
+    shared: Arc<Shared>,
+    log: Log,
+    /// Why nothing more can be written.
+    failure: Option<Arc<str>>,
+    snapshot: Option<Snapshot>,
+    closing: Arc<AtomicBool>,
+    /// The log may always grow to this before a snapshot is thought of.
+    floor: u64,
+    /// The length of the log at which to look at the live data again.
+    check_at: u64,
+}
+
+/// A snapshot being written.
+struct Snapshot {
+    thread: JoinHandle<io::Result<()>>,
+    /// The length of the log it will replace.
+    replaces: u64,
+}
+
+// === impl Committer ===
+
+impl Committer {
+    pub(super) fn start(shared: Arc<Shared>, log: Log, floor: u64) -> io::Result<Self> {
+        let (requests, inbox) = mpsc::channel(QUEUE);
+        let closing = Arc::new(AtomicBool::new(false));
+        let mut worker = Worker {
+            shared,
+            log,
+            failure: None,
+            snapshot: None,
+            closing: closing.clone(),
+            floor,
+            check_at: floor,
+        };
+        let thread = thread::Builder::new().name("storage-commit".into());
+        let thread = thread.spawn(move || worker.run(inbox))?;
+        Ok(Self { requests: Some(requests), thread: Some(thread), closing })
+    }
+
+    pub(in crate::storage) async fn write(
+        &self,
+        shelf: Arc<Shelf>,
+        key: Key,
+        change: Change,
+    ) -> Outcome {
+        let gone = || WriteError::Unavailable("its thread has ended".into());
+        let (reply, answer) = oneshot::channel();
+        let requests = self.requests.as_ref().ok_or_else(gone)?;
+        let request = Request { shelf, key, change, reply };
+        requests.send(request).await.map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())?
+    }
+}
+
+impl Drop for Committer {
+    fn drop(&mut self) {
+        self.closing.store(true, Ordering::Relaxed);
+        self.requests = None;
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the storage thread has panicked");
+        }
+    }
+}
+
+// === impl Worker ===
+
+impl Worker {
+    fn run(&mut self, mut inbox: mpsc::Receiver<Request>) {
+        let mut batch = Vec::new();
+        while let Some(request) = inbox.blocking_recv() {
+            let mut bytes = request.size();
+            batch.push(request);
+            while batch.len() < BATCH_WRITES && bytes < BATCH_BYTES {
+                let Ok(request) = inbox.try_recv() else { break };
+                bytes += request.size();
+                batch.push(request);
+            }
+            self.commit(&mut batch);
+            self.bound_log();
+        }
+        if let Some(snapshot) = self.snapshot.take() {
+            self.finish(snapshot);
+        }
+    }
+
+    fn commit(&mut self, batch: &mut Vec<Request>) {
+        let decided = match &self.failure {
+            None => self.decide(batch),
+            Some(reason) => {
+                for request in batch.drain(..) {
+                    answer(request.reply, Err(WriteError::Unavailable(reason.clone())));
+                }
+                return;
+            }
+        };
+        if decided.iter().any(|it| it.outcome.is_ok())
+            && let Err(error) = self.log.commit()
+        {
+            let reason = self.fail(&error);
+            for Decided { reply, .. } in decided {
+                // Refusals too: they may rest on what has just failed to be written.
+                answer(reply, Err(WriteError::Unavailable(reason.clone())));
+            }
+            return;
+        }
+        self.publish(decided);
+    }
+
+    /// Settles each request against memory and those before it, and encodes the accepted ones.
+    fn decide(&mut self, batch: &mut Vec<Request>) -> Vec<Decided> {
+        let mut next = self.shared.revision() + 1;
+        self.log.begin(next);
+        // Only ever looked up in, so its order does not matter.
+        let mut pending: HashMap<(*const Shelf, Key), Option<Arc<Record>>> = HashMap::new();
+        let settle = |Request { shelf, key, change, reply }: Request| {
+            let place = (Arc::as_ptr(&shelf), key);
+            let key = &place.1;
+            let outcome = match pending.get(&place) {
+                Some(current) => change.decide(key, current.as_ref(), next),
+                None => {
+                    let current = shelf.state.read().get(key).cloned();
+                    change.decide(key, current.as_ref(), next)
+                }
+            };
+            if let Ok(event) = &outcome {
+                put_event(&mut self.log.buffer, &shelf.name, event);
+                pending.insert(place, (!event.deleted).then(|| event.record.clone()));
+                next += 1;
+            }
+            Decided { shelf, reply, outcome }
+        };
+        batch.drain(..).map(settle).collect()
+    }
+
+    fn publish(&self, decided: Vec<Decided>) {
+        let mut wake = Vec::with_capacity(decided.len());
+        let mut answers = Vec::with_capacity(decided.len());
+        for Decided { shelf, reply, outcome } in decided {
+            let outcome = outcome.map(|event| {
+                let record = event.record.clone();
+                wake.push(self.shared.publish(&shelf, shelf.state.write(), event));
+                record
+            });
+            answers.push((reply, outcome));
+        }
+        wake.into_iter().for_each(wake_all);
+        for (reply, outcome) in answers {
+            answer(reply, outcome);
+        }
+    }
+
+    /// Has a snapshot written when the log has outgrown the data in it.
+    fn bound_log(&mut self) {
+        match self.snapshot.take() {
+            Some(running) if !running.thread.is_finished() => {
+                self.snapshot = Some(running);
+                return;
+            }
+            Some(done) => self.finish(done),
+            None => {}
+        }
+        if self.log.bytes < self.check_at || self.failure.is_some() {
+            return;
+        }
+        let limit = self.floor + 2 * self.shared.live_bytes();
+        if self.log.bytes < limit {
+            self.check_at = limit;
+            return;
+        }
+        self.check_at = self.log.bytes + self.floor;
+        self.start_snapshot();
+    }
+
+    fn start_snapshot(&mut self) {
+        let revision = self.shared.revision();
+        // Nobody else publishes, so this is the present, which can always be pinned.
+        let Ok(tables) = self.shared.pin_all(revision) else { return };
+        let replaces = self.log.bytes;
+        if let Err(error) = self.log.rotate(revision) {
+            // Whether the new file is there is unknown, so the old one must not go on either.
+            self.fail(&error);
+            return;
+        }
+        self.check_at = self.floor;
+        let (dir, closing) = (self.log.dir().to_owned(), self.closing.clone());
+        let work = move || snapshot::write(&dir, revision, &tables, &closing);
+        match thread::Builder::new().name("storage-snapshot".into()).spawn(work) {
+            Ok(thread) => self.snapshot = Some(Snapshot { thread, replaces }),
+            Err(error) => self.give_up_snapshot(replaces, &error),
+        }
+    }
+
+    fn finish(&mut self, snapshot: Snapshot) {
+        match snapshot.thread.join() {
+            Ok(Ok(())) => tracing::debug!(bytes = snapshot.replaces, "a snapshot replaced the log"),
+            Ok(Err(error)) => self.give_up_snapshot(snapshot.replaces, &error),
+            Err(_) => {
+                let panicked = io::Error::other("its thread has panicked");
+                self.give_up_snapshot(snapshot.replaces, &panicked);
+            }
+        }
+    }
+
+    /// The logs so far stay, and the next attempt waits until there is a floor's worth more.
+    fn give_up_snapshot(&mut self, replaces: u64, error: &io::Error) {
+        if !self.closing.load(Ordering::Relaxed) {
+            tracing::warn!(%error, "cannot write a snapshot; the log goes on growing");
+        }
+        self.log.bytes += replaces;
+        self.check_at = self.log.bytes + self.floor;
+    }
+
+    fn fail(&mut self, error: &io::Error) -> Arc<str> {
+        let path = self.log.path().display();
+        tracing::error!(%path, %error, "the log cannot be written; refusing all further writes");
+        let reason: Arc<str> = format!("cannot write {path}: {error}").into();
+        self.failure = Some(reason.clone());
+        reason
+    }
+}
+
+impl Request {
+    fn size(&self) -> usize {
+        match &self.change {
+            Change::Create(draft) | Change::Update { draft, .. } => draft.size(),
+            Change::Delete { .. } => 0,
+        }
+    }
+}
+
+fn answer(reply: oneshot::Sender<Outcome>, outcome: Outcome) {
+    // A writer that no longer waits does not want to know.
+    drop(reply.send(outcome));
+}

@@ -1,0 +1,241 @@
+//! Brings back what was there: the newest snapshot, then every log after it.
+//!
+//! Nothing is skipped in silence. The one thing cut off is a batch at the very end of the last
+//! log that was not written whole, which nobody can have been told about.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::codec::{Decoder, Op, Payload, Versions};
+use super::dir::{Contents, Dir, remove_before};
+use super::frame::{self, Frames, Next};
+use super::log::Log;
+use super::{Durability, OpenError};
+use crate::storage::Shared;
+
+/// Fills `shared` from the directory and opens its log for more.
+pub(super) fn recover(
+    dir: Dir,
+    shared: &Shared,
+    start_revision: u64,
+    durability: Durability,
+) -> Result<Log, OpenError> {
+    let in_dir = |source| OpenError::Io { path: dir.path().to_owned(), source };
+    dir.sweep().map_err(in_dir)?;
+    let contents = Contents::of(dir.path()).map_err(in_dir)?;
+    let mut recovery = Recovery { shared, versions: Versions::default(), last: 0 };
+    if let Some(&revision) = contents.snapshots.last() {
+        recovery.load(&dir.snapshot(revision), revision)?;
+        remove_before(dir.path(), revision).map_err(in_dir)?;
+    }
+    let mut logs = contents.logs;
+    logs.retain(|&base| base >= recovery.last);
+    let Some((&newest, older)) = logs.split_last() else {
+        if recovery.last > 0 {
+            let after = recovery.last;
+            return Err(OpenError::NoLog { path: dir.path().to_owned(), after });
+        }
+        shared.restored(start_revision);
+        return create(dir, 0, start_revision, durability);
+    };
+    let mut bytes = 0;
+    for &base in older {
+        bytes += recovery.replay(&dir.log(base), base, Tail::MustBeWhole)?;
+    }
+    let path = dir.log(newest);
+    bytes += recovery.replay(&path, newest, Tail::MayBeTorn)?;
+    let last = recovery.last.max(start_revision);
+    shared.restored(last);
+    if last > recovery.last {
+        let mut log = create(dir, recovery.last, last, durability)?;
+        log.bytes += bytes;
+        return Ok(log);
+    }
+    match File::options().append(true).open(&path) {
+        Ok(file) => Ok(Log::resume(dir, path, file, bytes, durability)),
+        Err(source) => Err(OpenError::Io { path, source }),
+    }
+}
+
+fn create(dir: Dir, follows: u64, base: u64, durability: Durability) -> Result<Log, OpenError> {
+    let path = dir.log(base);
+    Log::create(dir, follows, base, durability).map_err(|source| OpenError::Io { path, source })
+}
+
+struct Recovery<'a> {
+    shared: &'a Shared,
+    versions: Versions,
+    /// The last revision brought back.
+    last: u64,
+}
+
+/// What to make of a log that does not end with a whole frame.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tail {
+    MayBeTorn,
+    MustBeWhole,
+}
+
+/// A file being read, and the frame read last.
+struct Source<'a> {
+    path: &'a Path,
+    frames: Frames<BufReader<File>>,
+    length: u64,
+    offset: u64,
+    payload: Vec<u8>,
+}
+
+impl Recovery<'_> {
+    fn load(&mut self, path: &Path, revision: u64) -> Result<(), OpenError> {
+        let mut source = Source::open(path)?;
+        source.next_whole()?;
+        if Decoder::new(&source.payload).payload() != Some(Payload::Snapshot { revision }) {
+            return Err(source.corrupt("not a snapshot of this revision in a known format"));
+        }
+        let mut loaded = 0;
+        loop {
+            source.next_whole()?;
+            let mut decoder = Decoder::new(&source.payload);
+            match decoder.payload() {
+                Some(Payload::Records) => {}
+                Some(Payload::End { count }) if count == loaded => break,
+                _ => return Err(source.corrupt("not what belongs into a snapshot")),
+            }
+            while !decoder.is_empty() {
+                match decoder.op(&mut self.versions) {
+                    Some(op @ Op::Put { .. }) => self.apply(op),
+                    _ => return Err(source.corrupt("not a record")),
+                }
+                loaded += 1;
+            }
+        }
+        self.last = revision;
+        Ok(())
+    }
+
+    /// Replays one log and returns its length, which is shorter than before if it was torn.
+    fn replay(&mut self, path: &Path, base: u64, tail: Tail) -> Result<u64, OpenError> {
+        let mut source = Source::open(path)?;
+        source.next_whole()?;
+        match Decoder::new(&source.payload).payload() {
+            Some(Payload::Log { follows, base: found }) if found == base => {
+                if follows != self.last {
+                    let reason = "the log before this one is missing or incomplete";
+                    return Err(source.corrupt(reason));
+                }
+                self.last = base;
+            }
+            _ => return Err(source.corrupt("not a log of this revision in a known format")),
+        }
+        loop {
+            match source.next()? {
+                Next::Frame(_) => self.batch(&source)?,
+                Next::End => return Ok(source.length),
+                Next::Broken(offset) if tail == Tail::MayBeTorn => {
+                    return source.cut(offset);
+                }
+                Next::Broken(_) => return Err(source.corrupt("damaged")),
+            }
+        }
+    }
+
+    fn batch(&mut self, source: &Source<'_>) -> Result<(), OpenError> {
+        let mut decoder = Decoder::new(&source.payload);
+        match decoder.payload() {
+            Some(Payload::Batch { first }) if first == self.last + 1 => {}
+            _ => return Err(source.corrupt("not the batch that follows")),
+        }
+        while !decoder.is_empty() {
+            let op = decoder.op(&mut self.versions);
+            self.last += 1;
+            match op {
+                Some(Op::Put { record, .. }) if record.revision != self.last => {
+                    return Err(source.corrupt("a record with another revision than its commit"));
+                }
+                Some(op) => self.apply(op),
+                None => return Err(source.corrupt("not a commit")),
+            }
+        }
+        Ok(())
+    }
+
+    fn apply(&self, op: Op<'_>) {
+        match op {
+            Op::Put { table, record } => {
+                self.shared.shelf(table).state.write().restore(Arc::new(record));
+            }
+            Op::Delete { table, key } => self.shared.shelf(table).state.write().forget(&key),
+        }
+    }
+}
+
+impl<'a> Source<'a> {
+    fn open(path: &'a Path) -> Result<Self, OpenError> {
+        let open = || {
+            let file = File::open(path)?;
+            let length = file.metadata()?.len();
+            Ok((file, length))
+        };
+        let (file, length) =
+            open().map_err(|source| OpenError::Io { path: path.to_owned(), source })?;
+        let frames = Frames::new(BufReader::with_capacity(1 << 18, file), length);
+        Ok(Self { path, frames, length, offset: 0, payload: Vec::new() })
+    }
+
+    fn next(&mut self) -> Result<Next, OpenError> {
+        let next = self.frames.next(&mut self.payload).map_err(|source| self.io(source))?;
+        if let Next::Frame(offset) | Next::Broken(offset) = next {
+            self.offset = offset;
+        }
+        Ok(next)
+    }
+
+    fn next_whole(&mut self) -> Result<(), OpenError> {
+        match self.next()? {
+            Next::Frame(_) => Ok(()),
+            Next::Broken(_) => Err(self.corrupt("damaged")),
+            Next::End => {
+                self.offset = self.length;
+                Err(self.corrupt("the file ends too early"))
+            }
+        }
+    }
+
+    /// Cuts off what begins at `offset`, unless a whole frame lies behind it: then the damage is
+    /// in the middle, and cutting would lose what was acknowledged.
+    fn cut(&self, offset: u64) -> Result<u64, OpenError> {
+        let scan = || {
+            let mut file = File::open(self.path)?;
+            file.seek(SeekFrom::Start(offset + 1))?;
+            let mut rest = Vec::new();
+            file.read_to_end(&mut rest)?;
+            Ok(frame::any_within(&rest))
+        };
+        if scan().map_err(|source| self.io(source))? {
+            return Err(self.corrupt("damaged"));
+        }
+        tracing::warn!(
+            path = %self.path.display(),
+            offset,
+            bytes = self.length - offset,
+            "cutting off a commit that was never finished"
+        );
+        let truncate = || {
+            let file = File::options().write(true).open(self.path)?;
+            file.set_len(offset)?;
+            file.sync_all()
+        };
+        truncate().map_err(|source| self.io(source))?;
+        Ok(offset)
+    }
+
+    fn corrupt(&self, reason: &'static str) -> OpenError {
+        OpenError::Corrupt { path: self.path.to_owned(), offset: self.offset, reason }
+    }
+
+    fn io(&self, source: io::Error) -> OpenError {
+        OpenError::Io { path: self.path.to_owned(), source }
+    }
+}

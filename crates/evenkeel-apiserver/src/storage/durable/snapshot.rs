@@ -1,0 +1,66 @@
+//! All objects at one revision, in one file, so that the log before it can go.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::codec::{Payload, put_payload, put_record};
+use super::dir::{create_whole, remove_before, snapshot_path};
+use super::frame;
+use super::log::{finish_frame, write_frame};
+use crate::storage::table::Pin;
+
+/// Records are gathered to frames of about this size.
+const FRAME: usize = 1 << 20;
+
+/// Writes what the pins hold, then removes the files it replaces. Gives up when told to `stop`.
+pub(super) fn write(
+    dir: &Path,
+    revision: u64,
+    tables: &[(Arc<str>, Pin)],
+    stop: &AtomicBool,
+) -> io::Result<()> {
+    create_whole(&snapshot_path(dir, revision), |file| fill(file, revision, tables, stop))?;
+    if let Err(error) = remove_before(dir, revision) {
+        // They do no harm, and the next snapshot tries again.
+        tracing::warn!(%error, "cannot remove what a snapshot made superfluous");
+    }
+    Ok(())
+}
+
+fn fill(
+    file: &mut File,
+    revision: u64,
+    tables: &[(Arc<str>, Pin)],
+    stop: &AtomicBool,
+) -> io::Result<()> {
+    let mut buffer = Vec::new();
+    write_frame(file, &mut buffer, &Payload::Snapshot { revision })?;
+    let mut count = 0;
+    for (table, pin) in tables {
+        begin_records(&mut buffer);
+        pin.for_each(|record| {
+            put_record(&mut buffer, table, record);
+            count += 1;
+            if buffer.len() < FRAME {
+                return Ok(());
+            }
+            if stop.load(Ordering::Relaxed) {
+                return Err(io::Error::other("the store is closing"));
+            }
+            finish_frame(file, &mut buffer)?;
+            begin_records(&mut buffer);
+            Ok(())
+        })?;
+        finish_frame(file, &mut buffer)?;
+    }
+    write_frame(file, &mut buffer, &Payload::End { count })?;
+    Ok(())
+}
+
+fn begin_records(buffer: &mut Vec<u8>) {
+    frame::begin(buffer);
+    put_payload(buffer, &Payload::Records);
+}

@@ -1,0 +1,498 @@
+//! Hazards of a disk: ends that are torn, bytes that flip, files that go, writes that fail.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::task::JoinSet;
+
+use super::codec::put_event;
+use super::dir::Contents;
+use super::log::{Log, Medium};
+use super::*;
+use crate::storage::tests::draft;
+use crate::storage::write::Change;
+use crate::storage::{
+    Compacted, Inner, Key, Labels, Range, Record, Store, Table, WriteError, Writer,
+};
+
+/// A directory that goes with the test.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("evenkeel-storage-{}-{count}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    /// A directory with the same files in it.
+    fn copy(&self) -> Self {
+        let copy = Self::new();
+        for entry in fs::read_dir(&self.0).unwrap() {
+            let entry = entry.unwrap();
+            fs::copy(entry.path(), copy.0.join(entry.file_name())).unwrap();
+        }
+        copy
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            data_dir: Some(self.0.clone()),
+            // No power fails here, and the tests are many.
+            durability: Durability::Process,
+            ..Options::default()
+        }
+    }
+
+    fn open(&self) -> Store {
+        Store::open(&self.options()).unwrap()
+    }
+
+    fn error(&self) -> OpenError {
+        Store::open(&self.options()).unwrap_err()
+    }
+
+    fn contents(&self) -> Contents {
+        Contents::of(&self.0).unwrap()
+    }
+
+    /// The only log, as bytes.
+    fn log(&self) -> (PathBuf, Vec<u8>) {
+        let logs = self.contents().logs;
+        assert_eq!(logs.len(), 1);
+        let path = dir::log_path(&self.0, logs[0]);
+        let bytes = fs::read(&path).unwrap();
+        (path, bytes)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        drop(fs::remove_dir_all(&self.0));
+    }
+}
+
+fn all(table: &Table) -> Vec<String> {
+    let page = table.list(Range::default(), None).unwrap();
+    page.items.iter().map(|record| format!("{record:?}")).collect()
+}
+
+async fn create(table: &Table, name: &str) -> Arc<Record> {
+    table.create(Key::new("a", name), draft(0)).await.unwrap()
+}
+
+#[tokio::test]
+async fn what_was_acknowledged_is_there_after_reopening() {
+    let scratch = Scratch::new();
+    let store = scratch.open();
+    let (pods, nodes) = (store.table("pods"), store.table("nodes"));
+    let mut full = draft(1);
+    full.labels = Labels::new([("app", "shop"), ("tier", "web")]);
+    full.fields = ["Running", "node-1"].into_iter().collect();
+    full.epoch = 3;
+    full.uid = "uid-1".into();
+    let first = pods.create(Key::new("a", "x"), full.clone()).await.unwrap();
+    pods.update(Key::new("a", "x"), first.revision, full).await.unwrap();
+    nodes.create(Key::new("", "n"), draft(2)).await.unwrap();
+    let gone = create(&pods, "gone").await;
+    pods.delete(gone.key.clone(), gone.revision, None).await.unwrap();
+    let before = (all(&pods), all(&nodes), store.revision());
+    assert_eq!((before.0.len(), before.1.len(), before.2), (1, 1, 6));
+    drop((store, pods, nodes));
+
+    let store = scratch.open();
+    let (pods, nodes) = (store.table("pods"), store.table("nodes"));
+    assert_eq!((all(&pods), all(&nodes), store.revision()), before);
+    assert_eq!(pods.len(), 1);
+    let again = pods.get(&Key::new("a", "x")).unwrap();
+    assert_eq!((again.create_revision, again.labels.get("tier")), (2, Some("web")));
+}
+
+#[tokio::test]
+async fn revisions_go_on_even_if_everything_was_deleted() {
+    let scratch = Scratch::new();
+    let store = scratch.open();
+    let table = store.table("pods");
+    let record = create(&table, "x").await;
+    table.delete(record.key.clone(), record.revision, None).await.unwrap();
+    drop((store, table));
+    let store = scratch.open();
+    assert_eq!(store.revision(), 3);
+    assert_eq!(create(&store.table("pods"), "x").await.revision, 4);
+}
+
+#[tokio::test]
+async fn the_past_before_a_restart_is_gone() {
+    let scratch = Scratch::new();
+    create(&scratch.open().table("pods"), "x").await;
+    create(&scratch.open().table("pods"), "y").await;
+    let store = scratch.open();
+    let table = store.table("pods");
+    let gone = Compacted { compacted: 3, current: 3 };
+    assert_eq!(table.watch(None, 2).unwrap_err(), gone);
+    assert_eq!(store.table("new").watch(None, 2).unwrap_err(), gone);
+    let mut watcher = table.watch(None, 3).unwrap();
+    create(&table, "z").await;
+    assert_eq!(watcher.next().await.unwrap().revision(), 4);
+}
+
+#[tokio::test]
+async fn an_older_start_revision_does_not_turn_back_and_a_newer_one_is_kept() {
+    let scratch = Scratch::new();
+    for (start, expected) in [(10, 11), (5, 12), (100, 101), (1, 102)] {
+        let options = Options { start_revision: start, ..scratch.options() };
+        let store = Store::open(&options).unwrap();
+        let record = create(&store.table("pods"), &start.to_string()).await;
+        assert_eq!(record.revision, expected);
+    }
+    assert_eq!(scratch.open().table("pods").len(), 4);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn conditions_hold_within_a_batch() {
+    const WRITERS: usize = 64;
+    let scratch = Scratch::new();
+    let store = scratch.open();
+    let table = store.table("pods");
+    let mut tasks = JoinSet::new();
+    for _ in 0..WRITERS {
+        let table = table.clone();
+        tasks.spawn(async move {
+            let key = Key::new("a", "contended");
+            let created = table.create(key.clone(), draft(0)).await;
+            let mut found = match created {
+                Ok(record) => record,
+                Err(WriteError::Exists(record)) => record,
+                Err(other) => panic!("{other}"),
+            };
+            loop {
+                match table.update(key.clone(), found.revision, draft(1)).await {
+                    Ok(record) => return record.revision,
+                    Err(WriteError::Moved(Some(record))) => found = record,
+                    Err(other) => panic!("{other}"),
+                }
+            }
+        });
+    }
+    let mut revisions = Vec::new();
+    while let Some(revision) = tasks.join_next().await {
+        revisions.push(revision.unwrap());
+    }
+    revisions.sort_unstable();
+    let expected: Vec<_> = (3..3 + WRITERS as u64).collect();
+    assert_eq!(revisions, expected, "one create, then each update once");
+    let last = store.revision();
+    drop((store, table));
+    let store = scratch.open();
+    assert_eq!(store.revision(), last);
+    assert_eq!(store.table("pods").get(&Key::new("a", "contended")).unwrap().revision, last);
+}
+
+#[tokio::test]
+async fn a_directory_is_open_once() {
+    let scratch = Scratch::new();
+    let store = scratch.open();
+    assert!(matches!(scratch.error(), OpenError::InUse(path) if path == scratch.0));
+    drop(store);
+    scratch.open();
+}
+
+#[tokio::test]
+async fn a_torn_end_is_cut_wherever_it_was_torn() {
+    let scratch = Scratch::new();
+    let table = scratch.open().table("pods");
+    create(&table, "kept").await;
+    let whole = scratch.log().1.len();
+    create(&table, "torn").await;
+    drop(table);
+    let (path, bytes) = scratch.log();
+    let name = path.file_name().unwrap();
+    // Ends that are missing, and ends the file system made room for and never wrote.
+    let missing = (whole..bytes.len()).map(|end| bytes[..end].to_vec());
+    let zeroed = (whole..bytes.len()).map(|end| {
+        let mut torn = bytes.clone();
+        torn[end..].fill(0);
+        torn
+    });
+    for torn in missing.chain(zeroed) {
+        let copy = scratch.copy();
+        fs::write(copy.0.join(name), &torn).unwrap();
+        let store = copy.open();
+        let table = store.table("pods");
+        assert!(table.get(&Key::new("a", "kept")).is_some());
+        assert!(table.get(&Key::new("a", "torn")).is_none());
+        assert_eq!(store.revision(), 2);
+        assert_eq!(create(&table, "new").await.revision, 3);
+        drop((store, table));
+        assert_eq!(copy.open().table("pods").len(), 2, "what comes after a cut is kept");
+    }
+}
+
+#[tokio::test]
+async fn damage_in_the_middle_is_an_error_that_names_the_place() {
+    let scratch = Scratch::new();
+    let table = scratch.open().table("pods");
+    let start = scratch.log().1.len();
+    create(&table, "damaged").await;
+    let end = scratch.log().1.len();
+    create(&table, "behind").await;
+    drop(table);
+    let (path, bytes) = scratch.log();
+    for position in start..end {
+        let mut damaged = bytes.clone();
+        damaged[position] ^= 0x10;
+        fs::write(&path, &damaged).unwrap();
+        match scratch.error() {
+            OpenError::Corrupt { path: named, offset, .. } => {
+                assert_eq!((named, offset), (path.clone(), start as u64));
+            }
+            other => panic!("{other}"),
+        }
+        assert_eq!(fs::read(&path).unwrap(), damaged, "nothing was cut");
+    }
+    fs::write(&path, &bytes).unwrap();
+    assert_eq!(scratch.open().table("pods").len(), 2);
+}
+
+/// Writes until a snapshot has replaced the first log. Returns the last record.
+async fn write_until_snapshot(scratch: &Scratch, table: &Table) -> Arc<Record> {
+    let key = Key::new("a", "x");
+    let mut record = table.create(key.clone(), draft(0)).await.unwrap();
+    loop {
+        let contents = scratch.contents();
+        if !contents.snapshots.is_empty() && contents.logs.len() == 1 {
+            return record;
+        }
+        record = table.update(key.clone(), record.revision, draft(1)).await.unwrap();
+    }
+}
+
+fn small_floor(scratch: &Scratch) -> Options {
+    Options { snapshot_floor: 4096, ..scratch.options() }
+}
+
+#[tokio::test]
+async fn a_snapshot_replaces_the_log_it_has_outgrown() {
+    let scratch = Scratch::new();
+    let store = Store::open(&small_floor(&scratch)).unwrap();
+    let (table, nodes) = (store.table("pods"), store.table("nodes"));
+    let node = nodes.create(Key::new("", "n"), draft(7)).await.unwrap();
+    let record = write_until_snapshot(&scratch, &table).await;
+    let before = (all(&table), all(&nodes), store.revision());
+    drop((store, table, nodes));
+    let store = scratch.open();
+    let (table, nodes) = (store.table("pods"), store.table("nodes"));
+    assert_eq!((all(&table), all(&nodes), store.revision()), before);
+    assert_eq!(nodes.get(&node.key).unwrap().revision, node.revision);
+    let next = table.update(record.key.clone(), record.revision, draft(2)).await.unwrap();
+    assert_eq!(next.revision, record.revision + 1);
+}
+
+#[tokio::test]
+async fn files_a_snapshot_had_no_time_to_remove_do_no_harm() {
+    let scratch = Scratch::new();
+    let store = Store::open(&small_floor(&scratch)).unwrap();
+    let (first_log, _) = scratch.log();
+    let table = store.table("pods");
+    create(&table, "y").await;
+    let old = fs::read(&first_log).unwrap();
+    write_until_snapshot(&scratch, &table).await;
+    let before = (all(&table), store.revision());
+    drop((store, table));
+    let newest = *scratch.contents().snapshots.last().unwrap();
+    fs::write(&first_log, old).unwrap();
+    fs::write(dir::snapshot_path(&scratch.0, 1), b"old").unwrap();
+    fs::write(scratch.0.join("snapshot-00000000000000009999.tmp"), b"half").unwrap();
+    let store = scratch.open();
+    assert_eq!((all(&store.table("pods")), store.revision()), before);
+    let contents = scratch.contents();
+    assert_eq!(contents.snapshots, [newest]);
+    assert!(contents.logs.iter().all(|&base| base >= newest), "{contents:?}");
+    let files = contents.snapshots.len() + contents.logs.len() + 1; // The lock.
+    assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), files, "nothing half-made is left");
+}
+
+#[tokio::test]
+async fn a_damaged_or_lonely_snapshot_is_an_error() {
+    let scratch = Scratch::new();
+    let store = Store::open(&small_floor(&scratch)).unwrap();
+    write_until_snapshot(&scratch, &store.table("pods")).await;
+    drop(store);
+    let newest = *scratch.contents().snapshots.last().unwrap();
+    let path = dir::snapshot_path(&scratch.0, newest);
+    let bytes = fs::read(&path).unwrap();
+    for position in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[position] ^= 1;
+        fs::write(&path, &damaged).unwrap();
+        assert!(matches!(scratch.error(), OpenError::Corrupt { path: named, .. } if named == path));
+        fs::write(&path, &bytes[..position]).unwrap();
+        assert!(matches!(scratch.error(), OpenError::Corrupt { path: named, .. } if named == path));
+    }
+    fs::write(&path, &bytes).unwrap();
+    for base in scratch.contents().logs {
+        fs::remove_file(dir::log_path(&scratch.0, base)).unwrap();
+    }
+    assert!(matches!(scratch.error(), OpenError::NoLog { after, .. } if after == newest));
+}
+
+/// A store's directory with three logs in a row and no snapshot: each was to be replaced by one,
+/// and the process ended before.
+async fn three_logs(scratch: &Scratch) {
+    for _ in 0..3 {
+        let options = scratch.options();
+        let shared = Arc::new(Shared::new(&options));
+        let dir = Dir::open(&scratch.0).unwrap();
+        let mut log = recover::recover(dir, &shared, 1, options.durability).unwrap();
+        let revision = shared.revision();
+        if revision > 1 {
+            log.rotate(revision).unwrap();
+        }
+        append(&mut log, &format!("after-{revision}"), revision + 1);
+    }
+    assert_eq!(scratch.contents().logs, [1, 2, 3]);
+}
+
+fn append(log: &mut Log, name: &str, revision: u64) {
+    let event = Change::Create(draft(0)).decide(&Key::new("a", name), None, revision).unwrap();
+    log.begin(revision);
+    put_event(&mut log.buffer, "pods", &event);
+    log.commit().unwrap();
+}
+
+#[tokio::test]
+async fn logs_without_a_snapshot_are_replayed_in_a_row() {
+    let scratch = Scratch::new();
+    three_logs(&scratch).await;
+    let store = scratch.open();
+    assert_eq!((store.revision(), store.table("pods").len()), (4, 3));
+    create(&store.table("pods"), "x").await;
+    drop(store);
+    assert_eq!(scratch.open().revision(), 5);
+}
+
+#[tokio::test]
+async fn a_missing_or_shortened_log_in_the_row_is_an_error() {
+    let scratch = Scratch::new();
+    three_logs(&scratch).await;
+    for base in [1, 2] {
+        let copy = scratch.copy();
+        let path = dir::log_path(&copy.0, base);
+        let length = fs::metadata(&path).unwrap().len();
+        File::options().write(true).open(&path).unwrap().set_len(length - 1).unwrap();
+        assert!(matches!(copy.error(), OpenError::Corrupt { path: named, .. } if named == path));
+        fs::remove_file(&path).unwrap();
+        let behind = dir::log_path(&copy.0, base + 1);
+        assert!(matches!(copy.error(), OpenError::Corrupt { path: named, .. } if named == behind));
+    }
+}
+
+#[tokio::test]
+async fn a_snapshot_that_cannot_be_written_stops_nobody() {
+    let scratch = Scratch::new();
+    let store = Store::open(&small_floor(&scratch)).unwrap();
+    let table = store.table("pods");
+    let key = Key::new("a", "x");
+    // A directory stands where each snapshot would be made.
+    let blocks: Vec<_> = (1..400)
+        .map(|revision| dir::snapshot_path(&scratch.0, revision).with_added_extension("tmp"))
+        .collect();
+    blocks.iter().for_each(|block| fs::create_dir(block).unwrap());
+    let mut record = table.create(key.clone(), draft(0)).await.unwrap();
+    for _ in 0..300 {
+        record = table.update(key.clone(), record.revision, draft(1)).await.unwrap();
+    }
+    let contents = scratch.contents();
+    assert!(contents.snapshots.is_empty() && contents.logs.len() > 1, "{contents:?}");
+    blocks.iter().for_each(|block| fs::remove_dir(block).unwrap());
+    table.delete(key, record.revision, None).await.unwrap();
+    write_until_snapshot(&scratch, &table).await;
+    let before = (all(&table), store.revision());
+    drop((store, table));
+    let store = scratch.open();
+    assert_eq!((all(&store.table("pods")), store.revision()), before);
+}
+
+/// Takes so many bytes, or syncs, and then no more.
+struct Faulty {
+    file: File,
+    bytes: usize,
+    syncs: usize,
+}
+
+impl Write for Faulty {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let room = self.bytes.min(bytes.len());
+        self.bytes -= room;
+        if room == 0 {
+            Err(io::ErrorKind::StorageFull.into())
+        } else {
+            self.file.write(&bytes[..room])
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Medium for Faulty {
+    fn sync(&mut self) -> io::Result<()> {
+        self.syncs = self.syncs.checked_sub(1).ok_or_else(|| io::Error::other("bad sector"))?;
+        Ok(())
+    }
+}
+
+/// Opens the store on a disk that will fail.
+fn open_faulty(scratch: &Scratch, bytes: usize, syncs: usize) -> Store {
+    let options = Options { durability: Durability::Disk, ..scratch.options() };
+    let shared = Arc::new(Shared::new(&options));
+    let dir = Dir::open(&scratch.0).unwrap();
+    let mut log = recover::recover(dir, &shared, 1, options.durability).unwrap();
+    let file = File::options().append(true).open(log.path()).unwrap();
+    log.redirect(Box::new(Faulty { file, bytes, syncs }));
+    let committer = Committer::start(shared.clone(), log, options.snapshot_floor).unwrap();
+    Store { inner: Arc::new(Inner { shared, writer: Writer::Disk(committer) }) }
+}
+
+#[tokio::test]
+async fn after_a_failed_write_reads_go_on_and_writes_do_not() {
+    for (bytes, syncs, cause) in [(300, 9, "no storage space"), (9999, 1, "bad sector")] {
+        let scratch = Scratch::new();
+        let store = open_faulty(&scratch, bytes, syncs);
+        let table = store.table("pods");
+        let mut watcher = table.watch(None, 1).unwrap();
+        create(&table, "x").await;
+        for n in 0..3 {
+            let name = format!("{n}-{}", "y".repeat(200));
+            let refused = table.create(Key::new("a", &name), draft(0)).await.unwrap_err();
+            let WriteError::Unavailable(reason) = refused else { panic!("{refused}") };
+            assert!(reason.contains("log-") && reason.contains(cause), "{reason}");
+        }
+        assert_eq!((table.len(), store.revision()), (1, 2), "what failed was never visible");
+        assert_eq!(watcher.next().await.unwrap().revision(), 2);
+        assert_eq!(watcher.try_next().unwrap().map(|event| event.revision()), None);
+        drop((store, table));
+        let store = scratch.open();
+        assert!(store.table("pods").get(&Key::new("a", "x")).is_some());
+    }
+}
+
+#[tokio::test]
+async fn closing_waits_for_what_was_handed_over() {
+    let scratch = Scratch::new();
+    let store = scratch.open();
+    let table = store.table("pods");
+    {
+        // Polled once, then dropped: handed over, and nobody waits for the answer.
+        let mut write = std::pin::pin!(table.create(Key::new("a", "x"), draft(0)));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        let _ = write.as_mut().poll(&mut context);
+    }
+    drop((store, table));
+    assert_eq!(scratch.open().table("pods").len(), 1);
+}

@@ -1,0 +1,90 @@
+//! Names one object of a table, and puts objects in the order every list shows.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::sync::Arc;
+
+/// Namespace and name of one object.
+///
+/// Keys order as the bytes of `namespace/name`, which is how Kubernetes orders lists: all of
+/// `kube-system` comes *before* all of `kube`, because `-` sorts before `/`. Neither part may
+/// contain a slash; a key that breaks this names no object that could have been created.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// `namespace/name`. First field, so that the derived order is the order of this text.
+    text: Arc<str>,
+    /// Where the slash is.
+    slash: u32,
+}
+
+impl Key {
+    /// The key of `name` in `namespace`, which is empty for cluster-scoped objects.
+    pub fn new(namespace: &str, name: &str) -> Self {
+        let mut text = String::with_capacity(namespace.len() + 1 + name.len());
+        text.push_str(namespace);
+        text.push('/');
+        text.push_str(name);
+        Self { slash: namespace.len() as u32, text: text.into() }
+    }
+
+    /// Empty for cluster-scoped objects.
+    pub fn namespace(&self) -> &str {
+        &self.text[..self.slash as usize]
+    }
+
+    /// The object's name.
+    pub fn name(&self) -> &str {
+        &self.text[self.slash as usize + 1..]
+    }
+
+    /// `namespace/name`, or `/name` for a cluster-scoped object.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+// Sound because the text alone decides order and equality of keys whose parts hold no slash.
+impl Borrow<str> for Key {
+    fn borrow(&self) -> &str {
+        &self.text
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.text, f)
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.slash == 0 { self.name() } else { &self.text })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_gives_back_its_parts() {
+        for (namespace, name) in [("default", "web"), ("", "node-1"), ("a", "")] {
+            let key = Key::new(namespace, name);
+            assert_eq!((key.namespace(), key.name()), (namespace, name));
+        }
+        assert_eq!(Key::new("", "node-1").to_string(), "node-1");
+        assert_eq!(Key::new("default", "web").to_string(), "default/web");
+    }
+
+    #[test]
+    fn keys_order_as_the_bytes_of_their_path() {
+        let mut keys =
+            [("kube", "a"), ("b", "z"), ("kube-system", "b"), ("b", "a"), ("kube0", "c")]
+                .map(|(namespace, name)| Key::new(namespace, name));
+        keys.sort();
+        assert_eq!(
+            keys.map(|key| key.to_string()),
+            ["b/a", "b/z", "kube-system/b", "kube/a", "kube0/c"]
+        );
+    }
+}

@@ -1,0 +1,242 @@
+//! One stored version of an object, and the event that made it.
+//!
+//! A body is the object's JSON, encoded once. Its `metadata.resourceVersion` is known only at
+//! commit, so a [`Draft`] leaves a hole there and the commit splices the revision in.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+
+use super::{Key, Labels, Strings};
+
+/// What a writer wants stored.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    body: Vec<u8>,
+    hole: usize,
+    /// The object's labels, for selectors.
+    pub labels: Labels,
+    /// Values of the selectable fields; which is which is known to the caller.
+    pub fields: Strings,
+    /// The schema generation the body was encoded under. Opaque here.
+    pub epoch: u32,
+    /// The `apiVersion` the body is encoded in. Opaque here.
+    pub version: Arc<str>,
+    /// The object's identity. Opaque here.
+    pub uid: Box<str>,
+}
+
+/// One version of one object, as committed.
+#[derive(Debug)]
+pub struct Record {
+    /// Which object.
+    pub key: Key,
+    /// The commit that made this version.
+    pub revision: u64,
+    /// The commit that created the object.
+    pub create_revision: u64,
+    /// The object's JSON, carrying [`revision`](Self::revision).
+    pub body: Bytes,
+    /// Where the revision's digits begin in the body.
+    pub(super) digits_at: u32,
+    /// See [`Draft::epoch`].
+    pub epoch: u32,
+    /// See [`Draft::labels`].
+    pub labels: Labels,
+    /// See [`Draft::fields`].
+    pub fields: Strings,
+    /// See [`Draft::version`].
+    pub version: Arc<str>,
+    /// See [`Draft::uid`].
+    pub uid: Box<str>,
+}
+
+/// One committed change of one object.
+#[derive(Debug)]
+pub struct Event {
+    /// The object after the change; if it was deleted, its last state under the revision of the
+    /// deletion.
+    pub record: Arc<Record>,
+    /// The object before the change; none if it was created.
+    pub previous: Option<Arc<Record>>,
+    /// Whether the object is gone.
+    pub deleted: bool,
+    frame: OnceLock<Bytes>,
+}
+
+// === impl Draft ===
+
+impl Draft {
+    /// A body whose resource version goes at byte `hole`, with nothing else known of it.
+    ///
+    /// # Panics
+    ///
+    /// If `hole` lies outside the body.
+    pub fn new(body: Vec<u8>, hole: usize, version: Arc<str>) -> Self {
+        assert!(hole <= body.len(), "the hole of a draft lies in its body");
+        let (labels, fields) = Default::default();
+        Self { body, hole, labels, fields, epoch: 0, version, uid: Box::default() }
+    }
+
+    /// The body without a resource version, and where it goes.
+    pub fn body(&self) -> (&[u8], usize) {
+        (&self.body, self.hole)
+    }
+
+    /// Bytes of all that is in it.
+    pub(super) fn size(&self) -> usize {
+        self.body.len()
+            + self.labels.as_strings().heap_size()
+            + self.fields.heap_size()
+            + self.version.len()
+            + self.uid.len()
+    }
+
+    pub(super) fn into_record(self, key: Key, revision: u64, create_revision: u64) -> Record {
+        Record {
+            key,
+            revision,
+            create_revision,
+            body: splice(&self.body[..self.hole], revision, &self.body[self.hole..]),
+            digits_at: self.hole as u32,
+            epoch: self.epoch,
+            labels: self.labels,
+            fields: self.fields,
+            version: self.version,
+            uid: self.uid,
+        }
+    }
+}
+
+// === impl Record ===
+
+impl Record {
+    /// The body with another resource version in it.
+    ///
+    /// A watcher whose selector an object has left is sent the state it last matched, under the
+    /// revision of the change that made it leave.
+    pub fn body_at(&self, revision: u64) -> Bytes {
+        if revision == self.revision {
+            return self.body.clone();
+        }
+        let (head, tail) = self.around_digits();
+        splice(head, revision, tail)
+    }
+
+    /// The body before and after the resource version's digits.
+    pub fn around_digits(&self) -> (&[u8], &[u8]) {
+        let start = self.digits_at as usize;
+        (&self.body[..start], &self.body[start + digits(self.revision)..])
+    }
+
+    /// The same object under another revision: what a deletion leaves behind.
+    pub(super) fn at(&self, revision: u64) -> Self {
+        Self {
+            key: self.key.clone(),
+            revision,
+            create_revision: self.create_revision,
+            body: self.body_at(revision),
+            digits_at: self.digits_at,
+            epoch: self.epoch,
+            labels: self.labels.clone(),
+            fields: self.fields.clone(),
+            version: self.version.clone(),
+            uid: self.uid.clone(),
+        }
+    }
+
+    /// Bytes this version takes, near enough for budgets.
+    pub(super) fn cost(&self) -> usize {
+        size_of::<Self>()
+            + self.key.as_str().len()
+            + self.body.len()
+            + self.labels.as_strings().heap_size()
+            + self.fields.heap_size()
+            + self.uid.len()
+    }
+}
+
+// === impl Event ===
+
+impl Event {
+    pub(super) fn new(record: Record, previous: Option<Arc<Record>>, deleted: bool) -> Self {
+        Self { record: Arc::new(record), previous, deleted, frame: OnceLock::new() }
+    }
+
+    /// The commit that made the change.
+    pub fn revision(&self) -> u64 {
+        self.record.revision
+    }
+
+    /// The event as sent to watchers: `encode` runs for the first of them, all others share what
+    /// it returned. Callers agree among themselves on the one encoding that is shared.
+    pub fn frame(&self, encode: impl FnOnce(&Self) -> Bytes) -> Bytes {
+        self.frame.get_or_init(|| encode(self)).clone()
+    }
+
+    /// Bytes the window may hold on behalf of this event: the version it superseded, the final
+    /// state of a deleted object, and the frame, which is about as long as the body.
+    pub(super) fn cost(&self) -> usize {
+        let superseded = self.previous.as_ref().map_or(0, |record| record.cost());
+        let last_state = if self.deleted { self.record.cost() } else { 0 };
+        size_of::<Self>() + superseded + last_state + self.record.body.len()
+    }
+}
+
+fn splice(head: &[u8], revision: u64, tail: &[u8]) -> Bytes {
+    let mut buffer = [0; 20];
+    let digits = write_digits(revision, &mut buffer);
+    let mut body = Vec::with_capacity(head.len() + digits.len() + tail.len());
+    body.extend_from_slice(head);
+    body.extend_from_slice(digits);
+    body.extend_from_slice(tail);
+    body.into()
+}
+
+/// How many decimal digits `n` has.
+pub(super) fn digits(n: u64) -> usize {
+    n.checked_ilog10().unwrap_or(0) as usize + 1
+}
+
+fn write_digits(mut n: u64, buffer: &mut [u8; 20]) -> &[u8] {
+    let length = digits(n);
+    for slot in buffer[..length].iter_mut().rev() {
+        *slot = b'0' + (n % 10) as u8;
+        n /= 10;
+    }
+    &buffer[..length]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draft() -> Draft {
+        Draft::new(br#"{"rv":"","x":1}"#.to_vec(), 7, "v1".into())
+    }
+
+    #[test]
+    fn a_record_carries_its_own_revision() {
+        for revision in [0, 1, 9, 10, 99, 100, u64::MAX] {
+            let record = draft().into_record(Key::new("a", "b"), revision, 1);
+            assert_eq!(record.body, format!(r#"{{"rv":"{revision}","x":1}}"#));
+        }
+    }
+
+    #[test]
+    fn a_body_can_be_had_at_another_revision() {
+        let record = draft().into_record(Key::new("a", "b"), 1234, 1);
+        for revision in [0, 7, 1234, 99_999] {
+            assert_eq!(record.body_at(revision), format!(r#"{{"rv":"{revision}","x":1}}"#));
+            assert_eq!(record.at(revision).body_at(5), r#"{"rv":"5","x":1}"#);
+        }
+    }
+
+    #[test]
+    fn an_event_is_encoded_once() {
+        let event = Event::new(draft().into_record(Key::new("a", "b"), 2, 2), None, false);
+        let first = event.frame(|event| event.record.body.clone());
+        let second = event.frame(|_| unreachable!("encoded before"));
+        assert_eq!(first, second);
+    }
+}

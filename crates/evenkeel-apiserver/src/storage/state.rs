@@ -1,0 +1,367 @@
+//! The objects of one table at every revision the window still covers.
+//!
+//! Invariants:
+//! - events lie in the log in revision order, and a version stays reachable as long as the event
+//!   that superseded it is in the log;
+//! - `compacted` never exceeds the store's revision, because the newest event is never dropped
+//!   for want of room.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+
+use super::{Event, Key, Record, Window};
+
+/// Everything one table holds. Guarded by the table's lock.
+pub(super) struct State {
+    objects: BTreeMap<Key, Slot>,
+    log: Lane,
+    /// The log once more for each namespace that is being watched on its own, so that such a
+    /// watcher neither wakes for nor searches through the others' events.
+    scoped: BTreeMap<Box<str>, Scope>,
+    log_cost: usize,
+    /// Reads below this revision are refused.
+    compacted: u64,
+    live: usize,
+    live_cost: usize,
+}
+
+/// Events in revision order, and those who wait for more of them.
+pub(super) struct Lane {
+    events: VecDeque<Arc<Event>>,
+    /// The last event that left the lane: who has not seen it has lost something.
+    dropped: u64,
+    wake: Arc<Notify>,
+}
+
+struct Scope {
+    lane: Lane,
+    watchers: usize,
+}
+
+/// All known versions of one object. Without any it has no slot.
+struct Slot {
+    /// Beside the record, so that counting does not touch it.
+    revision: u64,
+    /// None if the object was deleted, at `revision`.
+    current: Option<Arc<Record>>,
+    #[expect(clippy::box_collection, reason = "most objects have no past: 8 bytes instead of 32")]
+    past: Option<Box<VecDeque<Past>>>,
+}
+
+/// A version that was live up to, and not at, the revision `until`.
+struct Past {
+    record: Arc<Record>,
+    until: u64,
+}
+
+// === impl State ===
+
+impl State {
+    pub(super) fn new(compacted: u64) -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            log: Lane::new(),
+            scoped: BTreeMap::new(),
+            log_cost: 0,
+            compacted,
+            live: 0,
+            live_cost: 0,
+        }
+    }
+
+    pub(super) fn get(&self, key: &Key) -> Option<&Arc<Record>> {
+        self.objects.get(key)?.current.as_ref()
+    }
+
+    pub(super) fn compacted(&self) -> u64 {
+        self.compacted
+    }
+
+    /// Live objects and the bytes they take.
+    pub(super) fn size(&self) -> (usize, usize) {
+        (self.live, self.live_cost)
+    }
+
+    /// Events in the window and the bytes it holds for them.
+    pub(super) fn window_size(&self) -> (usize, usize) {
+        (self.log.events.len(), self.log_cost)
+    }
+
+    /// Makes a committed event visible. Returns those to wake once the lock is gone.
+    pub(super) fn apply(&mut self, event: Arc<Event>) -> [Option<Arc<Notify>>; 2] {
+        self.keep(&event);
+        self.log_cost += event.cost();
+        let scoped = match self.scoped.get_mut(event.record.key.namespace()) {
+            Some(scope) => {
+                scope.lane.events.push_back(event.clone());
+                Some(scope.lane.wake.clone())
+            }
+            None => None,
+        };
+        self.log.events.push_back(event);
+        [Some(self.log.wake.clone()), scoped]
+    }
+
+    /// Takes over an object as it was found on disk, without an event.
+    pub(super) fn restore(&mut self, record: Arc<Record>) {
+        let cost = record.cost();
+        let key = record.key.clone();
+        let slot = Slot { revision: record.revision, current: Some(record), past: None };
+        match self.objects.insert(key, slot).and_then(|old| old.current) {
+            Some(old) => self.live_cost -= old.cost(),
+            None => self.live += 1,
+        }
+        self.live_cost += cost;
+    }
+
+    /// Takes out an object, as the log on disk says, without an event.
+    pub(super) fn forget(&mut self, key: &Key) {
+        if let Some(old) = self.objects.remove(key).and_then(|old| old.current) {
+            self.live -= 1;
+            self.live_cost -= old.cost();
+        }
+    }
+
+    /// Puts the event's outcome into the object's slot.
+    fn keep(&mut self, event: &Event) {
+        let revision = event.revision();
+        let current = (!event.deleted).then(|| event.record.clone());
+        if let Some(record) = &current {
+            self.live += 1;
+            self.live_cost += record.cost();
+        }
+        let Some(previous) = &event.previous else {
+            self.objects
+                .entry(event.record.key.clone())
+                .and_modify(|slot| {
+                    slot.revision = revision;
+                    slot.current.clone_from(&current);
+                })
+                .or_insert(Slot { revision, current, past: None });
+            return;
+        };
+        self.live -= 1;
+        self.live_cost -= previous.cost();
+        if let Some(slot) = self.objects.get_mut(&event.record.key) {
+            slot.revision = revision;
+            slot.current = current;
+            let superseded = Past { record: previous.clone(), until: revision };
+            slot.past.get_or_insert_default().push_back(superseded);
+        }
+    }
+
+    /// Drops what exceeds the window, sparing the newest event and whatever a reader at `pinned`
+    /// still needs.
+    pub(super) fn trim(&mut self, window: &Window, pinned: Option<u64>) {
+        while let Some(oldest) = self.log.events.front().map(|event| event.revision()) {
+            let over = self.log.events.len() > 1
+                && (self.log.events.len() > window.events || self.log_cost > window.bytes);
+            if !(over || oldest <= self.compacted) || pinned.is_some_and(|pin| pin < oldest) {
+                return;
+            }
+            self.compacted = self.compacted.max(oldest);
+            self.drop_oldest();
+        }
+    }
+
+    /// Refuses reads below `revision` from now on, and drops what only they needed.
+    pub(super) fn compact(&mut self, revision: u64, window: &Window, pinned: Option<u64>) {
+        self.compacted = self.compacted.max(revision);
+        self.trim(window, pinned);
+    }
+
+    fn drop_oldest(&mut self) {
+        let Some(event) = self.log.drop_oldest() else { return };
+        self.log_cost -= event.cost();
+        let key = &event.record.key;
+        if let Some(scope) = self.scoped.get_mut(key.namespace()) {
+            scope.lane.drop_oldest();
+        }
+        if event.previous.is_none() {
+            return;
+        }
+        let Some(slot) = self.objects.get_mut(key) else { return };
+        slot.forget(event.revision());
+        if slot.current.is_none() && slot.past.is_none() {
+            self.objects.remove(key);
+        }
+    }
+
+    /// Visits the versions live at `revision` of keys in `bounds`, at most `keys` of them; returns
+    /// the last key visited if there may be more.
+    pub(super) fn walk(
+        &self,
+        bounds: &Bounds<'_>,
+        revision: u64,
+        keys: usize,
+        mut visit: impl FnMut(&Arc<Record>),
+    ) -> Option<Key> {
+        let mut range = bounds.iter(&self.objects);
+        let mut last = None;
+        for (key, slot) in range.by_ref().take(keys) {
+            if let Some(record) = slot.at(revision) {
+                visit(record);
+            }
+            last = Some(key);
+        }
+        range.next().and(last.cloned())
+    }
+
+    /// How many objects in `bounds` are live at `revision`, looking at no more than `keys` of them;
+    /// and the last key visited if there may be more.
+    pub(super) fn count(
+        &self,
+        bounds: &Bounds<'_>,
+        revision: u64,
+        keys: usize,
+    ) -> (usize, Option<Key>) {
+        let mut range = bounds.iter(&self.objects);
+        let (mut count, mut last) = (0, None);
+        for (key, slot) in range.by_ref().take(keys) {
+            count += usize::from(slot.lives_at(revision));
+            last = Some(key);
+        }
+        (count, range.next().and(last.cloned()))
+    }
+
+    /// The lane of a watcher: all events, or those of one namespace.
+    pub(super) fn lane(&self, namespace: Option<&str>) -> &Lane {
+        match namespace {
+            // A scope lives as long as its watchers, so the fallback is never taken.
+            Some(namespace) => self.scoped.get(namespace).map_or(&self.log, |scope| &scope.lane),
+            None => &self.log,
+        }
+    }
+
+    /// Registers a watcher and returns what wakes it.
+    pub(super) fn subscribe(&mut self, namespace: Option<&str>) -> Arc<Notify> {
+        let Some(namespace) = namespace else { return self.log.wake.clone() };
+        let log = &self.log;
+        let scope = self.scoped.entry(namespace.into()).or_insert_with(|| {
+            let inside = |event: &&Arc<Event>| event.record.key.namespace() == namespace;
+            let events = log.events.iter().filter(inside).cloned().collect();
+            Scope { lane: Lane { events, ..Lane::new() }, watchers: 0 }
+        });
+        scope.watchers += 1;
+        scope.lane.wake.clone()
+    }
+
+    /// How many namespaces are watched on their own.
+    #[cfg(test)]
+    pub(super) fn scopes(&self) -> usize {
+        self.scoped.len()
+    }
+
+    /// The reverse of [`subscribe`](Self::subscribe).
+    pub(super) fn unsubscribe(&mut self, namespace: &str) {
+        let Some(scope) = self.scoped.get_mut(namespace) else { return };
+        scope.watchers -= 1;
+        if scope.watchers == 0 {
+            self.scoped.remove(namespace);
+        }
+    }
+}
+
+// === impl Lane ===
+
+impl Lane {
+    fn new() -> Self {
+        Self { events: VecDeque::new(), dropped: 0, wake: Arc::default() }
+    }
+
+    fn drop_oldest(&mut self) -> Option<Arc<Event>> {
+        let event = self.events.pop_front()?;
+        self.dropped = event.revision();
+        Some(event)
+    }
+
+    /// Whether an event after `cursor` is gone.
+    pub(super) fn has_lost(&self, cursor: u64) -> bool {
+        self.dropped > cursor
+    }
+
+    /// Events after `cursor`, oldest first.
+    pub(super) fn after(&self, cursor: u64) -> impl Iterator<Item = &Arc<Event>> {
+        let start = self.events.partition_point(|event| event.revision() <= cursor);
+        self.events.range(start..)
+    }
+}
+
+// === impl Slot ===
+
+impl Slot {
+    fn at(&self, revision: u64) -> Option<&Arc<Record>> {
+        if self.revision <= revision {
+            return self.current.as_ref();
+        }
+        let past = self.past.as_deref()?;
+        let version = past.get(past.partition_point(|past| past.until <= revision))?;
+        (version.record.revision <= revision).then_some(&version.record)
+    }
+
+    fn lives_at(&self, revision: u64) -> bool {
+        if self.revision <= revision { self.current.is_some() } else { self.at(revision).is_some() }
+    }
+
+    /// Drops versions superseded at or before `revision`.
+    fn forget(&mut self, revision: u64) {
+        let Some(past) = &mut self.past else { return };
+        while past.front().is_some_and(|oldest| oldest.until <= revision) {
+            past.pop_front();
+        }
+        if past.is_empty() {
+            self.past = None;
+        }
+    }
+}
+
+/// A stretch of keys: one namespace or all of them, behind a key or from the start.
+pub(super) struct Bounds<'a> {
+    start: Bound<&'a str>,
+    end: Bound<&'a str>,
+}
+
+impl<'a> Bounds<'a> {
+    /// `prefix` is the namespace's stretch of keys, as [`Stretch`] spells it.
+    pub(super) fn new(stretch: Option<&'a Stretch>, after: Option<&'a str>) -> Self {
+        let (first, end) = match stretch {
+            Some(stretch) => (stretch.first.as_str(), Bound::Excluded(stretch.end.as_str())),
+            None => ("", Bound::Unbounded),
+        };
+        let start = match after {
+            Some(after) if after >= first => Bound::Excluded(after),
+            _ => Bound::Included(first),
+        };
+        Self { start, end }
+    }
+
+    fn iter<'m>(
+        &self,
+        objects: &'m BTreeMap<Key, Slot>,
+    ) -> std::collections::btree_map::Range<'m, Key, Slot> {
+        let empty = match (self.start, self.end) {
+            (Bound::Included(start) | Bound::Excluded(start), Bound::Excluded(end)) => start >= end,
+            _ => false,
+        };
+        // `range` panics on bounds the wrong way round, which a made-up `after` would give.
+        let bounds =
+            if empty { (Bound::Included(""), Bound::Excluded("")) } else { (self.start, self.end) };
+        objects.range::<str, _>(bounds)
+    }
+}
+
+/// The texts between which the keys of one namespace lie.
+pub(super) struct Stretch {
+    first: String,
+    end: String,
+}
+
+impl Stretch {
+    pub(super) fn of(namespace: &str) -> Self {
+        // '0' follows '/'.
+        Self { first: format!("{namespace}/"), end: format!("{namespace}0") }
+    }
+}

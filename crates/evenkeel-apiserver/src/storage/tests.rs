@@ -1,0 +1,467 @@
+//! Claims about the store in memory. Durability has its own tests.
+
+mod concurrent;
+mod model;
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use super::*;
+
+/// A draft whose body is `{"v":<value>,"rv":"<revision>"}`.
+pub(super) fn draft(value: u64) -> Draft {
+    let body = format!(r#"{{"v":{value},"rv":""}}"#).into_bytes();
+    let hole = body.len() - 2;
+    Draft::new(body, hole, "v1".into())
+}
+
+/// Runs a future that must not wait.
+pub(super) fn now<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("a store in memory never waits"),
+    }
+}
+
+fn store(events: usize) -> Store {
+    let window = Window { events, ..Window::default() };
+    Store::in_memory(&Options { window, ..Options::default() })
+}
+
+fn key(text: &str) -> Key {
+    let (namespace, name) = text.split_once('/').unwrap_or(("", text));
+    Key::new(namespace, name)
+}
+
+fn create(table: &Table, at: &str) -> Arc<Record> {
+    now(table.create(key(at), draft(0))).unwrap()
+}
+
+fn update(table: &Table, at: &str) -> Arc<Record> {
+    let found = table.get(&key(at)).unwrap();
+    now(table.update(key(at), found.revision, draft(found.revision))).unwrap()
+}
+
+fn delete(table: &Table, at: &str) -> Arc<Record> {
+    let found = table.get(&key(at)).unwrap();
+    now(table.delete(key(at), found.revision, None)).unwrap()
+}
+
+fn names(page: &Page) -> Vec<String> {
+    page.items.iter().map(|record| format!("{}@{}", record.key, record.revision)).collect()
+}
+
+fn list(table: &Table, at: u64) -> Vec<String> {
+    names(&table.list(Range::default(), Some(at)).unwrap())
+}
+
+fn drain(watcher: &mut Watcher) -> Vec<String> {
+    std::iter::from_fn(|| watcher.try_next().unwrap())
+        .map(|event| {
+            let sign = match (&event.previous, event.deleted) {
+                (None, _) => '+',
+                (Some(_), false) => '~',
+                (Some(_), true) => '-',
+            };
+            format!("{sign}{}@{}", event.record.key, event.revision())
+        })
+        .collect()
+}
+
+#[test]
+fn the_first_write_takes_revision_two() {
+    let store = store(8);
+    assert_eq!(store.revision(), 1);
+    let record = create(&store.table("pods"), "a/x");
+    assert_eq!((record.revision, record.create_revision, store.revision()), (2, 2, 2));
+}
+
+#[test]
+fn all_tables_share_one_revision() {
+    let store = store(8);
+    create(&store.table("pods"), "a/x");
+    create(&store.table("nodes"), "n");
+    let updated = update(&store.table("pods"), "a/x");
+    assert_eq!((updated.revision, updated.create_revision), (4, 2));
+    assert_eq!(store.table_names(), ["nodes".into(), "pods".into()]);
+}
+
+#[test]
+fn create_refuses_what_exists_and_shows_it() {
+    let table = store(8).table("pods");
+    create(&table, "a/x");
+    let refused = now(table.create(key("a/x"), draft(1)));
+    assert!(matches!(refused, Err(WriteError::Exists(found)) if found.revision == 2));
+    assert_eq!(table.store.shared.revision(), 2, "a refused write takes no revision");
+}
+
+#[test]
+fn update_and_delete_need_the_expected_revision() {
+    let table = store(8).table("pods");
+    create(&table, "a/x");
+    for expected in [0, 1, 3] {
+        let refused = now(table.update(key("a/x"), expected, draft(1)));
+        assert!(matches!(refused, Err(WriteError::Moved(Some(found))) if found.revision == 2));
+        let refused = now(table.delete(key("a/x"), expected, None));
+        assert!(matches!(refused, Err(WriteError::Moved(Some(found))) if found.revision == 2));
+    }
+    let refused = now(table.update(key("a/y"), 2, draft(1)));
+    assert!(matches!(refused, Err(WriteError::Moved(None))));
+    delete(&table, "a/x");
+    let refused = now(table.delete(key("a/x"), 2, None));
+    assert!(matches!(refused, Err(WriteError::Moved(None))));
+}
+
+#[test]
+fn a_deletion_returns_the_last_state_under_its_own_revision() {
+    let table = store(8).table("pods");
+    create(&table, "a/x");
+    let last = delete(&table, "a/x");
+    assert_eq!(last.body, r#"{"v":0,"rv":"3"}"#);
+    assert_eq!((last.revision, last.create_revision), (3, 2));
+    create(&table, "a/x");
+    let last = now(table.delete(key("a/x"), 4, Some(draft(7)))).unwrap();
+    assert_eq!(last.body, r#"{"v":7,"rv":"5"}"#);
+    assert_eq!(table.get(&key("a/x")).map(|found| found.revision), None);
+    assert!(table.is_empty());
+}
+
+#[test]
+fn a_list_in_the_past_shows_the_past() {
+    let table = store(64).table("pods");
+    create(&table, "a/x"); // 2
+    create(&table, "a/y"); // 3
+    update(&table, "a/x"); // 4
+    delete(&table, "a/y"); // 5
+    create(&table, "a/y"); // 6
+    assert_eq!(list(&table, 1), [""; 0]);
+    assert_eq!(list(&table, 2), ["a/x@2"]);
+    assert_eq!(list(&table, 3), ["a/x@2", "a/y@3"]);
+    assert_eq!(list(&table, 4), ["a/x@4", "a/y@3"]);
+    assert_eq!(list(&table, 5), ["a/x@4"]);
+    assert_eq!(list(&table, 6), ["a/x@4", "a/y@6"]);
+    let counts: Vec<_> =
+        (1..=6).map(|at| table.count(Range::default(), Some(at)).unwrap()).collect();
+    assert_eq!(counts, [0, 1, 2, 2, 1, 2]);
+}
+
+#[test]
+fn a_list_ahead_of_the_store_is_refused() {
+    let table = store(8).table("pods");
+    let ahead = table.list(Range::default(), Some(2)).unwrap_err();
+    assert_eq!(ahead, ReadError::Ahead { asked: 2, current: 1 });
+}
+
+#[test]
+fn a_namespace_lists_its_own_objects_only() {
+    let table = store(8).table("pods");
+    for at in ["a/x", "a-b/x", "a.b/x", "a0/x", "b/x", "a/y"] {
+        create(&table, at);
+    }
+    let range = Range { namespace: Some("a"), ..Range::default() };
+    assert_eq!(names(&table.list(range, None).unwrap()), ["a/x@2", "a/y@7"]);
+    assert_eq!(table.count(range, None).unwrap(), 2);
+    let range = Range { namespace: Some("none"), ..Range::default() };
+    assert_eq!(names(&table.list(range, None).unwrap()), [""; 0]);
+}
+
+#[test]
+fn pages_go_on_at_their_first_revision() {
+    let table = store(64).table("pods");
+    for at in ["a/a", "a/b", "a/c", "b/d"] {
+        create(&table, at);
+    }
+    let range = Range { limit: Some(2), ..Range::default() };
+    let first = table.list(range, None).unwrap();
+    assert_eq!(names(&first), ["a/a@2", "a/b@3"]);
+    let after = first.next.as_ref();
+    assert_eq!(after, Some(&key("a/b")));
+    delete(&table, "a/b");
+    delete(&table, "a/c");
+    create(&table, "a/bb");
+    assert_eq!(table.count(Range { after, ..range }, Some(first.revision)).unwrap(), 2);
+    let second = table.list(Range { after, ..range }, Some(first.revision)).unwrap();
+    assert_eq!(names(&second), ["a/c@4", "b/d@5"]);
+    assert_eq!(second.next, None, "an exactly full last page is the last");
+    let range = Range { namespace: Some("a"), limit: Some(3), ..Range::default() };
+    assert_eq!(table.list(range, Some(first.revision)).unwrap().next, None);
+}
+
+#[test]
+fn an_after_key_outside_the_namespace_gives_what_lies_behind_it() {
+    let table = store(8).table("pods");
+    create(&table, "b/x");
+    let list = |after: &str| {
+        let after = Some(key(after));
+        let range = Range { namespace: Some("b"), after: after.as_ref(), limit: None };
+        table.list(range, None).unwrap().items.len()
+    };
+    assert_eq!([list("a/z"), list("b/"), list("b/x"), list("c/a")], [1, 1, 0, 0]);
+}
+
+#[test]
+fn a_filtered_page_is_filled_past_what_the_filter_refuses() {
+    let table = store(8192).table("pods");
+    for n in 0..2000 {
+        now(table.create(Key::new("a", &format!("{n:04}")), draft(n))).unwrap();
+    }
+    let range = Range { limit: Some(2), ..Range::default() };
+    let rare = |record: &Record| record.key.name().ends_with("999");
+    let page = table.list_where(range, None, rare).unwrap();
+    assert_eq!(names(&page), ["a/0999@1001", "a/1999@2001"]);
+    assert_eq!(page.next, None);
+    let page = table.list_where(Range { limit: Some(1), ..range }, None, rare).unwrap();
+    assert_eq!(page.next, Some(key("a/0999")));
+}
+
+#[test]
+fn a_watch_delivers_what_happened_after_its_start() {
+    let store = store(64);
+    let table = store.table("pods");
+    create(&table, "a/x"); // 2
+    create(&table, "b/y"); // 3
+    let mut all = table.watch(None, 2).unwrap();
+    let mut scoped = table.watch(Some("a"), 1).unwrap();
+    update(&table, "a/x"); // 4
+    create(&store.table("nodes"), "n"); // 5
+    delete(&table, "a/x"); // 6
+    assert_eq!(drain(&mut all), ["+b/y@3", "~a/x@4", "-a/x@6"]);
+    assert_eq!(drain(&mut scoped), ["+a/x@2", "~a/x@4", "-a/x@6"]);
+    create(&table, "a/z"); // 7
+    assert_eq!(drain(&mut all), ["+a/z@7"]);
+    assert_eq!(drain(&mut scoped), ["+a/z@7"]);
+}
+
+#[test]
+fn a_watch_ahead_of_the_store_passes_over_what_lies_between() {
+    let table = store(8).table("pods");
+    let mut watcher = table.watch(None, 3).unwrap();
+    create(&table, "a/x"); // 2
+    create(&table, "a/y"); // 3
+    assert_eq!(watcher.synced_revision(), Ok(3));
+    create(&table, "a/z"); // 4
+    assert_eq!(drain(&mut watcher), ["+a/z@4"]);
+}
+
+#[test]
+fn an_event_shows_the_state_before_it() {
+    let table = store(8).table("pods");
+    let mut watcher = table.watch(None, 1).unwrap();
+    create(&table, "a/x");
+    update(&table, "a/x");
+    assert!(watcher.try_next().unwrap().unwrap().previous.is_none());
+    let event = watcher.try_next().unwrap().unwrap();
+    let before = event.previous.as_ref().unwrap();
+    assert_eq!(before.body, r#"{"v":0,"rv":"2"}"#);
+    assert_eq!(before.body_at(event.revision()), r#"{"v":0,"rv":"3"}"#);
+}
+
+#[test]
+fn a_full_window_drops_its_oldest_event() {
+    let table = store(3).table("pods");
+    for at in ["a/1", "a/2", "a/3", "a/4", "a/5"] {
+        create(&table, at); // 2 to 6
+    }
+    assert_eq!((table.compacted_revision(), table.window().0), (3, 3));
+    let gone = Compacted { compacted: 3, current: 6 };
+    assert_eq!(table.watch(None, 2).unwrap_err(), gone);
+    assert_eq!(table.list(Range::default(), Some(2)).unwrap_err(), gone.into());
+    assert_eq!(drain(&mut table.watch(None, 3).unwrap()), ["+a/3@4", "+a/4@5", "+a/5@6"]);
+    assert_eq!(list(&table, 3), ["a/1@2", "a/2@3"]);
+}
+
+#[test]
+fn the_window_is_bounded_by_bytes_too() {
+    let window = Window { events: usize::MAX, bytes: 100_000 };
+    let store = Store::in_memory(&Options { window, ..Options::default() });
+    let table = store.table("pods");
+    let large = || Draft::new(vec![b'x'; 10_000], 0, "v1".into());
+    now(table.create(key("a/x"), large())).unwrap();
+    for revision in 2..100 {
+        now(table.update(key("a/x"), revision, large())).unwrap();
+        assert!(table.window().1 <= 100_000);
+    }
+    // Each event is charged the version it superseded and the frame it may be encoded to.
+    assert_eq!(table.window().0, 4);
+    now(table.create(key("a/y"), Draft::new(vec![b'x'; 200_000], 0, "v1".into()))).unwrap();
+    assert_eq!(table.window().0, 1, "the newest event stays, whatever its size");
+}
+
+#[test]
+fn past_versions_leave_with_the_window() {
+    let table = store(4).table("pods");
+    create(&table, "a/x");
+    let weak = Arc::downgrade(&update(&table, "a/x"));
+    create(&table, "a/y");
+    delete(&table, "a/x");
+    assert!(weak.upgrade().is_some());
+    for at in ["b/1", "b/2", "b/3", "b/4"] {
+        create(&table, at);
+    }
+    assert!(weak.upgrade().is_none());
+    assert_eq!(table.count(Range::default(), None).unwrap(), 5);
+}
+
+#[test]
+fn a_watcher_that_falls_out_of_the_window_is_told() {
+    let table = store(2).table("pods");
+    let mut late = table.watch(None, 1).unwrap();
+    let mut early = table.watch(None, 1).unwrap();
+    create(&table, "a/1");
+    assert_eq!(drain(&mut early), ["+a/1@2"]);
+    create(&table, "a/2");
+    create(&table, "a/3");
+    let gone = Compacted { compacted: 2, current: 4 };
+    assert_eq!(late.try_next().unwrap_err(), gone);
+    assert_eq!(late.try_next().unwrap_err(), gone);
+    assert_eq!(late.synced_revision(), Err(gone));
+    assert_eq!(drain(&mut early), ["+a/2@3", "+a/3@4"]);
+}
+
+#[test]
+fn an_idle_watcher_of_a_namespace_survives_the_others_events() {
+    let table = store(2).table("pods");
+    let mut idle = table.watch(Some("quiet"), 1).unwrap();
+    for n in 0..10 {
+        create(&table, &format!("busy/{n}"));
+    }
+    assert_eq!(table.compacted_revision(), 9);
+    create(&table, "quiet/x");
+    assert_eq!(drain(&mut idle), ["+quiet/x@12"]);
+    create(&table, "quiet/y");
+    create(&table, "busy/x");
+    create(&table, "busy/y");
+    assert!(idle.try_next().is_err());
+}
+
+#[test]
+fn an_idle_watcher_survives_a_compaction_that_takes_nothing_from_it() {
+    let store = store(8);
+    let (pods, nodes) = (store.table("pods"), store.table("nodes"));
+    let mut watcher = pods.watch(None, 1).unwrap();
+    create(&nodes, "n");
+    store.compact(2);
+    create(&pods, "a/x");
+    assert_eq!(drain(&mut watcher), ["+a/x@3"]);
+}
+
+#[test]
+fn compaction_reaches_every_table_and_those_to_come() {
+    let store = store(8);
+    let table = store.table("pods");
+    create(&table, "a/x"); // 2
+    update(&table, "a/x"); // 3
+    create(&table, "a/y"); // 4
+    store.compact(3);
+    let gone = Compacted { compacted: 3, current: 4 };
+    assert_eq!(table.list(Range::default(), Some(2)).unwrap_err(), gone.into());
+    assert_eq!(store.table("nodes").watch(None, 2).unwrap_err(), gone);
+    assert_eq!(list(&table, 3), ["a/x@3"]);
+    assert_eq!(drain(&mut table.watch(None, 3).unwrap()), ["+a/y@4"]);
+    store.compact(99);
+    assert_eq!(table.compacted_revision(), 4, "the future cannot be forgotten");
+    store.compact(2);
+    assert_eq!(table.compacted_revision(), 4, "nor the past brought back");
+}
+
+#[test]
+fn a_list_in_progress_keeps_its_revision() {
+    let table = store(1).table("pods");
+    for n in 0..1200 {
+        create(&table, &format!("a/{n:04}"));
+    }
+    // The filter runs between lock holds, so it can play a writer that overtakes the list.
+    let mut writes = 0;
+    let page = table
+        .list_where(Range::default(), None, |record| {
+            if record.key.name() < "1000" {
+                delete(&table, "a/1100");
+                create(&table, "a/1100");
+                writes += 2;
+            }
+            true
+        })
+        .unwrap();
+    assert_eq!((page.revision, page.items.len()), (1201, 1200));
+    assert_eq!(page.items[1100].revision, 1102);
+    assert_eq!(table.window().0, writes, "all of the list's past was kept");
+    create(&table, "b/x");
+    assert_eq!(table.window().0, 1, "and let go of afterwards");
+}
+
+#[test]
+fn bookmarks_follow_the_store_once_all_is_delivered() {
+    let store = store(256);
+    let table = store.table("pods");
+    let mut watcher = table.watch(Some("a"), 1).unwrap();
+    for n in 0..100 {
+        create(&table, &format!("a/{n}")); // 2 to 101
+    }
+    create(&store.table("nodes"), "n"); // 102
+    assert_eq!(watcher.synced_revision(), Ok(1));
+    for seen in 2..=101 {
+        assert_eq!(watcher.try_next().unwrap().unwrap().revision(), seen);
+        let synced = if seen == 101 { 102 } else { seen };
+        assert_eq!(watcher.synced_revision(), Ok(synced));
+    }
+    create(&table, "b/x"); // 103
+    assert_eq!(watcher.synced_revision(), Ok(103));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiting_watcher_wakes_for_its_own_events_and_can_be_cancelled() {
+    let table = store(8).table("pods");
+    let mut all = table.watch(None, 1).unwrap();
+    let mut scoped = table.watch(Some("a"), 1).unwrap();
+    let second = std::time::Duration::from_secs(1);
+    tokio::time::timeout(second, all.next()).await.unwrap_err();
+    {
+        let mut first = pin!(all.next());
+        let mut other = pin!(scoped.next());
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(first.as_mut().poll(&mut context).is_pending());
+        assert!(other.as_mut().poll(&mut context).is_pending());
+        create(&table, "b/x");
+        assert!(other.as_mut().poll(&mut context).is_pending());
+        // `first` is dropped woken, with its event not taken.
+    }
+    assert_eq!(all.next().await.unwrap().revision(), 2);
+    create(&table, "a/x");
+    assert_eq!(all.next().await.unwrap().revision(), 3);
+    assert_eq!(scoped.next().await.unwrap().revision(), 3);
+}
+
+#[test]
+fn a_namespace_nobody_watches_any_more_costs_nothing() {
+    let table = store(8).table("pods");
+    let first = table.watch(Some("a"), 1).unwrap();
+    let mut second = table.watch(Some("a"), 1).unwrap();
+    drop(first);
+    create(&table, "a/x");
+    assert_eq!(drain(&mut second), ["+a/x@2"]);
+    drop(second);
+    assert_eq!(table.shelf.state.read().scopes(), 0);
+}
+
+#[test]
+fn sizes_follow_the_objects() {
+    let table = store(8).table("pods");
+    assert_eq!((table.len(), table.bytes()), (0, 0));
+    create(&table, "a/x");
+    let one = table.bytes();
+    create(&table, "a/y");
+    update(&table, "a/x");
+    assert_eq!((table.len(), table.bytes()), (2, 2 * one));
+    delete(&table, "a/x");
+    delete(&table, "a/y");
+    assert_eq!((table.len(), table.bytes()), (0, 0));
+}
+
+#[test]
+fn absurdly_large_objects_are_refused() {
+    let table = store(8).table("pods");
+    let draft = Draft::new(vec![0; super::write::SIZE_MAX + 1], 0, "v1".into());
+    let refused = now(table.create(key("a/x"), draft));
+    assert!(matches!(refused, Err(WriteError::TooLarge(_))));
+}

@@ -1,0 +1,130 @@
+//! Follows the events of one table.
+//!
+//! A watcher is a cursor into the table's log: it pulls, nothing is pushed to it, so a slow one
+//! costs nothing and is told once its place has left the window.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+
+use super::table::Shelf;
+use super::{Compacted, Event, Shared};
+
+/// Events taken from the log under one lock hold.
+const BATCH: usize = 64;
+
+/// A cursor into a table's events. Delivers each event after its start once, in revision order.
+pub struct Watcher {
+    shared: Arc<Shared>,
+    shelf: Arc<Shelf>,
+    namespace: Option<Box<str>>,
+    /// Everything up to here has been taken from the log.
+    cursor: u64,
+    /// Taken from the log, and not yet handed out.
+    batch: VecDeque<Arc<Event>>,
+    wake: Arc<Notify>,
+}
+
+impl Watcher {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        shelf: Arc<Shelf>,
+        namespace: Option<&str>,
+        after: u64,
+    ) -> Result<Self, Compacted> {
+        let mut state = shelf.state.write();
+        let compacted = state.compacted();
+        if after < compacted {
+            return Err(Compacted { compacted, current: shared.revision() });
+        }
+        let wake = state.subscribe(namespace);
+        drop(state);
+        let namespace = namespace.map(Into::into);
+        Ok(Self { shared, shelf, namespace, cursor: after, batch: VecDeque::new(), wake })
+    }
+
+    /// Waits for the next event.
+    ///
+    /// Cancel safe: an event is either returned or still to come.
+    ///
+    /// # Errors
+    ///
+    /// If events were dropped before this watcher came to fetch them. It stays that way.
+    pub async fn next(&mut self) -> Result<Arc<Event>, Compacted> {
+        loop {
+            if let Some(event) = self.try_next()? {
+                return Ok(event);
+            }
+            let wake = self.wake.clone();
+            // From here on a wake-up is not missed; what came just before is found by looking
+            // once more.
+            let woken = wake.notified();
+            if let Some(event) = self.try_next()? {
+                return Ok(event);
+            }
+            woken.await;
+        }
+    }
+
+    /// The next event if it is there already.
+    ///
+    /// # Errors
+    ///
+    /// As [`next`](Self::next).
+    pub fn try_next(&mut self) -> Result<Option<Arc<Event>>, Compacted> {
+        if self.batch.is_empty() {
+            self.fetch()?;
+        }
+        Ok(self.batch.pop_front())
+    }
+
+    /// The revision up to which every event meant for this watcher has been handed out: what a
+    /// bookmark may promise.
+    ///
+    /// # Errors
+    ///
+    /// As [`next`](Self::next).
+    pub fn synced_revision(&mut self) -> Result<u64, Compacted> {
+        if self.batch.is_empty() {
+            self.fetch()?;
+        }
+        Ok(self.batch.front().map_or(self.cursor, |next| next.revision() - 1))
+    }
+
+    fn fetch(&mut self) -> Result<(), Compacted> {
+        let state = self.shelf.state.read();
+        // Under the table's lock, so that no event of this table up to here is still on its way.
+        let current = self.shared.revision();
+        let lane = state.lane(self.namespace.as_deref());
+        if lane.has_lost(self.cursor) {
+            return Err(Compacted { compacted: state.compacted(), current });
+        }
+        let mut events = lane.after(self.cursor);
+        self.batch.extend(events.by_ref().take(BATCH).cloned());
+        self.cursor = match self.batch.back() {
+            Some(last) if events.next().is_some() => last.revision(),
+            // Never back: a watch may have been started ahead of the store.
+            _ => self.cursor.max(current),
+        };
+        Ok(())
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        if let Some(namespace) = &self.namespace {
+            self.shelf.state.write().unsubscribe(namespace);
+        }
+    }
+}
+
+impl std::fmt::Debug for Watcher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watcher")
+            .field("table", &self.shelf.name)
+            .field("namespace", &self.namespace)
+            .field("cursor", &self.cursor)
+            .finish_non_exhaustive()
+    }
+}

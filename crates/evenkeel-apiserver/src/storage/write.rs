@@ -1,0 +1,76 @@
+//! What a write asks for, and the one place that decides whether it may happen.
+
+use std::sync::Arc;
+
+use super::{Draft, Event, Key, Record};
+
+/// A draft above this is refused: far beyond what the request limits let through, and low enough
+/// that every length in the log fits 32 bits.
+pub(super) const SIZE_MAX: usize = 256 << 20;
+
+/// Why a write did not happen.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// A create found the object already there, in this state.
+    #[error("object already exists at revision {}", .0.revision)]
+    Exists(Arc<Record>),
+    /// An update or delete expected another revision than the object has; none if it is gone.
+    #[error("object is not at the expected revision")]
+    Moved(Option<Arc<Record>>),
+    /// The object is beyond any sensible size.
+    #[error("object of {0} bytes is too large to store")]
+    TooLarge(usize),
+    /// The log could not be written, now or earlier. Reads go on, writes need a restart. The
+    /// write that met the failure may or may not be there then.
+    #[error("storage takes no more writes: {0}")]
+    Unavailable(Arc<str>),
+}
+
+/// A change of one object, with its condition.
+#[derive(Debug)]
+pub(super) enum Change {
+    Create(Draft),
+    Update { expected: u64, draft: Draft },
+    Delete { expected: u64, last: Option<Draft> },
+}
+
+impl Change {
+    /// Turns the change into the event at `revision`, given the object's state before it.
+    pub(super) fn decide(
+        self,
+        key: &Key,
+        current: Option<&Arc<Record>>,
+        revision: u64,
+    ) -> Result<Event, WriteError> {
+        let moved = || WriteError::Moved(current.cloned());
+        let (record, previous, deleted) = match self {
+            Self::Create(draft) => match current {
+                Some(found) => return Err(WriteError::Exists(found.clone())),
+                None => (fits(draft)?.into_record(key.clone(), revision, revision), None, false),
+            },
+            Self::Update { expected, draft } => {
+                let found = current.filter(|it| it.revision == expected).ok_or_else(moved)?;
+                let record =
+                    fits(draft)?.into_record(found.key.clone(), revision, found.create_revision);
+                (record, Some(found.clone()), false)
+            }
+            Self::Delete { expected, last } => {
+                let found = current.filter(|it| it.revision == expected).ok_or_else(moved)?;
+                let record = match last {
+                    Some(draft) => {
+                        fits(draft)?.into_record(found.key.clone(), revision, found.create_revision)
+                    }
+                    None => found.at(revision),
+                };
+                (record, Some(found.clone()), true)
+            }
+        };
+        Ok(Event::new(record, previous, deleted))
+    }
+}
+
+fn fits(draft: Draft) -> Result<Draft, WriteError> {
+    let size = draft.size();
+    if size > SIZE_MAX { Err(WriteError::TooLarge(size)) } else { Ok(draft) }
+}
