@@ -2,3 +2,5 @@
 
 #[doc(hidden)]
 pub mod storage;
+pub mod identity;
+pub mod listen;

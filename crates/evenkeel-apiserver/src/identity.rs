@@ -1,0 +1,97 @@
+//! Who sends a request.
+//!
+//! The listener and the token file say who is calling; authorization, admission and the audit trail
+//! only ever read. An [`Identity`] obtained here already carries the group every authenticated (or
+//! unauthenticated) caller is in, so nothing downstream has to remember to add it.
+
+pub mod token_file;
+pub mod x509;
+
+use std::collections::BTreeMap;
+
+/// The name of a caller that presented no credentials.
+pub const ANONYMOUS: &str = "system:anonymous";
+/// The group of every caller that presented no credentials.
+pub const UNAUTHENTICATED: &str = "system:unauthenticated";
+/// The group of every caller whose credentials were accepted.
+pub const AUTHENTICATED: &str = "system:authenticated";
+/// The group that authorization lets pass without asking for a rule.
+pub const MASTERS: &str = "system:masters";
+/// The [`Identity::extra`] key that names the credential itself, such as a certificate's digest.
+pub const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
+
+/// The caller, as authorization, admission webhooks and `SelfSubjectReview` see it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// The user name.
+    pub user: String,
+    /// Distinguishes users that had the same name at different times; often empty.
+    pub uid: String,
+    /// The groups, in the order the credential gives them.
+    pub groups: Vec<String>,
+    /// What else the authenticator knows.
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+impl Identity {
+    /// A caller whose credentials were accepted.
+    pub fn authenticated(
+        user: impl Into<String>,
+        groups: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
+        let groups = groups.into_iter().map(Into::into).collect();
+        Self { user: user.into(), groups, ..Self::default() }.with_authenticated_group()
+    }
+
+    /// The administrator that the server's own kubeconfig speaks for.
+    pub fn admin() -> Self {
+        Self::authenticated("admin", [MASTERS])
+    }
+
+    /// A caller without credentials.
+    pub fn anonymous() -> Self {
+        Self {
+            user: ANONYMOUS.to_owned(),
+            groups: vec![UNAUTHENTICATED.to_owned()],
+            ..Self::default()
+        }
+    }
+
+    /// Whether the caller is in `group`.
+    pub fn is_in(&self, group: &str) -> bool {
+        self.groups.iter().any(|own| own == group)
+    }
+
+    /// Adds [`AUTHENTICATED`], unless the credential has already decided on either of the two groups.
+    pub(crate) fn with_authenticated_group(mut self) -> Self {
+        let decided =
+            self.user == ANONYMOUS || self.is_in(AUTHENTICATED) || self.is_in(UNAUTHENTICATED);
+        if !decided {
+            self.groups.push(AUTHENTICATED.to_owned());
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_authenticated_caller_joins_the_authenticated_group_last() {
+        let identity = Identity::authenticated("bob", ["dev", "ops"]);
+        assert_eq!(identity.groups, ["dev", "ops", AUTHENTICATED]);
+        assert_eq!(Identity::admin().groups, [MASTERS, AUTHENTICATED]);
+    }
+
+    #[test]
+    fn a_credential_that_names_either_group_is_left_alone() {
+        let twice = Identity::authenticated("bob", [AUTHENTICATED, "dev"]);
+        assert_eq!(twice.groups, [AUTHENTICATED, "dev"]);
+        let contrary = Identity::authenticated("bob", [UNAUTHENTICATED]);
+        assert_eq!(contrary.groups, [UNAUTHENTICATED]);
+        let anonymous = Identity::authenticated(ANONYMOUS, ["dev"]);
+        assert_eq!(anonymous.groups, ["dev"]);
+        assert_eq!(Identity::anonymous().groups, [UNAUTHENTICATED]);
+    }
+}

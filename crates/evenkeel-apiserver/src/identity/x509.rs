@@ -1,0 +1,118 @@
+//! The caller a client certificate names: user from the common name, groups from the organizations.
+//!
+//! Runs after the listener has verified the chain; a subject alone proves nothing. The reader walks
+//! just the path to the subject, checks every length against what is left, and allocates only for
+//! the values it returns, so a hostile certificate costs at most its own size.
+
+mod der;
+
+use std::fmt::Write as _;
+
+use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
+
+use self::der::{Reader, Tag};
+use super::{CREDENTIAL_ID, Identity};
+
+/// Why a certificate names nobody the server can serve.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The bytes are not the DER of an X.509 certificate.
+    #[error("malformed certificate: {0}")]
+    Malformed(&'static str),
+    /// An attribute of the subject is not text in the alphabet it declares.
+    #[error("invalid RDNSequence: invalid attribute value: {0}")]
+    InvalidText(&'static str),
+    /// The subject carries more than one user id.
+    #[error("expected 1 UID, but found multiple: {0:?}")]
+    SeveralUids(Vec<String>),
+    /// The subject carries a user id without text.
+    #[error("UID cannot be an empty string")]
+    EmptyUid,
+}
+
+/// The parts of a certificate's subject that identify a caller.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Subject {
+    /// The last common name; empty if there is none.
+    pub(crate) common_name: String,
+    /// Every organization, in order.
+    pub(crate) organizations: Vec<String>,
+    /// Every Kubernetes user id, in order.
+    pub(crate) uids: Vec<String>,
+}
+
+const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
+const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
+/// 1.3.6.1.4.1.57683.2, the user id in Kubernetes' own arc.
+const UID: &[u8] = &[0x2b, 0x06, 0x01, 0x04, 0x01, 0x83, 0xc2, 0x53, 0x02];
+
+/// The caller that the certificate in `certificate` (DER) names.
+///
+/// `None` if the subject has no common name: such a certificate authenticates nobody, and the
+/// request goes on as if it had not been sent.
+pub fn identity(certificate: &[u8]) -> Result<Option<Identity>, Error> {
+    let subject = subject(certificate)?;
+    if subject.common_name.is_empty() {
+        return Ok(None);
+    }
+    let uid = match subject.uids.as_slice() {
+        [] => String::new(),
+        [uid] if uid.is_empty() => return Err(Error::EmptyUid),
+        [uid] => uid.clone(),
+        _ => return Err(Error::SeveralUids(subject.uids)),
+    };
+    let mut identity = Identity::authenticated(subject.common_name, subject.organizations);
+    identity.uid = uid;
+    identity.extra.insert(CREDENTIAL_ID.to_owned(), vec![credential_id(certificate)]);
+    Ok(Some(identity))
+}
+
+/// Reads the subject of the certificate in `certificate` (DER).
+pub(crate) fn subject(certificate: &[u8]) -> Result<Subject, Error> {
+    let mut outer = Reader::new(certificate);
+    let mut certificate = outer.enter(Tag::SEQUENCE, "no certificate")?;
+    let mut tbs = certificate.enter(Tag::SEQUENCE, "no certificate body")?;
+    tbs.skip_if(Tag::VERSION)?;
+    tbs.enter(Tag::INTEGER, "no serial number")?;
+    tbs.enter(Tag::SEQUENCE, "no signature algorithm")?;
+    tbs.enter(Tag::SEQUENCE, "no issuer")?;
+    tbs.enter(Tag::SEQUENCE, "no validity")?;
+    let mut names = tbs.enter(Tag::SEQUENCE, "no subject")?;
+
+    let mut subject = Subject::default();
+    while !names.is_empty() {
+        let mut set = names.enter(Tag::SET, "invalid RDNSequence")?;
+        while !set.is_empty() {
+            let mut attribute =
+                set.enter(Tag::SEQUENCE, "invalid RDNSequence: invalid attribute")?;
+            let oid =
+                attribute.enter(Tag::OID, "invalid RDNSequence: invalid attribute type")?.rest();
+            let (tag, value) = attribute.next("invalid RDNSequence: invalid attribute value")?;
+            // Attributes nobody reads are decoded too: a certificate either is well formed or not.
+            let text = der::text(tag, value).map_err(Error::InvalidText)?;
+            match oid {
+                COMMON_NAME => subject.common_name = text,
+                ORGANIZATION => subject.organizations.push(text),
+                UID => subject.uids.push(text),
+                _ => {}
+            }
+        }
+    }
+    Ok(subject)
+}
+
+fn credential_id(certificate: &[u8]) -> String {
+    // The suite's hash is SHA-256; rustls is here anyway, so no other crate has to bring one.
+    let mut hash =
+        TLS13_AES_128_GCM_SHA256.tls13().expect("a TLS 1.3 suite").common.hash_provider.start();
+    hash.update(certificate);
+    let mut id = String::from("X509SHA256=");
+    for byte in hash.finish().as_ref() {
+        write!(id, "{byte:02x}").expect("writing to a String cannot fail");
+    }
+    id
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+//! The sliver of DER that a certificate subject needs: definite lengths, low tags, text.
+//!
+//! Every read checks its length against the remaining input first, and nothing here recurses.
+
+use super::Error;
+
+/// An identifier octet. High tag numbers (31 and up) do not occur on the way to a subject.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tag(u8);
+
+impl Tag {
+    pub(super) const INTEGER: Self = Self(0x02);
+    pub(super) const OID: Self = Self(0x06);
+    pub(super) const UTF8_STRING: Self = Self(0x0c);
+    pub(super) const NUMERIC_STRING: Self = Self(0x12);
+    pub(super) const PRINTABLE_STRING: Self = Self(0x13);
+    pub(super) const T61_STRING: Self = Self(0x14);
+    pub(super) const IA5_STRING: Self = Self(0x16);
+    pub(super) const BMP_STRING: Self = Self(0x1e);
+    pub(super) const SEQUENCE: Self = Self(0x30);
+    pub(super) const SET: Self = Self(0x31);
+    /// `[0]`, explicit: the version of a v2 or v3 certificate.
+    pub(super) const VERSION: Self = Self(0xa0);
+}
+
+/// What is left to read of one DER value.
+pub(super) struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(input: &'a [u8]) -> Self {
+        Self(input)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Everything not read yet.
+    pub(super) fn rest(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// The next value, whatever its tag; `missing` says what should have been there.
+    pub(super) fn next(&mut self, missing: &'static str) -> Result<(Tag, &'a [u8]), Error> {
+        let malformed = Error::Malformed(missing);
+        let &[tag, first, ref rest @ ..] = self.0 else { return Err(malformed) };
+        if tag & 0x1f == 0x1f {
+            return Err(malformed);
+        }
+        let (length, rest) = match first {
+            0..=0x7f => (usize::from(first), rest),
+            // Four octets hold 4 GiB, far beyond any handshake message.
+            0x81..=0x84 => {
+                let (octets, rest) =
+                    rest.split_at_checked(usize::from(first & 0x7f)).ok_or(malformed.clone())?;
+                let length = octets.iter().fold(0_u64, |sum, &octet| sum << 8 | u64::from(octet));
+                // DER has one spelling for each length: the shortest.
+                if octets[0] == 0 || length < 0x80 {
+                    return Err(malformed);
+                }
+                (usize::try_from(length).map_err(|_| malformed.clone())?, rest)
+            }
+            _ => return Err(malformed),
+        };
+        let (value, rest) = rest.split_at_checked(length).ok_or(malformed)?;
+        self.0 = rest;
+        Ok((Tag(tag), value))
+    }
+
+    /// The inside of the next value, which must carry `tag`.
+    pub(super) fn enter(&mut self, tag: Tag, missing: &'static str) -> Result<Self, Error> {
+        match self.next(missing)? {
+            (found, value) if found == tag => Ok(Reader(value)),
+            _ => Err(Error::Malformed(missing)),
+        }
+    }
+
+    /// Passes over the next value if it carries `tag`.
+    pub(super) fn skip_if(&mut self, tag: Tag) -> Result<(), Error> {
+        if self.0.first() == Some(&tag.0) {
+            self.next("truncated value")?;
+        }
+        Ok(())
+    }
+}
+
+/// Decodes a character string by the alphabet its tag names.
+pub(super) fn text(tag: Tag, value: &[u8]) -> Result<String, &'static str> {
+    let ascii = |allowed: fn(&u8) -> bool, refusal: &'static str| {
+        if value.iter().all(allowed) {
+            Ok(value.iter().copied().map(char::from).collect())
+        } else {
+            Err(refusal)
+        }
+    };
+    match tag {
+        Tag::UTF8_STRING => {
+            str::from_utf8(value).map(str::to_owned).map_err(|_| "invalid UTF-8 string")
+        }
+        Tag::PRINTABLE_STRING => ascii(is_printable, "invalid PrintableString"),
+        Tag::IA5_STRING => ascii(u8::is_ascii, "invalid IA5String"),
+        Tag::NUMERIC_STRING => {
+            ascii(|byte| byte.is_ascii_digit() || *byte == b' ', "invalid NumericString")
+        }
+        // T.61 is read as Latin-1, as everybody does.
+        Tag::T61_STRING => Ok(value.iter().copied().map(char::from).collect()),
+        Tag::BMP_STRING => bmp(value).ok_or("invalid BMPString"),
+        _ => Err("unsupported string type"),
+    }
+}
+
+/// RFC 5280's PrintableString, plus the two characters that real certificates use regardless.
+fn is_printable(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || b" '()+,-./:=?*&".contains(byte)
+}
+
+/// UCS-2 in network order, with an optional terminator.
+fn bmp(value: &[u8]) -> Option<String> {
+    let value = match value {
+        [text @ .., 0, 0] if value.len().is_multiple_of(2) => text,
+        _ => value,
+    };
+    let (units, odd) = value.as_chunks::<2>();
+    if !odd.is_empty() {
+        return None;
+    }
+    units
+        .iter()
+        .map(|&unit| match u16::from_be_bytes(unit) {
+            0xfdd0..=0xfdef | 0xfffe | 0xffff => None,
+            // `from_u32` refuses the surrogates.
+            unit => char::from_u32(u32::from(unit)),
+        })
+        .collect()
+}

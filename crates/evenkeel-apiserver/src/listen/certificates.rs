@@ -1,0 +1,274 @@
+//! Key material: an authority of our own, the certificates it issues, and PEM files.
+//!
+//! Every key is ECDSA P-256, because a server that is to be ready in milliseconds cannot wait for
+//! RSA primes. The wall clock comes in from outside, like all time in the server.
+
+use std::{
+    fmt, fs, io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
+    ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, SanType,
+};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject as _};
+
+use super::kubeconfig::write_atomically;
+
+/// The names every Kubernetes API server answers to inside its cluster.
+const SERVICE_NAMES: [&str; 5] = [
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+];
+
+/// Certificates start this much in the past, so that clocks may differ.
+const SKEW: Duration = Duration::from_secs(60 * 60);
+const LIFETIME: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// 9990-01-01; X.509 times end with the year 9999.
+const LAST_START: u64 = 253_086_854_400;
+
+/// Why a certificate could not be made or loaded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Making a key or certificate failed.
+    #[error("unable to issue a certificate for {name:?}")]
+    Issue {
+        /// The subject's common name.
+        name: String,
+        /// What went wrong.
+        source: rcgen::Error,
+    },
+    /// A file could not be read or written.
+    #[error("{path}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file is not PEM, or lacks the expected section.
+    #[error("{path}: no {wanted} in PEM form")]
+    Pem {
+        /// The file.
+        path: PathBuf,
+        /// `certificate` or `private key`.
+        wanted: &'static str,
+        /// What the parser said.
+        source: pem::Error,
+    },
+    /// One file of a pair is there and the other is not.
+    #[error("error reading {path}, certificate and key must be supplied as a pair")]
+    HalfPair {
+        /// The file that is missing.
+        path: PathBuf,
+    },
+}
+
+/// A certificate authority whose key lives in this process alone.
+#[derive(Debug)]
+pub struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+    now_unix: u64,
+}
+
+/// A certificate, its issuers as far as they are to be sent along, and its private key.
+pub struct KeyedCertificate {
+    pub(super) chain: Vec<CertificateDer<'static>>,
+    pub(super) key: PrivateKeyDer<'static>,
+    certificate_pem: String,
+    key_pem: String,
+}
+
+// === impl Authority ===
+
+impl Authority {
+    /// Makes an authority that is valid from an hour before `now_unix` (seconds) for a year.
+    pub fn generate(name: &str, now_unix: u64) -> Result<Self, Error> {
+        let mut params = params(name, now_unix);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![
+            KeyUsagePurpose::DigitalSignature,
+            KeyUsagePurpose::KeyCertSign,
+            KeyUsagePurpose::CrlSign,
+        ];
+        let issuer = KeyPair::generate()
+            .and_then(|key| CertifiedIssuer::self_signed(params, key))
+            .map_err(issue(name))?;
+        Ok(Self { issuer, now_unix })
+    }
+
+    /// The authority's certificate, for clients to trust.
+    pub fn certificate_pem(&self) -> String {
+        self.issuer.pem()
+    }
+
+    /// The authority's certificate, for the listener to verify clients with.
+    pub fn certificate(&self) -> CertificateDer<'static> {
+        self.issuer.der().clone()
+    }
+
+    /// Issues a serving certificate for the usual names of an API server and for `addresses`.
+    ///
+    /// `addresses` are what clients dial besides the loopback: the bind address, the first address
+    /// of the service range. Unspecified ones (`0.0.0.0`) are left out.
+    pub fn issue_serving(
+        &self,
+        addresses: impl IntoIterator<Item = IpAddr>,
+    ) -> Result<KeyedCertificate, Error> {
+        const NAME: &str = "kube-apiserver";
+        let mut params = params(NAME, self.now_unix);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        for name in SERVICE_NAMES {
+            let name = name.try_into().map_err(issue(NAME))?;
+            params.subject_alt_names.push(SanType::DnsName(name));
+        }
+        let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+        for address in loopback.into_iter().chain(addresses) {
+            let name = SanType::IpAddress(address);
+            if !address.is_unspecified() && !params.subject_alt_names.contains(&name) {
+                params.subject_alt_names.push(name);
+            }
+        }
+        let mut issued = self.issue(NAME, params)?;
+        // A file of this is what people hand to `--certificate-authority`.
+        issued.certificate_pem += &self.certificate_pem();
+        Ok(issued)
+    }
+
+    /// Issues a client certificate for `user` in `group`.
+    pub fn issue_client(&self, user: &str, group: Option<&str>) -> Result<KeyedCertificate, Error> {
+        let mut params = params(user, self.now_unix);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        if let Some(group) = group {
+            params.distinguished_name.push(DnType::OrganizationName, group);
+        }
+        self.issue(user, params)
+    }
+
+    /// A client certificate whose validity starts elsewhere in time.
+    #[cfg(test)]
+    pub(crate) fn issue_client_at(&self, user: &str, now_unix: u64) -> KeyedCertificate {
+        let mut params = params(user, now_unix);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        self.issue(user, params).unwrap()
+    }
+
+    fn issue(&self, name: &str, mut params: CertificateParams) -> Result<KeyedCertificate, Error> {
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        // Python's strict verification insists on it.
+        params.use_authority_key_identifier_extension = true;
+        let key = KeyPair::generate().map_err(issue(name))?;
+        let certificate = params.signed_by(&key, &self.issuer).map_err(issue(name))?;
+        Ok(KeyedCertificate {
+            chain: vec![certificate.der().clone()],
+            key: PrivateKeyDer::Pkcs8(key.serialize_der().into()),
+            certificate_pem: certificate.pem(),
+            key_pem: key.serialize_pem(),
+        })
+    }
+}
+
+// === impl KeyedCertificate ===
+
+impl KeyedCertificate {
+    /// Loads a certificate chain and its key from two PEM files.
+    pub fn load(certificate: &Path, key: &Path) -> Result<Self, Error> {
+        let certificate_pem = read(certificate)?;
+        let key_pem = read(key)?;
+        let chain = parse_certificates(certificate, &certificate_pem)?;
+        let der = PrivateKeyDer::from_pem_slice(key_pem.as_bytes())
+            .map_err(|source| Error::Pem { path: key.to_owned(), wanted: "private key", source })?;
+        Ok(Self { chain, key: der, certificate_pem, key_pem })
+    }
+
+    /// Loads `apiserver.crt` and `apiserver.key` from `directory`; `None` if neither is there.
+    pub fn load_from_directory(directory: &Path) -> Result<Option<Self>, Error> {
+        let (certificate, key) = pair(directory);
+        match (certificate.exists(), key.exists()) {
+            (true, true) => Self::load(&certificate, &key).map(Some),
+            (false, false) => Ok(None),
+            (true, false) => Err(Error::HalfPair { path: key }),
+            (false, true) => Err(Error::HalfPair { path: certificate }),
+        }
+    }
+
+    /// Writes `apiserver.crt` and, readable by the owner alone, `apiserver.key` into `directory`.
+    pub fn save_to_directory(&self, directory: &Path) -> Result<(), Error> {
+        let file = |path: &Path| {
+            let path = path.to_owned();
+            move |source| Error::File { path, source }
+        };
+        fs::create_dir_all(directory).map_err(file(directory))?;
+        let (certificate, key) = pair(directory);
+        write_atomically(&certificate, self.certificate_pem.as_bytes(), 0o644)
+            .map_err(file(&certificate))?;
+        write_atomically(&key, self.key_pem.as_bytes(), 0o600).map_err(file(&key))
+    }
+
+    /// The certificate followed by its issuers, as far as they are known.
+    pub fn certificate_pem(&self) -> &str {
+        &self.certificate_pem
+    }
+
+    /// The private key. A secret.
+    pub fn key_pem(&self) -> &str {
+        &self.key_pem
+    }
+}
+
+/// Keeps the key out of logs.
+impl fmt::Debug for KeyedCertificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyedCertificate").finish_non_exhaustive()
+    }
+}
+
+/// Loads every certificate of a PEM bundle, such as `--client-ca-file`.
+pub fn load_bundle(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+    parse_certificates(path, &read(path)?)
+}
+
+fn parse_certificates(path: &Path, text: &str) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let failed = |source| Error::Pem { path: path.to_owned(), wanted: "certificate", source };
+    let certificates: Vec<_> = CertificateDer::pem_slice_iter(text.as_bytes())
+        .collect::<Result<_, _>>()
+        .map_err(failed)?;
+    if certificates.is_empty() {
+        return Err(failed(pem::Error::NoItemsFound));
+    }
+    Ok(certificates)
+}
+
+fn params(name: &str, now_unix: u64) -> CertificateParams {
+    let start = Duration::from_secs(now_unix.min(LAST_START)).saturating_sub(SKEW);
+    let mut params = CertificateParams::default();
+    params.not_before = rcgen::date_time_ymd(1970, 1, 1) + start;
+    params.not_after = params.not_before + LIFETIME;
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params
+}
+
+fn issue(name: &str) -> impl FnOnce(rcgen::Error) -> Error {
+    let name = name.to_owned();
+    move |source| Error::Issue { name, source }
+}
+
+fn pair(directory: &Path) -> (PathBuf, PathBuf) {
+    (directory.join("apiserver.crt"), directory.join("apiserver.key"))
+}
+
+fn read(path: &Path) -> Result<String, Error> {
+    fs::read_to_string(path).map_err(|source| Error::File { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! The kubeconfig that points at a running server.
+//!
+//! One cluster, one user, one context. Every given string is quoted and escaped, so no value can
+//! break out of its place; the file appears whole or not at all.
+
+use std::{
+    fmt::Write as _,
+    fs::{self, File, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+
+use super::certificates::KeyedCertificate;
+
+/// What a client needs to reach the server and to be let in.
+#[derive(Clone, Copy, Debug)]
+pub struct Kubeconfig<'a> {
+    /// The name of the context, and of the cluster and user it joins.
+    pub context: &'a str,
+    /// The server's address, such as `https://127.0.0.1:6443`.
+    pub server: &'a str,
+    /// The authority to verify the server with, in PEM form.
+    pub authority_pem: &'a str,
+    /// How the client proves who it is.
+    pub credential: Credential<'a>,
+}
+
+/// How a client proves who it is.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub enum Credential<'a> {
+    /// A client certificate and its key.
+    Certificate(&'a KeyedCertificate),
+    /// A bearer token.
+    Token(&'a str),
+}
+
+impl Kubeconfig<'_> {
+    /// The file's content.
+    pub fn render(&self) -> String {
+        let context = quote(self.context);
+        let server = quote(self.server);
+        let authority = STANDARD.encode(self.authority_pem);
+        let user = match self.credential {
+            Credential::Certificate(certificate) => format!(
+                "client-certificate-data: {}\n    client-key-data: {}",
+                STANDARD.encode(certificate.certificate_pem()),
+                STANDARD.encode(certificate.key_pem()),
+            ),
+            Credential::Token(token) => format!("token: {}", quote(token)),
+        };
+        format!(
+            "apiVersion: v1
+kind: Config
+clusters:
+- name: {context}
+  cluster:
+    server: {server}
+    certificate-authority-data: {authority}
+users:
+- name: {context}
+  user:
+    {user}
+contexts:
+- name: {context}
+  context:
+    cluster: {context}
+    user: {context}
+current-context: {context}
+preferences: {{}}
+"
+        )
+    }
+
+    /// Writes the file, readable by its owner alone. Whoever reads `path` meanwhile sees the old
+    /// content or the new one, never a part.
+    pub fn write(&self, path: &Path) -> io::Result<()> {
+        write_atomically(path, self.render().as_bytes(), 0o600)
+    }
+}
+
+/// Keeps keys and tokens out of logs.
+impl std::fmt::Debug for Credential<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Certificate(_) => "Certificate(..)",
+            Self::Token(_) => "Token(..)",
+        })
+    }
+}
+
+/// Replaces the file at `path` in one step by one with `content` and the permissions `mode`.
+pub(super) fn write_atomically(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let (mut file, temporary) = create_beside(path, mode)?;
+    let result = file.write_all(content).and_then(|()| fs::rename(&temporary, path));
+    if result.is_err() {
+        // The first error is the one to report; a leftover is a nuisance at most.
+        let _ = fs::remove_file(&temporary);
+    }
+    result
+}
+
+/// A new file in the directory of `path`: a rename is atomic within one file system only.
+fn create_beside(path: &Path, mode: u32) -> io::Result<(File, PathBuf)> {
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    loop {
+        let mut temporary = std::ffi::OsString::from(".");
+        temporary.push(name);
+        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        temporary.push(format!(".{}-{number}", std::process::id()));
+        let temporary = path.with_file_name(temporary);
+        match OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary) {
+            // A leftover of a dead process that had our id, as happens in containers.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            result => return result.map(|file| (file, temporary)),
+        }
+    }
+}
+
+/// A double-quoted YAML scalar in plain ASCII.
+fn quote(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for unit in text.chars() {
+        match unit {
+            '"' | '\\' => quoted.extend(['\\', unit]),
+            ' '..='~' => quoted.push(unit),
+            _ => {
+                let code = u32::from(unit);
+                write!(quoted, "\\U{code:08x}").expect("writing to a String cannot fail");
+            }
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,212 @@
+//! TLS: what the server shows, and what it makes of the client's certificate.
+//!
+//! A handshake never fails because of *who* the client is. Like kube-apiserver, the server asks for
+//! a certificate, makes the client prove that it holds the key, and judges the chain afterwards: a
+//! certificate nobody vouches for becomes a 401 that the client can read, or is overruled by a
+//! bearer token, where a TLS alert would leave it guessing.
+
+use std::{fmt, io, sync::Arc};
+
+use rustls::{
+    DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
+    client::danger::HandshakeSignatureValid,
+    crypto::{CryptoProvider, ring},
+    pki_types::{CertificateDer, UnixTime},
+    server::{
+        VerifierBuilderError, WebPkiClientVerifier,
+        danger::{ClientCertVerified, ClientCertVerifier},
+    },
+    time_provider::TimeProvider,
+};
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+
+use super::{PeerIdentity, certificates::KeyedCertificate};
+use crate::identity::x509;
+
+/// The serving certificate and the authorities that vouch for clients.
+#[derive(Clone)]
+pub struct Tls {
+    acceptor: TlsAcceptor,
+    clients: Option<Arc<dyn ClientCertVerifier>>,
+    clock: Arc<Clock>,
+}
+
+/// Why TLS cannot be set up.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The certificate and key do not fit each other, or are of no supported kind.
+    #[error("unable to serve with this certificate and key")]
+    Serving(#[source] rustls::Error),
+    /// None of the certificates in the bundle can serve as a trust anchor.
+    #[error("no usable certificate authority among the {0} given for clients")]
+    NoClientAuthority(usize),
+    /// The trust anchors cannot be used to verify clients.
+    #[error("unable to verify clients")]
+    ClientVerifier(#[source] VerifierBuilderError),
+}
+
+/// The protocol agreed on in the handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    Http1,
+    Http2,
+}
+
+/// Seconds since the epoch, from wherever the server takes its time.
+struct Clock(Box<dyn Fn() -> u64 + Send + Sync>);
+
+/// Checks that the client holds its certificate's key, and leaves the chain to [`Tls::judge`].
+#[derive(Debug)]
+struct Asking(Arc<dyn ClientCertVerifier>);
+
+// === impl Tls ===
+
+impl Tls {
+    /// Serves with `serving`; clients are asked for a certificate by one of `client_authorities`,
+    /// or for none at all if there are none. `now_unix` tells the wall clock in seconds, against
+    /// which the validity of client certificates is checked.
+    pub fn new(
+        serving: &KeyedCertificate,
+        client_authorities: &[CertificateDer<'static>],
+        now_unix: impl Fn() -> u64 + Send + Sync + 'static,
+    ) -> Result<Self, Error> {
+        // Handed down explicitly: a library must not depend on, or set, a process-wide default.
+        let provider = Arc::new(ring::default_provider());
+        let clock = Arc::new(Clock(Box::new(now_unix)));
+        let clients = client_verifier(&provider, client_authorities)?;
+
+        let builder = ServerConfig::builder_with_details(provider, clock.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(Error::Serving)?;
+        let builder = match &clients {
+            Some(verifier) => builder.with_client_cert_verifier(Arc::new(Asking(verifier.clone()))),
+            None => builder.with_no_client_auth(),
+        };
+        let mut config = builder
+            .with_single_cert(serving.chain.clone(), serving.key.clone_key())
+            .map_err(Error::Serving)?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Self { acceptor: Arc::new(config).into(), clients, clock })
+    }
+
+    /// Shakes hands, and says who the client is and what it wants to speak.
+    pub(super) async fn accept(
+        &self,
+        stream: TcpStream,
+    ) -> io::Result<(TlsStream<TcpStream>, PeerIdentity, Protocol)> {
+        let stream = self.acceptor.accept(stream).await?;
+        let (_, connection) = stream.get_ref();
+        let protocol = match connection.alpn_protocol() {
+            Some(b"h2") => Protocol::Http2,
+            _ => Protocol::Http1,
+        };
+        let identity = self.judge(connection.peer_certificates().unwrap_or_default());
+        Ok((stream, identity, protocol))
+    }
+
+    fn judge(&self, certificates: &[CertificateDer<'_>]) -> PeerIdentity {
+        let (Some(verifier), [own, intermediates @ ..]) = (&self.clients, certificates) else {
+            return PeerIdentity::Absent;
+        };
+        if let Err(error) = verifier.verify_client_cert(own, intermediates, self.clock.now()) {
+            return PeerIdentity::Unverifiable(format!("verifying certificate failed: {error}"));
+        }
+        match x509::identity(own) {
+            Ok(Some(identity)) => PeerIdentity::Verified(identity),
+            Ok(None) => PeerIdentity::Absent,
+            Err(error) => PeerIdentity::Unverifiable(error.to_string()),
+        }
+    }
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").field("asks_clients", &self.clients.is_some()).finish_non_exhaustive()
+    }
+}
+
+fn client_verifier(
+    provider: &Arc<CryptoProvider>,
+    authorities: &[CertificateDer<'static>],
+) -> Result<Option<Arc<dyn ClientCertVerifier>>, Error> {
+    if authorities.is_empty() {
+        return Ok(None);
+    }
+    let mut roots = RootCertStore::empty();
+    let (usable, ignored) = roots.add_parsable_certificates(authorities.iter().cloned());
+    if usable == 0 {
+        return Err(Error::NoClientAuthority(authorities.len()));
+    }
+    if ignored > 0 {
+        tracing::warn!(ignored, usable, "some client certificate authorities are unusable");
+    }
+    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+        .build()
+        .map(Some)
+        .map_err(Error::ClientVerifier)
+}
+
+// === impl Clock ===
+
+impl Clock {
+    fn now(&self) -> UnixTime {
+        UnixTime::since_unix_epoch(std::time::Duration::from_secs((self.0)()))
+    }
+}
+
+impl TimeProvider for Clock {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(self.now())
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Clock")
+    }
+}
+
+// === impl Asking ===
+
+impl ClientCertVerifier for Asking {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.0.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        _own: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}

@@ -1,0 +1,153 @@
+//! The stand-in for kube-apiserver: its command line, its certificates, its life as a process.
+//!
+//! The flags become a [`Config`]; [`run`] turns that into a listener, asks the caller for the
+//! service behind it, and serves until a signal comes. What the service does is none of this
+//! crate's business: it gets the [`Settings`] that concern it and the signal that ends its watches.
+
+mod config;
+
+use std::{convert::Infallible, error::Error as StdError, net::SocketAddr, path::Path};
+
+use bytes::Bytes;
+use evenkeel_apiserver::{
+    identity::token_file::TokenFile,
+    listen::{
+        Listener, Options,
+        certificates::{Authority, KeyedCertificate, load_bundle},
+        tls::Tls,
+    },
+};
+use http::{Request, Response};
+use http_body::Body;
+use hyper::body::Incoming;
+use tokio::sync::watch;
+use tower_service::Service;
+
+pub use self::config::{Config, InvalidCidr, ServiceCidr, Serving, Settings};
+use crate::{
+    flags::{self, Flags, Style},
+    process::{self, BoxError, StopSignals},
+};
+
+/// The release this server speaks for.
+const VERSION: &str = "v1.36.3";
+
+/// What the service behind the listener is made from.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Startup {
+    /// The flags that concern it.
+    pub settings: Settings,
+    /// The callers known by bearer token.
+    pub tokens: TokenFile,
+    /// Where clients reach it.
+    pub address: SocketAddr,
+    /// Turns `true` when the process is to stop; endless responses must end then.
+    pub stopping: watch::Receiver<bool>,
+}
+
+/// Does what the command line says: shows a text, or serves until a signal comes.
+pub async fn main<M, F, S, B, E>(arguments: Vec<String>, make_service: M) -> Result<(), BoxError>
+where
+    M: FnOnce(Startup) -> F,
+    F: Future<Output = Result<S, E>>,
+    E: Into<BoxError>,
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
+    S: Clone + Send + 'static,
+    S::Future: Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn StdError + Send + Sync>>,
+{
+    let flags = Flags::parse(config::FLAGS, Style::Kubernetes, arguments)?;
+    if flags.switch("help", false)? {
+        process::print(&format!(
+            "An Evenkeel API server in place of kube-apiserver. Flags of the real one are accepted; \
+             these mean something:\n\nUsage:\n  kube-apiserver [flags]\n\n{}",
+            flags::help(config::FLAGS)
+        ));
+        return Ok(());
+    }
+    if matches!(flags.text("version"), Some("true" | "raw")) {
+        process::print(&format!("Kubernetes {VERSION}\n"));
+        return Ok(());
+    }
+    for flag in flags.ignored() {
+        process::log(&format!("kube-apiserver: ignoring --{flag}, which Evenkeel does not know"));
+    }
+    run(Config::from_flags(&flags)?, make_service).await
+}
+
+/// Serves what `make_service` makes until SIGTERM or SIGINT.
+pub async fn run<M, F, S, B, E>(config: Config, make_service: M) -> Result<(), BoxError>
+where
+    M: FnOnce(Startup) -> F,
+    F: Future<Output = Result<S, E>>,
+    E: Into<BoxError>,
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
+    S: Clone + Send + 'static,
+    S::Future: Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn StdError + Send + Sync>>,
+{
+    let mut signals = StopSignals::catch()?;
+    let Config { serving, settings } = config;
+    let listener = listen(&serving, &settings)?;
+    let tokens = match &serving.token_auth_file {
+        Some(path) => TokenFile::load(path)?,
+        None => TokenFile::default(),
+    };
+    let (stop, stopping) = watch::channel(false);
+    let address = listener.local_addr();
+    let startup = Startup { settings, tokens, address, stopping };
+    let service = make_service(startup).await.map_err(Into::into)?;
+
+    process::log(&format!("Serving securely on {address}"));
+    listener
+        .serve(service, async {
+            signals.received().await;
+            stop.send_replace(true);
+        })
+        .await;
+    process::log(&format!("Stopped listening on {address}"));
+    Ok(())
+}
+
+fn listen(serving: &Serving, settings: &Settings) -> Result<Listener, BoxError> {
+    let certificate = serving_certificate(serving, settings)?;
+    let authorities = match &serving.client_ca_file {
+        Some(path) => load_bundle(path)?,
+        None => Vec::new(),
+    };
+    let tls = Tls::new(&certificate, &authorities, process::now_unix)?;
+    let mut options = Options::default();
+    options.allow_non_loopback = serving.allow_non_loopback;
+    let address = SocketAddr::new(serving.bind_address, serving.secure_port);
+    Ok(Listener::bind(address, tls, options)?)
+}
+
+/// The pair named by the flags, else the one in the certificate directory, else a new one.
+fn serving_certificate(
+    serving: &Serving,
+    settings: &Settings,
+) -> Result<KeyedCertificate, BoxError> {
+    if let Some((certificate, key)) = &serving.tls_pair {
+        return Ok(KeyedCertificate::load(certificate, key)?);
+    }
+    if let Some(directory) = &serving.cert_dir
+        && let Some(found) = KeyedCertificate::load_from_directory(directory)?
+    {
+        return Ok(found);
+    }
+    let service_addresses = settings.service_cidrs.iter().map(ServiceCidr::first_address);
+    let made = Authority::generate("evenkeel", process::now_unix())?
+        .issue_serving([serving.bind_address].into_iter().chain(service_addresses))?;
+    match &serving.cert_dir {
+        Some(directory) => {
+            made.save_to_directory(directory)?;
+            let shown = Path::display(directory);
+            process::log(&format!("Generated self-signed cert ({shown}/apiserver.crt, .key)"));
+        }
+        None => process::log("Generated self-signed cert in-memory"),
+    }
+    Ok(made)
+}

@@ -1,0 +1,85 @@
+//! Command lines as envtest writes them, and the mistakes people make.
+
+use super::*;
+use crate::flags::Style;
+
+fn config(arguments: &[&str]) -> Result<Config, Error> {
+    let arguments = arguments.iter().map(|argument| (*argument).to_owned());
+    Config::from_flags(&Flags::parse(FLAGS, Style::Kubernetes, arguments)?)
+}
+
+#[test]
+fn envtest_command_line_is_understood() {
+    let config = config(&[
+        "--allow-privileged=true",
+        "--authorization-mode=RBAC",
+        "--bind-address=127.0.0.1",
+        "--cert-dir=/tmp/k8s_test_framework_1",
+        "--client-ca-file=/tmp/k8s_test_framework_1/client-cert-auth-ca.crt",
+        "--disable-admission-plugins=ServiceAccount",
+        "--etcd-servers=http://127.0.0.1:41235",
+        "--secure-port=37157",
+        "--service-account-issuer=https://127.0.0.1:37157/",
+        "--service-account-key-file=/tmp/k8s_test_framework_1/sa-signer.crt",
+        "--service-account-signing-key-file=/tmp/k8s_test_framework_1/sa-signer.key",
+        "--service-cluster-ip-range=10.0.0.0/24",
+    ])
+    .unwrap();
+    assert_eq!(
+        config.serving,
+        Serving {
+            bind_address: Ipv4Addr::LOCALHOST.into(),
+            secure_port: 37157,
+            allow_non_loopback: false,
+            cert_dir: Some("/tmp/k8s_test_framework_1".into()),
+            tls_pair: None,
+            client_ca_file: Some("/tmp/k8s_test_framework_1/client-cert-auth-ca.crt".into()),
+            token_auth_file: None,
+        }
+    );
+    assert_eq!(config.settings.disable_admission_plugins, ["ServiceAccount"]);
+    assert_eq!(config.settings.authorization_modes, ["RBAC"]);
+    assert_eq!(config.settings.service_account_issuers, ["https://127.0.0.1:37157/"]);
+    assert!(config.settings.anonymous_auth);
+}
+
+#[test]
+fn bare_command_line_stays_on_the_loopback() {
+    let config = config(&[]).unwrap();
+    assert_eq!(config.serving.bind_address, Ipv4Addr::LOCALHOST);
+    assert_eq!(config.serving.secure_port, 6443);
+    assert_eq!(config.settings.service_cidrs[0].to_string(), "10.0.0.0/24");
+}
+
+#[test]
+fn kubernetes_service_takes_the_first_address_of_each_range() {
+    let config = config(&["--service-cluster-ip-range=10.96.3.7/16,fd00:1::/108"]).unwrap();
+    let first: Vec<_> =
+        config.settings.service_cidrs.iter().map(ServiceCidr::first_address).collect();
+    assert_eq!(first, ["10.96.0.1".parse::<IpAddr>().unwrap(), "fd00:1::1".parse().unwrap()]);
+}
+
+#[test]
+fn ranges_that_are_none_are_refused() {
+    for text in ["10.0.0.0", "10.0.0.0/33", "10.0.0.0/32", "::/128", "x/8", "10.0.0.0/-1", "/"] {
+        assert_eq!(text.parse::<ServiceCidr>(), Err(InvalidCidr(text.to_owned())));
+    }
+    assert_eq!("0.0.0.0/0".parse::<ServiceCidr>().unwrap().first_address().to_string(), "0.0.0.1");
+    let error = config(&["--service-cluster-ip-range=10.0.0.0"]).unwrap_err().to_string();
+    let expected = "invalid argument \"10.0.0.0\" for \"--service-cluster-ip-range\" flag: \
+                    invalid CIDR address: 10.0.0.0";
+    assert_eq!(error, expected);
+}
+
+#[test]
+fn half_a_pair_of_tls_files_is_refused() {
+    let error = config(&["--tls-cert-file=a"]).unwrap_err();
+    assert_eq!(error, Error::MissingValue("tls-private-key-file".to_owned()));
+    let pair = config(&["--tls-cert-file=a", "--tls-private-key-file=b"]).unwrap().serving.tls_pair;
+    assert_eq!(pair, Some(("a".into(), "b".into())));
+}
+
+#[test]
+fn help_does_not_look_like_an_old_server() {
+    assert!(FLAGS.iter().all(|flag| !flag.name.starts_with("insecure-port")));
+}

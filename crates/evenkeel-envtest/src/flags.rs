@@ -1,0 +1,203 @@
+//! Command lines the way the real executables read them.
+//!
+//! A table names the flags that mean something; the rest of what the user typed is kept aside as
+//! ignored instead of being refused. Values stay text here, and are parsed by whoever asks.
+
+use std::{fmt::Write as _, str::FromStr};
+
+/// A flag that means something to us.
+#[derive(Clone, Copy, Debug)]
+pub struct Flag {
+    /// The name without dashes.
+    pub name: &'static str,
+    /// What it takes.
+    pub kind: Kind,
+    /// One sentence for `--help`; empty for flags that are accepted but do nothing.
+    pub help: &'static str,
+}
+
+/// What a flag takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Nothing, or `=true` and `=false`.
+    Switch,
+    /// A value of this type, as `--help` calls it.
+    Value(&'static str),
+}
+
+/// Whose rules for dashes apply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// `pflag`, as in Kubernetes: two dashes for names, one for single letters, `_` equals `-`.
+    Kubernetes,
+    /// Go's `flag`, as in etcd: one dash or two, no difference.
+    Etcd,
+}
+
+/// The flags given on one command line.
+#[derive(Clone, Debug, Default)]
+pub struct Flags {
+    given: Vec<(String, String)>,
+    ignored: Vec<String>,
+}
+
+/// Why a command line cannot be followed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The last argument is a flag whose value is missing.
+    #[error("flag needs an argument: --{0}")]
+    MissingValue(String),
+    /// The value does not parse.
+    #[error("invalid argument {value:?} for \"--{flag}\" flag: {reason}")]
+    Invalid {
+        /// The flag.
+        flag: String,
+        /// Its value.
+        value: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// An argument that belongs to no flag.
+    #[error("the command does not take any arguments, got {0:?}")]
+    Positional(String),
+}
+
+impl Flag {
+    /// A flag without a value.
+    pub const fn switch(name: &'static str, help: &'static str) -> Self {
+        Self { name, kind: Kind::Switch, help }
+    }
+
+    /// A flag with a value of type `kind`.
+    pub const fn value(name: &'static str, kind: &'static str, help: &'static str) -> Self {
+        Self { name, kind: Kind::Value(kind), help }
+    }
+}
+
+impl Flags {
+    /// Reads `arguments`, the command line without the program's name.
+    pub fn parse(
+        table: &[Flag],
+        style: Style,
+        arguments: impl IntoIterator<Item = String>,
+    ) -> Result<Self, Error> {
+        let mut flags = Self::default();
+        let mut arguments = arguments.into_iter().peekable();
+        while let Some(argument) = arguments.next() {
+            let Some((mut name, mut value)) = split(style, &argument) else {
+                return Err(Error::Positional(argument));
+            };
+            if style == Style::Kubernetes {
+                name = name.replace('_', "-");
+            }
+            let kind = table.iter().find(|flag| flag.name == name).map(|flag| flag.kind);
+            if value.is_none() {
+                value = match kind {
+                    Some(Kind::Switch) => Some("true".to_owned()),
+                    Some(Kind::Value(_)) => match arguments.next() {
+                        Some(value) => Some(value),
+                        None => return Err(Error::MissingValue(name)),
+                    },
+                    // Neither executable takes anything but flags, so this can only be a value.
+                    None => arguments.next_if(|next| split(style, next).is_none()),
+                };
+            }
+            match kind {
+                Some(_) => flags.given.push((name, value.unwrap_or_default())),
+                None => flags.ignored.push(name),
+            }
+        }
+        Ok(flags)
+    }
+
+    /// The names of the flags that mean nothing to us.
+    pub fn ignored(&self) -> impl Iterator<Item = &str> {
+        self.ignored.iter().map(String::as_str)
+    }
+
+    /// Every value given for `name`, in order.
+    pub fn all<'a>(&'a self, name: &str) -> impl DoubleEndedIterator<Item = &'a str> {
+        self.given.iter().filter(move |(own, _)| own == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The value that counts: the last. An empty one is as good as none.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.all(name).next_back().filter(|value| !value.is_empty())
+    }
+
+    /// The items of a list that is split by commas and may be given several times.
+    pub fn list(&self, name: &str) -> Vec<String> {
+        self.all(name)
+            .flat_map(|value| value.split(','))
+            .filter(|item| !item.is_empty())
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// The value that counts, parsed.
+    pub fn value<T>(&self, name: &str) -> Result<Option<T>, Error>
+    where
+        T: FromStr<Err: std::fmt::Display>,
+    {
+        let parse =
+            |value: &str| value.parse().map_err(|error: T::Err| invalid(name, value, error));
+        self.text(name).map(parse).transpose()
+    }
+
+    /// Whether a switch is on.
+    pub fn switch(&self, name: &str, default: bool) -> Result<bool, Error> {
+        match self.text(name) {
+            None => Ok(default),
+            Some("1" | "t" | "T" | "true" | "TRUE" | "True") => Ok(true),
+            Some("0" | "f" | "F" | "false" | "FALSE" | "False") => Ok(false),
+            Some(value) => Err(invalid(name, value, "not a boolean")),
+        }
+    }
+}
+
+/// The table as `--help` shows it.
+pub fn help(table: &[Flag]) -> String {
+    let mut text = String::new();
+    for flag in table.iter().filter(|flag| !flag.help.is_empty()) {
+        let kind = match flag.kind {
+            Kind::Switch => String::new(),
+            Kind::Value(kind) => format!(" {kind}"),
+        };
+        let name = format!("{}{kind}", flag.name);
+        writeln!(text, "      --{name:<44} {}", flag.help)
+            .expect("writing to a String cannot fail");
+    }
+    text
+}
+
+fn invalid(flag: &str, value: &str, reason: impl std::fmt::Display) -> Error {
+    Error::Invalid { flag: flag.to_owned(), value: value.to_owned(), reason: reason.to_string() }
+}
+
+/// The name and, if it is in the same argument, the value; `None` if this is no flag.
+fn split(style: Style, argument: &str) -> Option<(String, Option<String>)> {
+    let (dashes, rest) = match (argument.strip_prefix("--"), argument.strip_prefix('-')) {
+        (Some(rest), _) => (2, rest),
+        (None, Some(rest)) => (1, rest),
+        (None, None) => return None,
+    };
+    if rest.is_empty() {
+        return None;
+    }
+    if dashes == 1 && style == Style::Kubernetes {
+        let letter = rest.chars().next()?;
+        let rest = &rest[letter.len_utf8()..];
+        let value = rest.strip_prefix('=').unwrap_or(rest);
+        let name = if letter == 'h' { "help".to_owned() } else { letter.to_string() };
+        return Some((name, (!rest.is_empty()).then(|| value.to_owned())));
+    }
+    Some(match rest.split_once('=') {
+        Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+        None if rest == "h" => ("help".to_owned(), None),
+        None => (rest.to_owned(), None),
+    })
+}
+
+#[cfg(test)]
+mod tests;
