@@ -7,6 +7,8 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::go;
+
 /// What is wrong with a field. The names are those of Kubernetes' `field.ErrorType`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -116,8 +118,7 @@ impl Error {
         value: impl Into<Value>,
         supported: impl IntoIterator<Item = &'a str>,
     ) -> Self {
-        let quoted: Vec<String> =
-            supported.into_iter().map(|s| Value::from(s).to_string()).collect();
+        let quoted: Vec<String> = supported.into_iter().map(go::quote).collect();
         let detail = if quoted.is_empty() {
             String::new()
         } else {
@@ -143,13 +144,15 @@ impl Error {
 
     /// A string has more than `max` bytes.
     pub fn too_long(path: impl Into<String>, max: usize) -> Self {
-        let detail = format!("may not be more than {max} bytes");
+        let unit = if max == 1 { "byte" } else { "bytes" };
+        let detail = format!("may not be more than {max} {unit}");
         Self { kind: Kind::TooLong, path: path.into(), value: None, detail }
     }
 
     /// A list or map has `actual` entries where `max` are allowed.
     pub fn too_many(path: impl Into<String>, actual: usize, max: usize) -> Self {
-        let detail = format!("must have at most {max} items");
+        let unit = if max == 1 { "item" } else { "items" };
+        let detail = format!("must have at most {max} {unit}");
         Self { kind: Kind::TooMany, path: path.into(), value: Some(actual.into()), detail }
     }
 
@@ -167,9 +170,8 @@ impl Error {
     pub fn message(&self) -> String {
         let mut text = self.kind.headline().to_owned();
         if let Some(value) = &self.value {
-            // Go prints strings quoted, nil as `null`, everything else as JSON.
             text.push_str(": ");
-            text.push_str(&value.to_string());
+            go::write_bad_value(&mut text, value);
         }
         if !self.detail.is_empty() {
             text.push_str(": ");

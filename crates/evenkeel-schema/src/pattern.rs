@@ -1,0 +1,396 @@
+//! `pattern` keywords: Go (RE2) regular expressions, run by the `regex` crate.
+//!
+//! Both engines take the same kind of language, yet differ in detail: Go's `\d`, `\w`, `\s` and
+//! `\b` are ASCII, `[` inside a class is literal, a `{` that starts no repetition is literal, and
+//! octal escapes exist. [`Pattern::new`] rewrites the source accordingly and refuses what Go
+//! refuses, in Go's words where the mistake is a common one.
+
+use regex::{Regex, RegexBuilder};
+
+/// A compiled `pattern`. Matching is unanchored, as in JSON schema.
+#[derive(Clone, Debug)]
+pub(crate) struct Pattern {
+    source: Box<str>,
+    regex: Regex,
+}
+
+impl Pattern {
+    /// Compiles Go source; the error is the text of Go's `regexp/syntax.Error`.
+    pub(crate) fn new(source: &str) -> Result<Self, String> {
+        let failed = |(what, at): (&str, &str)| format!("error parsing regexp: {what}: `{at}`");
+        let translated = Translator::new(source).run().map_err(failed)?;
+        let regex = RegexBuilder::new(&translated)
+            .size_limit(16 << 20)
+            .build()
+            .map_err(|_| failed(("invalid or unsupported syntax", source)))?;
+        Ok(Self { source: source.into(), regex })
+    }
+
+    pub(crate) fn source(&self) -> &str {
+        &self.source
+    }
+
+    pub(crate) fn is_match(&self, text: &str) -> bool {
+        self.regex.is_match(text)
+    }
+}
+
+type Mistake<'a> = (&'static str, &'a str);
+
+struct Translator<'a> {
+    source: &'a str,
+    at: usize,
+    out: String,
+    open_groups: usize,
+    /// Start and end of the last repetition operator, if nothing has followed it.
+    repetition: Option<(usize, usize)>,
+    /// Whether there is something a repetition operator could apply to.
+    atom: bool,
+}
+
+impl<'a> Translator<'a> {
+    fn new(source: &'a str) -> Self {
+        Self {
+            source,
+            at: 0,
+            out: String::with_capacity(source.len() + 16),
+            open_groups: 0,
+            repetition: None,
+            atom: false,
+        }
+    }
+
+    fn run(mut self) -> Result<String, Mistake<'a>> {
+        while let Some(c) = self.peek() {
+            let start = self.at;
+            match c {
+                '\\' => {
+                    self.escape(false)?;
+                    self.atom();
+                }
+                '[' => {
+                    self.class()?;
+                    self.atom();
+                }
+                '(' => self.group()?,
+                ')' => {
+                    if self.open_groups == 0 {
+                        return Err(("unexpected )", self.source));
+                    }
+                    self.open_groups -= 1;
+                    self.take(1);
+                    self.atom();
+                }
+                '*' | '+' | '?' => {
+                    self.take(1);
+                    self.repeat(start)?;
+                }
+                '{' => match repetition_length(&self.source[self.at..]) {
+                    Some(length) => {
+                        let text = &self.source[start..start + length];
+                        if !repetition_in_range(text) {
+                            return Err(("invalid repeat count", text));
+                        }
+                        self.take(length);
+                        self.repeat(start)?;
+                    }
+                    None => {
+                        self.at += 1;
+                        self.out.push_str("\\{");
+                        self.atom();
+                    }
+                },
+                '|' => {
+                    self.take(1);
+                    self.atom = false;
+                    self.repetition = None;
+                }
+                '^' | '$' => {
+                    self.take(1);
+                    self.atom();
+                }
+                c => {
+                    self.take(c.len_utf8());
+                    self.atom();
+                }
+            }
+        }
+        if self.open_groups > 0 {
+            return Err(("missing closing )", self.source));
+        }
+        Ok(self.out)
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.source[self.at..].chars().next()
+    }
+
+    /// Copies `length` bytes of the source.
+    fn take(&mut self, length: usize) {
+        self.out.push_str(&self.source[self.at..self.at + length]);
+        self.at += length;
+    }
+
+    fn atom(&mut self) {
+        self.atom = true;
+        self.repetition = None;
+    }
+
+    fn repeat(&mut self, start: usize) -> Result<(), Mistake<'a>> {
+        if !self.atom {
+            return Err(("missing argument to repetition operator", &self.source[start..self.at]));
+        }
+        // A `?` right after an operator makes it lazy; anything more is Perl's, not Go's.
+        if self.peek() == Some('?') {
+            self.take(1);
+        }
+        if let Some((first, _)) = self.repetition {
+            return Err(("invalid nested repetition operator", &self.source[first..self.at]));
+        }
+        self.repetition = Some((start, self.at));
+        Ok(())
+    }
+
+    fn group(&mut self) -> Result<(), Mistake<'a>> {
+        let rest = &self.source[self.at..];
+        if let Some(flags) = rest.strip_prefix("(?") {
+            let named = flags
+                .strip_prefix("P<")
+                .or_else(|| flags.strip_prefix('<').filter(|name| !name.starts_with(['=', '!'])));
+            if let Some(name) = named {
+                let Some(end) = name.find('>') else {
+                    return Err(("invalid named capture", rest));
+                };
+                self.open_groups += 1;
+                self.take(rest.len() - name.len() + end + 1);
+            } else {
+                let length = flags.bytes().take_while(|b| b"imsU-".contains(b)).count();
+                match flags.as_bytes().get(length) {
+                    Some(b':') => {
+                        self.open_groups += 1;
+                        self.take(length + 3);
+                    }
+                    Some(b')') if length > 0 => self.take(length + 3),
+                    other => {
+                        // Go shows the construct up to the character it stumbled over.
+                        let end = 2 + length + usize::from(other.is_some());
+                        let end = (end..=rest.len()).find(|i| rest.is_char_boundary(*i));
+                        let text = &rest[..end.unwrap_or(rest.len())];
+                        return Err(("invalid or unsupported Perl syntax", text));
+                    }
+                }
+            }
+        } else {
+            self.open_groups += 1;
+            self.take(1);
+        }
+        self.atom = false;
+        self.repetition = None;
+        Ok(())
+    }
+
+    fn class(&mut self) -> Result<(), Mistake<'a>> {
+        let start = self.at;
+        self.take(1);
+        if self.peek() == Some('^') {
+            self.take(1);
+        }
+        let mut first = true;
+        loop {
+            match self.peek() {
+                None => return Err(("missing closing ]", &self.source[start..])),
+                Some(']') if !first => {
+                    self.take(1);
+                    return Ok(());
+                }
+                Some(']') => {
+                    self.at += 1;
+                    self.out.push_str("\\]");
+                }
+                Some('[') => {
+                    let rest = &self.source[self.at..];
+                    match rest.strip_prefix("[:").and_then(|name| name.find(":]")) {
+                        Some(length) => self.take(length + 4),
+                        None => {
+                            self.at += 1;
+                            self.out.push_str("\\[");
+                        }
+                    }
+                }
+                Some('\\') => self.escape(true)?,
+                // Doubled, these are set operators to the regex crate.
+                Some(c @ ('&' | '~')) => {
+                    self.at += 1;
+                    self.out.push('\\');
+                    self.out.push(c);
+                }
+                Some('-') if self.source[self.at..].starts_with("--") => {
+                    // After a character the first dash makes a range that ends at the second.
+                    self.out.push_str(if first { "\\-" } else { "-\\-" });
+                    self.at += if first { 1 } else { 2 };
+                }
+                Some(c) => self.take(c.len_utf8()),
+            }
+            first = false;
+        }
+    }
+
+    fn escape(&mut self, in_class: bool) -> Result<(), Mistake<'a>> {
+        let rest = &self.source[self.at..];
+        let Some(c) = rest[1..].chars().next() else {
+            return Err(("trailing backslash at end of expression", ""));
+        };
+        let width = 1 + c.len_utf8();
+        let replacement = match (c, in_class) {
+            ('d', false) => "[0-9]",
+            ('d', true) => "0-9",
+            ('D', _) => "[^0-9]",
+            ('w', false) => "[0-9A-Za-z_]",
+            ('w', true) => "0-9A-Za-z_",
+            ('W', _) => "[^0-9A-Za-z_]",
+            ('s', false) => "[\\t\\n\\f\\r ]",
+            ('s', true) => "\\t\\n\\f\\r ",
+            ('S', _) => "[^\\t\\n\\f\\r ]",
+            ('b', false) => "(?-u:\\b)",
+            ('B', false) => "(?-u:\\B)",
+            ('C', false) => "(?s:.)",
+            ('<', _) => "<",
+            ('>', _) => ">",
+            ('Q', _) => {
+                let literal = &rest[2..];
+                let end = literal.find("\\E").unwrap_or(literal.len());
+                self.out.push_str(&regex::escape(&literal[..end]));
+                self.at += 2 + end + if end == literal.len() { 0 } else { 2 };
+                return Ok(());
+            }
+            ('0'..='7', _) => return self.octal(rest),
+            ('p' | 'P', _) => {
+                let length = match rest[width..].chars().next() {
+                    Some('{') => rest.find('}').map(|end| end + 1),
+                    Some(class) => Some(width + class.len_utf8()),
+                    None => None,
+                };
+                let Some(length) = length else {
+                    return Err(("invalid character class range", rest));
+                };
+                self.take(length);
+                return Ok(());
+            }
+            ('x', _) => {
+                let length = match rest[width..].chars().next() {
+                    Some('{') => rest.find('}').map(|end| end + 1),
+                    _ => Some(width + 2).filter(|end| {
+                        rest.get(width..*end)
+                            .is_some_and(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()))
+                    }),
+                };
+                let Some(length) = length else {
+                    return Err(("invalid escape sequence", &rest[..width]));
+                };
+                self.take(length);
+                return Ok(());
+            }
+            ('A' | 'z', false) | ('a' | 'f' | 't' | 'n' | 'r' | 'v', _) => {
+                self.take(width);
+                return Ok(());
+            }
+            (c, _) if c.is_ascii() && !c.is_ascii_alphanumeric() => {
+                self.take(width);
+                return Ok(());
+            }
+            _ => return Err(("invalid escape sequence", &rest[..width])),
+        };
+        self.out.push_str(replacement);
+        self.at += width;
+        Ok(())
+    }
+
+    fn octal(&mut self, rest: &'a str) -> Result<(), Mistake<'a>> {
+        let digits = rest[1..].bytes().take(3).take_while(|b| (b'0'..=b'7').contains(b)).count();
+        // A single digit other than zero would be a back reference.
+        if digits == 1 && !rest.starts_with("\\0") {
+            return Err(("invalid escape sequence", &rest[..2]));
+        }
+        let code = u32::from_str_radix(&rest[1..=digits], 8).unwrap_or(0);
+        self.out.push_str(&format!("\\x{{{code:X}}}"));
+        self.at += 1 + digits;
+        Ok(())
+    }
+}
+
+/// Length of `{n}`, `{n,}` or `{n,m}` at the start of `text`.
+fn repetition_length(text: &str) -> Option<usize> {
+    let end = text.find('}')?;
+    let (low, high) = match text[1..end].split_once(',') {
+        Some((low, high)) => (low, high),
+        None => (&text[1..end], ""),
+    };
+    let number = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
+    (!low.is_empty() && number(low) && number(high)).then_some(end + 1)
+}
+
+fn repetition_in_range(text: &str) -> bool {
+    const GO_MAX: u32 = 1000;
+    let body = text.trim_matches(['{', '}']);
+    let (low, high) = body.split_once(',').unwrap_or((body, body));
+    let parse = |s: &str| s.parse::<u32>().ok().filter(|n| *n <= GO_MAX);
+    match (parse(low), high.is_empty(), parse(high)) {
+        (Some(_), true, _) => true,
+        (Some(low), false, Some(high)) => low <= high,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(pattern: &str, text: &str) -> bool {
+        Pattern::new(pattern).unwrap().is_match(text)
+    }
+
+    #[test]
+    fn perl_classes_are_ascii() {
+        assert!(matches(r"^\d+$", "12"));
+        assert!(!matches(r"^\d+$", "१२"));
+        assert!(!matches(r"^[\w.]+$", "é"));
+        assert!(matches(r"^[^\D]$", "7"));
+        assert!(!matches(r"^\s$", "\u{a0}"));
+        assert!(!matches(r"^\s$", "\x0b"));
+        assert!(matches(r"\bé", "aé"));
+    }
+
+    #[test]
+    fn class_punctuation_is_literal() {
+        assert!(matches(r"^[[a]+$", "[a"));
+        assert!(matches(r"^[a&&b]+$", "a&b"));
+        assert!(matches(r"^[]a]+$", "]a"));
+        assert!(matches(r"^[[:alpha:]]+$", "ab"));
+        assert!(matches(r"^[+--]+$", "+,-"));
+    }
+
+    #[test]
+    fn lone_braces_and_octal_escapes_are_literal() {
+        assert!(matches(r"^a{,3}$", "a{,3}"));
+        assert!(matches(r"^{x}$", "{x}"));
+        assert!(matches(r"^\101\Q.*\E$", "A.*"));
+        assert!(matches(r"^\<\_\/$", "<_/"));
+    }
+
+    #[test]
+    fn mistakes_read_as_in_go() {
+        for (pattern, want) in [
+            ("a(b", "missing closing ): `a(b`"),
+            ("a)b", "unexpected ): `a)b`"),
+            ("x[ab", "missing closing ]: `[ab`"),
+            ("*", "missing argument to repetition operator: `*`"),
+            ("a**", "invalid nested repetition operator: `**`"),
+            ("(?=x)", "invalid or unsupported Perl syntax: `(?=`"),
+            (r"\Z", r"invalid escape sequence: `\Z`"),
+            ("a{1001}", "invalid repeat count: `{1001}`"),
+            ("a\\", "trailing backslash at end of expression: ``"),
+        ] {
+            assert_eq!(Pattern::new(pattern).unwrap_err(), format!("error parsing regexp: {want}"));
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! A version's schema in compiled form, and what the server does with it.
+//!
+//! [`Structural::compile`] reads `openAPIV3Schema` once; afterwards every request walks the same
+//! tree of [`Node`]s, in this order: [`normalize`](Structural::normalize) (metadata, pruning,
+//! dropping nulls), [`default`](Structural::default), and after mutation
+//! [`validate`](Structural::validate) or [`validate_update`](Structural::validate_update).
+//! Compiling is lenient: a schema that passed [`validate_crd`](crate::validate_crd) compiles.
+
+mod compile;
+mod correlate;
+mod default;
+mod embedded;
+mod lists;
+mod normalize;
+mod prune;
+mod validate;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::format::Format;
+use crate::pattern::Pattern;
+
+pub use compile::CompileError;
+pub use normalize::DecodeError;
+
+pub(crate) use compile::{Purpose, compile};
+pub(crate) use embedded::{coerce as coerce_embedded, validate as validate_embedded};
+pub(crate) use prune::is_pruned;
+pub(crate) use validate::check_against;
+
+/// A compiled structural schema. Cloning shares it.
+#[derive(Clone, Debug)]
+pub struct Structural {
+    root: Arc<Node>,
+}
+
+/// One rule of `x-kubernetes-validations`, as written in the schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Rule {
+    /// The CEL expression; true means valid.
+    pub rule: String,
+    /// What to say if it is false.
+    pub message: Option<String>,
+    /// An expression that makes the message; wins over `message`.
+    pub message_expression: Option<String>,
+    /// The reason of the cause, `FieldValueInvalid` if absent.
+    pub reason: Option<String>,
+    /// Where to report, relative to the node that has the rule.
+    pub field_path: Option<String>,
+    /// Whether `oldSelf` is an optional, so that the rule also runs on create.
+    pub optional_old_self: Option<bool>,
+}
+
+/// One place in the schema. Everything a walk needs is here, decoded.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Node {
+    pub(crate) kind: Kinds,
+    pub(crate) nullable: bool,
+    pub(crate) preserve_unknown: bool,
+    pub(crate) embedded: bool,
+    pub(crate) default: Option<Value>,
+    pub(crate) list: ListKind,
+    /// Sorted by name.
+    pub(crate) properties: Vec<(Box<str>, Node)>,
+    pub(crate) additional: Additional,
+    pub(crate) items: Option<Box<Node>>,
+    pub(crate) checks: Option<Box<Checks>>,
+    pub(crate) rules: Vec<Rule>,
+    /// What occurs at this node or below, so that walks can turn back early.
+    pub(crate) below: Below,
+}
+
+/// The `type` keyword; `x-kubernetes-int-or-string` allows two types.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Kinds {
+    #[default]
+    Any,
+    One(Kind),
+    IntOrString,
+}
+
+/// A JSON type as schemas name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Object,
+    Array,
+    String,
+    Integer,
+    Number,
+    Boolean,
+    /// Not a type of OpenAPI; nothing matches it. Only old definitions can hold one.
+    Unknown,
+}
+
+/// `x-kubernetes-list-type`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ListKind {
+    #[default]
+    Atomic,
+    Set,
+    Map(Vec<Box<str>>),
+}
+
+/// `additionalProperties`.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Additional {
+    #[default]
+    Unset,
+    Allowed(bool),
+    Schema(Box<Node>),
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Below {
+    pub(crate) defaults: bool,
+    pub(crate) embedded: bool,
+    pub(crate) lists: bool,
+}
+
+/// The value validations of a node, present only if there are any.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Checks {
+    pub(crate) format: Option<(Box<str>, FormatRule)>,
+    pub(crate) maximum: Option<f64>,
+    pub(crate) exclusive_maximum: bool,
+    pub(crate) minimum: Option<f64>,
+    pub(crate) exclusive_minimum: bool,
+    pub(crate) multiple_of: Option<f64>,
+    pub(crate) max_length: Option<i64>,
+    pub(crate) min_length: Option<i64>,
+    pub(crate) pattern: Option<Pattern>,
+    pub(crate) max_items: Option<i64>,
+    pub(crate) min_items: Option<i64>,
+    pub(crate) unique_items: bool,
+    pub(crate) max_properties: Option<i64>,
+    pub(crate) min_properties: Option<i64>,
+    pub(crate) required: Vec<Box<str>>,
+    pub(crate) choices: Vec<Value>,
+    pub(crate) all_of: Vec<Node>,
+    pub(crate) any_of: Vec<Node>,
+    pub(crate) one_of: Vec<Node>,
+    pub(crate) not: Option<Box<Node>>,
+}
+
+/// What a recognised `format` means for values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FormatRule {
+    Text(Format),
+    Int32,
+    Int64,
+    Float,
+    Double,
+    /// Not recognised, but kept where upstream keeps it (checking defaults).
+    Inert,
+}
+
+impl Structural {
+    pub(crate) fn root(&self) -> &Node {
+        &self.root
+    }
+
+    /// The rules of `x-kubernetes-validations`, each with the schema path of its node.
+    ///
+    /// Paths are dotted, with `[*]` for the items of a list or map: `spec.ports[*]`.
+    pub fn rules(&self) -> Vec<(String, &Rule)> {
+        let mut found = Vec::new();
+        collect_rules(self.root(), &mut String::new(), &mut found);
+        found
+    }
+}
+
+impl Node {
+    pub(crate) fn property(&self, name: &str) -> Option<&Node> {
+        let at = self.properties.binary_search_by(|(key, _)| (**key).cmp(name)).ok()?;
+        Some(&self.properties[at].1)
+    }
+
+    /// The schema of the field, be it a property or an additional one.
+    pub(crate) fn field(&self, name: &str) -> Option<&Node> {
+        self.property(name).or(match &self.additional {
+            Additional::Schema(node) => Some(node),
+            _ => None,
+        })
+    }
+}
+
+impl Kinds {
+    pub(crate) fn allows(self, kind: Kind) -> bool {
+        match self {
+            Self::Any => false,
+            Self::One(one) => one == kind && kind != Kind::Unknown,
+            Self::IntOrString => matches!(kind, Kind::Integer | Kind::String),
+        }
+    }
+}
+
+impl Kind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Object => "object",
+            Self::Array => "array",
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+fn collect_rules<'a>(node: &'a Node, path: &mut String, found: &mut Vec<(String, &'a Rule)>) {
+    found.extend(node.rules.iter().map(|rule| (path.clone(), rule)));
+    let length = path.len();
+    for (name, child) in &node.properties {
+        if length > 0 {
+            path.push('.');
+        }
+        path.push_str(name);
+        collect_rules(child, path, found);
+        path.truncate(length);
+    }
+    let each = node.items.as_deref().into_iter().chain(match &node.additional {
+        Additional::Schema(child) => Some(&**child),
+        _ => None,
+    });
+    for child in each {
+        path.push_str("[*]");
+        collect_rules(child, path, found);
+        path.truncate(length);
+    }
+}

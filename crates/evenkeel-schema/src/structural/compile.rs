@@ -1,0 +1,249 @@
+//! From `openAPIV3Schema` as JSON to a tree of nodes.
+
+use serde_json::{Map, Value};
+
+use super::{Additional, Below, Checks, FormatRule, Kind, Kinds, ListKind, Node, Rule, Structural};
+use crate::format::{self, Format};
+use crate::pattern::Pattern;
+use std::sync::Arc;
+
+/// Why a schema cannot be compiled.
+///
+/// Definitions that passed [`validate_crd`](crate::validate_crd) never give one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompileError {
+    /// A schema stands where JSON of another type was found.
+    #[error("a schema must be an object")]
+    NotASchema,
+    /// `pattern` is no regular expression.
+    #[error("{pattern}: {reason}")]
+    Pattern {
+        /// The expression.
+        pattern: String,
+        /// What Go would say about it.
+        reason: String,
+    },
+    /// `items` is a list of schemas.
+    #[error("OpenAPIV3Schema 'items' must be a schema, but is an array")]
+    ItemsArray,
+}
+
+/// Which of upstream's two schema conversions to follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Objects of clients: unrecognised formats are dropped, int-or-string is a type.
+    Resource,
+    /// Values of `default`: formats stay, int-or-string alone checks nothing.
+    Default,
+}
+
+impl Structural {
+    /// Compiles the `openAPIV3Schema` of one version.
+    pub fn compile(schema: &Value) -> Result<Self, CompileError> {
+        let mut root = compile(schema, Purpose::Resource)?;
+        super::prune::prune_defaults(&mut root, true);
+        Ok(Self { root: Arc::new(root) })
+    }
+}
+
+pub(crate) fn compile(schema: &Value, purpose: Purpose) -> Result<Node, CompileError> {
+    let schema = schema.as_object().ok_or(CompileError::NotASchema)?;
+    let mut node = Node {
+        kind: kinds(schema, purpose),
+        nullable: flag(schema, "nullable"),
+        preserve_unknown: flag(schema, "x-kubernetes-preserve-unknown-fields"),
+        embedded: flag(schema, "x-kubernetes-embedded-resource"),
+        default: schema.get("default").filter(|d| !d.is_null()).cloned(),
+        list: list_kind(schema),
+        rules: rules(schema),
+        ..Node::default()
+    };
+    if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
+        for (name, child) in properties {
+            node.properties.push((name.as_str().into(), compile(child, purpose)?));
+        }
+        node.properties.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+    }
+    node.additional = match schema.get("additionalProperties") {
+        None | Some(Value::Null) => Additional::Unset,
+        Some(Value::Bool(allowed)) => Additional::Allowed(*allowed),
+        Some(child) => Additional::Schema(Box::new(compile(child, purpose)?)),
+    };
+    node.items = match schema.get("items") {
+        None | Some(Value::Null) => None,
+        Some(Value::Array(_)) => return Err(CompileError::ItemsArray),
+        Some(child) => Some(Box::new(compile(child, purpose)?)),
+    };
+    node.checks = checks(schema, node.kind, purpose)?;
+    node.below = below(&node);
+    Ok(node)
+}
+
+fn kinds(schema: &Map<String, Value>, purpose: Purpose) -> Kinds {
+    if purpose == Purpose::Resource && flag(schema, "x-kubernetes-int-or-string") {
+        return Kinds::IntOrString;
+    }
+    match text(schema, "type") {
+        "" => Kinds::Any,
+        "object" => Kinds::One(Kind::Object),
+        "array" => Kinds::One(Kind::Array),
+        "string" => Kinds::One(Kind::String),
+        "integer" => Kinds::One(Kind::Integer),
+        "number" => Kinds::One(Kind::Number),
+        "boolean" => Kinds::One(Kind::Boolean),
+        _ => Kinds::One(Kind::Unknown),
+    }
+}
+
+fn list_kind(schema: &Map<String, Value>) -> ListKind {
+    match text(schema, "x-kubernetes-list-type") {
+        "set" => ListKind::Set,
+        "map" => ListKind::Map(strings(schema, "x-kubernetes-list-map-keys")),
+        _ => ListKind::Atomic,
+    }
+}
+
+fn rules(schema: &Map<String, Value>) -> Vec<Rule> {
+    let Some(rules) = schema.get("x-kubernetes-validations").and_then(Value::as_array) else {
+        return Vec::new();
+    };
+    let rule = |rule: &Value| {
+        let get = |key: &str| {
+            rule.get(key).and_then(Value::as_str).filter(|s| !s.is_empty()).map(str::to_owned)
+        };
+        Rule {
+            rule: get("rule").unwrap_or_default(),
+            message: get("message"),
+            message_expression: get("messageExpression"),
+            reason: get("reason"),
+            field_path: get("fieldPath"),
+            optional_old_self: rule.get("optionalOldSelf").and_then(Value::as_bool),
+        }
+    };
+    rules.iter().map(rule).collect()
+}
+
+fn checks(
+    schema: &Map<String, Value>,
+    kind: Kinds,
+    purpose: Purpose,
+) -> Result<Option<Box<Checks>>, CompileError> {
+    const KEYWORDS: [&str; 19] = [
+        "format",
+        "maximum",
+        "minimum",
+        "multipleOf",
+        "maxLength",
+        "minLength",
+        "pattern",
+        "maxItems",
+        "minItems",
+        "uniqueItems",
+        "maxProperties",
+        "minProperties",
+        "required",
+        "enum",
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "not",
+        "exclusiveMinimum",
+    ];
+    if !KEYWORDS.iter().any(|keyword| schema.contains_key(*keyword)) {
+        return Ok(None);
+    }
+    let number = |key: &str| schema.get(key).and_then(Value::as_f64);
+    let count = |key: &str| schema.get(key).and_then(Value::as_i64);
+    let nodes = |key: &str| match schema.get(key).and_then(Value::as_array) {
+        Some(list) => list.iter().map(|s| compile(s, purpose)).collect(),
+        None => Ok(Vec::new()),
+    };
+    let pattern = match text(schema, "pattern") {
+        "" => None,
+        source => Some(
+            Pattern::new(source)
+                .map_err(|reason| CompileError::Pattern { pattern: source.to_owned(), reason })?,
+        ),
+    };
+    let not = match schema.get("not") {
+        None | Some(Value::Null) => None,
+        Some(node) => Some(Box::new(compile(node, purpose)?)),
+    };
+    Ok(Some(Box::new(Checks {
+        format: format_rule(text(schema, "format"), kind, purpose),
+        maximum: number("maximum"),
+        exclusive_maximum: flag(schema, "exclusiveMaximum"),
+        minimum: number("minimum"),
+        exclusive_minimum: flag(schema, "exclusiveMinimum"),
+        multiple_of: number("multipleOf"),
+        max_length: count("maxLength"),
+        min_length: count("minLength"),
+        pattern,
+        max_items: count("maxItems"),
+        min_items: count("minItems"),
+        unique_items: flag(schema, "uniqueItems"),
+        max_properties: count("maxProperties"),
+        min_properties: count("minProperties"),
+        required: strings(schema, "required"),
+        choices: schema.get("enum").and_then(Value::as_array).cloned().unwrap_or_default(),
+        all_of: nodes("allOf")?,
+        any_of: nodes("anyOf")?,
+        one_of: nodes("oneOf")?,
+        not,
+    })))
+}
+
+fn format_rule(name: &str, kind: Kinds, purpose: Purpose) -> Option<(Box<str>, FormatRule)> {
+    if name.is_empty() {
+        return None;
+    }
+    let type_name = match kind {
+        Kinds::Any | Kinds::IntOrString => "",
+        Kinds::One(kind) => kind.name(),
+    };
+    let rule = if format::is_recognized(type_name, name) || purpose == Purpose::Default {
+        match (type_name, name) {
+            ("integer", "int32") => FormatRule::Int32,
+            ("integer", "int64") => FormatRule::Int64,
+            ("number", "float") => FormatRule::Float,
+            ("number", "double") => FormatRule::Double,
+            _ => Format::named(name).map_or(FormatRule::Inert, FormatRule::Text),
+        }
+    } else {
+        return None;
+    };
+    Some((name.into(), rule))
+}
+
+fn below(node: &Node) -> Below {
+    let mut below = Below {
+        defaults: node.default.is_some(),
+        embedded: node.embedded,
+        lists: node.list != ListKind::Atomic,
+    };
+    let additional = match &node.additional {
+        Additional::Schema(child) => Some(&**child),
+        _ => None,
+    };
+    let properties = node.properties.iter().map(|(_, child)| child);
+    for child in properties.chain(node.items.as_deref()).chain(additional) {
+        below.defaults |= child.below.defaults;
+        below.embedded |= child.below.embedded;
+        below.lists |= child.below.lists;
+    }
+    below
+}
+
+fn flag(schema: &Map<String, Value>, key: &str) -> bool {
+    schema.get(key).and_then(Value::as_bool).unwrap_or(false)
+}
+
+fn text<'a>(schema: &'a Map<String, Value>, key: &str) -> &'a str {
+    schema.get(key).and_then(Value::as_str).unwrap_or("")
+}
+
+fn strings(schema: &Map<String, Value>, key: &str) -> Vec<Box<str>> {
+    let list = schema.get(key).and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(Value::as_str).map(Box::from).collect()
+}

@@ -1,0 +1,587 @@
+//! Validation against a schema, in the order and with the texts of kube-openapi.
+//!
+//! One walk serves two purposes, told apart by its [`Sink`]: the common case asks only for a
+//! verdict and stops at the first failure without building any text; only objects that fail are
+//! walked again to collect what is wrong. Alternatives (`anyOf`, `oneOf`) need a third thing,
+//! upstream's count of passed checks, because the alternative with the most of them is reported.
+
+mod failure;
+mod numbers;
+
+use serde_json::{Map, Value};
+
+use self::failure::Failure;
+use super::correlate::{self, Correlation};
+use super::{Additional, Checks, FormatRule, Kind, Kinds, ListKind, Node, Structural};
+use crate::field;
+use crate::go;
+
+impl Structural {
+    /// What is wrong with a new object: schema, embedded resources, sets and maps, in this order.
+    pub fn validate(&self, object: &Value) -> Vec<field::Error> {
+        let mut errors = self.validate_schema(object);
+        errors.extend(self.validate_embedded(object));
+        errors.extend(self.validate_lists(object));
+        errors
+    }
+
+    /// What an update makes wrong. Values that did not change are not held against it.
+    pub fn validate_update(&self, old: &Value, new: &Value) -> Vec<field::Error> {
+        let mut errors = self.validate_schema_update(old, new);
+        errors.extend(self.validate_embedded(new));
+        errors.extend(self.validate_lists_update(old, new));
+        errors
+    }
+
+    /// What an update through the `status` subresource makes wrong.
+    ///
+    /// Takes whole objects; only `status` is looked at, apart from sets and maps.
+    pub fn validate_status_update(&self, old: &Value, new: &Value) -> Vec<field::Error> {
+        let mut errors = match (self.root().property("status"), new.get("status")) {
+            (Some(node), Some(status)) => {
+                let old = old.get("status").unwrap_or(&Value::Null);
+                check(node, status, Some(Correlation::new(old)), "status")
+            }
+            _ => Vec::new(),
+        };
+        errors.extend(self.validate_lists_update(old, new));
+        errors
+    }
+
+    /// The schema part of [`validate`](Self::validate) alone.
+    pub fn validate_schema(&self, object: &Value) -> Vec<field::Error> {
+        check(self.root(), object, None, "")
+    }
+
+    /// The schema part of [`validate_update`](Self::validate_update) alone.
+    pub fn validate_schema_update(&self, old: &Value, new: &Value) -> Vec<field::Error> {
+        check(self.root(), new, Some(Correlation::new(old)), "")
+    }
+}
+
+/// Checks any value against any node; `path` names the value in errors.
+pub(crate) fn check_against(node: &Node, value: &Value, path: &str) -> Vec<field::Error> {
+    check(node, value, None, path)
+}
+
+fn check(
+    node: &Node,
+    value: &Value,
+    old: Option<Correlation<'_>>,
+    path: &str,
+) -> Vec<field::Error> {
+    let mut verdict = Verdict { valid: true };
+    ratcheted(&mut verdict, node, value, &Path::ROOT, old);
+    if verdict.valid {
+        return Vec::new();
+    }
+    let mut failures = Failures::default();
+    ratcheted(&mut failures, node, value, &Path::ROOT, old);
+    failures.into_errors(path)
+}
+
+/// Where a walk puts failures.
+trait Sink {
+    /// Whether texts and counts are wanted.
+    const COLLECTS: bool;
+
+    fn fail(&mut self, failure: impl FnOnce() -> Failure);
+
+    fn is_valid(&self) -> bool;
+
+    /// A sink of the same kind for a part that may be forgiven.
+    fn fork(&self) -> Self;
+
+    fn merge(&mut self, other: Self);
+
+    /// Whether nothing further can change the outcome.
+    fn is_done(&self) -> bool {
+        !Self::COLLECTS && !self.is_valid()
+    }
+}
+
+struct Verdict {
+    valid: bool,
+}
+
+impl Sink for Verdict {
+    const COLLECTS: bool = false;
+
+    fn fail(&mut self, _: impl FnOnce() -> Failure) {
+        self.valid = false;
+    }
+
+    fn is_valid(&self) -> bool {
+        self.valid
+    }
+
+    fn fork(&self) -> Self {
+        Self { valid: true }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.valid &= other.valid;
+    }
+}
+
+#[derive(Default)]
+struct Failures {
+    list: Vec<Failure>,
+}
+
+impl Failures {
+    fn into_errors(self, path: &str) -> Vec<field::Error> {
+        // Junctors repeat what their parts said; upstream drops a text it has already.
+        let mut seen = std::collections::HashSet::new();
+        let mut errors = Vec::with_capacity(self.list.len());
+        for failure in self.list {
+            if seen.insert(failure.text.clone()) {
+                errors.push(failure.into_error(path));
+            }
+        }
+        errors
+    }
+}
+
+impl Sink for Failures {
+    const COLLECTS: bool = true;
+
+    fn fail(&mut self, failure: impl FnOnce() -> Failure) {
+        self.list.push(failure());
+    }
+
+    fn is_valid(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    fn fork(&self) -> Self {
+        Self::default()
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.list.extend(other.list);
+    }
+}
+
+/// Where a value stands, rendered only when something is wrong with it.
+struct Path<'a> {
+    parent: Option<&'a Path<'a>>,
+    step: Step<'a>,
+}
+
+enum Step<'a> {
+    Root,
+    Property(&'a str),
+    Additional(&'a str),
+    Index(usize),
+}
+
+impl<'a> Path<'a> {
+    const ROOT: Path<'static> = Path { parent: None, step: Step::Root };
+
+    fn child(&'a self, step: Step<'a>) -> Path<'a> {
+        Path { parent: Some(self), step }
+    }
+
+    fn is_root(&self) -> bool {
+        self.parent.is_none()
+    }
+
+    fn render(&self) -> String {
+        let mut text = String::new();
+        self.write(&mut text);
+        text
+    }
+
+    fn write(&self, text: &mut String) {
+        if let Some(parent) = self.parent {
+            parent.write(text);
+        }
+        match self.step {
+            Step::Root => {}
+            Step::Property(name) => {
+                if !text.is_empty() {
+                    text.push('.');
+                }
+                text.push_str(name);
+            }
+            // Upstream always puts the dot here, and strips it again from the field's name.
+            Step::Additional(name) => {
+                text.push('.');
+                text.push_str(name);
+            }
+            Step::Index(i) => text.push_str(&format!("[{i}]")),
+        }
+    }
+}
+
+/// Checks a value that may have an old counterpart: if it equals it, failures are forgiven.
+fn ratcheted<S: Sink>(
+    sink: &mut S,
+    node: &Node,
+    value: &Value,
+    path: &Path<'_>,
+    old: Option<Correlation<'_>>,
+) -> u64 {
+    let Some(old) = old else { return walk(sink, node, value, path, None) };
+    let mut own = sink.fork();
+    let passed = walk(&mut own, node, value, path, Some(old));
+    if !own.is_valid() && !correlate::is_unchanged(node, value, old.value) {
+        sink.merge(own);
+    }
+    passed
+}
+
+/// Checks a value against a node and returns how many checks passed, as upstream counts them.
+fn walk<S: Sink>(
+    sink: &mut S,
+    node: &Node,
+    value: &Value,
+    path: &Path<'_>,
+    old: Option<Correlation<'_>>,
+) -> u64 {
+    let checks = node.checks.as_deref();
+    let format = checks.and_then(|checks| checks.format.as_ref());
+    if value.is_null() {
+        let allowed = node.kind == Kinds::Any || node.nullable;
+        if !allowed {
+            sink.fail(|| failure::wrong_type(path, kinds_name(node.kind), "null"));
+        }
+        if let Some(checks) = checks {
+            choice(sink, checks, value, path);
+        }
+        return u64::from(allowed);
+    }
+
+    // One for the schema itself, two for junctors, one for the enumeration, whatever they say.
+    let mut passed = 4;
+    if node.kind != Kinds::Any || format.is_some() {
+        passed += 1 + u64::from(type_matches(sink, node, value, path));
+        if sink.is_done() {
+            return 0;
+        }
+    }
+    if let Some(checks) = checks {
+        passed += junctors(sink, checks, value, path);
+        if sink.is_done() {
+            return 0;
+        }
+    }
+    match value {
+        Value::String(text) => {
+            passed += 1;
+            if let Some(checks) = checks {
+                string(sink, checks, text, path);
+            }
+            if let Some((name, FormatRule::Text(format))) = format {
+                passed += 1;
+                if !format.accepts(text) {
+                    sink.fail(|| failure::wrong_format(path, name, text));
+                }
+            }
+        }
+        Value::Number(number) => {
+            passed += 2;
+            numbers::check(sink, node, go::Num::of(number), path);
+        }
+        Value::Array(items) => passed += 2 + array(sink, node, items, path, old),
+        _ => {}
+    }
+    if sink.is_done() {
+        return 0;
+    }
+    if let Some(checks) = checks {
+        choice(sink, checks, value, path);
+    }
+    if let Value::Object(map) = value {
+        passed += 1 + object(sink, node, map, path, old);
+    }
+    passed
+}
+
+fn kinds_name(kinds: Kinds) -> &'static str {
+    match kinds {
+        Kinds::Any => "",
+        Kinds::One(kind) => kind.name(),
+        Kinds::IntOrString => "integer,string",
+    }
+}
+
+/// The type check, with upstream's leniency for strings and lists that have a format.
+fn type_matches<S: Sink>(sink: &mut S, node: &Node, value: &Value, path: &Path<'_>) -> bool {
+    let (kind, value_format) = match value {
+        Value::Bool(_) => (Kind::Boolean, ""),
+        Value::String(_) => (Kind::String, ""),
+        Value::Array(_) => (Kind::Array, ""),
+        Value::Number(n) => match go::Num::of(n) {
+            go::Num::Int(_) => (Kind::Integer, "int64"),
+            go::Num::Float(_) => (Kind::Number, "float64"),
+        },
+        _ => (Kind::Object, ""),
+    };
+    let same = node.kind.allows(kind);
+    let whole_float = matches!(value, Value::Number(n)
+        if kind == Kind::Number
+            && node.kind.allows(Kind::Integer)
+            && numbers::is_json_integer(go::Num::of(n).as_f64()));
+    let widened = kind == Kind::Integer && node.kind.allows(Kind::Number);
+    let format = node.checks.as_deref().and_then(|checks| checks.format.as_ref());
+    if let Some((format, _)) = format {
+        let textual = matches!(kind, Kind::String | Kind::Array);
+        if !textual && !(same || value_format == &**format || whole_float || widened) {
+            sink.fail(|| failure::wrong_type(path, format, value_format));
+            return false;
+        }
+        let numeric = node.kind.allows(Kind::Number) || node.kind.allows(Kind::Integer);
+        if textual && !numeric {
+            return true;
+        }
+    }
+    if !(same || whole_float || widened) {
+        sink.fail(|| failure::wrong_type(path, kinds_name(node.kind), kind.name()));
+        return false;
+    }
+    true
+}
+
+fn string<S: Sink>(sink: &mut S, checks: &Checks, text: &str, path: &Path<'_>) {
+    // Like upstream, only the first of the three is reported.
+    if checks.max_length.is_some() || checks.min_length.is_some() {
+        let length = text.chars().count() as i64;
+        if let Some(max) = checks.max_length.filter(|max| length > *max) {
+            return sink.fail(|| failure::too_long(path, max));
+        }
+        if let Some(min) = checks.min_length.filter(|min| length < *min) {
+            return sink.fail(|| failure::too_short(path, min, text));
+        }
+    }
+    if let Some(pattern) = checks.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
+        sink.fail(|| failure::mismatch(path, pattern.source(), text));
+    }
+}
+
+fn choice<S: Sink>(sink: &mut S, checks: &Checks, value: &Value, path: &Path<'_>) {
+    if checks.choices.is_empty() || checks.choices.iter().any(|choice| is_choice(choice, value)) {
+        return;
+    }
+    sink.fail(|| failure::not_a_choice(path, value, &checks.choices));
+}
+
+fn is_choice(choice: &Value, value: &Value) -> bool {
+    use go::Num::{Float, Int};
+    match (choice, value) {
+        // Null equals no choice, not even null.
+        (Value::Null, _) | (_, Value::Null) => false,
+        // Go converts the value to the choice's type before it compares.
+        (Value::Number(choice), Value::Number(value)) => {
+            match (go::Num::of(choice), go::Num::of(value)) {
+                (Int(choice), Int(value)) => choice == value,
+                (Int(choice), Float(value)) => choice == go::truncate(value),
+                (Float(choice), value) => choice == value.as_f64(),
+            }
+        }
+        _ => choice == value,
+    }
+}
+
+fn junctors<S: Sink>(sink: &mut S, checks: &Checks, value: &Value, path: &Path<'_>) -> u64 {
+    let mut passed = 0;
+    if !checks.any_of.is_empty() {
+        passed += any_of(sink, &checks.any_of, value, path);
+    }
+    if !checks.one_of.is_empty() {
+        passed += one_of(sink, &checks.one_of, value, path);
+    }
+    if !checks.all_of.is_empty() {
+        passed += all_of(sink, &checks.all_of, value, path);
+    }
+    if let Some(not) = &checks.not
+        && is_valid(not, value)
+    {
+        sink.fail(|| failure::must_not_validate(path));
+    }
+    passed
+}
+
+fn is_valid(node: &Node, value: &Value) -> bool {
+    let mut verdict = Verdict { valid: true };
+    walk(&mut verdict, node, value, &Path::ROOT, None);
+    verdict.valid
+}
+
+/// Runs one alternative on its own.
+fn attempt(node: &Node, value: &Value, path: &Path<'_>) -> (Failures, u64) {
+    let mut failures = Failures::default();
+    let passed = walk(&mut failures, node, value, path, None);
+    (failures, passed)
+}
+
+fn any_of<S: Sink>(sink: &mut S, nodes: &[Node], value: &Value, path: &Path<'_>) -> u64 {
+    if !S::COLLECTS {
+        if !nodes.iter().any(|node| is_valid(node, value)) {
+            sink.fail(|| failure::any_of(path));
+        }
+        return 0;
+    }
+    let mut best: Option<(Failures, u64)> = None;
+    for node in nodes {
+        let (failures, passed) = attempt(node, value, path);
+        if failures.is_valid() {
+            return passed;
+        }
+        if best.as_ref().is_none_or(|(_, most)| passed > *most) {
+            best = Some((failures, passed));
+        }
+    }
+    sink.fail(|| failure::any_of(path));
+    report(sink, best)
+}
+
+fn one_of<S: Sink>(sink: &mut S, nodes: &[Node], value: &Value, path: &Path<'_>) -> u64 {
+    if !S::COLLECTS {
+        if nodes.iter().filter(|node| is_valid(node, value)).take(2).count() != 1 {
+            sink.fail(|| failure::one_of(path, 0));
+        }
+        return 0;
+    }
+    let mut best: Option<(Failures, u64)> = None;
+    let mut first_valid = None;
+    let mut valid = 0;
+    for node in nodes {
+        let (failures, passed) = attempt(node, value, path);
+        if failures.is_valid() {
+            valid += 1;
+            best = None;
+            first_valid = first_valid.or(Some(passed));
+        } else if valid == 0 && best.as_ref().is_none_or(|(_, most)| passed > *most) {
+            best = Some((failures, passed));
+        }
+    }
+    if valid == 1 {
+        return first_valid.unwrap_or(0);
+    }
+    sink.fail(|| failure::one_of(path, valid));
+    report(sink, best)
+}
+
+fn report<S: Sink>(sink: &mut S, best: Option<(Failures, u64)>) -> u64 {
+    let Some((failures, passed)) = best else { return 0 };
+    for failure in failures.list {
+        sink.fail(|| failure);
+    }
+    passed
+}
+
+fn all_of<S: Sink>(sink: &mut S, nodes: &[Node], value: &Value, path: &Path<'_>) -> u64 {
+    let mut passed = 0;
+    let mut valid = 0;
+    for node in nodes {
+        let mut own = sink.fork();
+        passed += walk(&mut own, node, value, path, None);
+        valid += usize::from(own.is_valid());
+        sink.merge(own);
+        if sink.is_done() {
+            return 0;
+        }
+    }
+    if valid != nodes.len() {
+        sink.fail(|| failure::all_of(path, valid == 0));
+    }
+    passed
+}
+
+fn array<S: Sink>(
+    sink: &mut S,
+    node: &Node,
+    items: &[Value],
+    path: &Path<'_>,
+    old: Option<Correlation<'_>>,
+) -> u64 {
+    let mut passed = 0;
+    if let Some(schema) = &node.items {
+        let old_items = match (&node.list, old) {
+            (ListKind::Map(keys), Some(old)) => Some(correlate::OldItems::new(keys, old.value)),
+            _ => None,
+        };
+        for (i, item) in items.iter().enumerate() {
+            let old = old_items.as_ref().and_then(|old_items| old_items.counterpart(item));
+            passed += ratcheted(sink, schema, item, &path.child(Step::Index(i)), old);
+            if sink.is_done() {
+                return 0;
+            }
+        }
+    }
+    let Some(checks) = node.checks.as_deref() else { return passed };
+    let size = items.len() as i64;
+    if let Some(min) = checks.min_items.filter(|min| size < *min) {
+        sink.fail(|| failure::too_few_items(path, min, size));
+    }
+    if let Some(max) = checks.max_items.filter(|max| size > *max) {
+        sink.fail(|| failure::too_many_items(path, max, size));
+    }
+    if checks.unique_items {
+        let mut seen = std::collections::HashSet::with_capacity(items.len());
+        if !items.iter().all(|item| seen.insert(go::json(item))) {
+            sink.fail(|| failure::duplicates(path));
+        }
+    }
+    passed
+}
+
+fn object<S: Sink>(
+    sink: &mut S,
+    node: &Node,
+    map: &Map<String, Value>,
+    path: &Path<'_>,
+    old: Option<Correlation<'_>>,
+) -> u64 {
+    let mut passed = 0;
+    let checks = node.checks.as_deref();
+    if let Some(checks) = checks {
+        let size = map.len() as i64;
+        if let Some(min) = checks.min_properties.filter(|min| size < *min) {
+            sink.fail(|| failure::too_few_properties(path, min, size));
+        }
+        if let Some(max) = checks.max_properties.filter(|max| size > *max) {
+            sink.fail(|| failure::too_many_properties(path, max, size));
+        }
+    }
+    match &node.additional {
+        Additional::Allowed(false) => {
+            for key in map.keys().filter(|key| node.property(key).is_none()) {
+                sink.fail(|| failure::not_allowed(path, key));
+            }
+        }
+        Additional::Schema(schema) => {
+            for (key, child) in map {
+                if node.property(key).is_none() {
+                    let old = old.and_then(|old| old.field(key));
+                    let path = path.child(Step::Additional(key));
+                    passed += ratcheted(sink, schema, child, &path, old);
+                    if sink.is_done() {
+                        return 0;
+                    }
+                }
+            }
+        }
+        Additional::Allowed(true) | Additional::Unset => {}
+    }
+    if !node.properties.is_empty() {
+        for (key, child) in map {
+            let Some(schema) = node.property(key) else { continue };
+            // The type of the whole object cannot be compared: both sides were converted to it.
+            let comparable = !(path.is_root() && matches!(key.as_str(), "apiVersion" | "kind"));
+            let old = old.filter(|_| comparable).and_then(|old| old.field(key));
+            passed += ratcheted(sink, schema, child, &path.child(Step::Property(key)), old);
+            if sink.is_done() {
+                return 0;
+            }
+        }
+    }
+    for key in checks.map(|checks| &checks.required[..]).unwrap_or_default() {
+        if !map.contains_key(&**key) {
+            sink.fail(|| failure::missing(path, key));
+        }
+    }
+    passed
+}

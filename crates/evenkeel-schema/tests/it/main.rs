@@ -1,0 +1,3 @@
+//! Schemas against transcripts of a real kube-apiserver 1.36.
+
+mod objects;
