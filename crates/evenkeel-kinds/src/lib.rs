@@ -1,1 +1,3 @@
 //! How the built-in kinds of Kubernetes behave. Pure: no IO, no async, no clock.
+
+pub mod defaults;
