@@ -22,6 +22,8 @@ mod workloads;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use core::label_with_name;
+
 use evenkeel_types::Gvk;
 use serde_json::Value;
 

@@ -59,6 +59,16 @@ impl Quantity {
         self.nanos == 0
     }
 
+    /// Whether this is more than nothing.
+    pub(crate) fn is_positive(&self) -> bool {
+        self.nanos > 0
+    }
+
+    /// Whether this is a number of whole units: bytes, not parts of a byte.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.nanos % NANOS == 0
+    }
+
     /// The sum, printed like the first amount unless that is nothing.
     pub(crate) fn plus(self, other: Self) -> Self {
         let format = if self.is_zero() { other.format } else { self.format };

@@ -120,12 +120,12 @@ pub(crate) fn is_huge_page(name: &str) -> bool {
 /// by side, or what one init container needs next to the sidecars before it, if that is more.
 fn aggregate(spec: &Object, list: &str) -> BTreeMap<String, Quantity> {
     let mut total = BTreeMap::new();
-    for container in containers(spec, "containers") {
+    for container in set::list(spec, "containers") {
         add(&mut total, &amounts(container, list));
     }
     let mut sidecars = BTreeMap::new();
     let mut peak = BTreeMap::new();
-    for container in containers(spec, "initContainers") {
+    for container in set::list(spec, "initContainers") {
         let own = amounts(container, list);
         if set::string(container, "restartPolicy") == "Always" {
             add(&mut total, &own);
@@ -139,19 +139,6 @@ fn aggregate(spec: &Object, list: &str) -> BTreeMap<String, Quantity> {
     }
     raise(&mut total, peak);
     total
-}
-
-/// The containers of a pod spec under `key`.
-pub(crate) fn containers<'a>(
-    spec: &'a Object,
-    key: &str,
-) -> impl Iterator<Item = &'a Object> + use<'a> {
-    spec.get(key)
-        .and_then(Value::as_array)
-        .map(Vec::as_slice)
-        .unwrap_or_default()
-        .iter()
-        .filter_map(Value::as_object)
 }
 
 fn amounts(container: &Object, list: &str) -> BTreeMap<String, Quantity> {

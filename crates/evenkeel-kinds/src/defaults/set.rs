@@ -71,6 +71,25 @@ pub(crate) fn items<'a>(
         .filter_map(Value::as_object_mut)
 }
 
+/// The objects in the list under `key`, to read.
+pub(crate) fn list<'a>(
+    object: &'a Object,
+    key: &str,
+) -> impl Iterator<Item = &'a Object> + use<'a> {
+    object
+        .get(key)
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+        .unwrap_or_default()
+        .iter()
+        .filter_map(Value::as_object)
+}
+
+/// The object under `key`, to read.
+pub(crate) fn get<'a>(object: &'a Object, key: &str) -> Option<&'a Object> {
+    object.get(key).and_then(Value::as_object)
+}
+
 /// The string under `key`; empty if there is none.
 pub(crate) fn string<'a>(object: &'a Object, key: &str) -> &'a str {
     object.get(key).and_then(Value::as_str).unwrap_or_default()
