@@ -27,16 +27,28 @@ pub(crate) use core::label_with_name;
 use evenkeel_types::Gvk;
 use serde_json::Value;
 
+/// What was filled in, as far as a later step must know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// A Job got the labels of its pod template.
+    ///
+    /// Upstream the two are one map at that point, so that the labels which creation adds to the
+    /// template end up on the Job, too. Must reach `strategy::Context`, unless admission replaced
+    /// the object.
+    pub labels_from_template: bool,
+}
+
 /// Fills in the defaults of a built-in kind; other kinds are left alone.
 ///
 /// The object must be conformed to its type: no unknown fields, zero values present exactly where
 /// the type always writes them. Anything of an unexpected shape is skipped, never rejected.
-pub fn apply(gvk: Gvk<'_>, object: &mut Value) {
-    let Some(object) = object.as_object_mut() else { return };
+pub fn apply(gvk: Gvk<'_>, object: &mut Value) -> Applied {
+    let mut applied = Applied::default();
+    let Some(object) = object.as_object_mut() else { return applied };
     match (gvk.group, gvk.version) {
         ("", "v1") => core::apply(gvk.kind, object),
         ("apps", "v1") => workloads::apply_apps(gvk.kind, object),
-        ("batch", "v1") => workloads::apply_batch(gvk.kind, object),
+        ("batch", "v1") => applied = workloads::apply_batch(gvk.kind, object),
         ("autoscaling", "v1") => groups::autoscaling_v1(gvk.kind, object),
         ("autoscaling", "v2") => groups::autoscaling_v2(gvk.kind, object),
         ("networking.k8s.io", "v1") => groups::networking(gvk.kind, object),
@@ -52,4 +64,5 @@ pub fn apply(gvk: Gvk<'_>, object: &mut Value) {
         ("resource.k8s.io", "v1") => groups::resource(gvk.kind, object),
         _ => {}
     }
+    applied
 }

@@ -101,6 +101,9 @@ pub struct Context<'a> {
     pub user: User<'a>,
     /// The current time as the API writes it, for example `2026-01-02T03:04:05Z`.
     pub now: &'a str,
+    /// Whether defaulting gave the object the labels of its template, see
+    /// [`Applied`](crate::defaults::Applied).
+    pub labels_from_template: bool,
 }
 
 /// Who sent a request.

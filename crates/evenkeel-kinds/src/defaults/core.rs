@@ -44,12 +44,14 @@ fn replication_controller(object: &mut Object) {
     }
 }
 
-/// Gives an object without labels those of its pod template.
-pub(super) fn label_like_template(object: &mut Object, labels: &Value) {
-    if let Some(metadata) = set::structure(object, "metadata")
-        && set::is_empty(metadata.get("labels"))
-    {
-        metadata.insert("labels".to_owned(), labels.clone());
+/// Gives an object without labels those of its pod template; tells whether it did.
+pub(super) fn label_like_template(object: &mut Object, labels: &Value) -> bool {
+    match set::structure(object, "metadata") {
+        Some(metadata) if set::is_empty(metadata.get("labels")) => {
+            metadata.insert("labels".to_owned(), labels.clone());
+            true
+        }
+        _ => false,
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::set::{self, Object};
-use super::{core, pod, volume};
+use super::{Applied, core, pod, volume};
 
 /// An object of the group `apps`.
 pub(super) fn apply_apps(kind: &str, object: &mut Object) {
@@ -19,12 +19,13 @@ pub(super) fn apply_apps(kind: &str, object: &mut Object) {
 }
 
 /// An object of the group `batch`.
-pub(super) fn apply_batch(kind: &str, object: &mut Object) {
+pub(super) fn apply_batch(kind: &str, object: &mut Object) -> Applied {
     match kind {
-        "Job" => job(object),
+        "Job" => return job(object),
         "CronJob" => cron_job(object),
         _ => {}
     }
+    Applied::default()
 }
 
 fn deployment(spec: &mut Object) {
@@ -84,16 +85,16 @@ fn stateful_set(spec: &mut Object) {
     }
 }
 
-fn job(object: &mut Object) {
+fn job(object: &mut Object) -> Applied {
     let labels = object
         .get("spec")
         .and_then(|spec| spec.pointer("/template/metadata/labels"))
         .filter(|labels| !set::is_empty(Some(labels)))
         .cloned();
-    if let Some(labels) = labels {
-        core::label_like_template(object, &labels);
-    }
-    let Some(spec) = set::child(object, "spec") else { return };
+    let labels_from_template =
+        labels.is_some_and(|labels| core::label_like_template(object, &labels));
+    let applied = Applied { labels_from_template };
+    let Some(spec) = set::child(object, "spec") else { return applied };
     if set::is_unset(spec.get("completions")) && set::is_unset(spec.get("parallelism")) {
         spec.insert("completions".to_owned(), 1.into());
     }
@@ -108,6 +109,7 @@ fn job(object: &mut Object) {
     set::pointer(spec, "manualSelector", false);
     failure_policy(spec);
     pod::apply_template(spec, "template");
+    applied
 }
 
 fn cron_job(object: &mut Object) {

@@ -2,6 +2,8 @@
 //!
 //! They are dropped silently, unless the stored object already uses them.
 
+use std::collections::BTreeSet;
+
 use evenkeel_types::Gvk;
 use serde_json::Value;
 
@@ -142,9 +144,10 @@ fn drop_topology(old: Option<&Object>, new: &mut Object) {
         return;
     }
     let host = |endpoint: &Object| {
-        set::get(endpoint, "deprecatedTopology").and_then(|topology| topology.get(HOST)).cloned()
+        let topology = set::get(endpoint, "deprecatedTopology")?;
+        Some(topology.get(HOST)?.as_str()?.to_owned())
     };
-    let known: Vec<Value> =
+    let known: BTreeSet<String> =
         old.into_iter().flat_map(|old| set::list(old, "endpoints")).filter_map(host).collect();
     for endpoint in set::items(new, "endpoints") {
         if let Some(host) = host(endpoint)

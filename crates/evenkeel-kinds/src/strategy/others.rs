@@ -1,5 +1,7 @@
 //! Preparing kinds of the smaller groups.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::Context;
@@ -45,7 +47,7 @@ pub(super) fn forget_deallocated_devices(old: &Object, new: &mut Object) {
     }
 }
 
-fn allocated(claim: &Object) -> Vec<[String; 4]> {
+fn allocated(claim: &Object) -> BTreeSet<[String; 4]> {
     set::get(claim, "status")
         .and_then(|status| set::get(status, "allocation"))
         .and_then(|allocation| set::get(allocation, "devices"))

@@ -1,5 +1,7 @@
 //! Preparing pods.
 
+use std::collections::{BTreeMap, VecDeque};
+
 use serde_json::{Value, json};
 
 use super::Context;
@@ -53,13 +55,11 @@ pub(super) fn update_status(old: &Object, new: &mut Object) {
     let empty = Object::new();
     let old = set::get(old, "status").unwrap_or(&empty);
     let Some(new) = set::structure(new, "status") else { return };
-    for (field, unset) in [("qosClass", set::string(new, "qosClass").is_empty())]
-        .into_iter()
-        .chain([("observedGeneration", generation(new) == 0)])
-    {
-        if unset {
-            carry(old, new, field);
-        }
+    if set::string(new, "qosClass").is_empty() {
+        carry(old, new, "qosClass");
+    }
+    if generation(new) == 0 {
+        carry(old, new, "observedGeneration");
     }
     keep_condition_generations(old, new);
     drop_disabled_status(old, new);
@@ -71,14 +71,16 @@ fn generation(holder: &Object) -> i64 {
 
 /// Reporters that do not know of generations do not erase those that others reported.
 fn keep_condition_generations(old: &Object, new: &mut Object) {
-    let mut known: Vec<(&str, i64)> = set::list(old, "conditions")
-        .map(|condition| (set::string(condition, "type"), generation(condition)))
-        .collect();
+    let mut known: BTreeMap<&str, VecDeque<i64>> = BTreeMap::new();
+    for condition in set::list(old, "conditions") {
+        known.entry(set::string(condition, "type")).or_default().push_back(generation(condition));
+    }
     for condition in set::items(new, "conditions") {
-        let kind = set::string(condition, "type");
-        let Some(at) = known.iter().position(|(known, _)| *known == kind) else { continue };
-        let (_, before) = known.remove(at);
-        if generation(condition) == 0 && before != 0 {
+        let before = known.get_mut(set::string(condition, "type")).and_then(VecDeque::pop_front);
+        if let Some(before) = before
+            && before != 0
+            && generation(condition) == 0
+        {
             condition.insert("observedGeneration".to_owned(), before.into());
         }
     }

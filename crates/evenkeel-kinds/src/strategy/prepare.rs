@@ -43,7 +43,7 @@ pub fn prepare_for_create(gvk: Gvk<'_>, object: &mut Value, cx: &Context<'_>) {
         ("", "PersistentVolumeClaim") => core::prepare_claim(None, object),
         ("", "ServiceAccount") => core::trim_secret_references(object),
         ("", "LimitRange") => core::name_after_uid(object),
-        ("batch", "Job") => workloads::generate_selector(object),
+        ("batch", "Job") => workloads::generate_selector(object, cx),
         ("apps", "DaemonSet") => workloads::create_daemon_set(object),
         ("certificates.k8s.io", "CertificateSigningRequest") => request::create(object, cx),
         ("apiregistration.k8s.io", "APIService") => others::create_api_service(object, cx),

@@ -1,5 +1,7 @@
 //! Preparing certificate signing requests.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::Context;
@@ -55,18 +57,21 @@ pub(super) fn approve(old: &Object, new: &mut Object, cx: &Context<'_>) {
 }
 
 fn date_conditions(old: &Object, new: &mut Object, cx: &Context<'_>) {
+    let key = |condition: &Object| {
+        ["type", "status"].map(|field| set::string(condition, field).to_owned())
+    };
+    let mut since: BTreeMap<[String; 2], &str> = BTreeMap::new();
+    for condition in conditions(old).filter_map(Value::as_object) {
+        let time = set::string(condition, "lastTransitionTime");
+        if !time.is_empty() {
+            since.entry(key(condition)).or_insert(time);
+        }
+    }
     for condition in conditions_mut(new).filter_map(Value::as_object_mut) {
         set::text(condition, "lastUpdateTime", cx.now);
         if set::string(condition, "lastTransitionTime").is_empty() {
-            let since = conditions(old)
-                .filter(|was| {
-                    was.get("type") == condition.get("type")
-                        && was.get("status") == condition.get("status")
-                })
-                .filter_map(|was| was.get("lastTransitionTime")?.as_str())
-                .find(|time| !time.is_empty())
-                .unwrap_or(cx.now);
-            condition.insert("lastTransitionTime".to_owned(), since.into());
+            let time = since.get(&key(condition)).copied().unwrap_or(cx.now);
+            condition.insert("lastTransitionTime".to_owned(), time.into());
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Preparing services: what follows from the type, without allocating anything.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Value, json};
 
 use super::prepare::carry;
@@ -35,20 +37,20 @@ fn keep_allocated(old: &Object, new: &mut Object) {
         }
     }
     if needs_node_port(old) && needs_node_port(new) {
-        let asked: Vec<i64> = node_ports(new).collect();
-        let taken: Vec<i64> = node_ports(old).filter(|port| asked.contains(port)).collect();
+        let asked: BTreeSet<i64> = node_ports(new).collect();
+        // Of ports with the same name the last one counts.
+        let before: BTreeMap<&str, i64> = set::list(old, "ports")
+            .map(|port| (set::string(port, "name"), number(port, "nodePort")))
+            .collect();
+        let given: BTreeSet<i64> = node_ports(old).collect();
         for port in set::items(new, "ports") {
             if number(port, "nodePort") != 0 {
                 continue;
             }
-            let name = set::string(port, "name");
-            // Of ports with the same name the last one counts.
-            let before = set::list(old, "ports")
-                .filter(|old| set::string(old, "name") == name)
-                .last()
-                .map_or(0, |old| number(old, "nodePort"));
-            if before != 0 && !taken.contains(&before) {
-                port.insert("nodePort".to_owned(), before.into());
+            let number = before.get(set::string(port, "name")).copied().unwrap_or(0);
+            let taken = asked.contains(&number) && given.contains(&number);
+            if number != 0 && !taken {
+                port.insert("nodePort".to_owned(), number.into());
             }
         }
     }
@@ -94,7 +96,7 @@ pub(super) fn update(old: &Object, new: &mut Object) {
         }
     }
     if needs_node_port(old_spec) && !needs_node_port(spec) {
-        let before: Vec<i64> = node_ports(old_spec).collect();
+        let before: BTreeSet<i64> = node_ports(old_spec).collect();
         if node_ports(spec).all(|port| before.contains(&port)) {
             for port in set::items(spec, "ports") {
                 port.remove("nodePort");

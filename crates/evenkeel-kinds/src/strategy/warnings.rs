@@ -1,7 +1,6 @@
 //! What the server tells clients beside the answer, as `Warning` headers.
 //!
-//! Warnings never change an outcome. Here are those about the content of built-in objects; the
-//! ones about deprecated versions of the API belong to whoever routes requests.
+//! Warnings never change an outcome, and nothing waits for them.
 
 mod address;
 mod pod;
@@ -12,6 +11,17 @@ use serde_json::Value;
 use super::semantic;
 use crate::defaults::quantity::Quantity;
 use crate::defaults::set::{self, Object};
+
+/// What is said of every use of a kind that is on its way out.
+pub fn of_deprecated_kind(gvk: Gvk<'_>) -> Option<&'static str> {
+    match (gvk.group, gvk.kind) {
+        ("", "Endpoints") => {
+            Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+        }
+        ("", "ComponentStatus") => Some("v1 ComponentStatus is deprecated in v1.19+"),
+        _ => None,
+    }
+}
 
 /// What there is to say about a new object, in the order in which the server says it.
 pub fn on_create(gvk: Gvk<'_>, object: &Value) -> Vec<String> {

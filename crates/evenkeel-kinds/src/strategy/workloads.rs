@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::semantic;
+use super::{Context, semantic};
 use crate::defaults::set::{self, Object};
 
 /// A job finds its pods by its own uid, unless the client takes care of the selector.
-pub(super) fn generate_selector(job: &mut Object) {
+pub(super) fn generate_selector(job: &mut Object, cx: &Context<'_>) {
     let manual = set::get(job, "spec")
         .and_then(|spec| spec.get("manualSelector"))
         .and_then(Value::as_bool)
@@ -33,6 +33,7 @@ pub(super) fn generate_selector(job: &mut Object) {
             }
         }
     }
+    let shared = labels_of_template(spec).filter(|_| cx.labels_from_template).cloned();
     let selected = set::structure(spec, "selector")
         .and_then(|selector| set::structure(selector, "matchLabels"));
     if let Some(selected) = selected
@@ -40,6 +41,15 @@ pub(super) fn generate_selector(job: &mut Object) {
     {
         selected.insert(UID.to_owned(), uid);
     }
+    if let Some(labels) = shared
+        && let Some(metadata) = set::structure(job, "metadata")
+    {
+        metadata.insert("labels".to_owned(), labels);
+    }
+}
+
+fn labels_of_template(spec: &Object) -> Option<&Value> {
+    set::get(set::get(spec, "template")?, "metadata")?.get("labels")
 }
 
 const UID: &str = "batch.kubernetes.io/controller-uid";

@@ -1,6 +1,6 @@
 //! What there is to say about pods and pod templates.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -220,19 +220,15 @@ fn volumes(spec: &Object, base: &str, warnings: &mut Vec<String>) {
 /// Files of one volume that hide each other.
 fn overlaps(volume: &Object, warnings: &mut Vec<String>) {
     let name = set::string(volume, "name");
-    let mut seen: Vec<(String, String)> = Vec::new();
+    let mut files = Files::default();
     let mut check = |what: &str, source: &str, path: &str, warnings: &mut Vec<String>| {
-        let path = path.trim_end_matches('/').to_owned();
-        if !path.is_empty() {
-            for (other, other_source) in seen.iter().filter(|(other, _)| hides(other, &path)) {
-                warnings.push(format!(
-                    "volume {name:?} ({what}): overlapping paths: {} with {}",
-                    described(&path, source),
-                    described(other, other_source)
-                ));
-            }
+        let path = path.trim_end_matches('/');
+        for other in files.add(path, source) {
+            warnings.push(format!(
+                "volume {name:?} ({what}): overlapping paths: {} with {other}",
+                described(path, source)
+            ));
         }
-        seen.push((path, source.to_owned()));
     };
     let single = [("configMap", "ConfigMap", "name"), ("secret", "Secret", "secretName")];
     for (key, kind, field) in single {
@@ -273,13 +269,46 @@ fn overlaps(volume: &Object, warnings: &mut Vec<String>) {
     }
 }
 
-/// Whether one path is the other, or a directory above it.
-fn hides(a: &str, b: &str) -> bool {
-    let below = |longer: &str, shorter: &str| {
-        longer.strip_prefix(shorter).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    !a.is_empty() && (below(a, b) || below(b, a))
+/// The files of a volume by path, with what they come from and the order in which they came.
+#[derive(Default)]
+struct Files {
+    by_path: BTreeMap<String, Vec<(usize, String)>>,
+    count: usize,
 }
+
+impl Files {
+    /// Adds a file and tells which earlier ones are the same, or above or below it.
+    fn add(&mut self, path: &str, source: &str) -> Vec<String> {
+        if path.is_empty() {
+            return Vec::new();
+        }
+        let above = path.match_indices('/').filter_map(|(at, _)| {
+            let (path, files) = self.by_path.get_key_value(&path[..at])?;
+            Some((path, files))
+        });
+        // What starts with the path and a slash sorts between these two.
+        let below = self.by_path.range(format!("{path}/")..format!("{path}0"));
+        let same = self.by_path.get_key_value(path);
+        let mut found: Vec<(usize, String)> = above
+            .chain(below)
+            .chain(same)
+            .flat_map(|(path, files)| {
+                files.iter().map(move |(order, source)| (*order, described(path, source)))
+            })
+            .take(ENOUGH)
+            .collect();
+        found.sort_unstable();
+        let entry = self.by_path.entry(path.to_owned()).or_default();
+        if entry.len() < ENOUGH {
+            entry.push((self.count, source.to_owned()));
+        }
+        self.count += 1;
+        found.into_iter().map(|(_, described)| described).collect()
+    }
+}
+
+/// Nobody reads on after as many warnings of one sort; headers are cut long before.
+const ENOUGH: usize = 100;
 
 fn described(path: &str, source: &str) -> String {
     if source.is_empty() { format!("{path:?}") } else { format!("{path:?} ({source})") }
@@ -389,7 +418,8 @@ fn ports(spec: &Object, base: &str, warnings: &mut Vec<String>) {
             host_port: number(port, "hostPort"),
         }));
     });
-    for (i, port) in all.iter().enumerate() {
+    let mut by_number: BTreeMap<(i64, &str), Vec<&Port<'_>>> = BTreeMap::new();
+    for port in &all {
         if !port.host_ip.is_empty() && port.host_port == 0 {
             warnings.push(format!(
                 "{}: hostIP set without hostPort: {{Name:{} HostPort:{} ContainerPort:{} \
@@ -397,9 +427,8 @@ fn ports(spec: &Object, base: &str, warnings: &mut Vec<String>) {
                 port.path, port.name, port.host_port, port.number, port.protocol, port.host_ip
             ));
         }
-        let same =
-            |other: &&Port<'_>| other.number == port.number && other.protocol == port.protocol;
-        for other in all[..i].iter().filter(same) {
+        let others = by_number.entry((port.number, port.protocol)).or_default();
+        for other in others.iter().take(ENOUGH) {
             let relation = if port.host_ip == other.host_ip && port.host_port == other.host_port {
                 "duplicate"
             } else if port.host_port == 0 || other.host_port == 0 {
@@ -413,14 +442,16 @@ fn ports(spec: &Object, base: &str, warnings: &mut Vec<String>) {
             };
             warnings.push(format!("{}: {relation} port definition with {}", port.path, other.path));
         }
+        others.push(port);
     }
-    for (i, port) in all.iter().enumerate() {
-        let first = all[..i].iter().find(|other| other.name == port.name);
-        if let Some(first) = first.filter(|_| !port.name.is_empty()) {
+    let mut by_name: BTreeMap<&str, &str> = BTreeMap::new();
+    for port in all.iter().filter(|port| !port.name.is_empty()) {
+        let first = *by_name.entry(port.name).or_insert(&port.path);
+        if first != port.path {
             warnings.push(format!(
-                "{}: duplicate port name {:?} with {2}, services and probes that select ports by \
-                 name will use {2}",
-                port.path, port.name, first.path
+                "{}: duplicate port name {:?} with {first}, services and probes that select ports \
+                 by name will use {first}",
+                port.path, port.name
             ));
         }
     }
