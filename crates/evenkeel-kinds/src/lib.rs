@@ -3,3 +3,5 @@
 pub mod columns;
 pub mod convert;
 pub mod fields;
+pub mod defaults;
+pub mod strategy;

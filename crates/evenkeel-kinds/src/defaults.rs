@@ -1,0 +1,68 @@
+//! The fields a server fills in when a manifest leaves them out.
+//!
+//! [`apply`] runs right after an object was decoded and conformed to its type, before admission
+//! and validation. It does what the versioned defaulting functions of kube-apiserver 1.36 do with
+//! every feature gate at its default, and then what a round trip through the server's internal
+//! types leaves behind (`stringData` folded into `data`, both names of the service account, ...),
+//! since clients see the two as one step.
+//!
+//! Invariant: applying twice is the same as applying once.
+
+mod core;
+mod groups;
+mod image;
+mod pod;
+pub(crate) mod quantity;
+pub(crate) mod resources;
+mod secret;
+pub(crate) mod set;
+mod volume;
+mod workloads;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use core::label_with_name;
+
+use evenkeel_types::Gvk;
+use serde_json::Value;
+
+/// What was filled in, as far as a later step must know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// A Job got the labels of its pod template.
+    ///
+    /// Upstream the two are one map at that point, so that the labels which creation adds to the
+    /// template end up on the Job, too. Must reach `strategy::Context`, unless admission replaced
+    /// the object.
+    pub labels_from_template: bool,
+}
+
+/// Fills in the defaults of a built-in kind; other kinds are left alone.
+///
+/// The object must be conformed to its type: no unknown fields, zero values present exactly where
+/// the type always writes them. Anything of an unexpected shape is skipped, never rejected.
+pub fn apply(gvk: Gvk<'_>, object: &mut Value) -> Applied {
+    let mut applied = Applied::default();
+    let Some(object) = object.as_object_mut() else { return applied };
+    match (gvk.group, gvk.version) {
+        ("", "v1") => core::apply(gvk.kind, object),
+        ("apps", "v1") => workloads::apply_apps(gvk.kind, object),
+        ("batch", "v1") => applied = workloads::apply_batch(gvk.kind, object),
+        ("autoscaling", "v1") => groups::autoscaling_v1(gvk.kind, object),
+        ("autoscaling", "v2") => groups::autoscaling_v2(gvk.kind, object),
+        ("networking.k8s.io", "v1") => groups::networking(gvk.kind, object),
+        ("rbac.authorization.k8s.io", "v1") => groups::rbac(gvk.kind, object),
+        ("policy", "v1") => groups::policy(gvk.kind, object),
+        ("discovery.k8s.io", "v1") => groups::discovery(gvk.kind, object),
+        ("storage.k8s.io", "v1") => groups::storage(gvk.kind, object),
+        ("scheduling.k8s.io", "v1") => groups::scheduling(gvk.kind, object),
+        ("admissionregistration.k8s.io", "v1") => groups::admission(gvk.kind, object),
+        ("apiregistration.k8s.io", "v1") => groups::aggregation(gvk.kind, object),
+        ("authentication.k8s.io", "v1") => groups::authentication(gvk.kind, object),
+        ("flowcontrol.apiserver.k8s.io", "v1") => groups::flowcontrol(gvk.kind, object),
+        ("resource.k8s.io", "v1") => groups::resource(gvk.kind, object),
+        _ => {}
+    }
+    applied
+}

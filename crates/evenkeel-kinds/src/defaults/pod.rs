@@ -1,0 +1,176 @@
+//! Defaults of pods and of the pod templates in every workload.
+
+use serde_json::Value;
+
+use super::resources;
+use super::set::{self, Object};
+use super::volume;
+
+/// A pod: the template defaults and those that only a pod itself has.
+pub(super) fn apply(pod: &mut Object) {
+    drop_init_container_annotations(pod);
+    if let Some(spec) = set::structure(pod, "spec") {
+        for kind in ["containers", "initContainers"] {
+            set::items(spec, kind).for_each(resources::request_limits);
+        }
+        resources::default_pod_level(spec);
+        set::pointer(spec, "enableServiceLinks", true);
+        if spec.get("hostNetwork").and_then(Value::as_bool) == Some(true) {
+            publish_ports(spec);
+        }
+        apply_spec(spec);
+        let grace = spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64);
+        if grace.is_some_and(|seconds| seconds < 0) {
+            spec.insert("terminationGracePeriodSeconds".to_owned(), 1.into());
+        }
+    }
+    if let Some(status) = set::child(pod, "status") {
+        for kind in ["initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"] {
+            for container in set::items(status, kind) {
+                resources::round(container, "allocatedResources");
+                resources::round_requirements(container, "resources");
+            }
+        }
+        resources::round(status, "allocatedResources");
+        resources::round_requirements(status, "resources");
+        primary_address(status);
+    }
+}
+
+/// The pod template under `key`.
+pub(super) fn apply_template(holder: &mut Object, key: &str) {
+    if let Some(template) = set::child(holder, key) {
+        drop_init_container_annotations(template);
+        if let Some(spec) = set::structure(template, "spec") {
+            apply_spec(spec);
+        }
+    }
+}
+
+fn apply_spec(spec: &mut Object) {
+    set::text(spec, "dnsPolicy", "ClusterFirst");
+    set::text(spec, "restartPolicy", "Always");
+    set::structure(spec, "securityContext");
+    set::pointer(spec, "terminationGracePeriodSeconds", 30);
+    set::text(spec, "schedulerName", "default-scheduler");
+    service_account(spec);
+    set::items(spec, "volumes").for_each(volume::apply);
+    for kind in ["initContainers", "containers", "ephemeralContainers"] {
+        set::items(spec, kind).for_each(container);
+    }
+    resources::round(spec, "overhead");
+    resources::round_requirements(spec, "resources");
+}
+
+/// The service account stands under its old and its new name; the new one wins.
+fn service_account(spec: &mut Object) {
+    let (new, old) = (set::string(spec, "serviceAccountName"), set::string(spec, "serviceAccount"));
+    if new == old {
+        return;
+    }
+    if new.is_empty() {
+        let name = Value::from(old);
+        spec.insert("serviceAccountName".to_owned(), name);
+    } else {
+        let name = Value::from(new);
+        spec.insert("serviceAccount".to_owned(), name);
+    }
+}
+
+fn container(container: &mut Object) {
+    if set::string(container, "imagePullPolicy").is_empty() {
+        let policy = super::image::pull_policy(set::string(container, "image"));
+        container.insert("imagePullPolicy".to_owned(), policy.into());
+    }
+    set::text(container, "terminationMessagePath", "/dev/termination-log");
+    set::text(container, "terminationMessagePolicy", "File");
+    for port in set::items(container, "ports") {
+        set::text(port, "protocol", "TCP");
+    }
+    for variable in set::items(container, "env") {
+        if let Some(origin) = set::child(variable, "valueFrom") {
+            volume::field_ref(origin);
+            if let Some(file) = set::child(origin, "fileKeyRef") {
+                set::pointer(file, "optional", false);
+            }
+        }
+    }
+    resources::round_requirements(container, "resources");
+    for kind in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        if let Some(found) = set::child(container, kind) {
+            probe(found);
+        }
+    }
+    if let Some(lifecycle) = set::child(container, "lifecycle") {
+        for hook in ["postStart", "preStop"] {
+            if let Some(hook) = set::child(lifecycle, hook) {
+                http_get(hook);
+            }
+        }
+    }
+}
+
+fn probe(probe: &mut Object) {
+    set::number(probe, "timeoutSeconds", 1);
+    set::number(probe, "periodSeconds", 10);
+    set::number(probe, "successThreshold", 1);
+    set::number(probe, "failureThreshold", 3);
+    http_get(probe);
+    if let Some(grpc) = set::child(probe, "grpc") {
+        set::text_pointer(grpc, "service", "");
+    }
+}
+
+fn http_get(handler: &mut Object) {
+    if let Some(get) = set::child(handler, "httpGet") {
+        set::text(get, "path", "/");
+        set::text(get, "scheme", "HTTP");
+    }
+}
+
+/// In the network of the host, the ports of containers are those of the host.
+fn publish_ports(spec: &mut Object) {
+    for kind in ["containers", "initContainers"] {
+        for container in set::items(spec, kind) {
+            for port in set::items(container, "ports") {
+                let number = port.get("containerPort").and_then(Value::as_i64).unwrap_or(0);
+                if number != 0 {
+                    set::number(port, "hostPort", number);
+                }
+            }
+        }
+    }
+}
+
+/// `podIP` is the first of `podIPs`; where they disagree, the single one wins.
+fn primary_address(status: &mut Object) {
+    let address = set::string(status, "podIP");
+    let first = status.get("podIPs").and_then(|ips| ips.pointer("/0/ip")).and_then(Value::as_str);
+    match first {
+        Some(first) if address.is_empty() => {
+            let first = Value::from(first);
+            status.insert("podIP".to_owned(), first);
+        }
+        first if !address.is_empty() && first != Some(address) => {
+            let list = serde_json::json!([{ "ip": address }]);
+            status.insert("podIPs".to_owned(), list);
+        }
+        _ => {}
+    }
+}
+
+fn drop_init_container_annotations(holder: &mut Object) {
+    let Some(metadata) = set::child(holder, "metadata") else { return };
+    let Some(annotations) = set::child(metadata, "annotations") else { return };
+    for name in [
+        "pod.beta.kubernetes.io/init-containers",
+        "pod.alpha.kubernetes.io/init-containers",
+        "pod.beta.kubernetes.io/init-container-statuses",
+        "pod.alpha.kubernetes.io/init-container-statuses",
+    ] {
+        annotations.remove(name);
+    }
+    if annotations.is_empty() {
+        metadata.remove("annotations");
+    }
+}

@@ -1,0 +1,168 @@
+//! Requests and limits: rounding, and requests that follow from limits.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::quantity::Quantity;
+use super::set::{self, Object};
+
+/// Rounds every amount in the resource list under `key` to thousandths.
+pub(crate) fn round(object: &mut Object, key: &str) {
+    let Some(list) = set::child(object, key) else { return };
+    for amount in list.values_mut() {
+        let Some(text) = amount.as_str() else { continue };
+        // A canonical amount needs rounding only if it is written in smaller units.
+        if (text.ends_with(['n', 'u']) || text.contains(['.', 'e', 'E']))
+            && let Some(quantity) = Quantity::parse(text)
+        {
+            let rounded = quantity.rounded_to_milli();
+            if rounded != quantity {
+                *amount = rounded.to_string().into();
+            }
+        }
+    }
+}
+
+/// Rounds the `limits` and `requests` of the requirements under `key`.
+pub(crate) fn round_requirements(object: &mut Object, key: &str) {
+    if let Some(requirements) = set::child(object, key) {
+        round(requirements, "limits");
+        round(requirements, "requests");
+    }
+}
+
+/// Gives a container a request for everything it limits.
+pub(crate) fn request_limits(container: &mut Object) {
+    let Some(resources) = set::child(container, "resources") else { return };
+    let Some(limits) = resources.get("limits").and_then(Value::as_object) else { return };
+    if limits.is_empty() {
+        return;
+    }
+    let mut requests = match resources.get("requests") {
+        Some(Value::Object(requests)) if limits.keys().all(|key| requests.contains_key(key)) => {
+            return;
+        }
+        Some(Value::Object(requests)) => requests.clone(),
+        _ => Object::new(),
+    };
+    for (name, amount) in limits {
+        if !requests.contains_key(name) {
+            requests.insert(name.clone(), amount.clone());
+        }
+    }
+    resources.insert("requests".to_owned(), Value::Object(requests));
+}
+
+/// Completes the resources of the pod as a whole from those of its containers.
+pub(crate) fn default_pod_level(spec: &mut Object) {
+    match spec.get("resources").and_then(Value::as_object) {
+        Some(resources) if has(resources, "limits") || has(resources, "requests") => {}
+        _ => return,
+    }
+    let container_limits = aggregate(spec, "limits");
+    let container_requests = aggregate(spec, "requests");
+    let Some(resources) = set::child(spec, "resources") else { return };
+
+    // Hugepage limits are the sum of the containers', unless the pod says anything about them.
+    for (name, amount) in container_limits.into_iter().filter(|(name, _)| is_huge_page(name)) {
+        let mentioned = ["limits", "requests"]
+            .iter()
+            .any(|list| resources.get(*list).is_some_and(|amounts| amounts.get(&name).is_some()));
+        if !mentioned && let Some(limits) = set::structure(resources, "limits") {
+            limits.insert(name, amount.to_string().into());
+        }
+    }
+    if !has(resources, "limits") {
+        return;
+    }
+
+    // Requests are those of the containers; where there are none, the limits of the pod.
+    let mut wanted: Vec<(String, Value)> = container_requests
+        .into_iter()
+        .filter(|(name, _)| is_divisible(name))
+        .map(|(name, amount)| (name, amount.to_string().into()))
+        .collect();
+    let limits = resources.get("limits").and_then(Value::as_object);
+    wanted.extend(
+        limits
+            .into_iter()
+            .flatten()
+            .filter(|(name, _)| is_divisible(name) || is_huge_page(name))
+            .map(|(name, amount)| (name.clone(), amount.clone())),
+    );
+    if wanted.is_empty() {
+        return;
+    }
+    let Some(requests) = set::structure(resources, "requests") else { return };
+    for (name, amount) in wanted {
+        if !requests.contains_key(&name) {
+            requests.insert(name, amount);
+        }
+    }
+}
+
+fn has(resources: &Object, list: &str) -> bool {
+    !set::is_empty(resources.get(list))
+}
+
+/// Whether a pod as a whole can have the resource, and nodes may promise more than they have.
+fn is_divisible(name: &str) -> bool {
+    matches!(name, "cpu" | "memory")
+}
+
+/// Whether the resource is memory pages of a given size.
+pub(crate) fn is_huge_page(name: &str) -> bool {
+    name.starts_with("hugepages-")
+}
+
+/// What the containers of a pod need together of every resource: the sum of those that run side
+/// by side, or what one init container needs next to the sidecars before it, if that is more.
+fn aggregate(spec: &Object, list: &str) -> BTreeMap<String, Quantity> {
+    let mut total = BTreeMap::new();
+    for container in set::list(spec, "containers") {
+        add(&mut total, &amounts(container, list));
+    }
+    let mut sidecars = BTreeMap::new();
+    let mut peak = BTreeMap::new();
+    for container in set::list(spec, "initContainers") {
+        let own = amounts(container, list);
+        if set::string(container, "restartPolicy") == "Always" {
+            add(&mut total, &own);
+            add(&mut sidecars, &own);
+            raise(&mut peak, sidecars.clone());
+        } else {
+            let mut needed = own;
+            add(&mut needed, &sidecars);
+            raise(&mut peak, needed);
+        }
+    }
+    raise(&mut total, peak);
+    total
+}
+
+fn amounts(container: &Object, list: &str) -> BTreeMap<String, Quantity> {
+    container
+        .get("resources")
+        .and_then(|resources| resources.get(list))
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+        .filter_map(|(name, amount)| Some((name.clone(), Quantity::parse(amount.as_str()?)?)))
+        .collect()
+}
+
+fn add(total: &mut BTreeMap<String, Quantity>, more: &BTreeMap<String, Quantity>) {
+    for (name, amount) in more {
+        total.entry(name.clone()).and_modify(|sum| *sum = sum.plus(*amount)).or_insert(*amount);
+    }
+}
+
+fn raise(total: &mut BTreeMap<String, Quantity>, floor: BTreeMap<String, Quantity>) {
+    for (name, amount) in floor {
+        let highest = total.entry(name).or_insert(amount);
+        if amount > *highest {
+            *highest = amount;
+        }
+    }
+}

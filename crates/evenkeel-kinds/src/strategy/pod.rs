@@ -1,0 +1,326 @@
+//! Preparing pods.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde_json::{Value, json};
+
+use super::Context;
+use super::prepare::{carry, keep_metadata};
+use crate::defaults::quantity::Quantity;
+use crate::defaults::set::{self, Object};
+
+/// What an endpoint that changes one part of a pod leaves of its metadata.
+const KEPT_METADATA: &[&str] = &[
+    "deletionTimestamp",
+    "generation",
+    "selfLink",
+    "labels",
+    "annotations",
+    "finalizers",
+    "ownerReferences",
+];
+
+/// A new pod is pending, in the quality-of-service class its resources imply.
+pub(super) fn create(pod: &mut Object, cx: &Context<'_>) {
+    let said = set::get(pod, "status").map_or("", |status| set::string(status, "qosClass"));
+    let empty = Object::new();
+    let class = match said {
+        "" => quality_of_service(set::get(pod, "spec").unwrap_or(&empty)),
+        said => said,
+    };
+    let mut status = json!({ "phase": "Pending", "qosClass": class });
+    let gates = set::get(pod, "spec").and_then(|spec| spec.get("schedulingGates"));
+    if !set::is_empty(gates) {
+        status["conditions"] = json!([{
+            "type": "PodScheduled",
+            "status": "False",
+            "lastProbeTime": null,
+            "lastTransitionTime": cx.now,
+            "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+        }]);
+    }
+    pod.insert("status".to_owned(), status);
+    select_by_label_keys(pod);
+    adopt_app_armor_annotations(pod);
+}
+
+/// What the kubelet and others report about a pod.
+pub(super) fn update_status(old: &Object, new: &mut Object) {
+    if let Some(metadata) = set::child(new, "metadata") {
+        metadata.remove("deletionTimestamp");
+    }
+    // The time of deletion itself is put back with the rest of the metadata that never changes.
+    keep_metadata(old, new, &["deletionTimestamp"]);
+    let empty = Object::new();
+    let old = set::get(old, "status").unwrap_or(&empty);
+    let Some(new) = set::structure(new, "status") else { return };
+    if set::string(new, "qosClass").is_empty() {
+        carry(old, new, "qosClass");
+    }
+    if generation(new) == 0 {
+        carry(old, new, "observedGeneration");
+    }
+    keep_condition_generations(old, new);
+    drop_disabled_status(old, new);
+}
+
+fn generation(holder: &Object) -> i64 {
+    holder.get("observedGeneration").and_then(Value::as_i64).unwrap_or(0)
+}
+
+/// Reporters that do not know of generations do not erase those that others reported.
+fn keep_condition_generations(old: &Object, new: &mut Object) {
+    let mut known: BTreeMap<&str, VecDeque<i64>> = BTreeMap::new();
+    for condition in set::list(old, "conditions") {
+        known.entry(set::string(condition, "type")).or_default().push_back(generation(condition));
+    }
+    for condition in set::items(new, "conditions") {
+        let before = known.get_mut(set::string(condition, "type")).and_then(VecDeque::pop_front);
+        if let Some(before) = before
+            && before != 0
+            && generation(condition) == 0
+        {
+            condition.insert("observedGeneration".to_owned(), before.into());
+        }
+    }
+}
+
+/// Drops what belongs to features that are off by default.
+fn drop_disabled_status(old: &Object, new: &mut Object) {
+    const CLAIMS: &str = "nodeAllocatableResourceClaimStatuses";
+    const STATUSES: [&str; 3] =
+        ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"];
+    if set::is_empty(old.get(CLAIMS)) {
+        new.remove(CLAIMS);
+    }
+    let in_use = STATUSES.iter().any(|kind| {
+        set::list(old, kind).any(|container| {
+            set::list(container, "volumeMounts").any(|mount| mount.contains_key("volumeStatus"))
+        })
+    });
+    if in_use {
+        return;
+    }
+    for kind in STATUSES {
+        for container in set::items(new, kind) {
+            for mount in set::items(container, "volumeMounts") {
+                mount.remove("volumeStatus");
+            }
+        }
+    }
+}
+
+/// Takes the ephemeral containers and nothing else.
+pub(super) fn update_ephemeral_containers(old: &Object, new: &mut Object) {
+    let containers = set::child(new, "spec").and_then(|spec| spec.remove("ephemeralContainers"));
+    restore(old, new);
+    if let Some(spec) = set::structure(new, "spec") {
+        match containers {
+            Some(containers) => spec.insert("ephemeralContainers".to_owned(), containers),
+            None => spec.remove("ephemeralContainers"),
+        };
+    }
+}
+
+/// Takes the resources and resize policies, of containers and of the pod, and nothing else.
+///
+/// Where containers come or go the pod is left alone: validation will have something to say.
+pub(super) fn resize(old: &Object, new: &mut Object) {
+    let count = |pod: &Object, kind: &str| {
+        set::get(pod, "spec").map_or(0, |spec| set::list(spec, kind).count())
+    };
+    let kinds = ["containers", "initContainers"];
+    if kinds.iter().any(|kind| count(old, kind) != count(new, kind)) {
+        return;
+    }
+    let Some(Value::Object(wanted)) = new.remove("spec") else { return };
+    restore(old, new);
+    let Some(spec) = set::structure(new, "spec") else { return };
+    carry(&wanted, spec, "resources");
+    for kind in kinds {
+        let names = |spec: &Object| -> Vec<String> {
+            set::list(spec, kind).map(|c| set::string(c, "name").to_owned()).collect()
+        };
+        if names(spec) != names(&wanted) {
+            carry(&wanted, spec, kind);
+            continue;
+        }
+        for (container, wanted) in set::items(spec, kind).zip(set::list(&wanted, kind)) {
+            carry(wanted, container, "resources");
+            carry(wanted, container, "resizePolicy");
+        }
+    }
+}
+
+fn restore(old: &Object, new: &mut Object) {
+    carry(old, new, "spec");
+    carry(old, new, "status");
+    keep_metadata(old, new, KEPT_METADATA);
+}
+
+/// How long a pod may take to stop, given what the delete asks for. Pods that do not run anywhere
+/// go at once.
+pub fn grace_period(pod: &Value, requested: Option<i64>) -> i64 {
+    let text = |path: &str| pod.pointer(path).and_then(Value::as_str).unwrap_or_default();
+    if text("/spec/nodeName").is_empty() || matches!(text("/status/phase"), "Failed" | "Succeeded")
+    {
+        return 0;
+    }
+    let own = pod.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64);
+    match requested.or(own).unwrap_or(0) {
+        negative if negative < 0 => 1,
+        period => period,
+    }
+}
+
+/// Whether a pod has all the processor and memory it may ever use, some, or none of it.
+fn quality_of_service(spec: &Object) -> &'static str {
+    // The sums of what is positive, processor first, memory second.
+    type Sums = [Option<Quantity>; 2];
+    fn add(sums: &mut Sums, resources: Option<&Object>, list: &str) -> bool {
+        let Some(list) = resources.and_then(|resources| set::get(resources, list)) else {
+            return false;
+        };
+        let mut found = 0;
+        for (sum, name) in sums.iter_mut().zip(["cpu", "memory"]) {
+            let amount = Quantity::parse(set::string(list, name));
+            if let Some(amount) = amount.filter(Quantity::is_positive) {
+                *sum = Some(sum.map_or(amount, |sum| sum.plus(amount)));
+                found += 1;
+            }
+        }
+        found == 2
+    }
+    let (mut requests, mut limits): (Sums, Sums) = ([None; 2], [None; 2]);
+    let mut bounded = true;
+    if let Some(resources) = set::get(spec, "resources") {
+        add(&mut requests, Some(resources), "requests");
+        let both = add(&mut limits, Some(resources), "limits");
+        bounded = both || set::is_empty(resources.get("limits"));
+    } else {
+        for kind in ["containers", "initContainers"] {
+            for container in set::list(spec, kind) {
+                let resources = set::get(container, "resources");
+                add(&mut requests, resources, "requests");
+                bounded &= add(&mut limits, resources, "limits");
+            }
+        }
+    }
+    if requests == [None; 2] && limits == [None; 2] {
+        "BestEffort"
+    } else if bounded && requests == limits {
+        "Guaranteed"
+    } else {
+        "Burstable"
+    }
+}
+
+/// Pods of one rollout repel or attract each other by the values of labels named by their keys.
+fn select_by_label_keys(pod: &mut Object) {
+    let spec = set::get(pod, "spec");
+    let affine = spec.and_then(|spec| set::get(spec, "affinity")).is_some();
+    let spread = spec.is_some_and(|spec| !set::is_empty(spec.get("topologySpreadConstraints")));
+    if !affine && !spread {
+        return;
+    }
+    let labels = set::get(pod, "metadata")
+        .and_then(|metadata| set::get(metadata, "labels"))
+        .cloned()
+        .unwrap_or_default();
+    let Some(spec) = set::child(pod, "spec") else { return };
+    if let Some(affinity) = set::child(spec, "affinity") {
+        for kind in ["podAffinity", "podAntiAffinity"] {
+            let Some(terms) = set::child(affinity, kind) else { continue };
+            for weighted in set::items(terms, "preferredDuringSchedulingIgnoredDuringExecution") {
+                if let Some(term) = set::child(weighted, "podAffinityTerm") {
+                    merge_label_keys(term, &labels);
+                }
+            }
+            for term in set::items(terms, "requiredDuringSchedulingIgnoredDuringExecution") {
+                merge_label_keys(term, &labels);
+            }
+        }
+    }
+    for constraint in set::items(spec, "topologySpreadConstraints") {
+        merge_label_keys(constraint, &labels);
+    }
+}
+
+fn merge_label_keys(term: &mut Object, labels: &Object) {
+    let mut expressions = Vec::new();
+    for (field, operator) in [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")] {
+        let keys = term.get(field).and_then(Value::as_array).into_iter().flatten();
+        for key in keys.filter_map(Value::as_str) {
+            if let Some(value) = labels.get(key) {
+                let values = [value];
+                expressions.push(json!({ "key": key, "operator": operator, "values": values }));
+            }
+        }
+    }
+    if expressions.is_empty() {
+        return;
+    }
+    let Some(selector) = set::child(term, "labelSelector") else { return };
+    match selector.get_mut("matchExpressions") {
+        Some(Value::Array(list)) => list.extend(expressions),
+        _ => {
+            selector.insert("matchExpressions".to_owned(), Value::Array(expressions));
+        }
+    }
+}
+
+/// The prefix of annotations that name the AppArmor profile of a container.
+pub(super) const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
+
+/// The profile an annotation names; `None` if it names none.
+pub(super) fn app_armor_profile(annotation: &str) -> Option<Value> {
+    match annotation {
+        "unconfined" => Some(json!({ "type": "Unconfined" })),
+        "runtime/default" => Some(json!({ "type": "RuntimeDefault" })),
+        other => match other.strip_prefix("localhost/") {
+            Some(profile) if !profile.is_empty() => {
+                Some(json!({ "type": "Localhost", "localhostProfile": profile }))
+            }
+            _ => None,
+        },
+    }
+}
+
+/// Writes profiles that are only named by annotations into the fields that replaced them.
+fn adopt_app_armor_annotations(pod: &mut Object) {
+    let annotated = set::get(pod, "metadata")
+        .and_then(|metadata| set::get(metadata, "annotations"))
+        .is_some_and(|annotations| annotations.keys().any(|key| key.starts_with(APP_ARMOR)));
+    if !annotated {
+        return;
+    }
+    let annotations = set::get(pod, "metadata")
+        .and_then(|metadata| set::get(metadata, "annotations"))
+        .cloned()
+        .unwrap_or_default();
+    let Some(spec) = set::child(pod, "spec") else { return };
+    if set::get(spec, "os").is_some_and(|os| set::string(os, "name") == "windows") {
+        return;
+    }
+    let of_pod =
+        set::get(spec, "securityContext").and_then(|sc| sc.get("appArmorProfile")).cloned();
+    for kind in ["initContainers", "containers", "ephemeralContainers"] {
+        for container in set::items(spec, kind) {
+            let key = format!("{APP_ARMOR}{}", set::string(container, "name"));
+            let Some(profile) =
+                annotations.get(&key).and_then(Value::as_str).and_then(app_armor_profile)
+            else {
+                continue;
+            };
+            let own = set::get(container, "securityContext")
+                .is_some_and(|sc| !set::is_unset(sc.get("appArmorProfile")));
+            if !own
+                && of_pod.as_ref() != Some(&profile)
+                && let Some(sc) = set::structure(container, "securityContext")
+            {
+                sc.insert("appArmorProfile".to_owned(), profile);
+            }
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Bringing an object into the state in which it may be stored.
+
+use evenkeel_types::Gvk;
+use serde_json::{Value, json};
+
+use super::{
+    Context, Generation, Strategy, core, disabled, others, pod, request, semantic, service,
+};
+use super::{table, workloads};
+use crate::defaults;
+use crate::defaults::set::{self, Object};
+
+/// Prepares a new object. Its name and uid must already be set.
+///
+/// For a Service, the server must have allocated addresses and ports before, see
+/// [`before_allocation_on_create`](super::before_allocation_on_create).
+pub fn prepare_for_create(gvk: Gvk<'_>, object: &mut Value, cx: &Context<'_>) {
+    let Some(object) = object.as_object_mut() else { return };
+    if is_prepared_elsewhere(gvk) {
+        return;
+    }
+    match table::of(gvk).generation {
+        Generation::One | Generation::Counts(_) => {
+            if let Some(metadata) = set::structure(object, "metadata") {
+                metadata.insert("generation".to_owned(), 1.into());
+            }
+        }
+        Generation::Unset | Generation::CountsUpdates(_) => {}
+    }
+    match (gvk.group, gvk.kind) {
+        ("", "Pod") => pod::create(object, cx),
+        // The kubelet registers its node complete with status.
+        ("", "Node") => core::create_node(object),
+        _ => {
+            if let Some(status) = empty_status(gvk) {
+                object.insert("status".to_owned(), status);
+            }
+        }
+    }
+    match (gvk.group, gvk.kind) {
+        ("", "Namespace") => core::create_namespace(object),
+        ("", "PersistentVolume") => core::create_volume(object, cx),
+        ("", "PersistentVolumeClaim") => core::prepare_claim(None, object),
+        ("", "ServiceAccount") => core::trim_secret_references(object),
+        ("", "LimitRange") => core::name_after_uid(object),
+        ("batch", "Job") => workloads::generate_selector(object, cx),
+        ("apps", "DaemonSet") => workloads::create_daemon_set(object),
+        ("certificates.k8s.io", "CertificateSigningRequest") => request::create(object, cx),
+        ("apiregistration.k8s.io", "APIService") => others::create_api_service(object, cx),
+        _ => {}
+    }
+    disabled::drop_fields(gvk, None, object);
+    if gvk.kind == "ResourceSlice" {
+        others::date_taints(object, cx);
+    }
+}
+
+/// Prepares the new version of an object. Both must be in the same version of the API.
+pub fn prepare_for_update(gvk: Gvk<'_>, old: &Value, new: &mut Value, cx: &Context<'_>) {
+    let (Some(old), Some(new)) = (old.as_object(), new.as_object_mut()) else { return };
+    if is_prepared_elsewhere(gvk) {
+        return;
+    }
+    let strategy = table::of(gvk);
+    keep_generation(old, new);
+    if strategy.has_status {
+        carry(old, new, "status");
+    }
+    match (gvk.group, gvk.kind) {
+        ("", "Namespace") => core::keep_finalizers(old, new),
+        ("", "Service") => service::update(old, new),
+        ("", "PersistentVolumeClaim") => core::prepare_claim(Some(old), new),
+        ("", "ServiceAccount") => core::trim_secret_references(new),
+        ("", "Node") => core::update_node(old, new),
+        ("apps", "DaemonSet") => workloads::update_daemon_set(old, new),
+        ("certificates.k8s.io", "CertificateSigningRequest") => carry(old, new, "spec"),
+        _ => {}
+    }
+    disabled::drop_fields(gvk, Some(old), new);
+    if gvk.kind == "ResourceSlice" {
+        others::date_taints(new, cx);
+    }
+    count_generation(strategy, old, new);
+}
+
+/// Prepares the new version of an object as sent to its status endpoint.
+pub fn prepare_for_status_update(gvk: Gvk<'_>, old: &Value, new: &mut Value, cx: &Context<'_>) {
+    let (Some(old), Some(new)) = (old.as_object(), new.as_object_mut()) else { return };
+    if is_prepared_elsewhere(gvk) {
+        return;
+    }
+    keep_generation(old, new);
+    carry(old, new, "spec");
+    let keeps = table::of(gvk).status_keeps_metadata;
+    keep_metadata(old, new, keeps);
+    match (gvk.group, gvk.kind) {
+        ("", "Pod") => pod::update_status(old, new),
+        ("", "Node") => core::update_node_status(old, new),
+        ("", "PersistentVolume") => core::update_volume_status(old, new, cx),
+        ("apps", "DaemonSet") => workloads::keep_template_generation(old, new),
+        ("certificates.k8s.io", "CertificateSigningRequest") => {
+            request::update_status(old, new, cx);
+        }
+        ("resource.k8s.io", "ResourceClaim") => others::forget_deallocated_devices(old, new),
+        _ => {}
+    }
+}
+
+/// Prepares the new version of an object as sent to one of its other endpoints.
+///
+/// Endpoints that take another kind, such as `scale` and `binding`, have no such step.
+pub fn prepare_for_subresource_update(
+    gvk: Gvk<'_>,
+    subresource: &str,
+    old: &Value,
+    new: &mut Value,
+    cx: &Context<'_>,
+) {
+    if subresource == "status" {
+        return prepare_for_status_update(gvk, old, new, cx);
+    }
+    let known = matches!(
+        (gvk.group, gvk.kind, subresource),
+        ("", "Namespace", "finalize")
+            | ("", "Pod", "ephemeralcontainers" | "resize")
+            | ("certificates.k8s.io", "CertificateSigningRequest", "approval")
+    );
+    if !known {
+        return prepare_for_update(gvk, old, new, cx);
+    }
+    let (Some(old), Some(new)) = (old.as_object(), new.as_object_mut()) else { return };
+    keep_generation(old, new);
+    match subresource {
+        "finalize" => carry(old, new, "status"),
+        "approval" => request::approve(old, new, cx),
+        "ephemeralcontainers" => pod::update_ephemeral_containers(old, new),
+        _ => pod::resize(old, new),
+    }
+    if gvk.kind == "Pod" {
+        disabled::drop_fields(gvk, Some(old), new);
+        count_generation(table::of(gvk), old, new);
+    }
+}
+
+/// The last touch after validation, before an object is stored.
+pub fn canonicalize(gvk: Gvk<'_>, object: &mut Value) {
+    if (gvk.group, gvk.kind) == ("", "Namespace")
+        && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
+    {
+        defaults::label_with_name(metadata);
+    }
+}
+
+fn is_prepared_elsewhere(gvk: Gvk<'_>) -> bool {
+    gvk.group == "apiextensions.k8s.io"
+}
+
+/// A status nobody has reported anything in yet, as its type writes it.
+fn empty_status(gvk: Gvk<'_>) -> Option<Value> {
+    if !table::of(gvk).has_status {
+        return None;
+    }
+    Some(match (gvk.group, gvk.kind) {
+        ("", "Namespace") => json!({ "phase": "Active" }),
+        ("", "PersistentVolume" | "PersistentVolumeClaim") => json!({ "phase": "Pending" }),
+        ("", "Service") | ("networking.k8s.io", "Ingress") => json!({ "loadBalancer": {} }),
+        ("", "ReplicationController") | ("apps", "ReplicaSet") => json!({ "replicas": 0 }),
+        ("apps", "StatefulSet") => json!({ "replicas": 0, "availableReplicas": 0 }),
+        ("apps", "DaemonSet") => json!({
+            "currentNumberScheduled": 0,
+            "numberMisscheduled": 0,
+            "desiredNumberScheduled": 0,
+            "numberReady": 0,
+        }),
+        ("autoscaling", _) if gvk.version == "v1" => {
+            json!({ "currentReplicas": 0, "desiredReplicas": 0 })
+        }
+        ("autoscaling", _) => json!({ "desiredReplicas": 0, "currentMetrics": null }),
+        ("policy", _) => json!({
+            "disruptionsAllowed": 0,
+            "currentHealthy": 0,
+            "desiredHealthy": 0,
+            "expectedPods": 0,
+        }),
+        ("storage.k8s.io", "VolumeAttachment") => json!({ "attached": false }),
+        _ => json!({}),
+    })
+}
+
+/// Takes a field from the old version of an object, be it there or not.
+pub(super) fn carry(old: &Object, new: &mut Object, key: &str) {
+    match old.get(key) {
+        Some(value) => new.insert(key.to_owned(), value.clone()),
+        None => new.remove(key),
+    };
+}
+
+/// Takes fields of the metadata from the old version of an object.
+pub(super) fn keep_metadata(old: &Object, new: &mut Object, keys: &[&str]) {
+    if keys.is_empty() {
+        return;
+    }
+    let Some(old) = old.get("metadata").and_then(Value::as_object) else { return };
+    let Some(new) = set::structure(new, "metadata") else { return };
+    for key in keys {
+        carry(old, new, key);
+    }
+}
+
+/// What clients say about the generation never matters.
+fn keep_generation(old: &Object, new: &mut Object) {
+    keep_metadata(old, new, &["generation"]);
+}
+
+fn count_generation(strategy: &Strategy, old: &Object, new: &mut Object) {
+    let (Generation::Counts(fields) | Generation::CountsUpdates(fields)) = strategy.generation
+    else {
+        return;
+    };
+    if fields.iter().all(|path| semantic::equal(field(old, path), field(new, path))) {
+        return;
+    }
+    let generation = field(old, "metadata.generation").and_then(Value::as_i64).unwrap_or(0);
+    if let Some(metadata) = set::structure(new, "metadata") {
+        metadata.insert("generation".to_owned(), generation.saturating_add(1).into());
+    }
+}
+
+fn field<'a>(object: &'a Object, path: &str) -> Option<&'a Value> {
+    let mut steps = path.split('.');
+    let first = object.get(steps.next()?)?;
+    steps.try_fold(first, |value, step| value.get(step))
+}

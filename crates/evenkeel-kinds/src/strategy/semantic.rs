@@ -1,0 +1,85 @@
+//! Equality as the API means it: no list is an empty list, and `1Gi` is `1024Mi`.
+
+use serde_json::Value;
+
+use crate::defaults::quantity::Quantity;
+
+/// Whether two fields say the same.
+pub(super) fn equal(a: Option<&Value>, b: Option<&Value>) -> bool {
+    same(a, b, false)
+}
+
+fn same(a: Option<&Value>, b: Option<&Value>, amounts: bool) -> bool {
+    // Unchanged fields are the rule, and comparing them directly is the fastest way to see it.
+    if a == b {
+        return true;
+    }
+    match (a, b) {
+        (None | Some(Value::Null), other) | (other, None | Some(Value::Null)) => match other {
+            None | Some(Value::Null) => true,
+            Some(Value::Array(list)) => list.is_empty(),
+            _ => false,
+        },
+        (Some(Value::Array(a)), Some(Value::Array(b))) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(Some(a), Some(b), false))
+        }
+        (Some(Value::Object(a)), Some(Value::Object(b))) => {
+            let known = a
+                .iter()
+                .all(|(key, value)| same(Some(value), b.get(key), amounts || holds_amounts(key)));
+            known
+                && b.iter()
+                    .filter(|(key, _)| !a.contains_key(*key))
+                    .all(|(_, value)| same(None, Some(value), false))
+        }
+        (Some(Value::String(a)), Some(Value::String(b))) if amounts => {
+            matches!((Quantity::parse(a), Quantity::parse(b)), (Some(a), Some(b)) if a == b)
+        }
+        _ => false,
+    }
+}
+
+/// The fields whose text, or whose entries' text, is an amount of a resource.
+fn holds_amounts(key: &str) -> bool {
+    matches!(
+        key,
+        "limits"
+            | "requests"
+            | "capacity"
+            | "hard"
+            | "overhead"
+            | "sizeLimit"
+            | "divisor"
+            | "averageValue"
+            | "maximumVolumeSize"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::equal;
+
+    #[test]
+    fn amounts_are_compared_by_what_they_are_worth() {
+        let a = json!({ "resources": { "limits": { "memory": "1Gi", "cpu": "1" } } });
+        let b = json!({ "resources": { "limits": { "memory": "1073741824", "cpu": "1000m" } } });
+        assert!(equal(Some(&a), Some(&b)));
+        let c = json!({ "resources": { "limits": { "memory": "1Gi", "cpu": "2" } } });
+        assert!(!equal(Some(&a), Some(&c)));
+    }
+
+    #[test]
+    fn other_texts_are_compared_letter_by_letter() {
+        let env = |value: &str| json!({ "env": [{ "name": "A", "value": value }] });
+        assert!(!equal(Some(&env("1")), Some(&env("1000m"))));
+    }
+
+    #[test]
+    fn an_empty_list_is_no_list_but_an_empty_object_is_something() {
+        assert!(equal(Some(&json!({ "a": [] })), Some(&json!({}))));
+        assert!(equal(Some(&json!({ "a": null })), Some(&json!({ "a": [] }))));
+        assert!(!equal(Some(&json!({ "a": {} })), Some(&json!({}))));
+    }
+}

@@ -1,0 +1,159 @@
+//! Preparing services: what follows from the type, without allocating anything.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use super::prepare::carry;
+use crate::defaults::set::{self, Object};
+
+/// Reads what a client of a new service said about addresses. To be called before the server
+/// allocates, and so before `prepare_for_create`.
+pub fn before_allocation_on_create(new: &mut Value) {
+    let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    let address = set::string(spec, "clusterIP");
+    if !address.is_empty() && set::is_empty(spec.get("clusterIPs")) {
+        let list = json!([address]);
+        spec.insert("clusterIPs".to_owned(), list);
+    }
+}
+
+/// Fills in what the client of an existing service left out and the server had allocated. To be
+/// called before the server allocates, and so before `prepare_for_update`.
+pub fn before_allocation_on_update(old: &Value, new: &mut Value) {
+    let Some(old) = old.get("spec").and_then(Value::as_object) else { return };
+    let Some(new) = new.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    keep_allocated(old, new);
+    agree_on_addresses(old, new);
+}
+
+fn keep_allocated(old: &Object, new: &mut Object) {
+    if needs_address(old) && needs_address(new) {
+        if set::string(new, "clusterIP").is_empty() {
+            carry(old, new, "clusterIP");
+        }
+        if set::is_empty(new.get("clusterIPs")) {
+            carry(old, new, "clusterIPs");
+        }
+    }
+    if needs_node_port(old) && needs_node_port(new) {
+        let asked: BTreeSet<i64> = node_ports(new).collect();
+        // Of ports with the same name the last one counts.
+        let before: BTreeMap<&str, i64> = set::list(old, "ports")
+            .map(|port| (set::string(port, "name"), number(port, "nodePort")))
+            .collect();
+        let given: BTreeSet<i64> = node_ports(old).collect();
+        for port in set::items(new, "ports") {
+            if number(port, "nodePort") != 0 {
+                continue;
+            }
+            let number = before.get(set::string(port, "name")).copied().unwrap_or(0);
+            let taken = asked.contains(&number) && given.contains(&number);
+            if number != 0 && !taken {
+                port.insert("nodePort".to_owned(), number.into());
+            }
+        }
+    }
+    if needs_health_port(old) && needs_health_port(new) && number(new, "healthCheckNodePort") == 0 {
+        carry(old, new, "healthCheckNodePort");
+    }
+}
+
+/// The single address and the list of addresses say the same, as far as clients mean it: who
+/// changes one and leaves the other as it was, means both.
+fn agree_on_addresses(old: &Object, new: &mut Object) {
+    let address = set::string(new, "clusterIP");
+    let before = set::string(old, "clusterIP");
+    if address == before {
+        if set::is_empty(new.get("clusterIPs")) {
+            carry(old, new, "clusterIPs");
+        }
+    } else if old.get("clusterIPs") == new.get("clusterIPs") {
+        if address.is_empty() {
+            new.remove("clusterIPs");
+        } else {
+            let list = json!([address]);
+            new.insert("clusterIPs".to_owned(), list);
+        }
+    }
+}
+
+/// Clears what the client did not mean to keep when the type of a service changes.
+pub(super) fn update(old: &Object, new: &mut Object) {
+    let empty = Object::new();
+    let old_spec = set::get(old, "spec").unwrap_or(&empty);
+    let Some(spec) = set::child(new, "spec") else { return };
+    let same = |spec: &Object, key: &str| old_spec.get(key) == spec.get(key);
+    if needs_address(old_spec) && !needs_address(spec) {
+        if same(spec, "clusterIP") && same(spec, "clusterIPs") {
+            spec.remove("clusterIP");
+            spec.remove("clusterIPs");
+        }
+        for key in ["ipFamilies", "ipFamilyPolicy"] {
+            if same(spec, key) {
+                spec.remove(key);
+            }
+        }
+    }
+    if needs_node_port(old_spec) && !needs_node_port(spec) {
+        let before: BTreeSet<i64> = node_ports(old_spec).collect();
+        if node_ports(spec).all(|port| before.contains(&port)) {
+            for port in set::items(spec, "ports") {
+                port.remove("nodePort");
+            }
+        }
+    }
+    if needs_health_port(old_spec)
+        && !needs_health_port(spec)
+        && number(old_spec, "healthCheckNodePort") == number(spec, "healthCheckNodePort")
+    {
+        spec.remove("healthCheckNodePort");
+    }
+    if is_balanced(old_spec) && !is_balanced(spec) {
+        for key in ["allocateLoadBalancerNodePorts", "loadBalancerClass"] {
+            if same(spec, key) {
+                spec.remove(key);
+            }
+        }
+    }
+    if reached_from_outside(old_spec)
+        && !reached_from_outside(spec)
+        && same(spec, "externalTrafficPolicy")
+    {
+        spec.remove("externalTrafficPolicy");
+    }
+    if !is_balanced(spec)
+        && let Some(status) = set::structure(new, "status")
+    {
+        status.insert("loadBalancer".to_owned(), json!({}));
+    }
+}
+
+fn needs_address(spec: &Object) -> bool {
+    set::string(spec, "type") != "ExternalName"
+}
+
+fn needs_node_port(spec: &Object) -> bool {
+    matches!(set::string(spec, "type"), "NodePort" | "LoadBalancer")
+}
+
+fn is_balanced(spec: &Object) -> bool {
+    set::string(spec, "type") == "LoadBalancer"
+}
+
+fn needs_health_port(spec: &Object) -> bool {
+    is_balanced(spec) && set::string(spec, "externalTrafficPolicy") == "Local"
+}
+
+fn reached_from_outside(spec: &Object) -> bool {
+    needs_node_port(spec)
+        || (set::string(spec, "type") == "ClusterIP" && !set::is_empty(spec.get("externalIPs")))
+}
+
+fn node_ports(spec: &Object) -> impl Iterator<Item = i64> {
+    set::list(spec, "ports").map(|port| number(port, "nodePort")).filter(|port| *port != 0)
+}
+
+fn number(object: &Object, key: &str) -> i64 {
+    object.get(key).and_then(Value::as_i64).unwrap_or(0)
+}

@@ -1,0 +1,239 @@
+//! The table of strategies: one row per resource.
+
+use evenkeel_types::Gvk;
+
+use super::{GarbageCollection, Generation, ResetFields, Strategy};
+
+/// What most resources have in common.
+const PLAIN: Strategy = Strategy {
+    has_status: false,
+    generation: Generation::Unset,
+    create_on_update: false,
+    unconditional_update: true,
+    returns_deleted: false,
+    graceful_delete: false,
+    garbage_collection: GarbageCollection::Background,
+    reset_fields: &[],
+    status_reset_fields: &[],
+    status_keeps_metadata: &[],
+};
+
+/// A resource with a status that the main endpoint ignores.
+const STATUS: Strategy = Strategy {
+    has_status: true,
+    reset_fields: &["status"],
+    status_reset_fields: &["spec"],
+    ..PLAIN
+};
+
+/// One whose generation counts changes of the spec.
+const COUNTED: Strategy = Strategy { generation: Generation::Counts(&["spec"]), ..STATUS };
+
+/// One whose status endpoint touches nothing of the metadata.
+const STATUS_ALONE: Strategy = Strategy {
+    status_reset_fields: &["metadata", "spec"],
+    status_keeps_metadata: &[
+        "deletionTimestamp",
+        "generation",
+        "selfLink",
+        "labels",
+        "annotations",
+        "finalizers",
+        "ownerReferences",
+    ],
+    ..STATUS
+};
+
+/// Describes how admission is configured; updated only by those who have seen what is there.
+const ADMISSION: Strategy =
+    Strategy { generation: Generation::Counts(&["spec"]), unconditional_update: false, ..PLAIN };
+
+const FLOW_CONTROL: Strategy = Strategy {
+    generation: Generation::Counts(&["spec"]),
+    status_keeps_metadata: &[
+        "annotations",
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "finalizers",
+        "generateName",
+        "generation",
+        "labels",
+        "name",
+        "namespace",
+        "ownerReferences",
+        "selfLink",
+        "uid",
+    ],
+    ..STATUS_ALONE
+};
+
+/// How the server treats the resource of a built-in kind.
+///
+/// Kinds that are only ever sent, such as reviews and bindings, and kinds that are not built in
+/// have the row of a plain resource.
+pub fn of(gvk: Gvk<'_>) -> &'static Strategy {
+    match gvk.group {
+        "" => core(gvk.kind),
+        "apps" => match gvk.kind {
+            "Deployment" => &Strategy {
+                generation: Generation::Counts(&["spec", "metadata.annotations"]),
+                status_reset_fields: &["spec", "metadata.labels"],
+                status_keeps_metadata: &["labels"],
+                ..STATUS
+            },
+            "DaemonSet" | "ReplicaSet" | "StatefulSet" => &COUNTED,
+            _ => &PLAIN,
+        },
+        "batch" => match gvk.kind {
+            "Job" => &Strategy { garbage_collection: GarbageCollection::Orphan, ..COUNTED },
+            "CronJob" => &COUNTED,
+            _ => &PLAIN,
+        },
+        "autoscaling" => match gvk.kind {
+            "HorizontalPodAutoscaler" => &STATUS,
+            _ => &PLAIN,
+        },
+        "networking.k8s.io" => match gvk.kind {
+            "Ingress" => &COUNTED,
+            "IngressClass" | "NetworkPolicy" => {
+                &Strategy { generation: Generation::Counts(&["spec"]), ..PLAIN }
+            }
+            "ServiceCIDR" => &STATUS_ALONE,
+            _ => &PLAIN,
+        },
+        "policy" => match gvk.kind {
+            "PodDisruptionBudget" => &Strategy { unconditional_update: false, ..COUNTED },
+            _ => &PLAIN,
+        },
+        "rbac.authorization.k8s.io" => &Strategy { create_on_update: true, ..PLAIN },
+        "events.k8s.io" => &EVENT,
+        "coordination.k8s.io" => {
+            &Strategy { create_on_update: true, unconditional_update: false, ..PLAIN }
+        }
+        "discovery.k8s.io" => &Strategy {
+            generation: Generation::Counts(&[
+                "addressType",
+                "endpoints",
+                "ports",
+                "metadata.labels",
+            ]),
+            ..PLAIN
+        },
+        "node.k8s.io" => &Strategy { create_on_update: true, unconditional_update: false, ..PLAIN },
+        "scheduling.k8s.io" => &Strategy { generation: Generation::One, ..PLAIN },
+        "storage.k8s.io" => storage(gvk.kind),
+        "admissionregistration.k8s.io" => match gvk.kind {
+            "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {
+                &Strategy { generation: Generation::Counts(&["webhooks"]), ..ADMISSION }
+            }
+            "ValidatingAdmissionPolicy" => &Strategy {
+                generation: Generation::Counts(&["spec"]),
+                unconditional_update: false,
+                ..STATUS_ALONE
+            },
+            _ => &ADMISSION,
+        },
+        "apiregistration.k8s.io" => &Strategy {
+            unconditional_update: false,
+            status_keeps_metadata: &["labels", "annotations", "finalizers", "ownerReferences"],
+            ..STATUS_ALONE
+        },
+        "apiextensions.k8s.io" => &Strategy { unconditional_update: false, ..COUNTED },
+        "certificates.k8s.io" => match gvk.kind {
+            "CertificateSigningRequest" => &Strategy {
+                reset_fields: &["spec", "status"],
+                status_reset_fields: &["spec", "status.conditions"],
+                ..STATUS
+            },
+            _ => &PLAIN,
+        },
+        "flowcontrol.apiserver.k8s.io" => &FLOW_CONTROL,
+        "resource.k8s.io" => match gvk.kind {
+            "ResourceClaim" => &Strategy { returns_deleted: true, ..STATUS_ALONE },
+            "DeviceClass" | "ResourceSlice" => &Strategy {
+                generation: Generation::Counts(&["spec"]),
+                returns_deleted: true,
+                ..PLAIN
+            },
+            _ => &RETURNED,
+        },
+        _ => &PLAIN,
+    }
+}
+
+const RETURNED: Strategy = Strategy { returns_deleted: true, ..PLAIN };
+const EVENT: Strategy = Strategy {
+    create_on_update: true,
+    garbage_collection: GarbageCollection::Unsupported,
+    ..PLAIN
+};
+
+fn core(kind: &str) -> &'static Strategy {
+    match kind {
+        "Pod" => &Strategy {
+            returns_deleted: true,
+            graceful_delete: true,
+            status_reset_fields: &[
+                "spec",
+                "metadata.deletionTimestamp",
+                "metadata.ownerReferences",
+            ],
+            status_keeps_metadata: &["ownerReferences"],
+            ..COUNTED
+        },
+        "Service" => &Strategy { create_on_update: true, returns_deleted: true, ..STATUS },
+        "Namespace" | "PersistentVolume" | "PersistentVolumeClaim" | "ResourceQuota" => {
+            &Strategy { returns_deleted: true, ..STATUS }
+        }
+        "Node" => &STATUS,
+        "ReplicationController" => {
+            &Strategy { garbage_collection: GarbageCollection::Orphan, ..COUNTED }
+        }
+        "PodTemplate" => &Strategy {
+            generation: Generation::Counts(&["template"]),
+            returns_deleted: true,
+            ..PLAIN
+        },
+        "ServiceAccount" => &RETURNED,
+        "Endpoints" | "LimitRange" => &Strategy { create_on_update: true, ..PLAIN },
+        "Event" => &EVENT,
+        _ => &PLAIN,
+    }
+}
+
+fn storage(kind: &str) -> &'static Strategy {
+    match kind {
+        "StorageClass" | "VolumeAttributesClass" => &RETURNED,
+        "CSINode" => &Strategy { unconditional_update: false, ..RETURNED },
+        "CSIDriver" => &Strategy {
+            generation: Generation::CountsUpdates(&["spec"]),
+            unconditional_update: false,
+            ..RETURNED
+        },
+        "CSIStorageCapacity" => &Strategy { unconditional_update: false, ..PLAIN },
+        "VolumeAttachment" => {
+            &Strategy { returns_deleted: true, unconditional_update: false, ..STATUS_ALONE }
+        }
+        _ => &PLAIN,
+    }
+}
+
+/// What an endpoint of a resource ignores; the empty subresource is the resource itself.
+pub fn reset_fields(gvk: Gvk<'_>, subresource: &str) -> ResetFields {
+    let strategy = of(gvk);
+    match (gvk.group, gvk.kind, subresource) {
+        ("", "Pod", "ephemeralcontainers") => ResetFields::AllBut(&["spec.ephemeralContainers"]),
+        ("", "Pod", "resize") => ResetFields::AllBut(&[
+            "spec.containers.*.resources",
+            "spec.containers.*.resizePolicy",
+            "spec.initContainers.*.resources",
+            "spec.initContainers.*.resizePolicy",
+        ]),
+        ("certificates.k8s.io", "CertificateSigningRequest", "approval") => {
+            ResetFields::Only(&["spec", "status.certificate"])
+        }
+        (_, _, "status") => ResetFields::Only(strategy.status_reset_fields),
+        _ => ResetFields::Only(strategy.reset_fields),
+    }
+}

@@ -1,0 +1,436 @@
+//! What the server tells clients beside the answer, as `Warning` headers.
+//!
+//! Warnings never change an outcome, and nothing waits for them.
+
+mod address;
+mod pod;
+
+use evenkeel_types::Gvk;
+use serde_json::Value;
+
+use super::semantic;
+use crate::defaults::quantity::Quantity;
+use crate::defaults::set::{self, Object};
+
+/// What is said of every use of a kind that is on its way out.
+pub fn of_deprecated_kind(gvk: Gvk<'_>) -> Option<&'static str> {
+    match (gvk.group, gvk.kind) {
+        ("", "Endpoints") => {
+            Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+        }
+        ("", "ComponentStatus") => Some("v1 ComponentStatus is deprecated in v1.19+"),
+        _ => None,
+    }
+}
+
+/// What there is to say about a new object, in the order in which the server says it.
+pub fn on_create(gvk: Gvk<'_>, object: &Value) -> Vec<String> {
+    let Some(object) = object.as_object() else { return Vec::new() };
+    let mut warnings = Vec::new();
+    if let ("" | "apps" | "batch", kind) = (gvk.group, gvk.kind) {
+        match kind {
+            "Pod" => host_name(object, "the Pod's hostname", &mut warnings),
+            "Deployment" | "ReplicaSet" | "ReplicationController" | "Job" | "CronJob" => {
+                host_name(object, "Pod names and hostnames", &mut warnings);
+            }
+            _ => {}
+        }
+    }
+    match (gvk.group, gvk.kind) {
+        ("", "Pod") => {
+            pod::app_armor_on_create(object, &mut warnings);
+            pod::about_pod(object, &mut warnings);
+        }
+        ("", "ResourceQuota") => about_quota(object, &mut warnings),
+        ("networking.k8s.io", "Ingress") => about_ingress(object, &mut warnings),
+        ("storage.k8s.io", "CSIDriver") => about_driver(None, object, &mut warnings),
+        ("discovery.k8s.io", "EndpointSlice") => {
+            if set::string(object, "addressType") == "FQDN" {
+                warnings.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
+            }
+            address::of_slice(object, &mut warnings);
+        }
+        ("admissionregistration.k8s.io", _) => static_name(object, &mut warnings),
+        _ => either(gvk, None, object, &mut warnings),
+    }
+    if let Some((template, path)) = template(gvk, object) {
+        pod::about_template(template, &path, &mut warnings);
+    }
+    if gvk.kind == "StatefulSet" {
+        about_stateful_set(object, "", &mut warnings);
+    }
+    warnings
+}
+
+/// What there is to say about the new version of an object. Its generation must be counted.
+pub fn on_update(gvk: Gvk<'_>, old: &Value, new: &Value) -> Vec<String> {
+    let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else { return Vec::new() };
+    let mut warnings = Vec::new();
+    let changed = |key: &str| {
+        set::get(old, "metadata").map(|m| m.get(key))
+            != set::get(new, "metadata").map(|m| m.get(key))
+    };
+    if changed("generation")
+        && let Some((template, path)) = template(gvk, new)
+    {
+        pod::about_template(template, &path, &mut warnings);
+    }
+    match (gvk.group, gvk.kind) {
+        ("apps", "StatefulSet") => about_stateful_set(new, ".Spec", &mut warnings),
+        ("batch", "CronJob") => about_schedule(new, &mut warnings),
+        ("storage.k8s.io", "CSIDriver") => about_driver(Some(old), new, &mut warnings),
+        ("discovery.k8s.io", "EndpointSlice") => address::of_slice(new, &mut warnings),
+        ("admissionregistration.k8s.io", _) => static_name(new, &mut warnings),
+        _ => either(gvk, Some(old), new, &mut warnings),
+    }
+    warnings
+}
+
+/// What is said of new objects and of new versions alike.
+fn either(gvk: Gvk<'_>, old: Option<&Object>, object: &Object, warnings: &mut Vec<String>) {
+    match (gvk.group, gvk.kind) {
+        ("", "Service") => about_service(object, warnings),
+        ("", "ServiceAccount") => about_service_account(old, object, warnings),
+        ("", "PersistentVolumeClaim") => about_claim(object, warnings),
+        ("", "PersistentVolume") => about_volume(object, warnings),
+        ("", "Node") => about_node(object, warnings),
+        ("", "Endpoints") => address::of_endpoints(object, warnings),
+        ("networking.k8s.io", "NetworkPolicy") => address::of_network_policy(object, warnings),
+        ("node.k8s.io", "RuntimeClass") => {
+            let selector = set::get(object, "scheduling").and_then(|s| set::get(s, "nodeSelector"));
+            for key in selector.into_iter().flat_map(Object::keys) {
+                if let Some(message) = deprecated_node_label(key) {
+                    warnings.push(format!("scheduling.nodeSelector: {message}"));
+                }
+            }
+        }
+        ("storage.k8s.io", "StorageClass") => {
+            for (i, topology) in set::list(object, "allowedTopologies").enumerate() {
+                for (j, label) in set::list(topology, "matchLabelExpressions").enumerate() {
+                    if let Some(message) = deprecated_node_label(set::string(label, "key")) {
+                        warnings.push(format!(
+                            "allowedTopologies[{i}].matchLabelExpressions[{j}].key: {message}"
+                        ));
+                    }
+                }
+            }
+        }
+        ("resource.k8s.io", "ResourceSlice") => {
+            let driver = set::get(object, "spec").map_or("", |spec| set::string(spec, "driver"));
+            if driver.chars().any(char::is_uppercase) {
+                warnings.push(format!(
+                    "spec.driver: driver names should be lowercase; {driver:?} contains uppercase \
+                     characters"
+                ));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The pod template of a workload, and where it stands.
+fn template<'a>(gvk: Gvk<'_>, object: &'a Object) -> Option<(&'a Object, String)> {
+    let spec = set::get(object, "spec");
+    match (gvk.group, gvk.kind) {
+        ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet")
+        | ("", "ReplicationController")
+        | ("batch", "Job") => Some((set::get(spec?, "template")?, "spec.template".to_owned())),
+        ("batch", "CronJob") => {
+            let job = set::get(set::get(spec?, "jobTemplate")?, "spec")?;
+            Some((set::get(job, "template")?, "spec.jobTemplate.spec.template".to_owned()))
+        }
+        ("", "PodTemplate") => Some((set::get(object, "template")?, "template".to_owned())),
+        _ => None,
+    }
+}
+
+fn annotations(object: &Object) -> Option<&Object> {
+    set::get(set::get(object, "metadata")?, "annotations")
+}
+
+/// Names that end up in host names are best made of one label.
+fn host_name(object: &Object, used_in: &str, warnings: &mut Vec<String>) {
+    let name = set::get(object, "metadata").map_or("", |metadata| set::string(metadata, "name"));
+    let is_label = |label: &str| {
+        !label.is_empty()
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    };
+    let mut problems = Vec::new();
+    if name.len() > 63 {
+        problems.push("must be no more than 63 bytes");
+    }
+    if !is_label(name) {
+        problems.push(if name.split('.').all(is_label) {
+            "must not contain dots"
+        } else {
+            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or \
+             '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or \
+             '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+        });
+    }
+    if !problems.is_empty() {
+        warnings.push(format!(
+            "metadata.name: this is used in {used_in}, which can result in surprising behavior; a \
+             DNS label is recommended: [{}]",
+            problems.join(" ")
+        ));
+    }
+}
+
+/// What became of a label of nodes that is no longer to be used.
+fn deprecated_node_label(key: &str) -> Option<&'static str> {
+    Some(match key {
+        "beta.kubernetes.io/arch" => r#"deprecated since v1.14; use "kubernetes.io/arch" instead"#,
+        "beta.kubernetes.io/os" => r#"deprecated since v1.14; use "kubernetes.io/os" instead"#,
+        "failure-domain.beta.kubernetes.io/region" => {
+            r#"deprecated since v1.17; use "topology.kubernetes.io/region" instead"#
+        }
+        "failure-domain.beta.kubernetes.io/zone" => {
+            r#"deprecated since v1.17; use "topology.kubernetes.io/zone" instead"#
+        }
+        "beta.kubernetes.io/instance-type" => {
+            r#"deprecated since v1.17; use "node.kubernetes.io/instance-type" instead"#
+        }
+        "app.kubernetes.io/created-by" => "deprecated since v1.9",
+        "scheduler.alpha.kubernetes.io/preferAvoidPods" => {
+            "deprecated since v1.22; use Taints and Tolerations instead"
+        }
+        "node-role.kubernetes.io/master" => {
+            r#"use "node-role.kubernetes.io/control-plane" instead"#
+        }
+        _ => return None,
+    })
+}
+
+fn static_name(object: &Object, warnings: &mut Vec<String>) {
+    let name = set::get(object, "metadata").map_or("", |metadata| set::string(metadata, "name"));
+    if name.ends_with(".static.k8s.io") {
+        warnings.push(
+            r#"metadata.name: names ending with ".static.k8s.io" are reserved for static manifest-based configurations and cannot be managed via the API"#
+                .to_owned(),
+        );
+    }
+}
+
+fn about_service(object: &Object, warnings: &mut Vec<String>) {
+    let mut say = |text: &str| warnings.push(text.to_owned());
+    if annotations(object)
+        .is_some_and(|all| all.contains_key("service.kubernetes.io/topology-aware-hints"))
+    {
+        say("annotation service.kubernetes.io/topology-aware-hints is deprecated, please use \
+             service.kubernetes.io/topology-mode instead");
+    }
+    let Some(spec) = set::get(object, "spec") else { return };
+    let kind = set::string(spec, "type");
+    let has_external = !set::is_empty(spec.get("externalIPs"));
+    let headless = kind == "ClusterIP" && set::string(spec, "clusterIP") == "None";
+    if headless {
+        if !set::string(spec, "loadBalancerIP").is_empty() {
+            say("spec.loadBalancerIP is ignored for headless services");
+        }
+        if has_external {
+            say("spec.externalIPs is ignored for headless services");
+        }
+        if set::string(spec, "sessionAffinity") != "None" {
+            say("spec.SessionAffinity is ignored for headless services");
+        }
+    } else {
+        address::of_list(spec, "clusterIPs", "spec.clusterIPs", warnings);
+    }
+    address::of_list(spec, "externalIPs", "spec.externalIPs", warnings);
+    if has_external && !headless && kind != "ExternalName" {
+        warnings.push(
+            "spec.externalIPs is deprecated and may no longer be implemented in some clusters"
+                .to_owned(),
+        );
+    }
+    address::of_address("spec.loadBalancerIP", set::string(spec, "loadBalancerIP"), warnings);
+    address::of_ranges(spec, "loadBalancerSourceRanges", "spec.loadBalancerSourceRanges", warnings);
+    let mut say = |text: &str| warnings.push(text.to_owned());
+    if kind == "ExternalName" && has_external {
+        say(r#"spec.externalIPs is ignored when spec.type is "ExternalName""#);
+    }
+    if kind != "ExternalName" && !set::string(spec, "externalName").is_empty() {
+        say(r#"spec.externalName is ignored when spec.type is not "ExternalName""#);
+    }
+    if set::string(spec, "trafficDistribution") == "PreferClose" {
+        say(r#"spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone""#);
+    }
+}
+
+fn about_service_account(old: Option<&Object>, object: &Object, warnings: &mut Vec<String>) {
+    const KEY: &str = "kubernetes.io/enforce-mountable-secrets";
+    let has = |object: &Object| annotations(object).is_some_and(|all| all.contains_key(KEY));
+    if has(object) && !old.is_some_and(has) {
+        warnings.push(format!(
+            "metadata.annotations[{KEY}]: deprecated in v1.32+; prefer separate namespaces to \
+             isolate access to mounted secrets"
+        ));
+    }
+}
+
+const STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+const STORAGE_CLASS_MESSAGE: &str =
+    r#"deprecated since v1.8; use "storageClassName" attribute instead"#;
+
+fn about_claim(object: &Object, warnings: &mut Vec<String>) {
+    if annotations(object).is_some_and(|all| all.contains_key(STORAGE_CLASS)) {
+        warnings.push(format!("metadata.annotations[{STORAGE_CLASS}]: {STORAGE_CLASS_MESSAGE}"));
+    }
+    if let Some(spec) = set::get(object, "spec") {
+        about_claim_spec(spec, "spec", warnings);
+    }
+}
+
+fn about_claim_spec(spec: &Object, path: &str, warnings: &mut Vec<String>) {
+    let Some(resources) = set::get(spec, "resources") else { return };
+    for list in ["requests", "limits"] {
+        fraction(resources, list, "storage", &format!("{path}.resources"), warnings);
+    }
+}
+
+/// There are no parts of bytes.
+fn fraction(holder: &Object, list: &str, name: &str, path: &str, warnings: &mut Vec<String>) {
+    let Some(text) = set::get(holder, list).and_then(|list| list.get(name)?.as_str()) else {
+        return;
+    };
+    // Only these endings can stand for a fraction, and hardly anything has them.
+    if !text.ends_with(['m', 'u', 'n']) && !text.contains(['.', 'e', 'E']) {
+        return;
+    }
+    if let Some(amount) = Quantity::parse(text)
+        && !amount.is_whole()
+    {
+        warnings.push(format!(
+            r#"{path}.{list}[{name}]: fractional byte value "{amount}" is invalid, must be an integer"#
+        ));
+    }
+}
+
+fn about_volume(object: &Object, warnings: &mut Vec<String>) {
+    for (key, message) in [
+        (STORAGE_CLASS, STORAGE_CLASS_MESSAGE),
+        (
+            "volume.beta.kubernetes.io/mount-options",
+            r#"deprecated since v1.31; use "mountOptions" attribute instead"#,
+        ),
+    ] {
+        if annotations(object).is_some_and(|all| all.contains_key(key)) {
+            warnings.push(format!("metadata.annotations[{key}]: {message}"));
+        }
+    }
+    let Some(spec) = set::get(object, "spec") else { return };
+    if set::string(spec, "persistentVolumeReclaimPolicy") == "Recycle" {
+        warnings.push(
+            "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. \
+             Instead, the recommended approach is to use dynamic provisioning."
+                .to_owned(),
+        );
+    }
+    let required = set::get(spec, "nodeAffinity").and_then(|a| set::get(a, "required"));
+    if let Some(required) = required {
+        for (i, term) in set::list(required, "nodeSelectorTerms").enumerate() {
+            let path = format!("spec.nodeAffinity.required.nodeSelectorTerms[{i}]");
+            pod::about_node_selector_term(term, &path, warnings);
+        }
+    }
+    for kind in ["cephfs", "photonPersistentDisk", "scaleIO", "storageos", "glusterfs", "rbd"] {
+        if spec.contains_key(kind)
+            && let Some((name, message)) = pod::deprecated_volume(kind)
+        {
+            warnings.push(format!("spec.{name}: {message}"));
+        }
+    }
+}
+
+fn about_node(object: &Object, warnings: &mut Vec<String>) {
+    let Some(spec) = set::get(object, "spec") else { return };
+    if spec.contains_key("configSource") {
+        warnings.push("spec.configSource: the feature is removed".to_owned());
+    }
+    if !set::string(spec, "externalID").is_empty() {
+        warnings.push(
+            "spec.externalID: this field is deprecated, and is unused by Kubernetes".to_owned(),
+        );
+    }
+    address::of_ranges(spec, "podCIDRs", "spec.podCIDRs", warnings);
+}
+
+fn about_quota(object: &Object, warnings: &mut Vec<String>) {
+    let Some(hard) = set::get(object, "spec").and_then(|spec| set::get(spec, "hard")) else {
+        return;
+    };
+    for name in ["cpu", "memory", "storage", "ephemeral-storage"] {
+        let limit_name = format!("limits.{name}");
+        let mut request_name = format!("requests.{name}");
+        if !hard.contains_key(&request_name) && matches!(name, "cpu" | "memory") {
+            name.clone_into(&mut request_name);
+        }
+        let amount = |name: &str| Quantity::parse(set::string(hard, name));
+        if let (Some(request), Some(limit)) = (amount(&request_name), amount(&limit_name))
+            && request > limit
+        {
+            warnings.push(format!(
+                "ResourceQuota {request_name} ({request}) should be less than {limit_name} ({limit})"
+            ));
+        }
+    }
+}
+
+fn about_ingress(object: &Object, warnings: &mut Vec<String>) {
+    const KEY: &str = "kubernetes.io/ingress.class";
+    let named =
+        set::get(object, "spec").is_some_and(|spec| !set::is_unset(spec.get("ingressClassName")));
+    if !named && annotations(object).is_some_and(|all| all.contains_key(KEY)) {
+        warnings.push(format!(
+            "annotation {KEY:?} is deprecated, please use 'spec.ingressClassName' instead"
+        ));
+    }
+}
+
+fn about_driver(old: Option<&Object>, object: &Object, warnings: &mut Vec<String>) {
+    let tokens =
+        |object: &Object| set::get(object, "spec").and_then(|s| s.get("tokenRequests")).cloned();
+    let now = tokens(object);
+    let unsaid = set::get(object, "spec")
+        .is_none_or(|spec| set::is_unset(spec.get("serviceAccountTokenInSecrets")));
+    let news = old.is_none_or(|old| !semantic::equal(tokens(old).as_ref(), now.as_ref()));
+    if unsaid && news && !set::is_empty(now.as_ref()) {
+        warnings.push(
+            "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to \
+             true to prevent possible logging of tokens in volume attributes"
+                .to_owned(),
+        );
+    }
+}
+
+fn about_stateful_set(object: &Object, claim_suffix: &str, warnings: &mut Vec<String>) {
+    let Some(spec) = set::get(object, "spec") else { return };
+    for (i, claim) in set::list(spec, "volumeClaimTemplates").enumerate() {
+        if let Some(claim) = set::get(claim, "spec") {
+            let path = format!("spec.volumeClaimTemplates[{i}]{claim_suffix}");
+            about_claim_spec(claim, &path, warnings);
+        }
+    }
+    let limit = spec.get("revisionHistoryLimit").and_then(Value::as_i64);
+    if limit.is_some_and(|limit| limit < 0) {
+        warnings.push(
+            "spec.revisionHistoryLimit: a negative value retains all historical revisions; a \
+             value >= 0 is recommended"
+                .to_owned(),
+        );
+    }
+}
+
+fn about_schedule(object: &Object, warnings: &mut Vec<String>) {
+    let schedule = set::get(object, "spec").map_or("", |spec| set::string(spec, "schedule"));
+    if schedule.contains("TZ") {
+        warnings.push(
+            "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see \
+             https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
+                .to_owned(),
+        );
+    }
+}

@@ -1,0 +1,458 @@
+//! What there is to say about pods and pod templates.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::{about_claim_spec, address, deprecated_node_label, fraction};
+use crate::defaults::set::{self, Object};
+use crate::strategy::pod::{APP_ARMOR, app_armor_profile};
+
+/// A pod.
+pub(super) fn about_pod(pod: &Object, warnings: &mut Vec<String>) {
+    about(pod, "", warnings);
+}
+
+/// The pod template at `path`.
+pub(super) fn about_template(template: &Object, path: &str, warnings: &mut Vec<String>) {
+    about(template, &format!("{path}."), warnings);
+}
+
+/// Says that annotations with AppArmor profiles were read, or could not be.
+pub(super) fn app_armor_on_create(pod: &Object, warnings: &mut Vec<String>) {
+    let Some(annotations) = super::annotations(pod) else { return };
+    let Some(spec) = set::get(pod, "spec") else { return };
+    if !annotations.keys().any(|key| key.starts_with(APP_ARMOR))
+        || set::get(spec, "os").is_some_and(|os| set::string(os, "name") == "windows")
+    {
+        return;
+    }
+    let of_pod = set::get(spec, "securityContext").and_then(|sc| sc.get("appArmorProfile"));
+    visit(spec, "", |container, _| {
+        let key = format!("{APP_ARMOR}{}", set::string(container, "name"));
+        let Some(annotation) = annotations.get(&key).and_then(Value::as_str) else { return };
+        let profile = app_armor_profile(annotation);
+        // The pod was prepared before: a profile that could be read is in the field now.
+        let own = set::get(container, "securityContext").and_then(|sc| sc.get("appArmorProfile"));
+        let told = match (&profile, own) {
+            (None, None) => true,
+            (Some(profile), Some(own)) => profile == own && of_pod != Some(own),
+            _ => false,
+        };
+        if told {
+            warnings.push(format!("metadata.annotations[{key}]: {APP_ARMOR_MESSAGE}"));
+        }
+    });
+}
+
+const APP_ARMOR_MESSAGE: &str =
+    r#"deprecated since v1.30; use the "appArmorProfile" field instead"#;
+
+/// Calls `f` with every container and its path.
+fn visit<'a>(spec: &'a Object, base: &str, mut f: impl FnMut(&'a Object, &str)) {
+    for kind in ["initContainers", "containers", "ephemeralContainers"] {
+        for (i, container) in set::list(spec, kind).enumerate() {
+            f(container, &format!("{base}spec.{kind}[{i}]"));
+        }
+    }
+}
+
+/// All that is said of a pod whose fields stand under `base`.
+fn about(pod: &Object, base: &str, warnings: &mut Vec<String>) {
+    let empty = Object::new();
+    let spec = set::get(pod, "spec").unwrap_or(&empty);
+    let annotations = super::annotations(pod).unwrap_or(&empty);
+    scheduling(spec, base, warnings);
+    for (key, message) in [
+        (
+            "scheduler.alpha.kubernetes.io/critical-pod",
+            r#"non-functional in v1.16+; use the "priorityClassName" field instead"#,
+        ),
+        (
+            "security.alpha.kubernetes.io/sysctls",
+            r#"non-functional in v1.11+; use the "sysctls" field instead"#,
+        ),
+        (
+            "security.alpha.kubernetes.io/unsafe-sysctls",
+            r#"non-functional in v1.11+; use the "sysctls" field instead"#,
+        ),
+    ] {
+        if annotations.contains_key(key) {
+            warnings.push(format!("{base}metadata.annotations[{key}]: {message}"));
+        }
+    }
+    volumes(spec, base, warnings);
+    duplicates(spec, base, warnings);
+    for name in ["memory", "ephemeral-storage"] {
+        fraction(spec, "overhead", name, &format!("{base}spec"), warnings);
+    }
+    security(spec, annotations, base, warnings);
+    ports(spec, base, warnings);
+    let grace = spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64);
+    if grace.is_some_and(|seconds| seconds < 0) {
+        warnings.push(format!(
+            "{base}spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid \
+             and will be treated as 1"
+        ));
+    }
+    pod_affinity(spec, base, warnings);
+    if let Some(config) = set::get(spec, "dnsConfig") {
+        address::of_list(
+            config,
+            "nameservers",
+            &format!("{base}spec.dnsConfig.nameservers"),
+            warnings,
+        );
+    }
+    for (i, alias) in set::list(spec, "hostAliases").enumerate() {
+        let path = format!("{base}spec.hostAliases[{i}].ip");
+        address::of_address(&path, set::string(alias, "ip"), warnings);
+    }
+}
+
+fn scheduling(spec: &Object, base: &str, warnings: &mut Vec<String>) {
+    for key in set::get(spec, "nodeSelector").into_iter().flat_map(Object::keys) {
+        if let Some(message) = deprecated_node_label(key) {
+            warnings.push(format!("{base}spec.nodeSelector[{key}]: {message}"));
+        }
+    }
+    let affinity = set::get(spec, "affinity").and_then(|a| set::get(a, "nodeAffinity"));
+    if let Some(affinity) = affinity {
+        let base = format!("{base}spec.affinity.nodeAffinity");
+        let kind = "requiredDuringSchedulingIgnoredDuringExecution";
+        if let Some(required) = set::get(affinity, kind) {
+            for (i, term) in set::list(required, "nodeSelectorTerms").enumerate() {
+                let path = format!("{base}.{kind}.nodeSelectorTerms[{i}]");
+                about_node_selector_term(term, &path, warnings);
+            }
+        }
+        let kind = "preferredDuringSchedulingIgnoredDuringExecution";
+        for (i, term) in set::list(affinity, kind).enumerate() {
+            if let Some(term) = set::get(term, "preference") {
+                about_node_selector_term(term, &format!("{base}.{kind}[{i}].preference"), warnings);
+            }
+        }
+    }
+    for (i, constraint) in set::list(spec, "topologySpreadConstraints").enumerate() {
+        let path = format!("{base}spec.topologySpreadConstraints[{i}]");
+        let key = set::string(constraint, "topologyKey");
+        if let Some(message) = deprecated_node_label(key) {
+            warnings.push(format!("{path}.topologyKey: {key} is {message}"));
+        }
+        null_selector(constraint, &path, warnings);
+    }
+}
+
+/// A term that selects nodes.
+pub(super) fn about_node_selector_term(term: &Object, path: &str, warnings: &mut Vec<String>) {
+    for (i, expression) in set::list(term, "matchExpressions").enumerate() {
+        let key = set::string(expression, "key");
+        if let Some(message) = deprecated_node_label(key) {
+            warnings.push(format!("{path}.matchExpressions[{i}].key: {key} is {message}"));
+        }
+    }
+}
+
+fn null_selector(holder: &Object, path: &str, warnings: &mut Vec<String>) {
+    if set::is_unset(holder.get("labelSelector")) {
+        warnings
+            .push(format!("{path}.labelSelector: a null labelSelector results in matching no pod"));
+    }
+}
+
+fn pod_affinity(spec: &Object, base: &str, warnings: &mut Vec<String>) {
+    let Some(affinity) = set::get(spec, "affinity") else { return };
+    for side in ["podAffinity", "podAntiAffinity"] {
+        let Some(terms) = set::get(affinity, side) else { continue };
+        let kind = "requiredDuringSchedulingIgnoredDuringExecution";
+        for (i, term) in set::list(terms, kind).enumerate() {
+            null_selector(term, &format!("{base}spec.affinity.{side}.{kind}[{i}]"), warnings);
+        }
+        let kind = "preferredDuringSchedulingIgnoredDuringExecution";
+        for (i, term) in set::list(terms, kind).enumerate() {
+            if let Some(term) = set::get(term, "podAffinityTerm") {
+                let path = format!("{base}spec.affinity.{side}.{kind}[{i}].podAffinityTerm");
+                null_selector(term, &path, warnings);
+            }
+        }
+    }
+}
+
+/// How a kind of volume is named in warnings, and what became of it.
+pub(super) fn deprecated_volume(kind: &str) -> Option<(&'static str, &'static str)> {
+    Some(match kind {
+        "photonPersistentDisk" => {
+            ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+")
+        }
+        "gitRepo" => ("gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
+        "scaleIO" => ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+        "flocker" => ("flocker", "deprecated in v1.22, non-functional in v1.25+"),
+        "storageos" => ("storageOS", "deprecated in v1.22, non-functional in v1.25+"),
+        "quobyte" => ("quobyte", "deprecated in v1.22, non-functional in v1.25+"),
+        "glusterfs" => ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+        "cephfs" => ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+        "rbd" => ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
+        _ => return None,
+    })
+}
+
+fn volumes(spec: &Object, base: &str, warnings: &mut Vec<String>) {
+    for (i, volume) in set::list(spec, "volumes").enumerate() {
+        let path = format!("{base}spec.volumes[{i}]");
+        for kind in volume.keys() {
+            if let Some((name, message)) = deprecated_volume(kind) {
+                warnings.push(format!("{path}.{name}: {message}"));
+            }
+        }
+        let claim = set::get(volume, "ephemeral")
+            .and_then(|ephemeral| set::get(ephemeral, "volumeClaimTemplate"))
+            .and_then(|template| set::get(template, "spec"));
+        if let Some(claim) = claim {
+            let path = format!("{path}.ephemeral.volumeClaimTemplate.spec");
+            about_claim_spec(claim, &path, warnings);
+        }
+    }
+    for volume in set::list(spec, "volumes") {
+        overlaps(volume, warnings);
+    }
+}
+
+/// Files of one volume that hide each other.
+fn overlaps(volume: &Object, warnings: &mut Vec<String>) {
+    let name = set::string(volume, "name");
+    let mut files = Files::default();
+    let mut check = |what: &str, source: &str, path: &str, warnings: &mut Vec<String>| {
+        let path = path.trim_end_matches('/');
+        for other in files.add(path, source) {
+            warnings.push(format!(
+                "volume {name:?} ({what}): overlapping paths: {} with {other}",
+                described(path, source)
+            ));
+        }
+    };
+    let single = [("configMap", "ConfigMap", "name"), ("secret", "Secret", "secretName")];
+    for (key, kind, field) in single {
+        if let Some(source) = set::get(volume, key) {
+            let what = format!("{kind} {:?}", set::string(source, field));
+            for item in set::list(source, "items") {
+                check(&what, "", set::string(item, "path"), warnings);
+            }
+        }
+    }
+    if let Some(source) = set::get(volume, "downwardAPI") {
+        for item in set::list(source, "items") {
+            check("DownwardAPI", "", set::string(item, "path"), warnings);
+        }
+    }
+    let Some(projected) = set::get(volume, "projected") else { return };
+    for part in set::list(projected, "sources") {
+        if part.is_empty() {
+            warnings.push(format!("volume {name:?} (Projected) has no sources provided"));
+            continue;
+        }
+        for (key, kind) in [("configMap", "ConfigMap"), ("secret", "Secret")] {
+            if let Some(source) = set::get(part, key) {
+                let described = format!("{kind} {:?}", set::string(source, "name"));
+                for item in set::list(source, "items") {
+                    check("Projected", &described, set::string(item, "path"), warnings);
+                }
+            }
+        }
+        if let Some(source) = set::get(part, "downwardAPI") {
+            for item in set::list(source, "items") {
+                check("Projected", "DownwardAPI", set::string(item, "path"), warnings);
+            }
+        }
+        if let Some(source) = set::get(part, "serviceAccountToken") {
+            check("Projected", "ServiceAccountToken", set::string(source, "path"), warnings);
+        }
+    }
+}
+
+/// The files of a volume by path, with what they come from and the order in which they came.
+#[derive(Default)]
+struct Files {
+    by_path: BTreeMap<String, Vec<(usize, String)>>,
+    count: usize,
+}
+
+impl Files {
+    /// Adds a file and tells which earlier ones are the same, or above or below it.
+    fn add(&mut self, path: &str, source: &str) -> Vec<String> {
+        if path.is_empty() {
+            return Vec::new();
+        }
+        let above = path.match_indices('/').filter_map(|(at, _)| {
+            let (path, files) = self.by_path.get_key_value(&path[..at])?;
+            Some((path, files))
+        });
+        // What starts with the path and a slash sorts between these two.
+        let below = self.by_path.range(format!("{path}/")..format!("{path}0"));
+        let same = self.by_path.get_key_value(path);
+        let mut found: Vec<(usize, String)> = above
+            .chain(below)
+            .chain(same)
+            .flat_map(|(path, files)| {
+                files.iter().map(move |(order, source)| (*order, described(path, source)))
+            })
+            .take(ENOUGH)
+            .collect();
+        found.sort_unstable();
+        let entry = self.by_path.entry(path.to_owned()).or_default();
+        if entry.len() < ENOUGH {
+            entry.push((self.count, source.to_owned()));
+        }
+        self.count += 1;
+        found.into_iter().map(|(_, described)| described).collect()
+    }
+}
+
+/// Nobody reads on after as many warnings of one sort; headers are cut long before.
+const ENOUGH: usize = 100;
+
+fn described(path: &str, source: &str) -> String {
+    if source.is_empty() { format!("{path:?}") } else { format!("{path:?} ({source})") }
+}
+
+fn duplicates(spec: &Object, base: &str, warnings: &mut Vec<String>) {
+    for (list, field) in [("hostAliases", "ip"), ("imagePullSecrets", "name")] {
+        let mut seen = BTreeSet::new();
+        for (i, item) in set::list(spec, list).enumerate() {
+            let value = set::string(item, field);
+            if !seen.insert(value) {
+                warnings
+                    .push(format!("{base}spec.{list}[{i}].{field}: duplicate {field} {value:?}"));
+            }
+        }
+    }
+    for (i, secret) in set::list(spec, "imagePullSecrets").enumerate() {
+        if set::string(secret, "name").is_empty() {
+            warnings
+                .push(format!(r#"{base}spec.imagePullSecrets[{i}].name: invalid empty name """#));
+        }
+    }
+}
+
+fn security(spec: &Object, annotations: &Object, base: &str, warnings: &mut Vec<String>) {
+    const SECCOMP_MESSAGE: &str =
+        r#"non-functional in v1.27+; use the "seccompProfile" field instead"#;
+    let context = set::get(spec, "securityContext");
+    let key = "seccomp.security.alpha.kubernetes.io/pod";
+    if annotations.contains_key(key)
+        && context.is_none_or(|context| set::is_unset(context.get("seccompProfile")))
+    {
+        warnings.push(format!("{base}metadata.annotations[{key}]: {SECCOMP_MESSAGE}"));
+    }
+    let of_pod = context.and_then(|context| context.get("appArmorProfile"));
+    visit(spec, base, |container, path| {
+        let name = set::string(container, "name");
+        let context = set::get(container, "securityContext");
+        let lacks = |field: &str| context.is_none_or(|context| set::is_unset(context.get(field)));
+        if !annotations.is_empty() {
+            let key = format!("container.seccomp.security.alpha.kubernetes.io/{name}");
+            if lacks("seccompProfile") && annotations.contains_key(&key) {
+                warnings.push(format!("{base}metadata.annotations[{key}]: {SECCOMP_MESSAGE}"));
+            }
+            // For pods themselves this was said when they were prepared.
+            let key = format!("{APP_ARMOR}{name}");
+            if !base.is_empty()
+                && lacks("appArmorProfile")
+                && let Some(annotation) = annotations.get(&key).and_then(Value::as_str)
+                && (of_pod.is_none() || of_pod != app_armor_profile(annotation).as_ref())
+            {
+                warnings.push(format!("{base}metadata.annotations[{key}]: {APP_ARMOR_MESSAGE}"));
+            }
+        }
+        if let Some(resources) = set::get(container, "resources") {
+            let path = format!("{path}.resources");
+            for name in ["memory", "ephemeral-storage"] {
+                for list in ["limits", "requests"] {
+                    fraction(resources, list, name, &path, warnings);
+                }
+            }
+        }
+        environment(container, path, warnings);
+    });
+}
+
+/// A variable defined twice, other than by extending its former value.
+fn environment(container: &Object, path: &str, warnings: &mut Vec<String>) {
+    let mut seen = BTreeSet::new();
+    for (i, variable) in set::list(container, "env").enumerate() {
+        let name = set::string(variable, "name");
+        if seen.insert(name) {
+            continue;
+        }
+        let (value, reference) = (set::string(variable, "value"), format!("$({name})"));
+        let extends = set::is_unset(variable.get("valueFrom"))
+            && value != reference
+            && value.contains(&reference);
+        if !extends {
+            warnings.push(format!(
+                "{path}.env[{i}]: hides previous definition of {name:?}, which may be dropped when \
+                 using apply"
+            ));
+        }
+    }
+}
+
+struct Port<'a> {
+    path: String,
+    name: &'a str,
+    number: i64,
+    protocol: &'a str,
+    host_ip: &'a str,
+    host_port: i64,
+}
+
+fn ports(spec: &Object, base: &str, warnings: &mut Vec<String>) {
+    let mut all: Vec<Port<'_>> = Vec::new();
+    visit(spec, base, |container, path| {
+        let number = |port: &Object, key: &str| port.get(key).and_then(Value::as_i64).unwrap_or(0);
+        all.extend(set::list(container, "ports").enumerate().map(|(i, port)| Port {
+            path: format!("{path}.ports[{i}]"),
+            name: set::string(port, "name"),
+            number: number(port, "containerPort"),
+            protocol: set::string(port, "protocol"),
+            host_ip: set::string(port, "hostIP"),
+            host_port: number(port, "hostPort"),
+        }));
+    });
+    let mut by_number: BTreeMap<(i64, &str), Vec<&Port<'_>>> = BTreeMap::new();
+    for port in &all {
+        if !port.host_ip.is_empty() && port.host_port == 0 {
+            warnings.push(format!(
+                "{}: hostIP set without hostPort: {{Name:{} HostPort:{} ContainerPort:{} \
+                 Protocol:{} HostIP:{}}}",
+                port.path, port.name, port.host_port, port.number, port.protocol, port.host_ip
+            ));
+        }
+        let others = by_number.entry((port.number, port.protocol)).or_default();
+        for other in others.iter().take(ENOUGH) {
+            let relation = if port.host_ip == other.host_ip && port.host_port == other.host_port {
+                "duplicate"
+            } else if port.host_port == 0 || other.host_port == 0 {
+                "overlapping"
+            } else if port.host_port == other.host_port
+                && port.host_ip.is_empty() != other.host_ip.is_empty()
+            {
+                "dangerously ambiguous"
+            } else {
+                continue;
+            };
+            warnings.push(format!("{}: {relation} port definition with {}", port.path, other.path));
+        }
+        others.push(port);
+    }
+    let mut by_name: BTreeMap<&str, &str> = BTreeMap::new();
+    for port in all.iter().filter(|port| !port.name.is_empty()) {
+        let first = *by_name.entry(port.name).or_insert(&port.path);
+        if first != port.path {
+            warnings.push(format!(
+                "{}: duplicate port name {:?} with {first}, services and probes that select ports \
+                 by name will use {first}",
+                port.path, port.name
+            ));
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Preparing jobs and daemon sets.
+
+use serde_json::Value;
+
+use super::{Context, semantic};
+use crate::defaults::set::{self, Object};
+
+/// A job finds its pods by its own uid, unless the client takes care of the selector.
+pub(super) fn generate_selector(job: &mut Object, cx: &Context<'_>) {
+    let manual = set::get(job, "spec")
+        .and_then(|spec| spec.get("manualSelector"))
+        .and_then(Value::as_bool)
+        .unwrap_or(false);
+    if manual {
+        return;
+    }
+    let metadata = set::get(job, "metadata");
+    let field = |key| Value::from(metadata.map_or("", |metadata| set::string(metadata, key)));
+    let (name, uid) = (field("name"), field("uid"));
+    let Some(spec) = set::structure(job, "spec") else { return };
+    let labels = set::structure(spec, "template")
+        .and_then(|template| set::structure(template, "metadata"))
+        .and_then(|metadata| set::structure(metadata, "labels"));
+    if let Some(labels) = labels {
+        for (key, value) in [
+            ("job-name", &name),
+            ("batch.kubernetes.io/job-name", &name),
+            ("controller-uid", &uid),
+            (UID, &uid),
+        ] {
+            if !labels.contains_key(key) {
+                labels.insert(key.to_owned(), value.clone());
+            }
+        }
+    }
+    let shared = labels_of_template(spec).filter(|_| cx.labels_from_template).cloned();
+    let selected = set::structure(spec, "selector")
+        .and_then(|selector| set::structure(selector, "matchLabels"));
+    if let Some(selected) = selected
+        && !selected.contains_key(UID)
+    {
+        selected.insert(UID.to_owned(), uid);
+    }
+    if let Some(labels) = shared
+        && let Some(metadata) = set::structure(job, "metadata")
+    {
+        metadata.insert("labels".to_owned(), labels);
+    }
+}
+
+fn labels_of_template(spec: &Object) -> Option<&Value> {
+    set::get(set::get(spec, "template")?, "metadata")?.get("labels")
+}
+
+const UID: &str = "batch.kubernetes.io/controller-uid";
+
+/// The count of template changes, which an older version of the API had as a field.
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+/// A new daemon set has its first template, whatever the client says, unless it says more.
+pub(super) fn create_daemon_set(object: &mut Object) {
+    let generation = template_generation(object).max(1);
+    set_template_generation(object, generation);
+}
+
+/// Counts changes of the template.
+pub(super) fn update_daemon_set(old: &Object, new: &mut Object) {
+    let template =
+        |object: &Object| set::get(object, "spec").and_then(|spec| spec.get("template")).cloned();
+    let changed = !semantic::equal(template(old).as_ref(), template(new).as_ref());
+    set_template_generation(new, template_generation(old).saturating_add(i64::from(changed)));
+}
+
+/// Elsewhere than at the main endpoint the count stays what it is.
+pub(super) fn keep_template_generation(old: &Object, new: &mut Object) {
+    set_template_generation(new, template_generation(old));
+}
+
+fn template_generation(object: &Object) -> i64 {
+    set::get(object, "metadata")
+        .and_then(|metadata| set::get(metadata, "annotations"))
+        .and_then(|annotations| set::string(annotations, TEMPLATE_GENERATION).parse().ok())
+        .unwrap_or(0)
+}
+
+fn set_template_generation(object: &mut Object, generation: i64) {
+    let annotations = set::structure(object, "metadata")
+        .and_then(|metadata| set::structure(metadata, "annotations"));
+    if let Some(annotations) = annotations {
+        annotations.insert(TEMPLATE_GENERATION.to_owned(), generation.to_string().into());
+    }
+}
