@@ -1,0 +1,106 @@
+//! Who owns which fields: `metadata.managedFields` and the two paths that write them.
+//!
+//! Every write but apply goes through [`update`]: the writer owns what it changed, and whoever
+//! owned that before no longer does. Server-side apply goes through [`apply`]: the applier owns
+//! what it sends, and what it no longer sends disappears unless somebody else owns it.
+//!
+//! Managers may have written in other versions of the kind; [`Versions`] converts for them.
+
+use serde_json::Value;
+
+use crate::schema::ObjectType;
+
+mod apply;
+mod conflict;
+mod entry;
+mod filter;
+mod last_applied;
+mod object;
+mod prune;
+mod scale;
+#[cfg(test)]
+mod tests;
+mod time;
+mod timestamps;
+mod update;
+
+pub use apply::{Applied, ApplyError, apply};
+pub use conflict::{Conflict, Conflicts};
+pub use entry::{DecodeError, Entry, Managers, Operation};
+pub use filter::{Filter, Step};
+pub use scale::ScaleHandler;
+pub use timestamps::revert_timestamps;
+pub use update::{UpdateError, update};
+
+/// The versions of one kind.
+pub trait Versions {
+    /// The type of the kind's objects in a version; `None` if the version is not served.
+    fn object_type(&self, api_version: &str) -> Option<&ObjectType>;
+
+    /// Converts an object of the kind to another version.
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConvertError>;
+}
+
+/// Why an object could not be converted.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum ConvertError {
+    /// The version is unknown; what is recorded in it is dropped.
+    #[error("no corresponding type")]
+    MissingVersion,
+    /// The conversion itself failed.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// A write, as far as field ownership is concerned.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    /// The versions of the kind.
+    pub versions: &'a dyn Versions,
+    /// The `apiVersion` of the endpoint.
+    pub api_version: &'a str,
+    /// The kind of the endpoint.
+    pub kind: &'a str,
+    /// The subresource of the endpoint; empty for the main resource.
+    pub subresource: &'a str,
+    /// What the endpoint ignores, and therefore nobody comes to own through it.
+    pub reset_fields: &'a Filter,
+    /// The object an empty body decodes to: what exists before anything is written. For custom
+    /// resources an empty object; for built-in kinds the fields that are never omitted
+    /// (`{"metadata":{},"spec":{"strategy":{}}}`).
+    pub zero: &'a Value,
+    /// The field manager.
+    pub manager: &'a str,
+    /// The time of the request, RFC 3339 in UTC with second precision.
+    pub now: &'a str,
+}
+
+impl std::fmt::Debug for Request<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Request")
+            .field("api_version", &self.api_version)
+            .field("kind", &self.kind)
+            .field("subresource", &self.subresource)
+            .field("manager", &self.manager)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A kind with one version, for types that have no other.
+#[derive(Clone, Debug)]
+pub struct SingleVersion {
+    /// The version.
+    pub api_version: String,
+    /// Its type.
+    pub object_type: ObjectType,
+}
+
+impl Versions for SingleVersion {
+    fn object_type(&self, api_version: &str) -> Option<&ObjectType> {
+        (self.api_version == api_version).then_some(&self.object_type)
+    }
+
+    fn convert(&self, _: &Value, _: &str) -> Result<Value, ConvertError> {
+        Err(ConvertError::MissingVersion)
+    }
+}

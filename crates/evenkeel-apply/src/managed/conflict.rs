@@ -1,0 +1,93 @@
+//! What an apply would change although others own it.
+
+use std::fmt;
+
+use super::{Entry, Operation};
+use crate::{
+    go,
+    path::{self, Path},
+};
+
+/// One field two managers want to be different.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// The owner, as shown to people: `"m"`, `"m" with subresource "status" using apps/v1`.
+    pub manager: String,
+    /// The field.
+    pub path: Path,
+    /// What groups the conflicts of one owner.
+    key: String,
+}
+
+/// All conflicts of an apply; displays as the message of the 409 the client gets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Conflicts(Vec<Conflict>);
+
+impl Conflict {
+    /// The `message` of the status cause, whose reason is `FieldManagerConflict`.
+    pub fn message(&self) -> String {
+        format!("conflict with {}", self.manager)
+    }
+
+    /// The `field` of the status cause.
+    pub fn field(&self) -> String {
+        path::print(&self.path)
+    }
+}
+
+impl Conflicts {
+    pub(super) fn push(&mut self, owner: &Entry, path: Path) {
+        self.0.push(Conflict { manager: show(owner), key: owner.sort_key(), path });
+    }
+
+    pub(super) fn sort(&mut self) {
+        self.0.sort_by(|a, b| a.key.cmp(&b.key));
+    }
+
+    /// The conflicts, grouped by owner.
+    pub fn iter(&self) -> impl Iterator<Item = &Conflict> {
+        self.0.iter()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn retain(&mut self, keep: impl FnMut(&Conflict) -> bool) {
+        self.0.retain(keep);
+    }
+}
+
+impl fmt::Display for Conflicts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [only] = self.0.as_slice() {
+            return write!(f, "Apply failed with 1 conflict: {}: {}", only.message(), only.field());
+        }
+        write!(f, "Apply failed with {} conflicts: ", self.0.len())?;
+        for (i, owner) in self.0.chunk_by(|a, b| a.key == b.key).enumerate() {
+            if i > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "conflicts with {}:", owner[0].manager)?;
+            owner.iter().try_for_each(|conflict| write!(f, "\n- {}", conflict.field()))?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Conflicts {}
+
+fn show(owner: &Entry) -> String {
+    let mut out = String::new();
+    go::quote(&mut out, &owner.manager);
+    if !owner.subresource.is_empty() {
+        out.push_str(" with subresource ");
+        go::quote(&mut out, &owner.subresource);
+    }
+    if owner.operation == Operation::Update {
+        out.push_str(" using ");
+        out.push_str(&owner.api_version);
+    }
+    out
+}

@@ -1,0 +1,239 @@
+//! `managedFields` decoded: one entry per manager.
+//!
+//! A manager is identified by name, operation and subresource, and an updater also by the version
+//! it wrote in. An applier has one entry, which moves with the version it applies.
+
+use serde_json::{Map, Value};
+use thiserror::Error;
+
+use super::time;
+use crate::{
+    go,
+    set::{FieldsError, Set},
+};
+
+/// How a manager wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Operation {
+    /// By server-side apply.
+    Apply,
+    /// By any other write.
+    Update,
+}
+
+/// One manager and the fields it owns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The manager's name.
+    pub manager: String,
+    /// How it wrote.
+    pub operation: Operation,
+    /// The version its fields are named in.
+    pub api_version: String,
+    /// The subresource it wrote through; empty for the main resource.
+    pub subresource: String,
+    /// When it last changed something; RFC 3339, UTC.
+    pub time: Option<String>,
+    /// What it owns.
+    pub fields: Set,
+}
+
+/// All managers of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Managers {
+    pub(super) entries: Vec<Entry>,
+}
+
+/// Why `managedFields` are not valid.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// Neither apply nor update.
+    #[error("operation must be `Apply` or `Update`")]
+    Operation,
+    /// No version.
+    #[error("apiVersion must not be empty")]
+    ApiVersion,
+    /// No fields type.
+    #[error("missing fieldsType in managed fields entry {0}")]
+    MissingFieldsType(usize),
+    /// Not FieldsV1.
+    #[error("invalid fieldsType {0} in managed fields entry {1}")]
+    FieldsType(String, usize),
+    /// The fields are not FieldsV1.
+    #[error("error decoding versioned set from managed fields entry {0}: error decoding set: {1}")]
+    Fields(usize, #[source] FieldsError),
+    /// Something has the wrong JSON type, or the time is none.
+    #[error("malformed managed fields entry {0}")]
+    Malformed(usize),
+}
+
+// === impl Operation ===
+
+impl Operation {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Apply => "Apply",
+            Self::Update => "Update",
+        }
+    }
+}
+
+// === impl Entry ===
+
+impl Entry {
+    /// Whether two entries are of one manager.
+    pub(super) fn same_manager(&self, other: &Self) -> bool {
+        self.manager == other.manager
+            && self.operation == other.operation
+            && self.subresource == other.subresource
+            && (self.operation == Operation::Apply || self.api_version == other.api_version)
+    }
+
+    /// The text managers are sorted by where the order shows.
+    pub(super) fn sort_key(&self) -> String {
+        let mut key = String::from("{\"manager\":");
+        go::json_string(&mut key, &self.manager, true);
+        key.push_str(",\"operation\":");
+        go::json_string(&mut key, self.operation.as_str(), true);
+        if self.operation == Operation::Update {
+            key.push_str(",\"apiVersion\":");
+            go::json_string(&mut key, &self.api_version, true);
+        }
+        if !self.subresource.is_empty() {
+            key.push_str(",\"subresource\":");
+            go::json_string(&mut key, &self.subresource, true);
+        }
+        key.push('}');
+        key
+    }
+
+    pub(super) fn seconds(&self) -> i64 {
+        self.time.as_deref().and_then(time::parse).unwrap_or(0)
+    }
+
+    fn decode(index: usize, value: &Value) -> Result<Self, DecodeError> {
+        let malformed = || DecodeError::Malformed(index);
+        let map = value.as_object().ok_or_else(malformed)?;
+        let text = |name: &str| match map.get(name) {
+            None | Some(Value::Null) => Ok(""),
+            Some(Value::String(text)) => Ok(text.as_str()),
+            Some(_) => Err(malformed()),
+        };
+        let operation = match text("operation")? {
+            "Apply" => Operation::Apply,
+            "Update" => Operation::Update,
+            _ => return Err(DecodeError::Operation),
+        };
+        let api_version = text("apiVersion")?;
+        if api_version.is_empty() {
+            return Err(DecodeError::ApiVersion);
+        }
+        match text("fieldsType")? {
+            "FieldsV1" => {}
+            "" => return Err(DecodeError::MissingFieldsType(index)),
+            other => {
+                let mut quoted = String::new();
+                go::quote(&mut quoted, other);
+                return Err(DecodeError::FieldsType(quoted, index));
+            }
+        }
+        let fields = match map.get("fieldsV1") {
+            None | Some(Value::Null) => Set::new(),
+            Some(fields) => {
+                Set::from_fields_v1(fields).map_err(|error| DecodeError::Fields(index, error))?
+            }
+        };
+        let time = match text("time")? {
+            "" => None,
+            text => Some(time::format(time::parse(text).ok_or_else(malformed)?)),
+        };
+        Ok(Self {
+            manager: text("manager")?.into(),
+            operation,
+            api_version: api_version.into(),
+            subresource: text("subresource")?.into(),
+            time,
+            fields,
+        })
+    }
+
+    fn encode(self) -> Value {
+        let text = Value::String;
+        let mut map = Map::new();
+        map.insert("apiVersion".into(), text(self.api_version));
+        map.insert("fieldsType".into(), text("FieldsV1".into()));
+        map.insert("fieldsV1".into(), self.fields.to_fields_v1());
+        if !self.manager.is_empty() {
+            map.insert("manager".into(), text(self.manager));
+        }
+        map.insert("operation".into(), text(self.operation.as_str().into()));
+        if !self.subresource.is_empty() {
+            map.insert("subresource".into(), text(self.subresource));
+        }
+        if let Some(time) = self.time {
+            map.insert("time".into(), text(time));
+        }
+        Value::Object(map)
+    }
+}
+
+// === impl Managers ===
+
+impl Managers {
+    /// Reads the value of `metadata.managedFields`. Null is the same as nothing.
+    pub fn decode(managed_fields: Option<&Value>) -> Result<Self, DecodeError> {
+        let entries = match managed_fields {
+            None | Some(Value::Null) => return Ok(Self::default()),
+            Some(Value::Array(entries)) => entries,
+            Some(_) => return Err(DecodeError::Malformed(0)),
+        };
+        let mut managers = Self { entries: Vec::with_capacity(entries.len()) };
+        for (index, entry) in entries.iter().enumerate() {
+            managers.insert(Entry::decode(index, entry)?);
+        }
+        Ok(managers)
+    }
+
+    /// The value of `metadata.managedFields`: appliers first, then by time, manager, version and
+    /// subresource. `None` if there is nobody.
+    pub fn encode(mut self) -> Option<Value> {
+        if self.entries.is_empty() {
+            return None;
+        }
+        if self.entries.len() > 1 {
+            let key = |entry: &Entry| (entry.operation, entry.seconds());
+            self.entries.sort_by(|a, b| {
+                key(a)
+                    .cmp(&key(b))
+                    .then_with(|| a.manager.cmp(&b.manager))
+                    .then_with(|| a.api_version.cmp(&b.api_version))
+                    .then_with(|| a.subresource.cmp(&b.subresource))
+            });
+        }
+        Some(Value::Array(self.entries.into_iter().map(Entry::encode).collect()))
+    }
+
+    /// The entries.
+    pub fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter()
+    }
+
+    /// Whether nobody owns anything.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The entry of the same manager as another.
+    pub(super) fn find(&self, of: &Entry) -> Option<usize> {
+        self.entries.iter().position(|entry| entry.same_manager(of))
+    }
+
+    /// Adds an entry, in place of an earlier one of the same manager.
+    pub(super) fn insert(&mut self, entry: Entry) {
+        match self.find(&entry) {
+            Some(at) => self.entries[at] = entry,
+            None => self.entries.push(entry),
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The annotation client-side apply keeps, for managers that move to server-side apply.
+//!
+//! Only for `kubectl`: what the annotation says and still holds is not in conflict with it, and
+//! after a successful apply the annotation follows, so that going back works too.
+
+use serde_json::{Map, Value};
+
+use super::{Request, object};
+use crate::{go, set::Set, typed::Duplicates};
+
+/// The only manager this is done for.
+pub(super) const MANAGER: &str = "kubectl";
+
+const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Annotations may take this many bytes altogether, keys and values.
+const MAX_ANNOTATIONS_SIZE: usize = 256 * 1024;
+
+/// The fields whose live value is what the annotation says; `None` without a usable annotation.
+pub(super) fn allowed_conflicts(request: &Request<'_>, live: &Value) -> Option<Set> {
+    let annotation =
+        annotations(live)?.get(ANNOTATION)?.as_str().filter(|text| !text.is_empty())?;
+    let ty = request.versions.object_type(request.api_version)?;
+    let live = request.versioned(live).ok()?;
+    ty.validate(&live, Duplicates::Refuse).ok()?;
+    let last: Value = serde_json::from_str(annotation).ok()?;
+    if object::api_version(&last) != request.api_version {
+        return None;
+    }
+    ty.validate(&last, Duplicates::Refuse).ok()?;
+    let changes = ty.compare(&last, &live).ok()?;
+    let fields = ty.to_field_set(&last).ok()?;
+    Some(
+        fields
+            .difference(&changes.modified)
+            .difference(&changes.added)
+            .difference(&changes.removed),
+    )
+}
+
+/// Makes the annotation, where there is one, say what was applied.
+pub(super) fn rewrite(object: &mut Value, applied: &Value) {
+    let has = |annotations: &Map<String, Value>| {
+        annotations.get(ANNOTATION).and_then(Value::as_str).is_some_and(|text| !text.is_empty())
+    };
+    if !annotations(object).is_some_and(has) {
+        return;
+    }
+    let mut applied = applied.clone();
+    if let Some(annotations) = annotations_mut(&mut applied) {
+        annotations.remove(ANNOTATION);
+    }
+    let mut text = String::new();
+    go::json(&mut text, &applied);
+    text.push('\n');
+    if let Some(annotations) = annotations_mut(object) {
+        annotations.insert(ANNOTATION.into(), Value::String(text));
+        let size =
+            |(name, value): (&String, &Value)| name.len() + value.as_str().map_or(0, str::len);
+        if annotations.iter().map(size).sum::<usize>() > MAX_ANNOTATIONS_SIZE {
+            annotations.remove(ANNOTATION);
+        }
+    }
+}
+
+fn annotations(object: &Value) -> Option<&Map<String, Value>> {
+    object::metadata(object)?.get("annotations")?.as_object()
+}
+
+fn annotations_mut(object: &mut Value) -> Option<&mut Map<String, Value>> {
+    object::metadata_mut(object)?.get_mut("annotations")?.as_object_mut()
+}

@@ -1,0 +1,68 @@
+//! The corners of an object this module reads and writes: its type, name and managed fields.
+
+use serde_json::{Map, Value};
+
+/// The object's `metadata`, if it is a map.
+pub(super) fn metadata(object: &Value) -> Option<&Map<String, Value>> {
+    object.get("metadata")?.as_object()
+}
+
+pub(super) fn metadata_mut(object: &mut Value) -> Option<&mut Map<String, Value>> {
+    object.get_mut("metadata")?.as_object_mut()
+}
+
+/// The object's `metadata.managedFields`; null counts as absent.
+pub(super) fn managed_fields(object: &Value) -> Option<&Value> {
+    metadata(object)?.get("managedFields").filter(|fields| !fields.is_null())
+}
+
+/// A copy without `metadata.managedFields`, which can be larger than all the rest.
+pub(super) fn clone_without_managed_fields(object: &Value) -> Value {
+    let Value::Object(fields) = object else { return object.clone() };
+    let copy = fields.iter().map(|(name, value)| match value {
+        Value::Object(meta) if name == "metadata" => {
+            let kept = meta.iter().filter(|(name, _)| *name != "managedFields");
+            (name.clone(), kept.map(|(name, value)| (name.clone(), value.clone())).collect())
+        }
+        value => (name.clone(), value.clone()),
+    });
+    Value::Object(copy.collect())
+}
+
+fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+    object.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+pub(super) fn api_version(object: &Value) -> &str {
+    text(object, "apiVersion")
+}
+
+pub(super) fn uid(object: &Value) -> &str {
+    object.get("metadata").map_or("", |meta| text(meta, "uid"))
+}
+
+/// `group/version, Kind=kind`, as errors name a type.
+pub(super) fn group_version_kind(object: &Value) -> String {
+    match split(api_version(object)) {
+        Some((group, version)) => format!("{group}/{version}, Kind={}", text(object, "kind")),
+        None => "/, Kind=".into(),
+    }
+}
+
+/// `namespace/name; group/version, Kind=kind`, as errors name an object.
+pub(super) fn describe(object: &Value) -> String {
+    let (namespace, name) = match object.get("metadata") {
+        Some(meta) => (text(meta, "namespace"), text(meta, "name")),
+        None => ("", ""),
+    };
+    format!("{namespace}/{name}; {}", group_version_kind(object))
+}
+
+/// Group and version of an `apiVersion`; `None` if it has too many parts.
+pub(super) fn split(api_version: &str) -> Option<(&str, &str)> {
+    match api_version.split_once('/') {
+        None => Some(("", api_version)),
+        Some((_, version)) if version.contains('/') => None,
+        Some(parts) => Some(parts),
+    }
+}

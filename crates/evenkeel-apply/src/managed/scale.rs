@@ -1,0 +1,98 @@
+//! Ownership across the scale subresource.
+//!
+//! A Scale has one field others can own: `.spec.replicas`, which is some field of its parent. A
+//! write to it sees the parent's managers of that field, and what it changes goes back to the
+//! parent under the writer's name.
+
+use serde_json::Value;
+
+use super::{DecodeError, Entry, Managers};
+use crate::{
+    path::{Path, fields},
+    set::Set,
+};
+
+const SCALE_VERSION: &str = "autoscaling/v1";
+
+/// Translates managed fields between a resource and its scale subresource.
+#[derive(Clone, Copy, Debug)]
+pub struct ScaleHandler<'a> {
+    /// The version of the parent in which scale entries are recorded.
+    pub api_version: &'a str,
+    /// Where the replicas are in each version of the parent; `None` where it cannot be scaled.
+    pub replicas_paths: &'a [(String, Option<Path>)],
+}
+
+impl ScaleHandler<'_> {
+    /// The parent's managed fields as those of the Scale: who owns the replicas.
+    pub fn to_subresource(&self, parent: Option<&Value>) -> Result<Option<Value>, DecodeError> {
+        let mut managers = Managers::decode(parent)?;
+        managers.entries.retain_mut(|entry| {
+            let owns = self.replicas(entry).is_some_and(|path| entry.fields.has(path));
+            entry.fields = scale_fields();
+            entry.api_version = SCALE_VERSION.into();
+            owns
+        });
+        Ok(managers.encode())
+    }
+
+    /// The parent's managed fields after a write to the Scale left it with `scale`.
+    pub fn to_parent(
+        &self,
+        parent: Option<&Value>,
+        scale: Option<&Value>,
+    ) -> Result<Option<Value>, DecodeError> {
+        let mut parent = Managers::decode(parent)?;
+        let before = parent.clone();
+        let mut scale = Managers::decode(scale)?;
+        let known =
+            |entry: &Entry| self.replicas_paths.iter().any(|(v, _)| *v == entry.api_version);
+        parent.entries.retain(known);
+        for entry in &mut parent.entries {
+            let Some(path) = self.replicas(entry).filter(|path| entry.fields.has(path)) else {
+                continue;
+            };
+            // The Scale names its managers in its own version; the parent's entry stays as it is.
+            let in_scale = Entry { api_version: SCALE_VERSION.into(), ..entry.clone() };
+            match scale.find(&in_scale) {
+                Some(at) => {
+                    scale.entries.remove(at);
+                }
+                None => {
+                    let stolen = Set::from_paths([path]);
+                    entry.fields = std::mem::take(&mut entry.fields).difference(&stolen);
+                }
+            }
+        }
+        parent.entries.retain(|entry| !entry.fields.is_empty());
+        let path = self.path_in(self.api_version);
+        for entry in scale.entries {
+            if entry.fields.has(&fields(["spec", "replicas"])) {
+                let fields = path.into_iter().collect::<Vec<_>>();
+                // Only an applier that was there before has a time; the reference drops the rest.
+                let time = before.find(&entry).and_then(|at| before.entries[at].time.clone());
+                let api_version = self.api_version.to_owned();
+                parent.insert(Entry {
+                    api_version,
+                    fields: Set::from_paths(fields),
+                    time,
+                    ..entry
+                });
+            }
+        }
+        Ok(parent.encode())
+    }
+
+    fn replicas(&self, entry: &Entry) -> Option<&Path> {
+        self.path_in(&entry.api_version)
+    }
+
+    fn path_in(&self, api_version: &str) -> Option<&Path> {
+        let (_, path) = self.replicas_paths.iter().find(|(version, _)| version == api_version)?;
+        path.as_ref()
+    }
+}
+
+fn scale_fields() -> Set {
+    Set::from_paths([fields(["spec", "replicas"])])
+}

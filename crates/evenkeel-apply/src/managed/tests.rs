@@ -1,0 +1,1 @@
+//! Ownership: scripts of writes.

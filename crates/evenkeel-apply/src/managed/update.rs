@@ -1,0 +1,332 @@
+//! The update path: create, replace and every patch but apply.
+//!
+//! The writer takes over what it changed. Nothing here can fail a request: if ownership cannot be
+//! worked out it is cleared, because a wrong owner is worse than none.
+
+use std::{borrow::Cow, sync::LazyLock};
+
+use serde_json::Value;
+use thiserror::Error;
+
+use super::{ConvertError, Entry, Managers, Operation, Request, object};
+use crate::{
+    path::fields,
+    schema::ObjectType,
+    set::Set,
+    typed::{Comparison, ValidationErrors},
+};
+
+/// Updaters beyond this number are folded into [`ANCIENT`].
+const MAX_UPDATERS: usize = 10;
+const ANCIENT: &str = "ancient-changes";
+
+/// What is never owned by anybody: the type, the identity and what only the server writes.
+static STRIPPED: LazyLock<Set> = LazyLock::new(|| {
+    let mut set = Set::from_paths([fields(["apiVersion"]), fields(["kind"]), fields(["metadata"])]);
+    for name in [
+        "name",
+        "namespace",
+        "creationTimestamp",
+        "selfLink",
+        "uid",
+        "clusterName",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+    ] {
+        set.insert(&fields(["metadata", name]));
+    }
+    set
+});
+
+/// Why ownership could not be worked out. Meant for the log: the request goes on.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UpdateError {
+    /// The endpoint's own version has no type.
+    #[error("no corresponding type for {0}")]
+    NoType(String),
+    /// An object does not fit its schema.
+    #[error("failed to compare objects: {0}")]
+    Compare(#[source] ValidationErrors),
+    /// An object could not be converted to a version somebody wrote in.
+    #[error("failed to convert {0} object: {1}")]
+    Convert(&'static str, #[source] ConvertError),
+}
+
+/// Rewrites `metadata.managedFields` of the object that is about to be stored.
+///
+/// `live` is the stored object, or `None` on create. Both objects are in the endpoint's version,
+/// or can be converted to it. On an error the managed fields have been cleared and the request
+/// should go on.
+pub fn update(
+    request: &Request<'_>,
+    live: Option<&Value>,
+    new: &mut Value,
+) -> Result<(), UpdateError> {
+    let Some(meta) = object::metadata_mut(new) else { return Ok(()) };
+    let sent = meta.remove("managedFields");
+    let managers = current_managers(request, live, sent.as_ref());
+    let exists = live.is_some_and(|live| !object::uid(live).is_empty());
+    if managers.is_empty() && exists {
+        // Nobody was tracked so far, so nothing says what others own.
+        return Ok(());
+    }
+    let mut managers =
+        record(request, live.unwrap_or(request.zero), new, managers, request.manager)?;
+    cap(&mut managers);
+    store(new, managers);
+    Ok(())
+}
+
+/// Writes managed fields into an object that has none.
+pub(super) fn store(object: &mut Value, managers: Managers) {
+    if let (Some(meta), Some(encoded)) = (object::metadata_mut(object), managers.encode()) {
+        meta.insert("managedFields".into(), encoded);
+    }
+}
+
+/// The managers to start from: those the request sends, if it sends any, else the live ones.
+fn current_managers(request: &Request<'_>, live: Option<&Value>, sent: Option<&Value>) -> Managers {
+    let live = || Managers::decode(live.and_then(object::managed_fields)).unwrap_or_default();
+    // Through a subresource managed fields cannot be edited.
+    if !request.subresource.is_empty() {
+        return live();
+    }
+    match sent {
+        None | Some(Value::Null) => live(),
+        Some(sent) if is_reset(sent) => Managers::default(),
+        Some(sent) => match Managers::decode(Some(sent)) {
+            Ok(managers) if !managers.is_empty() => managers,
+            _ => live(),
+        },
+    }
+}
+
+/// Whether the client asks to forget all managers: an empty list, or a list of one empty entry.
+fn is_reset(sent: &Value) -> bool {
+    let blank = |value: &Value| value.is_null() || value == "";
+    match sent.as_array().map(Vec::as_slice) {
+        Some([]) => true,
+        Some([Value::Object(entry)]) => entry.values().all(blank),
+        _ => false,
+    }
+}
+
+/// Records what changed from `live` to `new` under a manager's name.
+pub(super) fn record(
+    request: &Request<'_>,
+    live: &Value,
+    new: &Value,
+    managers: Managers,
+    manager: &str,
+) -> Result<Managers, UpdateError> {
+    let live = request.versioned(live).map_err(|error| UpdateError::Convert("old", error))?;
+    let new = request.versioned(new).map_err(|error| UpdateError::Convert("new", error))?;
+    let ty = request.object_type()?;
+    let mut managers = request.reconcile(managers);
+    let changes = ty.compare(&live, &new).map_err(UpdateError::Compare)?;
+    let changes = request.filter(changes);
+    let mut versions = Changes::new(request, &live, &new, changes);
+    take_over(&mut managers, None, &mut versions)?;
+
+    let Comparison { added, modified, .. } = versions.into_own();
+    let fields = request.reset_fields.apply(modified.union(added)).difference(&STRIPPED);
+    if !fields.is_empty() {
+        let mut entry = request.entry(manager, Operation::Update, fields);
+        entry.time = Some(request.now.into());
+        match managers.find(&entry) {
+            Some(at) => {
+                let known = &mut managers.entries[at];
+                known.fields = std::mem::take(&mut known.fields).union(entry.fields);
+                known.time = entry.time;
+            }
+            None => managers.entries.push(entry),
+        }
+    }
+    Ok(managers)
+}
+
+/// Takes from every manager but one what changed; who is left with nothing goes.
+pub(super) fn take_over(
+    managers: &mut Managers,
+    but: Option<&Entry>,
+    changes: &mut Changes<'_>,
+) -> Result<(), UpdateError> {
+    let mut left = Vec::with_capacity(managers.entries.len());
+    for mut entry in std::mem::take(&mut managers.entries) {
+        if !but.is_some_and(|but| entry.same_manager(but)) {
+            let Some(changes) = changes.in_version(&entry.api_version)? else { continue };
+            entry.fields = entry
+                .fields
+                .difference(&changes.modified)
+                .difference(&changes.added)
+                .difference(&changes.removed);
+        }
+        if !entry.fields.is_empty() {
+            left.push(entry);
+        }
+    }
+    managers.entries = left;
+    Ok(())
+}
+
+/// One change, seen in the versions managers wrote in.
+pub(super) struct Changes<'a> {
+    request: &'a Request<'a>,
+    live: &'a Value,
+    new: &'a Value,
+    own: Comparison,
+    /// `None` for versions that are gone.
+    others: Vec<(String, Option<Comparison>)>,
+}
+
+impl<'a> Changes<'a> {
+    pub(super) fn new(
+        request: &'a Request<'a>,
+        live: &'a Value,
+        new: &'a Value,
+        own: Comparison,
+    ) -> Self {
+        Self { request, live, new, own, others: Vec::new() }
+    }
+
+    pub(super) fn in_version(
+        &mut self,
+        api_version: &str,
+    ) -> Result<Option<&Comparison>, UpdateError> {
+        if api_version == self.request.api_version {
+            return Ok(Some(&self.own));
+        }
+        let at = match self.others.iter().position(|(version, _)| version == api_version) {
+            Some(at) => at,
+            None => {
+                let changes = self.convert(api_version)?;
+                self.others.push((api_version.into(), changes));
+                self.others.len() - 1
+            }
+        };
+        Ok(self.others[at].1.as_ref())
+    }
+
+    fn convert(&self, api_version: &str) -> Result<Option<Comparison>, UpdateError> {
+        let versions = self.request.versions;
+        let Some(ty) = versions.object_type(api_version) else { return Ok(None) };
+        let mut converted = Vec::with_capacity(2);
+        for (which, object) in [("old", self.live), ("new", self.new)] {
+            match versions.convert(object, api_version) {
+                Ok(object) => converted.push(object),
+                Err(ConvertError::MissingVersion) => return Ok(None),
+                Err(error) => return Err(UpdateError::Convert(which, error)),
+            }
+        }
+        let changes = ty.compare(&converted[0], &converted[1]).map_err(UpdateError::Compare)?;
+        Ok(Some(self.request.filter(changes)))
+    }
+
+    fn into_own(self) -> Comparison {
+        self.own
+    }
+}
+
+/// Folds the oldest updaters of each version together until few enough are left.
+fn cap(managers: &mut Managers) {
+    let is_updater = |entry: &&Entry| entry.operation == Operation::Update;
+    let count = managers.entries.iter().filter(is_updater).count();
+    if count <= MAX_UPDATERS {
+        return;
+    }
+    let (updaters, rest) = std::mem::take(&mut managers.entries)
+        .into_iter()
+        .partition::<Vec<_>, _>(|entry| entry.operation == Operation::Update);
+    let mut updaters: Vec<Option<Entry>> = {
+        let mut updaters = updaters;
+        updaters.sort_by_cached_key(|entry| (entry.seconds(), entry.sort_key()));
+        updaters.into_iter().map(Some).collect()
+    };
+    let mut excess = count - MAX_UPDATERS;
+    for at in 0..updaters.len() {
+        if excess == 0 {
+            break;
+        }
+        let Some(version) = updaters[at].as_ref().map(|entry| entry.api_version.clone()) else {
+            continue;
+        };
+        let of_version = |entry: &Option<Entry>| {
+            entry.as_ref().is_some_and(|entry| entry.api_version == version)
+        };
+        let is_bucket = |entry: &Option<Entry>| {
+            entry.as_ref().is_some_and(|entry| {
+                entry.api_version == version
+                    && entry.manager == ANCIENT
+                    && entry.subresource.is_empty()
+            })
+        };
+        // The oldest of a version waits for a second one.
+        let Some(oldest) = updaters[..at].iter().position(of_version) else { continue };
+        // An existing bucket need not be the oldest, if several writes share a second.
+        let into = updaters.iter().position(is_bucket).unwrap_or(oldest);
+        let from = if into == at { oldest } else { at };
+        let time = updaters[at].as_ref().and_then(|entry| entry.time.clone());
+        let Some(folded) = updaters[from].take() else { continue };
+        if let Some(bucket) = &mut updaters[into] {
+            bucket.manager = ANCIENT.into();
+            bucket.subresource.clear();
+            bucket.fields = std::mem::take(&mut bucket.fields).union(folded.fields);
+            bucket.time = time;
+        }
+        excess -= 1;
+    }
+    managers.entries = updaters.into_iter().flatten().chain(rest).collect();
+}
+
+// === impl Request ===
+
+impl<'a> Request<'a> {
+    /// The object in the endpoint's version.
+    pub(super) fn versioned<'o>(&self, object: &'o Value) -> Result<Cow<'o, Value>, ConvertError> {
+        let version = object::api_version(object);
+        if version.is_empty() || version == self.api_version {
+            return Ok(Cow::Borrowed(object));
+        }
+        self.versions.convert(object, self.api_version).map(Cow::Owned)
+    }
+
+    pub(super) fn object_type(&self) -> Result<&'a ObjectType, UpdateError> {
+        let ty = self.versions.object_type(self.api_version);
+        ty.ok_or_else(|| UpdateError::NoType(format!("{}, Kind={}", self.api_version, self.kind)))
+    }
+
+    /// Adapts what managers own to types that changed since; versions that are gone take their
+    /// managers with them.
+    pub(super) fn reconcile(&self, mut managers: Managers) -> Managers {
+        managers.entries.retain_mut(|entry| {
+            let Some(ty) = self.versions.object_type(&entry.api_version) else { return false };
+            if let Some(adapted) = ty.reconcile(&entry.fields) {
+                entry.fields = adapted;
+            }
+            true
+        });
+        managers
+    }
+
+    pub(super) fn filter(&self, changes: Comparison) -> Comparison {
+        changes.map(|set| self.reset_fields.apply(set))
+    }
+
+    pub(super) fn entry(&self, manager: &str, operation: Operation, fields: Set) -> Entry {
+        Entry {
+            manager: if manager.is_empty() { "unknown".into() } else { manager.into() },
+            operation,
+            api_version: self.api_version.into(),
+            subresource: self.subresource.into(),
+            time: None,
+            fields,
+        }
+    }
+}
+
+/// Drops what nobody may own.
+pub(super) fn strip(fields: Set) -> Set {
+    fields.difference(&STRIPPED)
+}

@@ -1,0 +1,173 @@
+//! How the values of a kind merge: a graph of types, shared by all requests for the kind.
+//!
+//! A type may allow several shapes at once (a scalar, a list and a map, for fields without a
+//! declared type); the value at hand then decides. Types refer to each other by [`TypeId`], so
+//! recursive ones cost nothing. Built by [`SchemaBuilder`] for types known in advance and by
+//! [`Schema::from_structural`] or [`Schema::from_openapi`] from documents.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde_json::Value;
+use thiserror::Error;
+
+mod builder;
+mod openapi;
+#[cfg(test)]
+mod tests;
+
+pub use builder::{MapDef, SchemaBuilder};
+
+/// A type within one [`Schema`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TypeId(u32);
+
+/// The types of one or more kinds.
+#[derive(Debug)]
+pub struct Schema {
+    types: Vec<TypeDef>,
+    names: BTreeMap<String, TypeId>,
+}
+
+/// A kind's root type with the schema it lives in. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct ObjectType {
+    schema: Arc<Schema>,
+    root: TypeId,
+}
+
+/// What a leaf may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scalar {
+    /// Integers and floats.
+    Numeric,
+    /// Strings.
+    String,
+    /// Booleans.
+    Boolean,
+    /// Any of them.
+    Untyped,
+}
+
+/// The shapes a type allows; at least one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TypeDef {
+    pub(crate) name: Option<String>,
+    pub(crate) scalar: Option<Scalar>,
+    pub(crate) list: Option<ListType>,
+    pub(crate) map: Option<MapType>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct ListType {
+    pub(crate) element: TypeId,
+    pub(crate) relation: Relation,
+}
+
+/// How a list's items relate to each other.
+#[derive(Clone, Debug)]
+pub(crate) enum Relation {
+    /// The list is one value.
+    Atomic,
+    /// Items are scalars and identify themselves.
+    Set,
+    /// Items are maps identified by key fields.
+    Map(Keys),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Keys {
+    /// As declared, for messages.
+    pub(crate) names: Vec<String>,
+    /// Sorted by name, with the value that stands in for a missing key field.
+    pub(crate) fields: Vec<(String, Option<Value>)>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MapType {
+    /// Sorted by name.
+    pub(crate) fields: Vec<Field>,
+    /// The type of entries that are not declared; `None` if there may be none.
+    pub(crate) element: Option<TypeId>,
+    pub(crate) atomic: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Field {
+    pub(crate) name: String,
+    pub(crate) ty: TypeId,
+    pub(crate) default: Option<Value>,
+}
+
+/// Why a schema could not be built.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SchemaError {
+    /// A type is referred to but never defined.
+    #[error("schema error: no type found matching: {0}")]
+    Undefined(String),
+    /// A scalar cannot be made atomic or granular.
+    #[error("schema error: {0} is neither a map nor a list")]
+    NotAContainer(String),
+    /// A map-type list whose items are not maps.
+    #[error("{0}: associative list may not have non-map types")]
+    ListItemsNotMaps(String),
+    /// A document that does not describe a type.
+    #[error("{0}: {1}")]
+    Document(String, String),
+}
+
+// === impl Schema ===
+
+impl Schema {
+    pub(crate) fn get(&self, id: TypeId) -> &TypeDef {
+        &self.types[id.0 as usize]
+    }
+
+    /// The type of the given name.
+    pub fn named(&self, name: &str) -> Option<TypeId> {
+        self.names.get(name).copied()
+    }
+
+    /// Whether a map of this element type carries no type information worth reconciling.
+    pub(crate) fn is_untyped(&self, id: TypeId) -> bool {
+        let ty = self.get(id);
+        id == SchemaBuilder::DEDUCED || (ty.name.is_none() && ty.scalar == Some(Scalar::Untyped))
+    }
+}
+
+// === impl ObjectType ===
+
+impl ObjectType {
+    /// A type of a schema. Fails for an id of another, larger schema.
+    pub fn new(schema: Arc<Schema>, root: TypeId) -> Option<Self> {
+        ((root.0 as usize) < schema.types.len()).then_some(Self { schema, root })
+    }
+
+    /// The named type of a schema.
+    pub fn named(schema: &Arc<Schema>, name: &str) -> Option<Self> {
+        Some(Self { root: schema.named(name)?, schema: schema.clone() })
+    }
+
+    /// The type of objects nothing is known about: maps merge by key, all else is replaced whole.
+    pub fn deduced() -> Self {
+        Self { schema: SchemaBuilder::deduced_schema(), root: SchemaBuilder::DEDUCED }
+    }
+
+    pub(crate) fn parts(&self) -> (&Schema, TypeId) {
+        (&self.schema, self.root)
+    }
+}
+
+// === impl MapType ===
+
+impl MapType {
+    pub(crate) fn field(&self, name: &str) -> Option<&Field> {
+        let at = self.fields.binary_search_by(|field| field.name.as_str().cmp(name)).ok()?;
+        Some(&self.fields[at])
+    }
+
+    /// The type of an entry; `None` if the name is not declared and nothing else is allowed.
+    pub(crate) fn type_of(&self, name: &str) -> Option<TypeId> {
+        self.field(name).map(|field| field.ty).or(self.element)
+    }
+}

@@ -1,0 +1,296 @@
+//! The set of fields somebody owns, as a trie of path elements.
+//!
+//! Invariant: siblings are strictly ascending, and every node is a member or has children, so two
+//! sets with the same members are the same tree.
+
+use std::{cmp::Ordering, fmt};
+
+use crate::path::{self, Path, PathElement};
+
+mod fields_v1;
+#[cfg(test)]
+mod tests;
+
+pub use fields_v1::FieldsError;
+
+/// A set of field paths.
+///
+/// A member does not imply its parents or children: `.a.b` may be in the set without `.a`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Set {
+    nodes: Vec<Node>,
+}
+
+/// One element of the trie: whether its own path is in the set, and what lies below.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Node {
+    pub(crate) element: PathElement,
+    pub(crate) member: bool,
+    pub(crate) children: Set,
+}
+
+/// What a walker collects for one position: is it a member, and what lies below it.
+#[derive(Debug, Default)]
+pub(crate) struct Tree {
+    pub(crate) member: bool,
+    pub(crate) children: Set,
+}
+
+impl Tree {
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.member && self.children.is_empty()
+    }
+
+    pub(crate) fn at(self, element: PathElement) -> Node {
+        Node { element, member: self.member, children: self.children }
+    }
+}
+
+// === impl Set ===
+
+impl Set {
+    /// An empty set.
+    pub const fn new() -> Self {
+        Self { nodes: Vec::new() }
+    }
+
+    /// The set of the given paths.
+    pub fn from_paths<P: AsRef<[PathElement]>>(paths: impl IntoIterator<Item = P>) -> Self {
+        let mut set = Self::new();
+        for path in paths {
+            set.insert(path.as_ref());
+        }
+        set
+    }
+
+    /// Whether the set has no member.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// The number of members.
+    pub fn len(&self) -> usize {
+        self.nodes.iter().map(|node| usize::from(node.member) + node.children.len()).sum()
+    }
+
+    /// Adds a path. The empty path, which would mean the object itself, is ignored.
+    pub fn insert(&mut self, path: &[PathElement]) {
+        let Some((element, rest)) = path.split_first() else { return };
+        let at = match self.find(element) {
+            Ok(at) => at,
+            Err(at) => {
+                let node = Tree::default().at(element.clone());
+                self.nodes.insert(at, node);
+                at
+            }
+        };
+        match rest {
+            [] => self.nodes[at].member = true,
+            rest => self.nodes[at].children.insert(rest),
+        }
+    }
+
+    /// Whether the path itself is a member.
+    pub fn has(&self, path: &[PathElement]) -> bool {
+        let Some((element, rest)) = path.split_first() else { return false };
+        let Some(node) = self.node(element) else { return false };
+        if rest.is_empty() { node.member } else { node.children.has(rest) }
+    }
+
+    /// The members below an element, relative to it.
+    pub fn with_prefix(&self, element: &PathElement) -> Option<&Self> {
+        self.node(element).map(|node| &node.children).filter(|children| !children.is_empty())
+    }
+
+    /// What is in either set.
+    #[must_use]
+    pub fn union(self, other: Self) -> Self {
+        if self.is_empty() || other.is_empty() {
+            return if self.is_empty() { other } else { self };
+        }
+        let mut nodes = Vec::with_capacity(self.nodes.len().max(other.nodes.len()));
+        let (mut left, mut right) =
+            (self.nodes.into_iter().peekable(), other.nodes.into_iter().peekable());
+        loop {
+            let order = match (left.peek(), right.peek()) {
+                (Some(a), Some(b)) => a.element.cmp(&b.element),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (None, None) => return Self { nodes },
+            };
+            let a = if order.is_le() { left.next() } else { None };
+            let b = if order.is_ge() { right.next() } else { None };
+            nodes.extend(match (a, b) {
+                (Some(mut a), Some(b)) => {
+                    a.member |= b.member;
+                    a.children = a.children.union(b.children);
+                    Some(a)
+                }
+                (a, b) => a.or(b),
+            });
+        }
+    }
+
+    /// What is in both sets.
+    #[must_use]
+    pub fn intersection(&self, other: &Self) -> Self {
+        let mut others = other.nodes.iter().peekable();
+        let mut set = Self::new();
+        for node in &self.nodes {
+            while others.next_if(|other| other.element < node.element).is_some() {}
+            if let Some(other) = others.next_if(|other| other.element == node.element) {
+                let member = node.member && other.member;
+                let children = node.children.intersection(&other.children);
+                if member || !children.is_empty() {
+                    set.nodes.push(Node { element: node.element.clone(), member, children });
+                }
+            }
+        }
+        set
+    }
+
+    /// Whether every member of this set is one of the other.
+    pub fn is_subset(&self, other: &Self) -> bool {
+        let mut others = other.nodes.iter().peekable();
+        self.nodes.iter().all(|node| {
+            while others.next_if(|other| other.element < node.element).is_some() {}
+            others.next_if(|other| other.element == node.element).is_some_and(|other| {
+                (!node.member || other.member) && node.children.is_subset(&other.children)
+            })
+        })
+    }
+
+    /// What is in this set and not in the other, path by path: removing `.a` keeps `.a.b`.
+    #[must_use]
+    pub fn difference(mut self, other: &Self) -> Self {
+        self.subtract(other, &|node, other| {
+            node.member &= !other.member;
+            node.children = std::mem::take(&mut node.children).difference(&other.children);
+        });
+        self
+    }
+
+    /// What is in this set and neither in the other nor below one of its members.
+    #[must_use]
+    pub fn recursive_difference(mut self, other: &Self) -> Self {
+        self.subtract(other, &|node, other| {
+            let children = std::mem::take(&mut node.children);
+            if other.member {
+                node.member = false;
+            } else {
+                node.children = children.recursive_difference(&other.children);
+            }
+        });
+        self
+    }
+
+    /// Edits the nodes that also are in the other set; what is empty then goes.
+    fn subtract(&mut self, other: &Self, edit: &impl Fn(&mut Node, &Node)) {
+        let mut others = other.nodes.iter().peekable();
+        if others.peek().is_none() {
+            return;
+        }
+        self.nodes.retain_mut(|node| {
+            while others.next_if(|other| other.element < node.element).is_some() {}
+            if let Some(other) = others.next_if(|other| other.element == node.element) {
+                edit(node, other);
+            }
+            node.member || !node.children.is_empty()
+        });
+    }
+
+    /// The members that have no members below them.
+    pub fn leaves(&self) -> Self {
+        let leaf = |node: &Node| Node {
+            element: node.element.clone(),
+            member: node.member && node.children.is_empty(),
+            children: node.children.leaves(),
+        };
+        Self { nodes: self.nodes.iter().map(leaf).collect() }
+    }
+
+    /// Calls `visit` for every member: at each level the members first, then what lies below.
+    pub fn for_each(&self, mut visit: impl FnMut(&[PathElement])) {
+        self.walk(&mut Path::new(), &mut visit);
+    }
+
+    /// Every member, in the order of [`Set::for_each`].
+    pub fn paths(&self) -> Vec<Path> {
+        let mut paths = Vec::new();
+        self.for_each(|path| paths.push(path.to_vec()));
+        paths
+    }
+
+    fn walk(&self, prefix: &mut Path, visit: &mut impl FnMut(&[PathElement])) {
+        for node in self.nodes.iter().filter(|node| node.member) {
+            prefix.push(node.element.clone());
+            visit(prefix);
+            prefix.pop();
+        }
+        for node in self.nodes.iter().filter(|node| !node.children.is_empty()) {
+            prefix.push(node.element.clone());
+            node.children.walk(prefix, visit);
+            prefix.pop();
+        }
+    }
+
+    fn find(&self, element: &PathElement) -> Result<usize, usize> {
+        // Walkers insert in ascending order, so the end is the likely place.
+        match self.nodes.last().map(|last| last.element.cmp(element)) {
+            None | Some(Ordering::Less) => Err(self.nodes.len()),
+            Some(Ordering::Equal) => Ok(self.nodes.len() - 1),
+            Some(Ordering::Greater) => {
+                self.nodes.binary_search_by(|node| node.element.cmp(element))
+            }
+        }
+    }
+
+    pub(crate) fn node(&self, element: &PathElement) -> Option<&Node> {
+        self.find(element).ok().map(|at| &self.nodes[at])
+    }
+
+    /// The node of a field, without building an element to look for.
+    pub(crate) fn field(&self, name: &str) -> Option<&Node> {
+        let order = |node: &Node| match &node.element {
+            PathElement::Field(field) => field.as_str().cmp(name),
+            _ => Ordering::Greater,
+        };
+        self.nodes.binary_search_by(order).ok().map(|at| &self.nodes[at])
+    }
+
+    /// The node an order function points at; the function must agree with the elements' order.
+    pub(crate) fn search(&self, order: impl FnMut(&Node) -> Ordering) -> Option<&Node> {
+        self.nodes.binary_search_by(order).ok().map(|at| &self.nodes[at])
+    }
+
+    pub(crate) fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    pub(crate) fn into_nodes(self) -> Vec<Node> {
+        self.nodes
+    }
+
+    /// Appends a node that sorts after all others; empty ones are skipped.
+    pub(crate) fn push(&mut self, element: PathElement, tree: Tree) {
+        debug_assert!(self.nodes.last().is_none_or(|last| last.element < element));
+        if !tree.is_empty() {
+            self.nodes.push(tree.at(element));
+        }
+    }
+
+    /// Takes nodes that already satisfy the invariant of the type.
+    pub(crate) fn from_sorted(nodes: Vec<Node>) -> Self {
+        debug_assert!(nodes.is_sorted_by(|a, b| a.element < b.element));
+        Self { nodes }
+    }
+}
+
+/// One member per line.
+impl fmt::Display for Set {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lines = Vec::new();
+        self.for_each(|member| lines.push(path::print(member)));
+        f.write_str(&lines.join("\n"))
+    }
+}

@@ -1,0 +1,205 @@
+//! FieldsV1: the JSON form of a field set inside `managedFields`.
+//!
+//! One object per node. `f:` a field, `k:` an associative item's keys, `v:` a set item, `i:` an
+//! index; `{}` is a member, and `".": {}` marks a member that also has children. Elements of an
+//! unknown kind are skipped, whatever they hold, so that a newer writer does not break an older
+//! reader.
+
+use serde_json::{Map, Value};
+use thiserror::Error;
+
+use super::{Node, Set, Tree};
+use crate::{MAX_DEPTH, go, path::PathElement};
+
+/// Why a FieldsV1 document is not a field set.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FieldsError {
+    /// The document is not JSON.
+    #[error("{0}")]
+    Json(String),
+    /// A node is neither an object nor null.
+    #[error("ReadMapCB: expect {{ or n, but found {0}")]
+    NotAnObject(String),
+    /// An element has no `f:`-like prefix.
+    #[error("parsing key as path element: {0}")]
+    Element(String),
+    /// The document is nested too deeply.
+    #[error("exceeded max depth")]
+    TooDeep,
+}
+
+impl Set {
+    /// Reads the `fieldsV1` of a managed fields entry.
+    pub fn from_fields_v1(fields: &Value) -> Result<Self, FieldsError> {
+        read(fields, 0).map(|tree| tree.children)
+    }
+
+    /// Reads FieldsV1 from text.
+    pub fn from_json(text: &str) -> Result<Self, FieldsError> {
+        let value =
+            serde_json::from_str(text).map_err(|error| FieldsError::Json(error.to_string()))?;
+        Self::from_fields_v1(&value)
+    }
+
+    /// The `fieldsV1` of a managed fields entry.
+    pub fn to_fields_v1(&self) -> Value {
+        Value::Object(contents(self, false))
+    }
+
+    /// FieldsV1 as text, byte for byte what the reference implementation writes.
+    pub fn to_json(&self) -> String {
+        let mut out = String::new();
+        write_contents(&mut out, self, false);
+        out
+    }
+}
+
+fn read(value: &Value, depth: usize) -> Result<Tree, FieldsError> {
+    if depth > MAX_DEPTH {
+        return Err(FieldsError::TooDeep);
+    }
+    let map = match value {
+        Value::Object(map) => map,
+        Value::Null => return Ok(Tree { member: true, children: Set::new() }),
+        other => {
+            let first = other.to_string().chars().next();
+            return Err(FieldsError::NotAnObject(first.into_iter().collect()));
+        }
+    };
+    let mut nodes = Vec::with_capacity(map.len());
+    let mut member = false;
+    for (key, value) in map {
+        if key == "." {
+            member = true;
+        } else if let Some(element) = parse_element(key)? {
+            nodes.push(read(value, depth + 1)?.at(element));
+        }
+    }
+    // The text order of keys is nearly the order of elements, which keeps this sort cheap.
+    nodes.sort_by(|a, b| a.element.cmp(&b.element));
+    nodes.dedup_by(|later, earlier| {
+        let same = later.element == earlier.element;
+        if same {
+            // Two spellings of one element (`1` and `1.0`): the later one's children win.
+            earlier.member |= later.member;
+            if !later.children.is_empty() {
+                earlier.children = std::mem::take(&mut later.children);
+            }
+        }
+        same
+    });
+    Ok(Tree { member: member || nodes.is_empty(), children: Set::from_sorted(nodes) })
+}
+
+/// Reads one element; `None` for kinds this version does not know.
+fn parse_element(key: &str) -> Result<Option<PathElement>, FieldsError> {
+    let error = |reason: String| Err(FieldsError::Element(reason));
+    let bytes = key.as_bytes();
+    if bytes.len() < 2 {
+        return error("key must be 2 characters long:".into());
+    }
+    if bytes[1] != b':' {
+        return error(format!("missing colon: {key}"));
+    }
+    let content = &key[2..];
+    let element = match bytes[0] {
+        b'f' => PathElement::Field(content.into()),
+        b'v' => PathElement::Value(parse_json(content)?),
+        b'k' => match parse_json(content)? {
+            Value::Object(map) => PathElement::Key(map.into_iter().collect()),
+            Value::Null => PathElement::Key(Vec::new()),
+            _ => return error(format!("ReadObjectCB: expect {{ or n, but found {content}")),
+        },
+        b'i' => match content.parse() {
+            Ok(index) => PathElement::Index(index),
+            Err(_) => {
+                let mut quoted = String::new();
+                go::quote(&mut quoted, content);
+                return error(format!("strconv.Atoi: parsing {quoted}: invalid syntax"));
+            }
+        },
+        _ => return Ok(None),
+    };
+    Ok(Some(element))
+}
+
+fn parse_json(text: &str) -> Result<Value, FieldsError> {
+    let mut value =
+        serde_json::from_str(text).map_err(|error| FieldsError::Element(error.to_string()))?;
+    floats(&mut value);
+    Ok(value)
+}
+
+/// Numbers in stored elements are floats for the reference, and large ones print differently.
+fn floats(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            if let Some(float) = number.as_f64().and_then(serde_json::Number::from_f64) {
+                *number = float;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(floats),
+        Value::Object(map) => map.values_mut().for_each(floats),
+        _ => {}
+    }
+}
+
+fn contents(set: &Set, member: bool) -> Map<String, Value> {
+    let this = (member && !set.is_empty()).then(|| (".".to_owned(), Value::Object(Map::new())));
+    let nodes = set.nodes().iter().map(|node| {
+        let mut key = String::new();
+        write_element(&mut key, &node.element);
+        (key, Value::Object(contents(&node.children, node.member)))
+    });
+    this.into_iter().chain(nodes).collect()
+}
+
+fn write_contents(out: &mut String, set: &Set, member: bool) {
+    out.push('{');
+    if member && !set.is_empty() {
+        out.push_str(r#"".":{},"#);
+    }
+    let mut key = String::new();
+    for (i, Node { element, member, children }) in set.nodes().iter().enumerate() {
+        if i > 0 {
+            out.push(',');
+        }
+        key.clear();
+        write_element(&mut key, element);
+        go::json_string(out, &key, false);
+        out.push(':');
+        write_contents(out, children, *member);
+    }
+    out.push('}');
+}
+
+fn write_element(out: &mut String, element: &PathElement) {
+    match element {
+        PathElement::Field(name) => {
+            out.reserve(2 + name.len());
+            out.push_str("f:");
+            out.push_str(name);
+        }
+        PathElement::Key(pairs) => {
+            out.push_str("k:{");
+            for (i, (name, value)) in pairs.iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                go::json_string(out, name, false);
+                out.push(':');
+                go::json(out, value);
+            }
+            out.push('}');
+        }
+        PathElement::Value(value) => {
+            out.push_str("v:");
+            go::json(out, value);
+        }
+        PathElement::Index(index) => {
+            out.push_str("i:");
+            out.push_str(&index.to_string());
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Values seen through their schema: field sets, comparison, merge, removal, extraction.
+//!
+//! Every operation is one walk of the value alongside the type graph. Values are never copied
+//! unless they end up in the result. A walk that meets something the schema does not allow
+//! reports where, in the reference implementation's words.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::{
+    MAX_DEPTH,
+    path::PathElement,
+    schema::{ListType, MapType, ObjectType, Scalar, Schema, TypeDef, TypeId},
+    set::Set,
+};
+
+mod compare;
+mod extract;
+mod field_set;
+mod item;
+mod merge;
+mod reconcile;
+mod remove;
+#[cfg(test)]
+mod tests;
+mod validate;
+
+pub use compare::Comparison;
+
+/// Whether associative lists may hold several items with one identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duplicates {
+    /// Live objects may, since nothing enforced it when they were written.
+    Allow,
+    /// Applied configurations may not.
+    Refuse,
+}
+
+/// One violation of the schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValidationError {
+    /// Where, as in `.spec.containers[name="c"].image`; empty for the object itself.
+    pub path: String,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// The violations found in a value; never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValidationErrors(Vec<ValidationError>);
+
+impl ObjectType {
+    /// Checks a value against the type: shapes, declared fields and list identities.
+    pub fn validate(&self, value: &Value, duplicates: Duplicates) -> Result<(), ValidationErrors> {
+        self.walk(|walk, root| walk.validate(value, root, duplicates))
+    }
+
+    /// The fields a value mentions.
+    ///
+    /// Leaves, list items and map entries are members; structs are only where they are empty.
+    pub fn to_field_set(&self, value: &Value) -> Result<Set, ValidationErrors> {
+        self.walk(|walk, root| walk.field_set(value, root)).map(|tree| tree.children)
+    }
+
+    /// What changed from one value to another. Both are validated on the way.
+    pub fn compare(&self, old: &Value, new: &Value) -> Result<Comparison, ValidationErrors> {
+        self.walk(|walk, root| walk.compare(old, new, root))
+    }
+
+    /// Lays an applied configuration over a live value: nothing is removed, the applied leaves
+    /// win, and lists follow the applied order where the two share items.
+    pub fn merge(&self, live: Value, applied: &Value) -> Result<Value, ValidationErrors> {
+        self.walk(|walk, root| walk.merge(live, applied, root))
+    }
+
+    /// The value without the fields of the set. What loses all its entries becomes null.
+    pub fn remove(&self, value: Value, fields: &Set) -> Value {
+        let (schema, root) = self.parts();
+        remove::remove(schema, value, fields, Some(root))
+    }
+
+    /// Only the fields of the set.
+    pub fn extract(&self, value: Value, fields: &Set) -> Value {
+        let (schema, root) = self.parts();
+        extract::extract(schema, value, fields, Some(root))
+    }
+
+    /// Only the fields of the set, and for every list item kept, the fields that identify it.
+    pub fn extract_with_keys(&self, value: Value, fields: &Set) -> Value {
+        match self.to_field_set(&value) {
+            Ok(present) => self.extract(value, &extract::with_key_fields(fields, &present)),
+            Err(_) => self.extract(value, fields),
+        }
+    }
+
+    /// Adapts a stored set to the type as it is now: what has become atomic is owned as a whole.
+    /// `None` if the set stands as it is.
+    pub fn reconcile(&self, fields: &Set) -> Option<Set> {
+        let (schema, root) = self.parts();
+        reconcile::reconcile(schema, fields, root)
+    }
+
+    /// The set with every declared struct field that has members below it.
+    pub(crate) fn with_named_fields(&self, fields: &Set) -> Set {
+        let (schema, root) = self.parts();
+        remove::with_named_fields(schema, fields, Some(root))
+    }
+
+    fn walk<T>(&self, run: impl FnOnce(&mut Walk<'_>, TypeId) -> T) -> Result<T, ValidationErrors> {
+        let (schema, root) = self.parts();
+        let mut walk = Walk { schema, depth: 0, errors: Vec::new() };
+        let out = run(&mut walk, root);
+        if walk.errors.is_empty() { Ok(out) } else { Err(ValidationErrors(walk.errors)) }
+    }
+}
+
+// === impl ValidationErrors ===
+
+impl ValidationErrors {
+    /// The single violations.
+    pub fn iter(&self) -> impl Iterator<Item = &ValidationError> {
+        self.0.iter()
+    }
+}
+
+impl fmt::Display for ValidationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.path.is_empty() {
+            f.write_str(&self.message)
+        } else {
+            write!(f, "{}: {}", self.path, self.message)
+        }
+    }
+}
+
+impl fmt::Display for ValidationErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [only] = self.0.as_slice() {
+            return only.fmt(f);
+        }
+        f.write_str("errors:")?;
+        self.0.iter().try_for_each(|error| write!(f, "\n  {error}"))
+    }
+}
+
+impl std::error::Error for ValidationErrors {}
+
+// === impl Walk ===
+
+/// A walk under way.
+struct Walk<'s> {
+    schema: &'s Schema,
+    depth: usize,
+    errors: Vec<ValidationError>,
+}
+
+/// The one shape of a type that applies to a value.
+#[derive(Clone, Copy)]
+enum Shape<'s> {
+    Scalar(Scalar),
+    List(&'s ListType),
+    Map(&'s MapType),
+}
+
+/// Picks the shape for a value. A value of no allowed shape, or null, gets the first there is.
+fn shape<'s>(ty: &'s TypeDef, value: Option<&Value>) -> Option<Shape<'s>> {
+    let scalar = ty.scalar.map(Shape::Scalar);
+    let list = ty.list.as_ref().map(Shape::List);
+    let map = ty.map.as_ref().map(Shape::Map);
+    let fitting = match value {
+        Some(Value::Bool(_) | Value::Number(_) | Value::String(_)) => scalar,
+        Some(Value::Array(_)) => list,
+        Some(Value::Object(_)) => map,
+        Some(Value::Null) | None => None,
+    };
+    fitting.or(map).or(scalar).or(list)
+}
+
+impl<'s> Walk<'s> {
+    /// Runs one level down; what it reports is placed under the element.
+    fn at<T>(
+        &mut self,
+        element: impl Fn() -> PathElement,
+        run: impl FnOnce(&mut Self) -> T,
+    ) -> Option<T> {
+        let reported = self.errors.len();
+        let out = if self.depth < MAX_DEPTH {
+            self.depth += 1;
+            let out = run(self);
+            self.depth -= 1;
+            Some(out)
+        } else {
+            self.error("exceeded max depth");
+            None
+        };
+        if self.errors.len() > reported {
+            let prefix = element().to_string();
+            for error in &mut self.errors[reported..] {
+                error.path.insert_str(0, &prefix);
+            }
+        }
+        out
+    }
+
+    fn error(&mut self, message: impl Into<String>) {
+        self.errors.push(ValidationError { path: String::new(), message: message.into() });
+    }
+
+    /// The type of a map entry; an undeclared one is reported.
+    fn entry_type(&mut self, map: &MapType, name: &str) -> Option<TypeId> {
+        let ty = map.type_of(name);
+        if ty.is_none() {
+            self.at(|| PathElement::field(name), |walk| walk.error("field not declared in schema"));
+        }
+        ty
+    }
+
+    fn shape(&mut self, ty: TypeId, value: Option<&Value>) -> Option<Shape<'s>> {
+        let def = self.schema.get(ty);
+        let shape = shape(def, value);
+        if shape.is_none() {
+            let name =
+                def.name.as_ref().map_or("inlined".into(), |name| format!("named type: {name}"));
+            self.error(format!("schema error: invalid atom: {name}"));
+        }
+        shape
+    }
+}

@@ -1,0 +1,64 @@
+//! The fields a value mentions.
+
+use serde_json::Value;
+
+use super::{Shape, Walk};
+use crate::{
+    path::PathElement,
+    schema::{ListType, MapType, Relation, TypeId},
+    set::{Set, Tree},
+};
+
+impl Walk<'_> {
+    pub(super) fn field_set(&mut self, value: &Value, ty: TypeId) -> Tree {
+        let leaf = Tree { member: true, children: Set::new() };
+        match self.shape(ty, Some(value)) {
+            Some(Shape::Scalar(_)) => leaf,
+            Some(Shape::List(ListType { relation: Relation::Atomic, .. })) => leaf,
+            Some(Shape::Map(MapType { atomic: true, .. })) => leaf,
+            Some(Shape::List(list)) => match value {
+                Value::Array(items) => {
+                    Tree { member: false, children: self.list_field_set(items, list) }
+                }
+                _ => Tree::default(),
+            },
+            Some(Shape::Map(map)) => {
+                let mut children = Set::new();
+                for (name, value) in value.as_object().into_iter().flatten() {
+                    let Some(ty) = self.entry_type(map, name) else { continue };
+                    let element = || PathElement::field(name);
+                    let Some(mut tree) = self.at(element, |walk| walk.field_set(value, ty)) else {
+                        continue;
+                    };
+                    let empty = match value {
+                        Value::Null => true,
+                        Value::Object(entries) => entries.is_empty(),
+                        _ => false,
+                    };
+                    tree.member |= empty || map.field(name).is_none();
+                    children.push(PathElement::field(name), tree);
+                }
+                Tree { member: false, children }
+            }
+            None => Tree::default(),
+        }
+    }
+
+    fn list_field_set(&mut self, items: &[Value], list: &ListType) -> Set {
+        let Some(known) = self.identify(items, list) else { return Set::new() };
+        let mut sorted: Vec<_> = known.iter().zip(items).collect();
+        sorted.sort_by_key(|(id, _)| *id);
+        let mut set = Set::new();
+        for same in sorted.chunk_by(|(a, _), (b, _)| a == b) {
+            let id = same[0].0;
+            let mut tree = Tree { member: true, children: Set::new() };
+            // Items that share an identity are owned together, without what is below them.
+            if let [(id, item)] = same {
+                let below = self.at(|| id.to_element(), |walk| walk.field_set(item, list.element));
+                tree.children = below.unwrap_or_default().children;
+            }
+            set.push(id.to_element(), tree);
+        }
+        set
+    }
+}

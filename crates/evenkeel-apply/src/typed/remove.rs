@@ -1,0 +1,72 @@
+//! Takes fields out of a value.
+
+use serde_json::Value;
+
+use super::{Shape, item::Item, shape};
+use crate::{
+    path::PathElement,
+    schema::{ListType, MapType, Relation, Schema, TypeId},
+    set::{Node, Set},
+};
+
+/// What is left of a value; null if that is nothing.
+///
+/// `ty` is `None` below an undeclared field, where nothing is known and so nothing is kept.
+pub(super) fn remove(schema: &Schema, value: Value, fields: &Set, ty: Option<TypeId>) -> Value {
+    let shape = ty.and_then(|ty| shape(schema.get(ty), Some(&value)));
+    match (shape, value) {
+        (Some(Shape::Scalar(_)), value) => value,
+        (Some(Shape::List(ListType { relation: Relation::Atomic, .. })), _) => Value::Null,
+        (Some(Shape::Map(MapType { atomic: true, .. })), _) => Value::Null,
+        (Some(Shape::List(list)), Value::Array(items)) => {
+            let keep = |item: Value| {
+                let node = Item::of(list, &item).ok().and_then(|id| id.find(fields));
+                match node {
+                    Some(Node { member: true, .. }) => None,
+                    Some(node) => Some(remove(schema, item, &node.children, Some(list.element))),
+                    None => Some(item),
+                }
+            };
+            let left: Vec<_> = items.into_iter().filter_map(keep).collect();
+            if left.is_empty() { Value::Null } else { Value::Array(left) }
+        }
+        (Some(Shape::Map(map)), Value::Object(mut entries)) => {
+            entries.retain(|name, value| match fields.field(name) {
+                Some(Node { member: true, .. }) => false,
+                Some(node) => {
+                    let ty = map.type_of(name);
+                    *value = remove(schema, value.take(), &node.children, ty);
+                    true
+                }
+                None => true,
+            });
+            if entries.is_empty() { Value::Null } else { Value::Object(entries) }
+        }
+        _ => Value::Null,
+    }
+}
+
+/// Adds the declared struct fields on the way to each member.
+///
+/// A struct is no member of the field set of a value that fills it, but has to go when everything
+/// in it went.
+pub(super) fn with_named_fields(schema: &Schema, fields: &Set, ty: Option<TypeId>) -> Set {
+    let def = ty.map(|ty| schema.get(ty));
+    let map = def.and_then(|def| def.map.as_ref());
+    let list = def.and_then(|def| def.list.as_ref());
+    let nodes = fields.nodes().iter().map(|node| {
+        let name = node.element.as_field();
+        let declared = map.zip(name).is_some_and(|(map, name)| map.field(name).is_some());
+        let below = match (&node.element, map, list) {
+            (PathElement::Field(name), Some(map), _) => map.type_of(name),
+            (PathElement::Key(_), _, Some(list)) => Some(list.element),
+            _ => None,
+        };
+        Node {
+            element: node.element.clone(),
+            member: node.member || (declared && !node.children.is_empty()),
+            children: with_named_fields(schema, &node.children, below),
+        }
+    });
+    Set::from_sorted(nodes.collect())
+}

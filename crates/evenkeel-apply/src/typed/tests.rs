@@ -1,0 +1,1 @@
+//! Walks of values: tables by operation.

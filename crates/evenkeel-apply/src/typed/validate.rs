@@ -1,0 +1,124 @@
+//! Checks a value against its type.
+//!
+//! The same checks run inside the comparison, so the hot update path walks each object once.
+
+use serde_json::Value;
+
+use super::{Duplicates, Shape, Walk, item::Item};
+use crate::{
+    go,
+    path::PathElement,
+    schema::{ListType, Relation, Scalar, SchemaBuilder, TypeId},
+};
+
+impl Walk<'_> {
+    pub(super) fn validate(&mut self, value: &Value, ty: TypeId, duplicates: Duplicates) {
+        if SchemaBuilder::allows_anything(ty) {
+            return;
+        }
+        match self.shape(ty, Some(value)) {
+            Some(Shape::Scalar(scalar)) => self.validate_scalar(value, scalar),
+            Some(Shape::List(list)) => match value {
+                Value::Array(items) => self.validate_list(items, list, duplicates),
+                other => self.expect_list(other),
+            },
+            Some(Shape::Map(map)) => match value {
+                Value::Object(entries) => {
+                    for (name, value) in entries {
+                        // The first undeclared entry ends the walk of its map.
+                        let Some(ty) = self.entry_type(map, name) else { break };
+                        let element = || PathElement::field(name);
+                        self.at(element, |walk| walk.validate(value, ty, duplicates));
+                    }
+                }
+                other => self.expect_map(other),
+            },
+            None => {}
+        }
+    }
+
+    fn validate_list(&mut self, items: &[Value], list: &ListType, duplicates: Duplicates) {
+        if let Relation::Atomic = list.relation {
+            for (i, item) in items.iter().enumerate() {
+                let element = || PathElement::Index(i64::try_from(i).unwrap_or(i64::MAX));
+                self.at(element, |walk| walk.validate(item, list.element, duplicates));
+            }
+            return;
+        }
+        let Some(known) = self.identify(items, list) else { return };
+        let mut repeated = vec![false; items.len()];
+        if duplicates == Duplicates::Refuse {
+            let mut sorted: Vec<usize> = (0..known.len()).collect();
+            sorted.sort_by(|&a, &b| known[a].cmp(&known[b]));
+            for pair in sorted.windows(2) {
+                // The sort is stable: the later of two equal items comes second.
+                repeated[pair[1]] = known[pair[0]] == known[pair[1]];
+            }
+        }
+        for ((item, id), repeated) in items.iter().zip(&known).zip(repeated) {
+            if repeated {
+                self.error(format!("duplicate entries for key {}", id.to_element()));
+            }
+            self.at(|| id.to_element(), |walk| walk.validate(item, list.element, duplicates));
+        }
+    }
+
+    /// The identities of a list's items; the first item without one is reported.
+    pub(super) fn identify<'a>(
+        &mut self,
+        items: &'a [Value],
+        list: &'a ListType,
+    ) -> Option<Vec<Item<'a>>> {
+        let mut known = Vec::with_capacity(items.len());
+        for (i, item) in items.iter().enumerate() {
+            match Item::of(list, item) {
+                Ok(id) => known.push(id),
+                Err(message) => {
+                    self.error(format!("element {i}: {message}"));
+                    return None;
+                }
+            }
+        }
+        Some(known)
+    }
+
+    pub(super) fn validate_scalar(&mut self, value: &Value, scalar: Scalar) {
+        let fits = match scalar {
+            Scalar::Numeric => value.is_number(),
+            Scalar::String => value.is_string(),
+            Scalar::Boolean => value.is_boolean(),
+            Scalar::Untyped => !value.is_array() && !value.is_object(),
+        };
+        if fits || value.is_null() {
+            return;
+        }
+        let message = match scalar {
+            Scalar::Numeric => {
+                format!("expected numeric (int or float), got {}", go::type_name(value))
+            }
+            Scalar::String => {
+                format!(
+                    "expected string, got &value.valueUnstructured{{Value:{}}}",
+                    go::sharp(value)
+                )
+            }
+            Scalar::Boolean => format!("expected boolean, got &{{{}}}", go::plain(value)),
+            Scalar::Untyped => format!("expected any scalar, got &{{{}}}", go::plain(value)),
+        };
+        self.error(message);
+    }
+
+    /// Reports a value that is neither a list nor null.
+    pub(super) fn expect_list(&mut self, value: &Value) {
+        if !value.is_null() && !value.is_array() {
+            self.error(format!("expected list, got &{{{}}}", go::plain(value)));
+        }
+    }
+
+    /// Reports a value that is neither a map nor null.
+    pub(super) fn expect_map(&mut self, value: &Value) {
+        if !value.is_null() && !value.is_object() {
+            self.error(format!("expected map, got &{{{}}}", go::plain(value)));
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Equality and order of JSON values as field ownership sees them.
+//!
+//! The order is total across types, and an integer equals the float of the same magnitude: a list
+//! key that was decoded from `fieldsV1` must find the item it names.
+
+use std::cmp::Ordering;
+
+use serde_json::Value;
+
+/// A JSON number in the two kinds the API machinery knows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Number {
+    Int(i64),
+    Float(f64),
+}
+
+impl Number {
+    pub(crate) fn of(n: &serde_json::Number) -> Self {
+        match n.as_i64() {
+            Some(i) => Self::Int(i),
+            // Beyond i64 only a float is left, as in the reference's decoder.
+            None => Self::Float(n.as_f64().unwrap_or(f64::NAN)),
+        }
+    }
+
+    fn float(self) -> f64 {
+        match self {
+            Self::Int(i) => i as f64,
+            Self::Float(f) => f,
+        }
+    }
+
+    fn cmp(self, other: Self) -> Ordering {
+        match (self, other) {
+            (Self::Int(a), Self::Int(b)) => a.cmp(&b),
+            (a, b) => a.float().total_cmp(&b.float()),
+        }
+    }
+}
+
+/// Whether two values are the same; the order of map keys is immaterial.
+pub(crate) fn equal(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => match (Number::of(a), Number::of(b)) {
+            (Number::Int(a), Number::Int(b)) => a == b,
+            (a, b) => a.float() == b.float(),
+        },
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b))
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(k, a)| b.get(k).is_some_and(|b| equal(a, b)))
+        }
+        (a, b) => a == b,
+    }
+}
+
+/// A total order: numbers, strings, booleans, lists, maps, null.
+pub(crate) fn compare(a: &Value, b: &Value) -> Ordering {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => Number::of(a).cmp(Number::of(b)),
+        (Value::String(a), Value::String(b)) => a.cmp(b),
+        (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
+        (Value::Array(a), Value::Array(b)) => {
+            let shared = a.iter().zip(b).map(|(a, b)| compare(a, b));
+            first_difference(shared).then(a.len().cmp(&b.len()))
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            let shared =
+                a.iter().zip(b).map(|((ka, a), (kb, b))| ka.cmp(kb).then_with(|| compare(a, b)));
+            first_difference(shared).then(a.len().cmp(&b.len()))
+        }
+        (a, b) => rank(a).cmp(&rank(b)),
+    }
+}
+
+fn first_difference(mut orders: impl Iterator<Item = Ordering>) -> Ordering {
+    orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+}
+
+fn rank(value: &Value) -> u8 {
+    match value {
+        Value::Number(_) => 0,
+        Value::String(_) => 1,
+        Value::Bool(_) => 2,
+        Value::Array(_) => 3,
+        Value::Object(_) => 4,
+        Value::Null => 5,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn order_is_total_across_types() {
+        let ascending = [
+            json!(-1),
+            json!(0.5),
+            json!(1),
+            json!(1.5),
+            json!(u64::MAX),
+            json!(""),
+            json!("a"),
+            json!("ab"),
+            json!(false),
+            json!(true),
+            json!([]),
+            json!([1]),
+            json!([1, 2]),
+            json!([2]),
+            json!({}),
+            json!({"a": 1}),
+            json!({"a": 1, "b": 1}),
+            json!({"a": 2}),
+            json!({"b": 0}),
+            json!(null),
+        ];
+        for (i, a) in ascending.iter().enumerate() {
+            for (j, b) in ascending.iter().enumerate() {
+                assert_eq!(compare(a, b), i.cmp(&j), "{a} against {b}");
+                assert_eq!(equal(a, b), i == j, "{a} against {b}");
+            }
+        }
+    }
+
+    #[test]
+    fn integers_equal_floats_of_the_same_magnitude() {
+        assert!(equal(&json!([80]), &json!([80.0])));
+        assert_eq!(compare(&json!(80), &json!(80.0)), Ordering::Equal);
+        assert!(!equal(&json!(80), &json!("80")));
+    }
+}
