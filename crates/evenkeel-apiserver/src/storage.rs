@@ -56,7 +56,8 @@ pub struct Options {
     /// The revision of an empty store: the first write takes the next one, and there is no past
     /// below it. A store found on disk goes on from where it was, if that is further.
     pub start_revision: u64,
-    /// Where to keep the objects beyond the life of the process; nowhere if none.
+    /// Where to keep the objects beyond the life of the process; nowhere if none. Writes then
+    /// wait for a thread, which a paused clock does not know of.
     pub data_dir: Option<PathBuf>,
     /// What an acknowledged write survives, given a data directory.
     pub durability: Durability,

@@ -15,16 +15,16 @@ use evenkeel_apiserver::storage::{Draft, Key, Options, Range, Store, Table};
 use tokio::task::JoinSet;
 
 const DATA_DIR: &str = "EVENKEEL_CRASH_TEST_DATA_DIR";
-const ROUNDS: u64 = 30;
+const ROUNDS: u64 = 40;
 const WRITERS: u64 = 16;
-const KEYS: u64 = 4;
+const KEYS: u64 = 2;
 
 /// What a key holds: the value last written to it and the revision of that write.
 type State = Option<(u64, u64)>;
 
 fn options(path: &Path) -> Options {
     // A low floor, so that kills also meet snapshots and changes of log.
-    Options { data_dir: Some(path.to_owned()), snapshot_floor: 16 << 10, ..Options::default() }
+    Options { data_dir: Some(path.to_owned()), snapshot_floor: 1 << 10, ..Options::default() }
 }
 
 fn draft(value: u64) -> Draft {

@@ -36,7 +36,8 @@ pub enum Durability {
     /// The end of the process and of the machine: each batch is flushed to disk.
     #[default]
     Disk,
-    /// The end of the process: the system writes to disk when it likes.
+    /// The end of the process: the system writes to disk when it likes. After a power failure
+    /// the directory may hold less, or be refused as damaged.
     Process,
 }
 

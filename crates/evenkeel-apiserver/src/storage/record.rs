@@ -61,6 +61,9 @@ pub struct Event {
     pub previous: Option<Arc<Record>>,
     /// Whether the object is gone.
     pub deleted: bool,
+    /// Bytes the window may hold on behalf of this event: the version it superseded, the final
+    /// state of a deleted object, and the frame, which is about as long as the body.
+    pub(super) cost: usize,
     frame: OnceLock<Bytes>,
 }
 
@@ -160,7 +163,10 @@ impl Record {
 
 impl Event {
     pub(super) fn new(record: Record, previous: Option<Arc<Record>>, deleted: bool) -> Self {
-        Self { record: Arc::new(record), previous, deleted, frame: OnceLock::new() }
+        let superseded = previous.as_ref().map_or(0, |record| record.cost());
+        let last_state = if deleted { record.cost() } else { 0 };
+        let cost = size_of::<Self>() + superseded + last_state + record.body.len();
+        Self { record: Arc::new(record), previous, deleted, cost, frame: OnceLock::new() }
     }
 
     /// The commit that made the change.
@@ -172,14 +178,6 @@ impl Event {
     /// it returned. Callers agree among themselves on the one encoding that is shared.
     pub fn frame(&self, encode: impl FnOnce(&Self) -> Bytes) -> Bytes {
         self.frame.get_or_init(|| encode(self)).clone()
-    }
-
-    /// Bytes the window may hold on behalf of this event: the version it superseded, the final
-    /// state of a deleted object, and the frame, which is about as long as the body.
-    pub(super) fn cost(&self) -> usize {
-        let superseded = self.previous.as_ref().map_or(0, |record| record.cost());
-        let last_state = if self.deleted { self.record.cost() } else { 0 };
-        size_of::<Self>() + superseded + last_state + self.record.body.len()
     }
 }
 

@@ -93,7 +93,7 @@ impl State {
     /// Makes a committed event visible. Returns those to wake once the lock is gone.
     pub(super) fn apply(&mut self, event: Arc<Event>) -> [Option<Arc<Notify>>; 2] {
         self.keep(&event);
-        self.log_cost += event.cost();
+        self.log_cost += event.cost;
         let scoped = match self.scoped.get_mut(event.record.key.namespace()) {
             Some(scope) => {
                 scope.lane.events.push_back(event.clone());
@@ -175,7 +175,7 @@ impl State {
 
     fn drop_oldest(&mut self) {
         let Some(event) = self.log.drop_oldest() else { return };
-        self.log_cost -= event.cost();
+        self.log_cost -= event.cost;
         let key = &event.record.key;
         if let Some(scope) = self.scoped.get_mut(key.namespace()) {
             scope.lane.drop_oldest();
@@ -325,7 +325,7 @@ pub(super) struct Bounds<'a> {
 }
 
 impl<'a> Bounds<'a> {
-    /// `prefix` is the namespace's stretch of keys, as [`Stretch`] spells it.
+    /// Behind `after`, which may lie anywhere, even outside the stretch.
     pub(super) fn new(stretch: Option<&'a Stretch>, after: Option<&'a str>) -> Self {
         let (first, end) = match stretch {
             Some(stretch) => (stretch.first.as_str(), Bound::Excluded(stretch.end.as_str())),

@@ -432,6 +432,27 @@ async fn a_waiting_watcher_wakes_for_its_own_events_and_can_be_cancelled() {
     assert_eq!(scoped.next().await.unwrap().revision(), 3);
 }
 
+#[tokio::test]
+async fn watchers_wake_in_the_order_they_began_to_wait() {
+    let table = store(8).table("pods");
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let mut tasks = tokio::task::JoinSet::new();
+    for n in 0..100 {
+        let (mut watcher, order) = (table.watch(None, 1).unwrap(), order.clone());
+        tasks.spawn(async move {
+            watcher.next().await.unwrap();
+            order.lock().push(n);
+        });
+    }
+    // One is not enough: the scheduler comes back here before it has run a hundred tasks.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    create(&table, "a/x");
+    tasks.join_all().await;
+    assert!(order.lock().iter().copied().eq(0..100), "runs repeat only if wake-ups do");
+}
+
 #[test]
 fn a_namespace_nobody_watches_any_more_costs_nothing() {
     let table = store(8).table("pods");

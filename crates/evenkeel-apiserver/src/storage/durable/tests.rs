@@ -192,6 +192,21 @@ async fn conditions_hold_within_a_batch() {
     assert_eq!(store.table("pods").get(&Key::new("a", "contended")).unwrap().revision, last);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_writers_than_the_queue_holds_all_get_through() {
+    const WRITERS: u64 = 5000;
+    let scratch = Scratch::new();
+    let store = scratch.open();
+    let mut tasks = JoinSet::new();
+    for n in 0..WRITERS {
+        let table = store.table("pods");
+        tasks.spawn(async move { create(&table, &n.to_string()).await.revision });
+    }
+    let mut revisions = tasks.join_all().await;
+    revisions.sort_unstable();
+    assert!(revisions.into_iter().eq(2..2 + WRITERS));
+}
+
 #[tokio::test]
 async fn a_directory_is_open_once() {
     let scratch = Scratch::new();
@@ -230,6 +245,34 @@ async fn a_torn_end_is_cut_wherever_it_was_torn() {
         drop((store, table));
         assert_eq!(copy.open().table("pods").len(), 2, "what comes after a cut is kept");
     }
+}
+
+#[tokio::test]
+async fn a_log_cut_anywhere_gives_one_of_its_past_states() {
+    let scratch = Scratch::new();
+    let table = scratch.open().table("pods");
+    let header = scratch.log().1.len();
+    let mut past = vec![(1, Vec::new())];
+    for step in 0..40_u64 {
+        let key = Key::new("a", &(step % 5).to_string());
+        let written = match table.get(&key) {
+            None => table.create(key, draft(step)).await,
+            Some(found) if step % 3 == 0 => table.delete(key, found.revision, None).await,
+            Some(found) => table.update(key, found.revision, draft(step)).await,
+        };
+        past.push((written.unwrap().revision, all(&table)));
+    }
+    drop(table);
+    let (path, bytes) = scratch.log();
+    let mut cut_short = 0;
+    for end in (header..=bytes.len()).rev().step_by(11) {
+        fs::write(&path, &bytes[..end]).unwrap();
+        let store = scratch.open();
+        let state = (store.revision(), all(&store.table("pods")));
+        assert!(past.contains(&state), "{state:?}");
+        cut_short += usize::from(state != past[past.len() - 1]);
+    }
+    assert!(cut_short > 300);
 }
 
 #[tokio::test]
