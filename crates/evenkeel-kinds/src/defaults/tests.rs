@@ -1,1 +1,209 @@
+//! Defaults that creating an object does not show: of statuses, of rare volumes, of kinds that
+//! are only sent. What creation shows is tested with the strategies.
 
+use evenkeel_types::Gvk;
+use serde_json::{Value, json};
+
+use super::{Applied, apply};
+
+fn defaulted(api_version: &str, kind: &str, mut object: Value) -> Value {
+    apply(Gvk::from_api_version(api_version, kind), &mut object);
+    object
+}
+
+#[test]
+fn volumes_of_every_sort_get_their_defaults() {
+    for (source, expected) in [
+        (
+            json!({ "hostPath": { "path": "/" } }),
+            json!({ "hostPath": { "path": "/", "type": "" } }),
+        ),
+        (
+            json!({ "iscsi": { "iqn": "i" } }),
+            json!({ "iscsi": { "iqn": "i", "iscsiInterface": "default" } }),
+        ),
+        (
+            json!({ "rbd": { "image": "i", "user": "me" } }),
+            json!({ "rbd": {
+                "image": "i", "user": "me", "pool": "rbd", "keyring": "/etc/ceph/keyring",
+            } }),
+        ),
+        (
+            json!({ "azureDisk": { "diskName": "d", "fsType": "xfs" } }),
+            json!({ "azureDisk": {
+                "diskName": "d", "fsType": "xfs", "cachingMode": "ReadWrite", "readOnly": false,
+                "kind": "Shared",
+            } }),
+        ),
+        (
+            json!({ "scaleIO": { "system": "s" } }),
+            json!({ "scaleIO": {
+                "system": "s", "storageMode": "ThinProvisioned", "fsType": "xfs",
+            } }),
+        ),
+        (json!({ "nfs": { "path": "/" } }), json!({ "nfs": { "path": "/" } })),
+    ] {
+        let volume = defaulted("v1", "PersistentVolume", json!({ "spec": source }));
+        let mut spec = expected.clone();
+        spec["persistentVolumeReclaimPolicy"] = json!("Retain");
+        spec["volumeMode"] = json!("Filesystem");
+        assert_eq!(volume, json!({ "spec": spec, "status": { "phase": "Pending" } }));
+
+        let inline = json!({ "spec": { "source": { "inlineVolumeSpec": source } } });
+        let attachment = defaulted("storage.k8s.io/v1", "VolumeAttachment", inline);
+        assert_eq!(attachment["spec"]["source"]["inlineVolumeSpec"], expected);
+    }
+}
+
+#[test]
+fn resources_are_rounded_up_to_thousandths() {
+    let quota = json!({
+        "spec": { "hard": { "cpu": "1n", "memory": "1500u", "pods": "3" } },
+        "status": { "used": { "cpu": "2001u" } },
+    });
+    let expected = json!({
+        "spec": { "hard": { "cpu": "1m", "memory": "2m", "pods": "3" } },
+        "status": { "used": { "cpu": "3m" } },
+    });
+    assert_eq!(defaulted("v1", "ResourceQuota", quota), expected);
+}
+
+#[test]
+fn huge_pages_of_containers_limit_the_pod_that_limits_anything() {
+    let pod = |resources: Value| {
+        defaulted(
+            "v1",
+            "Pod",
+            json!({ "spec": {
+                "resources": resources,
+                "containers": [
+                    { "resources": { "limits": { "hugepages-2Mi": "2Mi", "cpu": "1" } } },
+                    { "resources": { "limits": { "hugepages-2Mi": "4Mi" } } },
+                ],
+            } }),
+        )["spec"]["resources"]
+            .take()
+    };
+    assert_eq!(
+        pod(json!({ "requests": { "memory": "1Gi" } })),
+        json!({
+            "limits": { "hugepages-2Mi": "6Mi" },
+            "requests": { "memory": "1Gi", "hugepages-2Mi": "6Mi", "cpu": "1" },
+        })
+    );
+    assert_eq!(pod(json!({})), json!({}));
+    let said = json!({ "requests": { "hugepages-2Mi": "8Mi" } });
+    assert_eq!(pod(said.clone()), said);
+}
+
+#[test]
+fn the_single_address_of_a_pod_and_its_list_agree() {
+    for (status, expected) in [
+        (
+            json!({ "podIP": "10.0.0.1" }),
+            json!({ "podIP": "10.0.0.1", "podIPs": [{ "ip": "10.0.0.1" }] }),
+        ),
+        (
+            json!({ "podIPs": [{ "ip": "10.0.0.1" }, { "ip": "::1" }] }),
+            json!({ "podIP": "10.0.0.1", "podIPs": [{ "ip": "10.0.0.1" }, { "ip": "::1" }] }),
+        ),
+        (
+            json!({ "podIP": "10.0.0.2", "podIPs": [{ "ip": "10.0.0.1" }] }),
+            json!({ "podIP": "10.0.0.2", "podIPs": [{ "ip": "10.0.0.2" }] }),
+        ),
+    ] {
+        assert_eq!(defaulted("v1", "Pod", json!({ "status": status }))["status"], expected);
+    }
+}
+
+#[test]
+fn the_range_of_a_node_and_its_list_agree() {
+    for (spec, expected) in [
+        (json!({ "podCIDR": "a" }), json!({ "podCIDR": "a", "podCIDRs": ["a"] })),
+        (json!({ "podCIDRs": ["a", "b"] }), json!({ "podCIDR": "a", "podCIDRs": ["a", "b"] })),
+        (
+            json!({ "podCIDR": "c", "podCIDRs": ["a"] }),
+            json!({ "podCIDR": "c", "podCIDRs": ["c"] }),
+        ),
+    ] {
+        assert_eq!(defaulted("v1", "Node", json!({ "spec": spec }))["spec"], expected);
+    }
+}
+
+#[test]
+fn balancers_with_an_address_say_how_it_is_used() {
+    let service = defaulted(
+        "v1",
+        "Service",
+        json!({
+            "spec": { "type": "LoadBalancer" },
+            "status": { "loadBalancer": { "ingress": [{ "ip": "1.2.3.4" }, { "hostname": "h" }] } },
+        }),
+    );
+    assert_eq!(
+        service["status"]["loadBalancer"]["ingress"],
+        json!([{ "ip": "1.2.3.4", "ipMode": "VIP" }, { "hostname": "h" }])
+    );
+}
+
+#[test]
+fn marks_of_older_disruption_budgets_are_removed() {
+    const LABEL: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match";
+    let budget = |selector: Value| {
+        defaulted("policy/v1", "PodDisruptionBudget", json!({ "spec": { "selector": selector } }))
+            ["spec"]["selector"]
+            .take()
+    };
+    let nothing = json!({ "matchExpressions": [{ "key": LABEL, "operator": "Exists" }] });
+    assert_eq!(budget(nothing.clone()), nothing);
+    let all = json!({ "matchExpressions": [{ "key": LABEL, "operator": "DoesNotExist" }] });
+    assert_eq!(budget(all), json!({}));
+    let labelled = json!({
+        "matchLabels": { "a": "b" },
+        "matchExpressions": [{ "key": LABEL, "operator": "Exists" }],
+    });
+    assert_eq!(budget(labelled), json!({ "matchLabels": { "a": "b" } }));
+}
+
+#[test]
+fn tokens_last_an_hour() {
+    let request = defaulted("authentication.k8s.io/v1", "TokenRequest", json!({ "spec": {} }));
+    assert_eq!(request["spec"]["expirationSeconds"], 3600);
+}
+
+#[test]
+fn exempt_levels_have_no_shares() {
+    let level = defaulted(
+        "flowcontrol.apiserver.k8s.io/v1",
+        "PriorityLevelConfiguration",
+        json!({ "spec": { "type": "Exempt", "exempt": {} } }),
+    );
+    assert_eq!(
+        level["spec"]["exempt"],
+        json!({ "nominalConcurrencyShares": 0, "lendablePercent": 0 })
+    );
+}
+
+#[test]
+fn only_a_job_without_labels_takes_those_of_its_template() {
+    let job = |labels: Value| {
+        let mut job = json!({
+            "metadata": { "labels": labels },
+            "spec": { "template": { "metadata": { "labels": { "a": "b" } } } },
+        });
+        let applied = apply(Gvk::new("batch", "v1", "Job"), &mut job);
+        (applied, job["metadata"]["labels"].take())
+    };
+    let shared = Applied { labels_from_template: true };
+    assert_eq!(job(json!({})), (shared, json!({ "a": "b" })));
+    let own = json!({ "a": "b" });
+    assert_eq!(job(own.clone()), (Applied::default(), own));
+}
+
+#[test]
+fn kinds_and_versions_that_are_not_built_in_are_left_alone() {
+    for (api_version, kind) in [("example.com/v1", "Pod"), ("apps/v1beta1", "Deployment")] {
+        let object = json!({ "spec": { "template": { "spec": {} } } });
+        assert_eq!(defaulted(api_version, kind, object.clone()), object);
+    }
+}

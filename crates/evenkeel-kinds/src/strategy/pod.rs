@@ -47,10 +47,6 @@ pub(super) fn create(pod: &mut Object, cx: &Context<'_>) {
 
 /// What the kubelet and others report about a pod.
 pub(super) fn update_status(old: &Object, new: &mut Object) {
-    if let Some(metadata) = set::child(new, "metadata") {
-        metadata.remove("deletionTimestamp");
-    }
-    // The time of deletion itself is put back with the rest of the metadata that never changes.
     keep_metadata(old, new, &["deletionTimestamp"]);
     let empty = Object::new();
     let old = set::get(old, "status").unwrap_or(&empty);

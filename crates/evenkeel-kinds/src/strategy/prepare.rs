@@ -144,10 +144,15 @@ pub fn prepare_for_subresource_update(
 
 /// The last touch after validation, before an object is stored.
 pub fn canonicalize(gvk: Gvk<'_>, object: &mut Value) {
-    if (gvk.group, gvk.kind) == ("", "Namespace")
-        && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
-    {
-        defaults::label_with_name(metadata);
+    let Some(object) = object.as_object_mut() else { return };
+    match (gvk.group, gvk.kind) {
+        ("", "Namespace") => {
+            if let Some(metadata) = set::child(object, "metadata") {
+                defaults::label_with_name(metadata);
+            }
+        }
+        ("", "Service") => service::canonicalize(object),
+        _ => {}
     }
 }
 

@@ -129,6 +129,15 @@ pub(super) fn update(old: &Object, new: &mut Object) {
     }
 }
 
+/// A name has no traffic of its own. Upstream keeps the field and hides it from readers.
+pub(super) fn canonicalize(service: &mut Object) {
+    if let Some(spec) = set::child(service, "spec")
+        && !needs_address(spec)
+    {
+        spec.remove("internalTrafficPolicy");
+    }
+}
+
 fn needs_address(spec: &Object) -> bool {
     set::string(spec, "type") != "ExternalName"
 }

@@ -5,6 +5,7 @@
 //! for the uid and all times, and `warnings` what stood in the headers.
 
 mod create;
+mod table;
 mod update;
 
 use std::collections::BTreeMap;

@@ -87,7 +87,7 @@ fn objects_of_any_shape_are_survived() {
             warnings::on_create(gvk, &object);
         }
         // Every field in turn holds something its type forbids.
-        for path in paths(&case["sent"], String::new()) {
+        for path in paths(&case["sent"], "") {
             for wrong in [json!(null), json!(-1), json!("x"), json!([[]]), json!({ "a": {} })] {
                 let mut object = case["sent"].clone();
                 if let Some(field) = object.pointer_mut(&path) {
@@ -102,15 +102,15 @@ fn objects_of_any_shape_are_survived() {
 }
 
 /// JSON pointers to every value in `value`.
-fn paths(value: &Value, at: String) -> Vec<String> {
-    let mut all = vec![at.clone()];
+fn paths(value: &Value, at: &str) -> Vec<String> {
+    let mut all = vec![at.to_owned()];
     let escape = |key: &String| key.replace('~', "~0").replace('/', "~1");
     match value {
         Value::Object(map) => {
-            all.extend(map.iter().flat_map(|(k, v)| paths(v, format!("{at}/{}", escape(k)))));
+            all.extend(map.iter().flat_map(|(k, v)| paths(v, &format!("{at}/{}", escape(k)))));
         }
         Value::Array(list) => {
-            all.extend(list.iter().enumerate().flat_map(|(i, v)| paths(v, format!("{at}/{i}"))));
+            all.extend(list.iter().enumerate().flat_map(|(i, v)| paths(v, &format!("{at}/{i}"))));
         }
         _ => {}
     }
