@@ -19,7 +19,9 @@ use crate::quote::Quoted;
 use crate::{Custom, Expr, Shape, Type};
 use mismatch::Place;
 pub use mismatch::TypeMismatch;
-pub(crate) use zero::{omitted, settle, zero, zero_field};
+pub(crate) use scalar::{print_double, print_time};
+use zero::{omitted, zero_field};
+pub(crate) use zero::{settle, zero};
 
 /// The strict decoder stops collecting here.
 const PROBLEMS_MAX: usize = 100;

@@ -1,12 +1,13 @@
 //! What Kubernetes knows of its built-in types. Pure: no IO, no async, no clock.
 //!
 //! [`lookup`] finds a [`Type`] in the table compiled into the crate, and what follows reads that
-//! table: [`conform()`] shapes JSON as decoding into the Go structs would. [`quantity`] is the
-//! arithmetic of resource amounts.
+//! table: [`conform()`] shapes JSON as decoding into the Go structs would, and [`protobuf`] turns
+//! the binary wire form into that JSON and back. [`quantity`] is the arithmetic of resource amounts.
 
 mod base64;
 mod conform;
 mod gvk;
+pub mod protobuf;
 pub mod quantity;
 mod quote;
 mod table;

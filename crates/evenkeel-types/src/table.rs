@@ -327,7 +327,7 @@ impl Expr {
         self.expression().shape
     }
 
-    /// How Go writes the type in error messages: `v1.Protocol`, `[]v1.Container`, `map[string]string`.
+    /// How Go writes the type in error messages: `v1.Protocol`, `[]v1.Container`.
     pub fn go_type(self) -> String {
         let expression = self.expression();
         if let Some((package, name)) = expression.alias {

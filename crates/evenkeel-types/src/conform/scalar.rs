@@ -16,7 +16,17 @@ pub(super) fn integer(number: &mut Number, narrow: bool) -> Result<(), String> {
             *number = Number::from(0);
             Ok(())
         }
-        _ => Err(number.to_string()),
+        _ => Err(spell(number)),
+    }
+}
+
+/// Integers too large for JSON decoders come as floats, but were not written with an exponent.
+fn spell(number: &Number) -> String {
+    match number.as_f64() {
+        Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() >= 1e16 => {
+            float.to_string()
+        }
+        _ => number.to_string(),
     }
 }
 
@@ -98,7 +108,7 @@ pub(super) fn quantity(value: &mut Value) -> Result<(), TypeMismatch> {
             canonical.into_owned()
         }
         Value::Number(number) => {
-            quantity::canonicalize(&number.to_string()).map_err(refuse)?.into_owned()
+            quantity::canonicalize(&spell(number)).map_err(refuse)?.into_owned()
         }
         _ => return Err(refuse(ParseError::Format)),
     };

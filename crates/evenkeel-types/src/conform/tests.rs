@@ -14,8 +14,9 @@ fn try_shape(object: Value) -> Result<(Value, Vec<String>), String> {
 
 /// What a core object becomes.
 #[track_caller]
+#[expect(clippy::needless_pass_by_value, reason = "so that tests may pass json! as it is")]
 fn shape(kind: &str, body: Value) -> Value {
-    let (mut shaped, problems) = try_shape(with_type(kind, body)).unwrap();
+    let (mut shaped, problems) = try_shape(with_type(kind, &body)).unwrap();
     assert_eq!(problems, Vec::<String>::new());
     let map = shaped.as_object_mut().unwrap();
     map.remove("apiVersion");
@@ -24,11 +25,12 @@ fn shape(kind: &str, body: Value) -> Value {
 }
 
 #[track_caller]
+#[expect(clippy::needless_pass_by_value, reason = "so that tests may pass json! as it is")]
 fn refuse(kind: &str, body: Value) -> String {
-    try_shape(with_type(kind, body)).unwrap_err()
+    try_shape(with_type(kind, &body)).unwrap_err()
 }
 
-fn with_type(kind: &str, body: Value) -> Value {
+fn with_type(kind: &str, body: &Value) -> Value {
     let api_version = match kind {
         "Deployment" => "apps/v1",
         "CustomResourceDefinition" => "apiextensions.k8s.io/v1",
@@ -42,6 +44,7 @@ fn with_type(kind: &str, body: Value) -> Value {
     object
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "so that tests may pass json! as it is")]
 fn pod(spec: Value) -> Value {
     json!({ "spec": spec })
 }
@@ -71,7 +74,7 @@ fn unknown_fields_are_dropped_and_named() {
 fn problems_stop_at_the_hundredth() {
     let fields: serde_json::Map<_, _> =
         (0..300).map(|index| (format!("x{index}"), Value::from(1))).collect();
-    let (_, problems) = try_shape(with_type("ConfigMap", Value::Object(fields))).unwrap();
+    let (_, problems) = try_shape(with_type("ConfigMap", &Value::Object(fields))).unwrap();
     assert_eq!(problems.len(), 100);
 }
 
@@ -269,7 +272,7 @@ fn schemas_nest_without_strictness_below_their_own_decoders() {
     };
     let (shaped, problems) = try_shape(with_type(
         "CustomResourceDefinition",
-        crd(json!({
+        &crd(json!({
             "type": "object", "typo": 1, "maximum": 5.0, "minimum": 0.5, "default": {"keep": null},
             "additionalProperties": {"type": "string", "typo": 1},
             "items": [], "enum": [1, null, "a"], "nullable": false,
