@@ -15,8 +15,8 @@ use regex::Regex;
 
 use crate::names;
 
-pub(crate) use time::{Timestamp, parse_rfc3339};
-pub(crate) use uri::{Url, parse_request_uri, parse_url};
+pub(crate) use time::parse_rfc3339;
+pub(crate) use uri::{parse_request_uri, parse_url};
 
 /// A string format with a rule behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -190,49 +190,89 @@ impl<'a> Translator<'a> {
     }
 
     fn class(&mut self) -> Result<(), Mistake<'a>> {
+        const SHAPES: [&str; 14] = [
+            "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print",
+            "punct", "space", "upper", "word", "xdigit",
+        ];
         let start = self.at;
         self.take(1);
         if self.peek() == Some('^') {
             self.take(1);
         }
-        let mut first = true;
+        let first = self.at;
         loop {
+            let item = self.at;
+            let rest = &self.source[item..];
             match self.peek() {
                 None => return Err(("missing closing ]", &self.source[start..])),
-                Some(']') if !first => {
+                Some(']') if item > first => {
                     self.take(1);
                     return Ok(());
                 }
-                Some(']') => {
-                    self.at += 1;
-                    self.out.push_str("\\]");
+                Some('[') if rest.starts_with("[:") && rest.contains(":]") => {
+                    let length = rest.find(":]").unwrap_or(0) + 2;
+                    let name = rest[2..length - 2].trim_start_matches('^');
+                    if !SHAPES.contains(&name) {
+                        return Err(("invalid character class range", &rest[..length]));
+                    }
+                    self.take(length);
                 }
-                Some('[') => {
+                Some(_) => {
+                    let low = self.class_member()?;
                     let rest = &self.source[self.at..];
-                    match rest.strip_prefix("[:").and_then(|name| name.find(":]")) {
-                        Some(length) => self.take(length + 4),
-                        None => {
-                            self.at += 1;
-                            self.out.push_str("\\[");
+                    if low.is_none() || !rest.starts_with('-') || rest.starts_with("-]") {
+                        continue;
+                    }
+                    self.take(1);
+                    if self.peek().is_none() {
+                        continue;
+                    }
+                    match (low, self.class_member()?) {
+                        (Some(low), Some(high)) if low <= high => {}
+                        _ => {
+                            let range = &self.source[item..self.at];
+                            return Err(("invalid character class range", range));
                         }
                     }
                 }
-                Some('\\') => self.escape(true)?,
-                // Doubled, these are set operators to the regex crate.
-                Some(c @ ('&' | '~')) => {
-                    self.at += 1;
-                    self.out.push('\\');
-                    self.out.push(c);
-                }
-                Some('-') if self.source[self.at..].starts_with("--") => {
-                    // After a character the first dash makes a range that ends at the second.
-                    self.out.push_str(if first { "\\-" } else { "-\\-" });
-                    self.at += if first { 1 } else { 2 };
-                }
-                Some(c) => self.take(c.len_utf8()),
             }
-            first = false;
         }
+    }
+
+    /// One character of a class, escaped for the regex crate; `None` if it stands for several.
+    fn class_member(&mut self) -> Result<Option<char>, Mistake<'a>> {
+        let Some(c) = self.peek() else { return Ok(None) };
+        if c != '\\' {
+            self.at += c.len_utf8();
+            // Doubled, some of these are set operators to the regex crate.
+            if matches!(c, '[' | ']' | '&' | '~' | '-') {
+                self.out.push('\\');
+            }
+            self.out.push(c);
+            return Ok(Some(c));
+        }
+        let named = self.source[self.at + 1..].chars().next();
+        let before = self.out.len();
+        self.escape(true)?;
+        if matches!(named, Some('d' | 'D' | 'w' | 'W' | 's' | 'S' | 'p' | 'P' | 'Q')) {
+            return Ok(None);
+        }
+        // The escape is one character; its value is what it matches on its own.
+        let text = &self.out[before..];
+        let code = match text.strip_prefix("\\x") {
+            Some(hex) => u32::from_str_radix(hex.trim_matches(['{', '}']), 16).ok(),
+            None => match named {
+                Some('a') => Some(7),
+                Some('f') => Some(12),
+                Some('t') => Some(9),
+                Some('n') => Some(10),
+                Some('r') => Some(13),
+                Some('v') => Some(11),
+                Some(c) => Some(c as u32),
+                None => None,
+            },
+        };
+        Ok(code.and_then(char::from_u32))
     }
 
     fn escape(&mut self, in_class: bool) -> Result<(), Mistake<'a>> {
@@ -273,6 +313,9 @@ impl<'a> Translator<'a> {
                 let Some(length) = length else {
                     return Err(("invalid character class range", rest));
                 };
+                if Regex::new(&rest[..length]).is_err() {
+                    return Err(("invalid character class range", &rest[..length]));
+                }
                 self.take(length);
                 return Ok(());
             }
@@ -367,6 +410,12 @@ mod tests {
         assert!(matches(r"^[]a]+$", "]a"));
         assert!(matches(r"^[[:alpha:]]+$", "ab"));
         assert!(matches(r"^[+--]+$", "+,-"));
+        assert!(matches(r"^[\w-.]+$", "a-b.c"));
+        assert!(matches(r"^[a-]+$", "a-"));
+        assert!(matches(r"^[a-z-9]+$", "b-9"));
+        assert!(matches(r"^[\x00-\x7f]+$", "a~"));
+        assert!(!matches(r"^[\x00-\x7f]+$", "é"));
+        assert!(matches(r"^[a\-z]+$", "-z"));
     }
 
     #[test]
@@ -387,6 +436,9 @@ mod tests {
             ("a**", "invalid nested repetition operator: `**`"),
             ("(?=x)", "invalid or unsupported Perl syntax: `(?=`"),
             (r"\Z", r"invalid escape sequence: `\Z`"),
+            ("[b-a]", "invalid character class range: `b-a`"),
+            ("[[:foo:]]", "invalid character class range: `[:foo:]`"),
+            (r"\pX", r"invalid character class range: `\pX`"),
             ("a{1001}", "invalid repeat count: `{1001}`"),
             ("a\\", "trailing backslash at end of expression: ``"),
         ] {

@@ -1,3 +1,4 @@
 //! Schemas against transcripts of a real kube-apiserver 1.36.
 
+mod crds;
 mod objects;

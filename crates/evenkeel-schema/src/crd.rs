@@ -1,0 +1,252 @@
+//! Checks on `CustomResourceDefinition` objects: what the server refuses before it serves a kind.
+//!
+//! Upstream checks an internal form in which what all versions share stands once, at the top
+//! ([`spec::Spec`]); the paths in its errors are of that form, hence so are ours. Expressions of
+//! `x-kubernetes-validations` are checked for shape only.
+
+mod columns;
+mod conversion;
+mod defaults;
+mod field_path;
+mod openapi;
+mod options;
+mod render;
+mod schema;
+mod shape;
+mod spec;
+mod versions;
+
+use serde_json::{Map, Value, json};
+
+use self::options::Options;
+use self::spec::{Names, Spec};
+use crate::field::Error;
+use crate::format::parse_request_uri;
+use crate::{metadata, names};
+
+const APPROVED: &str = "api-approved.kubernetes.io";
+
+/// What is wrong with a new definition, its metadata included.
+///
+/// The definition is defaulted ([`default_crd`]) and its status holds `storedVersions`.
+pub fn validate_crd(crd: &Value) -> Vec<Error> {
+    let spec = Spec::of(crd);
+    let required_name = format!("{}.{}", spec.names.plural, spec.group);
+    let name_rule = |name: &str, prefix: bool| {
+        let masked;
+        let checked = match name.strip_suffix('-') {
+            Some(stem) if prefix && !stem.is_empty() => {
+                masked = format!("{}a", &name[..name.len() - 2]);
+                &masked
+            }
+            _ => name,
+        };
+        let mut wrong = names::dns1123_subdomain(checked);
+        if name != required_name {
+            wrong.push("must be spec.names.plural+\".\"+spec.group".to_owned());
+        }
+        wrong
+    };
+    let meta = crd.get("metadata").unwrap_or(&Value::Null);
+    let mut errors = metadata::validate(meta, false, name_rule, "metadata");
+    versions::check(&spec, &Options::create(), &mut errors);
+    check_status(crd, &spec, &mut errors);
+    check_approval(crd, None, &mut errors);
+    check_preserve_unknown(&spec, None, &mut errors);
+    errors
+}
+
+/// What an update does to a definition that it may not do, or leaves wrong in it.
+pub fn validate_crd_update(old: &Value, new: &Value) -> Vec<Error> {
+    let (old_spec, spec) = (Spec::of(old), Spec::of(new));
+    let options = Options::update(old, &old_spec, &spec);
+    let meta = |crd: &Value| crd.get("metadata").cloned().unwrap_or_default();
+    let mut errors = metadata::validate_update(&meta(new), &meta(old), "metadata");
+    versions::check(&spec, &options, &mut errors);
+    let mut immutable = |path: &str, new: &str, old: &str| {
+        if new != old {
+            errors.push(Error::invalid(path, new, "field is immutable"));
+        }
+    };
+    if options.immutable_names {
+        immutable("spec.scope", spec.scope, old_spec.scope);
+        immutable("spec.names.kind", spec.names.kind, old_spec.names.kind);
+    }
+    immutable("spec.group", spec.group, old_spec.group);
+    immutable("spec.names.plural", spec.names.plural, old_spec.names.plural);
+    check_status(new, &spec, &mut errors);
+    check_approval(new, Some(old), &mut errors);
+    check_preserve_unknown(&spec, Some(&old_spec), &mut errors);
+    errors
+}
+
+/// What is wrong with an update through the `status` subresource of a definition.
+pub fn validate_crd_status_update(old: &Value, new: &Value) -> Vec<Error> {
+    let meta = |crd: &Value| crd.get("metadata").cloned().unwrap_or_default();
+    let mut errors = metadata::validate_update(&meta(new), &meta(old), "metadata");
+    check_accepted_names(new, &mut errors);
+    errors
+}
+
+/// Fills in what a definition may leave out: singular, list kind, conversion, stored versions.
+pub fn default_crd(crd: &mut Value) {
+    let Some(crd) = crd.as_object_mut() else { return };
+    let spec = child(crd, "spec");
+    let names = child(spec, "names");
+    let kind = names.get("kind").and_then(Value::as_str).unwrap_or("").to_owned();
+    let unset = |names: &Map<String, Value>, key: &str| {
+        names.get(key).and_then(Value::as_str).is_none_or(str::is_empty)
+    };
+    if !kind.is_empty() {
+        if unset(names, "singular") {
+            names.insert("singular".to_owned(), kind.to_lowercase().into());
+        }
+        if unset(names, "listKind") {
+            names.insert("listKind".to_owned(), format!("{kind}List").into());
+        }
+    }
+    if spec.get("conversion").is_none_or(Value::is_null) {
+        spec.insert("conversion".to_owned(), json!({"strategy": "None"}));
+    }
+    let service = spec
+        .get_mut("conversion")
+        .and_then(|conversion| conversion.pointer_mut("/webhook/clientConfig/service"))
+        .and_then(Value::as_object_mut);
+    if let Some(service) = service
+        && service.get("port").is_none_or(Value::is_null)
+    {
+        service.insert("port".to_owned(), 443.into());
+    }
+    let storage = spec
+        .get("versions")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .find(|version| version.get("storage").and_then(Value::as_bool) == Some(true))
+        .and_then(|version| version.get("name"))
+        .cloned();
+    let status = child(crd, "status");
+    let stored = status.get("storedVersions").and_then(Value::as_array);
+    if let Some(storage) = storage
+        && stored.is_none_or(Vec::is_empty)
+    {
+        status.insert("storedVersions".to_owned(), json!([storage]));
+    }
+}
+
+/// The object under `key`, made if there is none.
+fn child<'a>(map: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
+    let slot = map.entry(key).or_insert(Value::Null);
+    if !slot.is_object() {
+        *slot = Value::Object(Map::new());
+    }
+    match slot {
+        Value::Object(map) => map,
+        _ => unreachable!("made an object just above"),
+    }
+}
+
+fn check_status(crd: &Value, spec: &Spec<'_>, errors: &mut Vec<Error>) {
+    check_accepted_names(crd, errors);
+    let path = "status.storedVersions";
+    let stored: Vec<&str> = crd
+        .pointer("/status/storedVersions")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    if stored.is_empty() {
+        errors.push(Error::invalid(path, Value::Null, "must have at least one stored version"));
+        return;
+    }
+    for version in spec.versions.iter().filter(|version| version.storage) {
+        if !stored.contains(&version.name) {
+            let detail = format!("must have the storage version {}", version.name);
+            errors.push(Error::invalid(path, stored.clone(), detail));
+        }
+    }
+    for (i, name) in stored.iter().enumerate() {
+        if !spec.versions.iter().any(|version| version.name == *name) {
+            errors.push(Error::invalid(
+                format!("{path}[{i}]"),
+                *name,
+                format!(
+                    "missing from spec.versions; {name} was previously a storage version, and must \
+                     remain in spec.versions until a storage migration ensures no data remains \
+                     persisted in {name} and removes {name} from status.storedVersions"
+                ),
+            ));
+        }
+    }
+}
+
+fn check_accepted_names(crd: &Value, errors: &mut Vec<Error>) {
+    if let Some(accepted) = crd.pointer("/status/acceptedNames") {
+        versions::check_names(&Names::of(Some(accepted)), "status.acceptedNames", errors);
+    }
+}
+
+/// How a definition in a group of the Kubernetes community stands with API review.
+#[derive(PartialEq, Eq)]
+enum Approval {
+    Missing,
+    Bypassed,
+    Approved,
+    Malformed,
+}
+
+fn approval(crd: &Value) -> (Approval, &str) {
+    let annotations = crd.pointer("/metadata/annotations");
+    let text = annotations.and_then(|a| a.get(APPROVED)).and_then(Value::as_str).unwrap_or("");
+    let state = if text.is_empty() {
+        Approval::Missing
+    } else if text.starts_with("unapproved") {
+        Approval::Bypassed
+    } else {
+        match parse_request_uri(text) {
+            Some(url) if !url.host.is_empty() && !url.scheme.is_empty() => Approval::Approved,
+            _ => Approval::Malformed,
+        }
+    };
+    (state, text)
+}
+
+fn check_approval(new: &Value, old: Option<&Value>, errors: &mut Vec<Error>) {
+    const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
+    let group = new.pointer("/spec/group").and_then(Value::as_str).unwrap_or("");
+    let protected = ["k8s.io", "kubernetes.io"].iter().any(|domain| {
+        group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    });
+    let (state, text) = approval(new);
+    if !protected || old.is_some_and(|old| approval(old).0 == state) {
+        return;
+    }
+    let path = format!("metadata.annotations[{APPROVED}]");
+    match state {
+        Approval::Missing => errors.push(Error::required(
+            path,
+            format!("protected groups must have approval annotation \"{APPROVED}\", {SEE}"),
+        )),
+        Approval::Malformed => errors.push(Error::invalid(
+            path,
+            text,
+            format!(
+                "protected groups must have approval annotation \"{APPROVED}\" with either a URL \
+                 or a reason starting with \"unapproved\", {SEE}"
+            ),
+        )),
+        Approval::Bypassed | Approval::Approved => {}
+    }
+}
+
+fn check_preserve_unknown(spec: &Spec<'_>, old: Option<&Spec<'_>>, errors: &mut Vec<Error>) {
+    if spec.preserve_unknown && !old.is_some_and(|old| old.preserve_unknown) {
+        errors.push(Error::invalid(
+            "spec.preserveUnknownFields",
+            true,
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in \
+             spec.versions[*].schema instead",
+        ));
+    }
+}

@@ -1,0 +1,151 @@
+//! `default` values must be valid, pruned, and give valid metadata where they stand in metadata.
+
+use serde_json::{Map, Value, json};
+
+use super::schema::Schema;
+use super::shape;
+use crate::field::Error;
+use crate::metadata::Malformed;
+use crate::structural::{
+    Node, Purpose, check_against, coerce_embedded, compile, is_pruned, validate_embedded,
+};
+
+/// Checks every default in the schema, which is structural.
+pub(super) fn check(schema: Schema<'_>, path: &str, require_pruned: bool) -> Vec<Error> {
+    let Some(root) = compiled(schema) else { return Vec::new() };
+    let mut errors = Vec::new();
+    let walk = Walk { resource: &root, steps: &Steps::Root, in_metadata: false };
+    walk.check(&root, path, require_pruned, &mut errors);
+    errors
+}
+
+/// Whether a structural schema holds a default with unknown fields.
+pub(super) fn has_unpruned(schema: Schema<'_>) -> bool {
+    fn unpruned(node: &Node) -> bool {
+        let own = node.default.as_ref().is_some_and(|default| !is_pruned(default, node));
+        own || node.properties.iter().any(|(_, child)| unpruned(child))
+            || node.items.as_deref().is_some_and(unpruned)
+    }
+    !shape::is_not_structural(schema) && compiled(schema).is_some_and(|root| unpruned(&root))
+}
+
+/// The schema's node for checking defaults; the object itself counts as an embedded resource.
+fn compiled(schema: Schema<'_>) -> Option<Node> {
+    let schema = Value::Object(schema.as_map()?.clone());
+    let mut root = compile(&schema, Purpose::Default).ok()?;
+    root.embedded = true;
+    root.below.embedded = true;
+    Some(root)
+}
+
+/// How the value lies in the resource around it.
+enum Steps<'a> {
+    Root,
+    Field(&'a Steps<'a>, &'a str),
+    Item(&'a Steps<'a>),
+}
+
+impl Steps<'_> {
+    /// The smallest resource with the value at this place.
+    fn surround(&self, value: Value) -> Value {
+        match self {
+            Self::Root => {
+                let mut resource = match value {
+                    Value::Object(map) => map,
+                    _ => Map::new(),
+                };
+                for (key, text) in [("kind", "Validation"), ("apiVersion", "validation/v1")] {
+                    resource.entry(key).or_insert_with(|| text.into());
+                }
+                Value::Object(resource)
+            }
+            Self::Field(parent, name) => parent.surround(json!({*name: value})),
+            Self::Item(parent) => parent.surround(json!([value])),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Walk<'a> {
+    /// The innermost resource around the node.
+    resource: &'a Node,
+    steps: &'a Steps<'a>,
+    in_metadata: bool,
+}
+
+impl Walk<'_> {
+    fn check(self, node: &Node, path: &str, require_pruned: bool, errors: &mut Vec<Error>) {
+        let walk = if node.embedded {
+            Walk { resource: node, steps: &Steps::Root, in_metadata: false }
+        } else {
+            self
+        };
+        if let Some(default) = &node.default {
+            let path = format!("{path}.default");
+            if walk.in_metadata {
+                walk.check_in_metadata(node, default, &path, errors);
+            } else {
+                check_value(node, default, &path, require_pruned, errors);
+            }
+        }
+        if let Some(items) = &node.items {
+            let next = Walk { steps: &Steps::Item(walk.steps), ..walk };
+            next.check(items, &format!("{path}.items"), require_pruned, errors);
+        }
+        for (name, property) in &node.properties {
+            let is_meta = matches!(&**name, "metadata" | "apiVersion" | "kind");
+            let next = Walk {
+                steps: &Steps::Field(walk.steps, name),
+                in_metadata: walk.in_metadata || (node.embedded && is_meta),
+                ..walk
+            };
+            next.check(property, &format!("{path}.properties[{name}]"), require_pruned, errors);
+        }
+    }
+
+    fn check_in_metadata(self, node: &Node, default: &Value, path: &str, errors: &mut Vec<Error>) {
+        let mut resource = self.steps.surround(default.clone());
+        let mut wrong = Vec::new();
+        match coerce_embedded(self.resource, &mut resource, "", Malformed::Refuse, &mut Vec::new())
+        {
+            Err(error) => wrong.push(error),
+            Ok(()) => validate_embedded(self.resource, &resource, "", &mut wrong),
+        }
+        if wrong.is_empty() {
+            errors.extend(check_against(node, default, path));
+            return;
+        }
+        let mut texts: Vec<String> = wrong.iter().map(Error::to_string).collect();
+        texts.dedup();
+        let shown = match &texts[..] {
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        let detail = format!("must result in valid metadata: {shown}");
+        errors.push(Error::invalid(path, default.clone(), detail));
+    }
+}
+
+fn check_value(
+    node: &Node,
+    default: &Value,
+    path: &str,
+    require_pruned: bool,
+    errors: &mut Vec<Error>,
+) {
+    if require_pruned && !is_pruned(default, node) {
+        errors.push(Error::invalid(path, default.clone(), "must not have unknown fields"));
+    }
+    let mut value = default.clone();
+    let coerced = coerce_embedded(node, &mut value, path, Malformed::Refuse, &mut Vec::new());
+    if let Err(error) = coerced {
+        errors.push(error);
+        return;
+    }
+    let mut wrong = Vec::new();
+    validate_embedded(node, &value, path, &mut wrong);
+    if wrong.is_empty() {
+        wrong = check_against(node, &value, path);
+    }
+    errors.extend(wrong);
+}

@@ -1,0 +1,86 @@
+//! Which checks apply: an update is not held to rules its predecessor broke already.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::schema::Schema;
+use super::spec::Spec;
+use super::{columns, conversion, defaults, openapi, shape};
+
+pub(super) struct Options<'a> {
+    pub(super) require_recognized_review_version: bool,
+    pub(super) immutable_names: bool,
+    pub(super) require_schema: bool,
+    pub(super) require_valid_types: bool,
+    pub(super) require_structural: bool,
+    pub(super) require_pruned_defaults: bool,
+    pub(super) require_atomic_sets: bool,
+    pub(super) require_sound_list_keys: bool,
+    pub(super) allow_invalid_ca: bool,
+    /// Versions (the empty name for the top) that may keep too many selectable fields.
+    pub(super) allow_many_selectable: HashSet<&'a str>,
+}
+
+impl<'a> Options<'a> {
+    pub(super) fn create() -> Self {
+        Self {
+            require_recognized_review_version: true,
+            immutable_names: false,
+            require_schema: true,
+            require_valid_types: true,
+            require_structural: true,
+            require_pruned_defaults: true,
+            require_atomic_sets: true,
+            require_sound_list_keys: true,
+            allow_invalid_ca: true,
+            allow_many_selectable: HashSet::new(),
+        }
+    }
+
+    pub(super) fn update(old: &Value, old_spec: &Spec<'_>, spec: &Spec<'a>) -> Self {
+        let established = is_established(old);
+        let any = |predicate: &dyn Fn(Schema<'_>) -> bool| old_spec.schemas().any(predicate);
+        let anywhere =
+            |predicate: &dyn Fn(Schema<'_>) -> bool| old_spec.schemas().any(|s| s.has(predicate));
+        Self {
+            require_recognized_review_version: conversion::review_version_was_sound(old_spec),
+            immutable_names: established,
+            require_schema: old_spec.versions.iter().all(|version| version.schema.is_some()),
+            require_valid_types: !anywhere(&|schema| {
+                !schema.type_name().is_empty() && !openapi::TYPES.contains(&schema.type_name())
+            }),
+            require_structural: !any(&shape::is_not_structural),
+            require_pruned_defaults: !any(&defaults::has_unpruned),
+            require_atomic_sets: !anywhere(&openapi::is_set_of_non_atomic),
+            require_sound_list_keys: !anywhere(&openapi::has_unsound_list_keys),
+            allow_invalid_ca: !established || conversion::ca_was_invalid(old_spec),
+            allow_many_selectable: many_selectable(old_spec, spec),
+        }
+    }
+}
+
+fn many_selectable<'a>(old: &Spec<'_>, new: &Spec<'a>) -> HashSet<&'a str> {
+    let too_many = |list: &[Value]| list.len() > columns::SELECTABLE_MAX;
+    let mut allowed = HashSet::new();
+    let (before, now) = (old.shared.selectable(), new.shared.selectable());
+    if too_many(before) && before == now {
+        allowed.insert("");
+    }
+    for version in &new.versions {
+        let before = old.versions.iter().find(|old| old.name == version.name);
+        let before = before.map_or(&[][..], |old| old.parts.selectable());
+        if too_many(before) && before == version.parts.selectable() {
+            allowed.insert(version.name);
+        }
+    }
+    allowed
+}
+
+fn is_established(crd: &Value) -> bool {
+    let conditions = crd.pointer("/status/conditions").and_then(Value::as_array);
+    conditions.into_iter().flatten().any(|condition| {
+        condition.get("type").and_then(Value::as_str) == Some("Established")
+            && condition.get("status").and_then(Value::as_str) == Some("True")
+    })
+}

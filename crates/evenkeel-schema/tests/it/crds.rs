@@ -1,0 +1,31 @@
+//! Definitions as kube-apiserver 1.36.3 answered them.
+
+use evenkeel_schema::{default_crd, validate_crd};
+use serde_json::{Value, json};
+
+use crate::objects::{causes, same_causes};
+
+#[test]
+fn definitions_are_defaulted_and_checked_as_upstream_does() {
+    let cases: Value = serde_json::from_str(include_str!("crds.json")).unwrap();
+    let mut differences = Vec::new();
+    for case in cases.as_array().unwrap() {
+        let mut crd = case["crd"].clone();
+        default_crd(&mut crd);
+        let errors = validate_crd(&crd);
+        let (ours, theirs) = if errors.is_empty() && case["status"] == 201 {
+            let spec = &crd["spec"];
+            let ours = json!({"names": spec["names"], "conversion": spec["conversion"]});
+            (ours, case["spec"].clone())
+        } else if case["status"] == 422 && same_causes(case, &errors) {
+            continue;
+        } else {
+            (json!(causes(&errors)), case["causes"].clone())
+        };
+        if ours != theirs {
+            let crd = &case["crd"];
+            differences.push(format!("{crd}\n  ours:   {ours}\n  theirs: {theirs}"));
+        }
+    }
+    assert!(differences.is_empty(), "{}\n{}", differences.len(), differences.join("\n"));
+}
