@@ -7,6 +7,7 @@
 //! schema         how a kind's values merge: scalars, lists, maps, atomic or granular
 //! typed          a value walked by its schema: field set, compare, merge, remove, extract
 //! managed        who owns what: managedFields, the update path and the apply path
+//! patch          the other three patches: strategic merge, JSON merge, JSON patch
 //! ```
 //!
 //! Everything works on [`serde_json::Value`]. Inputs are expected to be at most
@@ -23,6 +24,8 @@ pub mod schema;
 pub mod typed;
 
 pub mod managed;
+
+pub mod patch;
 
 #[doc(inline)]
 pub use crate::{

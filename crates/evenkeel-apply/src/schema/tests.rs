@@ -1,5 +1,7 @@
 //! Schemas from documents merge as their documents say.
 
+#![expect(clippy::needless_pass_by_value, reason = "tables read better with json! arguments")]
+
 use serde_json::json;
 
 use super::*;
