@@ -21,7 +21,7 @@ use serde_json::{Map, Value, json};
 use self::options::Options;
 use self::spec::{Names, Spec};
 use crate::field::Error;
-use crate::format::parse_request_uri;
+use crate::format::{self, parse_request_uri};
 use crate::{metadata, names};
 
 const APPROVED: &str = "api-approved.kubernetes.io";
@@ -86,6 +86,27 @@ pub fn validate_crd_status_update(old: &Value, new: &Value) -> Vec<Error> {
     let mut errors = metadata::validate_update(&meta(new), &meta(old), "metadata");
     check_accepted_names(new, &mut errors);
     errors
+}
+
+/// Formats in the definition's schemas that mean nothing to validation, to warn about.
+///
+/// The warning reads `unrecognized format "x"`; on update only formats new to the definition are
+/// worth one.
+pub fn unrecognized_formats(crd: &Value) -> Vec<String> {
+    let found = std::cell::RefCell::new(Vec::new());
+    let spec = Spec::of(crd);
+    let schemas = spec.shared.schema().into_iter();
+    let schemas = schemas.chain(spec.versions.iter().filter_map(|v| v.parts.schema()));
+    for schema in schemas {
+        schema.has(&|schema| {
+            let format = schema.text("format");
+            if !format.is_empty() && !format::is_recognized(schema.type_name(), format) {
+                found.borrow_mut().push(format.to_owned());
+            }
+            false
+        });
+    }
+    found.into_inner()
 }
 
 /// Fills in what a definition may leave out: singular, list kind, conversion, stored versions.

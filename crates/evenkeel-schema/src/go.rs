@@ -103,6 +103,39 @@ pub(crate) fn float(f: f64) -> String {
     }
 }
 
+/// A JSON value under `%v`.
+pub(crate) fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::Bool(flag) => flag.to_string(),
+        Value::Number(n) => number(n),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(plain).collect();
+            format!("[{}]", items.join(" "))
+        }
+        Value::Object(map) => {
+            let mut entries: Vec<String> =
+                map.iter().map(|(k, v)| format!("{k}:{}", plain(v))).collect();
+            entries.sort_unstable();
+            format!("map[{}]", entries.join(" "))
+        }
+    }
+}
+
+/// The Go type of a decoded JSON value, as `%T` prints it.
+pub(crate) fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(n) if n.as_i64().is_some() => "int64",
+        Value::Number(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
 /// `int64(f)` as amd64 does it: out of range becomes the smallest integer.
 pub(crate) fn truncate(f: f64) -> i64 {
     if f >= -9_223_372_036_854_775_808.0 && f < 9_223_372_036_854_775_808.0 {

@@ -1,6 +1,11 @@
 //! Structural schemas of custom resources. Pure: no IO, no async, no clock.
+//!
+//! A definition is defaulted and checked once ([`default_crd`], [`validate_crd`]); the schema of
+//! each version is compiled once ([`Structural::compile`]) and then serves every request. Texts,
+//! paths and order of errors are those of kube-apiserver 1.36.
 
 pub mod field;
+pub mod jsonpath;
 pub mod metadata;
 pub mod names;
 
@@ -8,7 +13,12 @@ mod crd;
 mod format;
 mod go;
 mod pattern;
+mod scale;
 mod structural;
 
-pub use crd::{default_crd, validate_crd, validate_crd_status_update, validate_crd_update};
+pub use crd::{
+    default_crd, unrecognized_formats, validate_crd, validate_crd_status_update,
+    validate_crd_update,
+};
+pub use scale::{Replicas, Scale};
 pub use structural::{CompileError, DecodeError, Rule, Structural};

@@ -9,6 +9,7 @@ mod rules;
 use serde_json::{Map, Value};
 
 use crate::format::parse_rfc3339;
+use crate::go;
 
 pub use rules::{validate, validate_update};
 
@@ -67,7 +68,7 @@ pub fn coerce(
             return Ok(());
         }
         other if malformed == Malformed::Drop => {
-            return Err(format!("invalid metadata: expected object, got {}", go_type(other)));
+            return Err(format!("invalid metadata: expected object, got {}", go::type_name(other)));
         }
         other => {
             let kind = json_kind(other);
@@ -281,7 +282,7 @@ fn check_time(value: &Value, here: &str) -> Result<(), String> {
             None => Err(format!(
                 "parsing time {quoted} as \"2006-01-02T15:04:05Z07:00\": cannot parse {quoted} as \
                  \"2006\"",
-                quoted = crate::go::quote(text)
+                quoted = go::quote(text)
             )),
         },
         other => Err(mismatch(other, here, "string")),
@@ -303,17 +304,5 @@ fn json_kind(value: &Value) -> &'static str {
         Value::String(_) => "string",
         Value::Array(_) => "array",
         Value::Object(_) => "object",
-    }
-}
-
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(n) if n.as_i64().is_some() => "int64",
-        Value::Number(_) => "float64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
     }
 }

@@ -1,6 +1,6 @@
 //! Definitions as kube-apiserver 1.36.3 answered them.
 
-use evenkeel_schema::{default_crd, validate_crd};
+use evenkeel_schema::{default_crd, unrecognized_formats, validate_crd};
 use serde_json::{Value, json};
 
 use crate::objects::{causes, same_causes};
@@ -15,8 +15,14 @@ fn definitions_are_defaulted_and_checked_as_upstream_does() {
         let errors = validate_crd(&crd);
         let (ours, theirs) = if errors.is_empty() && case["status"] == 201 {
             let spec = &crd["spec"];
-            let ours = json!({"names": spec["names"], "conversion": spec["conversion"]});
-            (ours, case["spec"].clone())
+            let formats = unrecognized_formats(&crd);
+            let warnings: Vec<String> = formats
+                .iter()
+                .map(|format| format!("\"unrecognized format \\\"{format}\\\"\""))
+                .collect();
+            let ours = json!([spec["names"], spec["conversion"], warnings]);
+            let theirs = &case["spec"];
+            (ours, json!([theirs["names"], theirs["conversion"], case["warnings"]]))
         } else if case["status"] == 422 && same_causes(case, &errors) {
             continue;
         } else {

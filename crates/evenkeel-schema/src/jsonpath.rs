@@ -1,0 +1,271 @@
+//! JSON paths as printer columns and selectable fields use them.
+//!
+//! The language is that of kubectl (`k8s.io/client-go/util/jsonpath`) without braces and ranges:
+//! fields, indexes, slices, unions, wildcards, filters, recursive descent. Evaluation is relaxed:
+//! what is missing, or makes no sense for the value at hand, yields nothing.
+
+mod parse;
+
+use std::cmp::Ordering;
+
+use serde_json::Value;
+
+/// A compiled path such as `.status.conditions[?(@.type=="Ready")].status`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Path {
+    nodes: Vec<Node>,
+}
+
+/// Why a path does not parse.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ParseError(String);
+
+#[derive(Clone, Debug, PartialEq)]
+enum Node {
+    Field(String),
+    Wildcard,
+    Slice(Slice),
+    Union(Vec<Vec<Node>>),
+    Filter(Filter),
+    Recursive,
+    Literal(Value),
+    /// A word of kubectl's template language (`range`); it parses, but leads nowhere.
+    Word,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Slice {
+    from: Option<i64>,
+    to: End,
+    step: Option<i64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Open,
+    At(i64),
+    /// One past `from`: a plain index.
+    Next,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Filter {
+    left: Vec<Node>,
+    operator: Operator,
+    right: Vec<Node>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operator {
+    Exists,
+    Less,
+    LessOrEqual,
+    Equal,
+    NotEqual,
+    GreaterOrEqual,
+    Greater,
+    /// `=`, `!==` and the like; they parse, but nothing passes.
+    Unknown,
+}
+
+/// A value for which the path makes no sense; the whole evaluation yields nothing.
+struct Senseless;
+
+impl Path {
+    /// Parses a path; it may start with `.`, `[`, `$` or `@`.
+    pub fn parse(text: &str) -> Result<Self, ParseError> {
+        parse::parse(text).map(|nodes| Self { nodes }).map_err(ParseError)
+    }
+
+    /// The values the path leads to, in document order.
+    pub fn eval<'a>(&'a self, value: &'a Value) -> Vec<&'a Value> {
+        eval_all(&self.nodes, vec![value]).unwrap_or_default()
+    }
+
+    /// The first value the path leads to, as table cells show it.
+    pub fn first<'a>(&'a self, value: &'a Value) -> Option<&'a Value> {
+        // Most paths are plain fields; they need no list of candidates.
+        let mut current = value;
+        for node in &self.nodes {
+            match node {
+                Node::Field(name) => current = current.as_object()?.get(name)?,
+                _ => return self.eval(value).into_iter().next(),
+            }
+        }
+        Some(current)
+    }
+}
+
+/// The value at a dotted path like `.spec.replicas`.
+pub fn get_path<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+    steps(path).try_fold(object, |value, step| value.as_object()?.get(step))
+}
+
+/// Puts a value at a dotted path and makes the objects on the way; false if something else is in
+/// the way.
+pub fn set_path(object: &mut Value, path: &str, value: Value) -> bool {
+    let mut current = object;
+    for step in steps(path) {
+        let Some(map) = current.as_object_mut() else { return false };
+        current = map.entry(step).or_insert_with(|| Value::Object(serde_json::Map::new()));
+    }
+    *current = value;
+    true
+}
+
+fn steps(path: &str) -> impl Iterator<Item = &str> {
+    path.strip_prefix('.').unwrap_or(path).split('.')
+}
+
+fn eval_all<'a>(nodes: &'a [Node], values: Vec<&'a Value>) -> Result<Vec<&'a Value>, Senseless> {
+    nodes.iter().try_fold(values, |values, node| eval_node(node, values))
+}
+
+fn eval_node<'a>(node: &'a Node, values: Vec<&'a Value>) -> Result<Vec<&'a Value>, Senseless> {
+    Ok(match node {
+        Node::Literal(literal) => vec![literal],
+        Node::Word => return Err(Senseless),
+        Node::Field(name) => {
+            values.into_iter().filter_map(|value| value.as_object()?.get(name)).collect()
+        }
+        Node::Wildcard => values.into_iter().flat_map(children).collect(),
+        Node::Recursive => {
+            let mut found = Vec::new();
+            for value in values {
+                descend(value, &mut found);
+            }
+            found
+        }
+        Node::Slice(slice) => {
+            let mut found = Vec::new();
+            for value in values {
+                match value {
+                    Value::Null => {}
+                    Value::Array(items) => found.extend(slice.of(items)?),
+                    _ => return Err(Senseless),
+                }
+            }
+            found
+        }
+        Node::Union(members) => {
+            let mut found = Vec::new();
+            for member in members {
+                found.extend(eval_all(member, values.clone())?);
+            }
+            found
+        }
+        Node::Filter(filter) => {
+            let mut found = Vec::new();
+            for value in values {
+                let Value::Array(items) = value else { return Err(Senseless) };
+                for item in items {
+                    if filter.passes(item)? {
+                        found.push(item);
+                    }
+                }
+            }
+            found
+        }
+    })
+}
+
+fn children(value: &Value) -> Vec<&Value> {
+    match value {
+        Value::Array(items) => items.iter().collect(),
+        Value::Object(map) => map.values().collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The value and everything below it that has parts.
+fn descend<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
+    let children = children(value);
+    if children.is_empty() {
+        return;
+    }
+    found.push(value);
+    for child in children {
+        descend(child, found);
+    }
+}
+
+impl Slice {
+    fn of(self, items: &[Value]) -> Result<Vec<&Value>, Senseless> {
+        let length = items.len() as i64;
+        let mut from = self.from.unwrap_or(0);
+        let mut to = match self.to {
+            End::Open => length,
+            End::At(to) => to,
+            End::Next => from + 1,
+        };
+        if from < 0 {
+            from += length;
+        }
+        // The end of `[-1]` is 0 and means the end of the list.
+        if to < 0 || (to == 0 && self.to == End::Next) {
+            to += length;
+        }
+        if from == to {
+            return Ok(Vec::new());
+        }
+        let valid = (0..length).contains(&from) && (0..=length).contains(&to) && from <= to;
+        let step = self.step.unwrap_or(1);
+        if !valid || step <= 0 {
+            return Err(Senseless);
+        }
+        let step = usize::try_from(step).map_err(|_| Senseless)?;
+        Ok(items[from as usize..to as usize].iter().step_by(step).collect())
+    }
+}
+
+impl Filter {
+    fn passes(&self, item: &Value) -> Result<bool, Senseless> {
+        let left = eval_all(&self.left, vec![item]);
+        if self.operator == Operator::Exists {
+            return Ok(left.is_ok_and(|found| !found.is_empty()));
+        }
+        let left = left?;
+        let right = eval_all(&self.right, vec![item])?;
+        let (left, right) = match (&left[..], &right[..]) {
+            ([], _) | (_, []) => return Ok(false),
+            ([left], [right]) => (*left, *right),
+            _ => return Err(Senseless),
+        };
+        self.operator.holds(left, right)
+    }
+}
+
+impl Operator {
+    fn holds(self, left: &Value, right: &Value) -> Result<bool, Senseless> {
+        use crate::go::Num;
+        if self == Self::Unknown {
+            return Err(Senseless);
+        }
+        let order = match (left, right) {
+            (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
+            (Value::Number(a), Value::Number(b)) => match (Num::of(a), Num::of(b)) {
+                (Num::Int(a), Num::Int(b)) => Some(a.cmp(&b)),
+                (Num::Float(a), Num::Float(b)) => a.partial_cmp(&b),
+                // As in Go templates, an integer does not compare with a float.
+                _ => return Err(Senseless),
+            },
+            (Value::Bool(a), Value::Bool(b)) if matches!(self, Self::Equal | Self::NotEqual) => {
+                Some(a.cmp(b))
+            }
+            _ => return Err(Senseless),
+        };
+        Ok(match self {
+            Self::Exists | Self::Unknown => false,
+            Self::Less => order == Some(Ordering::Less),
+            Self::LessOrEqual => matches!(order, Some(Ordering::Less | Ordering::Equal)),
+            Self::Equal => order == Some(Ordering::Equal),
+            Self::NotEqual => order != Some(Ordering::Equal),
+            Self::GreaterOrEqual => order != Some(Ordering::Less),
+            Self::Greater => !matches!(order, Some(Ordering::Less | Ordering::Equal)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
