@@ -103,12 +103,13 @@ var registrations = []func(*runtime.Scheme) error{
 	metav1.AddMetaToScheme,
 }
 
-// Types the server sends that no scheme registers.
+// Types that clients and server exchange but no scheme registers.
 var unregistered = []reflect.Type{
 	reflect.TypeFor[metav1.APIGroup](),
 	reflect.TypeFor[metav1.APIGroupList](),
 	reflect.TypeFor[metav1.APIResourceList](),
 	reflect.TypeFor[metav1.APIVersions](),
+	reflect.TypeFor[metav1.Patch](),
 	reflect.TypeFor[metav1.Status](),
 	reflect.TypeFor[version.Info](),
 }

@@ -20,8 +20,8 @@ use crate::{Custom, Expr, Shape, Type};
 use mismatch::Place;
 pub use mismatch::TypeMismatch;
 pub(crate) use scalar::{print_double, print_time};
-use zero::{omitted, zero_field};
-pub(crate) use zero::{settle, zero};
+use zero::zero_field;
+pub(crate) use zero::{complete, omitted, zero};
 
 /// The strict decoder stops collecting here.
 const PROBLEMS_MAX: usize = 100;

@@ -174,6 +174,21 @@ pub fn encode(object: &Value) -> Result<Vec<u8>, EncodeError> {
         let (api_version, kind) = (api_version.to_owned(), kind.to_owned());
         return Err(EncodeError::UnknownKind { api_version, kind });
     };
+    encode_as(ty, api_version, kind, object)
+}
+
+/// Encodes an object under names of the caller's choosing: discovery documents, for one, are sent
+/// with an empty `apiVersion`.
+///
+/// # Errors
+///
+/// When the object is not as [`conform`](fn@crate::conform) leaves it.
+pub fn encode_as(
+    ty: &'static Type,
+    api_version: &str,
+    kind: &str,
+    object: &Value,
+) -> Result<Vec<u8>, EncodeError> {
     let mut out = Writer::new(MAGIC.to_vec());
     out.nested(1, |out| {
         out.bytes(1, api_version.as_bytes());

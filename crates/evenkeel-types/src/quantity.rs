@@ -2,7 +2,7 @@
 //!
 //! Parsing and printing agree with the API server to the letter, including the cases in which it
 //! keeps a string as it was written ([`canonicalize`]). Amounts of up to 18 digits are an integer
-//! and a power of ten; only what does not fit takes the slow way through a [`Decimal`].
+//! and a power of ten; only what does not fit takes the slow way through `decimal`.
 
 mod decimal;
 mod parse;

@@ -35,14 +35,12 @@ pub(crate) fn zero(shape: Shape) -> Value {
 /// A struct nobody filled.
 pub(super) fn object(ty: &'static Type) -> Value {
     let mut map = Map::new();
-    settle(ty, &mut map);
+    complete(ty, &mut map);
     Value::Object(map)
 }
 
-/// Drops what Go leaves out of a struct and adds what it prints regardless. Values are final; a
-/// field that is there was set.
-pub(crate) fn settle(ty: &'static Type, map: &mut Map<String, Value>) {
-    map.retain(|key, value| ty.field(key).is_some_and(|field| !omitted(field, value)));
+/// Adds the fields of a struct that Go prints whether or not anybody set them.
+pub(crate) fn complete(ty: &'static Type, map: &mut Map<String, Value>) {
     for &index in &ty.always {
         let field = &ty.fields[index as usize];
         if !map.contains_key(field.name) {

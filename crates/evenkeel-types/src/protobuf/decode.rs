@@ -1,14 +1,15 @@
 //! Messages to JSON, field by field as the table numbers them.
 //!
 //! Embedded structs are messages of their own on the wire but share the object in JSON; they are
-//! read into the same map, and the outer type then settles which zero values remain.
+//! read into the same map. Zero values that Go would not print never enter it; those that it prints
+//! unasked are added when the message is complete.
 
 use serde_json::map::Entry;
 use serde_json::{Map, Value};
 
 use super::wire::{Payload, Reader};
 use super::{DEPTH_MAX, DecodeError, MAGIC, decode_at, lossy};
-use crate::conform::{print_double, print_time, settle, zero};
+use crate::conform::{complete, omitted, print_double, print_time, zero};
 use crate::table::{Slot, schema_type};
 use crate::time::{Moment, Precision, ZERO_SECONDS};
 use crate::{Custom, Expr, Field, Shape, Type, base64, quantity};
@@ -31,7 +32,7 @@ fn read_object(
     map: &mut Map<String, Value>,
 ) -> Result<(), DecodeError> {
     read_fields(ty, bytes, deeper(depth)?, map)?;
-    settle(ty, map);
+    complete(ty, map);
     Ok(())
 }
 
@@ -104,7 +105,11 @@ fn read_field(
         }
         (shape, _) => {
             let value = read_value(field.expr, shape, field.name, payload, depth)?;
-            map.insert(field.name.to_owned(), value);
+            if !omitted(field, &value) {
+                map.insert(field.name.to_owned(), value);
+            } else if !map.is_empty() {
+                map.remove(field.name);
+            }
         }
     }
     Ok(())

@@ -225,7 +225,7 @@ fn every_kind_survives_the_round_trip_both_empty_and_full() {
 
 fn pod() -> Vec<u8> {
     let ty = lookup(Gvk::new("", "v1", "Pod")).unwrap();
-    let mut object = filled(ty, 3);
+    let mut object = filled(ty, 2);
     object["apiVersion"] = json!("v1");
     object["kind"] = json!("Pod");
     encode(&object).unwrap()

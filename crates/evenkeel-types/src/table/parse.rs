@@ -2,6 +2,7 @@
 //! so a line that makes no sense is a bug of the generator: this panics rather than guesses.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use super::{
     Custom, DefaultValue, Embed, Expr, Expression, Field, ListType, MapType, Shape, Slot, Table,
@@ -10,22 +11,56 @@ use super::{
 use crate::Gvk;
 
 pub(super) fn parse(text: &'static str) -> Table {
+    let mut lines = Vec::with_capacity(5000);
+    lines.extend(text.lines().filter(|line| !line.starts_with('#')).map(cut));
     let mut builder = Builder::default();
-    builder.declare(text);
-    builder.define(text);
+    builder.declare(&lines);
+    builder.define(&lines);
     builder.finish()
 }
+
+/// A line: its first word, and the rest.
+type Line = (&'static str, &'static str);
+
+/// Keys come from the table alone, so hashing need only be quick: parsing is part of every start.
+#[derive(Default)]
+struct QuickHasher(u64);
+
+impl Hasher for QuickHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u8(&mut self, byte: u8) {
+        self.write_u64(u64::from(byte));
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+
+    fn finish(&self) -> u64 {
+        // Maps look at the top and the bottom bits; multiplication stirs only the top ones.
+        self.0 ^ self.0 >> 32
+    }
+}
+
+type QuickMap<K, V> = HashMap<K, V, BuildHasherDefault<QuickHasher>>;
 
 #[derive(Default)]
 struct Builder {
     /// Package names by alias.
-    packages: HashMap<&'static str, &'static str>,
+    packages: QuickMap<&'static str, &'static str>,
     /// What a name stands for, by package name and own name.
-    names: HashMap<(&'static str, &'static str), Name>,
+    names: QuickMap<(&'static str, &'static str), Name>,
     types: Vec<Type>,
     expressions: Vec<Expression>,
     /// Expressions already made, by the package they are seen from.
-    interned: HashMap<(&'static str, &'static str), Expr>,
+    interned: QuickMap<(&'static str, &'static str), Expr>,
 }
 
 #[derive(Clone, Copy)]
@@ -37,10 +72,9 @@ enum Name {
 
 impl Builder {
     /// First pass: names, so that the second can refer to what comes later.
-    fn declare(&mut self, text: &'static str) {
+    fn declare(&mut self, lines: &[Line]) {
         let mut package = "";
-        for line in lines(text) {
-            let (head, rest) = cut(line);
+        for &(head, rest) in lines {
             match head {
                 "@package" => {
                     let (alias, name) = cut(rest);
@@ -93,12 +127,11 @@ impl Builder {
     }
 
     /// Second pass: kinds, embeds and the fields a type declares itself.
-    fn define(&mut self, text: &'static str) {
+    fn define(&mut self, lines: &[Line]) {
         let mut package = "";
         let mut open = usize::MAX;
         let mut next = 0;
-        for line in lines(text) {
-            let (head, rest) = cut(line);
+        for &(head, rest) in lines {
             match head {
                 "@package" => package = cut(rest).1,
                 "@alias" => {}
@@ -117,7 +150,7 @@ impl Builder {
                     let (name, rest) = cut(rest);
                     let (number, ty) = cut(rest);
                     let Shape::Struct(ty) = self.expression(package, ty).1 else {
-                        unreachable!("only structs are embedded: {line}")
+                        unreachable!("only structs are embedded: {rest}")
                     };
                     let number = parse_number(number);
                     self.types[open].embeds.push(Embed { name, number, ty });
@@ -163,8 +196,11 @@ impl Builder {
                 _ => {}
             }
         }
-        // Only defaults could hold a space, and none does.
-        for attribute in attributes.split(' ') {
+        let mut rest = attributes;
+        while !rest.is_empty() {
+            // Only defaults could hold a space, and none does.
+            let attribute;
+            (attribute, rest) = cut(rest);
             let Some((key, value)) = attribute.split_once('=') else { continue };
             let (head, tail) = value.split_once(':').unwrap_or((value, ""));
             match key {
@@ -282,12 +318,12 @@ impl Builder {
     }
 }
 
-fn lines(text: &'static str) -> impl Iterator<Item = &'static str> {
-    text.lines().filter(|line| !line.starts_with('#'))
-}
-
 fn cut(text: &'static str) -> (&'static str, &'static str) {
-    text.split_once(' ').unwrap_or((text, ""))
+    // Words are short: looking at each byte beats a search made for long texts.
+    match text.bytes().position(|byte| byte == b' ') {
+        Some(space) => (&text[..space], &text[space + 1..]),
+        None => (text, ""),
+    }
 }
 
 fn parse_number(text: &str) -> u32 {
