@@ -5,6 +5,8 @@
 mod address;
 mod pod;
 
+use std::fmt;
+
 use evenkeel_types::Gvk;
 use serde_json::Value;
 
@@ -53,8 +55,8 @@ pub fn on_create(gvk: Gvk<'_>, object: &Value) -> Vec<String> {
         ("admissionregistration.k8s.io", _) => static_name(object, &mut warnings),
         _ => either(gvk, None, object, &mut warnings),
     }
-    if let Some((template, path)) = template(gvk, object) {
-        pod::about_template(template, &path, &mut warnings);
+    if let Some((template, base)) = template(gvk, object) {
+        pod::about_template(template, base, &mut warnings);
     }
     if gvk.kind == "StatefulSet" {
         about_stateful_set(object, "", &mut warnings);
@@ -71,9 +73,9 @@ pub fn on_update(gvk: Gvk<'_>, old: &Value, new: &Value) -> Vec<String> {
             != set::get(new, "metadata").map(|m| m.get(key))
     };
     if changed("generation")
-        && let Some((template, path)) = template(gvk, new)
+        && let Some((template, base)) = template(gvk, new)
     {
-        pod::about_template(template, &path, &mut warnings);
+        pod::about_template(template, base, &mut warnings);
     }
     match (gvk.group, gvk.kind) {
         ("apps", "StatefulSet") => about_stateful_set(new, ".Spec", &mut warnings),
@@ -128,18 +130,18 @@ fn either(gvk: Gvk<'_>, old: Option<&Object>, object: &Object, warnings: &mut Ve
     }
 }
 
-/// The pod template of a workload, and where it stands.
-fn template<'a>(gvk: Gvk<'_>, object: &'a Object) -> Option<(&'a Object, String)> {
+/// The pod template of a workload, and where it stands, with a dot behind it.
+fn template<'a>(gvk: Gvk<'_>, object: &'a Object) -> Option<(&'a Object, &'static str)> {
     let spec = set::get(object, "spec");
     match (gvk.group, gvk.kind) {
         ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet")
         | ("", "ReplicationController")
-        | ("batch", "Job") => Some((set::get(spec?, "template")?, "spec.template".to_owned())),
+        | ("batch", "Job") => Some((set::get(spec?, "template")?, "spec.template.")),
         ("batch", "CronJob") => {
             let job = set::get(set::get(spec?, "jobTemplate")?, "spec")?;
-            Some((set::get(job, "template")?, "spec.jobTemplate.spec.template".to_owned()))
+            Some((set::get(job, "template")?, "spec.jobTemplate.spec.template."))
         }
-        ("", "PodTemplate") => Some((set::get(object, "template")?, "template".to_owned())),
+        ("", "PodTemplate") => Some((set::get(object, "template")?, "template.")),
         _ => None,
     }
 }
@@ -280,19 +282,25 @@ fn about_claim(object: &Object, warnings: &mut Vec<String>) {
         warnings.push(format!("metadata.annotations[{STORAGE_CLASS}]: {STORAGE_CLASS_MESSAGE}"));
     }
     if let Some(spec) = set::get(object, "spec") {
-        about_claim_spec(spec, "spec", warnings);
+        about_claim_spec(spec, format_args!("spec"), warnings);
     }
 }
 
-fn about_claim_spec(spec: &Object, path: &str, warnings: &mut Vec<String>) {
+fn about_claim_spec(spec: &Object, path: fmt::Arguments<'_>, warnings: &mut Vec<String>) {
     let Some(resources) = set::get(spec, "resources") else { return };
     for list in ["requests", "limits"] {
-        fraction(resources, list, "storage", &format!("{path}.resources"), warnings);
+        fraction(resources, list, "storage", format_args!("{path}.resources"), warnings);
     }
 }
 
 /// There are no parts of bytes.
-fn fraction(holder: &Object, list: &str, name: &str, path: &str, warnings: &mut Vec<String>) {
+fn fraction(
+    holder: &Object,
+    list: &str,
+    name: &str,
+    path: fmt::Arguments<'_>,
+    warnings: &mut Vec<String>,
+) {
     let Some(text) = set::get(holder, list).and_then(|list| list.get(name)?.as_str()) else {
         return;
     };
@@ -410,8 +418,8 @@ fn about_stateful_set(object: &Object, claim_suffix: &str, warnings: &mut Vec<St
     let Some(spec) = set::get(object, "spec") else { return };
     for (i, claim) in set::list(spec, "volumeClaimTemplates").enumerate() {
         if let Some(claim) = set::get(claim, "spec") {
-            let path = format!("spec.volumeClaimTemplates[{i}]{claim_suffix}");
-            about_claim_spec(claim, &path, warnings);
+            let path = format_args!("spec.volumeClaimTemplates[{i}]{claim_suffix}");
+            about_claim_spec(claim, path, warnings);
         }
     }
     let limit = spec.get("revisionHistoryLimit").and_then(Value::as_i64);

@@ -1,6 +1,7 @@
 //! What there is to say about pods and pod templates.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use serde_json::Value;
 
@@ -13,9 +14,9 @@ pub(super) fn about_pod(pod: &Object, warnings: &mut Vec<String>) {
     about(pod, "", warnings);
 }
 
-/// The pod template at `path`.
-pub(super) fn about_template(template: &Object, path: &str, warnings: &mut Vec<String>) {
-    about(template, &format!("{path}."), warnings);
+/// A pod template; `base` is its path with a dot behind it.
+pub(super) fn about_template(template: &Object, base: &str, warnings: &mut Vec<String>) {
+    about(template, base, warnings);
 }
 
 /// Says that annotations with AppArmor profiles were read, or could not be.
@@ -48,11 +49,25 @@ pub(super) fn app_armor_on_create(pod: &Object, warnings: &mut Vec<String>) {
 const APP_ARMOR_MESSAGE: &str =
     r#"deprecated since v1.30; use the "appArmorProfile" field instead"#;
 
-/// Calls `f` with every container and its path.
-fn visit<'a>(spec: &'a Object, base: &str, mut f: impl FnMut(&'a Object, &str)) {
+/// Where a container stands. Only written out once there is something to say.
+#[derive(Clone, Copy)]
+struct At<'a> {
+    base: &'a str,
+    kind: &'static str,
+    index: usize,
+}
+
+impl fmt::Display for At<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}spec.{}[{}]", self.base, self.kind, self.index)
+    }
+}
+
+/// Calls `f` with every container and where it stands.
+fn visit<'a>(spec: &'a Object, base: &'a str, mut f: impl FnMut(&'a Object, At<'a>)) {
     for kind in ["initContainers", "containers", "ephemeralContainers"] {
-        for (i, container) in set::list(spec, kind).enumerate() {
-            f(container, &format!("{base}spec.{kind}[{i}]"));
+        for (index, container) in set::list(spec, kind).enumerate() {
+            f(container, At { base, kind, index });
         }
     }
 }
@@ -84,7 +99,7 @@ fn about(pod: &Object, base: &str, warnings: &mut Vec<String>) {
     volumes(spec, base, warnings);
     duplicates(spec, base, warnings);
     for name in ["memory", "ephemeral-storage"] {
-        fraction(spec, "overhead", name, &format!("{base}spec"), warnings);
+        fraction(spec, "overhead", name, format_args!("{base}spec"), warnings);
     }
     security(spec, annotations, base, warnings);
     ports(spec, base, warnings);
@@ -198,18 +213,17 @@ pub(super) fn deprecated_volume(kind: &str) -> Option<(&'static str, &'static st
 
 fn volumes(spec: &Object, base: &str, warnings: &mut Vec<String>) {
     for (i, volume) in set::list(spec, "volumes").enumerate() {
-        let path = format!("{base}spec.volumes[{i}]");
         for kind in volume.keys() {
             if let Some((name, message)) = deprecated_volume(kind) {
-                warnings.push(format!("{path}.{name}: {message}"));
+                warnings.push(format!("{base}spec.volumes[{i}].{name}: {message}"));
             }
         }
         let claim = set::get(volume, "ephemeral")
             .and_then(|ephemeral| set::get(ephemeral, "volumeClaimTemplate"))
             .and_then(|template| set::get(template, "spec"));
         if let Some(claim) = claim {
-            let path = format!("{path}.ephemeral.volumeClaimTemplate.spec");
-            about_claim_spec(claim, &path, warnings);
+            let path = format_args!("{base}spec.volumes[{i}].ephemeral.volumeClaimTemplate.spec");
+            about_claim_spec(claim, path, warnings);
         }
     }
     for volume in set::list(spec, "volumes") {
@@ -344,7 +358,7 @@ fn security(spec: &Object, annotations: &Object, base: &str, warnings: &mut Vec<
         warnings.push(format!("{base}metadata.annotations[{key}]: {SECCOMP_MESSAGE}"));
     }
     let of_pod = context.and_then(|context| context.get("appArmorProfile"));
-    visit(spec, base, |container, path| {
+    visit(spec, base, |container, at| {
         let name = set::string(container, "name");
         let context = set::get(container, "securityContext");
         let lacks = |field: &str| context.is_none_or(|context| set::is_unset(context.get(field)));
@@ -364,19 +378,23 @@ fn security(spec: &Object, annotations: &Object, base: &str, warnings: &mut Vec<
             }
         }
         if let Some(resources) = set::get(container, "resources") {
-            let path = format!("{path}.resources");
             for name in ["memory", "ephemeral-storage"] {
                 for list in ["limits", "requests"] {
-                    fraction(resources, list, name, &path, warnings);
+                    fraction(resources, list, name, format_args!("{at}.resources"), warnings);
                 }
             }
         }
-        environment(container, path, warnings);
+        environment(container, at, warnings);
     });
 }
 
 /// A variable defined twice, other than by extending its former value.
-fn environment(container: &Object, path: &str, warnings: &mut Vec<String>) {
+fn environment(container: &Object, at: At<'_>, warnings: &mut Vec<String>) {
+    let mut names: Vec<&str> =
+        set::list(container, "env").map(|variable| set::string(variable, "name")).collect();
+    if all_differ(&mut names) {
+        return;
+    }
     let mut seen = BTreeSet::new();
     for (i, variable) in set::list(container, "env").enumerate() {
         let name = set::string(variable, "name");
@@ -389,15 +407,22 @@ fn environment(container: &Object, path: &str, warnings: &mut Vec<String>) {
             && value.contains(&reference);
         if !extends {
             warnings.push(format!(
-                "{path}.env[{i}]: hides previous definition of {name:?}, which may be dropped when \
+                "{at}.env[{i}]: hides previous definition of {name:?}, which may be dropped when \
                  using apply"
             ));
         }
     }
 }
 
+/// Whether no two of the values are the same. Sorts them.
+fn all_differ<T: Ord>(values: &mut [T]) -> bool {
+    values.sort_unstable();
+    values.windows(2).all(|pair| pair[0] != pair[1])
+}
+
 struct Port<'a> {
-    path: String,
+    at: At<'a>,
+    index: usize,
     name: &'a str,
     number: i64,
     protocol: &'a str,
@@ -405,12 +430,19 @@ struct Port<'a> {
     host_port: i64,
 }
 
+impl fmt::Display for Port<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.ports[{}]", self.at, self.index)
+    }
+}
+
 fn ports(spec: &Object, base: &str, warnings: &mut Vec<String>) {
     let mut all: Vec<Port<'_>> = Vec::new();
-    visit(spec, base, |container, path| {
+    visit(spec, base, |container, at| {
         let number = |port: &Object, key: &str| port.get(key).and_then(Value::as_i64).unwrap_or(0);
-        all.extend(set::list(container, "ports").enumerate().map(|(i, port)| Port {
-            path: format!("{path}.ports[{i}]"),
+        all.extend(set::list(container, "ports").enumerate().map(|(index, port)| Port {
+            at,
+            index,
             name: set::string(port, "name"),
             number: number(port, "containerPort"),
             protocol: set::string(port, "protocol"),
@@ -418,13 +450,21 @@ fn ports(spec: &Object, base: &str, warnings: &mut Vec<String>) {
             host_port: number(port, "hostPort"),
         }));
     });
+    let mut numbers: Vec<(i64, &str)> = all.iter().map(|p| (p.number, p.protocol)).collect();
+    let mut names: Vec<&str> = all.iter().map(|p| p.name).filter(|n| !n.is_empty()).collect();
+    if all_differ(&mut numbers)
+        && all_differ(&mut names)
+        && all.iter().all(|port| port.host_ip.is_empty() || port.host_port != 0)
+    {
+        return;
+    }
     let mut by_number: BTreeMap<(i64, &str), Vec<&Port<'_>>> = BTreeMap::new();
     for port in &all {
         if !port.host_ip.is_empty() && port.host_port == 0 {
             warnings.push(format!(
-                "{}: hostIP set without hostPort: {{Name:{} HostPort:{} ContainerPort:{} \
+                "{port}: hostIP set without hostPort: {{Name:{} HostPort:{} ContainerPort:{} \
                  Protocol:{} HostIP:{}}}",
-                port.path, port.name, port.host_port, port.number, port.protocol, port.host_ip
+                port.name, port.host_port, port.number, port.protocol, port.host_ip
             ));
         }
         let others = by_number.entry((port.number, port.protocol)).or_default();
@@ -440,19 +480,21 @@ fn ports(spec: &Object, base: &str, warnings: &mut Vec<String>) {
             } else {
                 continue;
             };
-            warnings.push(format!("{}: {relation} port definition with {}", port.path, other.path));
+            warnings.push(format!("{port}: {relation} port definition with {other}"));
         }
         others.push(port);
     }
-    let mut by_name: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut by_name: BTreeMap<&str, &Port<'_>> = BTreeMap::new();
     for port in all.iter().filter(|port| !port.name.is_empty()) {
-        let first = *by_name.entry(port.name).or_insert(&port.path);
-        if first != port.path {
-            warnings.push(format!(
-                "{}: duplicate port name {:?} with {first}, services and probes that select ports \
-                 by name will use {first}",
-                port.path, port.name
-            ));
+        match by_name.get(port.name) {
+            Some(first) => warnings.push(format!(
+                "{port}: duplicate port name {:?} with {first}, services and probes that select \
+                 ports by name will use {first}",
+                port.name
+            )),
+            None => {
+                by_name.insert(port.name, port);
+            }
         }
     }
 }
