@@ -10,6 +10,7 @@ mod volume;
 use evenkeel_types::Gvk;
 use serde_json::Value;
 
+use super::workloads;
 use crate::defaults::quantity::Quantity;
 use crate::defaults::set::{self, Object};
 
@@ -71,12 +72,14 @@ pub fn on_create(gvk: Gvk<'_>, object: &Value) -> Vec<String> {
 pub fn on_update(gvk: Gvk<'_>, old: &Value, new: &Value) -> Vec<String> {
     let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else { return Vec::new() };
     let mut warnings = Vec::new();
-    let metadata = |object: &'_ Object, key: &str| {
-        set::get(object, "metadata").and_then(|metadata| metadata.get(key)).cloned()
+    let generation = |object: &Object| match gvk.kind {
+        // Daemon sets count changes of their template apart from those of the rest.
+        "DaemonSet" => workloads::template_generation(object),
+        _ => set::get(object, "metadata")
+            .and_then(|metadata| metadata.get("generation")?.as_i64())
+            .unwrap_or(0),
     };
-    // Daemon sets count changes of their template apart from those of the rest.
-    let counted = if gvk.kind == "DaemonSet" { "annotations" } else { "generation" };
-    if metadata(old, counted) != metadata(new, counted) {
+    if generation(old) != generation(new) {
         about_job_size(gvk, new, &mut warnings);
         // Upstream looks at the former template of a replication controller; so do we.
         let subject = if gvk.kind == "ReplicationController" { old } else { new };

@@ -79,7 +79,8 @@ pub(super) fn keep_template_generation(old: &Object, new: &mut Object) {
     set_template_generation(new, template_generation(old));
 }
 
-fn template_generation(object: &Object) -> i64 {
+/// How often the template of a daemon set has changed.
+pub(super) fn template_generation(object: &Object) -> i64 {
     set::get(object, "metadata")
         .and_then(|metadata| set::get(metadata, "annotations"))
         .and_then(|annotations| set::string(annotations, TEMPLATE_GENERATION).parse().ok())
