@@ -77,36 +77,67 @@ fn service_account(spec: &mut Object) {
     }
 }
 
+/// A container, gone through once: looking up every field that may have defaults costs more than
+/// looking at those which are there.
 fn container(container: &mut Object) {
-    if set::string(container, "imagePullPolicy").is_empty() {
+    let (mut pull, mut path, mut policy) = (true, true, true);
+    for (key, value) in container.iter_mut() {
+        match key.as_str() {
+            "imagePullPolicy" => pull = is_blank(value),
+            "terminationMessagePath" => path = is_blank(value),
+            "terminationMessagePolicy" => policy = is_blank(value),
+            "ports" => each(value, |port| set::text(port, "protocol", "TCP")),
+            "env" => each(value, |variable| {
+                if let Some(origin) = set::child(variable, "valueFrom") {
+                    value_from(origin);
+                }
+            }),
+            "resources" => {
+                if let Some(requirements) = value.as_object_mut() {
+                    resources::round(requirements, "limits");
+                    resources::round(requirements, "requests");
+                }
+            }
+            "livenessProbe" | "readinessProbe" | "startupProbe" => {
+                if let Some(found) = value.as_object_mut() {
+                    probe(found);
+                }
+            }
+            "lifecycle" => {
+                if let Some(hooks) = value.as_object_mut() {
+                    hooks.values_mut().filter_map(Value::as_object_mut).for_each(http_get);
+                }
+            }
+            _ => {}
+        }
+    }
+    if pull {
         let policy = super::image::pull_policy(set::string(container, "image"));
         container.insert("imagePullPolicy".to_owned(), policy.into());
     }
-    set::text(container, "terminationMessagePath", "/dev/termination-log");
-    set::text(container, "terminationMessagePolicy", "File");
-    for port in set::items(container, "ports") {
-        set::text(port, "protocol", "TCP");
+    if path {
+        container.insert("terminationMessagePath".to_owned(), "/dev/termination-log".into());
     }
-    for variable in set::items(container, "env") {
-        if let Some(origin) = set::child(variable, "valueFrom") {
-            volume::field_ref(origin);
-            if let Some(file) = set::child(origin, "fileKeyRef") {
-                set::pointer(file, "optional", false);
-            }
-        }
+    if policy {
+        container.insert("terminationMessagePolicy".to_owned(), "File".into());
     }
-    resources::round_requirements(container, "resources");
-    for kind in ["livenessProbe", "readinessProbe", "startupProbe"] {
-        if let Some(found) = set::child(container, kind) {
-            probe(found);
-        }
+}
+
+/// What a string without a value looks like.
+fn is_blank(value: &Value) -> bool {
+    value.is_null() || value.as_str().is_some_and(str::is_empty)
+}
+
+fn each(list: &mut Value, f: impl FnMut(&mut Object)) {
+    if let Some(list) = list.as_array_mut() {
+        list.iter_mut().filter_map(Value::as_object_mut).for_each(f);
     }
-    if let Some(lifecycle) = set::child(container, "lifecycle") {
-        for hook in ["postStart", "preStop"] {
-            if let Some(hook) = set::child(lifecycle, hook) {
-                http_get(hook);
-            }
-        }
+}
+
+fn value_from(origin: &mut Object) {
+    volume::field_ref(origin);
+    if let Some(file) = set::child(origin, "fileKeyRef") {
+        set::pointer(file, "optional", false);
     }
 }
 

@@ -7,41 +7,44 @@ use super::set::{self, Object};
 
 /// A volume of a pod.
 pub(super) fn apply(volume: &mut Object) {
-    let has_source = volume.iter().any(|(key, value)| key != "name" && !value.is_null());
+    let mut has_source = false;
+    for (kind, value) in volume.iter_mut() {
+        let Some(found) = value.as_object_mut() else { continue };
+        has_source = true;
+        match kind.as_str() {
+            "secret" | "configMap" => set::pointer(found, "defaultMode", MODE),
+            "downwardAPI" => {
+                set::pointer(found, "defaultMode", MODE);
+                downward_items(found);
+            }
+            "projected" => {
+                set::pointer(found, "defaultMode", MODE);
+                set::items(found, "sources").for_each(projection);
+            }
+            "image" => {
+                let policy = super::image::pull_policy(set::string(found, "reference"));
+                set::text(found, "pullPolicy", policy);
+            }
+            "ephemeral" => {
+                if let Some(template) = set::child(found, "volumeClaimTemplate") {
+                    claim_spec(template);
+                }
+            }
+            kind => source(kind, found),
+        }
+    }
     if !has_source {
         set::structure(volume, "emptyDir");
-        return;
     }
-    if let Some(image) = set::child(volume, "image") {
-        let policy = super::image::pull_policy(set::string(image, "reference"));
-        set::text(image, "pullPolicy", policy);
+}
+
+fn projection(part: &mut Object) {
+    if let Some(downward) = set::child(part, "downwardAPI") {
+        downward_items(downward);
     }
-    for files in ["secret", "configMap"] {
-        if let Some(source) = set::child(volume, files) {
-            set::pointer(source, "defaultMode", MODE);
-        }
+    if let Some(token) = set::child(part, "serviceAccountToken") {
+        set::pointer(token, "expirationSeconds", 3600);
     }
-    if let Some(source) = set::child(volume, "downwardAPI") {
-        set::pointer(source, "defaultMode", MODE);
-        downward_items(source);
-    }
-    if let Some(source) = set::child(volume, "projected") {
-        set::pointer(source, "defaultMode", MODE);
-        for part in set::items(source, "sources") {
-            if let Some(downward) = set::child(part, "downwardAPI") {
-                downward_items(downward);
-            }
-            if let Some(token) = set::child(part, "serviceAccountToken") {
-                set::pointer(token, "expirationSeconds", 3600);
-            }
-        }
-    }
-    if let Some(template) =
-        set::child(volume, "ephemeral").and_then(|e| set::child(e, "volumeClaimTemplate"))
-    {
-        claim_spec(template);
-    }
-    source(volume);
 }
 
 /// Readable by all, writable by the owner: 0644.
@@ -60,28 +63,35 @@ pub(super) fn field_ref(holder: &mut Object) {
     }
 }
 
-/// What a pod's volume and a persistent volume have in common.
-pub(super) fn source(volume: &mut Object) {
-    if let Some(path) = set::child(volume, "hostPath") {
-        set::text_pointer(path, "type", "");
+/// The sources that pods' volumes and persistent volumes have in common.
+fn source(kind: &str, source: &mut Object) {
+    match kind {
+        "hostPath" => set::text_pointer(source, "type", ""),
+        "iscsi" => set::text(source, "iscsiInterface", "default"),
+        "rbd" => {
+            set::text(source, "pool", "rbd");
+            set::text(source, "user", "admin");
+            set::text(source, "keyring", "/etc/ceph/keyring");
+        }
+        "azureDisk" => {
+            set::text_pointer(source, "cachingMode", "ReadWrite");
+            set::text_pointer(source, "fsType", "ext4");
+            set::pointer(source, "readOnly", false);
+            set::text_pointer(source, "kind", "Shared");
+        }
+        "scaleIO" => {
+            set::text(source, "storageMode", "ThinProvisioned");
+            set::text(source, "fsType", "xfs");
+        }
+        _ => {}
     }
-    if let Some(iscsi) = set::child(volume, "iscsi") {
-        set::text(iscsi, "iscsiInterface", "default");
-    }
-    if let Some(rbd) = set::child(volume, "rbd") {
-        set::text(rbd, "pool", "rbd");
-        set::text(rbd, "user", "admin");
-        set::text(rbd, "keyring", "/etc/ceph/keyring");
-    }
-    if let Some(disk) = set::child(volume, "azureDisk") {
-        set::text_pointer(disk, "cachingMode", "ReadWrite");
-        set::text_pointer(disk, "fsType", "ext4");
-        set::pointer(disk, "readOnly", false);
-        set::text_pointer(disk, "kind", "Shared");
-    }
-    if let Some(scale_io) = set::child(volume, "scaleIO") {
-        set::text(scale_io, "storageMode", "ThinProvisioned");
-        set::text(scale_io, "fsType", "xfs");
+}
+
+fn sources(spec: &mut Object) {
+    for (kind, value) in spec.iter_mut() {
+        if let Some(found) = value.as_object_mut() {
+            source(kind, found);
+        }
     }
 }
 
@@ -111,7 +121,7 @@ pub(super) fn persistent(volume: &mut Object) {
         set::text(spec, "persistentVolumeReclaimPolicy", "Retain");
         set::text_pointer(spec, "volumeMode", "Filesystem");
         resources::round(spec, "capacity");
-        source(spec);
+        sources(spec);
     }
 }
 
@@ -123,6 +133,6 @@ pub(super) fn attachment(attachment: &mut Object) {
         .and_then(Value::as_object_mut);
     if let Some(spec) = inline {
         resources::round(spec, "capacity");
-        source(spec);
+        sources(spec);
     }
 }

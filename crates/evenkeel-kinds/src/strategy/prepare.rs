@@ -108,7 +108,8 @@ pub fn prepare_for_status_update(gvk: Gvk<'_>, old: &Value, new: &mut Value, cx:
 
 /// Prepares the new version of an object as sent to one of its other endpoints.
 ///
-/// Endpoints that take another kind, such as `scale` and `binding`, have no such step.
+/// An endpoint without rules of its own has those of the main one; so has `scale`, once the number
+/// it takes has been written into the object.
 pub fn prepare_for_subresource_update(
     gvk: Gvk<'_>,
     subresource: &str,

@@ -4,13 +4,18 @@
 
 mod address;
 mod pod;
+mod storage;
+mod volume;
 
 use evenkeel_types::Gvk;
 use serde_json::Value;
 
-use super::semantic;
+use super::workloads;
 use crate::defaults::quantity::Quantity;
 use crate::defaults::set::{self, Object};
+
+/// Nobody reads on after as many warnings of one sort; headers are cut long before.
+const ENOUGH: usize = 100;
 
 /// What is said of every use of a kind that is on its way out.
 pub fn of_deprecated_kind(gvk: Gvk<'_>) -> Option<&'static str> {
@@ -29,7 +34,10 @@ pub fn on_create(gvk: Gvk<'_>, object: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
     if let ("" | "apps" | "batch", kind) = (gvk.group, gvk.kind) {
         match kind {
-            "Pod" => host_name(object, "the Pod's hostname", &mut warnings),
+            "Pod" => {
+                pod::app_armor_on_create(object, &mut warnings);
+                host_name(object, "the Pod's hostname", &mut warnings);
+            }
             "Deployment" | "ReplicaSet" | "ReplicationController" | "Job" | "CronJob" => {
                 host_name(object, "Pod names and hostnames", &mut warnings);
             }
@@ -37,13 +45,10 @@ pub fn on_create(gvk: Gvk<'_>, object: &Value) -> Vec<String> {
         }
     }
     match (gvk.group, gvk.kind) {
-        ("", "Pod") => {
-            pod::app_armor_on_create(object, &mut warnings);
-            pod::about_pod(object, &mut warnings);
-        }
+        ("", "Pod") => pod::about_pod(object, &mut warnings),
         ("", "ResourceQuota") => about_quota(object, &mut warnings),
         ("networking.k8s.io", "Ingress") => about_ingress(object, &mut warnings),
-        ("storage.k8s.io", "CSIDriver") => about_driver(None, object, &mut warnings),
+        ("storage.k8s.io", "CSIDriver") => storage::about_driver(None, object, &mut warnings),
         ("discovery.k8s.io", "EndpointSlice") => {
             if set::string(object, "addressType") == "FQDN" {
                 warnings.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
@@ -53,8 +58,9 @@ pub fn on_create(gvk: Gvk<'_>, object: &Value) -> Vec<String> {
         ("admissionregistration.k8s.io", _) => static_name(object, &mut warnings),
         _ => either(gvk, None, object, &mut warnings),
     }
-    if let Some((template, path)) = template(gvk, object) {
-        pod::about_template(template, &path, &mut warnings);
+    about_job_size(gvk, object, &mut warnings);
+    if let Some((template, base)) = template(gvk, object) {
+        pod::about_template(template, base, &mut warnings);
     }
     if gvk.kind == "StatefulSet" {
         about_stateful_set(object, "", &mut warnings);
@@ -66,19 +72,25 @@ pub fn on_create(gvk: Gvk<'_>, object: &Value) -> Vec<String> {
 pub fn on_update(gvk: Gvk<'_>, old: &Value, new: &Value) -> Vec<String> {
     let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else { return Vec::new() };
     let mut warnings = Vec::new();
-    let changed = |key: &str| {
-        set::get(old, "metadata").map(|m| m.get(key))
-            != set::get(new, "metadata").map(|m| m.get(key))
+    let generation = |object: &Object| match gvk.kind {
+        // Daemon sets count changes of their template apart from those of the rest.
+        "DaemonSet" => workloads::template_generation(object),
+        _ => set::get(object, "metadata")
+            .and_then(|metadata| metadata.get("generation")?.as_i64())
+            .unwrap_or(0),
     };
-    if changed("generation")
-        && let Some((template, path)) = template(gvk, new)
-    {
-        pod::about_template(template, &path, &mut warnings);
+    if generation(old) != generation(new) {
+        about_job_size(gvk, new, &mut warnings);
+        // Upstream looks at the former template of a replication controller; so do we.
+        let subject = if gvk.kind == "ReplicationController" { old } else { new };
+        if let Some((template, base)) = template(gvk, subject) {
+            pod::about_template(template, base, &mut warnings);
+        }
     }
     match (gvk.group, gvk.kind) {
         ("apps", "StatefulSet") => about_stateful_set(new, ".Spec", &mut warnings),
         ("batch", "CronJob") => about_schedule(new, &mut warnings),
-        ("storage.k8s.io", "CSIDriver") => about_driver(Some(old), new, &mut warnings),
+        ("storage.k8s.io", "CSIDriver") => storage::about_driver(Some(old), new, &mut warnings),
         ("discovery.k8s.io", "EndpointSlice") => address::of_slice(new, &mut warnings),
         ("admissionregistration.k8s.io", _) => static_name(new, &mut warnings),
         _ => either(gvk, Some(old), new, &mut warnings),
@@ -91,8 +103,8 @@ fn either(gvk: Gvk<'_>, old: Option<&Object>, object: &Object, warnings: &mut Ve
     match (gvk.group, gvk.kind) {
         ("", "Service") => about_service(object, warnings),
         ("", "ServiceAccount") => about_service_account(old, object, warnings),
-        ("", "PersistentVolumeClaim") => about_claim(object, warnings),
-        ("", "PersistentVolume") => about_volume(object, warnings),
+        ("", "PersistentVolumeClaim") => storage::about_claim(object, warnings),
+        ("", "PersistentVolume") => storage::about_volume(object, warnings),
         ("", "Node") => about_node(object, warnings),
         ("", "Endpoints") => address::of_endpoints(object, warnings),
         ("networking.k8s.io", "NetworkPolicy") => address::of_network_policy(object, warnings),
@@ -115,6 +127,15 @@ fn either(gvk: Gvk<'_>, old: Option<&Object>, object: &Object, warnings: &mut Ve
                 }
             }
         }
+        ("storage.k8s.io", "CSIStorageCapacity") => {
+            let Some(topology) = set::get(object, "nodeTopology") else { return };
+            pod::about_node_selector_term(topology, "nodeTopology", warnings);
+            for key in set::get(topology, "matchLabels").into_iter().flat_map(Object::keys) {
+                if let Some(message) = deprecated_node_label(key) {
+                    warnings.push(format!("nodeTopology.matchLabels.{key}: {message}"));
+                }
+            }
+        }
         ("resource.k8s.io", "ResourceSlice") => {
             let driver = set::get(object, "spec").map_or("", |spec| set::string(spec, "driver"));
             if driver.chars().any(char::is_uppercase) {
@@ -128,19 +149,45 @@ fn either(gvk: Gvk<'_>, old: Option<&Object>, object: &Object, warnings: &mut Ve
     }
 }
 
-/// The pod template of a workload, and where it stands.
-fn template<'a>(gvk: Gvk<'_>, object: &'a Object) -> Option<(&'a Object, String)> {
+/// The pod template of a workload, and where it stands, with a dot behind it.
+fn template<'a>(gvk: Gvk<'_>, object: &'a Object) -> Option<(&'a Object, &'static str)> {
     let spec = set::get(object, "spec");
     match (gvk.group, gvk.kind) {
         ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet")
         | ("", "ReplicationController")
-        | ("batch", "Job") => Some((set::get(spec?, "template")?, "spec.template".to_owned())),
+        | ("batch", "Job") => Some((set::get(spec?, "template")?, "spec.template.")),
         ("batch", "CronJob") => {
             let job = set::get(set::get(spec?, "jobTemplate")?, "spec")?;
-            Some((set::get(job, "template")?, "spec.jobTemplate.spec.template".to_owned()))
+            Some((set::get(job, "template")?, "spec.jobTemplate.spec.template."))
         }
-        ("", "PodTemplate") => Some((set::get(object, "template")?, "template".to_owned())),
+        ("", "PodTemplate") => Some((set::get(object, "template")?, "template.")),
         _ => None,
+    }
+}
+
+/// Very large jobs outgrow the field in which their progress is kept.
+fn about_job_size(gvk: Gvk<'_>, object: &Object, warnings: &mut Vec<String>) {
+    let (path, spec) = match (gvk.group, gvk.kind) {
+        ("batch", "Job") => ("spec", set::get(object, "spec")),
+        ("batch", "CronJob") => (
+            "spec.jobTemplate.spec",
+            set::get(object, "spec")
+                .and_then(|spec| set::get(spec, "jobTemplate"))
+                .and_then(|template| set::get(template, "spec")),
+        ),
+        _ => return,
+    };
+    let Some(spec) = spec else { return };
+    let number = |key: &str| spec.get(key).and_then(Value::as_i64).unwrap_or(0);
+    if set::string(spec, "completionMode") == "Indexed"
+        && number("completions") > 100_000
+        && number("parallelism") > 10_000
+    {
+        warnings.push(format!(
+            "{path}: In Indexed Jobs with a number of completions higher than 10^5 and a \
+             parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes \
+             when a big number of indexes fail"
+        ));
     }
 }
 
@@ -271,80 +318,6 @@ fn about_service_account(old: Option<&Object>, object: &Object, warnings: &mut V
     }
 }
 
-const STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
-const STORAGE_CLASS_MESSAGE: &str =
-    r#"deprecated since v1.8; use "storageClassName" attribute instead"#;
-
-fn about_claim(object: &Object, warnings: &mut Vec<String>) {
-    if annotations(object).is_some_and(|all| all.contains_key(STORAGE_CLASS)) {
-        warnings.push(format!("metadata.annotations[{STORAGE_CLASS}]: {STORAGE_CLASS_MESSAGE}"));
-    }
-    if let Some(spec) = set::get(object, "spec") {
-        about_claim_spec(spec, "spec", warnings);
-    }
-}
-
-fn about_claim_spec(spec: &Object, path: &str, warnings: &mut Vec<String>) {
-    let Some(resources) = set::get(spec, "resources") else { return };
-    for list in ["requests", "limits"] {
-        fraction(resources, list, "storage", &format!("{path}.resources"), warnings);
-    }
-}
-
-/// There are no parts of bytes.
-fn fraction(holder: &Object, list: &str, name: &str, path: &str, warnings: &mut Vec<String>) {
-    let Some(text) = set::get(holder, list).and_then(|list| list.get(name)?.as_str()) else {
-        return;
-    };
-    // Only these endings can stand for a fraction, and hardly anything has them.
-    if !text.ends_with(['m', 'u', 'n']) && !text.contains(['.', 'e', 'E']) {
-        return;
-    }
-    if let Some(amount) = Quantity::parse(text)
-        && !amount.is_whole()
-    {
-        warnings.push(format!(
-            r#"{path}.{list}[{name}]: fractional byte value "{amount}" is invalid, must be an integer"#
-        ));
-    }
-}
-
-fn about_volume(object: &Object, warnings: &mut Vec<String>) {
-    for (key, message) in [
-        (STORAGE_CLASS, STORAGE_CLASS_MESSAGE),
-        (
-            "volume.beta.kubernetes.io/mount-options",
-            r#"deprecated since v1.31; use "mountOptions" attribute instead"#,
-        ),
-    ] {
-        if annotations(object).is_some_and(|all| all.contains_key(key)) {
-            warnings.push(format!("metadata.annotations[{key}]: {message}"));
-        }
-    }
-    let Some(spec) = set::get(object, "spec") else { return };
-    if set::string(spec, "persistentVolumeReclaimPolicy") == "Recycle" {
-        warnings.push(
-            "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. \
-             Instead, the recommended approach is to use dynamic provisioning."
-                .to_owned(),
-        );
-    }
-    let required = set::get(spec, "nodeAffinity").and_then(|a| set::get(a, "required"));
-    if let Some(required) = required {
-        for (i, term) in set::list(required, "nodeSelectorTerms").enumerate() {
-            let path = format!("spec.nodeAffinity.required.nodeSelectorTerms[{i}]");
-            pod::about_node_selector_term(term, &path, warnings);
-        }
-    }
-    for kind in ["cephfs", "photonPersistentDisk", "scaleIO", "storageos", "glusterfs", "rbd"] {
-        if spec.contains_key(kind)
-            && let Some((name, message)) = pod::deprecated_volume(kind)
-        {
-            warnings.push(format!("spec.{name}: {message}"));
-        }
-    }
-}
-
 fn about_node(object: &Object, warnings: &mut Vec<String>) {
     let Some(spec) = set::get(object, "spec") else { return };
     if spec.contains_key("configSource") {
@@ -390,28 +363,12 @@ fn about_ingress(object: &Object, warnings: &mut Vec<String>) {
     }
 }
 
-fn about_driver(old: Option<&Object>, object: &Object, warnings: &mut Vec<String>) {
-    let tokens =
-        |object: &Object| set::get(object, "spec").and_then(|s| s.get("tokenRequests")).cloned();
-    let now = tokens(object);
-    let unsaid = set::get(object, "spec")
-        .is_none_or(|spec| set::is_unset(spec.get("serviceAccountTokenInSecrets")));
-    let news = old.is_none_or(|old| !semantic::equal(tokens(old).as_ref(), now.as_ref()));
-    if unsaid && news && !set::is_empty(now.as_ref()) {
-        warnings.push(
-            "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to \
-             true to prevent possible logging of tokens in volume attributes"
-                .to_owned(),
-        );
-    }
-}
-
 fn about_stateful_set(object: &Object, claim_suffix: &str, warnings: &mut Vec<String>) {
     let Some(spec) = set::get(object, "spec") else { return };
     for (i, claim) in set::list(spec, "volumeClaimTemplates").enumerate() {
         if let Some(claim) = set::get(claim, "spec") {
-            let path = format!("spec.volumeClaimTemplates[{i}]{claim_suffix}");
-            about_claim_spec(claim, &path, warnings);
+            let path = format_args!("spec.volumeClaimTemplates[{i}]{claim_suffix}");
+            storage::about_claim_spec(claim, path, warnings);
         }
     }
     let limit = spec.get("revisionHistoryLimit").and_then(Value::as_i64);

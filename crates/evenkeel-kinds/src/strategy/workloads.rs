@@ -17,6 +17,8 @@ pub(super) fn generate_selector(job: &mut Object, cx: &Context<'_>) {
     let metadata = set::get(job, "metadata");
     let field = |key| Value::from(metadata.map_or("", |metadata| set::string(metadata, key)));
     let (name, uid) = (field("name"), field("uid"));
+    // A job that has no labels even now gets them when it is next read and defaulted.
+    let unlabelled = metadata.is_none_or(|metadata| set::is_empty(metadata.get("labels")));
     let Some(spec) = set::structure(job, "spec") else { return };
     let labels = set::structure(spec, "template")
         .and_then(|template| set::structure(template, "metadata"))
@@ -33,7 +35,8 @@ pub(super) fn generate_selector(job: &mut Object, cx: &Context<'_>) {
             }
         }
     }
-    let shared = labels_of_template(spec).filter(|_| cx.labels_from_template).cloned();
+    let shared =
+        labels_of_template(spec).filter(|_| cx.labels_from_template || unlabelled).cloned();
     let selected = set::structure(spec, "selector")
         .and_then(|selector| set::structure(selector, "matchLabels"));
     if let Some(selected) = selected
@@ -76,7 +79,8 @@ pub(super) fn keep_template_generation(old: &Object, new: &mut Object) {
     set_template_generation(new, template_generation(old));
 }
 
-fn template_generation(object: &Object) -> i64 {
+/// How often the template of a daemon set has changed.
+pub(super) fn template_generation(object: &Object) -> i64 {
     set::get(object, "metadata")
         .and_then(|metadata| set::get(metadata, "annotations"))
         .and_then(|annotations| set::string(annotations, TEMPLATE_GENERATION).parse().ok())

@@ -1,10 +1,12 @@
 //! What there is to say about pods and pod templates.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use serde_json::Value;
 
-use super::{about_claim_spec, address, deprecated_node_label, fraction};
+use super::storage::fraction;
+use super::{ENOUGH, address, deprecated_node_label, volume};
 use crate::defaults::set::{self, Object};
 use crate::strategy::pod::{APP_ARMOR, app_armor_profile};
 
@@ -13,9 +15,9 @@ pub(super) fn about_pod(pod: &Object, warnings: &mut Vec<String>) {
     about(pod, "", warnings);
 }
 
-/// The pod template at `path`.
-pub(super) fn about_template(template: &Object, path: &str, warnings: &mut Vec<String>) {
-    about(template, &format!("{path}."), warnings);
+/// A pod template; `base` is its path with a dot behind it.
+pub(super) fn about_template(template: &Object, base: &str, warnings: &mut Vec<String>) {
+    about(template, base, warnings);
 }
 
 /// Says that annotations with AppArmor profiles were read, or could not be.
@@ -48,11 +50,25 @@ pub(super) fn app_armor_on_create(pod: &Object, warnings: &mut Vec<String>) {
 const APP_ARMOR_MESSAGE: &str =
     r#"deprecated since v1.30; use the "appArmorProfile" field instead"#;
 
-/// Calls `f` with every container and its path.
-fn visit<'a>(spec: &'a Object, base: &str, mut f: impl FnMut(&'a Object, &str)) {
+/// Where a container stands. Only written out once there is something to say.
+#[derive(Clone, Copy)]
+struct At<'a> {
+    base: &'a str,
+    kind: &'static str,
+    index: usize,
+}
+
+impl fmt::Display for At<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}spec.{}[{}]", self.base, self.kind, self.index)
+    }
+}
+
+/// Calls `f` with every container and where it stands.
+fn visit<'a>(spec: &'a Object, base: &'a str, mut f: impl FnMut(&'a Object, At<'a>)) {
     for kind in ["initContainers", "containers", "ephemeralContainers"] {
-        for (i, container) in set::list(spec, kind).enumerate() {
-            f(container, &format!("{base}spec.{kind}[{i}]"));
+        for (index, container) in set::list(spec, kind).enumerate() {
+            f(container, At { base, kind, index });
         }
     }
 }
@@ -81,10 +97,10 @@ fn about(pod: &Object, base: &str, warnings: &mut Vec<String>) {
             warnings.push(format!("{base}metadata.annotations[{key}]: {message}"));
         }
     }
-    volumes(spec, base, warnings);
+    volume::about(spec, base, warnings);
     duplicates(spec, base, warnings);
     for name in ["memory", "ephemeral-storage"] {
-        fraction(spec, "overhead", name, &format!("{base}spec"), warnings);
+        fraction(spec, "overhead", name, format_args!("{base}spec"), warnings);
     }
     security(spec, annotations, base, warnings);
     ports(spec, base, warnings);
@@ -178,142 +194,6 @@ fn pod_affinity(spec: &Object, base: &str, warnings: &mut Vec<String>) {
     }
 }
 
-/// How a kind of volume is named in warnings, and what became of it.
-pub(super) fn deprecated_volume(kind: &str) -> Option<(&'static str, &'static str)> {
-    Some(match kind {
-        "photonPersistentDisk" => {
-            ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+")
-        }
-        "gitRepo" => ("gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
-        "scaleIO" => ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
-        "flocker" => ("flocker", "deprecated in v1.22, non-functional in v1.25+"),
-        "storageos" => ("storageOS", "deprecated in v1.22, non-functional in v1.25+"),
-        "quobyte" => ("quobyte", "deprecated in v1.22, non-functional in v1.25+"),
-        "glusterfs" => ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
-        "cephfs" => ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
-        "rbd" => ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
-        _ => return None,
-    })
-}
-
-fn volumes(spec: &Object, base: &str, warnings: &mut Vec<String>) {
-    for (i, volume) in set::list(spec, "volumes").enumerate() {
-        let path = format!("{base}spec.volumes[{i}]");
-        for kind in volume.keys() {
-            if let Some((name, message)) = deprecated_volume(kind) {
-                warnings.push(format!("{path}.{name}: {message}"));
-            }
-        }
-        let claim = set::get(volume, "ephemeral")
-            .and_then(|ephemeral| set::get(ephemeral, "volumeClaimTemplate"))
-            .and_then(|template| set::get(template, "spec"));
-        if let Some(claim) = claim {
-            let path = format!("{path}.ephemeral.volumeClaimTemplate.spec");
-            about_claim_spec(claim, &path, warnings);
-        }
-    }
-    for volume in set::list(spec, "volumes") {
-        overlaps(volume, warnings);
-    }
-}
-
-/// Files of one volume that hide each other.
-fn overlaps(volume: &Object, warnings: &mut Vec<String>) {
-    let name = set::string(volume, "name");
-    let mut files = Files::default();
-    let mut check = |what: &str, source: &str, path: &str, warnings: &mut Vec<String>| {
-        let path = path.trim_end_matches('/');
-        for other in files.add(path, source) {
-            warnings.push(format!(
-                "volume {name:?} ({what}): overlapping paths: {} with {other}",
-                described(path, source)
-            ));
-        }
-    };
-    let single = [("configMap", "ConfigMap", "name"), ("secret", "Secret", "secretName")];
-    for (key, kind, field) in single {
-        if let Some(source) = set::get(volume, key) {
-            let what = format!("{kind} {:?}", set::string(source, field));
-            for item in set::list(source, "items") {
-                check(&what, "", set::string(item, "path"), warnings);
-            }
-        }
-    }
-    if let Some(source) = set::get(volume, "downwardAPI") {
-        for item in set::list(source, "items") {
-            check("DownwardAPI", "", set::string(item, "path"), warnings);
-        }
-    }
-    let Some(projected) = set::get(volume, "projected") else { return };
-    for part in set::list(projected, "sources") {
-        if part.is_empty() {
-            warnings.push(format!("volume {name:?} (Projected) has no sources provided"));
-            continue;
-        }
-        for (key, kind) in [("configMap", "ConfigMap"), ("secret", "Secret")] {
-            if let Some(source) = set::get(part, key) {
-                let described = format!("{kind} {:?}", set::string(source, "name"));
-                for item in set::list(source, "items") {
-                    check("Projected", &described, set::string(item, "path"), warnings);
-                }
-            }
-        }
-        if let Some(source) = set::get(part, "downwardAPI") {
-            for item in set::list(source, "items") {
-                check("Projected", "DownwardAPI", set::string(item, "path"), warnings);
-            }
-        }
-        if let Some(source) = set::get(part, "serviceAccountToken") {
-            check("Projected", "ServiceAccountToken", set::string(source, "path"), warnings);
-        }
-    }
-}
-
-/// The files of a volume by path, with what they come from and the order in which they came.
-#[derive(Default)]
-struct Files {
-    by_path: BTreeMap<String, Vec<(usize, String)>>,
-    count: usize,
-}
-
-impl Files {
-    /// Adds a file and tells which earlier ones are the same, or above or below it.
-    fn add(&mut self, path: &str, source: &str) -> Vec<String> {
-        if path.is_empty() {
-            return Vec::new();
-        }
-        let above = path.match_indices('/').filter_map(|(at, _)| {
-            let (path, files) = self.by_path.get_key_value(&path[..at])?;
-            Some((path, files))
-        });
-        // What starts with the path and a slash sorts between these two.
-        let below = self.by_path.range(format!("{path}/")..format!("{path}0"));
-        let same = self.by_path.get_key_value(path);
-        let mut found: Vec<(usize, String)> = above
-            .chain(below)
-            .chain(same)
-            .flat_map(|(path, files)| {
-                files.iter().map(move |(order, source)| (*order, described(path, source)))
-            })
-            .take(ENOUGH)
-            .collect();
-        found.sort_unstable();
-        let entry = self.by_path.entry(path.to_owned()).or_default();
-        if entry.len() < ENOUGH {
-            entry.push((self.count, source.to_owned()));
-        }
-        self.count += 1;
-        found.into_iter().map(|(_, described)| described).collect()
-    }
-}
-
-/// Nobody reads on after as many warnings of one sort; headers are cut long before.
-const ENOUGH: usize = 100;
-
-fn described(path: &str, source: &str) -> String {
-    if source.is_empty() { format!("{path:?}") } else { format!("{path:?} ({source})") }
-}
-
 fn duplicates(spec: &Object, base: &str, warnings: &mut Vec<String>) {
     for (list, field) in [("hostAliases", "ip"), ("imagePullSecrets", "name")] {
         let mut seen = BTreeSet::new();
@@ -344,7 +224,7 @@ fn security(spec: &Object, annotations: &Object, base: &str, warnings: &mut Vec<
         warnings.push(format!("{base}metadata.annotations[{key}]: {SECCOMP_MESSAGE}"));
     }
     let of_pod = context.and_then(|context| context.get("appArmorProfile"));
-    visit(spec, base, |container, path| {
+    visit(spec, base, |container, at| {
         let name = set::string(container, "name");
         let context = set::get(container, "securityContext");
         let lacks = |field: &str| context.is_none_or(|context| set::is_unset(context.get(field)));
@@ -364,19 +244,23 @@ fn security(spec: &Object, annotations: &Object, base: &str, warnings: &mut Vec<
             }
         }
         if let Some(resources) = set::get(container, "resources") {
-            let path = format!("{path}.resources");
             for name in ["memory", "ephemeral-storage"] {
                 for list in ["limits", "requests"] {
-                    fraction(resources, list, name, &path, warnings);
+                    fraction(resources, list, name, format_args!("{at}.resources"), warnings);
                 }
             }
         }
-        environment(container, path, warnings);
+        environment(container, at, warnings);
     });
 }
 
 /// A variable defined twice, other than by extending its former value.
-fn environment(container: &Object, path: &str, warnings: &mut Vec<String>) {
+fn environment(container: &Object, at: At<'_>, warnings: &mut Vec<String>) {
+    let mut names: Vec<&str> =
+        set::list(container, "env").map(|variable| set::string(variable, "name")).collect();
+    if all_differ(&mut names) {
+        return;
+    }
     let mut seen = BTreeSet::new();
     for (i, variable) in set::list(container, "env").enumerate() {
         let name = set::string(variable, "name");
@@ -389,15 +273,22 @@ fn environment(container: &Object, path: &str, warnings: &mut Vec<String>) {
             && value.contains(&reference);
         if !extends {
             warnings.push(format!(
-                "{path}.env[{i}]: hides previous definition of {name:?}, which may be dropped when \
+                "{at}.env[{i}]: hides previous definition of {name:?}, which may be dropped when \
                  using apply"
             ));
         }
     }
 }
 
+/// Whether no two of the values are the same. Sorts them.
+fn all_differ<T: Ord>(values: &mut [T]) -> bool {
+    values.sort_unstable();
+    values.windows(2).all(|pair| pair[0] != pair[1])
+}
+
 struct Port<'a> {
-    path: String,
+    at: At<'a>,
+    index: usize,
     name: &'a str,
     number: i64,
     protocol: &'a str,
@@ -405,12 +296,19 @@ struct Port<'a> {
     host_port: i64,
 }
 
+impl fmt::Display for Port<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.ports[{}]", self.at, self.index)
+    }
+}
+
 fn ports(spec: &Object, base: &str, warnings: &mut Vec<String>) {
     let mut all: Vec<Port<'_>> = Vec::new();
-    visit(spec, base, |container, path| {
+    visit(spec, base, |container, at| {
         let number = |port: &Object, key: &str| port.get(key).and_then(Value::as_i64).unwrap_or(0);
-        all.extend(set::list(container, "ports").enumerate().map(|(i, port)| Port {
-            path: format!("{path}.ports[{i}]"),
+        all.extend(set::list(container, "ports").enumerate().map(|(index, port)| Port {
+            at,
+            index,
             name: set::string(port, "name"),
             number: number(port, "containerPort"),
             protocol: set::string(port, "protocol"),
@@ -418,13 +316,21 @@ fn ports(spec: &Object, base: &str, warnings: &mut Vec<String>) {
             host_port: number(port, "hostPort"),
         }));
     });
+    let mut numbers: Vec<(i64, &str)> = all.iter().map(|p| (p.number, p.protocol)).collect();
+    let mut names: Vec<&str> = all.iter().map(|p| p.name).filter(|n| !n.is_empty()).collect();
+    if all_differ(&mut numbers)
+        && all_differ(&mut names)
+        && all.iter().all(|port| port.host_ip.is_empty() || port.host_port != 0)
+    {
+        return;
+    }
     let mut by_number: BTreeMap<(i64, &str), Vec<&Port<'_>>> = BTreeMap::new();
     for port in &all {
         if !port.host_ip.is_empty() && port.host_port == 0 {
             warnings.push(format!(
-                "{}: hostIP set without hostPort: {{Name:{} HostPort:{} ContainerPort:{} \
+                "{port}: hostIP set without hostPort: {{Name:{} HostPort:{} ContainerPort:{} \
                  Protocol:{} HostIP:{}}}",
-                port.path, port.name, port.host_port, port.number, port.protocol, port.host_ip
+                port.name, port.host_port, port.number, port.protocol, port.host_ip
             ));
         }
         let others = by_number.entry((port.number, port.protocol)).or_default();
@@ -440,19 +346,21 @@ fn ports(spec: &Object, base: &str, warnings: &mut Vec<String>) {
             } else {
                 continue;
             };
-            warnings.push(format!("{}: {relation} port definition with {}", port.path, other.path));
+            warnings.push(format!("{port}: {relation} port definition with {other}"));
         }
         others.push(port);
     }
-    let mut by_name: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut by_name: BTreeMap<&str, &Port<'_>> = BTreeMap::new();
     for port in all.iter().filter(|port| !port.name.is_empty()) {
-        let first = *by_name.entry(port.name).or_insert(&port.path);
-        if first != port.path {
-            warnings.push(format!(
-                "{}: duplicate port name {:?} with {first}, services and probes that select ports \
-                 by name will use {first}",
-                port.path, port.name
-            ));
+        match by_name.get(port.name) {
+            Some(first) => warnings.push(format!(
+                "{port}: duplicate port name {:?} with {first}, services and probes that select \
+                 ports by name will use {first}",
+                port.name
+            )),
+            None => {
+                by_name.insert(port.name, port);
+            }
         }
     }
 }

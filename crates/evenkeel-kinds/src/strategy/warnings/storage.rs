@@ -1,0 +1,112 @@
+//! What there is to say about storage: claims, volumes, drivers.
+
+use std::fmt;
+
+use super::{annotations, pod, volume};
+use crate::defaults::quantity::Quantity;
+use crate::defaults::set::{self, Object};
+use crate::strategy::semantic;
+
+const STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+const STORAGE_CLASS_MESSAGE: &str =
+    r#"deprecated since v1.8; use "storageClassName" attribute instead"#;
+
+/// A claim.
+pub(super) fn about_claim(object: &Object, warnings: &mut Vec<String>) {
+    if annotations(object).is_some_and(|all| all.contains_key(STORAGE_CLASS)) {
+        warnings.push(format!("metadata.annotations[{STORAGE_CLASS}]: {STORAGE_CLASS_MESSAGE}"));
+    }
+    if let Some(spec) = set::get(object, "spec") {
+        about_claim_spec(spec, format_args!("spec"), warnings);
+    }
+}
+
+/// The spec of a claim, or of a template for claims, at `path`.
+pub(super) fn about_claim_spec(
+    spec: &Object,
+    path: fmt::Arguments<'_>,
+    warnings: &mut Vec<String>,
+) {
+    let Some(resources) = set::get(spec, "resources") else { return };
+    for list in ["requests", "limits"] {
+        fraction(resources, list, "storage", format_args!("{path}.resources"), warnings);
+    }
+}
+
+/// There are no parts of bytes.
+pub(super) fn fraction(
+    holder: &Object,
+    list: &str,
+    name: &str,
+    path: fmt::Arguments<'_>,
+    warnings: &mut Vec<String>,
+) {
+    let Some(text) = set::get(holder, list).and_then(|list| list.get(name)?.as_str()) else {
+        return;
+    };
+    // Only these endings can stand for a fraction, and hardly anything has them.
+    if !text.ends_with(['m', 'u', 'n']) && !text.contains(['.', 'e', 'E']) {
+        return;
+    }
+    if let Some(amount) = Quantity::parse(text)
+        && !amount.is_whole()
+    {
+        warnings.push(format!(
+            r#"{path}.{list}[{name}]: fractional byte value "{amount}" is invalid, must be an integer"#
+        ));
+    }
+}
+
+/// A persistent volume.
+pub(super) fn about_volume(object: &Object, warnings: &mut Vec<String>) {
+    for (key, message) in [
+        (STORAGE_CLASS, STORAGE_CLASS_MESSAGE),
+        (
+            "volume.beta.kubernetes.io/mount-options",
+            r#"deprecated since v1.31; use "mountOptions" attribute instead"#,
+        ),
+    ] {
+        if annotations(object).is_some_and(|all| all.contains_key(key)) {
+            warnings.push(format!("metadata.annotations[{key}]: {message}"));
+        }
+    }
+    let Some(spec) = set::get(object, "spec") else { return };
+    if set::string(spec, "persistentVolumeReclaimPolicy") == "Recycle" {
+        warnings.push(
+            "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. \
+             Instead, the recommended approach is to use dynamic provisioning."
+                .to_owned(),
+        );
+    }
+    let required = set::get(spec, "nodeAffinity").and_then(|a| set::get(a, "required"));
+    if let Some(required) = required {
+        for (i, term) in set::list(required, "nodeSelectorTerms").enumerate() {
+            let path = format!("spec.nodeAffinity.required.nodeSelectorTerms[{i}]");
+            pod::about_node_selector_term(term, &path, warnings);
+        }
+    }
+    for kind in ["cephfs", "photonPersistentDisk", "scaleIO", "storageos", "glusterfs", "rbd"] {
+        if spec.contains_key(kind)
+            && let Some((name, message)) = volume::deprecated(kind)
+        {
+            warnings.push(format!("spec.{name}: {message}"));
+        }
+    }
+}
+
+/// A driver that wants tokens should say where it wants them.
+pub(super) fn about_driver(old: Option<&Object>, object: &Object, warnings: &mut Vec<String>) {
+    let tokens =
+        |object: &Object| set::get(object, "spec").and_then(|s| s.get("tokenRequests")).cloned();
+    let now = tokens(object);
+    let unsaid = set::get(object, "spec")
+        .is_none_or(|spec| set::is_unset(spec.get("serviceAccountTokenInSecrets")));
+    let news = old.is_none_or(|old| !semantic::equal(tokens(old).as_ref(), now.as_ref()));
+    if unsaid && news && !set::is_empty(now.as_ref()) {
+        warnings.push(
+            "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to \
+             true to prevent possible logging of tokens in volume attributes"
+                .to_owned(),
+        );
+    }
+}
