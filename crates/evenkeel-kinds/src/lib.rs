@@ -1,1 +1,5 @@
 //! How the built-in kinds of Kubernetes behave. Pure: no IO, no async, no clock.
+
+pub mod meta;
+pub mod names;
+pub mod validate;
