@@ -5,3 +5,6 @@ pub mod convert;
 pub mod fields;
 pub mod defaults;
 pub mod strategy;
+pub mod meta;
+pub mod names;
+pub mod validate;

@@ -1,0 +1,322 @@
+//! Which strings may stand as names: Kubernetes' DNS, label, key and port syntaxes.
+//!
+//! Every check answers with the list of reasons why a string is *not* acceptable, in the words of
+//! kube-apiserver; an empty list means it is. The matchers are hand-written single passes: a check
+//! allocates only when it has something to complain about.
+//!
+//! [`rule`] says which syntax the names of a built-in kind follow; custom resources follow
+//! [`NameRule::Subdomain`].
+
+use std::borrow::Cow;
+
+use evenkeel_types::Gvk;
+
+#[cfg(test)]
+mod tests;
+
+/// Why a string is not acceptable; empty when it is.
+pub type Reasons = Vec<Cow<'static, str>>;
+
+/// The syntax of `metadata.name` for one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NameRule {
+    /// A DNS-1123 subdomain: most kinds, and all custom resources.
+    Subdomain,
+    /// A DNS-1123 label: namespaces, services, stateful sets.
+    Label,
+    /// Anything that survives as one segment of a URL path: RBAC.
+    PathSegment,
+    /// An IP address in canonical form.
+    Ip,
+    /// The syntax of a ConfigMap's keys: lease candidates.
+    ConfigKey,
+    /// Checked elsewhere, against the object's spec, or not at all.
+    Unchecked,
+}
+
+impl NameRule {
+    /// Checks a `name`, or with `prefix` a `generateName`, to which a suffix will be added.
+    pub fn check(self, name: &str, prefix: bool) -> Reasons {
+        match self {
+            Self::Subdomain => dns1123_subdomain(&masked(name, prefix)),
+            Self::Label => dns1123_label(&masked(name, prefix)),
+            Self::PathSegment if prefix => path_segment_prefix(name),
+            Self::PathSegment => path_segment(name),
+            Self::Ip => crate::validate::ip::canonical_reasons(name),
+            Self::ConfigKey => config_key(name),
+            Self::Unchecked => Reasons::new(),
+        }
+    }
+}
+
+/// The name syntax of a kind; kinds not built in follow the one of custom resources.
+pub fn rule(gvk: Gvk<'_>) -> NameRule {
+    match (gvk.group, gvk.kind) {
+        ("", "Namespace" | "Service") | ("apps", "StatefulSet") => NameRule::Label,
+        ("rbac.authorization.k8s.io", _) => NameRule::PathSegment,
+        ("networking.k8s.io", "IPAddress") => NameRule::Ip,
+        ("coordination.k8s.io", "LeaseCandidate") => NameRule::ConfigKey,
+        (
+            "certificates.k8s.io",
+            "CertificateSigningRequest" | "ClusterTrustBundle" | "PodCertificateRequest",
+        )
+        | ("apiregistration.k8s.io", "APIService")
+        | ("" | "events.k8s.io", "Event")
+        | ("policy", "PodDisruptionBudget") => NameRule::PathSegment,
+        _ => NameRule::Subdomain,
+    }
+}
+
+/// A trailing dash is fine where random characters will follow it. Like upstream, the mask swallows
+/// the character before the dash too.
+fn masked(name: &str, prefix: bool) -> Cow<'_, str> {
+    if prefix && name.len() > 1 && name.ends_with('-') {
+        let mut kept: Vec<u8> = name.as_bytes()[..name.len() - 2].to_vec();
+        kept.push(b'a');
+        return Cow::Owned(String::from_utf8_lossy(&kept).into_owned());
+    }
+    Cow::Borrowed(name)
+}
+
+const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const SUBDOMAIN_UNDERSCORE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')";
+const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+const WILDCARD: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', regex used for validation is '\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const KEY_PARTS: &str = "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')";
+const KEY_NAME: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const KEY_PREFIX: &str = "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+const CONFIG_KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
+const C_IDENTIFIER: &str = "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is '[A-Za-z_][A-Za-z0-9_]*')";
+const ENV_NAME: &str = "a valid environment variable name must consist only of printable ASCII characters other than '='";
+const PERCENT: &str = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')";
+const HTTP_HEADER: &str = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')";
+
+/// A label of DNS (RFC 1123).
+pub fn dns1123_label(value: &str) -> Reasons {
+    let mut reasons = Reasons::new();
+    if value.len() > 63 {
+        reasons.push("must be no more than 63 characters".into());
+    }
+    if !is_label(value) {
+        reasons.push(if is_subdomain(value) { "must not contain dots" } else { LABEL }.into());
+    }
+    reasons
+}
+
+/// A subdomain of DNS (RFC 1123): dot-separated labels.
+pub fn dns1123_subdomain(value: &str) -> Reasons {
+    bounded(value, 253, "must be no more than 253 characters", is_subdomain(value), SUBDOMAIN)
+}
+
+/// Like [`dns1123_subdomain`], with underscores.
+pub fn dns1123_subdomain_with_underscore(value: &str) -> Reasons {
+    let fits = value.split('.').all(|label| {
+        let label = label.strip_prefix('_').unwrap_or(label);
+        framed(label, is_lower_alnum, |b| is_lower_alnum(b) || b == b'-' || b == b'_')
+    });
+    bounded(value, 253, "must be no more than 253 characters", fits, SUBDOMAIN_UNDERSCORE)
+}
+
+/// A label of DNS (RFC 1035): starts with a letter.
+pub fn dns1035_label(value: &str) -> Reasons {
+    let fits = is_label(value) && value.as_bytes().first().is_some_and(u8::is_ascii_lowercase);
+    bounded(value, 63, "must be no more than 63 characters", fits, LABEL_1035)
+}
+
+/// `*.` and a subdomain.
+pub fn wildcard_dns1123_subdomain(value: &str) -> Reasons {
+    let fits = value.strip_prefix("*.").is_some_and(is_subdomain);
+    bounded(value, 253, "must be no more than 253 characters", fits, WILDCARD)
+}
+
+/// A label's key: a name, optionally behind a DNS subdomain and a slash.
+pub fn qualified_name(value: &str) -> Reasons {
+    let mut reasons = Reasons::new();
+    let name = match value.split_once('/') {
+        None => value,
+        Some((_, rest)) if rest.contains('/') => {
+            reasons.push(KEY_PARTS.into());
+            return reasons;
+        }
+        Some((prefix, name)) => {
+            if prefix.is_empty() {
+                reasons.push("prefix part must be non-empty".into());
+            } else {
+                if prefix.len() > 253 {
+                    reasons.push("prefix part must be no more than 253 bytes".into());
+                }
+                if !is_subdomain(prefix) {
+                    reasons.push(KEY_PREFIX.into());
+                }
+            }
+            name
+        }
+    };
+    if name.is_empty() {
+        reasons.push("name part must be non-empty".into());
+    } else if name.len() > 63 {
+        reasons.push("name part must be no more than 63 bytes".into());
+    }
+    if !is_word(name) {
+        reasons.push(KEY_NAME.into());
+    }
+    reasons
+}
+
+/// A label's value.
+pub fn label_value(value: &str) -> Reasons {
+    let fits = value.is_empty() || is_word(value);
+    bounded(value, 63, "must be no more than 63 bytes", fits, VALUE)
+}
+
+/// A key of a ConfigMap or Secret.
+pub fn config_key(value: &str) -> Reasons {
+    let fits = !value.is_empty()
+        && value.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_'));
+    let mut reasons = bounded(value, 253, "must be no more than 253 characters", fits, CONFIG_KEY);
+    match value {
+        "." => reasons.push("must not be '.'".into()),
+        ".." => reasons.push("must not be '..'".into()),
+        _ if value.starts_with("..") => reasons.push("must not start with '..'".into()),
+        _ => {}
+    }
+    reasons
+}
+
+/// The name of an environment variable.
+pub fn env_var_name(value: &str) -> Reasons {
+    let mut reasons = Reasons::new();
+    if value.is_empty() {
+        reasons.push("environment variable name must be non-empty".into());
+    }
+    if !value.bytes().all(|b| (b' '..=b'~').contains(&b) && b != b'=') {
+        reasons.push(ENV_NAME.into());
+    }
+    reasons
+}
+
+/// An identifier of C.
+pub fn c_identifier(value: &str) -> Reasons {
+    let mut bytes = value.bytes();
+    let fits = bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
+        && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    one(fits, C_IDENTIFIER)
+}
+
+/// The name of a port, as IANA registers them.
+pub fn port_name(value: &str) -> Reasons {
+    let mut reasons = Reasons::new();
+    if value.len() > 15 {
+        reasons.push("must be no more than 15 characters".into());
+    }
+    if value.is_empty() || !value.bytes().all(|b| is_lower_alnum(b) || b == b'-') {
+        reasons
+            .push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".into());
+    }
+    if !value.bytes().any(|b| b.is_ascii_lowercase()) {
+        reasons.push("must contain at least one letter (a-z)".into());
+    }
+    if value.contains("--") {
+        reasons.push("must not contain consecutive hyphens".into());
+    }
+    if value.starts_with('-') || value.ends_with('-') {
+        reasons.push("must not begin or end with a hyphen".into());
+    }
+    reasons
+}
+
+/// The number of a port.
+pub fn port_number(value: i64) -> Reasons {
+    one((1..=65535).contains(&value), "must be between 1 and 65535, inclusive")
+}
+
+/// A whole number of percent.
+pub fn percent(value: &str) -> Reasons {
+    let fits = value
+        .strip_suffix('%')
+        .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()));
+    one(fits, PERCENT)
+}
+
+/// The name of an HTTP header.
+pub fn http_header_name(value: &str) -> Reasons {
+    let fits = !value.is_empty() && value.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    one(fits, HTTP_HEADER)
+}
+
+/// A name that can stand as one segment of a URL path.
+pub fn path_segment(value: &str) -> Reasons {
+    match value {
+        "." => vec!["may not be '.'".into()],
+        ".." => vec!["may not be '..'".into()],
+        _ => path_segment_prefix(value),
+    }
+}
+
+/// The beginning of such a name.
+fn path_segment_prefix(value: &str) -> Reasons {
+    let mut reasons = Reasons::new();
+    if value.contains('/') {
+        reasons.push("may not contain '/'".into());
+    }
+    if value.contains('%') {
+        reasons.push("may not contain '%'".into());
+    }
+    reasons
+}
+
+fn one(fits: bool, reason: &'static str) -> Reasons {
+    if fits { Reasons::new() } else { vec![reason.into()] }
+}
+
+fn bounded(
+    value: &str,
+    max: usize,
+    too_long: &'static str,
+    fits: bool,
+    malformed: &'static str,
+) -> Reasons {
+    let mut reasons = Reasons::new();
+    if value.len() > max {
+        reasons.push(too_long.into());
+    }
+    if !fits {
+        reasons.push(malformed.into());
+    }
+    reasons
+}
+
+fn is_lower_alnum(b: u8) -> bool {
+    b.is_ascii_lowercase() || b.is_ascii_digit()
+}
+
+/// Whether the first and last byte satisfy `edge`, and all others `inner`.
+fn framed(value: &str, edge: impl Fn(u8) -> bool, inner: impl Fn(u8) -> bool) -> bool {
+    match value.as_bytes() {
+        [] => false,
+        [only] => edge(*only),
+        [first, middle @ .., last] => {
+            edge(*first) && edge(*last) && middle.iter().all(|&b| inner(b))
+        }
+    }
+}
+
+fn is_label(value: &str) -> bool {
+    framed(value, is_lower_alnum, |b| is_lower_alnum(b) || b == b'-')
+}
+
+fn is_subdomain(value: &str) -> bool {
+    value.split('.').all(is_label)
+}
+
+/// The shape shared by label keys and values.
+fn is_word(value: &str) -> bool {
+    framed(
+        value,
+        |b| b.is_ascii_alphanumeric(),
+        |b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'),
+    )
+}

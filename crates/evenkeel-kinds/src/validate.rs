@@ -1,0 +1,258 @@
+//! What built-in kinds accept, kind by kind, as kube-apiserver 1.36 does.
+//!
+//! Objects arrive conformed (types right, unknown fields dropped), defaulted, and with what the
+//! server owns filled in. The errors have upstream's paths, texts, kinds and order, repetitions
+//! included: an update whose labels are wrong says so three times.
+//!
+//! Flow: [`create`], [`update`] and [`status_update`] find the rules of a kind in the table of this
+//! file; each family of kinds has a module, built from the checks in `checks`. Nothing here panics,
+//! whatever the shape of the object, and a sound object costs no allocation worth speaking of.
+
+use evenkeel_schema::field::Error;
+use evenkeel_types::Gvk;
+use serde_json::Value;
+
+use crate::meta;
+use crate::names::NameRule;
+
+mod admission;
+mod autoscaling;
+mod batch;
+mod certificates;
+pub(crate) mod checks;
+mod claim;
+mod config;
+mod container;
+mod core;
+mod discovery;
+mod env;
+mod event;
+mod flowcontrol;
+pub(crate) mod ip;
+mod networking;
+mod persistent_volume;
+mod pod;
+mod policy;
+pub(crate) mod printed;
+mod probe;
+pub(crate) mod quantity;
+mod rbac;
+pub(crate) mod read;
+mod registration;
+pub(crate) mod report;
+mod resource_claims;
+mod resources;
+mod reviews;
+mod scheduling;
+mod security;
+mod service;
+mod storage;
+mod volume;
+mod workloads;
+
+use read::Read;
+use report::Errors;
+
+#[cfg(test)]
+mod tests;
+
+/// Checks an object about to be created, its metadata included.
+///
+/// Kinds that are not built in are checked for their metadata only.
+pub fn create(gvk: Gvk<'_>, object: &Value) -> Vec<Error> {
+    let mut errs = Errors::new();
+    kind_create(&mut errs, gvk, object);
+    if errs.is_empty() && !reviews::is_review(gvk) {
+        let path_segment = |name: &str, prefix| NameRule::PathSegment.check(name, prefix);
+        meta::check_create(&mut errs, object.at("metadata"), is_namespaced(gvk), path_segment);
+    }
+    errs.into_vec()
+}
+
+/// Checks an object about to replace another, through the kind's own resource.
+pub fn update(gvk: Gvk<'_>, new: &Value, old: &Value) -> Vec<Error> {
+    let mut errs = Errors::new();
+    any_update(&mut errs, gvk, new, old);
+    kind_update(&mut errs, gvk, new, old);
+    errs.into_vec()
+}
+
+/// Checks an object about to replace another, through the subresource `status`.
+pub fn status_update(gvk: Gvk<'_>, new: &Value, old: &Value) -> Vec<Error> {
+    let mut errs = Errors::new();
+    any_update(&mut errs, gvk, new, old);
+    kind_status_update(&mut errs, gvk, new, old);
+    errs.into_vec()
+}
+
+/// Checks an object about to replace another, through a subresource that holds a whole object.
+///
+/// Knows `status` of all kinds, `ephemeralcontainers` of pods, `finalize` of namespaces and
+/// `approval` of certificate signing requests.
+pub fn subresource_update(gvk: Gvk<'_>, subresource: &str, new: &Value, old: &Value) -> Vec<Error> {
+    let mut errs = Errors::new();
+    any_update(&mut errs, gvk, new, old);
+    match (gvk.group, gvk.kind, subresource) {
+        ("", "Pod", "ephemeralcontainers") => {
+            pod::subresources::ephemeral_containers(&mut errs, new, old);
+        }
+        ("", "Namespace", "finalize") => core::namespace_finalize(&mut errs, new, old),
+        ("certificates.k8s.io", "CertificateSigningRequest", "approval") => {
+            certificates::request_approval_update(&mut errs, new, old);
+        }
+        _ => kind_status_update(&mut errs, gvk, new, old),
+    }
+    errs.into_vec()
+}
+
+fn any_update(errs: &mut Errors, gvk: Gvk<'_>, new: &Value, old: &Value) {
+    let (meta, old_meta) = (new.at("metadata"), old.at("metadata"));
+    meta::check_any_update(errs, meta, old_meta, is_namespaced(gvk));
+}
+
+fn kind_create(errs: &mut Errors, gvk: Gvk<'_>, object: &Value) {
+    match (gvk.group, gvk.kind) {
+        ("", "Binding") => pod::subresources::binding(errs, object),
+        ("", "ConfigMap") => config::config_map(errs, object),
+        ("", "Endpoints") => core::endpoints(errs, object, None),
+        ("" | "events.k8s.io", "Event") => event::create(errs, gvk, object),
+        ("", "LimitRange") => core::limit_range(errs, object),
+        ("", "Namespace") => core::namespace(errs, object),
+        ("", "Node") => core::node(errs, object),
+        ("", "PersistentVolume") => persistent_volume::create(errs, object),
+        ("", "PersistentVolumeClaim") => claim::create(errs, object),
+        ("", "Pod") => pod::create(errs, object),
+        ("", "PodTemplate") => workloads::pod_template(errs, object, None),
+        ("", "ReplicationController") => workloads::replication_controller(errs, object, None),
+        ("", "ResourceQuota") => core::quota(errs, object),
+        ("", "Secret") => config::secret(errs, object),
+        ("", "Service") => service::create(errs, object),
+        ("", "ServiceAccount") => core::service_account(errs, object),
+        ("apps", "ControllerRevision") => workloads::controller_revision(errs, object),
+        ("apps", "DaemonSet") => workloads::daemon_set(errs, object),
+        ("apps", "Deployment") => workloads::deployment(errs, object),
+        ("apps", "ReplicaSet") => workloads::replica_set(errs, object),
+        ("apps", "StatefulSet") => workloads::stateful_set(errs, object),
+        ("batch", "CronJob") => batch::cron_job(errs, object),
+        ("batch", "Job") => batch::job(errs, object),
+        ("autoscaling", "HorizontalPodAutoscaler") => autoscaling::create(errs, gvk, object),
+        ("autoscaling", "Scale") => autoscaling::scale(errs, object),
+        ("policy", "PodDisruptionBudget") => policy::budget(errs, object, None),
+        ("networking.k8s.io", kind) => networking::create(errs, kind, object),
+        ("discovery.k8s.io", "EndpointSlice") => discovery::slice(errs, object, None),
+        ("rbac.authorization.k8s.io", kind) => rbac::create(errs, kind, object),
+        ("storage.k8s.io", kind) => storage::create(errs, kind, object),
+        ("admissionregistration.k8s.io", kind) => admission::create(errs, kind, object),
+        ("flowcontrol.apiserver.k8s.io", kind) => flowcontrol::create(errs, kind, object),
+        ("certificates.k8s.io", kind) => certificates::create(errs, kind, object),
+        ("resource.k8s.io", kind) => resource_claims::create(errs, kind, object),
+        ("authorization.k8s.io" | "authentication.k8s.io", kind) => {
+            reviews::create(errs, kind, object);
+        }
+        _ => registration::create(errs, gvk, object),
+    }
+}
+
+fn kind_update(errs: &mut Errors, gvk: Gvk<'_>, new: &Value, old: &Value) {
+    match (gvk.group, gvk.kind) {
+        ("", "ConfigMap") => config::config_map_update(errs, new, old),
+        ("", "Endpoints") => core::endpoints(errs, new, Some(old)),
+        ("" | "events.k8s.io", "Event") => event::update(errs, gvk, new, old),
+        ("", "LimitRange") => core::limit_range(errs, new),
+        ("", "Namespace") => core::namespace_update(errs, new, old),
+        ("", "Node") => core::node_update(errs, new, old),
+        ("", "PersistentVolume") => persistent_volume::update(errs, new, old),
+        ("", "PersistentVolumeClaim") => claim::update(errs, new, old),
+        ("", "Pod") => pod::update(errs, new, old),
+        ("", "PodTemplate") => workloads::pod_template(errs, new, Some(old)),
+        ("", "ReplicationController") => workloads::replication_controller(errs, new, Some(old)),
+        ("", "ResourceQuota") => core::quota_update(errs, new, old),
+        ("", "Secret") => config::secret_update(errs, new, old),
+        ("", "Service") => service::update(errs, new, old),
+        ("", "ServiceAccount") => core::service_account_update(errs, new, old),
+        ("apps", "ControllerRevision") => workloads::controller_revision_update(errs, new, old),
+        ("apps", "DaemonSet") => workloads::daemon_set_update(errs, new, old),
+        ("apps", "Deployment") => workloads::deployment_update(errs, new, old),
+        ("apps", "ReplicaSet") => workloads::replica_set_update(errs, new, old),
+        ("apps", "StatefulSet") => workloads::stateful_set_update(errs, new, old),
+        ("batch", "CronJob") => batch::cron_job_update(errs, new, old),
+        ("batch", "Job") => batch::job_update(errs, new, old),
+        ("autoscaling", "HorizontalPodAutoscaler") => autoscaling::update(errs, gvk, new, old),
+        ("policy", "PodDisruptionBudget") => policy::budget(errs, new, Some(old)),
+        ("networking.k8s.io", kind) => networking::update(errs, kind, new, old),
+        ("discovery.k8s.io", "EndpointSlice") => discovery::slice(errs, new, Some(old)),
+        ("rbac.authorization.k8s.io", kind) => rbac::update(errs, kind, new, old),
+        ("storage.k8s.io", kind) => storage::update(errs, kind, new, old),
+        ("admissionregistration.k8s.io", kind) => admission::update(errs, kind, new, old),
+        ("flowcontrol.apiserver.k8s.io", kind) => flowcontrol::create(errs, kind, new),
+        ("certificates.k8s.io", kind) => certificates::update(errs, kind, new, old),
+        ("resource.k8s.io", kind) => resource_claims::update(errs, kind, new, old),
+        _ => registration::update(errs, gvk, new, old),
+    }
+}
+
+fn kind_status_update(errs: &mut Errors, gvk: Gvk<'_>, new: &Value, old: &Value) {
+    match (gvk.group, gvk.kind) {
+        ("", "Namespace") => core::namespace_status_update(errs, new, old),
+        ("", "Node") => core::node_status_update(errs, new, old),
+        ("", "PersistentVolume") => persistent_volume::status_update(errs, new, old),
+        ("", "PersistentVolumeClaim") => claim::status_update(errs, new, old),
+        ("", "Pod") => pod::status_update(errs, new, old),
+        ("", "ReplicationController") | ("apps", "ReplicaSet") => {
+            workloads::replica_status_update(errs, new, old);
+        }
+        ("", "ResourceQuota") => core::quota_status_update(errs, new, old),
+        ("", "Service") => service::status_update(errs, new, old),
+        ("apps", "DaemonSet") => workloads::daemon_set_status_update(errs, new, old),
+        ("apps", "Deployment") => workloads::deployment_status_update(errs, new, old),
+        ("apps", "StatefulSet") => workloads::stateful_set_status_update(errs, new, old),
+        ("batch", "Job") => batch::job_status_update(errs, new, old),
+        ("autoscaling", "HorizontalPodAutoscaler") => autoscaling::status_update(errs, new, old),
+        ("policy", "PodDisruptionBudget") => policy::budget_status_update(errs, new),
+        ("networking.k8s.io", "Ingress") => networking::ingress_status_update(errs, new, old),
+        ("storage.k8s.io", "VolumeAttachment") => storage::update(errs, gvk.kind, new, old),
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => {
+            admission::policy_status(errs, new);
+        }
+        ("flowcontrol.apiserver.k8s.io", _) => flowcontrol::status(errs, new),
+        ("certificates.k8s.io", kind) => certificates::status_update(errs, kind, new, old),
+        ("apiregistration.k8s.io", "APIService") => {
+            registration::api_service_status(errs, new, old);
+        }
+        _ => builtin_update(errs, new, old),
+    }
+}
+
+/// Whether objects of a kind live in namespaces; those of unknown kinds are taken to if they do.
+fn is_namespaced(gvk: Gvk<'_>) -> bool {
+    match gvk.group {
+        "" => !matches!(gvk.kind, "Namespace" | "Node" | "PersistentVolume" | "ComponentStatus"),
+        "rbac.authorization.k8s.io" => matches!(gvk.kind, "Role" | "RoleBinding"),
+        "networking.k8s.io" => matches!(gvk.kind, "Ingress" | "NetworkPolicy"),
+        "storage.k8s.io" => gvk.kind == "CSIStorageCapacity",
+        "resource.k8s.io" => matches!(gvk.kind, "ResourceClaim" | "ResourceClaimTemplate"),
+        "certificates.k8s.io" => gvk.kind == "PodCertificateRequest",
+        "scheduling.k8s.io" => gvk.kind != "PriorityClass",
+        "admissionregistration.k8s.io"
+        | "apiregistration.k8s.io"
+        | "apiextensions.k8s.io"
+        | "flowcontrol.apiserver.k8s.io"
+        | "internal.apiserver.k8s.io"
+        | "node.k8s.io"
+        | "storagemigration.k8s.io" => false,
+        _ => true,
+    }
+}
+
+/// The metadata of a built-in kind on creation.
+fn builtin_create(errs: &mut Errors, object: &Value, namespaced: bool, rule: NameRule) {
+    let meta = object.at("metadata");
+    meta::check_create(errs, meta, namespaced, |name, prefix| rule.check(name, prefix));
+    meta::check_builtin_finalizers(errs, meta);
+}
+
+/// The metadata of a built-in kind on update.
+fn builtin_update(errs: &mut Errors, new: &Value, old: &Value) {
+    meta::check_update(errs, new.at("metadata"), old.at("metadata"));
+    meta::check_builtin_finalizers(errs, new.at("metadata"));
+}

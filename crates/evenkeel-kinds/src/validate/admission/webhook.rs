@@ -1,0 +1,235 @@
+//! Configurations of admission webhooks.
+
+use serde_json::Value;
+
+use super::super::checks::{self, SelectorValues};
+use super::super::read::Read;
+use super::super::report::{Errors, Path};
+use super::{
+    FAILURE_POLICIES, MATCH_POLICIES, REINVOCATION_POLICIES, fully_qualified_name,
+    match_conditions, metadata, rule_with_operations, selector,
+};
+use crate::names;
+
+/// What stored webhooks excuse.
+struct Kept {
+    match_conditions: bool,
+    side_effects: bool,
+    versions: bool,
+    names: bool,
+    values: SelectorValues,
+}
+
+impl Kept {
+    const NOTHING: Self = Self {
+        match_conditions: false,
+        side_effects: false,
+        versions: false,
+        names: false,
+        values: SelectorValues::Checked,
+    };
+
+    fn by(new: &[Value], old: &[Value]) -> Self {
+        let selectors = |hook: &Value| {
+            ["namespaceSelector", "objectSelector"]
+                .into_iter()
+                .any(|field| checks::selector_values(hook.at(field)) == SelectorValues::Kept)
+        };
+        Self {
+            match_conditions: new.len() == old.len()
+                && new
+                    .iter()
+                    .zip(old)
+                    .all(|(new, old)| new.at("matchConditions") == old.at("matchConditions")),
+            side_effects: !old
+                .iter()
+                .all(|hook| matches!(hook.text("sideEffects"), "None" | "NoneOnDryRun")),
+            versions: !old.iter().all(|hook| {
+                let mut versions = hook.texts("admissionReviewVersions");
+                hook.list("admissionReviewVersions").is_empty() || versions.any(is_review_version)
+            }),
+            names: (1..old.len())
+                .any(|i| old[..i].iter().any(|h| h.text("name") == old[i].text("name"))),
+            values: if old.iter().any(selectors) {
+                SelectorValues::Kept
+            } else {
+                SelectorValues::Checked
+            },
+        }
+    }
+}
+
+fn is_review_version(version: &str) -> bool {
+    matches!(version, "v1" | "v1beta1")
+}
+
+pub(super) fn configuration(
+    errs: &mut Errors,
+    configuration: &Value,
+    old: Option<&Value>,
+    mutating: bool,
+) {
+    metadata(errs, configuration);
+    let hooks = configuration.list("webhooks");
+    let kept = old.map_or(Kept::NOTHING, |old| Kept::by(hooks, old.list("webhooks")));
+    let path = Path::root("webhooks");
+    for (i, hook) in hooks.iter().enumerate() {
+        let path = path.index(i);
+        webhook(errs, path, hook, &kept, mutating);
+        review_versions(errs, path.child("admissionReviewVersions"), hook, &kept);
+        let name = hook.text("name");
+        let repeated = hooks[..i].iter().any(|h| h.text("name") == name);
+        if !kept.names && !name.is_empty() && repeated {
+            errs.duplicate(path.child("name"), name);
+        }
+    }
+}
+
+fn webhook(errs: &mut Errors, path: Path<'_>, hook: &Value, kept: &Kept, mutating: bool) {
+    fully_qualified_name(errs, path.child("name"), hook.text("name"));
+    for (i, rule) in hook.list("rules").iter().enumerate() {
+        rule_with_operations(errs, path.child("rules").index(i), rule);
+    }
+    let policy = hook.at("failurePolicy");
+    checks::one_of_if_set(errs, path.child("failurePolicy"), policy, FAILURE_POLICIES);
+    let policy = hook.at("matchPolicy");
+    checks::one_of_if_set(errs, path.child("matchPolicy"), policy, MATCH_POLICIES);
+    let side_effects: &[&str] = if kept.side_effects {
+        &["None", "NoneOnDryRun", "Some", "Unknown"]
+    } else {
+        &["None", "NoneOnDryRun"]
+    };
+    if hook.has("sideEffects") {
+        let effects = hook.at("sideEffects");
+        checks::one_of_if_set(errs, path.child("sideEffects"), effects, side_effects);
+    } else {
+        let detail = format!("must specify one of {}", side_effects.join(", "));
+        errs.required(path.child("sideEffects"), detail);
+    }
+    if let Some(timeout) = hook.int("timeoutSeconds").filter(|t| !(1..=30).contains(t)) {
+        let detail = "the timeout value must be between 1 and 30 seconds";
+        errs.invalid(path.child("timeoutSeconds"), timeout, detail);
+    }
+    for field in ["namespaceSelector", "objectSelector"] {
+        selector(errs, path.child(field), hook.at(field), kept.values);
+    }
+    if mutating {
+        let policy = hook.at("reinvocationPolicy");
+        let path = path.child("reinvocationPolicy");
+        checks::one_of_if_set(errs, path, policy, REINVOCATION_POLICIES);
+    }
+    client(errs, path.child("clientConfig"), hook.at("clientConfig"));
+    if !kept.match_conditions {
+        let conditions = hook.list("matchConditions");
+        match_conditions(errs, path.child("matchConditions"), conditions);
+    }
+}
+
+fn client(errs: &mut Errors, path: Path<'_>, client: &Value) {
+    let service = client.at("service");
+    match (client.text_opt("url"), service.is_null()) {
+        (Some(url), true) => self::url(errs, path.child("url"), url),
+        (None, false) => self::service(errs, path.child("service"), service),
+        _ => errs.required(path, "exactly one of url or service is required"),
+    }
+}
+
+/// An address of the form `https://host[/path]`.
+fn url(errs: &mut Errors, path: Path<'_>, url: &str) {
+    const FORM: &str = "; desired format: https://host[/path]";
+    let (rest, fragment) = url.split_once('#').unwrap_or((url, ""));
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let (scheme, rest) = match rest.split_once(':') {
+        Some((scheme, rest))
+            if scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+                && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b)) =>
+        {
+            (scheme, rest)
+        }
+        Some(("", _)) => {
+            let reason =
+                format!("url must be a valid URL: parse \"{url}\": missing protocol scheme{FORM}");
+            errs.required(path, reason);
+            return;
+        }
+        _ => ("", rest),
+    };
+    let authority =
+        rest.strip_prefix("//").map_or("", |rest| rest.split('/').next().unwrap_or_default());
+    let (user, host) = match authority.rsplit_once('@') {
+        Some((user, host)) => (Some(user), host),
+        None => (None, authority),
+    };
+    let scheme = scheme.to_ascii_lowercase();
+    if scheme != "https" {
+        errs.invalid(path, scheme, format!("'https' is the only allowed URL scheme{FORM}"));
+    }
+    if host.is_empty() {
+        errs.invalid(path, host, format!("host must be specified{FORM}"));
+    }
+    if let Some(user) = user {
+        errs.invalid(path, user, "user information is not permitted in the URL");
+    }
+    if !fragment.is_empty() {
+        errs.invalid(path, fragment, "fragments are not permitted in the URL");
+    }
+    if !query.is_empty() {
+        errs.invalid(path, query, "query parameters are not permitted in the URL");
+    }
+}
+
+fn service(errs: &mut Errors, path: Path<'_>, service: &Value) {
+    // Upstream swaps the two, so that each is reported as the other.
+    for (field, shown) in [("namespace", "name"), ("name", "namespace")] {
+        if service.text(field).is_empty() {
+            errs.required(path.child(shown), "");
+        }
+    }
+    let port = service.num("port");
+    for reason in names::port_number(port) {
+        errs.invalid(path.child("port"), port, format!("port is not valid: {reason}"));
+    }
+    let Some(url_path) = service.text_opt("path").filter(|p| !matches!(*p, "" | "/")) else {
+        return;
+    };
+    let path = path.child("path");
+    if url_path == "//" {
+        errs.invalid(path, url_path, "segment[0] may not be empty");
+        return;
+    }
+    if !url_path.starts_with('/') {
+        errs.invalid(path, url_path, "must start with a '/'");
+    }
+    // The first character goes, slash or not.
+    let mut characters = url_path.chars();
+    characters.next();
+    let checked = characters.as_str();
+    let checked = checked.strip_suffix('/').unwrap_or(checked);
+    for (i, step) in checked.split('/').enumerate() {
+        if step.is_empty() {
+            errs.invalid(path, url_path, format!("segment[{i}] may not be empty"));
+            continue;
+        }
+        for reason in names::dns1123_subdomain(step) {
+            errs.invalid(path, url_path, format!("segment[{i}]: {reason}"));
+        }
+    }
+}
+
+fn review_versions(errs: &mut Errors, path: Path<'_>, hook: &Value, kept: &Kept) {
+    let versions: Vec<&str> = hook.texts("admissionReviewVersions").collect();
+    if versions.is_empty() {
+        errs.required(path, "must specify one of v1, v1beta1");
+        return;
+    }
+    for (i, version) in versions.iter().enumerate() {
+        if versions[..i].contains(version) {
+            errs.invalid(path.index(i), *version, "duplicate version");
+        } else {
+            errs.reasons(path.index(i), version, names::dns1035_label(version));
+        }
+    }
+    if !kept.versions && !versions.iter().any(|version| is_review_version(version)) {
+        errs.invalid(path, versions, "must include at least one of v1, v1beta1");
+    }
+}

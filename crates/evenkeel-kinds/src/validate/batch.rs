@@ -1,0 +1,559 @@
+//! Jobs and cron jobs.
+
+use serde_json::Value;
+
+use super::checks::{self, SelectorValues};
+use super::pod::{self, PodOptions};
+use super::printed::{self, Printed, Ty};
+use super::read::Read;
+use super::report::{Errors, Path};
+use super::{builtin_create, builtin_update, workloads};
+use crate::names::{self, NameRule};
+
+pub(super) mod cron;
+mod status;
+mod zones;
+
+pub(super) use status::{indexes, job_status_update};
+
+const INDEXED: &str = "requires indexed completion mode";
+
+pub(super) fn job(errs: &mut Errors, job: &Value) {
+    whole_job(errs, job, &PodOptions::CREATE);
+}
+
+fn whole_job(errs: &mut Errors, job: &Value, opts: &PodOptions) {
+    builtin_create(errs, job, true, NameRule::Subdomain);
+    generated_selector(errs, job);
+    let spec = job.at("spec");
+    let path = Path::root("spec");
+    selected_spec(errs, path, spec, opts);
+    if let Some(completions) = spec.int("completions").filter(|c| *c > 0)
+        && spec.text("completionMode") == "Indexed"
+    {
+        let name = job.at("metadata").text("name");
+        let host = format!("{name}-{}", completions - 1);
+        if !names::dns1123_label(&host).is_empty() {
+            let path = Path::root("metadata");
+            let detail = format!("will not able to create pod with invalid DNS label: {host}");
+            errs.invalid(path.child("name"), name, detail);
+        }
+    }
+}
+
+/// Unless told otherwise, a job's selector is the server's: it picks the job's uid and name.
+fn generated_selector(errs: &mut Errors, job: &Value) {
+    let spec = job.at("spec");
+    let selector = spec.at("selector");
+    if spec.is("manualSelector") || selector.is_null() {
+        return;
+    }
+    let meta = job.at("metadata");
+    let (uid, name) = (meta.text("uid"), meta.text("name"));
+    if uid.is_empty() {
+        errs.required(Path::root("metadata").child("uid"), "");
+    }
+    let expected = [
+        ("controller-uid", uid),
+        ("job-name", name),
+        ("batch.kubernetes.io/controller-uid", uid),
+        ("batch.kubernetes.io/job-name", name),
+    ];
+    let path = Path::root("spec");
+    let path = path.child("template");
+    let path = path.child("metadata");
+    let path = path.child("labels");
+    let labels = spec.at("template").at("metadata").at("labels");
+    for (key, value) in expected {
+        match labels.text_opt(key) {
+            None => errs.required(path.key(key), format!("must be '{value}'")),
+            Some(actual) if actual != value => {
+                let shown = Printed(Ty::Map(&Ty::Str), labels);
+                errs.invalid_printed(path.key(key), shown, format!("must be '{value}'"));
+            }
+            Some(_) => {}
+        }
+    }
+    let expected: Value =
+        expected.into_iter().map(|(key, value)| (key.to_owned(), Value::from(value))).collect();
+    if checks::selects(selector, &expected) == Some(false) {
+        let path = Path::root("spec");
+        let shown = printed::label_selector(selector);
+        errs.invalid_printed(path.child("selector"), shown, "`selector` not auto-generated");
+    }
+}
+
+fn selected_spec(errs: &mut Errors, path: Path<'_>, spec: &Value, opts: &PodOptions) {
+    job_spec(errs, path, spec, opts);
+    let selector = spec.at("selector");
+    if selector.is_null() {
+        errs.required(path.child("selector"), "");
+    } else {
+        checks::label_selector(errs, path.child("selector"), selector, opts.affinity_values);
+    }
+    let template = spec.at("template");
+    if checks::selects(selector, template.at("metadata").at("labels")) == Some(false) {
+        workloads::mismatch(errs, path.child("template"), template);
+    }
+}
+
+fn job_spec(errs: &mut Errors, path: Path<'_>, spec: &Value, opts: &PodOptions) {
+    const COUNTS: &[&str] = &[
+        "parallelism",
+        "completions",
+        "activeDeadlineSeconds",
+        "backoffLimit",
+        "ttlSecondsAfterFinished",
+        "backoffLimitPerIndex",
+        "maxFailedIndexes",
+    ];
+    checks::non_negatives(errs, path, spec, COUNTS);
+    if spec.has("maxFailedIndexes") && !spec.has("backoffLimitPerIndex") {
+        let detail = "when maxFailedIndexes is specified";
+        errs.required(path.child("backoffLimitPerIndex"), detail);
+    }
+    if let Some(manager) = spec.text_opt("managedBy") {
+        checks::domain_prefixed_path(errs, path.child("managedBy"), manager);
+        if manager.len() > 63 {
+            errs.too_long(path.child("managedBy"), 63);
+        }
+    }
+    let mode = spec.text_opt("completionMode");
+    if let Some(mode) = mode.filter(|mode| !matches!(*mode, "NonIndexed" | "Indexed")) {
+        errs.not_supported(path.child("completionMode"), mode, &["NonIndexed", "Indexed"]);
+    }
+    if mode == Some("Indexed") {
+        indexed_spec(errs, path, spec);
+    }
+    if matches!(mode, None | Some("NonIndexed")) {
+        for field in ["backoffLimitPerIndex", "maxFailedIndexes"] {
+            if let Some(value) = spec.int(field) {
+                errs.invalid(path.child(field), value, INDEXED);
+            }
+        }
+    }
+    if spec.has("podFailurePolicy") {
+        failure_policy(errs, path.child("podFailurePolicy"), spec);
+    }
+    let success = spec.at("successPolicy");
+    if !success.is_null() {
+        let path = path.child("successPolicy");
+        if mode == Some("Indexed") {
+            success_policy(errs, path, success, spec);
+        } else {
+            let shown = Printed(Ty::Struct(printed::SUCCESS_POLICY), success);
+            errs.invalid_printed(path, shown, INDEXED);
+        }
+    }
+    replacement_policy(errs, path.child("podReplacementPolicy"), spec);
+    let template = spec.at("template");
+    let path = path.child("template");
+    pod::template(errs, path, template, opts);
+    let path = path.child("spec");
+    let path = path.child("restartPolicy");
+    match template.at("spec").text("restartPolicy") {
+        "Always" | "" => errs.required(path, "valid values: \"OnFailure\", \"Never\""),
+        "Never" => {}
+        "OnFailure" => {
+            if spec.has("podFailurePolicy") {
+                let detail = "only \"Never\" is supported when podFailurePolicy is specified";
+                errs.invalid(path, "OnFailure", detail);
+            }
+        }
+        other => errs.not_supported(path, other, &["OnFailure", "Never"]),
+    }
+}
+
+fn indexed_spec(errs: &mut Errors, path: Path<'_>, spec: &Value) {
+    const SOFT_LIMIT: i64 = 100_000;
+    const HIGH_LIMIT: i64 = 10_000;
+    let (completions, parallelism) = (spec.int("completions"), spec.int("parallelism"));
+    let failed = spec.int("maxFailedIndexes");
+    if completions.is_none() {
+        errs.required(path.child("completions"), "when completion mode is Indexed");
+    }
+    if let Some(parallelism) = parallelism.filter(|p| *p > SOFT_LIMIT) {
+        let detail = "must be less than or equal to 100000 when completion mode is Indexed";
+        errs.invalid(path.child("parallelism"), parallelism, detail);
+    }
+    if let (Some(completions), Some(failed)) = (completions, failed)
+        && failed > completions
+    {
+        let detail = "must be less than or equal to completions";
+        errs.invalid(path.child("maxFailedIndexes"), failed, detail);
+    }
+    if let Some(failed) = failed.filter(|f| *f > SOFT_LIMIT) {
+        let detail = "must be less than or equal to 100000";
+        errs.invalid(path.child("maxFailedIndexes"), failed, detail);
+    }
+    if completions.is_some_and(|c| c > SOFT_LIMIT) && spec.has("backoffLimitPerIndex") {
+        if failed.is_none() {
+            let detail = "must be specified when completions is above 100000";
+            errs.required(path.child("maxFailedIndexes"), detail);
+        }
+        for (field, value) in [("parallelism", parallelism), ("maxFailedIndexes", failed)] {
+            if let Some(value) = value.filter(|v| *v > HIGH_LIMIT) {
+                let detail = "must be less than or equal to 10000 when completions are above \
+                              100000 and used with backoff limit per index";
+                errs.invalid(path.child(field), value, detail);
+            }
+        }
+    }
+}
+
+fn failure_policy(errs: &mut Errors, path: Path<'_>, spec: &Value) {
+    let rules = spec.at("podFailurePolicy").list("rules");
+    let path = path.child("rules");
+    if rules.len() > 20 {
+        errs.too_many(path, rules.len(), 20);
+    }
+    for (i, rule) in rules.iter().enumerate() {
+        failure_rule(errs, path.index(i), rule, spec);
+    }
+}
+
+fn failure_rule(errs: &mut Errors, path: Path<'_>, rule: &Value, spec: &Value) {
+    const ACTIONS: &[&str] = &["Count", "FailIndex", "FailJob", "Ignore"];
+    let at = path.child("action");
+    match rule.text("action") {
+        "" => {
+            let detail = "valid values: [\"Count\" \"FailIndex\" \"FailJob\" \"Ignore\"]";
+            errs.required(at, detail);
+        }
+        "FailIndex" => {
+            if !spec.has("backoffLimitPerIndex") {
+                let detail = "requires the backoffLimitPerIndex to be set";
+                errs.invalid(at, "FailIndex", detail);
+            }
+        }
+        action if !ACTIONS.contains(&action) => errs.not_supported(at, action, ACTIONS),
+        _ => {}
+    }
+    let (codes, conditions) = (rule.at("onExitCodes"), rule.list("onPodConditions"));
+    if !codes.is_null() {
+        exit_codes(errs, path.child("onExitCodes"), codes, spec);
+    }
+    if !conditions.is_empty() {
+        pod_conditions(errs, path.child("onPodConditions"), conditions);
+    }
+    match (codes.is_null(), conditions.is_empty()) {
+        (false, false) => {
+            let detail = "specifying both OnExitCodes and OnPodConditions is not supported";
+            errs.invalid_omitted(path, detail);
+        }
+        (true, true) => {
+            let detail = "specifying one of OnExitCodes and OnPodConditions is required";
+            errs.invalid_omitted(path, detail);
+        }
+        _ => {}
+    }
+}
+
+fn pod_conditions(errs: &mut Errors, path: Path<'_>, patterns: &[Value]) {
+    if patterns.len() > 20 {
+        errs.too_many(path, patterns.len(), 20);
+    }
+    for (i, pattern) in patterns.iter().enumerate() {
+        let path = path.index(i);
+        checks::qualified_name(errs, path.child("type"), pattern.text("type"));
+        let path = path.child("status");
+        match pattern.text("status") {
+            "" => errs.required(path, "valid values: [\"False\" \"True\" \"Unknown\"]"),
+            "False" | "True" | "Unknown" => {}
+            other => errs.not_supported(path, other, &["False", "True", "Unknown"]),
+        }
+    }
+}
+
+fn exit_codes(errs: &mut Errors, path: Path<'_>, codes: &Value, spec: &Value) {
+    let operator = codes.text("operator");
+    let at = path.child("operator");
+    match operator {
+        "" => errs.required(at, "valid values: [\"In\" \"NotIn\"]"),
+        "In" | "NotIn" => {}
+        other => errs.not_supported(at, other, &["In", "NotIn"]),
+    }
+    if let Some(name) = codes.text_opt("containerName") {
+        let pod = spec.at("template").at("spec");
+        let mut all = pod.list("containers").iter().chain(pod.list("initContainers"));
+        if !all.any(|c| c.text("name") == name) {
+            let detail = "must be one of the container or initContainer names in the pod template";
+            errs.invalid(path.child("containerName"), name, detail);
+        }
+    }
+    let values = codes.list("values");
+    let path = path.child("values");
+    if values.is_empty() {
+        let shown = Printed(Ty::List(&Ty::Int), codes.at("values"));
+        errs.invalid_printed(path, shown, "at least one value is required");
+    } else if values.len() > 255 {
+        errs.too_many(path, values.len(), 255);
+    }
+    let mut ordered = true;
+    let numbers: Vec<i64> = values.iter().map(|v| v.as_i64().unwrap_or_default()).collect();
+    for (i, number) in numbers.iter().enumerate() {
+        if operator == "In" && *number == 0 {
+            errs.invalid(path.index(i), 0, "must not be 0 for the In operator");
+        }
+        if numbers[..i].contains(number) {
+            errs.duplicate(path.index(i), *number);
+        }
+        ordered &= i == 0 || numbers[i - 1] <= *number;
+    }
+    if !ordered {
+        errs.invalid(path, values.to_vec(), "must be ordered");
+    }
+}
+
+fn success_policy(errs: &mut Errors, path: Path<'_>, policy: &Value, spec: &Value) {
+    let rules = policy.list("rules");
+    let path = path.child("rules");
+    if rules.is_empty() {
+        let detail = "at least one rules must be specified when the successPolicy is specified";
+        errs.required(path, detail);
+    }
+    if rules.len() > 20 {
+        errs.too_many(path, rules.len(), 20);
+    }
+    let completions = spec.num("completions");
+    for (i, rule) in rules.iter().enumerate() {
+        let path = path.index(i);
+        let (count, indexes) = (rule.int("succeededCount"), rule.text_opt("succeededIndexes"));
+        if count.is_none() && indexes.is_none() {
+            let detail = "at least one of succeededCount or succeededIndexes must be specified";
+            errs.required(path, detail);
+        }
+        let mut total = 0;
+        if let Some(indexes) = indexes {
+            let path = path.child("succeededIndexes");
+            if indexes.len() > 64 * 1024 {
+                errs.too_long(path, 64 * 1024);
+            }
+            match self::indexes(indexes, completions) {
+                Ok(count) => total = count,
+                Err(reason) => {
+                    let detail = format!("error parsing succeededIndexes: {reason}");
+                    errs.invalid(path, indexes, detail);
+                }
+            }
+        }
+        let Some(count) = count else { continue };
+        let path = path.child("succeededCount");
+        checks::non_negative(errs, path, Some(count));
+        if count > completions {
+            let detail = format!(
+                "must be less than or equal to {completions} (the number of specified completions)"
+            );
+            errs.invalid(path, count, detail);
+        }
+        if indexes.is_some() && count > total {
+            let detail = format!(
+                "must be less than or equal to {total} (the number of indexes in the specified \
+                 succeededIndexes field)"
+            );
+            errs.invalid(path, count, detail);
+        }
+    }
+}
+
+fn replacement_policy(errs: &mut Errors, path: Path<'_>, spec: &Value) {
+    let Some(policy) = spec.text_opt("podReplacementPolicy") else { return };
+    if spec.has("podFailurePolicy") {
+        if policy != "Failed" {
+            errs.not_supported(path, policy, &["Failed"]);
+        }
+    } else if !matches!(policy, "Failed" | "TerminatingOrFailed") {
+        errs.not_supported(path, policy, &["Failed", "TerminatingOrFailed"]);
+    }
+}
+
+pub(super) fn job_update(errs: &mut Errors, new: &Value, old: &Value) {
+    let mut opts = PodOptions::for_update(old.at("spec").at("template"));
+    let selector = checks::selector_values(old.at("spec").at("selector"));
+    if selector == SelectorValues::Kept {
+        opts.affinity_values = selector;
+    }
+    whole_job(errs, new, &opts);
+    builtin_update(errs, new, old);
+    let path = Path::root("spec");
+    let (spec, old_spec) = (new.at("spec"), old.at("spec"));
+    selected_spec(errs, path, spec, &opts);
+    completions_kept(errs, path, spec, old_spec);
+    let (selector, before) = (spec.at("selector"), old_spec.at("selector"));
+    checks::immutable_selector(errs, path.child("selector"), selector, before);
+    template_kept(errs, path, new, old);
+    for (field, ty) in [
+        ("completionMode", Ty::Opt(&Ty::Str)),
+        ("podFailurePolicy", Ty::Opt(&Ty::Struct(printed::POD_FAILURE_POLICY))),
+        ("backoffLimitPerIndex", Ty::Opt(&Ty::Int)),
+        ("managedBy", Ty::Opt(&Ty::Str)),
+        ("successPolicy", Ty::Opt(&Ty::Struct(printed::SUCCESS_POLICY))),
+    ] {
+        checks::immutable(errs, path.child(field), ty, spec.at(field), old_spec.at(field));
+    }
+}
+
+fn completions_kept(errs: &mut Errors, path: Path<'_>, spec: &Value, old: &Value) {
+    let path = path.child("completions");
+    let (now, before) = (spec.at("completions"), old.at("completions"));
+    if spec.text("completionMode") != "Indexed" {
+        checks::immutable(errs, path, Ty::Opt(&Ty::Int), now, before);
+    } else if now != before && !now.is_null() && now != spec.at("parallelism") {
+        let detail = "can only be modified in tandem with spec.parallelism";
+        errs.invalid(path, now.clone(), detail);
+    }
+}
+
+/// A suspended job may still be told where, and with how much, its pods will run.
+fn template_kept(errs: &mut Errors, path: Path<'_>, new: &Value, old: &Value) {
+    let (spec, old_spec) = (new.at("spec"), old.at("spec"));
+    let template = printed::internal_pod_template(spec.at("template"));
+    let mut before = printed::internal_pod_template(old_spec.at("template"));
+    let movable = may_move(old);
+    if movable {
+        scheduling_from(&mut before, &template);
+    }
+    let ty = Ty::Struct(printed::POD_TEMPLATE_SPEC);
+    let path = path.child("template");
+    if !old_spec.is("suspend") || !movable {
+        checks::immutable(errs, path, ty, &template, &before);
+        return;
+    }
+    let mut before = before.at("spec").clone();
+    for list in ["containers", "initContainers"] {
+        let now = template.at("spec").list(list);
+        let containers = before.get_mut(list).and_then(Value::as_array_mut);
+        let Some(containers) = containers.filter(|c| c.len() == now.len()) else { continue };
+        for (container, now) in containers.iter_mut().zip(now) {
+            if container.text("name") == now.text("name")
+                && let Some(container) = container.as_object_mut()
+            {
+                container.insert("resources".to_owned(), now.at("resources").clone());
+            }
+        }
+    }
+    let ty = Ty::Struct(printed::POD_SPEC);
+    let now = template.at("spec");
+    if !printed::same(ty, now, &before) {
+        let path = Path::root("spec");
+        let path = path.child("template.spec");
+        errs.invalid_printed(path, Printed(ty, now), checks::IMMUTABLE);
+    }
+}
+
+fn may_move(old: &Value) -> bool {
+    let status = old.at("status");
+    let suspended = status
+        .list("conditions")
+        .iter()
+        .any(|c| c.text("type") == "Suspended" && c.text("status") == "True");
+    old.at("spec").is("suspend")
+        && (!status.has("startTime") || suspended)
+        && status.num("active") == 0
+}
+
+/// Takes what says where pods run from one template into another.
+fn scheduling_from(into: &mut Value, from: &Value) {
+    let (meta, spec) = (from.at("metadata"), from.at("spec"));
+    if let Some(into) = into.as_object_mut() {
+        let own = into.entry("metadata").or_insert_with(|| Value::Object(Default::default()));
+        if let Some(own) = own.as_object_mut() {
+            for field in ["annotations", "labels"] {
+                own.insert(field.to_owned(), meta.at(field).clone());
+            }
+        }
+    }
+    let Some(own) = into.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    for field in ["nodeSelector", "tolerations", "schedulingGates"] {
+        own.insert(field.to_owned(), spec.at(field).clone());
+    }
+    let node = spec.at("affinity").at("nodeAffinity").clone();
+    let had = own.get("affinity").is_some_and(|a| !a.is_null());
+    match (spec.has("affinity"), had) {
+        (false, false) => {}
+        (true, false) => {
+            let affinity = Value::from_iter([("nodeAffinity".to_owned(), node)]);
+            own.insert("affinity".to_owned(), affinity);
+        }
+        (now, true) => {
+            if let Some(affinity) = own.get_mut("affinity").and_then(Value::as_object_mut) {
+                affinity.insert("nodeAffinity".to_owned(), node);
+                let empty = affinity.values().all(Value::is_null);
+                if !now && empty {
+                    own.insert("affinity".to_owned(), Value::Null);
+                }
+            }
+        }
+    }
+}
+
+pub(super) fn cron_job(errs: &mut Errors, job: &Value) {
+    builtin_create(errs, job, true, NameRule::Subdomain);
+    cron_job_spec(errs, job.at("spec"), None);
+    let name = job.at("metadata").text("name");
+    if name.len() > 52 {
+        let path = Path::root("metadata");
+        errs.invalid(path.child("name"), name, "must be no more than 52 characters");
+    }
+}
+
+pub(super) fn cron_job_update(errs: &mut Errors, new: &Value, old: &Value) {
+    builtin_update(errs, new, old);
+    cron_job_spec(errs, new.at("spec"), Some(old.at("spec")));
+}
+
+fn cron_job_spec(errs: &mut Errors, spec: &Value, old: Option<&Value>) {
+    let path = Path::root("spec");
+    let schedule = spec.text("schedule");
+    let zone = spec.text_opt("timeZone");
+    if schedule.is_empty() {
+        errs.required(path.child("schedule"), "");
+    } else {
+        let path = path.child("schedule");
+        if let Err(reason) = cron::check(schedule) {
+            errs.invalid(path, schedule, reason);
+        }
+        let zone_kept = old.is_some_and(|old| old.text("schedule").contains("TZ"));
+        if schedule.contains("TZ") && !zone_kept {
+            let detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
+            errs.invalid(path, schedule, detail);
+        } else if schedule.contains("TZ") && zone.is_some() {
+            let detail = "cannot use both timeZone field and TZ or CRON_TZ in schedule";
+            errs.invalid(path, schedule, detail);
+        }
+    }
+    let deadline = spec.int("startingDeadlineSeconds");
+    checks::non_negative(errs, path.child("startingDeadlineSeconds"), deadline);
+    if let Some(zone) = zone
+        && old.is_none_or(|old| old.text_opt("timeZone") != Some(zone))
+        && let Some(detail) = cron::time_zone_fault(zone)
+    {
+        errs.invalid(path.child("timeZone"), zone, detail);
+    }
+    const POLICIES: &[&str] = &["Allow", "Forbid", "Replace"];
+    let policy = spec.text("concurrencyPolicy");
+    checks::one_of(errs, path.child("concurrencyPolicy"), policy, POLICIES);
+    {
+        let path = path.child("jobTemplate");
+        let path = path.child("spec");
+        let job = spec.at("jobTemplate").at("spec");
+        let opts = old.map_or(PodOptions::CREATE, |old| {
+            PodOptions::for_update(old.at("jobTemplate").at("spec").at("template"))
+        });
+        job_spec(errs, path, job, &opts);
+        let selector = job.at("selector");
+        if !selector.is_null() {
+            let shown = printed::label_selector(selector);
+            errs.invalid_printed(
+                path.child("selector"),
+                shown,
+                "`selector` will be auto-generated",
+            );
+        }
+        if job.is("manualSelector") {
+            errs.not_supported(path.child("manualSelector"), true, &["nil", "false"]);
+        }
+    }
+    const LIMITS: &[&str] = &["successfulJobsHistoryLimit", "failedJobsHistoryLimit"];
+    checks::non_negatives(errs, path, spec, LIMITS);
+}

@@ -1,0 +1,392 @@
+//! Pods: what may be created, and the little of it that may change.
+
+use serde_json::Value;
+
+use super::checks::{self, SelectorValues};
+use super::printed::{self, Ty, diff};
+use super::read::Read;
+use super::report::{Errors, Path};
+use super::{builtin_create, builtin_update, container, quantity, resources, scheduling, security};
+use crate::names::NameRule;
+
+mod annotations;
+mod spec;
+mod status;
+pub(super) mod subresources;
+
+pub(super) use status::status_update;
+
+/// Leniencies towards what is already stored, and the difference between a pod and a template.
+#[derive(Clone, Copy)]
+pub(super) struct PodOptions {
+    /// Not a template.
+    pub(super) is_pod: bool,
+    /// Values in selectors of pod affinity.
+    pub(super) affinity_values: SelectorValues,
+    /// Values in required node affinity.
+    pub(super) node_affinity_values: SelectorValues,
+    pub(super) spread_selector_kept: bool,
+    pub(super) indivisible_huge_pages_kept: bool,
+    pub(super) deletion_cost_kept: bool,
+    pub(super) host_sysctls_kept: bool,
+    pub(super) init_restart_on_resize_kept: bool,
+}
+
+impl PodOptions {
+    pub(super) const CREATE: Self = Self {
+        is_pod: false,
+        affinity_values: SelectorValues::Checked,
+        node_affinity_values: SelectorValues::Checked,
+        spread_selector_kept: false,
+        indivisible_huge_pages_kept: false,
+        deletion_cost_kept: false,
+        host_sysctls_kept: false,
+        init_restart_on_resize_kept: false,
+    };
+
+    /// For a template that replaces another; both hold `metadata` and `spec`.
+    pub(super) fn for_update(old: &Value) -> Self {
+        let spec = old.at("spec");
+        let affinity = spec.at("affinity");
+        let huge_pages = |c: &Value| {
+            let resources = c.at("resources");
+            ["limits", "requests"]
+                .into_iter()
+                .any(|list| resources.entries(list).any(|(name, _)| resources::is_huge_page(name)))
+        };
+        Self {
+            is_pod: false,
+            affinity_values: affinity_values(affinity),
+            node_affinity_values: scheduling::node_selector_values(
+                affinity.at("nodeAffinity").at(scheduling::REQUIRED),
+            ),
+            spread_selector_kept: spec
+                .list("topologySpreadConstraints")
+                .iter()
+                .any(|c| checks::selector_values(c.at("labelSelector")) == SelectorValues::Kept),
+            indivisible_huge_pages_kept: spec.list("containers").iter().any(huge_pages)
+                && has_indivisible_huge_pages(spec),
+            deletion_cost_kept: annotations::deletion_cost_is_faulty(old.at("metadata")),
+            host_sysctls_kept: spec
+                .at("securityContext")
+                .list("sysctls")
+                .iter()
+                .any(|s| security::host_sysctl(s.text("name"), spec).is_some()),
+            init_restart_on_resize_kept: spec.list("initContainers").iter().any(|c| {
+                c.text("restartPolicy") != "Always"
+                    && c.list("resizePolicy")
+                        .iter()
+                        .any(|p| p.text("restartPolicy") == "RestartContainer")
+            }),
+        }
+    }
+
+    fn of_pod(self) -> Self {
+        Self { is_pod: true, ..self }
+    }
+}
+
+fn affinity_values(affinity: &Value) -> SelectorValues {
+    let mut errs = Errors::new();
+    let mut pods = Value::Object(serde_json::Map::new());
+    if let (Some(pods), Some(affinity)) = (pods.as_object_mut(), affinity.as_object()) {
+        for kind in ["podAffinity", "podAntiAffinity"] {
+            if let Some(terms) = affinity.get(kind) {
+                pods.insert(kind.to_owned(), terms.clone());
+            }
+        }
+    }
+    let strict = PodOptions::CREATE;
+    scheduling::affinity(&mut errs, Path::root("affinity"), &pods, &strict);
+    if errs.is_empty() { SelectorValues::Checked } else { SelectorValues::Kept }
+}
+
+fn has_indivisible_huge_pages(spec: &Value) -> bool {
+    spec.list("containers").iter().chain(spec.list("initContainers")).any(|container| {
+        ["limits", "requests"].into_iter().any(|list| {
+            container.at("resources").entries(list).any(|(name, value)| {
+                let size = name.strip_prefix("hugepages-").and_then(quantity::Quantity::parse);
+                let amount = quantity::Quantity::read(value);
+                match (size, amount) {
+                    (Some(size), Some(amount)) if size.value() > 0 => {
+                        amount.value() % size.value() != 0
+                    }
+                    _ => false,
+                }
+            })
+        })
+    })
+}
+
+pub(super) fn create(errs: &mut Errors, pod: &Value) {
+    let opts = PodOptions::CREATE.of_pod();
+    meta_and_spec(errs, pod, &opts);
+    let spec = pod.at("spec");
+    let path = Path::root("spec");
+    if !spec.list("ephemeralContainers").is_empty() {
+        errs.forbidden(path.child("ephemeralContainers"), "cannot be set on create");
+    }
+    if !spec.text("nodeName").is_empty() && !spec.list("schedulingGates").is_empty() {
+        let detail = "cannot be set until all schedulingGates have been cleared";
+        errs.forbidden(path.child("nodeName"), detail);
+    }
+    annotations::match_profiles(errs, path, pod.at("metadata"), spec);
+}
+
+/// Checks a pod template in another object, without what that object adds.
+pub(super) fn template(errs: &mut Errors, path: Path<'_>, template: &Value, opts: &PodOptions) {
+    let (meta, pod_spec) = (template.at("metadata"), template.at("spec"));
+    checks::labels(errs, path.child("labels"), meta.at("labels"));
+    template_annotations(errs, path, template, opts);
+    spec::spec(errs, path.child("spec"), pod_spec, "", false, opts);
+    annotations::match_profiles(errs, path.child("spec"), meta, pod_spec);
+    if !pod_spec.list("ephemeralContainers").is_empty() {
+        let path = path.child("spec");
+        let detail = "ephemeral containers not allowed in pod template";
+        errs.forbidden(path.child("ephemeralContainers"), detail);
+    }
+}
+
+pub(super) fn template_annotations(
+    errs: &mut Errors,
+    path: Path<'_>,
+    template: &Value,
+    opts: &PodOptions,
+) {
+    let meta = template.at("metadata");
+    crate::meta::annotations(errs, path.child("annotations"), meta.at("annotations"));
+    annotations::pod(errs, path.child("annotations"), meta, template.at("spec"), opts);
+}
+
+fn meta_and_spec(errs: &mut Errors, pod: &Value, opts: &PodOptions) {
+    let (meta, pod_spec) = (pod.at("metadata"), pod.at("spec"));
+    builtin_create(errs, pod, true, NameRule::Subdomain);
+    let metadata = Path::root("metadata");
+    annotations::pod(errs, metadata.child("annotations"), meta, pod_spec, opts);
+    let path = Path::root("spec");
+    let mirror = meta.at("annotations").has(annotations::MIRROR);
+    spec::spec(errs, path, pod_spec, meta.text("name"), mirror, opts);
+    if pod_spec.text("serviceAccountName").is_empty() {
+        for (i, volume) in pod_spec.list("volumes").iter().enumerate() {
+            for (j, source) in volume.at("projected").list("sources").iter().enumerate() {
+                if source.has("serviceAccountToken") {
+                    let path = path.child("volumes");
+                    let path = path.index(i);
+                    let path = path.child("projected");
+                    let path = path.child("sources");
+                    let detail = "must not be specified when serviceAccountName is not set";
+                    errs.forbidden(path.index(j).child("serviceAccountToken"), detail);
+                }
+            }
+        }
+    }
+    for list in ["containers", "initContainers"] {
+        for (i, container) in pod_spec.list(list).iter().enumerate() {
+            container::image_whitespace(errs, path.child(list).index(i), container);
+        }
+    }
+}
+
+const UPDATABLE: &str = "pod updates may not change fields other than \
+    `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
+    `spec.tolerations` (only additions to existing tolerations),\
+    `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+
+pub(super) fn update(errs: &mut Errors, new: &Value, old: &Value) {
+    let opts = PodOptions::for_update(old).of_pod();
+    builtin_update(errs, new, old);
+    meta_and_spec(errs, new, &opts);
+    annotations::update(errs, new, old, &opts);
+
+    let path = Path::root("spec");
+    let (spec, old_spec) = (new.at("spec"), old.at("spec"));
+    for list in ["containers", "initContainers"] {
+        let (now, before) = (spec.list(list), old_spec.list(list));
+        if now.len() != before.len() {
+            errs.forbidden(path.child(list), "pod updates may not add or remove containers");
+            return;
+        }
+        for (i, container) in now.iter().enumerate() {
+            let path = path.child(list);
+            checks::required_text(errs, path.index(i), container, "image");
+            container::image_whitespace(errs, path.index(i), container);
+        }
+    }
+    match (spec.int("activeDeadlineSeconds"), old_spec.int("activeDeadlineSeconds")) {
+        (Some(now), _) if !(0..=i64::from(i32::MAX)).contains(&now) => {
+            let detail = "must be between 0 and 2147483647, inclusive";
+            errs.invalid(path.child("activeDeadlineSeconds"), now, detail);
+            return;
+        }
+        (Some(now), Some(before)) if before < now => {
+            let detail = "must be less than or equal to previous value";
+            errs.invalid(path.child("activeDeadlineSeconds"), now, detail);
+            return;
+        }
+        (None, Some(_)) => {
+            let detail = "must not update from a positive integer to nil value";
+            errs.invalid(path.child("activeDeadlineSeconds"), Value::Null, detail);
+        }
+        _ => {}
+    }
+    added_tolerations(errs, path.child("tolerations"), spec, old_spec);
+    removed_gates(errs, path.child("schedulingGates"), spec, old_spec);
+
+    let (spec, old_spec) = (printed::internal_pod_spec(spec), printed::internal_pod_spec(old_spec));
+    let ty = Ty::Struct(printed::POD_SPEC);
+    if printed::same(ty, &spec, &old_spec) {
+        return;
+    }
+    let munged = munge(errs, spec, &old_spec);
+    if !printed::same(ty, &munged, &old_spec) {
+        let difference =
+            diff::unified(&printed::pretty(ty, &old_spec), &printed::pretty(ty, &munged));
+        errs.forbidden(path, format!("{UPDATABLE}\n{difference}"));
+    }
+}
+
+/// The new spec with everything that may change taken back to what it was.
+fn munge(errs: &mut Errors, mut spec: Value, old: &Value) -> Value {
+    let gated = !old.list("schedulingGates").is_empty();
+    let grace =
+        (old.int("terminationGracePeriodSeconds"), spec.int("terminationGracePeriodSeconds"));
+    if gated {
+        gated_changes(errs, &mut spec, old);
+    }
+    let Some(map) = spec.as_object_mut() else { return spec };
+    for list in ["containers", "initContainers"] {
+        let containers = map.get_mut(list).and_then(Value::as_array_mut);
+        for (container, before) in containers.into_iter().flatten().zip(old.list(list)) {
+            if let Some(container) = container.as_object_mut() {
+                container.insert("image".to_owned(), before.at("image").clone());
+            }
+        }
+    }
+    for field in ["activeDeadlineSeconds", "schedulingGates", "tolerations"] {
+        map.insert(field.to_owned(), old.at(field).clone());
+    }
+    if let (Some(before), Some(1)) = grace
+        && before < 0
+    {
+        map.insert("terminationGracePeriodSeconds".to_owned(), before.into());
+    }
+    spec
+}
+
+/// A pod that waits for its gates may still be given narrower node selection.
+fn gated_changes(errs: &mut Errors, spec: &mut Value, old: &Value) {
+    let path = Path::root("spec");
+    let labels = Ty::Map(&Ty::Str);
+    if !printed::same(labels, spec.at("nodeSelector"), old.at("nodeSelector")) {
+        let lost = old
+            .entries("nodeSelector")
+            .any(|(key, value)| spec.at("nodeSelector").at(key) != value);
+        if lost {
+            let detail =
+                "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
+            let shown = printed::Printed(labels, spec.at("nodeSelector"));
+            errs.invalid_printed(path.child("nodeSelector"), shown, detail);
+        }
+        if let Some(map) = spec.as_object_mut() {
+            map.insert("nodeSelector".to_owned(), old.at("nodeSelector").clone());
+        }
+    }
+
+    let node_affinity = Ty::Opt(&Ty::Struct(printed::NODE_AFFINITY));
+    let (now, before) =
+        (spec.at("affinity").at("nodeAffinity"), old.at("affinity").at("nodeAffinity"));
+    if printed::same(node_affinity, now, before) {
+        return;
+    }
+    let affinity = path.child("affinity");
+    node_affinity_additions(errs, affinity.child("nodeAffinity"), now, before);
+    let Some(map) = spec.as_object_mut() else { return };
+    let now = map.get("affinity").cloned().unwrap_or_default();
+    let alone = !now.has("podAffinity") && !now.has("podAntiAffinity");
+    let restored = if !old.has("affinity") && alone {
+        Value::Null
+    } else {
+        let mut restored = now;
+        if restored.is_null() {
+            restored = Value::Object(serde_json::Map::new());
+        }
+        if let Some(restored) = restored.as_object_mut() {
+            restored.insert("nodeAffinity".to_owned(), before.clone());
+        }
+        restored
+    };
+    map.insert("affinity".to_owned(), restored);
+}
+
+fn node_affinity_additions(errs: &mut Errors, path: Path<'_>, now: &Value, before: &Value) {
+    let before = before.at(scheduling::REQUIRED);
+    if before.is_null() {
+        return;
+    }
+    let (terms, old_terms) =
+        (now.at(scheduling::REQUIRED).at("nodeSelectorTerms"), before.list("nodeSelectorTerms"));
+    let path = path.child(scheduling::REQUIRED);
+    let path = path.child("nodeSelectorTerms");
+    let term = Ty::Struct(printed::NODE_SELECTOR_TERM);
+    let count = terms.as_array().map(Vec::len).unwrap_or_default();
+    if !old_terms.is_empty() && old_terms.len() != count {
+        let detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
+        let shown = printed::Printed(Ty::List(&Ty::Struct(printed::NODE_SELECTOR_TERM)), terms);
+        errs.invalid_printed(path, shown, detail);
+        return;
+    }
+    let empty = Vec::new();
+    for (i, (now, before)) in terms.as_array().unwrap_or(&empty).iter().zip(old_terms).enumerate() {
+        let lists = ["matchExpressions", "matchFields"];
+        let matched_nothing = lists.iter().all(|list| before.list(list).is_empty());
+        let only_added = if matched_nothing {
+            lists.iter().all(|list| now.list(list).is_empty())
+        } else {
+            lists.iter().all(|list| now.list(list).starts_with(before.list(list)))
+        };
+        if !only_added {
+            let detail = "only additions are allowed (no mutations or deletions)";
+            errs.invalid_printed(path.index(i), printed::Printed(term, now), detail);
+        }
+    }
+}
+
+fn added_tolerations(errs: &mut Errors, path: Path<'_>, spec: &Value, old: &Value) {
+    let kept = |before: &Value| {
+        spec.list("tolerations").iter().any(|now| {
+            ["key", "operator", "value", "effect"]
+                .into_iter()
+                .all(|field| now.text(field) == before.text(field))
+        })
+    };
+    if !old.list("tolerations").iter().all(kept) {
+        let detail = "existing toleration can not be modified except its tolerationSeconds";
+        errs.forbidden(path, detail);
+        return;
+    }
+    scheduling::tolerations(errs, path, spec.list("tolerations"));
+}
+
+fn removed_gates(errs: &mut Errors, path: Path<'_>, spec: &Value, old: &Value) {
+    for (i, gate) in spec.list("schedulingGates").iter().enumerate() {
+        let name = gate.text("name");
+        if !old.list("schedulingGates").iter().any(|g| g.text("name") == name) {
+            let detail =
+                format!("only deletion is allowed, but found new scheduling gate '{name}'");
+            errs.forbidden(path.index(i).child("name"), detail);
+        }
+    }
+}
+
+/// Visits init, regular and ephemeral containers, with their paths.
+pub(super) fn each_container(
+    spec: &Value,
+    path: Path<'_>,
+    mut visit: impl FnMut(&Value, Path<'_>),
+) {
+    for list in ["initContainers", "containers", "ephemeralContainers"] {
+        for (i, container) in spec.list(list).iter().enumerate() {
+            visit(container, path.child(list).index(i));
+        }
+    }
+}

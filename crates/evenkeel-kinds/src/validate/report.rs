@@ -1,0 +1,200 @@
+//! Collecting field errors without paying for the fields that are fine.
+//!
+//! A [`Path`] is a chain of borrowed steps on the stack; it becomes a string only inside an
+//! error, so that validating a correct object builds none.
+
+use std::fmt;
+
+use evenkeel_schema::field::{Error, Kind};
+use serde_json::Value;
+
+use crate::names::Reasons;
+
+/// Where in an object: `spec.containers[0].image`, `metadata.labels[a/b]`.
+#[derive(Clone, Copy)]
+pub(crate) struct Path<'a> {
+    parent: Option<&'a Path<'a>>,
+    step: Step<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Name(&'a str),
+    Index(usize),
+    Key(&'a str),
+}
+
+impl<'a> Path<'a> {
+    /// A path that starts at a field of the object; `spec.source` is one name as it stands.
+    pub(crate) const fn root(name: &'a str) -> Self {
+        Self { parent: None, step: Step::Name(name) }
+    }
+
+    pub(crate) const fn child<'b>(&'b self, name: &'b str) -> Path<'b> {
+        Path { parent: Some(self), step: Step::Name(name) }
+    }
+
+    pub(crate) const fn index(&self, index: usize) -> Path<'_> {
+        Path { parent: Some(self), step: Step::Index(index) }
+    }
+
+    pub(crate) const fn key<'b>(&'b self, key: &'b str) -> Path<'b> {
+        Path { parent: Some(self), step: Step::Key(key) }
+    }
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(parent) = self.parent {
+            parent.fmt(f)?;
+        }
+        match self.step {
+            // A nameless field prints like an empty key.
+            Step::Name("") => f.write_str("[]"),
+            Step::Name(name) if self.parent.is_some() => write!(f, ".{name}"),
+            Step::Name(name) => f.write_str(name),
+            Step::Index(index) => write!(f, "[{index}]"),
+            Step::Key(key) => write!(f, "[{key}]"),
+        }
+    }
+}
+
+impl From<Path<'_>> for String {
+    fn from(path: Path<'_>) -> Self {
+        path.to_string()
+    }
+}
+
+/// The errors found so far, in the order they were found.
+#[derive(Default)]
+pub(crate) struct Errors(Vec<Error>);
+
+impl Errors {
+    pub(crate) const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    pub(crate) fn into_vec(self) -> Vec<Error> {
+        self.0
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Forgets everything found after the first `len` errors.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.0.truncate(len);
+    }
+
+    pub(crate) fn required(&mut self, path: Path<'_>, detail: impl Into<String>) {
+        self.0.push(Error::required(path, detail));
+    }
+
+    pub(crate) fn forbidden(&mut self, path: Path<'_>, detail: impl Into<String>) {
+        self.0.push(Error::forbidden(path, detail));
+    }
+
+    pub(crate) fn invalid(
+        &mut self,
+        path: Path<'_>,
+        value: impl Into<Value>,
+        detail: impl Into<String>,
+    ) {
+        self.0.push(Error::invalid(path, value, detail));
+    }
+
+    /// An invalid value whose printed form is not the JSON the client sent.
+    pub(crate) fn invalid_printed(
+        &mut self,
+        path: Path<'_>,
+        printed: impl fmt::Display,
+        detail: impl fmt::Display,
+    ) {
+        self.printed(Kind::Invalid, path, printed, detail);
+    }
+
+    /// An invalid value that is not printed.
+    pub(crate) fn invalid_omitted(&mut self, path: Path<'_>, detail: impl Into<String>) {
+        let (path, detail) = (path.into(), detail.into());
+        self.0.push(Error { kind: Kind::Invalid, path, value: None, detail });
+    }
+
+    pub(crate) fn not_supported(
+        &mut self,
+        path: Path<'_>,
+        value: impl Into<Value>,
+        supported: &[&str],
+    ) {
+        self.0.push(Error::not_supported(path, value, supported.iter().copied()));
+    }
+
+    /// Like [`Errors::not_supported`], for a value whose printed form is not what the client sent.
+    pub(crate) fn not_supported_printed(
+        &mut self,
+        path: Path<'_>,
+        printed: impl fmt::Display,
+        supported: &[&str],
+    ) {
+        let detail = Error::not_supported("", Value::Null, supported.iter().copied()).detail;
+        self.printed(Kind::NotSupported, path, printed, detail);
+    }
+
+    pub(crate) fn duplicate(&mut self, path: Path<'_>, value: impl Into<Value>) {
+        self.0.push(Error::duplicate(path, value));
+    }
+
+    /// Like [`Errors::duplicate`], for a value whose printed form is not what the client sent.
+    pub(crate) fn duplicate_printed(
+        &mut self,
+        path: Path<'_>,
+        printed: impl fmt::Display,
+        detail: &str,
+    ) {
+        self.printed(Kind::Duplicate, path, printed, detail);
+    }
+
+    pub(crate) fn not_found(&mut self, path: Path<'_>, value: &str, detail: impl Into<String>) {
+        self.0.push(Error { detail: detail.into(), ..Error::not_found(path, value) });
+    }
+
+    pub(crate) fn too_long(&mut self, path: Path<'_>, max: usize) {
+        self.0.push(Error::too_long(path, max));
+    }
+
+    pub(crate) fn too_many(&mut self, path: Path<'_>, actual: usize, max: usize) {
+        self.0.push(Error::too_many(path, actual, max));
+    }
+
+    pub(crate) fn internal(&mut self, path: Path<'_>, detail: impl Into<String>) {
+        let (path, detail) = (path.into(), detail.into());
+        self.0.push(Error { kind: Kind::Internal, path, value: None, detail });
+    }
+
+    /// One invalid value for each reason.
+    pub(crate) fn reasons(&mut self, path: Path<'_>, value: &str, reasons: Reasons) {
+        for reason in reasons {
+            self.0.push(Error::invalid(path, value, reason));
+        }
+    }
+
+    fn printed(
+        &mut self,
+        kind: Kind,
+        path: Path<'_>,
+        printed: impl fmt::Display,
+        detail: impl fmt::Display,
+    ) {
+        let mut text = printed.to_string();
+        let detail = detail.to_string();
+        if !detail.is_empty() {
+            text.push_str(": ");
+            text.push_str(&detail);
+        }
+        self.0.push(Error { kind, path: path.into(), value: None, detail: text });
+    }
+}

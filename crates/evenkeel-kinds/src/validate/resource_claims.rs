@@ -1,0 +1,295 @@
+//! Devices: classes, claims and slices, as far as their shape goes.
+//!
+//! Expressions that select devices are not compiled here.
+
+use serde_json::Value;
+
+use super::checks;
+use super::printed::{self, Ty};
+use super::read::Read;
+use super::report::{Errors, Path};
+use super::volume::sources;
+use super::{builtin_create, builtin_update};
+use crate::names::NameRule;
+
+pub(super) fn create(errs: &mut Errors, kind: &str, object: &Value) {
+    let path = Path::root("spec");
+    let spec = object.at("spec");
+    match kind {
+        "ResourceClaim" => {
+            builtin_create(errs, object, true, NameRule::Subdomain);
+            device_claim(errs, path.child("devices"), spec.at("devices"));
+        }
+        "ResourceClaimTemplate" => {
+            builtin_create(errs, object, true, NameRule::Subdomain);
+            let path = path.child("spec");
+            device_claim(errs, path.child("devices"), spec.at("spec").at("devices"));
+        }
+        "DeviceClass" => {
+            builtin_create(errs, object, false, NameRule::Subdomain);
+            selectors(errs, path.child("selectors"), spec.list("selectors"));
+            configs(errs, path.child("config"), spec.list("config"), None);
+        }
+        "ResourceSlice" => {
+            builtin_create(errs, object, false, NameRule::Subdomain);
+            slice(errs, path, spec);
+        }
+        _ => {}
+    }
+}
+
+pub(super) fn update(errs: &mut Errors, kind: &str, new: &Value, old: &Value) {
+    let path = Path::root("spec");
+    let (spec, old_spec) = (new.at("spec"), old.at("spec"));
+    match kind {
+        "ResourceClaim" => {
+            builtin_create(errs, new, true, NameRule::Subdomain);
+            builtin_update(errs, new, old);
+            let ty = Ty::Struct(printed::RESOURCE_CLAIM_SPEC);
+            checks::immutable(errs, path, ty, spec, old_spec);
+        }
+        "ResourceClaimTemplate" => {
+            builtin_update(errs, new, old);
+            let ty = Ty::Struct(printed::RESOURCE_CLAIM_TEMPLATE_SPEC);
+            checks::immutable(errs, path, ty, spec, old_spec);
+        }
+        "DeviceClass" => {
+            create(errs, kind, new);
+            builtin_update(errs, new, old);
+        }
+        "ResourceSlice" => {
+            builtin_update(errs, new, old);
+            slice(errs, path, spec);
+            let name = spec.at("pool").text("name");
+            if name != old_spec.at("pool").text("name") {
+                errs.invalid(path.child("pool").child("name"), name, checks::IMMUTABLE);
+            }
+            let driver = spec.text("driver");
+            if driver != old_spec.text("driver") {
+                errs.invalid(path.child("driver"), driver, checks::IMMUTABLE);
+            }
+        }
+        _ => builtin_update(errs, new, old),
+    }
+}
+
+const NOT_A_REQUEST: &str = "must be the name of a request in the claim or the name of a request \
+                             and a subrequest separated by '/'";
+
+fn device_claim(errs: &mut Errors, path: Path<'_>, devices: &Value) {
+    let requests = devices.list("requests");
+    set(errs, path.child("requests"), requests, 32, |errs, path, request| {
+        device_request(errs, path, request);
+    });
+    for (i, constraint) in devices.list("constraints").iter().enumerate() {
+        let path = path.child("constraints");
+        let path = path.index(i);
+        request_names(errs, path.child("requests"), constraint, requests);
+        if !constraint.has("matchAttribute") && !constraint.has("distinctAttribute") {
+            let detail = "exactly one of \"matchAttribute\" or \"distinctAttribute\" is required, \
+                          but multiple fields are set";
+            errs.required(path, detail);
+        }
+    }
+    configs(errs, path.child("config"), devices.list("config"), Some(requests));
+}
+
+/// A list whose items have names of their own.
+fn set(
+    errs: &mut Errors,
+    path: Path<'_>,
+    items: &[Value],
+    max: usize,
+    check: impl Fn(&mut Errors, Path<'_>, &Value),
+) {
+    if items.len() > max {
+        errs.too_many(path, items.len(), max);
+    }
+    for (i, item) in items.iter().enumerate() {
+        check(errs, path.index(i), item);
+        let name = item.text("name");
+        if items[..i].iter().any(|other| other.text("name") == name) {
+            errs.duplicate(path.index(i), name);
+        }
+    }
+}
+
+fn device_request(errs: &mut Errors, path: Path<'_>, request: &Value) {
+    checks::dns1123_label(errs, path.child("name"), request.text("name"));
+    let alternatives = request.list("firstAvailable");
+    let exactly = request.at("exactly");
+    match (exactly.is_null(), alternatives.is_empty()) {
+        (true, true) => {
+            errs.required(path, "exactly one of `exactly` or `firstAvailable` is required");
+        }
+        (false, false) => {
+            let detail = "exactly one of `exactly` or `firstAvailable` is required, but multiple \
+                          fields are set";
+            errs.invalid(path, Value::Null, detail);
+        }
+        (false, true) => exact_request(errs, path.child("exactly"), exactly),
+        (true, false) => {
+            set(errs, path.child("firstAvailable"), alternatives, 8, |errs, path, request| {
+                checks::dns1123_label(errs, path.child("name"), request.text("name"));
+                exact_request(errs, path, request);
+            });
+        }
+    }
+}
+
+fn exact_request(errs: &mut Errors, path: Path<'_>, request: &Value) {
+    let class = request.text("deviceClassName");
+    if class.is_empty() {
+        errs.required(path.child("deviceClassName"), "");
+    } else {
+        checks::dns1123_subdomain(errs, path.child("deviceClassName"), class);
+    }
+    selectors(errs, path.child("selectors"), request.list("selectors"));
+    let count = request.num("count");
+    match request.text("allocationMode") {
+        "All" => {
+            if count != 0 {
+                let detail = "must not be specified when allocationMode is 'All'";
+                errs.invalid(path.child("count"), count, detail);
+            }
+        }
+        "ExactCount" => checks::positive(errs, path.child("count"), count),
+        other => {
+            errs.not_supported(path.child("allocationMode"), other, &["All", "ExactCount"]);
+        }
+    }
+}
+
+fn selectors(errs: &mut Errors, path: Path<'_>, selectors: &[Value]) {
+    if selectors.len() > 32 {
+        errs.too_many(path, selectors.len(), 32);
+    }
+    for (i, selector) in selectors.iter().enumerate() {
+        let path = path.index(i);
+        let path = path.child("cel");
+        if !selector.has("cel") {
+            errs.required(path, "");
+        } else if selector.at("cel").text("expression").len() > 10 * 1024 {
+            errs.too_long(path.child("expression"), 10 * 1024);
+        }
+    }
+}
+
+fn request_names(errs: &mut Errors, path: Path<'_>, item: &Value, requests: &[Value]) {
+    let names: Vec<&str> = item.texts("requests").collect();
+    for (i, name) in names.iter().enumerate() {
+        let path = path.index(i);
+        let (request, alternative) = match name.split_once('/') {
+            Some((_, rest)) if rest.contains('/') => {
+                errs.invalid(path, *name, NOT_A_REQUEST);
+                continue;
+            }
+            Some((request, alternative)) => (request, Some(alternative)),
+            None => (*name, None),
+        };
+        checks::dns1123_label(errs, path, request);
+        if let Some(alternative) = alternative {
+            checks::dns1123_label(errs, path, alternative);
+        }
+        let known = requests.iter().any(|r| {
+            r.text("name") == request
+                && alternative.is_none_or(|alternative| {
+                    r.list("firstAvailable").iter().any(|a| a.text("name") == alternative)
+                })
+        });
+        if !known {
+            errs.invalid(path, *name, NOT_A_REQUEST);
+        }
+        if names[..i].contains(name) {
+            errs.duplicate(path, *name);
+        }
+    }
+}
+
+fn configs(errs: &mut Errors, path: Path<'_>, configs: &[Value], requests: Option<&[Value]>) {
+    if configs.len() > 32 {
+        errs.too_many(path, configs.len(), 32);
+    }
+    for (i, config) in configs.iter().enumerate() {
+        let path = path.index(i);
+        if let Some(requests) = requests {
+            request_names(errs, path.child("requests"), config, requests);
+        }
+        let opaque = config.at("opaque");
+        let path = path.child("opaque");
+        if opaque.is_null() {
+            errs.required(path, "");
+            continue;
+        }
+        sources::csi_driver_name(errs, path.child("driver"), opaque.text("driver"));
+        match opaque.at("parameters") {
+            Value::Null => errs.required(path.child("parameters"), ""),
+            Value::Object(_) => {}
+            _ => {
+                let detail = "must be a valid JSON object";
+                errs.invalid_printed(path.child("parameters"), "\"<value omitted>\"", detail);
+            }
+        }
+    }
+}
+
+fn slice(errs: &mut Errors, path: Path<'_>, spec: &Value) {
+    sources::csi_driver_name(errs, path.child("driver"), spec.text("driver"));
+    let pool = spec.at("pool");
+    {
+        let path = path.child("pool");
+        let name = pool.text("name");
+        if name.is_empty() {
+            errs.required(path.child("name"), "");
+        } else {
+            if name.len() > 253 {
+                errs.too_long(path.child("name"), 253);
+            }
+            for part in name.split('/') {
+                checks::dns1123_subdomain(errs, path.child("name"), part);
+            }
+        }
+        checks::positive(errs, path.child("resourceSliceCount"), pool.num("resourceSliceCount"));
+        if let Some(generation) = pool.int("generation").filter(|g| *g < 0) {
+            let detail = "must be greater than or equal to zero";
+            errs.invalid(path.child("generation"), generation, detail);
+        }
+    }
+    const FIELDS: &str = "`nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection`";
+    let mut set: Vec<&str> = Vec::new();
+    match spec.text_opt("nodeName") {
+        None => {}
+        Some("") => {
+            let detail = "must be either unset or set to a non-empty string";
+            errs.invalid(path.child("nodeName"), "", detail);
+        }
+        Some(name) => {
+            set.push("`nodeName`");
+            checks::dns1123_subdomain(errs, path.child("nodeName"), name);
+        }
+    }
+    if spec.has("nodeSelector") {
+        set.push("`nodeSelector`");
+    }
+    for (field, shown) in
+        [("allNodes", "`allNodes`"), ("perDeviceNodeSelection", "`perDeviceNodeSelection`")]
+    {
+        match spec.flag(field) {
+            Some(true) => set.push(shown),
+            Some(false) => {
+                let detail = "must be either unset or set to true";
+                errs.invalid(path.child(field), false, detail);
+            }
+            None => {}
+        }
+    }
+    if set.is_empty() {
+        errs.required(path, format!("exactly one of {FIELDS} is required"));
+    } else if set.len() > 1 {
+        let detail = format!("exactly one of {FIELDS} is required, but multiple fields are set");
+        errs.invalid(path, format!("{{{}}}", set.join(", ")), detail);
+    }
+    self::set(errs, path.child("devices"), spec.list("devices"), 128, |errs, path, device| {
+        checks::dns1123_label(errs, path.child("name"), device.text("name"));
+    });
+}

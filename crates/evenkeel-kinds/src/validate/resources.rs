@@ -1,0 +1,282 @@
+//! Names of resources, and lists of how much of each.
+
+use serde_json::Value;
+
+use super::checks;
+use super::quantity::Quantity;
+use super::read::Read;
+use super::report::{Errors, Path};
+use crate::names;
+
+const STANDARD_QUOTA: &[&str] = &[
+    "cpu",
+    "memory",
+    "ephemeral-storage",
+    "requests.cpu",
+    "requests.memory",
+    "requests.storage",
+    "requests.ephemeral-storage",
+    "limits.cpu",
+    "limits.memory",
+    "limits.ephemeral-storage",
+    "pods",
+    "resourcequotas",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "persistentvolumeclaims",
+    "configmaps",
+    "services.nodeports",
+    "services.loadbalancers",
+];
+
+const INTEGER: &[&str] = &[
+    "pods",
+    "resourcequotas",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "configmaps",
+    "persistentvolumeclaims",
+    "services.nodeports",
+    "services.loadbalancers",
+];
+
+pub(super) fn is_huge_page(name: &str) -> bool {
+    name.starts_with("hugepages-")
+}
+
+fn is_quota_huge_page(name: &str) -> bool {
+    is_huge_page(name) || name.starts_with("requests.hugepages-")
+}
+
+pub(super) fn is_native(name: &str) -> bool {
+    !name.contains('/') || name.contains("kubernetes.io/")
+}
+
+pub(super) fn is_standard_quota(name: &str) -> bool {
+    STANDARD_QUOTA.contains(&name) || is_quota_huge_page(name)
+}
+
+fn is_extended(name: &str) -> bool {
+    !is_native(name)
+        && !name.starts_with("requests.")
+        && names::qualified_name(&format!("requests.{name}")).is_empty()
+}
+
+pub(super) fn is_overcommit_allowed(name: &str) -> bool {
+    is_native(name) && !is_huge_page(name)
+}
+
+/// A name of any resource.
+pub(super) fn resource_name(errs: &mut Errors, path: Path<'_>, name: &str) {
+    let reasons = names::qualified_name(name);
+    if !reasons.is_empty() {
+        errs.reasons(path, name, reasons);
+    } else if !name.contains('/') && name != "storage" && !is_standard_quota(name) {
+        errs.invalid(path, name, "must be a standard resource type or fully qualified");
+    }
+}
+
+/// A name of a resource that containers use.
+pub(super) fn container_resource_name(errs: &mut Errors, path: Path<'_>, name: &str) {
+    if matches!(name, "cpu" | "memory" | "ephemeral-storage") {
+        return;
+    }
+    resource_name(errs, path, name);
+    if !name.contains('/') {
+        if !is_huge_page(name) {
+            errs.invalid(path, name, "must be a standard resource for containers");
+        }
+    } else if !is_native(name) && !is_extended(name) {
+        errs.invalid(path, name, "doesn't follow extended resource name standard");
+    }
+}
+
+/// A name of a resource that a pod as a whole requests.
+fn pod_resource_name(errs: &mut Errors, path: Path<'_>, name: &str) {
+    let before = errs.len();
+    resource_name(errs, path, name);
+    if errs.len() == before && !matches!(name, "cpu" | "memory") && !is_huge_page(name) {
+        errs.not_supported(path, name, &["cpu", "hugepages-", "memory"]);
+    }
+}
+
+/// A name of a resource that quotas limit.
+pub(super) fn quota_resource_name(errs: &mut Errors, path: Path<'_>, name: &str) {
+    resource_name(errs, path, name);
+    if !name.contains('/') && !is_standard_quota(name) {
+        errs.invalid(path, name, "must be a standard resource for quota");
+    }
+}
+
+/// An amount of a resource: not negative, and whole where only whole ones exist.
+pub(super) fn amount(errs: &mut Errors, path: Path<'_>, name: &str, quantity: Quantity) {
+    non_negative(errs, path, quantity);
+    if !quantity.is_integer() && (INTEGER.contains(&name) || is_extended(name)) {
+        errs.invalid(path, quantity.to_string(), "must be an integer");
+    }
+}
+
+pub(super) fn non_negative(errs: &mut Errors, path: Path<'_>, quantity: Quantity) {
+    if quantity.signum() < 0 {
+        errs.invalid(path, quantity.to_string(), "must be greater than or equal to 0");
+    }
+}
+
+pub(super) fn positive(errs: &mut Errors, path: Path<'_>, quantity: Quantity) {
+    if quantity.signum() <= 0 {
+        errs.invalid(path, quantity.to_string(), "must be greater than zero");
+    }
+}
+
+/// What bounds the names in a list of resources.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owner {
+    Container,
+    Pod,
+}
+
+/// Requests, limits and claims; `claims` are those of the pod.
+pub(super) fn requirements(
+    errs: &mut Errors,
+    path: Path<'_>,
+    resources: &Value,
+    owner: Owner,
+    claims: &[Value],
+    indivisible_kept: bool,
+) {
+    if resources.is_null() {
+        return;
+    }
+    limits_and_requests(
+        errs,
+        path,
+        [resources.at("limits"), resources.at("requests")],
+        owner,
+        indivisible_kept,
+    );
+    claim_names(errs, path.child("claims"), resources.list("claims"), claims);
+}
+
+/// Limits alone, of what is added to a pod's own consumption.
+pub(super) fn overhead(errs: &mut Errors, path: Path<'_>, overhead: &Value) {
+    limits_and_requests(errs, path, [overhead, &Value::Null], Owner::Container, false);
+}
+
+fn limits_and_requests(
+    errs: &mut Errors,
+    path: Path<'_>,
+    [limits, requests]: [&Value; 2],
+    owner: Owner,
+    indivisible_kept: bool,
+) {
+    let check_name = match owner {
+        Owner::Container => container_resource_name,
+        Owner::Pod => pod_resource_name,
+    };
+    let (mut compute, mut huge) = (false, false);
+    let mut entry = |errs: &mut Errors, path: Path<'_>, name: &str, quantity: Quantity| {
+        check_name(errs, path, name);
+        amount(errs, path, name, quantity);
+        compute |= matches!(name, "cpu" | "memory");
+    };
+    for (name, value) in limits.as_object().into_iter().flatten() {
+        let quantity = Quantity::read(value).unwrap_or(Quantity::ZERO);
+        let at = path.child("limits");
+        entry(errs, at.key(name), name, quantity);
+        if is_huge_page(name) {
+            huge = true;
+            huge_page_amount(errs, at.key(name), name, quantity, indivisible_kept);
+        }
+    }
+    for (name, value) in requests.as_object().into_iter().flatten() {
+        let quantity = Quantity::read(value).unwrap_or(Quantity::ZERO);
+        let at = path.child("requests");
+        entry(errs, at.key(name), name, quantity);
+        match Quantity::read(limits.at(name)) {
+            Some(limit) if quantity != limit && !is_overcommit_allowed(name) => {
+                let detail = format!("must be equal to {name} limit of {limit}");
+                errs.invalid(at, quantity.to_string(), detail);
+            }
+            Some(limit) if quantity > limit => {
+                let detail = format!("must be less than or equal to {name} limit of {limit}");
+                errs.invalid(at, quantity.to_string(), detail);
+            }
+            None if !is_overcommit_allowed(name) => {
+                let detail = "Limit must be set for non overcommitable resources";
+                errs.required(path.child("limits"), detail);
+            }
+            _ => {}
+        }
+        if is_huge_page(name) {
+            huge = true;
+            huge_page_amount(errs, at.key(name), name, quantity, indivisible_kept);
+        }
+    }
+    if huge && !compute {
+        errs.forbidden(path, "HugePages require cpu or memory");
+    }
+}
+
+fn huge_page_amount(
+    errs: &mut Errors,
+    path: Path<'_>,
+    name: &str,
+    quantity: Quantity,
+    indivisible_kept: bool,
+) {
+    let size = name.strip_prefix("hugepages-").and_then(Quantity::parse);
+    let divisible = size.is_some_and(|size| {
+        size.signum() > 0 && size.is_integer() && quantity.value() % size.value() == 0
+    });
+    if !divisible && !indivisible_kept {
+        let detail = format!("{quantity} is not positive integer multiple of {name}");
+        errs.invalid(path, quantity.to_string(), detail);
+    }
+}
+
+fn claim_names(errs: &mut Errors, path: Path<'_>, claims: &[Value], pod_claims: &[Value]) {
+    let mut seen: Vec<String> = Vec::new();
+    for (i, claim) in claims.iter().enumerate() {
+        let path = path.index(i);
+        let (name, request) = (claim.text("name"), claim.text("request"));
+        if name.is_empty() {
+            errs.required(path, "");
+            continue;
+        }
+        if seen.iter().any(|key| key == name) {
+            errs.duplicate(path, name);
+        } else {
+            let mut key = name.to_owned();
+            if !request.is_empty() {
+                checks::dns1123_label(errs, path.child("request"), request);
+                key = format!("{name}/{request}");
+            }
+            if seen.contains(&key) {
+                errs.duplicate(path, key.as_str());
+            } else if request.is_empty() {
+                let same_claim =
+                    |key: &&String| key.split_once('/').is_some_and(|(claim, _)| claim == name);
+                for _ in seen.iter().filter(same_claim) {
+                    errs.duplicate(path, name);
+                }
+            }
+            seen.push(key);
+        }
+        let mut known: Vec<&str> =
+            pod_claims.iter().map(|c| c.text("name")).filter(|n| !n.is_empty()).collect();
+        if !known.contains(&name) {
+            known.sort_unstable();
+            known.dedup();
+            let mut detail = "must be one of the names in pod.spec.resourceClaims".to_owned();
+            if known.is_empty() {
+                detail.push_str(" which is empty");
+            } else {
+                detail.push_str(": ");
+                detail.push_str(&known.join(", "));
+            }
+            errs.not_found(path, name, detail);
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Volumes of a pod, and the kinds of storage behind them.
+
+use serde_json::Value;
+
+use super::claim;
+use super::pod::PodOptions;
+use super::quantity::Quantity;
+use super::read::Read;
+use super::report::{Errors, Path};
+use super::{checks, container};
+use crate::names;
+
+mod projected;
+pub(super) mod sources;
+
+pub(super) use projected::{token_expiration, trust_bundle_name};
+use sources::file_mode;
+
+const MORE_THAN_ONE: &str = "may not specify more than 1 volume type";
+
+/// The volumes containers may mount, by name: those without a fault.
+pub(super) struct Volumes<'a>(Vec<(&'a str, &'a Value)>);
+
+impl<'a> Volumes<'a> {
+    pub(super) fn get(&self, name: &str) -> Option<&'a Value> {
+        self.0.iter().find(|(n, _)| *n == name).map(|(_, volume)| *volume)
+    }
+}
+
+/// Checks the volumes of a pod; `pod_name` is empty for a template.
+pub(super) fn volumes<'a>(
+    errs: &mut Errors,
+    path: Path<'_>,
+    volumes: &'a [Value],
+    pod_name: &str,
+    opts: &PodOptions,
+) -> Volumes<'a> {
+    let mut sound: Vec<(&str, &Value)> = Vec::with_capacity(volumes.len());
+    for (i, volume) in volumes.iter().enumerate() {
+        let path = path.index(i);
+        let name = volume.text("name");
+        let before = errs.len();
+        source(errs, path, volume, pod_name, opts);
+        if name.is_empty() {
+            errs.required(path.child("name"), "");
+        } else {
+            checks::dns1123_label(errs, path.child("name"), name);
+        }
+        if sound.iter().any(|(n, _)| *n == name) {
+            errs.duplicate(path.child("name"), name);
+        }
+        if errs.len() == before {
+            sound.push((name, volume));
+        }
+        let claim = volume.at("persistentVolumeClaim");
+        if !claim.is_null() && !pod_name.is_empty() {
+            let claim_name = claim.text("claimName");
+            let own = volumes.iter().any(|v| {
+                v.has("ephemeral")
+                    && claim_name
+                        .strip_prefix(pod_name)
+                        .and_then(|rest| rest.strip_prefix('-'))
+                        .is_some_and(|rest| rest == v.text("name"))
+            });
+            if own {
+                let detail = "must not reference a PVC that gets created for an ephemeral volume";
+                let path = path.child("persistentVolumeClaim");
+                errs.invalid(path.child("claimName"), claim_name, detail);
+            }
+        }
+    }
+    Volumes(sound)
+}
+
+type Check = fn(&mut Errors, Path<'_>, &Value, &Context<'_>);
+
+/// What a source may need to know besides itself.
+pub(super) struct Context<'a> {
+    pub(super) pod_name: &'a str,
+    pub(super) volume_name: &'a str,
+    pub(super) opts: &'a PodOptions,
+}
+
+/// The sources in the order upstream looks at them, with the name each has in the error about a
+/// second source, and the one its own errors stand under: they are not always its name.
+const SOURCES: &[(&str, &str, &str, Check)] = &[
+    ("emptyDir", "emptyDir", "emptyDir", |errs, path, source, _| {
+        if Quantity::read(source.at("sizeLimit")).is_some_and(|q| q.signum() < 0) {
+            let detail = "SizeLimit field must be a valid resource quantity";
+            errs.forbidden(path.child("sizeLimit"), detail);
+        }
+    }),
+    ("hostPath", "hostPath", "hostPath", |errs, path, source, _| {
+        sources::host_path(errs, path, source);
+    }),
+    ("gitRepo", "gitRepo", "gitRepo", |errs, path, source, _| {
+        checks::required_text(errs, path, source, "repository");
+        sources::descending_path(errs, path.child("directory"), source.text("directory"));
+    }),
+    ("gcePersistentDisk", "gcePersistentDisk", "persistentDisk", |errs, path, source, _| {
+        sources::gce_persistent_disk(errs, path, source);
+    }),
+    ("awsElasticBlockStore", "awsElasticBlockStore", "awsElasticBlockStore", |errs, path, s, _| {
+        sources::aws_elastic_block_store(errs, path, s);
+    }),
+    ("secret", "secret", "secret", |errs, path, source, _| {
+        checks::required_text(errs, path, source, "secretName");
+        file_mode(errs, path.child("defaultMode"), source.int("defaultMode"));
+        key_paths(errs, path.child("items"), source.list("items"));
+    }),
+    ("nfs", "nfs", "nfs", |errs, path, source, _| sources::nfs(errs, path, source)),
+    ("iscsi", "iscsi", "iscsi", |errs, path, source, _| sources::iscsi(errs, path, source)),
+    ("glusterfs", "glusterfs", "glusterfs", |errs, path, source, _| {
+        checks::required_text(errs, path, source, "endpoints");
+        checks::required_text(errs, path, source, "path");
+    }),
+    ("flocker", "flocker", "flocker", |errs, path, s, _| sources::flocker(errs, path, s)),
+    (
+        "persistentVolumeClaim",
+        "persistentVolumeClaim",
+        "persistentVolumeClaim",
+        |errs, path, source, _| checks::required_text(errs, path, source, "claimName"),
+    ),
+    ("rbd", "rbd", "rbd", |errs, path, source, _| sources::rbd(errs, path, source)),
+    ("cinder", "cinder", "cinder", |errs, path, source, _| {
+        sources::cinder(errs, path, source);
+    }),
+    ("cephfs", "cephFS", "cephfs", |errs, path, source, _| {
+        if source.list("monitors").is_empty() {
+            errs.required(path.child("monitors"), "");
+        }
+    }),
+    ("quobyte", "quobyte", "quobyte", |errs, path, s, _| sources::quobyte(errs, path, s)),
+    ("downwardAPI", "downwarAPI", "downwardAPI", |errs, path, source, _| {
+        file_mode(errs, path.child("defaultMode"), source.int("defaultMode"));
+        for file in source.list("items") {
+            projected::downward_api_file(errs, path, file);
+        }
+    }),
+    ("fc", "fc", "fc", |errs, path, source, _| sources::fc(errs, path, source)),
+    ("flexVolume", "flexVolume", "flexVolume", |errs, path, source, _| {
+        sources::flex(errs, path, source);
+    }),
+    ("configMap", "configMap", "configMap", |errs, path, source, _| {
+        checks::required_text(errs, path, source, "name");
+        file_mode(errs, path.child("defaultMode"), source.int("defaultMode"));
+        key_paths(errs, path.child("items"), source.list("items"));
+    }),
+    ("azureFile", "azureFile", "azureFile", |errs, path, source, _| {
+        checks::required_text(errs, path, source, "secretName");
+        checks::required_text(errs, path, source, "shareName");
+    }),
+    ("vsphereVolume", "vsphereVolume", "vsphereVolume", |errs, path, source, _| {
+        checks::required_text(errs, path, source, "volumePath");
+    }),
+    (
+        "photonPersistentDisk",
+        "photonPersistentDisk",
+        "photonPersistentDisk",
+        |errs, path, source, _| checks::required_text(errs, path, source, "pdID"),
+    ),
+    ("portworxVolume", "portworxVolume", "portworxVolume", |errs, path, source, _| {
+        checks::required_text(errs, path, source, "volumeID");
+    }),
+    ("azureDisk", "azureDisk", "azureDisk", |errs, path, s, _| {
+        sources::azure_disk(errs, path, s);
+    }),
+    ("storageos", "storageos", "storageos", |errs, path, s, _| {
+        sources::storageos(errs, path, s);
+    }),
+    ("projected", "projected", "projected", |errs, path, source, _| {
+        projected::projected(errs, path, source);
+    }),
+    ("scaleIO", "scaleIO", "scaleIO", |errs, path, s, _| sources::scale_io(errs, path, s)),
+    ("csi", "csi", "csi", |errs, path, source, _| csi(errs, path, source)),
+    ("ephemeral", "ephemeral", "ephemeral", |errs, path, source, _| {
+        let template = source.at("volumeClaimTemplate");
+        if template.is_null() {
+            errs.required(path.child("volumeClaimTemplate"), "");
+        } else {
+            claim::template(errs, path.child("volumeClaimTemplate"), template);
+        }
+    }),
+    ("image", "image", "image", |errs, path, source, context| {
+        if context.opts.is_pod {
+            checks::required_text(errs, path, source, "reference");
+        }
+        container::pull_policy(errs, path.child("pullPolicy"), source.text("pullPolicy"));
+    }),
+];
+
+fn source(errs: &mut Errors, path: Path<'_>, volume: &Value, pod_name: &str, opts: &PodOptions) {
+    let Some(fields) = volume.as_object() else { return };
+    let context = Context { pod_name, volume_name: volume.text("name"), opts };
+    // Nearly every volume is a name and one source: that is worth a shorter way.
+    let candidates = fields.iter().filter(|(key, value)| *key != "name" && !value.is_null());
+    let mut found = 0;
+    if candidates.count() > 0 {
+        for (key, second, own, check) in SOURCES {
+            let Some(source) = fields.get(*key).filter(|s| !s.is_null()) else { continue };
+            if found > 0 {
+                errs.forbidden(path.child(second), MORE_THAN_ONE);
+            } else {
+                found += 1;
+                check(errs, path.child(own), source, &context);
+                if *key == "ephemeral" {
+                    ephemeral_claim_name(errs, path, &context);
+                }
+            }
+            if *key == "iscsi" {
+                iscsi_initiator(errs, path, source, &context);
+            }
+        }
+    }
+    if found == 0 {
+        errs.required(path, "must specify a volume type");
+    }
+}
+
+/// The claim of an ephemeral volume is named after pod and volume.
+fn ephemeral_claim_name(errs: &mut Errors, path: Path<'_>, context: &Context<'_>) {
+    if context.pod_name.is_empty() || context.volume_name.is_empty() {
+        return;
+    }
+    let name = format!("{}-{}", context.pod_name, context.volume_name);
+    for reason in names::dns1123_subdomain(&name) {
+        let detail = format!("PVC name \"{name}\": {reason}");
+        errs.invalid(path.child("name"), context.volume_name, detail);
+    }
+}
+
+fn iscsi_initiator(errs: &mut Errors, path: Path<'_>, iscsi: &Value, context: &Context<'_>) {
+    let length = context.volume_name.len() + 1 + iscsi.text("targetPortal").len();
+    if iscsi.has("initiatorName") && length > 64 {
+        errs.invalid(path.child("name"), context.volume_name, sources::INITIATOR_TOO_LONG);
+    }
+}
+
+pub(super) fn key_paths(errs: &mut Errors, path: Path<'_>, items: &[Value]) {
+    for (i, item) in items.iter().enumerate() {
+        key_path(errs, path.index(i), item);
+    }
+}
+
+fn key_path(errs: &mut Errors, path: Path<'_>, item: &Value) {
+    checks::required_text(errs, path, item, "key");
+    checks::required_text(errs, path, item, "path");
+    sources::local_path(errs, path.child("path"), item.text("path"));
+    file_mode(errs, path.child("mode"), item.int("mode"));
+}
+
+fn csi(errs: &mut Errors, path: Path<'_>, csi: &Value) {
+    sources::csi_driver_name(errs, path.child("driver"), csi.text("driver"));
+    let secret = csi.at("nodePublishSecretRef");
+    if secret.is_null() {
+        return;
+    }
+    let name = secret.text("name");
+    if name.is_empty() {
+        errs.required(path.child("nodePublishSecretRef").child("name"), "");
+    } else {
+        checks::dns1123_subdomain(errs, path.child("name"), name);
+    }
+}
