@@ -25,6 +25,9 @@ pub enum PathElement {
     Index(i64),
 }
 
+/// What FieldsV1 puts before a field's name.
+pub(crate) const FIELD_PREFIX: &str = "f:";
+
 /// A path from the root of an object.
 pub type Path = Vec<PathElement>;
 
@@ -54,6 +57,14 @@ impl PathElement {
             pairs.into_iter().map(|(name, value)| (name.into(), value)).collect();
         pairs.sort_by(|(a, _), (b, _)| a.cmp(b));
         Self::Key(pairs)
+    }
+
+    /// A field whose name has room for the prefix FieldsV1 puts before it, so that encoding a
+    /// freshly walked set does not allocate every name twice.
+    pub(crate) fn walked(name: &str) -> Self {
+        let mut roomy = String::with_capacity(name.len() + FIELD_PREFIX.len());
+        roomy.push_str(name);
+        Self::Field(roomy)
     }
 
     /// The name, if this is a field.

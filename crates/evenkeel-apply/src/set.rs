@@ -271,6 +271,10 @@ impl Set {
         self.nodes
     }
 
+    pub(crate) fn reserve(&mut self, additional: usize) {
+        self.nodes.reserve(additional);
+    }
+
     /// Appends a node that sorts after all others; empty ones are skipped.
     pub(crate) fn push(&mut self, element: PathElement, tree: Tree) {
         debug_assert!(self.nodes.last().is_none_or(|last| last.element < element));

@@ -163,7 +163,7 @@ impl Entry {
         let mut map = Map::new();
         map.insert("apiVersion".into(), text(self.api_version));
         map.insert("fieldsType".into(), text("FieldsV1".into()));
-        map.insert("fieldsV1".into(), self.fields.to_fields_v1());
+        map.insert("fieldsV1".into(), self.fields.into_fields_v1());
         if !self.manager.is_empty() {
             map.insert("manager".into(), text(self.manager));
         }

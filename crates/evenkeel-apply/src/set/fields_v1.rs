@@ -9,7 +9,10 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 
 use super::{Node, Set, Tree};
-use crate::{MAX_DEPTH, go, path::PathElement};
+use crate::{
+    MAX_DEPTH, go,
+    path::{FIELD_PREFIX, PathElement},
+};
 
 /// Why a FieldsV1 document is not a field set.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -44,6 +47,11 @@ impl Set {
 
     /// The `fieldsV1` of a managed fields entry.
     pub fn to_fields_v1(&self) -> Value {
+        self.clone().into_fields_v1()
+    }
+
+    /// The `fieldsV1` of a managed fields entry.
+    pub fn into_fields_v1(self) -> Value {
         Value::Object(contents(self, false))
     }
 
@@ -145,12 +153,24 @@ fn floats(value: &mut Value) {
     }
 }
 
-fn contents(set: &Set, member: bool) -> Map<String, Value> {
-    let this = (member && !set.is_empty()).then(|| (".".to_owned(), Value::Object(Map::new())));
-    let nodes = set.nodes().iter().map(|node| {
-        let mut key = String::new();
-        write_element(&mut key, &node.element);
-        (key, Value::Object(contents(&node.children, node.member)))
+fn contents(set: Set, member: bool) -> Map<String, Value> {
+    if set.is_empty() {
+        return Map::new();
+    }
+    let this = member.then(|| (".".to_owned(), Value::Object(Map::new())));
+    let nodes = set.into_nodes().into_iter().map(|node| {
+        let key = match node.element {
+            PathElement::Field(mut name) => {
+                name.insert_str(0, FIELD_PREFIX);
+                name
+            }
+            element => {
+                let mut key = String::new();
+                write_element(&mut key, &element);
+                key
+            }
+        };
+        (key, Value::Object(contents(node.children, node.member)))
     });
     this.into_iter().chain(nodes).collect()
 }
@@ -177,8 +197,7 @@ fn write_contents(out: &mut String, set: &Set, member: bool) {
 fn write_element(out: &mut String, element: &PathElement) {
     match element {
         PathElement::Field(name) => {
-            out.reserve(2 + name.len());
-            out.push_str("f:");
+            out.push_str(FIELD_PREFIX);
             out.push_str(name);
         }
         PathElement::Key(pairs) => {

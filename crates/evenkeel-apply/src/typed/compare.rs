@@ -184,6 +184,9 @@ impl<'s> Walk<'s> {
         map: &MapType,
         diff: &mut Diff,
     ) {
+        if old.is_none() {
+            diff.added.children.reserve(new.map_or(0, Map::len));
+        }
         let mut old = old.into_iter().flatten().peekable();
         let mut new = new.into_iter().flatten().peekable();
         loop {
@@ -196,7 +199,7 @@ impl<'s> Walk<'s> {
             let before = if order.is_le() { old.next() } else { None };
             let after = if order.is_ge() { new.next() } else { None };
             let Some(ty) = self.entry_type(map, name) else { continue };
-            let element = || PathElement::field(name);
+            let element = || PathElement::walked(name);
             let (before, after) = (before.map(|(_, value)| value), after.map(|(_, value)| value));
             if let Some(child) = self.at(element, |walk| walk.diff(before, after, ty)) {
                 diff.push(element, child);

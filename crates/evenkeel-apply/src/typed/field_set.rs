@@ -36,7 +36,7 @@ impl Walk<'_> {
                         _ => false,
                     };
                     tree.member |= empty || map.field(name).is_none();
-                    children.push(PathElement::field(name), tree);
+                    children.push(PathElement::walked(name), tree);
                 }
                 Tree { member: false, children }
             }

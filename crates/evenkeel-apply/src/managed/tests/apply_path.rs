@@ -1,0 +1,385 @@
+//! Server-side apply.
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[test]
+fn appliers_own_what_they_send() {
+    let mut cluster = Cluster::new();
+    assert!(cluster.apply(
+        "m",
+        json!({"spec": {"a": "1", "list": [{"name": "i", "value": 1}], "set": ["s"]}})
+    ));
+    assert_eq!(
+        cluster.owners(),
+        [
+            r#"m Apply: .spec.a .spec.list[name="i"] .spec.list[name="i"].name .spec.list[name="i"].value .spec.set[="s"]"#
+        ]
+    );
+    assert_eq!(cluster.times(), [Some(1)]);
+}
+
+#[test]
+fn what_is_no_longer_applied_disappears() {
+    let mut cluster = Cluster::new();
+    cluster.apply("m", json!({"spec": {
+        "a": "1", "map": {"x": "1", "y": "1"}, "set": ["p", "q"], "list": [{"name": "i", "value": 1}, {"name": "j"}],
+        "atomic": [1]
+    }}));
+    cluster.apply("m", json!({"spec": {"map": {"y": "1"}, "set": ["q"], "list": [{"name": "i"}]}}));
+    assert_eq!(cluster.spec(), &json!({"map": {"y": "1"}, "set": ["q"], "list": [{"name": "i"}]}));
+    // With its last field a container goes too.
+    cluster.apply("m", json!({"spec": {"map": {"y": "1"}}}));
+    assert_eq!(cluster.spec(), &json!({"map": {"y": "1"}}));
+    cluster.apply("m", json!({}));
+    assert_eq!(cluster.live().get("spec"), None);
+    assert_eq!(cluster.owners(), Vec::<String>::new());
+}
+
+#[test]
+fn nothing_anybody_else_owns_disappears() {
+    let mut cluster = Cluster::new();
+    cluster.apply(
+        "m1",
+        json!({"spec": {"a": "1", "list": [{"name": "i", "value": 1}], "map": {"x": "1"}}}),
+    );
+    cluster.apply("m2", json!({"spec": {"a": "1", "list": [{"name": "i", "other": 2}]}}));
+    cluster.update(
+        "u",
+        json!({"spec": {
+            "a": "1", "list": [{"name": "i", "value": 1, "other": 2}], "map": {"x": "1", "y": "1"}
+        }}),
+    );
+    cluster.apply("m1", json!({}));
+    assert_eq!(
+        cluster.spec(),
+        &json!({"a": "1", "list": [{"name": "i", "other": 2}], "map": {"y": "1"}})
+    );
+    assert_eq!(
+        cluster.owners(),
+        [
+            r#"m2 Apply: .spec.a .spec.list[name="i"] .spec.list[name="i"].name .spec.list[name="i"].other"#,
+            "u Update: .spec.map.y",
+        ]
+    );
+}
+
+#[test]
+fn unowned_fields_of_a_given_up_item_keep_it_alive() {
+    let mut cluster = Cluster::new();
+    cluster.apply("m", json!({"spec": {"list": [{"name": "i", "value": 1}]}}));
+    // Defaulted by the server: nobody owns it.
+    cluster.live.as_mut().unwrap()["spec"]["list"][0]["other"] = json!(7);
+    cluster.apply("m", json!({"spec": {"list": [{"name": "i"}]}}));
+    assert_eq!(cluster.spec(), &json!({"list": [{"name": "i", "other": 7}]}));
+    cluster.apply("m", json!({"spec": {"a": "1"}}));
+    assert_eq!(cluster.spec(), &json!({"a": "1"}), "the item itself was owned");
+}
+
+#[test]
+fn different_values_conflict_and_equal_ones_are_shared() {
+    let mut cluster = Cluster::new();
+    cluster.apply("m1", json!({"spec": {"a": "1", "list": [{"name": "i", "value": 1}]}}));
+    assert_eq!(
+        cluster.conflicts("m2", json!({"spec": {"a": "2"}})),
+        r#"Apply failed with 1 conflict: conflict with "m1": .spec.a"#
+    );
+    assert!(!cluster.apply("m2", json!({"spec": {"a": "1"}})));
+    assert_eq!(cluster.owners()[0], "m2 Apply: .spec.a");
+    // Shared ownership has to be changed against everybody.
+    cluster.update("u", json!({"spec": {"a": "1", "b": "1", "list": [{"name": "i", "value": 1}]}}));
+    let error = cluster
+        .try_apply(
+            "m3",
+            json!({"spec": {"a": "3", "b": "3", "list": [{"name": "i", "value": 3}]}}),
+            false,
+        )
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "Apply failed with 4 conflicts: conflicts with \"m1\":\n- .spec.a\n- .spec.list[name=\"i\"].value\n\
+         conflicts with \"m2\":\n- .spec.a\nconflicts with \"u\" using example.io/v1:\n- .spec.b"
+    );
+    let ApplyError::Conflict(conflicts) = error else { unreachable!() };
+    let causes: Vec<_> = conflicts.iter().map(|c| (c.message(), c.field())).collect();
+    assert_eq!(causes[1], ("conflict with \"m1\"".into(), ".spec.list[name=\"i\"].value".into()));
+    assert_eq!(causes[3], ("conflict with \"u\" using example.io/v1".into(), ".spec.b".into()));
+}
+
+#[test]
+fn conflicts_print_names_and_subresources_quoted() {
+    let mut cluster = Cluster::new();
+    cluster.subresource = "status";
+    cluster.update("q\"x", json!({"spec": {"a": "1"}}));
+    cluster.subresource = "";
+    assert_eq!(
+        cluster.conflicts("m", json!({"spec": {"a": "2"}})),
+        r#"Apply failed with 1 conflict: conflict with "q\"x" with subresource "status" using example.io/v1: .spec.a"#
+    );
+}
+
+#[test]
+fn force_takes_what_it_changes_and_shares_the_rest() {
+    let mut cluster = Cluster::new();
+    cluster.apply("m1", json!({"spec": {"a": "1", "b": "1"}}));
+    cluster.force("m2", json!({"spec": {"a": "2", "b": "1"}}));
+    assert_eq!(cluster.owners(), ["m1 Apply: .spec.b", "m2 Apply: .spec.a .spec.b"]);
+    assert_eq!(cluster.spec(), &json!({"a": "2", "b": "1"}));
+    // Whoever lost everything is gone.
+    cluster.force("m2", json!({"spec": {"a": "2", "b": "2"}}));
+    assert_eq!(cluster.owners(), ["m2 Apply: .spec.a .spec.b"]);
+}
+
+#[test]
+fn an_updater_s_change_is_kept_until_the_applier_insists() {
+    let mut cluster = Cluster::new();
+    cluster.apply("m", json!({"spec": {"a": "1"}}));
+    cluster.update("u", json!({"spec": {"a": "2"}}));
+    assert_eq!(cluster.owners(), ["u Update: .spec.a"]);
+    assert_eq!(
+        cluster.conflicts("m", json!({"spec": {"a": "1"}})),
+        r#"Apply failed with 1 conflict: conflict with "u" using example.io/v1: .spec.a"#
+    );
+    // Leaving the field out is no conflict: it belongs to the updater now.
+    cluster.apply("m", json!({}));
+    assert_eq!(cluster.spec(), &json!({"a": "2"}));
+}
+
+#[test]
+fn removed_by_an_updater_means_removed() {
+    let mut cluster = Cluster::new();
+    cluster.apply("m", json!({"spec": {"a": "1", "set": ["x", "y"]}}));
+    cluster.update("u", json!({"spec": {"set": ["y"]}}));
+    assert_eq!(cluster.owners(), [r#"m Apply: .spec.set[="y"]"#]);
+    cluster.apply("m", json!({"spec": {"a": "1", "set": ["x", "y"]}}));
+    assert_eq!(cluster.spec(), &json!({"a": "1", "set": ["x", "y"]}));
+}
+
+#[test]
+fn the_first_apply_credits_what_was_there_before() {
+    let mut cluster = Cluster::new();
+    cluster.live =
+        Some(cluster.object(json!({"metadata": {"uid": "u"}, "spec": {"a": "1", "b": "1"}})));
+    assert_eq!(
+        cluster.conflicts("m", json!({"spec": {"a": "2"}})),
+        r#"Apply failed with 1 conflict: conflict with "before-first-apply" using example.io/v1: .spec.a"#
+    );
+    cluster.apply("m", json!({"spec": {"a": "1"}}));
+    assert_eq!(
+        cluster.owners(),
+        ["m Apply: .spec.a", "before-first-apply Update: .spec .spec.a .spec.b"]
+    );
+}
+
+#[test]
+fn an_apply_that_changes_nothing_touches_nothing() {
+    let mut cluster = Cluster::new();
+    cluster.apply("m1", json!({"spec": {"a": "1"}}));
+    let before = cluster.live().clone();
+    assert!(!cluster.apply("m1", json!({"spec": {"a": "1"}})));
+    assert_eq!(cluster.live(), &before);
+    // A new owner of the same values has an entry without a time, which comes first.
+    assert!(!cluster.apply("m2", json!({"spec": {"a": "1"}})));
+    assert_eq!(cluster.owners(), ["m2 Apply: .spec.a", "m1 Apply: .spec.a"]);
+    assert_eq!(cluster.times(), [None, Some(1)]);
+    let before = cluster.live().clone();
+    assert!(!cluster.apply("m2", json!({"spec": {"a": "1"}})));
+    assert_eq!(cluster.live(), &before);
+}
+
+#[test]
+fn configurations_for_something_else_are_refused() {
+    let mut cluster = Cluster::new();
+    for (body, want) in [
+        (json!({"kind": "Other"}), "invalid object type: example.io/v1, Kind=Other"),
+        (json!({"apiVersion": "v2"}), "invalid object type: /v2, Kind=Thing"),
+        (json!({"apiVersion": "a/b/c"}), "invalid object type: /, Kind="),
+        (json!({"metadata": {"managedFields": []}}), "metadata.managedFields must be nil"),
+    ] {
+        let error = cluster.try_apply("m", body, false).unwrap_err();
+        assert_eq!(error, ApplyError::BadRequest(want.into()));
+    }
+    assert!(cluster.apply("m", json!({"metadata": {"managedFields": null}})));
+}
+
+#[test]
+fn configurations_that_do_not_fit_the_schema_are_refused() {
+    let mut cluster = Cluster::new();
+    for (body, want) in [
+        (
+            json!({"spec": {"dta": 1}}),
+            "failed to create typed patch object (ns/n; example.io/v1, Kind=Thing): \
+             .spec.dta: field not declared in schema",
+        ),
+        (
+            json!({"spec": {"set": ["x", "x"]}}),
+            "failed to create typed patch object (ns/n; example.io/v1, Kind=Thing): \
+             .spec.set: duplicate entries for key [=\"x\"]",
+        ),
+    ] {
+        assert_eq!(cluster.try_apply("m", body, false).unwrap_err().to_string(), want);
+    }
+    cluster.live = Some(cluster.object(json!({"spec": {"a": 1}})));
+    let error = cluster.try_apply("m", json!({}), true).unwrap_err();
+    assert!(error.to_string().contains(".spec.a: expected string"), "{error}");
+    cluster.live = Some(cluster.object(json!({"metadata": {"managedFields": [{}]}})));
+    let error = cluster.try_apply("m", json!({}), true).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "failed to decode managed fields: operation must be `Apply` or `Update`"
+    );
+}
+
+#[test]
+fn live_duplicates_survive_until_somebody_applies_the_item() {
+    let mut cluster = Cluster::new();
+    let duplicated = json!([{"name": "i", "value": 1}, {"name": "i", "value": 2}, {"name": "j"}]);
+    cluster.update("u", json!({"spec": {"list": duplicated}}));
+    cluster.apply("m", json!({"spec": {"list": [{"name": "j", "value": 3}]}}));
+    assert_eq!(
+        cluster.spec()["list"],
+        json!([{"name": "i", "value": 1}, {"name": "i", "value": 2}, {"name": "j", "value": 3}])
+    );
+    assert_eq!(
+        cluster.conflicts("m", json!({"spec": {"list": [{"name": "i", "value": 1}]}})),
+        r#"Apply failed with 1 conflict: conflict with "u" using example.io/v1: .spec.list[name="i"]"#
+    );
+    cluster.force("m", json!({"spec": {"list": [{"name": "i", "value": 1}]}}));
+    assert_eq!(cluster.spec()["list"], json!([{"name": "i", "value": 1}, {"name": "j"}]));
+}
+
+#[test]
+fn types_that_became_atomic_are_owned_as_a_whole() {
+    let document = |extra: Value| {
+        let mut sub = json!({"type": "object", "properties": {"x": {"type": "string"}, "y": {"type": "string"}}});
+        sub.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        structural(json!({"type": "object", "properties": {"sub": sub}}))
+    };
+    let version = |object_type| SingleVersion { api_version: VERSION.into(), object_type };
+    let mut cluster = Cluster::with(version(document(json!({}))));
+    cluster.apply("m1", json!({"sub": {"x": "1"}}));
+    cluster.apply("m2", json!({"sub": {"y": "1"}}));
+    cluster.versions = Box::new(version(document(json!({"x-kubernetes-map-type": "atomic"}))));
+    assert_eq!(
+        cluster.conflicts("m1", json!({"sub": {"x": "2"}})),
+        r#"Apply failed with 1 conflict: conflict with "m2": .sub"#
+    );
+    cluster.force("m1", json!({"sub": {"x": "2"}}));
+    assert_eq!(cluster.owners(), ["m1 Apply: .sub"]);
+    assert_eq!(cluster.live()["sub"], json!({"x": "2"}));
+}
+
+#[test]
+fn kubectl_moves_from_client_side_to_server_side_apply() {
+    const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+    let mut cluster = Cluster::new();
+    let last = cluster.object(json!({"spec": {"a": "1", "b": "1"}}));
+    let created = json!({"metadata": {"annotations": {ANNOTATION: last.to_string()}}, "spec": {"a": "1", "b": "2"}});
+    cluster.update("kubectl-client-side-apply", created);
+    // What the annotation still describes may change; `b` was changed by somebody since.
+    assert_eq!(
+        cluster.conflicts("kubectl", json!({"spec": {"a": "3", "b": "3"}})),
+        r#"Apply failed with 1 conflict: conflict with "kubectl-client-side-apply" using example.io/v1: .spec.b"#
+    );
+    // Others have no such privilege.
+    assert!(cluster.conflicts("other", json!({"spec": {"a": "3"}})).ends_with(": .spec.a"));
+    cluster.apply("kubectl", json!({"spec": {"a": "3"}}));
+    assert_eq!(cluster.spec(), &json!({"a": "3", "b": "2"}));
+    let annotation = cluster.live()["metadata"]["annotations"][ANNOTATION].as_str().unwrap();
+    assert!(annotation.ends_with("}\n"));
+    assert_eq!(
+        serde_json::from_str::<Value>(annotation).unwrap(),
+        cluster.object(json!({"spec": {"a": "3"}}))
+    );
+    // An annotation that would be too large is dropped.
+    cluster.apply("kubectl", json!({"spec": {"a": "x".repeat(300_000)}}));
+    assert_eq!(cluster.live()["metadata"]["annotations"].get(ANNOTATION), None);
+}
+
+// === properties ===
+
+fn bodies() -> impl Strategy<Value = Value> {
+    let text = || prop::option::of("[a-b]");
+    let map = prop::collection::btree_map("[x-z]", "[a-b]", 0..3);
+    let set = prop::collection::btree_set("[a-d]", 0..3);
+    let list = prop::collection::btree_map("[i-l]", prop::option::of(0..2i64), 0..3);
+    (text(), text(), map, set, list).prop_map(|(a, b, map, set, list)| {
+        let mut spec = serde_json::Map::new();
+        spec.extend(a.map(|a| ("a".to_owned(), json!(a))));
+        spec.extend(b.map(|b| ("b".to_owned(), json!(b))));
+        if !map.is_empty() {
+            spec.insert("map".into(), json!(map));
+        }
+        if !set.is_empty() {
+            spec.insert("set".into(), json!(set));
+        }
+        let item = |(name, value): (String, Option<i64>)| match value {
+            Some(value) => json!({"name": name, "value": value}),
+            None => json!({"name": name}),
+        };
+        if !list.is_empty() {
+            spec.insert("list".into(), list.into_iter().map(item).collect());
+        }
+        json!({ "spec": spec })
+    })
+}
+
+fn without_managed_fields(object: &Value) -> Value {
+    object::clone_without_managed_fields(object)
+}
+
+proptest! {
+    #[test]
+    fn applying_twice_is_applying_once(before in bodies(), config in bodies()) {
+        let mut cluster = Cluster::new();
+        cluster.update("u", before);
+        cluster.force("m", config.clone());
+        let once = cluster.live().clone();
+        prop_assert!(!cluster.apply("m", config));
+        prop_assert_eq!(cluster.live(), &once);
+    }
+
+    #[test]
+    fn an_applier_s_retreat_removes_nothing_others_own(
+        mine in bodies(), theirs in bodies(), less in bodies(), updated in bodies(),
+    ) {
+        let mut cluster = Cluster::new();
+        cluster.update("u", updated);
+        cluster.force("m", mine);
+        cluster.force("t", theirs);
+        let owned = |cluster: &Cluster, but: &str| {
+            let managers = cluster.managers();
+            let others = managers.iter().filter(|entry| entry.manager != but);
+            others.fold(Set::new(), |all, entry| all.union(entry.fields.clone()))
+        };
+        let before = owned(&cluster, "m");
+        if cluster.try_apply("m", less, false).is_ok() {
+            prop_assert_eq!(&owned(&cluster, "m"), &before);
+            let present = thing_type().to_field_set(cluster.live()).unwrap();
+            let present = thing_type().with_named_fields(&present);
+            prop_assert!(before.is_subset(&present), "{}", before.difference(&present));
+        }
+    }
+
+    #[test]
+    fn appliers_of_different_fields_commute(first in bodies(), second in bodies()) {
+        let map = |body: &Value| json!({"spec": {"map": body["spec"].get("map").cloned().unwrap_or(json!({}))}});
+        let rest = |body: &Value| {
+            let mut body = body.clone();
+            body["spec"].as_object_mut().unwrap().remove("map");
+            body["spec"].as_object_mut().unwrap().remove("set");
+            body
+        };
+        let (first, second) = (map(&first), rest(&second));
+        let (mut a, mut b) = (Cluster::new(), Cluster::new());
+        a.apply("1", first.clone());
+        a.apply("2", second.clone());
+        b.apply("2", second);
+        b.apply("1", first);
+        prop_assert_eq!(without_managed_fields(a.live()), without_managed_fields(b.live()));
+        let mut owners = [a.owners(), b.owners()];
+        owners.iter_mut().for_each(|owners| owners.sort());
+        prop_assert_eq!(&owners[0], &owners[1]);
+    }
+}

@@ -1,0 +1,136 @@
+//! Managers that wrote in other versions of the kind.
+
+use super::*;
+
+/// `v1` calls it `a`, `v2` calls it `alpha`; both have `b`.
+struct TwoVersions {
+    v1: ObjectType,
+    v2: ObjectType,
+}
+
+impl TwoVersions {
+    fn new() -> Self {
+        let ty = |name: &str| {
+            structural(
+                json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+                    name: {"type": "string"}, "b": {"type": "string"}
+                }}}}),
+            )
+        };
+        Self { v1: ty("a"), v2: ty("alpha") }
+    }
+}
+
+impl Versions for TwoVersions {
+    fn object_type(&self, api_version: &str) -> Option<&ObjectType> {
+        match api_version {
+            "example.io/v1" => Some(&self.v1),
+            "example.io/v2" => Some(&self.v2),
+            _ => None,
+        }
+    }
+
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConvertError> {
+        let (from, to) = match api_version {
+            "example.io/v1" => ("alpha", "a"),
+            "example.io/v2" => ("a", "alpha"),
+            _ => return Err(ConvertError::MissingVersion),
+        };
+        let mut object = object.clone();
+        object["apiVersion"] = json!(api_version);
+        if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut)
+            && let Some(value) = spec.remove(from)
+        {
+            if value == "unconvertible" {
+                return Err(ConvertError::Failed("no".into()));
+            }
+            spec.insert(to.into(), value);
+        }
+        Ok(object)
+    }
+}
+
+#[test]
+fn conflicts_are_found_across_versions() {
+    let mut cluster = Cluster::with(TwoVersions::new());
+    cluster.apply("m1", json!({"spec": {"a": "1", "b": "1"}}));
+    cluster.api_version = "example.io/v2";
+    assert_eq!(
+        cluster.conflicts("m2", json!({"spec": {"alpha": "2"}})),
+        r#"Apply failed with 1 conflict: conflict with "m1": .spec.a"#
+    );
+    cluster.force("m2", json!({"spec": {"alpha": "2"}}));
+    assert_eq!(cluster.owners(), ["m1 Apply: .spec.b", "m2 Apply: .spec.alpha"]);
+    assert_eq!(cluster.spec(), &json!({"alpha": "2", "b": "1"}));
+}
+
+#[test]
+fn an_applier_s_entry_moves_with_its_version_and_still_prunes() {
+    let mut cluster = Cluster::with(TwoVersions::new());
+    cluster.apply("m", json!({"spec": {"a": "1", "b": "1"}}));
+    cluster.api_version = "example.io/v2";
+    cluster.apply("m", json!({"spec": {"alpha": "1"}}));
+    assert_eq!(cluster.spec(), &json!({"alpha": "1"}));
+    assert_eq!(cluster.owners(), ["m Apply: .spec.alpha"]);
+    assert_eq!(cluster.managers().iter().next().unwrap().api_version, "example.io/v2");
+}
+
+#[test]
+fn what_another_version_owns_is_not_pruned() {
+    let mut cluster = Cluster::with(TwoVersions::new());
+    cluster.apply("m1", json!({"spec": {"a": "1"}}));
+    cluster.api_version = "example.io/v2";
+    cluster.apply("m2", json!({"spec": {"alpha": "1", "b": "1"}}));
+    cluster.apply("m2", json!({}));
+    assert_eq!(cluster.spec(), &json!({"alpha": "1"}));
+    assert_eq!(cluster.owners(), ["m1 Apply: .spec.a"]);
+}
+
+#[test]
+fn updates_take_over_across_versions_and_updaters_have_an_entry_per_version() {
+    let mut cluster = Cluster::with(TwoVersions::new());
+    cluster.update("m", json!({"spec": {"a": "1", "b": "1"}}));
+    cluster.api_version = "example.io/v2";
+    cluster.update("m", json!({"spec": {"alpha": "2", "b": "1"}}));
+    assert_eq!(cluster.owners(), ["m Update: .spec .spec.b", "m Update: .spec.alpha"]);
+}
+
+#[test]
+fn managers_of_versions_that_are_gone_are_dropped() {
+    let mut cluster = Cluster::with(TwoVersions::new());
+    cluster.update("m", json!({"spec": {"a": "1", "b": "1"}}));
+    let entry = &mut cluster.live.as_mut().unwrap()["metadata"]["managedFields"][0];
+    entry["apiVersion"] = json!("example.io/v0");
+    cluster.update("n", json!({"spec": {"a": "1", "b": "2"}}));
+    assert_eq!(cluster.owners(), ["n Update: .spec.b"]);
+    cluster.live.as_mut().unwrap()["metadata"]["managedFields"][0]["apiVersion"] =
+        json!("example.io/v0");
+    cluster.apply("m", json!({"spec": {"a": "9"}}));
+    assert_eq!(cluster.owners(), ["m Apply: .spec.a"]);
+}
+
+#[test]
+fn a_failing_conversion_clears_updates_and_fails_applies() {
+    let mut cluster = Cluster::with(TwoVersions::new());
+    cluster.update("m", json!({"spec": {"a": "unconvertible"}}));
+    let live = cluster.live().clone();
+    cluster.api_version = "example.io/v2";
+    let error = cluster.try_apply("n", json!({"spec": {"alpha": "1"}}), true).unwrap_err();
+    assert!(error.to_string().starts_with("failed to convert live object (ns/n; "), "{error}");
+    let error = cluster.try_update("n", json!({"spec": {"alpha": "1"}})).unwrap_err();
+    assert_eq!(error.to_string(), "failed to convert old object: no");
+    assert_eq!(cluster.live()["metadata"].get("managedFields"), None);
+    cluster.live = Some(live);
+}
+
+#[test]
+fn kinds_without_a_schema_merge_maps_and_replace_lists() {
+    let object_type = ObjectType::deduced();
+    let mut cluster = Cluster::with(SingleVersion { api_version: VERSION.into(), object_type });
+    cluster.apply("m1", json!({"spec": {"m": {"x": 1}, "l": [1, 2]}}));
+    cluster.apply("m2", json!({"spec": {"m": {"y": 2}}}));
+    assert_eq!(cluster.spec(), &json!({"m": {"x": 1, "y": 2}, "l": [1, 2]}));
+    assert_eq!(cluster.conflicts("m2", json!({"spec": {"l": [3]}})).lines().count(), 1);
+    cluster.apply("m1", json!({"spec": {"m": {"x": 1}}}));
+    assert_eq!(cluster.spec(), &json!({"m": {"x": 1, "y": 2}}));
+}
