@@ -232,3 +232,6 @@ fn collect_rules<'a>(node: &'a Node, path: &mut String, found: &mut Vec<(String,
         path.truncate(length);
     }
 }
+
+#[cfg(test)]
+mod tests;

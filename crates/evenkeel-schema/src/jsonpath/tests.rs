@@ -1,3 +1,5 @@
+#![expect(clippy::needless_pass_by_value, reason = "literals read better without borrows")]
+
 use super::*;
 use serde_json::json;
 
