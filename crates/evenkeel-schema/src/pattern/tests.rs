@@ -36,6 +36,7 @@ fn lone_braces_and_octal_escapes_are_literal() {
     assert!(matches(r"^{x}$", "{x}"));
     assert!(matches(r"^\101\Q.*\E$", "A.*"));
     assert!(matches(r"^\<\_\/$", "<_/"));
+    assert!(matches(r"^(?P<1a>x)\p{^L}$", "x1"));
 }
 
 #[test]
@@ -51,6 +52,8 @@ fn mistakes_read_as_in_go() {
         ("[b-a]", "invalid character class range: `b-a`"),
         ("[[:foo:]]", "invalid character class range: `[:foo:]`"),
         (r"\pX", r"invalid character class range: `\pX`"),
+        (r"[a-\d]", r"invalid escape sequence: `\d`"),
+        (r"\C", r"invalid escape sequence: `\C`"),
         ("a{1001}", "invalid repeat count: `{1001}`"),
         ("a\\", "trailing backslash at end of expression: ``"),
     ] {

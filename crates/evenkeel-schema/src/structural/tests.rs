@@ -186,6 +186,48 @@ fn rules_are_listed_with_their_place() {
 }
 
 #[test]
+fn scale_comes_after_the_schema_and_unchecked_rules_come_last() {
+    let scale = Scale::new(&json!({
+        "specReplicasPath": ".spec.r",
+        "statusReplicasPath": ".status.r",
+        "labelSelectorPath": ".status.sel",
+    }));
+    let schema = compile_spec(json!({
+        "type": "object",
+        "x-kubernetes-validations": [{"rule": "true"}],
+        "properties": {
+            "a": {"type": "string"},
+            "e": {"type": "object", "x-kubernetes-embedded-resource": true},
+            "s": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+        },
+    }))
+    .with_scale(scale);
+    let object = json!({
+        "spec": {"a": 1, "e": {}, "s": ["x", "x"], "r": -1},
+        "status": {"r": "x", "sel": {"m": [1, null, "q"]}},
+    });
+    assert_eq!(
+        texts(&schema.validate(&object)),
+        [
+            "spec.a: Invalid value: \"integer\": spec.a in body must be of type string: \
+             \"integer\"",
+            ".spec.r: Invalid value: -1: should be a non-negative integer",
+            ".status.r: Invalid value: 0: .status.r accessor error: x is of the type string, \
+             expected int64",
+            ".status.sel: Invalid value: \"\": .status.sel accessor error: map[m:[1 <nil> q]] is \
+             of the type map[string]interface {}, expected string",
+            "spec.e.apiVersion: Required value",
+            "spec.e.kind: Required value",
+            "spec.s[1]: Duplicate value: \"x\"",
+            "<nil>: Invalid value: null: some validation rules were not checked because the object \
+             was invalid; correct the existing errors to complete validation",
+        ]
+    );
+    // A value out of range does not keep rules from being checked.
+    assert_eq!(schema.validate(&json!({"spec": {"r": -1}})).len(), 1);
+}
+
+#[test]
 fn the_alternative_with_most_passed_checks_is_reported() {
     let schema = compile_spec(json!({
         "type": "object",
@@ -426,6 +468,8 @@ proptest! {
             }
         }
         let _ = crate::format::parse_url(&text);
-        let _ = crate::format::parse_rfc3339(&text);
+        if crate::format::parse_rfc3339(&text).is_none() {
+            crate::format::explain_rfc3339(&text);
+        }
     }
 }

@@ -21,19 +21,32 @@ use crate::field;
 use crate::go;
 
 impl Structural {
-    /// What is wrong with a new object: schema, embedded resources, sets and maps, in this order.
+    /// What is wrong with a new object.
+    ///
+    /// In upstream's order: schema, scale, embedded resources, sets and maps. The object's own
+    /// metadata is checked by [`metadata::validate`](crate::metadata::validate), before this.
     pub fn validate(&self, object: &Value) -> Vec<field::Error> {
         let mut errors = self.validate_schema(object);
+        if let Some(scale) = &self.scale {
+            errors.extend(scale.validate_spec(object));
+            errors.extend(scale.validate_status(object));
+        }
         errors.extend(self.validate_embedded(object));
         errors.extend(self.validate_lists(object));
+        self.note_unchecked_rules(&mut errors);
         errors
     }
 
     /// What an update makes wrong. Values that did not change are not held against it.
     pub fn validate_update(&self, old: &Value, new: &Value) -> Vec<field::Error> {
         let mut errors = self.validate_schema_update(old, new);
+        if let Some(scale) = &self.scale {
+            errors.extend(scale.validate_spec(new));
+            errors.extend(scale.validate_status(new));
+        }
         errors.extend(self.validate_embedded(new));
         errors.extend(self.validate_lists_update(old, new));
+        self.note_unchecked_rules(&mut errors);
         errors
     }
 
@@ -48,8 +61,28 @@ impl Structural {
             }
             _ => Vec::new(),
         };
+        if let Some(scale) = &self.scale {
+            errors.extend(scale.validate_status(new));
+        }
         errors.extend(self.validate_lists_update(old, new));
+        self.note_unchecked_rules(&mut errors);
         errors
+    }
+
+    /// Expressions are not evaluated on values of the wrong shape; upstream says so.
+    fn note_unchecked_rules(&self, errors: &mut Vec<field::Error>) {
+        use field::Kind::{NotSupported, Required, TooLong, TooMany, TypeInvalid};
+        let blocking = |error: &field::Error| {
+            matches!(error.kind, NotSupported | Required | TooLong | TooMany | TypeInvalid)
+        };
+        if self.root().below.rules && errors.iter().any(blocking) {
+            errors.push(field::Error::invalid(
+                "",
+                Value::Null,
+                "some validation rules were not checked because the object was invalid; correct \
+                 the existing errors to complete validation",
+            ));
+        }
     }
 
     /// The schema part of [`validate`](Self::validate) alone.
