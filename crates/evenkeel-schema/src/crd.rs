@@ -138,21 +138,36 @@ pub fn default_crd(crd: &mut Value) {
     {
         service.insert("port".to_owned(), 443.into());
     }
-    let storage = spec
-        .get("versions")
-        .and_then(Value::as_array)
+    if stored_versions(crd).is_empty() {
+        add_stored_version(crd);
+    }
+}
+
+/// Notes in the status that objects are stored in the storage version; done on every write.
+pub fn record_storage_version(crd: &mut Value) {
+    if let Some(crd) = crd.as_object_mut() {
+        add_stored_version(crd);
+    }
+}
+
+fn add_stored_version(crd: &mut Map<String, Value>) {
+    let versions = crd.get("spec").and_then(|spec| spec.get("versions")).and_then(Value::as_array);
+    let storage = versions
         .into_iter()
         .flatten()
-        .find(|version| version.get("storage").and_then(Value::as_bool) == Some(true))
-        .and_then(|version| version.get("name"))
-        .cloned();
-    let status = child(crd, "status");
-    let stored = status.get("storedVersions").and_then(Value::as_array);
-    if let Some(storage) = storage
-        && stored.is_none_or(Vec::is_empty)
-    {
-        status.insert("storedVersions".to_owned(), json!([storage]));
+        .find(|version| version.get("storage").and_then(Value::as_bool) == Some(true));
+    let Some(name) = storage.map(|version| spec::text(version, "name").to_owned()) else { return };
+    let mut stored: Vec<String> = stored_versions(crd).into_iter().map(str::to_owned).collect();
+    if !stored.contains(&name) {
+        stored.push(name);
+        child(crd, "status").insert("storedVersions".to_owned(), stored.into());
     }
+}
+
+fn stored_versions(crd: &Map<String, Value>) -> Vec<&str> {
+    let stored = crd.get("status").and_then(|status| status.get("storedVersions"));
+    let stored = stored.and_then(Value::as_array).into_iter().flatten();
+    stored.filter_map(Value::as_str).collect()
 }
 
 /// The object under `key`, made if there is none.
@@ -170,13 +185,7 @@ fn child<'a>(map: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, 
 fn check_status(crd: &Value, spec: &Spec<'_>, errors: &mut Vec<Error>) {
     check_accepted_names(crd, errors);
     let path = "status.storedVersions";
-    let stored: Vec<&str> = crd
-        .pointer("/status/storedVersions")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
+    let stored = crd.as_object().map(stored_versions).unwrap_or_default();
     if stored.is_empty() {
         errors.push(Error::invalid(path, Value::Null, "must have at least one stored version"));
         return;

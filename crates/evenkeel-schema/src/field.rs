@@ -103,6 +103,13 @@ impl Error {
         }
     }
 
+    /// Like [`invalid`](Self::invalid), for a value upstream prints as a Go struct: its text is
+    /// given, because JSON values do not keep the order of fields.
+    pub(crate) fn invalid_text(path: impl Into<String>, value: &str, detail: &str) -> Self {
+        let detail = format!("{value}: {detail}");
+        Self { kind: Kind::Invalid, path: path.into(), value: None, detail }
+    }
+
     /// The value has the wrong JSON type.
     pub fn type_invalid(
         path: impl Into<String>,

@@ -15,7 +15,7 @@ use regex::Regex;
 
 use crate::names;
 
-pub(crate) use time::parse_rfc3339;
+pub(crate) use time::{explain_rfc3339, parse_rfc3339};
 pub(crate) use uri::{parse_request_uri, parse_url};
 
 /// A string format with a rule behind it.
@@ -129,10 +129,10 @@ pub(crate) fn is_recognized(schema_type: &str, format: &str) -> bool {
 fn is_hostname(text: &str) -> bool {
     // Letters and symbols of any script may stand in a label, hence an expression and not a table.
     static HOSTNAME: LazyLock<Regex> = LazyLock::new(|| {
-        #[expect(clippy::expect_used, reason = "a constant expression, compiled by every test run")]
         Regex::new(concat!(
             r"^([a-zA-Z0-9\p{S}\p{L}]((-?[a-zA-Z0-9\p{S}\p{L}]{0,62})?)|",
-            r"([a-zA-Z0-9\p{S}\p{L}](([a-zA-Z0-9\-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?)(\.)){1,}",
+            r"([a-zA-Z0-9\p{S}\p{L}]",
+            r"(([a-zA-Z0-9\-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?)(\.)){1,}",
             r"([a-zA-Z\p{L}]){2,63})$"
         ))
         .expect("hostname expression compiles")

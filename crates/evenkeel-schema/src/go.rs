@@ -138,11 +138,8 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
 
 /// `int64(f)` as amd64 does it: out of range becomes the smallest integer.
 pub(crate) fn truncate(f: f64) -> i64 {
-    if f >= -9_223_372_036_854_775_808.0 && f < 9_223_372_036_854_775_808.0 {
-        f as i64
-    } else {
-        i64::MIN
-    }
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    if (-LIMIT..LIMIT).contains(&f) { f as i64 } else { i64::MIN }
 }
 
 /// `json.Marshal`: keys sorted, HTML characters escaped.

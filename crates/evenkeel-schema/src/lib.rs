@@ -17,8 +17,8 @@ mod scale;
 mod structural;
 
 pub use crd::{
-    default_crd, unrecognized_formats, validate_crd, validate_crd_status_update,
-    validate_crd_update,
+    default_crd, record_storage_version, unrecognized_formats, validate_crd,
+    validate_crd_status_update, validate_crd_update,
 };
 pub use scale::{Replicas, Scale};
 pub use structural::{CompileError, DecodeError, Rule, Structural};

@@ -8,7 +8,7 @@ mod rules;
 
 use serde_json::{Map, Value};
 
-use crate::format::parse_rfc3339;
+use crate::format::{explain_rfc3339, parse_rfc3339};
 use crate::go;
 
 pub use rules::{validate, validate_update};
@@ -279,11 +279,7 @@ fn check_time(value: &Value, here: &str) -> Result<(), String> {
         Value::Null => Ok(()),
         Value::String(text) => match parse_rfc3339(text) {
             Some(_) => Ok(()),
-            None => Err(format!(
-                "parsing time {quoted} as \"2006-01-02T15:04:05Z07:00\": cannot parse {quoted} as \
-                 \"2006\"",
-                quoted = go::quote(text)
-            )),
+            None => Err(explain_rfc3339(text)),
         },
         other => Err(mismatch(other, here, "string")),
     }
@@ -306,3 +302,6 @@ fn json_kind(value: &Value) -> &'static str {
         Value::Object(_) => "object",
     }
 }
+
+#[cfg(test)]
+mod tests;

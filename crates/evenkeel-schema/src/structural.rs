@@ -21,6 +21,7 @@ use serde_json::Value;
 
 use crate::format::Format;
 use crate::pattern::Pattern;
+use crate::scale::Scale;
 
 pub use compile::CompileError;
 pub use normalize::DecodeError;
@@ -34,6 +35,7 @@ pub(crate) use validate::check_against;
 #[derive(Clone, Debug)]
 pub struct Structural {
     root: Arc<Node>,
+    scale: Option<Arc<Scale>>,
 }
 
 /// One rule of `x-kubernetes-validations`, as written in the schema.
@@ -118,6 +120,7 @@ pub(crate) struct Below {
     pub(crate) defaults: bool,
     pub(crate) embedded: bool,
     pub(crate) lists: bool,
+    pub(crate) rules: bool,
 }
 
 /// The value validations of a node, present only if there are any.
@@ -160,6 +163,11 @@ pub(crate) enum FormatRule {
 impl Structural {
     pub(crate) fn root(&self) -> &Node {
         &self.root
+    }
+
+    /// Lets validation look at the fields of the version's `scale` subresource, too.
+    pub fn with_scale(self, scale: Option<Scale>) -> Self {
+        Self { scale: scale.map(Arc::new), ..self }
     }
 
     /// The rules of `x-kubernetes-validations`, each with the schema path of its node.
@@ -232,3 +240,6 @@ fn collect_rules<'a>(node: &'a Node, path: &mut String, found: &mut Vec<(String,
         path.truncate(length);
     }
 }
+
+#[cfg(test)]
+mod tests;

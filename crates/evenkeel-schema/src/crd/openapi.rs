@@ -5,7 +5,6 @@ use serde_json::Value;
 use super::options::Options;
 use super::schema::{Additional, Items, Schema};
 use super::spec::text;
-use super::versions::invalid_text;
 use super::{field_path, render};
 use crate::field::Error;
 
@@ -63,8 +62,8 @@ pub(super) fn check_root_for_status(schema: Schema<'_>, path: &str, errors: &mut
                 return;
             }
         } else if !ALLOWED.contains(name) {
-            errors.push(invalid_text(
-                &format!("{path}.openAPIV3Schema"),
+            errors.push(Error::invalid_text(
+                format!("{path}.openAPIV3Schema"),
                 &render::schema(schema),
                 &format!(
                     "only [{}] fields are allowed at the root of the schema if the status \

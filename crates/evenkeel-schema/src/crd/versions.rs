@@ -5,7 +5,7 @@ use super::schema::Schema;
 use super::shape;
 use super::spec::{Names, Parts, Spec, Version};
 use super::{columns, conversion, defaults, openapi, render};
-use crate::field::{Error, Kind};
+use crate::field::Error;
 use crate::{go, names};
 
 pub(super) fn check(spec: &Spec<'_>, options: &Options<'_>, errors: &mut Vec<Error>) {
@@ -112,7 +112,7 @@ fn check_deprecation(version: &Version<'_>, path: &str, errors: &mut Vec<Error>)
     }
     // A pointer to a string is printed as JSON, not quoted.
     let shown = render::string(warning);
-    errors.extend(wrong.iter().map(|wrong| invalid_text(&path, &shown, wrong)));
+    errors.extend(wrong.iter().map(|wrong| Error::invalid_text(&*path, &shown, wrong)));
 }
 
 fn check_versions_as_a_set(spec: &Spec<'_>, errors: &mut Vec<Error>) {
@@ -120,8 +120,9 @@ fn check_versions_as_a_set(spec: &Spec<'_>, errors: &mut Vec<Error>) {
     seen.sort_unstable();
     let unique = seen.windows(2).all(|pair| pair[0] != pair[1]);
     let storing = spec.versions.iter().filter(|version| version.storage).count();
-    let mut report =
-        |detail: &str| errors.push(invalid_text("spec.versions", &render::versions(spec), detail));
+    let mut report = |detail: &str| {
+        errors.push(Error::invalid_text("spec.versions", &render::versions(spec), detail))
+    };
     if !unique {
         report("must contain unique version names");
     }
@@ -134,16 +135,6 @@ fn check_versions_as_a_set(spec: &Spec<'_>, errors: &mut Vec<Error>) {
         if !first.name.is_empty() && !wrong.is_empty() {
             errors.push(Error::invalid("spec.version", first.name, wrong.join(",")));
         }
-    }
-}
-
-/// An error whose value is a Go struct: its text is made here, as JSON values have no field order.
-pub(super) fn invalid_text(path: &str, value: &str, detail: &str) -> Error {
-    Error {
-        kind: Kind::Invalid,
-        path: path.to_owned(),
-        value: None,
-        detail: format!("{value}: {detail}"),
     }
 }
 

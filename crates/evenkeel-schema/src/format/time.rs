@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::go;
+
 /// A moment in UTC, to the second: what Kubernetes keeps of a `metav1.Time`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Timestamp {
@@ -57,6 +59,65 @@ pub(crate) fn parse_rfc3339(text: &str) -> Option<Timestamp> {
     };
     let seconds = days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset;
     Some(Timestamp { seconds })
+}
+
+/// What Go says about a text that [`parse_rfc3339`] does not take.
+pub(crate) fn explain_rfc3339(text: &str) -> String {
+    // Each element of the layout, how long it is, and the range it must be in.
+    const LAYOUT: [(&str, usize, &str, std::ops::RangeInclusive<u32>); 11] = [
+        ("2006", 4, "", 0..=9999),
+        ("-", 1, "", 0..=0),
+        ("01", 2, "month", 1..=12),
+        ("-", 1, "", 0..=0),
+        ("02", 2, "", 0..=99),
+        ("T", 1, "", 0..=0),
+        ("15", 2, "hour", 0..=23),
+        (":", 1, "", 0..=0),
+        ("04", 2, "minute", 0..=59),
+        (":", 1, "", 0..=0),
+        ("05", 2, "second", 0..=59),
+    ];
+    let quoted = go::quote(text);
+    let mut rest = text;
+    let unlike = |rest: &str, element: &str| {
+        let (rest, element) = (go::quote(rest), go::quote(element));
+        format!(
+            "parsing time {quoted} as \"2006-01-02T15:04:05Z07:00\": cannot parse {rest} as \
+             {element}"
+        )
+    };
+    for (element, length, name, range) in LAYOUT {
+        let Some(part) = rest.get(..length) else { return unlike(rest, element) };
+        let literal = !element.starts_with(|c: char| c.is_ascii_digit());
+        if literal && part != element {
+            return unlike(rest, element);
+        }
+        if !literal {
+            match part.parse::<u32>() {
+                Ok(n) if part.bytes().all(|b| b.is_ascii_digit()) => {
+                    if !range.contains(&n) {
+                        return format!("parsing time {quoted}: {name} out of range");
+                    }
+                }
+                _ => return unlike(rest, element),
+            }
+        }
+        rest = &rest[length..];
+    }
+    if let Some(fraction) = rest.strip_prefix(['.', ','])
+        && fraction.starts_with(|c: char| c.is_ascii_digit())
+    {
+        rest = fraction.trim_start_matches(|c: char| c.is_ascii_digit());
+    }
+    let zone = if rest.starts_with('Z') { 1 } else { 6 };
+    let midnight = format!("1970-01-01T00:00:00{}", rest.get(..zone).unwrap_or(""));
+    if parse_rfc3339(&midnight).is_none() {
+        return unlike(rest, "Z07:00");
+    }
+    match &rest[zone..] {
+        "" => format!("parsing time {quoted}: day out of range"),
+        extra => format!("parsing time {quoted}: extra text: {}", go::quote(extra)),
+    }
 }
 
 /// `2006-01-02`, a day that exists.

@@ -1,3 +1,5 @@
+#![expect(clippy::needless_pass_by_value, reason = "literals read better without borrows")]
+
 use super::*;
 use serde_json::json;
 
@@ -56,7 +58,13 @@ fn lists_are_indexed_and_sliced() {
     check(".spec.list[::2]", json!([0, 2, 4]));
     check(".spec.list[*]", json!([0, 1, 2, 3, 4]));
     check(".spec.list[0,2]", json!([0, 2]));
+    check(".spec.list[-2:]", json!([3, 4]));
+    check(".spec.list[:-1]", json!([0, 1, 2, 3]));
+    check(".spec.list[]", json!([0]));
     check(".spec.list[2:2]", json!([]));
+    check(".spec.list[3:1]", json!([]));
+    check(".spec.list[::0]", json!([]));
+    check(".status.conditions[0]['type','status']", json!(["Ready", "True"]));
     check(".spec.list[9]", json!([]));
     check(".spec.name[0]", json!([]));
 }
@@ -67,6 +75,7 @@ fn wildcards_and_descent_reach_everything() {
     check(".status.conditions[*].*", json!([1, "True", "Ready", null, 2, "False", "Synced"]));
     check("..type", json!(["Ready", "Synced"]));
     check("..replicas", json!([3]));
+    check(".spec.name..", json!(["n"]));
 }
 
 #[test]

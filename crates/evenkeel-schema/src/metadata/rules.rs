@@ -156,27 +156,39 @@ fn owner_references(metadata: &Value, path: &str, errors: &mut Vec<Error>) {
             }
         }
         if api_version == "v1" && kind == "Event" {
-            errors.push(Error::invalid(
+            errors.push(Error::invalid_text(
                 &*path,
-                reference.clone(),
+                &owner_text(reference),
                 "/v1, Kind=Event is disallowed from being an owner",
             ));
         }
         if reference.get("controller").and_then(Value::as_bool) == Some(true) {
             let current = format!("{kind}/{name}");
             match &controller {
-                Some(first) => errors.push(Error::invalid(
-                    &*path,
-                    list.clone(),
-                    format!(
+                Some(first) => {
+                    let shown: Vec<String> = list.iter().map(owner_text).collect();
+                    let detail = format!(
                         "Only one reference can have Controller set to true. Found \"true\" in \
                          references for {first} and {current}"
-                    ),
-                )),
+                    );
+                    let shown = format!("[{}]", shown.join(","));
+                    errors.push(Error::invalid_text(&*path, &shown, &detail));
+                }
                 None => controller = Some(current),
             }
         }
     }
+}
+
+/// An owner reference with its fields in Go's order.
+fn owner_text(reference: &Value) -> String {
+    let mut fields = Vec::new();
+    for key in ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"] {
+        if let Some(value) = reference.get(key) {
+            fields.push(format!("\"{key}\":{}", go::json(value)));
+        }
+    }
+    format!("{{{}}}", fields.join(","))
 }
 
 fn finalizers(metadata: &Value, path: &str, errors: &mut Vec<Error>) {

@@ -43,7 +43,7 @@ impl Structural {
     pub fn compile(schema: &Value) -> Result<Self, CompileError> {
         let mut root = compile(schema, Purpose::Resource)?;
         super::prune::prune_defaults(&mut root, true);
-        Ok(Self { root: Arc::new(root) })
+        Ok(Self { root: Arc::new(root), scale: None })
     }
 }
 
@@ -221,6 +221,7 @@ fn below(node: &Node) -> Below {
         defaults: node.default.is_some(),
         embedded: node.embedded,
         lists: node.list != ListKind::Atomic,
+        rules: !node.rules.is_empty(),
     };
     let additional = match &node.additional {
         Additional::Schema(child) => Some(&**child),
@@ -231,6 +232,7 @@ fn below(node: &Node) -> Below {
         below.defaults |= child.below.defaults;
         below.embedded |= child.below.embedded;
         below.lists |= child.below.lists;
+        below.rules |= child.below.rules;
     }
     below
 }

@@ -60,10 +60,9 @@ fn validate_resource(map: &Map<String, Value>, path: &str, errors: &mut Vec<Erro
                 errors.push(Error::invalid(here, "", "must not be empty"));
             }
             Some(Value::String(text)) if key == "apiVersion" => {
-                if text.matches('/').count() > 1 {
-                    let detail = format!("unexpected GroupVersion string: {text}");
-                    errors.push(Error::invalid(here, text.as_str(), detail));
-                }
+                let parses = text.matches('/').count() <= 1;
+                let detail = || format!("unexpected GroupVersion string: {text}");
+                errors.extend((!parses).then(|| Error::invalid(here, text.as_str(), detail())));
             }
             Some(Value::String(text)) => {
                 let wrong = names::dns1035_label(&text.to_lowercase());

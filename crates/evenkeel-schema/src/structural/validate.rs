@@ -6,30 +6,47 @@
 //! upstream's count of passed checks, because the alternative with the most of them is reported.
 
 mod failure;
+mod junctors;
 mod numbers;
+mod path;
+mod sink;
 
 use serde_json::{Map, Value};
 
-use self::failure::Failure;
+use self::path::{Path, Step};
+use self::sink::{Failures, Sink, Verdict};
 use super::correlate::{self, Correlation};
 use super::{Additional, Checks, FormatRule, Kind, Kinds, ListKind, Node, Structural};
 use crate::field;
 use crate::go;
 
 impl Structural {
-    /// What is wrong with a new object: schema, embedded resources, sets and maps, in this order.
+    /// What is wrong with a new object.
+    ///
+    /// In upstream's order: schema, scale, embedded resources, sets and maps. The object's own
+    /// metadata is checked by [`metadata::validate`](crate::metadata::validate), before this.
     pub fn validate(&self, object: &Value) -> Vec<field::Error> {
         let mut errors = self.validate_schema(object);
+        if let Some(scale) = &self.scale {
+            errors.extend(scale.validate_spec(object));
+            errors.extend(scale.validate_status(object));
+        }
         errors.extend(self.validate_embedded(object));
         errors.extend(self.validate_lists(object));
+        self.note_unchecked_rules(&mut errors);
         errors
     }
 
     /// What an update makes wrong. Values that did not change are not held against it.
     pub fn validate_update(&self, old: &Value, new: &Value) -> Vec<field::Error> {
         let mut errors = self.validate_schema_update(old, new);
+        if let Some(scale) = &self.scale {
+            errors.extend(scale.validate_spec(new));
+            errors.extend(scale.validate_status(new));
+        }
         errors.extend(self.validate_embedded(new));
         errors.extend(self.validate_lists_update(old, new));
+        self.note_unchecked_rules(&mut errors);
         errors
     }
 
@@ -44,8 +61,28 @@ impl Structural {
             }
             _ => Vec::new(),
         };
+        if let Some(scale) = &self.scale {
+            errors.extend(scale.validate_status(new));
+        }
         errors.extend(self.validate_lists_update(old, new));
+        self.note_unchecked_rules(&mut errors);
         errors
+    }
+
+    /// Expressions are not evaluated on values of the wrong shape; upstream says so.
+    fn note_unchecked_rules(&self, errors: &mut Vec<field::Error>) {
+        use field::Kind::{NotSupported, Required, TooLong, TooMany, TypeInvalid};
+        let blocking = |error: &field::Error| {
+            matches!(error.kind, NotSupported | Required | TooLong | TooMany | TypeInvalid)
+        };
+        if self.root().below.rules && errors.iter().any(blocking) {
+            errors.push(field::Error::invalid(
+                "",
+                Value::Null,
+                "some validation rules were not checked because the object was invalid; correct \
+                 the existing errors to complete validation",
+            ));
+        }
     }
 
     /// The schema part of [`validate`](Self::validate) alone.
@@ -80,139 +117,18 @@ fn check(
     failures.into_errors(path)
 }
 
-/// Where a walk puts failures.
-trait Sink {
-    /// Whether texts and counts are wanted.
-    const COLLECTS: bool;
-
-    fn fail(&mut self, failure: impl FnOnce() -> Failure);
-
-    fn is_valid(&self) -> bool;
-
-    /// A sink of the same kind for a part that may be forgiven.
-    fn fork(&self) -> Self;
-
-    fn merge(&mut self, other: Self);
-
-    /// Whether nothing further can change the outcome.
-    fn is_done(&self) -> bool {
-        !Self::COLLECTS && !self.is_valid()
-    }
-}
-
-struct Verdict {
-    valid: bool,
-}
-
-impl Sink for Verdict {
-    const COLLECTS: bool = false;
-
-    fn fail(&mut self, _: impl FnOnce() -> Failure) {
-        self.valid = false;
-    }
-
-    fn is_valid(&self) -> bool {
-        self.valid
-    }
-
-    fn fork(&self) -> Self {
-        Self { valid: true }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.valid &= other.valid;
-    }
-}
-
-#[derive(Default)]
-struct Failures {
-    list: Vec<Failure>,
-}
-
-impl Failures {
-    fn into_errors(self, path: &str) -> Vec<field::Error> {
-        // Junctors repeat what their parts said; upstream drops a text it has already.
-        let mut seen = std::collections::HashSet::new();
-        let mut errors = Vec::with_capacity(self.list.len());
-        for failure in self.list {
-            if seen.insert(failure.text.clone()) {
-                errors.push(failure.into_error(path));
-            }
-        }
-        errors
-    }
-}
-
-impl Sink for Failures {
-    const COLLECTS: bool = true;
-
-    fn fail(&mut self, failure: impl FnOnce() -> Failure) {
-        self.list.push(failure());
-    }
-
-    fn is_valid(&self) -> bool {
-        self.list.is_empty()
-    }
-
-    fn fork(&self) -> Self {
-        Self::default()
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.list.extend(other.list);
-    }
-}
-
-/// Where a value stands, rendered only when something is wrong with it.
-struct Path<'a> {
-    parent: Option<&'a Path<'a>>,
-    step: Step<'a>,
-}
-
-enum Step<'a> {
-    Root,
-    Property(&'a str),
-    Additional(&'a str),
-    Index(usize),
-}
-
-impl<'a> Path<'a> {
-    const ROOT: Path<'static> = Path { parent: None, step: Step::Root };
-
-    fn child(&'a self, step: Step<'a>) -> Path<'a> {
-        Path { parent: Some(self), step }
-    }
-
-    fn is_root(&self) -> bool {
-        self.parent.is_none()
-    }
-
-    fn render(&self) -> String {
-        let mut text = String::new();
-        self.write(&mut text);
-        text
-    }
-
-    fn write(&self, text: &mut String) {
-        if let Some(parent) = self.parent {
-            parent.write(text);
-        }
-        match self.step {
-            Step::Root => {}
-            Step::Property(name) => {
-                if !text.is_empty() {
-                    text.push('.');
-                }
-                text.push_str(name);
-            }
-            // Upstream always puts the dot here, and strips it again from the field's name.
-            Step::Additional(name) => {
-                text.push('.');
-                text.push_str(name);
-            }
-            Step::Index(i) => text.push_str(&format!("[{i}]")),
-        }
-    }
+/// The two walks must never disagree, or a failure would go unreported.
+#[cfg(test)]
+pub(super) fn verdict_agrees_with_failures(
+    node: &Node,
+    value: &Value,
+    old: Option<&Value>,
+) -> bool {
+    let mut verdict = Verdict { valid: true };
+    ratcheted(&mut verdict, node, value, &Path::ROOT, old.map(Correlation::new));
+    let mut failures = Failures::default();
+    ratcheted(&mut failures, node, value, &Path::ROOT, old.map(Correlation::new));
+    verdict.valid == failures.is_valid()
 }
 
 /// Checks a value that may have an old counterpart: if it equals it, failures are forgiven.
@@ -262,7 +178,7 @@ fn walk<S: Sink>(
         }
     }
     if let Some(checks) = checks {
-        passed += junctors(sink, checks, value, path);
+        passed += junctors::check(sink, checks, value, path);
         if sink.is_done() {
             return 0;
         }
@@ -328,7 +244,7 @@ fn type_matches<S: Sink>(sink: &mut S, node: &Node, value: &Value, path: &Path<'
     let format = node.checks.as_deref().and_then(|checks| checks.format.as_ref());
     if let Some((format, _)) = format {
         let textual = matches!(kind, Kind::String | Kind::Array);
-        if !textual && !(same || value_format == &**format || whole_float || widened) {
+        if !(textual || same || value_format == &**format || whole_float || widened) {
             sink.fail(|| failure::wrong_type(path, format, value_format));
             return false;
         }
@@ -382,112 +298,6 @@ fn is_choice(choice: &Value, value: &Value) -> bool {
         }
         _ => choice == value,
     }
-}
-
-fn junctors<S: Sink>(sink: &mut S, checks: &Checks, value: &Value, path: &Path<'_>) -> u64 {
-    let mut passed = 0;
-    if !checks.any_of.is_empty() {
-        passed += any_of(sink, &checks.any_of, value, path);
-    }
-    if !checks.one_of.is_empty() {
-        passed += one_of(sink, &checks.one_of, value, path);
-    }
-    if !checks.all_of.is_empty() {
-        passed += all_of(sink, &checks.all_of, value, path);
-    }
-    if let Some(not) = &checks.not
-        && is_valid(not, value)
-    {
-        sink.fail(|| failure::must_not_validate(path));
-    }
-    passed
-}
-
-fn is_valid(node: &Node, value: &Value) -> bool {
-    let mut verdict = Verdict { valid: true };
-    walk(&mut verdict, node, value, &Path::ROOT, None);
-    verdict.valid
-}
-
-/// Runs one alternative on its own.
-fn attempt(node: &Node, value: &Value, path: &Path<'_>) -> (Failures, u64) {
-    let mut failures = Failures::default();
-    let passed = walk(&mut failures, node, value, path, None);
-    (failures, passed)
-}
-
-fn any_of<S: Sink>(sink: &mut S, nodes: &[Node], value: &Value, path: &Path<'_>) -> u64 {
-    if !S::COLLECTS {
-        if !nodes.iter().any(|node| is_valid(node, value)) {
-            sink.fail(|| failure::any_of(path));
-        }
-        return 0;
-    }
-    let mut best: Option<(Failures, u64)> = None;
-    for node in nodes {
-        let (failures, passed) = attempt(node, value, path);
-        if failures.is_valid() {
-            return passed;
-        }
-        if best.as_ref().is_none_or(|(_, most)| passed > *most) {
-            best = Some((failures, passed));
-        }
-    }
-    sink.fail(|| failure::any_of(path));
-    report(sink, best)
-}
-
-fn one_of<S: Sink>(sink: &mut S, nodes: &[Node], value: &Value, path: &Path<'_>) -> u64 {
-    if !S::COLLECTS {
-        if nodes.iter().filter(|node| is_valid(node, value)).take(2).count() != 1 {
-            sink.fail(|| failure::one_of(path, 0));
-        }
-        return 0;
-    }
-    let mut best: Option<(Failures, u64)> = None;
-    let mut first_valid = None;
-    let mut valid = 0;
-    for node in nodes {
-        let (failures, passed) = attempt(node, value, path);
-        if failures.is_valid() {
-            valid += 1;
-            best = None;
-            first_valid = first_valid.or(Some(passed));
-        } else if valid == 0 && best.as_ref().is_none_or(|(_, most)| passed > *most) {
-            best = Some((failures, passed));
-        }
-    }
-    if valid == 1 {
-        return first_valid.unwrap_or(0);
-    }
-    sink.fail(|| failure::one_of(path, valid));
-    report(sink, best)
-}
-
-fn report<S: Sink>(sink: &mut S, best: Option<(Failures, u64)>) -> u64 {
-    let Some((failures, passed)) = best else { return 0 };
-    for failure in failures.list {
-        sink.fail(|| failure);
-    }
-    passed
-}
-
-fn all_of<S: Sink>(sink: &mut S, nodes: &[Node], value: &Value, path: &Path<'_>) -> u64 {
-    let mut passed = 0;
-    let mut valid = 0;
-    for node in nodes {
-        let mut own = sink.fork();
-        passed += walk(&mut own, node, value, path, None);
-        valid += usize::from(own.is_valid());
-        sink.merge(own);
-        if sink.is_done() {
-            return 0;
-        }
-    }
-    if valid != nodes.len() {
-        sink.fail(|| failure::all_of(path, valid == 0));
-    }
-    passed
 }
 
 fn array<S: Sink>(

@@ -1,6 +1,8 @@
 //! Definitions as kube-apiserver 1.36.3 answered them.
 
-use evenkeel_schema::{default_crd, unrecognized_formats, validate_crd};
+use evenkeel_schema::{
+    default_crd, record_storage_version, unrecognized_formats, validate_crd, validate_crd_update,
+};
 use serde_json::{Value, json};
 
 use crate::objects::{causes, same_causes};
@@ -34,4 +36,23 @@ fn definitions_are_defaulted_and_checked_as_upstream_does() {
         }
     }
     assert!(differences.is_empty(), "{}\n{}", differences.len(), differences.join("\n"));
+}
+
+#[test]
+fn definition_updates_are_checked_as_upstream_does() {
+    let transcript: Value = serde_json::from_str(include_str!("crd_updates.json")).unwrap();
+    let old = &transcript["old"];
+    for case in transcript["cases"].as_array().unwrap() {
+        let mut new = case["crd"].clone();
+        new["status"] = old["status"].clone();
+        new["metadata"]["generation"] = old["metadata"]["generation"].clone();
+        default_crd(&mut new);
+        record_storage_version(&mut new);
+        let errors = validate_crd_update(old, &new);
+        if case["status"] == 200 {
+            assert_eq!(causes(&errors), Vec::<Value>::new());
+        } else {
+            assert!(same_causes(case, &errors), "{case}\n{}", json!(causes(&errors)));
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Path;
+use super::path::Path;
 use crate::{field, go};
 
 /// One failed check.

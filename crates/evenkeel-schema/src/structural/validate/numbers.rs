@@ -1,7 +1,8 @@
 //! Bounds and multiples. Integers are compared as integers unless the bound itself is none.
 
 use super::failure;
-use super::{Path, Sink};
+use super::path::Path;
+use super::sink::Sink;
 use crate::go::{self, Num};
 use crate::structural::{FormatRule, Kind, Kinds, Node};
 

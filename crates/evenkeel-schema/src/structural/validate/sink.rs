@@ -1,0 +1,89 @@
+//! What a walk is after: a verdict, or everything that is wrong.
+
+use std::collections::HashSet;
+
+use super::failure::Failure;
+use crate::field;
+
+/// Where a walk puts failures.
+pub(super) trait Sink {
+    /// Whether texts and counts are wanted.
+    const COLLECTS: bool;
+
+    fn fail(&mut self, failure: impl FnOnce() -> Failure);
+
+    fn is_valid(&self) -> bool;
+
+    /// A sink of the same kind for a part that may be forgiven.
+    fn fork(&self) -> Self;
+
+    fn merge(&mut self, other: Self);
+
+    /// Whether nothing further can change the outcome.
+    fn is_done(&self) -> bool {
+        !Self::COLLECTS && !self.is_valid()
+    }
+}
+
+pub(super) struct Verdict {
+    pub(super) valid: bool,
+}
+
+impl Sink for Verdict {
+    const COLLECTS: bool = false;
+
+    fn fail(&mut self, _: impl FnOnce() -> Failure) {
+        self.valid = false;
+    }
+
+    fn is_valid(&self) -> bool {
+        self.valid
+    }
+
+    fn fork(&self) -> Self {
+        Self { valid: true }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.valid &= other.valid;
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Failures {
+    pub(super) list: Vec<Failure>,
+}
+
+impl Failures {
+    pub(super) fn into_errors(self, path: &str) -> Vec<field::Error> {
+        // Junctors repeat what their parts said; upstream drops a text it has already.
+        let mut seen = HashSet::new();
+        let mut errors = Vec::with_capacity(self.list.len());
+        for failure in self.list {
+            if seen.insert(failure.text.clone()) {
+                errors.push(failure.into_error(path));
+            }
+        }
+        errors
+    }
+}
+
+impl Sink for Failures {
+    const COLLECTS: bool = true;
+
+    fn fail(&mut self, failure: impl FnOnce() -> Failure) {
+        self.list.push(failure());
+    }
+
+    fn is_valid(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    fn fork(&self) -> Self {
+        Self::default()
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.list.extend(other.list);
+    }
+}
