@@ -57,6 +57,16 @@ impl Identity {
         }
     }
 
+    /// The server itself, when it writes what it keeps up to date.
+    pub(crate) fn apiserver() -> Self {
+        Self::authenticated("system:apiserver", [MASTERS])
+    }
+
+    /// Whether credentials were given and accepted.
+    pub fn is_authenticated(&self) -> bool {
+        !self.is_in(UNAUTHENTICATED)
+    }
+
     /// Whether the caller is in `group`.
     pub fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|own| own == group)

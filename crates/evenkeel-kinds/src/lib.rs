@@ -2,9 +2,9 @@
 
 pub mod columns;
 pub mod convert;
-pub mod fields;
 pub mod defaults;
-pub mod strategy;
+pub mod fields;
 pub mod meta;
 pub mod names;
+pub mod strategy;
 pub mod validate;

@@ -94,7 +94,7 @@ impl std::fmt::Debug for Credential<'_> {
 }
 
 /// Replaces the file at `path` in one step by one with `content` and the permissions `mode`.
-pub(super) fn write_atomically(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+pub(crate) fn write_atomically(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let (mut file, temporary) = create_beside(path, mode)?;
     let result = file.write_all(content).and_then(|()| fs::rename(&temporary, path));
     if result.is_err() {

@@ -1,0 +1,57 @@
+//! `NamespaceLifecycle`: nothing is created in a namespace that is missing or going away, and
+//! the namespaces a cluster cannot do without stay.
+
+use super::{Attributes, Operation, Plugin};
+use crate::status::{Named, Status};
+use crate::storage::Key;
+
+pub(super) struct NamespaceLifecycle;
+
+const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
+
+impl Plugin for NamespaceLifecycle {
+    fn mutate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
+        let call = attributes.call;
+        let resource = &call.resource;
+        if resource.is("", "namespaces") {
+            if attributes.operation == Operation::Delete && IMMORTAL.contains(&call.name()) {
+                let why = "this namespace may not be deleted";
+                return Err(Status::forbidden(resource.named(), call.name(), why));
+            }
+            return Ok(());
+        }
+        let creates = attributes.operation == Operation::Create;
+        // Access reviews must answer for namespaces that are not there.
+        if call.namespace.is_empty()
+            || !creates
+            || resource.is("authorization.k8s.io", "localsubjectaccessreviews")
+        {
+            return Ok(());
+        }
+        let namespaces = Named { group: "", kind: "namespaces" };
+        let table = call.core.store.table("namespaces");
+        let Some(record) = table.get(&Key::new("", &call.namespace)) else {
+            return Err(Status::not_found(namespaces, &call.namespace));
+        };
+        let terminating = record.fields.iter().next() == Some("Terminating");
+        if !terminating {
+            return Ok(());
+        }
+        let name = attributes
+            .object
+            .as_deref()
+            .and_then(|object| object.pointer("/metadata/name"))
+            .and_then(serde_json::Value::as_str)
+            .unwrap_or("");
+        let namespace = &call.namespace;
+        let why = format!(
+            "unable to create new content in namespace {namespace} because it is being terminated"
+        );
+        let cause = format!("namespace {namespace} is being terminated");
+        Err(Status::forbidden(resource.named(), name, &why).with_cause(
+            "NamespaceTerminating",
+            &cause,
+            "metadata.namespace",
+        ))
+    }
+}

@@ -1,0 +1,71 @@
+//! `Priority`: pods get the number their priority class stands for.
+
+use serde_json::Value;
+
+use super::{Attributes, Operation, Plugin};
+use crate::status::Status;
+use crate::storage::{Key, Range};
+
+pub(super) struct Priority;
+
+impl Plugin for Priority {
+    fn mutate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
+        let call = attributes.call;
+        let is_new_pod = attributes.operation == Operation::Create
+            && call.resource.is("", "pods")
+            && call.subresource.is_none();
+        let Some(spec) = attributes
+            .object
+            .as_deref_mut()
+            .filter(|_| is_new_pod)
+            .and_then(|object| object.get_mut("spec"))
+        else {
+            return Ok(());
+        };
+        let table = call.core.store.table("scheduling.k8s.io/priorityclasses");
+        let named = spec.get("priorityClassName").and_then(Value::as_str).unwrap_or("");
+        let (mut priority, mut policy) = (0, "PreemptLowerPriority".to_owned());
+        let mut class_name = named.to_owned();
+        let class = if named.is_empty() {
+            // The default class, if somebody has named one; the lowest of several.
+            let page = table.list(Range::default(), None).map_err(Status::internal)?;
+            page.items
+                .iter()
+                .filter_map(|record| serde_json::from_slice::<Value>(&record.body).ok())
+                .filter(|class| class["globalDefault"] == true)
+                .min_by_key(|class| class["value"].as_i64().unwrap_or(0))
+        } else {
+            let Some(record) = table.get(&Key::new("", named)) else {
+                let name = call.name.clone().unwrap_or_default();
+                let why = format!("no PriorityClass with name {named} was found");
+                return Err(Status::forbidden(call.resource.named(), &name, &why));
+            };
+            serde_json::from_slice(&record.body).ok()
+        };
+        if let Some(class) = class {
+            priority = class["value"].as_i64().unwrap_or(0);
+            class_name = class["metadata"]["name"].as_str().unwrap_or("").to_owned();
+            if let Some(given) = class["preemptionPolicy"].as_str() {
+                policy = given.to_owned();
+            }
+        }
+        if let Some(given) = spec.get("priority").and_then(Value::as_i64)
+            && given != priority
+        {
+            let why = format!(
+                "the integer value of priority ({given}) must not be provided in pod spec; \
+                 priority admission controller computed {priority} from the given PriorityClass \
+                 name"
+            );
+            return Err(Status::forbidden(call.resource.named(), call.name(), &why));
+        }
+        spec["priority"] = priority.into();
+        if !class_name.is_empty() {
+            spec["priorityClassName"] = class_name.into();
+        }
+        if spec.get("preemptionPolicy").is_none_or(Value::is_null) {
+            spec["preemptionPolicy"] = policy.into();
+        }
+        Ok(())
+    }
+}

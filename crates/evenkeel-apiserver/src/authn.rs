@@ -1,0 +1,53 @@
+//! How senders are told apart: client certificates, bearer tokens, or nobody.
+
+use http::header::AUTHORIZATION;
+use http::request::Parts;
+
+use crate::identity::Identity;
+use crate::identity::token_file::TokenFile;
+use crate::listen::{Peer, PeerIdentity};
+
+/// The accepted kinds of credentials.
+#[derive(Default)]
+pub(crate) struct Authenticator {
+    pub(crate) tokens: Option<TokenFile>,
+}
+
+/// Credentials were given, and they do not hold.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refused {
+    #[error("the client certificate is not trusted: {0}")]
+    Certificate(String),
+    #[error("the bearer token is unknown")]
+    Token,
+}
+
+impl Authenticator {
+    /// Reads the identity the face in front has established, then the headers.
+    pub(crate) fn identify(&self, parts: &Parts) -> Result<Identity, Refused> {
+        if let Some(identity) = parts.extensions.get::<Identity>() {
+            return Ok(identity.clone());
+        }
+        let peer = parts.extensions.get::<Peer>().map(Peer::identity);
+        if let Some(PeerIdentity::Verified(identity)) = peer {
+            return Ok(identity.clone());
+        }
+        let header = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let bearer = header.and_then(|text| {
+            let (scheme, token) = text.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+        });
+        if let Some(token) = bearer.filter(|token| !token.is_empty()) {
+            return self.by_token(token).ok_or(Refused::Token);
+        }
+        match peer {
+            Some(PeerIdentity::Unverifiable(why)) => Err(Refused::Certificate(why.clone())),
+            _ => Ok(Identity::anonymous()),
+        }
+    }
+
+    /// Whose token this is.
+    pub(crate) fn by_token(&self, token: &str) -> Option<Identity> {
+        self.tokens.as_ref()?.identity(token).cloned()
+    }
+}

@@ -1,0 +1,114 @@
+//! What a response carries: nothing, bytes at hand, or bytes made as the client reads.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+
+/// A response body of the API server.
+///
+/// Large lists and watches are [`Body::stream`]s: nothing is encoded before the client asks for
+/// it, so a slow client holds back its own answer and nobody's memory.
+#[derive(Default)]
+pub struct Body(Kind);
+
+#[derive(Default)]
+enum Kind {
+    #[default]
+    Empty,
+    Full(Bytes),
+    Stream(Unfold),
+}
+
+type Step = Pin<Box<dyn Future<Output = Option<(Bytes, Unfold)>> + Send>>;
+
+/// One step of a stream: the bytes to send and how to make the next ones.
+pub(crate) struct Unfold(Step);
+
+impl Unfold {
+    pub(crate) fn new(step: impl Future<Output = Option<(Bytes, Self)>> + Send + 'static) -> Self {
+        Self(Box::pin(step))
+    }
+}
+
+/// Makes the pieces of a stream, one after the other.
+pub(crate) trait Pieces: Send + 'static {
+    /// The next piece, or `None` at the end.
+    fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
+}
+
+impl Body {
+    pub(crate) fn full(bytes: impl Into<Bytes>) -> Self {
+        Self(Kind::Full(bytes.into()))
+    }
+
+    pub(crate) fn stream(pieces: impl Pieces) -> Self {
+        Self(Kind::Stream(unfold(pieces)))
+    }
+}
+
+fn unfold(mut pieces: impl Pieces) -> Unfold {
+    Unfold::new(async move {
+        let piece = pieces.next().await?;
+        Some((piece, unfold(pieces)))
+    })
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match &mut self.0 {
+            Kind::Empty => Poll::Ready(None),
+            Kind::Full(bytes) => {
+                let bytes = std::mem::take(bytes);
+                self.0 = Kind::Empty;
+                Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
+            }
+            Kind::Stream(step) => match step.0.as_mut().poll(cx) {
+                Poll::Pending => Poll::Pending,
+                Poll::Ready(None) => {
+                    self.0 = Kind::Empty;
+                    Poll::Ready(None)
+                }
+                Poll::Ready(Some((bytes, next))) => {
+                    *step = next;
+                    Poll::Ready(Some(Ok(Frame::data(bytes))))
+                }
+            },
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            Kind::Empty => true,
+            Kind::Full(bytes) => bytes.is_empty(),
+            Kind::Stream(_) => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Kind::Empty => SizeHint::with_exact(0),
+            Kind::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Kind::Stream(_) => SizeHint::default(),
+        }
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Empty => f.write_str("Body(empty)"),
+            Kind::Full(bytes) => write!(f, "Body({} bytes)", bytes.len()),
+            Kind::Stream(_) => f.write_str("Body(stream)"),
+        }
+    }
+}

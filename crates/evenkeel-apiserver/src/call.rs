@@ -1,0 +1,109 @@
+//! One request on one resource: all that the verbs and stages need to know of it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::HeaderMap;
+use http::header::USER_AGENT;
+
+use crate::core::Core;
+use crate::identity::Identity;
+use crate::query::Query;
+use crate::registry::resource::Resource;
+use crate::route::Verb;
+use crate::storage::Key;
+
+/// A request that may be carried out.
+pub(crate) struct Call {
+    pub(crate) core: Arc<Core>,
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) verb: Verb,
+    /// Empty for cluster-scoped resources and across namespaces.
+    pub(crate) namespace: String,
+    pub(crate) name: Option<String>,
+    pub(crate) subresource: Option<String>,
+    pub(crate) query: Query,
+    pub(crate) headers: HeaderMap,
+    pub(crate) identity: Identity,
+    pub(crate) warnings: Warnings,
+}
+
+/// What the client should be told though its request succeeds.
+#[derive(Default)]
+pub(crate) struct Warnings(Mutex<Vec<String>>);
+
+impl Call {
+    /// A request the server makes of itself: through the same pipeline, under its own name.
+    pub(crate) fn internal(
+        core: &Arc<Core>,
+        resource: &Arc<Resource>,
+        verb: Verb,
+        key: &Key,
+        subresource: Option<&str>,
+    ) -> Self {
+        let mut headers = HeaderMap::new();
+        headers.insert(USER_AGENT, http::HeaderValue::from_static("kube-apiserver"));
+        Self {
+            core: core.clone(),
+            resource: resource.clone(),
+            verb,
+            namespace: key.namespace().to_owned(),
+            name: (!key.name().is_empty()).then(|| key.name().to_owned()),
+            subresource: subresource.map(str::to_owned),
+            query: Query::default(),
+            headers,
+            identity: Identity::apiserver(),
+            warnings: Warnings::default(),
+        }
+    }
+
+    /// The same request, narrowed to one namespace.
+    pub(crate) fn at(&self, namespace: &str) -> Self {
+        Self {
+            core: self.core.clone(),
+            resource: self.resource.clone(),
+            verb: self.verb,
+            namespace: namespace.to_owned(),
+            name: self.name.clone(),
+            subresource: self.subresource.clone(),
+            query: self.query.clone(),
+            headers: self.headers.clone(),
+            identity: self.identity.clone(),
+            warnings: Warnings::default(),
+        }
+    }
+
+    /// Where the named object is.
+    pub(crate) fn key(&self, name: &str) -> Key {
+        Key::new(&self.namespace, name)
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or("")
+    }
+
+    /// Who is recorded as the owner of what this request sets.
+    pub(crate) fn field_manager(&self, given: Option<&str>) -> String {
+        if let Some(given) = given {
+            return given.to_owned();
+        }
+        let agent = self.headers.get(USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("");
+        let name = agent.split('/').next().unwrap_or("");
+        let printable: String = name.chars().filter(|c| !c.is_control()).take(128).collect();
+        if printable.is_empty() { "unknown".into() } else { printable }
+    }
+}
+
+impl Warnings {
+    /// Adds a text once; control characters cannot travel in a header.
+    pub(crate) fn add(&self, text: impl Into<String>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = text.into();
+        if !all.contains(&text) {
+            all.push(text);
+        }
+    }
+
+    pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

@@ -1,0 +1,43 @@
+//! What all requests of one server share.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::admission::Chain;
+use crate::authn::Authenticator;
+use crate::authz::Authorizer;
+use crate::metrics::Metrics;
+use crate::registry::Registry;
+use crate::registry::custom::Definitions;
+use crate::service::Allocator;
+use crate::sources::Sources;
+use crate::storage::Store;
+
+/// The state behind both faces of a server.
+pub(crate) struct Core {
+    pub(crate) store: Store,
+    pub(crate) registry: Registry,
+    pub(crate) definitions: Definitions,
+    pub(crate) sources: Sources,
+    pub(crate) admission: Chain,
+    pub(crate) authenticator: Authenticator,
+    pub(crate) authorizer: Box<dyn Authorizer>,
+    pub(crate) services: Allocator,
+    pub(crate) metrics: Metrics,
+    /// Turns true when the server stops: open watches end.
+    pub(crate) stopping: watch::Receiver<bool>,
+}
+
+impl Core {
+    /// A resource that is built in, by its place in the table.
+    pub(crate) fn builtin(
+        &self,
+        group: &str,
+        plural: &str,
+    ) -> Option<Arc<crate::registry::resource::Resource>> {
+        let snapshot = self.registry.snapshot();
+        let version = &snapshot.group(group)?.versions.first()?.version;
+        snapshot.resource(group, version, plural).cloned()
+    }
+}

@@ -1,0 +1,36 @@
+//! Digests and base64, in the few forms the API uses them.
+
+use std::fmt::Write as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use ring::digest;
+
+/// The SHA-256 of `bytes`.
+pub(crate) fn sha256(bytes: &[u8]) -> Vec<u8> {
+    digest::digest(&digest::SHA256, bytes).as_ref().to_vec()
+}
+
+/// The SHA-512 of `bytes`, in lower-case hexadecimal.
+pub(crate) fn sha512_hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(128);
+    for byte in digest::digest(&digest::SHA512, bytes).as_ref() {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// Standard base64 with padding.
+pub(crate) fn base64(bytes: &[u8]) -> String {
+    STANDARD.encode(bytes)
+}
+
+/// Base64 for URLs, as continue tokens are written.
+pub(crate) fn base64_url(bytes: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// Reads base64 for URLs.
+pub(crate) fn from_base64_url(text: &str) -> Result<Vec<u8>, base64::DecodeError> {
+    URL_SAFE_NO_PAD.decode(text)
+}

@@ -1,0 +1,226 @@
+//! JSON in: one pass into a [`Value`], with duplicate keys found and Go's wording on failure.
+
+use std::fmt;
+
+use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+/// Decodes `text`; also returns the paths of keys that occur twice (`data.x`), in order.
+///
+/// The last of two equal keys wins, as in Go.
+pub(crate) fn decode(text: &[u8]) -> Result<(Value, Vec<String>), String> {
+    let mut seen = Duplicates { found: false, trace: None };
+    let value = run(text, &mut seen)?;
+    if !seen.found {
+        return Ok((value, Vec::new()));
+    }
+    // Keeping paths costs; it is only done once it is known that there is one to report.
+    let mut seen = Duplicates { found: false, trace: Some(Trace::default()) };
+    run(text, &mut seen)?;
+    Ok((value, seen.trace.unwrap_or_default().paths))
+}
+
+fn run(text: &[u8], seen: &mut Duplicates) -> Result<Value, String> {
+    let mut deserializer = serde_json::Deserializer::from_slice(text);
+    let value = Node(seen)
+        .deserialize(&mut deserializer)
+        .and_then(|value| deserializer.end().map(|()| value));
+    value.map_err(|error| go_message(text, &error))
+}
+
+struct Duplicates {
+    found: bool,
+    trace: Option<Trace>,
+}
+
+#[derive(Default)]
+struct Trace {
+    here: Vec<Step>,
+    paths: Vec<String>,
+}
+
+enum Step {
+    Key(String),
+    Index(usize),
+}
+
+impl Trace {
+    fn path(&self, last: &str) -> String {
+        let mut path = String::new();
+        for step in &self.here {
+            match step {
+                Step::Key(key) if path.is_empty() => path.push_str(key),
+                Step::Key(key) => {
+                    path.push('.');
+                    path.push_str(key);
+                }
+                Step::Index(index) => path.push_str(&format!("[{index}]")),
+            }
+        }
+        if !path.is_empty() {
+            path.push('.');
+        }
+        path + last
+    }
+}
+
+struct Node<'a>(&'a mut Duplicates);
+
+impl Node<'_> {
+    fn inside<T>(&mut self, step: impl FnOnce() -> Step, f: impl FnOnce(Node<'_>) -> T) -> T {
+        if let Some(trace) = &mut self.0.trace {
+            trace.here.push(step());
+        }
+        let result = f(Node(self.0));
+        if let Some(trace) = &mut self.0.trace {
+            trace.here.pop();
+        }
+        result
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Node<'_> {
+    type Value = Value;
+
+    fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Node<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(integral(value)
+            .unwrap_or_else(|| Number::from_f64(value).map_or(Value::Null, Value::Number)))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        loop {
+            let index = list.len();
+            match self.inside(|| Step::Index(index), |node| items.next_element_seed(node))? {
+                Some(item) => list.push(item),
+                None => return Ok(Value::Array(list)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut entries: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            let value =
+                self.inside(|| Step::Key(key.clone()), |node| entries.next_value_seed(node))?;
+            if map.contains_key(&key) {
+                self.0.found = true;
+                if let Some(trace) = &mut self.0.trace {
+                    let path = trace.path(&key);
+                    trace.paths.push(path);
+                }
+            }
+            map.insert(key, value);
+        }
+        Ok(Value::Object(map))
+    }
+}
+
+/// Go prints a float64 without a fraction as an integer, so `1.0` is stored as `1`.
+fn integral(value: f64) -> Option<Value> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    (value.fract() == 0.0 && value.abs() <= EXACT).then(|| Value::from(value as i64))
+}
+
+/// The message Go's decoder gives for the same mistake.
+fn go_message(text: &[u8], error: &serde_json::Error) -> String {
+    if error.is_eof() {
+        return "unexpected end of JSON input".into();
+    }
+    if error.to_string().contains("recursion limit") {
+        return "exceeded max depth".into();
+    }
+    let offset = text
+        .split_inclusive(|byte| *byte == b'\n')
+        .take(error.line().saturating_sub(1))
+        .map(<[u8]>::len)
+        .sum::<usize>()
+        + error.column().saturating_sub(1);
+    let Some(byte) = text.get(offset) else { return "unexpected end of JSON input".into() };
+    let place = match error.to_string() {
+        text if text.contains("expected `,` or `}`") => "after object key:value pair",
+        text if text.contains("expected `,` or `]`") => "after array element",
+        text if text.contains("expected `:`") => "after object key",
+        text if text.contains("key must be a string") => {
+            "looking for beginning of object key string"
+        }
+        text if text.contains("trailing comma") => "looking for beginning of object key string",
+        text if text.contains("trailing characters") => "after top-level value",
+        _ => "looking for beginning of value",
+    };
+    format!("invalid character {:?} {place}", char::from(*byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn duplicates_are_named_by_path_and_the_last_wins() {
+        let (value, duplicates) = decode(br#"{"a":1,"b":{"c":[{"d":1,"d":2}]},"a":3}"#).unwrap();
+        assert_eq!(value, json!({"a": 3, "b": {"c": [{"d": 2}]}}));
+        assert_eq!(duplicates, ["b.c[0].d", "a"]);
+    }
+
+    #[test]
+    fn errors_read_like_gos() {
+        for (text, message) in [
+            ("{\"a\":", "unexpected end of JSON input"),
+            ("{\"a\":x}", "invalid character 'x' looking for beginning of value"),
+            ("{\"a\":1 2}", "invalid character '2' after object key:value pair"),
+            ("[1 2]", "invalid character '2' after array element"),
+            ("{} x", "invalid character 'x' after top-level value"),
+        ] {
+            assert_eq!(decode(text.as_bytes()).unwrap_err(), message, "{text}");
+        }
+    }
+
+    #[test]
+    fn floats_without_fraction_become_integers() {
+        assert_eq!(decode(b"[1.0, 2.5, 1e3]").unwrap().0, json!([1, 2.5, 1000]));
+    }
+
+    #[test]
+    fn too_deep_is_an_error_not_a_crash() {
+        let text = "[".repeat(100_000);
+        assert_eq!(decode(text.as_bytes()).unwrap_err(), "exceeded max depth");
+    }
+}

@@ -1,0 +1,105 @@
+//! Counters under upstream's names, in the text form Prometheus reads.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use http::request::Parts;
+
+use crate::core::Core;
+use crate::query::Query;
+use crate::route::{self, Route};
+
+/// What the server counts about itself.
+#[derive(Default)]
+pub(crate) struct Metrics {
+    requests: Mutex<BTreeMap<Labels, u64>>,
+    in_flight: AtomicI64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Labels {
+    verb: &'static str,
+    group: String,
+    version: String,
+    resource: String,
+    subresource: String,
+    scope: &'static str,
+    code: u16,
+}
+
+/// A request under way.
+pub(crate) struct Seen(Labels);
+
+impl Metrics {
+    pub(crate) fn begin(&self, parts: &Parts) -> Seen {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        let query = Query::parse(parts.uri.query().unwrap_or(""));
+        let labels = match route::route(&parts.method, parts.uri.path(), &query) {
+            Some(Route::Resource(route)) => Labels {
+                verb: match route.verb {
+                    route::Verb::Get => "GET",
+                    route::Verb::List => "LIST",
+                    route::Verb::Watch => "WATCH",
+                    route::Verb::Create => "POST",
+                    route::Verb::Update => "PUT",
+                    route::Verb::Patch => "PATCH",
+                    route::Verb::Delete => "DELETE",
+                    route::Verb::DeleteCollection => "DELETECOLLECTION",
+                },
+                scope: match (&route.name, route.namespace.is_empty()) {
+                    (Some(_), _) => "resource",
+                    (None, false) => "namespace",
+                    (None, true) => "cluster",
+                },
+                group: route.group,
+                version: route.version,
+                resource: route.plural,
+                subresource: route.subresource.unwrap_or_default(),
+                code: 0,
+            },
+            _ => Labels { verb: "GET", ..Labels::default() },
+        };
+        Seen(labels)
+    }
+
+    pub(crate) fn end(&self, Seen(mut labels): Seen, code: u16) {
+        labels.code = code;
+        // What is not served must not become a label, or clients could grow this without bound.
+        if matches!(code, 401 | 403 | 404 | 405) {
+            labels = Labels { verb: labels.verb, code, ..Labels::default() };
+        }
+        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        *requests.entry(labels).or_default() += 1;
+    }
+
+    pub(crate) fn render(&self, core: &Core) -> String {
+        let mut text = String::new();
+        text.push_str("# HELP apiserver_request_total Counter of apiserver requests.\n");
+        text.push_str("# TYPE apiserver_request_total counter\n");
+        for (l, count) in &*self.requests.lock().unwrap_or_else(PoisonError::into_inner) {
+            let _ = writeln!(
+                text,
+                "apiserver_request_total{{code=\"{}\",component=\"apiserver\",group=\"{}\",\
+                 resource=\"{}\",scope=\"{}\",subresource=\"{}\",verb=\"{}\",version=\"{}\"}} {count}",
+                l.code, l.group, l.resource, l.scope, l.subresource, l.verb, l.version
+            );
+        }
+        text.push_str("# HELP apiserver_current_inflight_requests Requests being served.\n");
+        text.push_str("# TYPE apiserver_current_inflight_requests gauge\n");
+        let in_flight = self.in_flight.load(Ordering::Relaxed);
+        let _ = writeln!(text, "apiserver_current_inflight_requests {in_flight}");
+        text.push_str("# HELP apiserver_storage_objects Number of stored objects by resource.\n");
+        text.push_str("# TYPE apiserver_storage_objects gauge\n");
+        let mut counts = BTreeMap::new();
+        for resource in core.registry.snapshot().resources().filter(|r| r.is_stored()) {
+            counts.insert(resource.named().to_string(), resource.table.len());
+        }
+        for (resource, count) in counts {
+            let _ = writeln!(text, "apiserver_storage_objects{{resource=\"{resource}\"}} {count}");
+        }
+        text
+    }
+}

@@ -1,0 +1,201 @@
+//! Content negotiation: what the client reads and what it sent.
+
+use http::HeaderMap;
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, USER_AGENT};
+
+use crate::query::Query;
+use crate::status::Status;
+
+/// How bytes are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Json { pretty: bool },
+    Yaml,
+    Protobuf,
+}
+
+impl Format {
+    pub(crate) fn content_type(self) -> &'static str {
+        match self {
+            Self::Json { .. } => "application/json",
+            Self::Yaml => "application/yaml",
+            Self::Protobuf => PROTOBUF,
+        }
+    }
+}
+
+/// What an object is turned into before it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum View {
+    Whole,
+    Table,
+    Metadata,
+}
+
+/// The outcome: how to answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Output {
+    pub(crate) format: Format,
+    pub(crate) view: View,
+}
+
+pub(crate) const JSON: &str = "application/json";
+pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+pub(crate) const YAML: &str = "application/yaml";
+const ACCEPTED: &[&str] = &[JSON, YAML, PROTOBUF];
+const ACCEPTED_CUSTOM: &[&str] = &[JSON, YAML];
+
+/// Chooses among what `Accept` lists, best first.
+///
+/// JSON is preferred over protobuf wherever the client takes both: stored bytes are JSON and go
+/// out as they are. `protobuf` says whether the resource has that form at all.
+pub(crate) fn output(headers: &HeaderMap, query: &Query, protobuf: bool) -> Result<Output, Status> {
+    let json = Format::Json { pretty: pretty(headers, query) };
+    let accepted = if protobuf { ACCEPTED } else { ACCEPTED_CUSTOM };
+    let mut second_best = None;
+    let mut any = false;
+    for clause in clauses(headers) {
+        any = true;
+        let format = match clause.media {
+            "application/json" | "*/*" | "application/*" => json,
+            "application/yaml" | "text/yaml" | "application/x-yaml" => Format::Yaml,
+            PROTOBUF if protobuf => Format::Protobuf,
+            _ => continue,
+        };
+        let Some(view) = clause.view() else { continue };
+        let output = Output { format, view };
+        if format != Format::Protobuf {
+            // A transformed view asked for in protobuf first is still the same view in JSON.
+            return Ok(match second_best {
+                Some(Output { view: wanted, .. }) if wanted != view => {
+                    Output { format, view: wanted }
+                }
+                _ => output,
+            });
+        }
+        second_best.get_or_insert(output);
+    }
+    match second_best {
+        Some(output) => Ok(output),
+        None if !any => Ok(Output { format: json, view: View::Whole }),
+        None => Err(Status::not_acceptable(accepted)),
+    }
+}
+
+fn pretty(headers: &HeaderMap, query: &Query) -> bool {
+    if query.has("pretty") {
+        return query.flag("pretty");
+    }
+    let agent = headers.get(USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("");
+    ["curl", "Wget", "Mozilla/5.0"].iter().any(|known| agent.starts_with(known))
+}
+
+pub(crate) struct Clause<'a> {
+    pub(crate) media: &'a str,
+    parameters: &'a str,
+}
+
+impl<'a> Clause<'a> {
+    pub(crate) fn parameter(&self, name: &str) -> Option<&'a str> {
+        self.parameters.split(';').find_map(|parameter| {
+            let (key, value) = parameter.split_once('=')?;
+            (key.trim() == name).then(|| value.trim().trim_matches('"'))
+        })
+    }
+
+    fn view(&self) -> Option<View> {
+        let Some(kind) = self.parameter("as") else { return Some(View::Whole) };
+        if self.parameter("g") != Some("meta.k8s.io") || self.parameter("v") != Some("v1") {
+            return None;
+        }
+        match kind {
+            "Table" => Some(View::Table),
+            "PartialObjectMetadata" | "PartialObjectMetadataList" => Some(View::Metadata),
+            _ => None,
+        }
+    }
+}
+
+/// The clauses of `Accept` in the order of their quality, given order breaking ties.
+pub(crate) fn clauses(headers: &HeaderMap) -> Vec<Clause<'_>> {
+    let mut clauses: Vec<Clause<'_>> = headers
+        .get_all(ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(|clause| {
+            let (media, parameters) = clause.split_once(';').unwrap_or((clause, ""));
+            Clause { media: media.trim(), parameters }
+        })
+        .filter(|clause| !clause.media.is_empty())
+        .collect();
+    let quality = |clause: &Clause<'_>| -> u32 {
+        let q = clause.parameter("q").and_then(|q| q.parse::<f64>().ok()).unwrap_or(1.0);
+        (q.clamp(0.0, 1.0) * 1000.0) as u32
+    };
+    clauses.sort_by_key(|clause| std::cmp::Reverse(quality(clause)));
+    clauses
+}
+
+/// Whether the client takes gzip.
+pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
+    headers
+        .get_all(ACCEPT_ENCODING)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|coding| coding.split(';').next().is_some_and(|name| name.trim() == "gzip"))
+}
+
+/// How the request's body is written. No header means JSON.
+pub(crate) fn input(headers: &HeaderMap, protobuf: bool) -> Result<Format, Status> {
+    let accepted = if protobuf { ACCEPTED } else { ACCEPTED_CUSTOM };
+    match media_type(headers).as_str() {
+        "" | JSON | "*/*" => Ok(Format::Json { pretty: false }),
+        YAML => Ok(Format::Yaml),
+        PROTOBUF if protobuf => Ok(Format::Protobuf),
+        _ => Err(Status::unsupported_media_type(accepted)),
+    }
+}
+
+/// The media type of the body, without parameters.
+pub(crate) fn media_type(headers: &HeaderMap) -> String {
+    let value = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
+    value.split(';').next().unwrap_or("").trim().to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(accept: &str, expected: Option<(Format, View)>) {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, accept.parse().unwrap());
+        let output = output(&headers, &Query::default(), true).ok();
+        assert_eq!(output.map(|o| (o.format, o.view)), expected, "{accept}");
+    }
+
+    const PLAIN: Format = Format::Json { pretty: false };
+
+    #[test]
+    fn clients_of_the_field_get_what_they_read() {
+        check("application/json", Some((PLAIN, View::Whole)));
+        check("*/*", Some((PLAIN, View::Whole)));
+        check("application/vnd.kubernetes.protobuf,application/json", Some((PLAIN, View::Whole)));
+        check("application/vnd.kubernetes.protobuf", Some((Format::Protobuf, View::Whole)));
+        check(
+            "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;\
+             g=meta.k8s.io,application/json",
+            Some((PLAIN, View::Table)),
+        );
+        check(
+            "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
+             application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
+            Some((PLAIN, View::Metadata)),
+        );
+        check("application/yaml", Some((Format::Yaml, View::Whole)));
+        check("text/html", None);
+        check("application/json;as=Table;v=v9;g=meta.k8s.io", None);
+    }
+}

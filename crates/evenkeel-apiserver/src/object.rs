@@ -1,0 +1,59 @@
+//! Reading and writing the metadata of an object.
+
+use serde_json::{Map, Value};
+
+/// Access to the parts of `metadata` that the server itself deals with.
+pub(crate) trait Metadata {
+    fn meta(&self, field: &str) -> Option<&Value>;
+
+    fn meta_str(&self, field: &str) -> &str {
+        self.meta(field).and_then(Value::as_str).unwrap_or("")
+    }
+
+    fn meta_i64(&self, field: &str) -> Option<i64> {
+        self.meta(field).and_then(Value::as_i64)
+    }
+
+    fn finalizers(&self) -> Vec<&str> {
+        let list = self.meta("finalizers").and_then(Value::as_array);
+        list.map(|all| all.iter().filter_map(Value::as_str).collect()).unwrap_or_default()
+    }
+
+    fn is_deleting(&self) -> bool {
+        !self.meta_str("deletionTimestamp").is_empty()
+    }
+}
+
+impl Metadata for Value {
+    fn meta(&self, field: &str) -> Option<&Value> {
+        self.get("metadata")?.get(field)
+    }
+}
+
+/// The metadata, made if need be.
+pub(crate) fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
+    let Value::Object(object) = object else {
+        unreachable!("objects are JSON objects: every decoder refuses anything else")
+    };
+    let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+    if !metadata.is_object() {
+        *metadata = Value::Object(Map::new());
+    }
+    match metadata {
+        Value::Object(map) => map,
+        _ => unreachable!("it was made an object just above"),
+    }
+}
+
+/// Sets a field of the metadata, or removes it.
+pub(crate) fn set_meta(object: &mut Value, field: &str, value: Option<Value>) {
+    let metadata = metadata_mut(object);
+    match value {
+        Some(value) => metadata.insert(field.to_owned(), value),
+        None => metadata.remove(field),
+    };
+}
+
+pub(crate) fn set_finalizers(object: &mut Value, finalizers: Vec<String>) {
+    set_meta(object, "finalizers", (!finalizers.is_empty()).then(|| finalizers.into()));
+}

@@ -1,0 +1,233 @@
+//! Everything that is not a resource: discovery, health, OpenAPI, version, metrics.
+
+use std::sync::Arc;
+
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LOCATION, VARY};
+use http::{HeaderValue, Response, StatusCode};
+use serde_json::{Value, json};
+
+use crate::body::Body;
+use crate::core::Core;
+use crate::negotiate::{self, Format};
+use crate::pipeline::Routed;
+use crate::pipeline::authorize::Authorized;
+use crate::pipeline::encode;
+use crate::registry::discovery::{self, Document};
+use crate::status::Status;
+
+pub(crate) fn answer(core: &Arc<Core>, request: &Authorized) -> Result<Response<Body>, Status> {
+    let request = request.request();
+    let path = request.parts.uri.path();
+    if !matches!(request.parts.method.as_str(), "GET" | "HEAD") {
+        return Err(Status::method_not_allowed());
+    }
+    let snapshot = core.registry.snapshot();
+    let trimmed = path.trim_matches('/');
+    let segments: Vec<&str> = trimmed.split('/').collect();
+    match segments.as_slice() {
+        [""] => Ok(value(request, &index(core))),
+        ["version"] => Ok(value(request, &version())),
+        ["metrics"] => Ok(text(core.metrics.render(core), "text/plain; version=0.0.4")),
+        ["healthz" | "livez" | "readyz", ..] => health(request, &segments),
+        ["api"] if wants_aggregated(request) => {
+            Ok(document(request, snapshot.aggregated(true), AGGREGATED))
+        }
+        ["apis"] if wants_aggregated(request) => {
+            Ok(document(request, snapshot.aggregated(false), AGGREGATED))
+        }
+        ["api"] => Ok(value(
+            request,
+            &json!({
+                "kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [
+                    {"clientCIDR": "0.0.0.0/0", "serverAddress": host(request)},
+                ],
+            }),
+        )),
+        ["apis"] => Ok(value(request, &snapshot.group_list())),
+        ["api", version] => match snapshot.group_version("", version) {
+            Some(found) => Ok(value(request, &discovery::resource_list("", found))),
+            None => Err(Status::page_not_found()),
+        },
+        ["apis", group] => match snapshot.group(group).filter(|group| !group.name.is_empty()) {
+            Some(found) => Ok(value(request, &discovery::api_group(found))),
+            None => Err(Status::page_not_found()),
+        },
+        ["apis", group, version] => match snapshot.group_version(group, version) {
+            Some(found) => Ok(value(request, &discovery::resource_list(group, found))),
+            None => Err(Status::page_not_found()),
+        },
+        /*["openapi", "v2"] => Ok(document(request, snapshot.openapi_v2(), "application/json")),
+        ["openapi", "v3"] => Ok(document(request, snapshot.openapi_v3_index(), "application/json")),
+        ["openapi", "v3", rest @ ..] => {
+            let path = rest.join("/");
+            let found = snapshot.openapi_v3(&path).ok_or_else(Status::page_not_found)?;
+            Ok(hashed(request, &path, found))
+        }*/
+        _ => Err(Status::page_not_found()),
+    }
+}
+
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+fn wants_aggregated(request: &Routed) -> bool {
+    for clause in negotiate::clauses(&request.parts.headers) {
+        if clause.media != "application/json" && clause.media != "*/*" {
+            continue;
+        }
+        if clause.parameter("as").is_none() {
+            return false;
+        }
+        if clause.parameter("as") == Some("APIGroupDiscoveryList")
+            && clause.parameter("g") == Some("apidiscovery.k8s.io")
+            && clause.parameter("v") == Some("v2")
+        {
+            return true;
+        }
+    }
+    false
+}
+
+fn host(request: &Routed) -> String {
+    let header = request.parts.headers.get(http::header::HOST).and_then(|host| host.to_str().ok());
+    header.or_else(|| request.parts.uri.authority().map(|a| a.as_str())).unwrap_or("").to_owned()
+}
+
+/// A document that clients keep: they send its tag and are told if it still holds.
+fn document(request: &Routed, document: &Document, content_type: &'static str) -> Response<Body> {
+    let given = request.parts.headers.get(IF_NONE_MATCH).and_then(|tag| tag.to_str().ok());
+    let known = given.is_some_and(|tags| tags.split(',').any(|tag| tag.trim() == document.etag));
+    let body = if known { Body::default() } else { Body::full(document.body.clone()) };
+    let mut response = Response::new(body);
+    if known {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+    }
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    if let Ok(tag) = HeaderValue::from_str(&document.etag) {
+        headers.insert(ETAG, tag);
+    }
+    response
+}
+
+/// A document under a URL that names its hash: right ones never change, wrong ones move on.
+fn hashed(request: &Routed, path: &str, found: &Document) -> Response<Body> {
+    let hash = found.etag.trim_matches('"');
+    match request.query.get("hash") {
+        None => document(request, found, "application/json"),
+        Some(given) if given == hash => {
+            let mut response = document(request, found, "application/json");
+            response
+                .headers_mut()
+                .insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
+            response
+        }
+        Some(_) => {
+            let mut response = Response::new(Body::default());
+            *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
+            if let Ok(target) = HeaderValue::from_str(&format!("/openapi/v3/{path}?hash={hash}")) {
+                response.headers_mut().insert(LOCATION, target);
+            }
+            response
+        }
+    }
+}
+
+fn value(request: &Routed, value: &Value) -> Response<Body> {
+    let format = match negotiate::output(&request.parts.headers, &request.query, false) {
+        Ok(output) => output.format,
+        Err(_) => Format::Json { pretty: true },
+    };
+    encode::plain_value(format, value)
+}
+
+fn text(body: String, content_type: &'static str) -> Response<Body> {
+    let mut response = Response::new(Body::full(body));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+/// The checks behind a health endpoint. A server that answers at all passes each of them.
+const CHECKS: &[&str] = &["ping", "log", "etcd", "poststarthook/crd-informer-synced"];
+
+fn health(request: &Routed, segments: &[&str]) -> Result<Response<Body>, Status> {
+    const TEXT: &str = "text/plain; charset=utf-8";
+    let endpoint = segments[0];
+    if segments.len() > 1 {
+        let check = segments[1..].join("/");
+        return if CHECKS.contains(&check.as_str()) {
+            Ok(text("ok".into(), TEXT))
+        } else {
+            Err(Status::page_not_found())
+        };
+    }
+    if !request.query.has("verbose") {
+        return Ok(text("ok".into(), TEXT));
+    }
+    let excluded: Vec<&str> = request.query.all("exclude").collect();
+    let mut report = String::new();
+    for check in CHECKS {
+        if excluded.contains(check) {
+            report.push_str(&format!("[+]{check} excluded: ok\n"));
+        } else {
+            report.push_str(&format!("[+]{check} ok\n"));
+        }
+    }
+    for unknown in excluded.iter().filter(|name| !CHECKS.contains(name)) {
+        report.push_str(&format!(
+            "warn: some health checks cannot be excluded: no matches for {unknown:?}\n"
+        ));
+    }
+    report.push_str(&format!("{endpoint} check passed\n"));
+    Ok(text(report, TEXT))
+}
+
+fn version() -> Value {
+    json!({
+        "major": "1",
+        "minor": "36",
+        "emulationMajor": "1",
+        "emulationMinor": "36",
+        "minCompatibilityMajor": "1",
+        "minCompatibilityMinor": "35",
+        "gitVersion": concat!("v1.36.3+evenkeel-", env!("CARGO_PKG_VERSION")),
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "rustc",
+        "platform": concat!("linux", "/", "amd64"),
+    })
+}
+
+/// All paths that lead somewhere.
+fn index(core: &Core) -> Value {
+    let mut paths: Vec<String> = [
+        "/api",
+        "/apis",
+        "/healthz",
+        "/livez",
+        "/metrics",
+        "/readyz",
+        "/version",
+        "/openapi/v2",
+        "/openapi/v3",
+    ]
+    .iter()
+    .map(|path| (*path).to_owned())
+    .collect();
+    for group in core.registry.snapshot().groups() {
+        if group.name.is_empty() {
+            paths.extend(group.versions.iter().map(|v| format!("/api/{}", v.version)));
+            continue;
+        }
+        paths.push(format!("/apis/{}", group.name));
+        paths.extend(group.versions.iter().map(|v| format!("/apis/{}/{}", group.name, v.version)));
+    }
+    for endpoint in ["healthz", "livez", "readyz"] {
+        paths.extend(CHECKS.iter().map(|check| format!("/{endpoint}/{check}")));
+    }
+    paths.sort();
+    json!({"paths": paths})
+}

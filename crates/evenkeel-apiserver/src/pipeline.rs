@@ -1,0 +1,95 @@
+//! The request path, top to bottom: the table of contents of the server.
+//!
+//! [`run`] names every stage a request passes. Each stage consumes what the one before it
+//! made, so a stage cannot be left out. For writes the object's own path goes on in the verbs:
+//!
+//! ```text
+//! route → authenticate → authorize → decode → manage → mutate → validate_schema → validate
+//!       → persist → encode
+//! ```
+//!
+//! On update and patch everything from `decode` to `validate` runs inside `persist`'s
+//! compare-and-swap loop, once for every state of the object it meets.
+
+pub(crate) mod authenticate;
+
+pub(crate) mod authorize;
+
+pub(crate) mod decode;
+
+pub(crate) mod manage;
+
+pub(crate) mod mutate;
+
+pub(crate) mod validate_schema;
+
+pub(crate) mod validate;
+
+pub(crate) mod persist;
+
+pub(crate) mod encode;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, Limited};
+
+use crate::body::Body;
+use crate::core::Core;
+use crate::query::Query;
+use crate::route::{self, Route};
+use crate::status::{BODY_LIMIT, Status};
+use crate::{paths, verbs};
+
+/// A request whose path has been read.
+pub(crate) struct Routed {
+    pub(crate) parts: Parts,
+    pub(crate) body: Bytes,
+    pub(crate) query: Query,
+    pub(crate) route: Route,
+}
+
+/// Carries a request through all stages. Never fails: refusals are answers too.
+pub(crate) async fn run<B>(core: &Arc<Core>, request: Request<B>) -> Response<Body>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let (parts, body) = request.into_parts();
+    let seen = core.metrics.begin(&parts);
+    let headers = parts.headers.clone();
+    let outcome = async {
+        let routed = route(parts, body).await?;
+        let authenticated = authenticate::authenticate(core, routed)?;
+        let authorized = authorize::authorize(core, authenticated)?;
+        match authorized.route() {
+            Route::Resource(_) => verbs::dispatch(core, authorized).await,
+            Route::Path => paths::answer(core, &authorized),
+        }
+    }
+    .await;
+    let response = outcome.unwrap_or_else(|status| encode::refusal(&headers, &status));
+    let response = encode::common_headers(core, response);
+    core.metrics.end(seen, response.status().as_u16());
+    response
+}
+
+async fn route<B>(parts: Parts, body: B) -> Result<Routed, Status>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let query = Query::parse(parts.uri.query().unwrap_or(""));
+    let route = route::route(&parts.method, parts.uri.path(), &query)
+        .ok_or_else(Status::method_not_allowed)?;
+    let body = Limited::new(body, BODY_LIMIT).collect().await.map_err(|error| {
+        if error.is::<http_body_util::LengthLimitError>() {
+            Status::too_large()
+        } else {
+            Status::bad_request(format!("unable to read the request body: {error}"))
+        }
+    })?;
+    Ok(Routed { parts, body: body.to_bytes(), query, route })
+}

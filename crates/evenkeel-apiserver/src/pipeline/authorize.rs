@@ -1,0 +1,67 @@
+//! Stage 3: may they.
+
+use std::sync::Arc;
+
+use super::Routed;
+use super::authenticate::Authenticated;
+use crate::authz::{self, Decision};
+use crate::core::Core;
+use crate::identity::Identity;
+use crate::route::Route;
+use crate::status::{Named, Status};
+
+/// A request that may be carried out.
+pub(crate) struct Authorized {
+    routed: Routed,
+    identity: Identity,
+}
+
+impl Authorized {
+    pub(crate) fn route(&self) -> &Route {
+        &self.routed.route
+    }
+
+    pub(crate) fn request(&self) -> &Routed {
+        &self.routed
+    }
+
+    pub(crate) fn into_parts(self) -> (Routed, Identity) {
+        (self.routed, self.identity)
+    }
+}
+
+pub(crate) fn authorize(core: &Arc<Core>, request: Authenticated) -> Result<Authorized, Status> {
+    let Authenticated { routed, identity } = request;
+    let method = routed.parts.method.as_str().to_ascii_lowercase();
+    let path = routed.parts.uri.path();
+    let attributes = authz::attributes(&identity, &routed.route, &method, path);
+    match core.authorizer.decide(&attributes) {
+        Decision::Allow => Ok(Authorized { routed, identity }),
+        Decision::Deny(reason) => Err(refuse(&attributes, &reason)),
+    }
+}
+
+fn refuse(attributes: &authz::Attributes<'_>, reason: &str) -> Status {
+    let user = &attributes.user.user;
+    let verb = attributes.verb;
+    let suffix = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+    let Some(resource) = &attributes.resource else {
+        return Status::forbidden_path(format!(
+            "forbidden: User {user:?} cannot {verb} path {:?}{suffix}",
+            attributes.path
+        ));
+    };
+    let plural = match resource.subresource {
+        "" => resource.resource.to_owned(),
+        subresource => format!("{}/{subresource}", resource.resource),
+    };
+    let place = match resource.namespace {
+        "" => "at the cluster scope".to_owned(),
+        namespace => format!("in the namespace {namespace:?}"),
+    };
+    let why = format!(
+        "User {user:?} cannot {verb} resource {plural:?} in API group {:?} {place}{suffix}",
+        resource.group
+    );
+    Status::forbidden(Named { group: resource.group, kind: resource.resource }, resource.name, &why)
+}

@@ -1,0 +1,19 @@
+//! Stage 10: from objects to bytes, and from answers to responses.
+//!
+//! An object is encoded once, when it is stored; reads hand out those bytes. Only a client that
+//! asks for another version, a table, YAML or indentation makes the server encode again.
+
+mod answer;
+
+mod list;
+
+mod pretty;
+
+mod stored;
+
+mod view;
+
+pub(crate) use answer::{Answer, common_headers, plain_value, refusal, respond};
+pub(crate) use list::List;
+pub(crate) use stored::{draft, is_unchanged, to_bytes, value};
+pub(crate) use view::{Include, table, table_definitions, table_metadata_of, to_metadata, to_row};

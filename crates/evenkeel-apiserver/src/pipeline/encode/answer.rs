@@ -1,0 +1,238 @@
+//! From a verb's answer to an HTTP response.
+
+use std::io::Write as _;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, VARY, WARNING};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use serde_json::Value;
+
+use super::list::List;
+use super::{pretty, stored, view};
+use crate::body::{Body, Pieces};
+use crate::call::Call;
+use crate::core::Core;
+use crate::negotiate::{self, Format, Output, View};
+use crate::query::Query;
+use crate::status::Status;
+use crate::storage::Record;
+use crate::watch::Events;
+
+/// What a verb has to say.
+pub(crate) enum Answer {
+    /// An object of the request's resource, as stored.
+    Record(StatusCode, Arc<Record>),
+    /// An object of the request's resource that is not stored like that.
+    Object(StatusCode, Value),
+    /// An object of some other kind: Scale, Status, a review.
+    Other(StatusCode, Value),
+    List(List),
+    Watch(Box<Events>),
+}
+
+/// Answers larger than this are compressed for clients that take it.
+const WORTH_COMPRESSING: usize = 128 * 1024;
+
+pub(crate) fn respond(
+    call: &Call,
+    output: Output,
+    answer: Answer,
+) -> Result<Response<Body>, Status> {
+    let gzip = negotiate::accepts_gzip(&call.headers);
+    let mut response = match answer {
+        Answer::Watch(events) => stream(StatusCode::OK, "application/json", Body::stream(*events)),
+        Answer::List(list) => respond_list(call, output, list, gzip)?,
+        Answer::Other(code, value) => {
+            full(code, output.format, write(output.format, &value)?, gzip)
+        }
+        Answer::Record(code, record) => match output {
+            Output { view: View::Whole, format: Format::Json { pretty: false } } => {
+                let body = stored::body(&call.resource, &record)?;
+                full(code, output.format, body, gzip)
+            }
+            _ => {
+                let value = stored::value(&call.resource, &record)?;
+                respond_object(call, output, code, value, gzip)?
+            }
+        },
+        Answer::Object(code, value) => respond_object(call, output, code, value, gzip)?,
+    };
+    for text in call.warnings.take() {
+        let quoted = text.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+            response.headers_mut().append(WARNING, value);
+        }
+    }
+    Ok(response)
+}
+
+fn respond_object(
+    call: &Call,
+    output: Output,
+    code: StatusCode,
+    value: Value,
+    gzip: bool,
+) -> Result<Response<Body>, Status> {
+    let resource = &call.resource;
+    let shown = match output.view {
+        View::Whole => value,
+        View::Metadata => view::to_metadata(&value),
+        View::Table => {
+            let include = view::Include::parse(&call.query)?;
+            let metadata = view::table_metadata_of(&value);
+            let row = view::to_row(resource, &value, call.core.sources.now(), include);
+            view::table(metadata, Some(view::table_definitions(resource)), vec![row])
+        }
+    };
+    Ok(full(code, output.format, write(output.format, &shown)?, gzip))
+}
+
+fn respond_list(
+    call: &Call,
+    output: Output,
+    list: List,
+    gzip: bool,
+) -> Result<Response<Body>, Status> {
+    match output {
+        Output { view: View::Whole, format: Format::Json { pretty: false } } => {
+            let compress = gzip && list.size() > WORTH_COMPRESSING;
+            let body = match list.small_body() {
+                Some(bytes) => Body::full(bytes),
+                None if compress => Body::stream(Gzip::new(list)),
+                None => Body::stream(list),
+            };
+            let mut response = stream(StatusCode::OK, "application/json", body);
+            if compress {
+                mark_gzip(response.headers_mut());
+            }
+            Ok(response)
+        }
+        Output { view: View::Whole, format } => {
+            Ok(full(StatusCode::OK, format, write(format, &list.to_value()?)?, gzip))
+        }
+        Output { view: View::Metadata, format } => {
+            Ok(full(StatusCode::OK, format, write(format, &list.to_metadata()?)?, gzip))
+        }
+        Output { view: View::Table, format } => {
+            let include = view::Include::parse(&call.query)?;
+            let table = list.to_table(call.core.sources.now(), include)?;
+            Ok(full(StatusCode::OK, format, write(format, &table)?, gzip))
+        }
+    }
+}
+
+/// Writes a value in the format the client reads.
+fn write(format: Format, value: &Value) -> Result<Bytes, Status> {
+    match format {
+        Format::Json { pretty } => {
+            let compact = stored::to_bytes(value)?;
+            let mut body = if pretty { pretty::indent(&compact) } else { compact };
+            if pretty || value["kind"] == "Status" {
+                body.push(b'\n');
+            }
+            Ok(body.into())
+        }
+        Format::Yaml => crate::yaml::encode(value).map(Bytes::from).map_err(Status::internal),
+        Format::Protobuf => {
+            evenkeel_types::protobuf::encode(value).map(Bytes::from).map_err(Status::internal)
+        }
+    }
+}
+
+fn full(code: StatusCode, format: Format, bytes: Bytes, gzip: bool) -> Response<Body> {
+    if gzip && bytes.len() > WORTH_COMPRESSING {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        // Writing to a vector cannot fail; if it did, the plain bytes are right too.
+        if encoder.write_all(&bytes).is_ok()
+            && let Ok(packed) = encoder.finish()
+        {
+            let mut response = stream(code, format.content_type(), Body::full(packed));
+            mark_gzip(response.headers_mut());
+            return response;
+        }
+    }
+    stream(code, format.content_type(), Body::full(bytes))
+}
+
+fn stream(code: StatusCode, content_type: &'static str, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = code;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+fn mark_gzip(headers: &mut HeaderMap) {
+    headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+}
+
+/// Compresses pieces as they come.
+struct Gzip<P> {
+    pieces: P,
+    encoder: Option<GzEncoder<Vec<u8>>>,
+}
+
+impl<P: Pieces> Gzip<P> {
+    fn new(pieces: P) -> Self {
+        Self { pieces, encoder: Some(GzEncoder::new(Vec::new(), Compression::fast())) }
+    }
+}
+
+impl<P: Pieces> Pieces for Gzip<P> {
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            let encoder = self.encoder.as_mut()?;
+            match self.pieces.next().await {
+                Some(piece) => {
+                    encoder.write_all(&piece).ok()?;
+                    if !encoder.get_ref().is_empty() {
+                        return Some(std::mem::take(encoder.get_mut()).into());
+                    }
+                }
+                None => return self.encoder.take()?.finish().ok().map(Bytes::from),
+            }
+        }
+    }
+}
+
+/// A document that is no object of a resource.
+pub(crate) fn plain_value(format: Format, value: &Value) -> Response<Body> {
+    let body = write(format, value).unwrap_or_default();
+    full(StatusCode::OK, format, body, false)
+}
+
+/// A refusal as a response: a Status, or plain text where Go's router speaks.
+pub(crate) fn refusal(headers: &HeaderMap, status: &Status) -> Response<Body> {
+    let code = StatusCode::from_u16(status.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    if let Some(text) = status.plain_text() {
+        let mut response = stream(code, "text/plain; charset=utf-8", Body::full(text.to_owned()));
+        response.headers_mut().insert(
+            HeaderName::from_static("x-content-type-options"),
+            HeaderValue::from_static("nosniff"),
+        );
+        return response;
+    }
+    let format = match negotiate::output(headers, &Query::default(), true) {
+        Ok(output) => output.format,
+        Err(_) => Format::Json { pretty: true },
+    };
+    let body = write(format, &status.to_value()).unwrap_or_default();
+    let mut response = full(code, format, body, false);
+    if let Some(seconds) = status.retry_after_seconds() {
+        response.headers_mut().insert(http::header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// What every answer carries.
+pub(crate) fn common_headers(core: &Core, mut response: Response<Body>) -> Response<Body> {
+    let headers = response.headers_mut();
+    if let Ok(id) = HeaderValue::from_str(&core.sources.uid()) {
+        headers.insert(HeaderName::from_static("audit-id"), id);
+    }
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
+    response
+}

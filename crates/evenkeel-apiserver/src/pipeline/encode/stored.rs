@@ -1,0 +1,154 @@
+//! Objects as they are stored: JSON with the kind in front and a hole for the revision.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use evenkeel_kinds::{convert, fields};
+use serde_json::Value;
+
+use crate::object::set_meta;
+use crate::pipeline::decode;
+use crate::registry::resource::{Nature, Resource};
+use crate::status::Status;
+use crate::storage::{Draft, Labels, Record};
+
+/// Encodes an object for storage, in the storage version.
+pub(crate) fn draft(resource: &Resource, mut object: Value) -> Result<Draft, Status> {
+    to_storage_version(resource, &mut object)?;
+    set_meta(&mut object, "resourceVersion", None);
+    let labels = match object.pointer("/metadata/labels") {
+        Some(Value::Object(map)) => {
+            Labels::new(map.iter().filter_map(|(key, value)| Some((key.as_str(), value.as_str()?))))
+        }
+        _ => Labels::default(),
+    };
+    let gvk = resource.storage_gvk();
+    let selectable = resource.selectable.iter().map(|label| match &resource.nature {
+        Nature::Builtin(_) => fields::value(gvk, label, &object).unwrap_or_default(),
+        Nature::Custom(custom) => Cow::Owned(custom.selectable_value(label, &object)),
+    });
+    let selectable = selectable.collect();
+    let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or("").into();
+    let (body, hole) = write(&object)?;
+    let mut draft = Draft::new(body, hole, resource.storage_version.clone());
+    draft.labels = labels;
+    draft.fields = selectable;
+    draft.epoch = resource.epoch;
+    draft.uid = uid;
+    Ok(draft)
+}
+
+/// Whether storing `draft` would change nothing.
+pub(crate) fn is_unchanged(draft: &Draft, record: &Record) -> bool {
+    let (body, hole) = draft.body();
+    let (head, tail) = record.around_digits();
+    draft.version == record.version
+        && draft.epoch == record.epoch
+        && body[..hole] == *head
+        && body[hole..] == *tail
+}
+
+/// The object in the version of `resource`.
+pub(crate) fn value(resource: &Resource, record: &Record) -> Result<Value, Status> {
+    let mut object: Value = serde_json::from_slice(&record.body)
+        .map_err(|error| Status::internal(format!("stored object {}: {error}", record.key)))?;
+    if !is_current(resource, record) {
+        from_storage_version(resource, &mut object)?;
+    }
+    Ok(object)
+}
+
+/// The object's JSON in the version of `resource`: as stored, wherever possible.
+pub(crate) fn body(resource: &Resource, record: &Record) -> Result<Bytes, Status> {
+    if is_current(resource, record) {
+        return Ok(record.body.clone());
+    }
+    let mut object = value(resource, record)?;
+    set_meta(&mut object, "resourceVersion", Some(record.revision.to_string().into()));
+    Ok(to_bytes(&object)?.into())
+}
+
+fn is_current(resource: &Resource, record: &Record) -> bool {
+    record.version == resource.api_version && record.epoch == resource.epoch
+}
+
+/// JSON with kind, apiVersion and metadata in front.
+pub(crate) fn to_bytes(object: &Value) -> Result<Vec<u8>, Status> {
+    let Value::Object(map) = object else {
+        return serde_json::to_vec(object).map_err(Status::internal);
+    };
+    let mut out = Vec::with_capacity(1024);
+    out.push(b'{');
+    let front = ["kind", "apiVersion", "metadata"];
+    let ordered = front
+        .iter()
+        .filter_map(|key| map.get_key_value(*key))
+        .chain(map.iter().filter(|(key, _)| !front.contains(&key.as_str())));
+    for (at, (key, value)) in ordered.enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        serde_json::to_writer(&mut out, key).map_err(Status::internal)?;
+        out.push(b':');
+        serde_json::to_writer(&mut out, value).map_err(Status::internal)?;
+    }
+    out.push(b'}');
+    Ok(out)
+}
+
+/// The stored form: as [`to_bytes`], with an empty resourceVersion first in the metadata.
+fn write(object: &Value) -> Result<(Vec<u8>, usize), Status> {
+    const HOLE: &[u8] = b"\"resourceVersion\":\"";
+    let mut body = to_bytes(object)?;
+    let prefix = item_prefix_of(object) + b"\"metadata\":{".len();
+    let empty = body.get(prefix) == Some(&b'}');
+    let rest = body.split_off(prefix);
+    body.extend_from_slice(HOLE);
+    let hole = body.len();
+    body.extend_from_slice(if empty { b"\"" } else { b"\"," });
+    body.extend_from_slice(&rest);
+    Ok((body, hole))
+}
+
+/// Length of `{"kind":"K","apiVersion":"V",`.
+fn item_prefix_of(object: &Value) -> usize {
+    let length = |key: &str| object.get(key).map_or(0, |v| v.to_string().len() + key.len() + 4);
+    1 + length("kind") + length("apiVersion")
+}
+
+/// Length of the part of a stored body that items of built-in lists leave out.
+pub(crate) fn item_prefix(resource: &Resource) -> usize {
+    br#"{"kind":"","apiVersion":"","#.len() + resource.kind.len() + resource.api_version.len()
+}
+
+fn to_storage_version(resource: &Resource, object: &mut Value) -> Result<(), Status> {
+    if resource.api_version == resource.storage_version {
+        return Ok(());
+    }
+    match &resource.nature {
+        Nature::Builtin(_) => {
+            convert::to(resource.gvk(), resource.storage_gvk(), object).map_err(Status::internal)?
+        }
+        Nature::Custom(_) => object["apiVersion"] = Value::from(&*resource.storage_version),
+    }
+    Ok(())
+}
+
+/// Converts from the version the object was stored in, and catches up with schema changes.
+fn from_storage_version(resource: &Resource, object: &mut Value) -> Result<(), Status> {
+    let stored = object.get("apiVersion").and_then(Value::as_str).unwrap_or("").to_owned();
+    if stored != *resource.api_version {
+        match &resource.nature {
+            Nature::Builtin(_) => {
+                let from = evenkeel_types::Gvk::from_api_version(&stored, &resource.kind);
+                convert::to(from, resource.gvk(), object).map_err(Status::internal)?;
+            }
+            Nature::Custom(_) => object["apiVersion"] = Value::from(&*resource.api_version),
+        }
+    }
+    if resource.is_custom() {
+        decode::shape(resource, object)?;
+        decode::fill_defaults(resource, object);
+    }
+    Ok(())
+}

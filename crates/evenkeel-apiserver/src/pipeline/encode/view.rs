@@ -1,0 +1,108 @@
+//! Other ways to see objects: as rows of a table, or reduced to their metadata.
+
+use evenkeel_kinds::columns;
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use crate::query::Query;
+use crate::registry::resource::{Nature, Resource};
+use crate::status::Status;
+
+/// How much of the object goes with its row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Include {
+    Nothing,
+    Metadata,
+    Object,
+}
+
+impl Include {
+    pub(crate) fn parse(query: &Query) -> Result<Self, Status> {
+        match query.get("includeObject").unwrap_or("") {
+            "" | "Metadata" => Ok(Self::Metadata),
+            "None" => Ok(Self::Nothing),
+            "Object" => Ok(Self::Object),
+            other => {
+                Err(Status::bad_request(format!("unrecognized includeObject value: {other:?}")))
+            }
+        }
+    }
+}
+
+/// The object with nothing but its metadata.
+pub(crate) fn to_metadata(object: &Value) -> Value {
+    json!({
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": object.get("metadata").cloned().unwrap_or_else(|| json!({})),
+    })
+}
+
+/// The columns of a kind.
+pub(crate) fn table_definitions(resource: &Resource) -> Value {
+    let define = |name: &str, ty: &str, format: &str, description: &str, priority: i32| {
+        json!({
+            "name": name, "type": ty, "format": format, "description": description,
+            "priority": priority,
+        })
+    };
+    match &resource.nature {
+        Nature::Builtin(_) => {
+            columns::definitions(resource.gvk()).iter().map(columns::Column::to_json).collect()
+        }
+        Nature::Custom(custom) => {
+            let name = define("Name", "string", "name", "Name of the object.", 0);
+            let others = custom
+                .columns
+                .iter()
+                .map(|c| define(&c.name, &c.ty, &c.format, &c.description, c.priority));
+            std::iter::once(name).chain(others).collect()
+        }
+    }
+}
+
+/// One object as a row.
+pub(crate) fn to_row(
+    resource: &Resource,
+    object: &Value,
+    now: Timestamp,
+    include: Include,
+) -> Value {
+    let cells = match &resource.nature {
+        Nature::Builtin(_) => columns::row(resource.gvk(), object, now.as_second()),
+        Nature::Custom(custom) => custom.cells(object, now.as_second()),
+    };
+    let mut row = json!({"cells": cells});
+    if !resource.is_custom() {
+        if let Some(condition) = columns::row_conditions(resource.gvk(), object) {
+            row["conditions"] = json!([condition.to_json()]);
+        }
+    }
+    row["object"] = match include {
+        Include::Nothing => Value::Null,
+        Include::Metadata => to_metadata(object),
+        Include::Object => object.clone(),
+    };
+    row
+}
+
+/// The table metadata of a single object: its resource version.
+pub(crate) fn table_metadata_of(object: &Value) -> Map<String, Value> {
+    let version = object.pointer("/metadata/resourceVersion").cloned();
+    version.map(|version| ("resourceVersion".to_owned(), version)).into_iter().collect()
+}
+
+/// Puts rows together. In a watch only the first table repeats the definitions.
+pub(crate) fn table(
+    metadata: Map<String, Value>,
+    definitions: Option<Value>,
+    rows: Vec<Value>,
+) -> Value {
+    json!({
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": metadata,
+        "columnDefinitions": definitions,
+        "rows": rows,
+    })
+}

@@ -1,0 +1,40 @@
+//! Stage 6: plugins may change the object.
+
+use evenkeel_kinds::defaults::Applied;
+use serde_json::Value;
+
+use super::manage::Managed;
+use crate::admission::{Attributes, Operation};
+use crate::call::Call;
+use crate::status::Status;
+
+/// An object after mutating admission.
+pub(crate) struct Mutated {
+    pub(super) object: Value,
+    pub(super) applied: Applied,
+}
+
+pub(crate) fn on_create(call: &Call, object: Managed, dry_run: bool) -> Result<Mutated, Status> {
+    mutate(call, Operation::Create, object, None, dry_run)
+}
+
+pub(crate) fn on_update(
+    call: &Call,
+    object: Managed,
+    old: &Value,
+    dry_run: bool,
+) -> Result<Mutated, Status> {
+    mutate(call, Operation::Update, object, Some(old), dry_run)
+}
+
+fn mutate(
+    call: &Call,
+    operation: Operation,
+    Managed { mut object, applied }: Managed,
+    old: Option<&Value>,
+    dry_run: bool,
+) -> Result<Mutated, Status> {
+    let mut attributes = Attributes { call, operation, object: Some(&mut object), old, dry_run };
+    call.core.admission.mutate(&mut attributes)?;
+    Ok(Mutated { object, applied })
+}

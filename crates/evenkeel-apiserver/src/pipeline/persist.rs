@@ -1,0 +1,143 @@
+//! Stage 9: the write itself.
+//!
+//! Optimistic concurrency lives here and nowhere else: [`update`] runs the stages before it on
+//! the object it finds, commits only if that object is still the newest, and starts over if not.
+
+use std::sync::Arc;
+
+use evenkeel_apply::managed::revert_timestamps;
+use serde_json::Value;
+
+use super::encode;
+use super::validate::Admitted;
+use crate::call::Call;
+use crate::object::{Metadata as _, set_meta};
+use crate::registry::custom;
+use crate::registry::resource::Resource;
+use crate::status::Status;
+use crate::storage::{Key, Record, WriteError};
+
+/// What a write left behind.
+pub(crate) enum Persisted {
+    /// The object as stored.
+    Stored(Arc<Record>),
+    /// The object as it would have been stored, or as it was when it went.
+    Shown(Value),
+}
+
+/// What the stages before made of the object that was found.
+pub(crate) enum Change {
+    /// Store this.
+    Write(Admitted),
+    /// Leave everything as it is and answer with this.
+    Keep,
+    /// Remove the object; its last state is this.
+    Remove(Value),
+}
+
+/// Attempts at a compare-and-swap before the server gives up on an object that never rests.
+const ATTEMPTS: usize = 1000;
+
+/// Stores a new object.
+pub(crate) async fn create(
+    call: &Call,
+    object: Admitted,
+    dry_run: bool,
+) -> Result<Persisted, Status> {
+    let resource = &call.resource;
+    let Admitted(mut object) = object;
+    let key = Key::new(&call.namespace, object.meta_str("name"));
+    if dry_run {
+        if let Some(existing) = resource.table.get(&key) {
+            return Err(exists(resource, &existing));
+        }
+        set_meta(&mut object, "resourceVersion", None);
+        return Ok(Persisted::Shown(object));
+    }
+    let draft = encode::draft(resource, object)?;
+    match resource.table.create(key, draft).await {
+        Ok(record) => {
+            after_commit(call, &record).await;
+            Ok(Persisted::Stored(record))
+        }
+        Err(WriteError::Exists(existing)) => Err(exists(resource, &existing)),
+        Err(other) => Err(failed(&other)),
+    }
+}
+
+fn exists(resource: &Resource, existing: &Record) -> Status {
+    let deleting = encode::value(resource, existing).is_ok_and(|object| object.is_deleting());
+    Status::already_exists(resource.named(), existing.key.name(), deleting)
+}
+
+/// Changes an object that exists. `change` may run several times, each on a newer state.
+pub(crate) async fn update(
+    call: &Call,
+    name: &str,
+    dry_run: bool,
+    change: impl Fn(&Value, &Arc<Record>) -> Result<Change, Status>,
+) -> Result<Persisted, Status> {
+    let resource = &call.resource;
+    let key = call.key(name);
+    for _ in 0..ATTEMPTS {
+        let Some(record) = resource.table.get(&key) else {
+            return Err(Status::not_found(resource.named(), name));
+        };
+        let current = encode::value(resource, &record)?;
+        let written = match change(&current, &record)? {
+            Change::Keep => return Ok(Persisted::Stored(record)),
+            Change::Remove(last) if dry_run => return Ok(Persisted::Shown(last)),
+            Change::Remove(last) => {
+                // Watchers see the state that was stored, as etcd would give it to them.
+                match resource.table.delete(key.clone(), record.revision, None).await {
+                    Ok(gone) => {
+                        after_removal(call, &gone).await;
+                        return Ok(Persisted::Shown(last));
+                    }
+                    Err(error) => Err(error),
+                }
+            }
+            Change::Write(Admitted(object)) if dry_run => return Ok(Persisted::Shown(object)),
+            Change::Write(Admitted(mut object)) => {
+                // Times alone are no change.
+                revert_timestamps(&current, &mut object);
+                let draft = encode::draft(resource, object)?;
+                if encode::is_unchanged(&draft, &record) {
+                    return Ok(Persisted::Stored(record));
+                }
+                resource.table.update(key.clone(), record.revision, draft).await
+            }
+        };
+        match written {
+            Ok(record) => {
+                after_commit(call, &record).await;
+                return Ok(Persisted::Stored(record));
+            }
+            // Somebody was faster: look again and decide anew.
+            Err(WriteError::Moved(_)) => {}
+            Err(other) => return Err(failed(&other)),
+        }
+    }
+    Err(Status::modified(resource.named(), name))
+}
+
+fn failed(error: &WriteError) -> Status {
+    Status::internal(error)
+}
+
+/// What other parts of the server keep in step with the objects.
+async fn after_commit(call: &Call, record: &Arc<Record>) {
+    if custom::is_definition(&call.resource) {
+        custom::settle(&call.core, record.key.name()).await;
+    }
+}
+
+async fn after_removal(call: &Call, record: &Arc<Record>) {
+    if custom::is_definition(&call.resource) {
+        custom::settle(&call.core, record.key.name()).await;
+    } else if let Some(custom) = call.resource.custom() {
+        custom::instance_removed(&call.core, &custom.definition).await;
+    } else if call.resource.is("", "services") {
+        call.core.services.release(record);
+    }
+}

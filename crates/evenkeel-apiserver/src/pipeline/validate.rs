@@ -1,0 +1,55 @@
+//! Stage 8: plugins may refuse the object.
+
+use serde_json::Value;
+
+use super::validate_schema::Checked;
+use crate::admission::{Attributes, Operation};
+use crate::call::Call;
+use crate::status::Status;
+
+/// An object that may be stored.
+pub(crate) struct Admitted(pub(super) Value);
+
+impl Admitted {
+    pub(crate) fn value(&self) -> &Value {
+        &self.0
+    }
+
+    /// An object that deletion has marked; deletion has been admitted before.
+    pub(crate) fn marked(object: Value) -> Self {
+        Self(object)
+    }
+}
+
+pub(crate) fn on_create(call: &Call, object: Checked, dry_run: bool) -> Result<Admitted, Status> {
+    validate(call, Operation::Create, object, None, dry_run)
+}
+
+pub(crate) fn on_update(
+    call: &Call,
+    object: Checked,
+    old: &Value,
+    dry_run: bool,
+) -> Result<Admitted, Status> {
+    validate(call, Operation::Update, object, Some(old), dry_run)
+}
+
+/// Deletion is admitted by both kinds of plugins at once; there is only the old object.
+pub(crate) fn on_delete(call: &Call, old: &Value, dry_run: bool) -> Result<(), Status> {
+    let mut attributes =
+        Attributes { call, operation: Operation::Delete, object: None, old: Some(old), dry_run };
+    call.core.admission.mutate(&mut attributes)?;
+    call.core.admission.validate(&attributes)
+}
+
+fn validate(
+    call: &Call,
+    operation: Operation,
+    Checked(mut object): Checked,
+    old: Option<&Value>,
+    dry_run: bool,
+) -> Result<Admitted, Status> {
+    let attributes = Attributes { call, operation, object: Some(&mut object), old, dry_run };
+    call.core.admission.validate(&attributes)?;
+    Ok(Admitted(object))
+}

@@ -1,0 +1,313 @@
+//! The query string, and the options of each verb read from it.
+
+use crate::status::{Named, Status};
+use evenkeel_schema::field;
+
+/// Decoded parameters in the order given; the first of a name counts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub(crate) fn parse(text: &str) -> Self {
+        let pairs = text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decode(name), decode(value))
+        });
+        Self(pairs.collect())
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    fn text(&self, name: &str) -> &str {
+        self.get(name).unwrap_or("")
+    }
+
+    pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(n, _)| n == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Anything but `false` and `0` counts as true, also nothing at all, as upstream reads it.
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.optional_flag(name).unwrap_or(false)
+    }
+
+    fn optional_flag(&self, name: &str) -> Option<bool> {
+        self.get(name).map(|value| !(value.eq_ignore_ascii_case("false") || value == "0"))
+    }
+
+    fn integer(&self, name: &str) -> Result<Option<i64>, Status> {
+        match self.get(name) {
+            None | Some("") => Ok(None),
+            Some(text) => text.parse().map(Some).map_err(|_| {
+                Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
+            }),
+        }
+    }
+}
+
+/// `%41` and `+`; broken escapes stay as they are.
+fn decode(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, tail)) = rest.split_first() {
+        rest = tail;
+        bytes.push(match byte {
+            b'+' => b' ',
+            b'%' => match hex_pair(tail) {
+                Some(value) => {
+                    rest = &tail[2..];
+                    value
+                }
+                None => b'%',
+            },
+            _ => byte,
+        });
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Decodes escapes in a path segment, where `+` is a plus.
+pub(crate) fn decode_segment(text: &str) -> String {
+    if text.contains('%') { decode(&text.replace('+', "%2B")) } else { text.to_owned() }
+}
+
+fn hex_pair(text: &[u8]) -> Option<u8> {
+    let digit = |at: usize| char::from(*text.get(at)?).to_digit(16);
+    Some((digit(0)? * 16 + digit(1)?) as u8)
+}
+
+/// How a write wants unknown and duplicate fields treated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FieldValidation {
+    Ignore,
+    Warn,
+    Strict,
+}
+
+/// Options of create, update and patch.
+#[derive(Clone, Debug)]
+pub(crate) struct WriteOptions {
+    pub(crate) dry_run: bool,
+    pub(crate) field_manager: Option<String>,
+    pub(crate) field_validation: FieldValidation,
+    pub(crate) force: Option<bool>,
+}
+
+impl WriteOptions {
+    /// `kind` is `CreateOptions`, `UpdateOptions` or `PatchOptions`; `apply` as in a patch.
+    pub(crate) fn parse(query: &Query, kind: &str, apply: bool) -> Result<Self, Status> {
+        let mut errors = Vec::new();
+        let force = query.optional_flag("force");
+        let manager = query.text("fieldManager");
+        if kind == "PatchOptions" {
+            if apply && manager.is_empty() {
+                errors.push(field::Error::required("fieldManager", "is required for apply patch"));
+            }
+            if !apply && force.is_some() {
+                errors.push(field::Error::forbidden(
+                    "force",
+                    "may not be specified for non-apply patch",
+                ));
+            }
+        }
+        validate_field_manager(manager, &mut errors);
+        let dry_run = dry_run(query.all("dryRun"), &mut errors);
+        let field_validation = match query.text("fieldValidation") {
+            "" | "Warn" => FieldValidation::Warn,
+            "Ignore" => FieldValidation::Ignore,
+            "Strict" => FieldValidation::Strict,
+            other => {
+                errors.push(field::Error::not_supported(
+                    "fieldValidation",
+                    other,
+                    ["", "Ignore", "Strict", "Warn"],
+                ));
+                FieldValidation::Warn
+            }
+        };
+        refuse(kind, &errors)?;
+        let field_manager = (!manager.is_empty()).then(|| manager.to_owned());
+        Ok(Self { dry_run, field_manager, field_validation, force })
+    }
+}
+
+/// Whether the values of `dryRun` ask for a dry run; anything but `All` is an error.
+pub(crate) fn dry_run<'a>(
+    values: impl Iterator<Item = &'a str>,
+    errors: &mut Vec<field::Error>,
+) -> bool {
+    let values: Vec<&str> = values.filter(|value| !value.is_empty()).collect();
+    if values.iter().any(|value| *value != "All") {
+        let value: serde_json::Value = values.clone().into();
+        errors.push(field::Error::not_supported("dryRun", value, ["All"]));
+    }
+    !values.is_empty()
+}
+
+fn validate_field_manager(manager: &str, errors: &mut Vec<field::Error>) {
+    const LIMIT: usize = 128;
+    if manager.len() > LIMIT {
+        errors.push(field::Error::too_long("fieldManager", LIMIT));
+    }
+    for (at, c) in manager.char_indices() {
+        if c.is_control() || c == '\u{FFFD}' {
+            errors.push(field::Error::invalid(
+                "fieldManager",
+                manager,
+                format!("invalid character U+{:04X} (at position {at})", u32::from(c)),
+            ));
+        }
+    }
+}
+
+/// Turns the errors of an options object into its 422.
+pub(crate) fn refuse(kind: &str, errors: &[field::Error]) -> Result<(), Status> {
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid(Named { group: "meta.k8s.io", kind }, "", errors))
+}
+
+/// Options of list, watch and deletecollection.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ListOptions {
+    pub(crate) label_selector: String,
+    pub(crate) field_selector: String,
+    pub(crate) watch: bool,
+    pub(crate) allow_watch_bookmarks: bool,
+    pub(crate) resource_version: String,
+    pub(crate) version_match: Option<VersionMatch>,
+    pub(crate) timeout_seconds: Option<i64>,
+    pub(crate) limit: i64,
+    pub(crate) continue_token: String,
+    pub(crate) send_initial_events: Option<bool>,
+}
+
+/// What `resourceVersion` means to a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum VersionMatch {
+    Exact,
+    NotOlderThan,
+}
+
+impl ListOptions {
+    pub(crate) fn parse(query: &Query) -> Result<Self, Status> {
+        let mut errors = Vec::new();
+        let version_match = match query.text("resourceVersionMatch") {
+            "" => None,
+            "Exact" => Some(VersionMatch::Exact),
+            "NotOlderThan" => Some(VersionMatch::NotOlderThan),
+            other => {
+                errors.push(field::Error::not_supported(
+                    "resourceVersionMatch",
+                    other,
+                    ["Exact", "NotOlderThan", ""],
+                ));
+                None
+            }
+        };
+        let options = Self {
+            label_selector: query.text("labelSelector").to_owned(),
+            field_selector: query.text("fieldSelector").to_owned(),
+            watch: query.flag("watch"),
+            allow_watch_bookmarks: query.flag("allowWatchBookmarks"),
+            resource_version: query.text("resourceVersion").to_owned(),
+            version_match,
+            timeout_seconds: query.integer("timeoutSeconds")?,
+            limit: query.integer("limit")?.unwrap_or(0),
+            continue_token: query.text("continue").to_owned(),
+            send_initial_events: query.optional_flag("sendInitialEvents"),
+        };
+        if options.watch {
+            options.validate_watch(&mut errors);
+        } else {
+            options.validate_list(&mut errors);
+        }
+        refuse("ListOptions", &errors)?;
+        Ok(options)
+    }
+
+    fn validate_list(&self, errors: &mut Vec<field::Error>) {
+        const FIELD: &str = "resourceVersionMatch";
+        if self.send_initial_events.is_some() {
+            errors.push(field::Error::forbidden(
+                "sendInitialEvents",
+                "sendInitialEvents is forbidden for list",
+            ));
+        }
+        if self.version_match.is_none() {
+            return;
+        }
+        if self.resource_version.is_empty() {
+            errors.push(field::Error::forbidden(
+                FIELD,
+                "resourceVersionMatch is forbidden unless resourceVersion is provided",
+            ));
+        }
+        if !self.continue_token.is_empty() {
+            errors.push(field::Error::forbidden(
+                FIELD,
+                "resourceVersionMatch is forbidden when continue is provided",
+            ));
+        }
+        if self.version_match == Some(VersionMatch::Exact) && self.resource_version == "0" {
+            errors.push(field::Error::forbidden(
+                FIELD,
+                "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+            ));
+        }
+    }
+
+    fn validate_watch(&self, errors: &mut Vec<field::Error>) {
+        const FIELD: &str = "resourceVersionMatch";
+        match (self.send_initial_events, self.version_match) {
+            (None, Some(_)) => errors.push(field::Error::forbidden(
+                FIELD,
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            )),
+            (Some(_), None) => errors.push(field::Error::forbidden(
+                FIELD,
+                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            )),
+            (Some(_), Some(VersionMatch::Exact)) => errors.push(field::Error::forbidden(
+                FIELD,
+                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            )),
+            _ => {}
+        }
+        if !self.continue_token.is_empty() && self.send_initial_events.is_some() {
+            errors.push(field::Error::forbidden(
+                FIELD,
+                "resourceVersionMatch is forbidden when continue is provided",
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_percent_decoded_and_flags_read_as_upstream() {
+        let query = Query::parse("labelSelector=a%20in+%28b%29&watch=&pretty=0&x");
+        assert_eq!(query.get("labelSelector"), Some("a in (b)"));
+        assert!(query.flag("watch") && !query.flag("pretty") && query.flag("x"));
+        assert!(!query.flag("absent"));
+        assert_eq!(decode("%zz%4"), "%zz%4");
+    }
+
+    #[test]
+    fn bad_options_name_their_kind() {
+        let status =
+            WriteOptions::parse(&Query::parse("dryRun=x"), "CreateOptions", false).unwrap_err();
+        assert_eq!(status.code(), 422);
+        assert!(status.message().starts_with("CreateOptions.meta.k8s.io \"\" is invalid: dryRun"));
+    }
+}

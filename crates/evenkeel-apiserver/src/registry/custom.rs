@@ -1,0 +1,307 @@
+//! Custom resources: what a CustomResourceDefinition makes the server serve.
+//!
+//! A definition is an object like any other; [`settle`] runs after each write to one and brings
+//! the rest of the server in step: names are accepted, conditions written, resources served or
+//! withdrawn. It runs as part of the write, so nobody ever waits for a definition to take effect.
+
+mod establish;
+
+mod names;
+
+mod serve;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use evenkeel_kinds::columns;
+use evenkeel_schema::{Structural, field, jsonpath};
+use serde_json::{Value, json};
+
+pub(crate) use self::establish::{instance_removed, mark_terminating, settle};
+use super::resource::Resource;
+use crate::object::{Metadata as _, metadata_mut, set_meta};
+use crate::pipeline::validate_schema::Part;
+
+/// What is special about one version of a custom resource.
+pub(crate) struct Custom {
+    /// The name of the definition.
+    pub(crate) definition: Box<str>,
+    pub(crate) schema: Structural,
+    /// The schema as given, for OpenAPI and for server-side apply.
+    pub(crate) openapi: Value,
+    pub(crate) has_status: bool,
+    pub(crate) scale: Option<ScalePaths>,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) selectable: Vec<(Box<str>, jsonpath::Path)>,
+    /// The definition is being deleted: no new objects.
+    pub(crate) terminating: bool,
+}
+
+/// A printer column.
+pub(crate) struct Column {
+    pub(crate) name: Box<str>,
+    pub(crate) ty: Box<str>,
+    pub(crate) format: Box<str>,
+    pub(crate) description: Box<str>,
+    pub(crate) priority: i32,
+    path: Option<jsonpath::Path>,
+}
+
+/// Where an object keeps what a Scale shows.
+#[derive(Clone, Debug)]
+pub(crate) struct ScalePaths {
+    spec: String,
+    status: String,
+    selector: Option<String>,
+}
+
+/// All definitions that are served, by name.
+#[derive(Default)]
+pub(crate) struct Definitions(Mutex<BTreeMap<Box<str>, Served>>);
+
+struct Served {
+    /// The revision of the definition this was made from; older ones do not replace it.
+    revision: u64,
+    resources: Vec<Arc<Resource>>,
+}
+
+pub(crate) fn is_definition(resource: &Resource) -> bool {
+    resource.is("apiextensions.k8s.io", "customresourcedefinitions")
+}
+
+// === definitions as objects ===
+
+/// A new definition has no status yet but the version its objects are stored in.
+pub(crate) fn prepare_create(definition: &mut Value) {
+    set_meta(definition, "generation", Some(1.into()));
+    definition["status"] = json!({
+        "conditions": null,
+        "acceptedNames": {"plural": "", "kind": ""},
+        "storedVersions": [],
+    });
+    remember_storage_version(definition);
+}
+
+pub(crate) fn prepare_update(definition: &mut Value, old: &Value, part: Part<'_>) {
+    if part == Part::Status {
+        definition["spec"] = old["spec"].clone();
+        keep_metadata(definition, old, &["managedFields", "finalizers"]);
+        return;
+    }
+    definition["status"] = old["status"].clone();
+    if definition["spec"] != old["spec"] {
+        let generation = old.meta_i64("generation").unwrap_or(0);
+        set_meta(definition, "generation", Some((generation + 1).into()));
+    }
+    remember_storage_version(definition);
+}
+
+fn remember_storage_version(definition: &mut Value) {
+    let storage = storage_version(definition).to_owned();
+    if let Some(stored) = definition["status"]["storedVersions"].as_array_mut()
+        && !storage.is_empty()
+        && !stored.iter().any(|version| *version == *storage)
+    {
+        stored.push(storage.into());
+    }
+}
+
+fn storage_version(definition: &Value) -> &str {
+    let versions = definition["spec"]["versions"].as_array();
+    let storage = versions.into_iter().flatten().find(|version| version["storage"] == true);
+    storage.and_then(|version| version["name"].as_str()).unwrap_or("")
+}
+
+/// Takes the metadata of `old`, but for some fields.
+fn keep_metadata(object: &mut Value, old: &Value, but: &[&str]) {
+    let kept: Vec<(&str, Option<Value>)> =
+        but.iter().map(|field| (*field, object.meta(field).cloned())).collect();
+    *metadata_mut(object) = old["metadata"].as_object().cloned().unwrap_or_default();
+    for (field, value) in kept {
+        set_meta(object, field, value);
+    }
+}
+
+// === objects of custom kinds ===
+
+impl Custom {
+    pub(crate) fn prepare_update(&self, object: &mut Value, old: &Value, part: Part<'_>) {
+        if part == Part::Status {
+            let status = object.get("status").cloned();
+            let managed = object.meta("managedFields").cloned();
+            *object = old.clone();
+            set_meta(object, "managedFields", managed);
+            if let Value::Object(map) = object {
+                match status {
+                    Some(status) => map.insert("status".into(), status),
+                    None => map.remove("status"),
+                };
+            }
+            return;
+        }
+        if self.has_status
+            && let Value::Object(map) = &mut *object
+        {
+            match old.get("status") {
+                Some(status) => map.insert("status".into(), status.clone()),
+                None => map.remove("status"),
+            };
+        }
+        if self.differs(object, old) {
+            let generation = old.meta_i64("generation").unwrap_or(0);
+            set_meta(object, "generation", Some((generation + 1).into()));
+        }
+    }
+
+    /// Whether anything but metadata (and status, where it has its own endpoint) is different.
+    fn differs(&self, object: &Value, old: &Value) -> bool {
+        let (Value::Object(new), Value::Object(old)) = (object, old) else { return true };
+        let counts = |key: &&String| {
+            !matches!(key.as_str(), "metadata" | "apiVersion" | "kind")
+                && !(self.has_status && key.as_str() == "status")
+        };
+        new.keys().chain(old.keys()).filter(counts).any(|key| new.get(key) != old.get(key))
+    }
+
+    /// The rules that the scale subresource adds.
+    pub(crate) fn validate_scale(&self, object: &Value) -> Vec<field::Error> {
+        let Some(scale) = &self.scale else { return Vec::new() };
+        let value = jsonpath::get_path(object, &scale.spec);
+        match value {
+            None | Some(Value::Null) => Vec::new(),
+            Some(value) => match value.as_i64() {
+                Some(n) if n < 0 => {
+                    vec![field::Error::invalid(&scale.spec, n, "should be a non-negative integer")]
+                }
+                Some(n) if n > i64::from(i32::MAX) => vec![field::Error::invalid(
+                    &scale.spec,
+                    n,
+                    format!("should be less than or equal to {}", i32::MAX),
+                )],
+                Some(_) => Vec::new(),
+                None => vec![field::Error::invalid(
+                    &scale.spec,
+                    0,
+                    format!(
+                        "{} accessor error: {} is of the type {}, expected int64",
+                        scale.spec,
+                        value.as_str().map_or_else(|| value.to_string(), str::to_owned),
+                        go_kind(value)
+                    ),
+                )],
+            },
+        }
+    }
+
+    pub(crate) fn selectable_value(&self, label: &str, object: &Value) -> String {
+        let path = self.selectable.iter().find(|(name, _)| **name == *label).map(|(_, path)| path);
+        match path.and_then(|path| path.first(object)) {
+            Some(Value::String(text)) => text.clone(),
+            Some(Value::Null) | None => String::new(),
+            Some(other) => other.to_string(),
+        }
+    }
+
+    /// The cells of a table row: the name, then the printer columns.
+    pub(crate) fn cells(&self, object: &Value, now: i64) -> Vec<Value> {
+        let name = Value::from(object.meta_str("name"));
+        std::iter::once(name)
+            .chain(self.columns.iter().map(|column| column.cell(object, now)))
+            .collect()
+    }
+}
+
+impl Column {
+    fn cell(&self, object: &Value, now: i64) -> Value {
+        let Some(path) = &self.path else { return Value::Null };
+        let Some(first) = path.first(object) else { return Value::Null };
+        match &*self.ty {
+            "integer" => match first {
+                Value::Number(number) => number
+                    .as_i64()
+                    .or_else(|| number.as_f64().map(|float| float as i64))
+                    .map_or(Value::Null, Value::from),
+                _ => Value::Null,
+            },
+            "number" if first.is_number() => Value::clone(first),
+            "boolean" if first.is_boolean() => Value::clone(first),
+            "number" | "boolean" => Value::Null,
+            "date" => match first.as_str() {
+                Some(text) => columns::date(text, now).into(),
+                None => Value::Null,
+            },
+            _ => match first {
+                Value::String(text) => text.clone().into(),
+                other => other.to_string().into(),
+            },
+        }
+    }
+}
+
+fn go_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+// === impl ScalePaths ===
+
+impl Default for ScalePaths {
+    /// Where built-in kinds have it.
+    fn default() -> Self {
+        Self { spec: ".spec.replicas".into(), status: ".status.replicas".into(), selector: None }
+    }
+}
+
+impl ScalePaths {
+    fn parse(scale: &Value) -> Option<Self> {
+        Some(Self {
+            spec: scale["specReplicasPath"].as_str()?.to_owned(),
+            status: scale["statusReplicasPath"].as_str()?.to_owned(),
+            selector: scale["labelSelectorPath"].as_str().map(str::to_owned),
+        })
+    }
+
+    pub(crate) fn replicas(&self, object: &Value) -> i64 {
+        jsonpath::get_path(object, &self.spec).and_then(Value::as_i64).unwrap_or(0)
+    }
+
+    pub(crate) fn status_replicas(&self, object: &Value) -> i64 {
+        jsonpath::get_path(object, &self.status).and_then(Value::as_i64).unwrap_or(0)
+    }
+
+    pub(crate) fn selector(&self, object: &Value) -> String {
+        let value = self.selector.as_deref().and_then(|path| jsonpath::get_path(object, path));
+        value.and_then(Value::as_str).unwrap_or("").to_owned()
+    }
+
+    pub(crate) fn set_replicas(&self, object: &mut Value, replicas: i64) {
+        jsonpath::set_path(object, &self.spec, replicas.into());
+    }
+}
+
+// === impl Definitions ===
+
+impl Definitions {
+    /// Replaces what one definition serves, unless something newer is served already.
+    fn put(&self, name: &str, revision: u64, resources: Vec<Arc<Resource>>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.get(name).is_none_or(|served| served.revision <= revision) {
+            all.insert(name.into(), Served { revision, resources });
+        }
+    }
+
+    fn remove(&self, name: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+    }
+
+    fn resources(&self) -> Vec<Arc<Resource>> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.values().flat_map(|served| &served.resources).cloned().collect()
+    }
+}

@@ -1,0 +1,224 @@
+//! Bringing the server in step with a definition: conditions, serving, clean-up.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{names, serve};
+use crate::call::Call;
+use crate::core::Core;
+use crate::object::{Metadata as _, set_finalizers, set_meta};
+use crate::pipeline::encode;
+use crate::registry::resource::Resource;
+use crate::route::Verb;
+use crate::status::Status;
+use crate::storage::{Key, Range};
+use crate::verbs::{self, Deletion};
+
+const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// Runs after each write to a definition. Boxed, since its own writes come back here.
+pub(crate) fn settle<'a>(
+    core: &'a Arc<Core>,
+    name: &'a str,
+) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+    Box::pin(async move {
+        if let Err(status) = try_settle(core, name).await {
+            tracing::error!(definition = name, error = status.message(), "cannot settle");
+        }
+    })
+}
+
+async fn try_settle(core: &Arc<Core>, name: &str) -> Result<(), Status> {
+    let Some(resource) = core.builtin("apiextensions.k8s.io", "customresourcedefinitions") else {
+        return Ok(());
+    };
+    let key = Key::new("", name);
+    let Some(record) = resource.table.get(&key) else {
+        core.definitions.remove(name);
+        core.registry.replace_custom(&core.definitions.resources());
+        return Ok(());
+    };
+    let definition = encode::value(&resource, &record)?;
+    if let Some(status) = next_status(core, &resource, &definition)? {
+        // The write comes back here with the new state.
+        let call = Call::internal(core, &resource, Verb::Update, &key, Some("status"));
+        verbs::write_status(&call, move |definition| definition["status"] = status.clone()).await?;
+        return Ok(());
+    }
+    if is_true(&definition, "Established") {
+        let resources = serve::resources(&core.store, &definition);
+        core.definitions.put(name, record.revision, resources);
+        core.registry.replace_custom(&core.definitions.resources());
+    }
+    if definition.is_deleting() && definition.finalizers().contains(&CLEANUP) {
+        clean_up(core, &resource, &definition).await?;
+    }
+    Ok(())
+}
+
+/// The status the definition should have next, if it is not the one it has.
+fn next_status(
+    core: &Core,
+    resource: &Resource,
+    definition: &Value,
+) -> Result<Option<Value>, Status> {
+    let group = &definition["spec"]["group"];
+    let page = resource.table.list(Range::default(), None).map_err(Status::internal)?;
+    let mut others = Vec::new();
+    for record in
+        page.items.iter().filter(|record| record.key.name() != definition.meta_str("name"))
+    {
+        let other = encode::value(resource, record)?;
+        if other["spec"]["group"] == *group {
+            others.push(other);
+        }
+    }
+    let now = core.sources.timestamp();
+    let verdict = names::judge(definition, &others);
+    let mut next = definition.clone();
+    next["status"]["acceptedNames"] = verdict.accepted;
+    match &verdict.conflict {
+        Some((reason, message)) => {
+            set_condition(&mut next, "NamesAccepted", "False", reason, message, &now);
+        }
+        None => set_condition(
+            &mut next,
+            "NamesAccepted",
+            "True",
+            "NoConflicts",
+            "no conflicts found",
+            &now,
+        ),
+    }
+    if !is_true(definition, "Established") {
+        // Two writes, as upstream: accepted first, established once that is known.
+        let (status, reason, message) = if verdict.conflict.is_some() {
+            ("False", "NotAccepted", "not all names are accepted")
+        } else if is_true(definition, "NamesAccepted") {
+            ("True", "InitialNamesAccepted", "the initial names have been accepted")
+        } else {
+            ("False", "Installing", "the initial names have been accepted")
+        };
+        set_condition(&mut next, "Established", status, reason, message, &now);
+    }
+    Ok((next["status"] != definition["status"]).then(|| next["status"].take()))
+}
+
+fn is_true(definition: &Value, condition: &str) -> bool {
+    let conditions = definition["status"]["conditions"].as_array();
+    conditions.into_iter().flatten().any(|c| c["type"] == condition && c["status"] == "True")
+}
+
+fn set_condition(
+    definition: &mut Value,
+    kind: &str,
+    status: &str,
+    reason: &str,
+    message: &str,
+    now: &str,
+) {
+    let mut condition = json!({
+        "type": kind, "status": status, "lastTransitionTime": now, "reason": reason,
+        "message": message,
+    });
+    let Some(conditions) = definition["status"]["conditions"].as_array_mut() else {
+        definition["status"]["conditions"] = json!([condition]);
+        return;
+    };
+    match conditions.iter_mut().find(|c| c["type"] == kind) {
+        Some(existing) => {
+            if existing["status"] == status {
+                condition["lastTransitionTime"] = existing["lastTransitionTime"].clone();
+            }
+            *existing = condition;
+        }
+        None => conditions.push(condition),
+    }
+}
+
+/// What deleting a definition does to it at first. `None`: nothing holds it, it can go.
+pub(crate) fn mark_terminating(definition: &Value, now: &str) -> Option<Value> {
+    if definition.is_deleting() {
+        return (!definition.finalizers().is_empty()).then(|| definition.clone());
+    }
+    let mut next = definition.clone();
+    set_meta(&mut next, "deletionTimestamp", Some(now.into()));
+    let mut finalizers: Vec<String> =
+        definition.finalizers().iter().map(|name| (*name).to_owned()).collect();
+    if !finalizers.iter().any(|name| name == CLEANUP) {
+        finalizers.push(CLEANUP.into());
+    }
+    set_finalizers(&mut next, finalizers);
+    set_condition(
+        &mut next,
+        "Terminating",
+        "True",
+        "InstanceDeletionPending",
+        "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+        now,
+    );
+    Some(next)
+}
+
+/// Deletes the objects of a terminating definition, and lets it go once there are none.
+async fn clean_up(
+    core: &Arc<Core>,
+    resource: &Arc<Resource>,
+    definition: &Value,
+) -> Result<(), Status> {
+    const REASON: &str = "InstanceDeletionInProgress";
+    let key = Key::new("", definition.meta_str("name"));
+    let in_progress = definition["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .any(|c| c["type"] == "Terminating" && c["reason"] == REASON);
+    if !in_progress {
+        let now = core.sources.timestamp();
+        let call = Call::internal(core, resource, Verb::Update, &key, Some("status"));
+        verbs::write_status(&call, move |definition| {
+            let message = "CustomResource deletion is in progress";
+            set_condition(definition, "Terminating", "True", REASON, message, &now);
+        })
+        .await?;
+        return Ok(());
+    }
+    let snapshot = core.registry.snapshot();
+    let served = snapshot
+        .resources()
+        .find(|r| r.custom().is_some_and(|c| &*c.definition == definition.meta_str("name")));
+    if let Some(served) = served {
+        let page = served.table.list(Range::default(), None).map_err(Status::internal)?;
+        let deletion = Deletion::default();
+        for record in &page.items {
+            let call = Call::internal(core, served, Verb::Delete, &record.key, None);
+            match verbs::delete_named(&call, record.key.name(), &deletion).await {
+                Ok(_) => {}
+                Err(status) if status.code() == 404 => {}
+                Err(status) => return Err(status),
+            }
+        }
+        if !served.table.is_empty() {
+            // Finalizers hold some back; the last of them to go brings us here again.
+            return Ok(());
+        }
+    }
+    let call = Call::internal(core, resource, Verb::Update, &key, None);
+    verbs::release_finalizer(&call, CLEANUP).await
+}
+
+/// Runs after an object of a custom kind is gone.
+pub(crate) async fn instance_removed(core: &Arc<Core>, definition: &str) {
+    let snapshot = core.registry.snapshot();
+    let terminating = snapshot
+        .resources()
+        .filter_map(|resource| resource.custom().map(|custom| (resource, custom)))
+        .any(|(resource, custom)| {
+            &*custom.definition == definition && custom.terminating && resource.table.is_empty()
+        });
+    if terminating {
+        settle(core, definition).await;
+    }
+}

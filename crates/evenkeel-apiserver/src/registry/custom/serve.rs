@@ -1,0 +1,133 @@
+//! From a definition to the resources it declares.
+
+use std::sync::{Arc, OnceLock};
+
+use evenkeel_schema::{Structural, jsonpath};
+use serde_json::{Value, json};
+
+use super::{Column, Custom, ScalePaths, storage_version};
+use crate::object::Metadata as _;
+use crate::registry::resource::{Nature, Resource, Subresource};
+use crate::storage::Store;
+
+/// In the order upstream lists them for custom resources.
+const VERBS: &[&str] =
+    &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+const EDIT: &[&str] = &["get", "patch", "update"];
+
+/// The resources of all served versions. Empty if a schema cannot be compiled, which
+/// validation has made sure cannot happen.
+pub(super) fn resources(store: &Store, definition: &Value) -> Vec<Arc<Resource>> {
+    let versions = definition["spec"]["versions"].as_array();
+    let served = versions.into_iter().flatten().filter(|version| version["served"] == true);
+    served.filter_map(|version| resource(store, definition, version)).map(Arc::new).collect()
+}
+
+fn resource(store: &Store, definition: &Value, version: &Value) -> Option<Resource> {
+    let spec = &definition["spec"];
+    // Accepted names rule, not wished-for ones.
+    let names = &definition["status"]["acceptedNames"];
+    let text = |name: &str| names[name].as_str().unwrap_or("");
+    let list = |name: &str| -> Vec<Box<str>> {
+        let list = names[name].as_array();
+        list.into_iter().flatten().filter_map(Value::as_str).map(Box::from).collect()
+    };
+    let (group, plural) = (spec["group"].as_str()?, text("plural"));
+    let version_name = version["name"].as_str()?;
+    let custom = custom(definition, version)?;
+    let mut subresources = Vec::new();
+    if custom.has_status {
+        subresources.push(Subresource {
+            name: "status",
+            group: "",
+            version: "",
+            kind: text("kind").into(),
+            verbs: EDIT,
+        });
+    }
+    if custom.scale.is_some() {
+        subresources.push(Subresource {
+            name: "scale",
+            group: "autoscaling",
+            version: "v1",
+            kind: "Scale".into(),
+            verbs: EDIT,
+        });
+    }
+    Some(Resource {
+        group: group.into(),
+        version: version_name.into(),
+        api_version: format!("{group}/{version_name}").into(),
+        kind: text("kind").into(),
+        list_kind: text("listKind").into(),
+        plural: plural.into(),
+        singular: text("singular").into(),
+        namespaced: spec["scope"] == "Namespaced",
+        verbs: VERBS.to_vec(),
+        short_names: list("shortNames"),
+        categories: list("categories"),
+        subresources,
+        table: store.table(&format!("{group}/{plural}")),
+        storage_version: format!("{group}/{}", storage_version(definition)).into(),
+        epoch: definition.meta_i64("generation").unwrap_or(0) as u32,
+        selectable: custom.selectable.iter().map(|(label, _)| label.clone()).collect(),
+        nature: Nature::Custom(Box::new(custom)),
+        apply_type: OnceLock::new(),
+        zero: OnceLock::new(),
+    })
+}
+
+fn custom(definition: &Value, version: &Value) -> Option<Custom> {
+    let openapi = version.pointer("/schema/openAPIV3Schema").cloned();
+    let openapi = openapi
+        .unwrap_or_else(|| json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
+    let schema = match Structural::compile(&openapi) {
+        Ok(schema) => schema,
+        Err(why) => {
+            tracing::error!(definition = definition.meta_str("name"), %why, "unusable schema");
+            return None;
+        }
+    };
+    let subresources = &version["subresources"];
+    let fields = version["selectableFields"].as_array();
+    let selectable = fields.into_iter().flatten().filter_map(|field| {
+        let path = field["jsonPath"].as_str()?;
+        Some((Box::from(path.trim_start_matches('.')), jsonpath::Path::parse(path).ok()?))
+    });
+    Some(Custom {
+        definition: definition.meta_str("name").into(),
+        schema,
+        openapi,
+        has_status: subresources.get("status").is_some(),
+        scale: subresources.get("scale").and_then(ScalePaths::parse),
+        columns: columns(version),
+        selectable: selectable.collect(),
+        terminating: definition.is_deleting(),
+    })
+}
+
+/// The declared printer columns, or the age if there are none.
+fn columns(version: &Value) -> Vec<Column> {
+    let declared = version["additionalPrinterColumns"].as_array().filter(|list| !list.is_empty());
+    let Some(declared) = declared else {
+        return vec![Column {
+            name: "Age".into(),
+            ty: "date".into(),
+            format: "".into(),
+            description: "When the object was created.".into(),
+            priority: 0,
+            path: jsonpath::Path::parse(".metadata.creationTimestamp").ok(),
+        }];
+    };
+    let text =
+        |column: &Value, name: &str| -> Box<str> { column[name].as_str().unwrap_or("").into() };
+    let columns = declared.iter().map(|column| Column {
+        name: text(column, "name"),
+        ty: text(column, "type"),
+        format: text(column, "format"),
+        description: text(column, "description"),
+        priority: column["priority"].as_i64().unwrap_or(0) as i32,
+        path: jsonpath::Path::parse(&text(column, "jsonPath")).ok(),
+    });
+    columns.collect()
+}

@@ -1,0 +1,155 @@
+//! One served resource: its names, its verbs, where its objects are and how they behave.
+
+use std::sync::{Arc, OnceLock};
+
+use evenkeel_apply::ObjectType;
+use evenkeel_kinds::strategy::Strategy;
+use evenkeel_kinds::{convert, fields, strategy};
+use evenkeel_types::{Gvk, Type};
+use serde_json::Value;
+
+use super::builtin::{Row, Scope};
+use super::custom::Custom;
+use crate::status::Named;
+use crate::storage::{Store, Table};
+
+/// A resource in one version.
+pub(crate) struct Resource {
+    pub(crate) group: Arc<str>,
+    pub(crate) version: Arc<str>,
+    /// `v1`, `apps/v1`: the version as objects carry it.
+    pub(crate) api_version: Arc<str>,
+    pub(crate) kind: Arc<str>,
+    pub(crate) list_kind: Arc<str>,
+    pub(crate) plural: Arc<str>,
+    pub(crate) singular: Arc<str>,
+    pub(crate) namespaced: bool,
+    pub(crate) verbs: Vec<&'static str>,
+    pub(crate) short_names: Vec<Box<str>>,
+    pub(crate) categories: Vec<Box<str>>,
+    pub(crate) subresources: Vec<Subresource>,
+    /// The objects; versions of one resource share it.
+    pub(crate) table: Table,
+    /// The version objects are stored in.
+    pub(crate) storage_version: Arc<str>,
+    /// The schema generation stored bodies are up to date with.
+    pub(crate) epoch: u32,
+    /// What field selectors may ask for besides name and namespace.
+    pub(crate) selectable: Vec<Box<str>>,
+    pub(crate) nature: Nature,
+    /// How values merge, made on first use.
+    pub(crate) apply_type: OnceLock<ObjectType>,
+    /// What an empty body decodes to, made on first use.
+    pub(crate) zero: OnceLock<Value>,
+}
+
+/// What kind of resource this is.
+pub(crate) enum Nature {
+    Builtin(Builtin),
+    Custom(Box<Custom>),
+}
+
+/// The facts of a built-in kind.
+pub(crate) struct Builtin {
+    pub(crate) ty: &'static Type,
+    pub(crate) strategy: &'static Strategy,
+}
+
+/// A subresource; its kind may be another than the resource's.
+#[derive(Clone, Debug)]
+pub(crate) struct Subresource {
+    pub(crate) name: &'static str,
+    pub(crate) group: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) kind: Box<str>,
+    pub(crate) verbs: &'static [&'static str],
+}
+
+impl Resource {
+    pub(super) fn builtin(row: &'static Row, store: &Store) -> Self {
+        let gvk = Gvk::new(row.group, row.version, row.kind);
+        let storage = convert::storage_gvk(gvk);
+        let table = match storage.group {
+            "" => row.plural.to_owned(),
+            group => format!("{group}/{}", row.plural),
+        };
+        let ty = evenkeel_types::lookup(gvk).expect("every row names a known type, by a test");
+        Self {
+            group: row.group.into(),
+            version: row.version.into(),
+            api_version: gvk.api_version().into(),
+            kind: row.kind.into(),
+            list_kind: format!("{}List", row.kind).into(),
+            plural: row.plural.into(),
+            singular: row.kind.to_ascii_lowercase().into(),
+            namespaced: row.scope == Scope::Namespaced,
+            verbs: row.verbs.to_vec(),
+            short_names: row.short_names.iter().map(|name| Box::from(*name)).collect(),
+            categories: row.categories.iter().map(|name| Box::from(*name)).collect(),
+            subresources: row
+                .subresources
+                .iter()
+                .map(|sub| Subresource {
+                    name: sub.name,
+                    group: sub.group,
+                    version: sub.version,
+                    kind: if sub.kind.is_empty() { row.kind } else { sub.kind }.into(),
+                    verbs: sub.verbs,
+                })
+                .collect(),
+            table: store.table(&table),
+            storage_version: storage.api_version().into(),
+            epoch: 0,
+            selectable: fields::labels(storage)
+                .iter()
+                .filter(|label| !matches!(**label, "metadata.name" | "metadata.namespace"))
+                .map(|label| Box::from(*label))
+                .collect(),
+            nature: Nature::Builtin(Builtin { ty, strategy: strategy::of(gvk) }),
+            apply_type: OnceLock::new(),
+            zero: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn gvk(&self) -> Gvk<'_> {
+        Gvk::new(&self.group, &self.version, &self.kind)
+    }
+
+    /// The kind in the version its objects are stored in.
+    pub(crate) fn storage_gvk(&self) -> Gvk<'_> {
+        Gvk::from_api_version(&self.storage_version, &self.kind)
+    }
+
+    /// How errors about objects name the resource: `deployments.apps`.
+    pub(crate) fn named(&self) -> Named<'_> {
+        Named { group: &self.group, kind: &self.plural }
+    }
+
+    pub(crate) fn supports(&self, verb: &str) -> bool {
+        self.verbs.contains(&verb)
+    }
+
+    pub(crate) fn subresource(&self, name: &str) -> Option<&Subresource> {
+        self.subresources.iter().find(|sub| sub.name == name)
+    }
+
+    pub(crate) fn custom(&self) -> Option<&Custom> {
+        match &self.nature {
+            Nature::Custom(custom) => Some(custom),
+            Nature::Builtin(_) => None,
+        }
+    }
+
+    pub(crate) fn is_custom(&self) -> bool {
+        self.custom().is_some()
+    }
+
+    pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
+        &*self.group == group && &*self.plural == plural
+    }
+
+    /// Whether objects are kept at all; reviews and the like only answer.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.supports("list") && !self.is("", "componentstatuses")
+    }
+}

@@ -1,0 +1,176 @@
+//! Stage 1: from method and path to what is asked of which resource.
+//!
+//! Follows upstream's `RequestInfo`, which authorization, admission and errors speak of later.
+
+use http::Method;
+
+use crate::query::{Query, decode_segment};
+
+/// What a request wants done, in the words of RBAC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Get,
+    List,
+    Watch,
+    Create,
+    Update,
+    Patch,
+    Delete,
+    DeleteCollection,
+}
+
+impl Verb {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+        }
+    }
+}
+
+/// Where a request goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// An object or collection of a resource.
+    Resource(ResourceRoute),
+    /// Everything else: discovery, health, OpenAPI, metrics.
+    Path,
+}
+
+/// The parts of a resource's path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ResourceRoute {
+    pub(crate) verb: Verb,
+    /// Empty for the core group.
+    pub(crate) group: String,
+    pub(crate) version: String,
+    /// Empty for cluster-scoped resources and for collections across namespaces.
+    pub(crate) namespace: String,
+    pub(crate) plural: String,
+    pub(crate) name: Option<String>,
+    pub(crate) subresource: Option<String>,
+    /// What follows the subresource, as in `…/proxy/a/b`.
+    pub(crate) rest: Option<String>,
+}
+
+/// Reads method, path and query. `None` if the method means nothing to a resource.
+pub(crate) fn route(method: &Method, path: &str, query: &Query) -> Option<Route> {
+    let mut segments: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let (group, version, skip) = match segments.as_slice() {
+        ["api", version, _, ..] => ("", *version, 2),
+        ["apis", group, version, _, ..] => (*group, *version, 3),
+        _ => return Some(Route::Path),
+    };
+    let (group, version) = (group.to_owned(), version.to_owned());
+    segments.drain(..skip);
+
+    let legacy_watch = segments.first() == Some(&"watch") && segments.len() > 1;
+    if legacy_watch {
+        segments.remove(0);
+    }
+    let mut namespace = "";
+    if let ["namespaces", ns, third, ..] = segments.as_slice()
+        && !(group.is_empty() && matches!(*third, "status" | "finalize"))
+    {
+        namespace = ns;
+        segments.drain(..2);
+    }
+    let mut parts = segments.iter().map(|part| decode_segment(part));
+    let plural = parts.next()?;
+    let name = parts.next();
+    let subresource = parts.next();
+    let rest: Vec<String> = parts.collect();
+
+    let mut verb = match *method {
+        Method::GET | Method::HEAD => Verb::Get,
+        Method::POST => Verb::Create,
+        Method::PUT => Verb::Update,
+        Method::PATCH => Verb::Patch,
+        Method::DELETE => Verb::Delete,
+        _ => return None,
+    };
+    if name.is_none() {
+        verb = match verb {
+            Verb::Get if query.flag("watch") || legacy_watch => Verb::Watch,
+            Verb::Get => Verb::List,
+            Verb::Delete => Verb::DeleteCollection,
+            other => other,
+        };
+    } else if legacy_watch && verb == Verb::Get {
+        verb = Verb::Watch;
+    }
+    Some(Route::Resource(ResourceRoute {
+        verb,
+        group,
+        version,
+        namespace: decode_segment(namespace),
+        plural,
+        name,
+        subresource,
+        rest: (!rest.is_empty()).then(|| rest.join("/")),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(method: Method, uri: &str, expected: &str) {
+        let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+        let shown = match route(&method, path, &Query::parse(query)) {
+            None => "none".to_owned(),
+            Some(Route::Path) => "path".to_owned(),
+            Some(Route::Resource(r)) => format!(
+                "{} {}/{} ns={} {} name={} sub={}",
+                r.verb.name(),
+                r.group,
+                r.version,
+                r.namespace,
+                r.plural,
+                r.name.unwrap_or_default(),
+                r.subresource.unwrap_or_default()
+            ),
+        };
+        assert_eq!(shown, expected, "{method} {uri}");
+    }
+
+    #[test]
+    fn paths_become_verbs_on_resources() {
+        check(Method::GET, "/api/v1/pods", "list /v1 ns= pods name= sub=");
+        check(Method::GET, "/api/v1/pods?watch=1", "watch /v1 ns= pods name= sub=");
+        check(Method::GET, "/api/v1/watch/pods", "watch /v1 ns= pods name= sub=");
+        check(Method::GET, "/api/v1/namespaces", "list /v1 ns= namespaces name= sub=");
+        check(Method::GET, "/api/v1/namespaces/a", "get /v1 ns= namespaces name=a sub=");
+        check(
+            Method::PUT,
+            "/api/v1/namespaces/a/finalize",
+            "update /v1 ns= namespaces name=a sub=finalize",
+        );
+        check(Method::GET, "/api/v1/namespaces/a/pods/b/log", "get /v1 ns=a pods name=b sub=log");
+        check(
+            Method::DELETE,
+            "/apis/apps/v1/namespaces/a/deployments",
+            "deletecollection apps/v1 ns=a deployments name= sub=",
+        );
+        check(
+            Method::PATCH,
+            "/apis/apps/v1/namespaces/a/deployments/b/scale",
+            "patch apps/v1 ns=a deployments name=b sub=scale",
+        );
+        check(
+            Method::GET,
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Aadmin",
+            "get rbac.authorization.k8s.io/v1 ns= clusterroles name=system:admin sub=",
+        );
+        check(Method::GET, "/apis/apps/v1", "path");
+        check(Method::GET, "/healthz", "path");
+        check(Method::OPTIONS, "/api/v1/pods", "none");
+    }
+}

@@ -1,0 +1,156 @@
+//! Field selectors: `metadata.name=web,status.phase!=Running`.
+//!
+//! Only the fields a kind declares can be asked for; their values are taken out of the object
+//! when it is stored, so that no list or watch decodes objects to filter them.
+
+use crate::storage::Record;
+
+/// What a list asks of fields. Empty selects everything.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FieldSelector(Vec<Requirement>);
+
+#[derive(Clone, Debug)]
+struct Requirement {
+    field: Field,
+    equals: bool,
+    value: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Field {
+    Name,
+    Namespace,
+    /// Position among the fields the record carries.
+    Other(usize),
+}
+
+impl FieldSelector {
+    /// Reads `text` for a kind whose records carry the values of `known`, in that order.
+    ///
+    /// `unknown` words the refusal of any other field.
+    pub(crate) fn parse(
+        text: &str,
+        known: &[impl AsRef<str>],
+        unknown: impl Fn(&str) -> String,
+    ) -> Result<Self, String> {
+        let mut all = Vec::new();
+        for term in split_terms(text) {
+            if term.is_empty() {
+                continue;
+            }
+            let (label, equals, value) = split_term(term)
+                .ok_or_else(|| format!("invalid selector: '{text}'; can't understand '{term}'"))?;
+            let value = unescape(value).map_err(|why| format!("invalid field selector: {why}"))?;
+            let field = match label {
+                "metadata.name" => Field::Name,
+                "metadata.namespace" => Field::Namespace,
+                _ => known
+                    .iter()
+                    .position(|k| k.as_ref() == label)
+                    .map(Field::Other)
+                    .ok_or_else(|| unknown(label))?,
+            };
+            all.push(Requirement { field, equals, value });
+        }
+        Ok(Self(all))
+    }
+
+    /// Only the object of this name.
+    pub(crate) fn name(name: &str) -> Self {
+        Self(vec![Requirement { field: Field::Name, equals: true, value: name.to_owned() }])
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The only name that can match, if the selector names one.
+    pub(crate) fn exact_name(&self) -> Option<&str> {
+        self.0
+            .iter()
+            .find(|r| r.field == Field::Name && r.equals)
+            .map(|r| r.value.as_str())
+            .filter(|name| !name.is_empty())
+    }
+
+    pub(crate) fn matches(&self, record: &Record) -> bool {
+        self.0.iter().all(|requirement| {
+            let value = match requirement.field {
+                Field::Name => record.key.name(),
+                Field::Namespace => record.key.namespace(),
+                Field::Other(at) => record.fields.get(at).unwrap_or(""),
+            };
+            (value == requirement.value) == requirement.equals
+        })
+    }
+}
+
+/// Splits at commas that are not escaped.
+fn split_terms(text: &str) -> Vec<&str> {
+    let (mut terms, mut start, mut escaped) = (Vec::new(), 0, false);
+    for (at, c) in text.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            ',' => {
+                terms.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    terms.push(&text[start..]);
+    terms
+}
+
+fn split_term(term: &str) -> Option<(&str, bool, &str)> {
+    for (at, _) in term.char_indices() {
+        let rest = &term[at..];
+        for (operator, equals) in [("!=", false), ("==", true), ("=", true)] {
+            if let Some(value) = rest.strip_prefix(operator) {
+                return Some((&term[..at], equals, value));
+            }
+        }
+    }
+    None
+}
+
+fn unescape(value: &str) -> Result<String, String> {
+    let mut plain = String::with_capacity(value.len());
+    let mut chars = value.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some(c @ ('\\' | ',' | '=')) => plain.push(c),
+                Some(c) => return Err(format!("invalid escape sequence: \\{c}")),
+                None => return Err("invalid escape sequence: \\".into()),
+            },
+            '=' | ',' => return Err(format!("unescaped character in value: {}", u32::from(c))),
+            _ => plain.push(c),
+        }
+    }
+    Ok(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terms_split_at_plain_commas_and_first_operator() {
+        assert_eq!(split_terms("a=b\\,c,d!=e"), ["a=b\\,c", "d!=e"]);
+        assert_eq!(split_term("a!=b"), Some(("a", false, "b")));
+        assert_eq!(split_term("a==b"), Some(("a", true, "b")));
+        assert_eq!(split_term("a"), None);
+        assert_eq!(unescape("b\\,c").unwrap(), "b,c");
+    }
+
+    #[test]
+    fn unknown_fields_are_refused_in_the_kinds_words() {
+        let refuse = |label: &str| format!("field label not supported: {label}");
+        let error = FieldSelector::parse("spec.x=1", &["spec.y"], refuse).unwrap_err();
+        assert_eq!(error, "field label not supported: spec.x");
+        assert!(FieldSelector::parse("spec.y=1", &["spec.y"], refuse).is_ok());
+        assert!(FieldSelector::parse("spec.y", &["spec.y"], refuse).is_err());
+    }
+}

@@ -1,0 +1,159 @@
+//! Where time and randomness come from.
+//!
+//! Nothing else in the server asks for the wall clock or for random bits, so a server given a
+//! seed and tokio's paused clock replays the same run, uid for uid.
+
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Mutex;
+use std::time::SystemTime;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+/// Time and randomness of one server.
+pub(crate) struct Sources {
+    clock: Clock,
+    random: Mutex<SplitMix64>,
+}
+
+enum Clock {
+    System,
+    /// Starts at a fixed time and advances with tokio's clock, paused or not.
+    Virtual {
+        epoch: Timestamp,
+        started: Instant,
+    },
+}
+
+impl Sources {
+    /// The machine's clock, and a seed nobody knows.
+    pub(crate) fn system() -> Self {
+        Self {
+            clock: Clock::System,
+            random: Mutex::new(SplitMix64(RandomState::new().hash_one(0))),
+        }
+    }
+
+    /// A reproducible world: wall-clock time is 2026-01-01T00:00:00Z plus the time that tokio's
+    /// clock has advanced, and all names, uids and jitters follow from `seed`.
+    ///
+    /// Must be called within a tokio runtime.
+    pub(crate) fn seeded(seed: u64) -> Self {
+        let epoch = Timestamp::from_second(1_767_225_600).unwrap_or(Timestamp::UNIX_EPOCH);
+        let clock = Clock::Virtual { epoch, started: Instant::now() };
+        Self { clock, random: Mutex::new(SplitMix64(seed)) }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        match &self.clock {
+            Clock::System => {
+                #[expect(clippy::disallowed_methods, reason = "this is the injected clock")]
+                let now = SystemTime::now();
+                Timestamp::try_from(now).unwrap_or(Timestamp::UNIX_EPOCH)
+            }
+            Clock::Virtual { epoch, started } => {
+                let passed = jiff::SignedDuration::try_from(started.elapsed()).unwrap_or_default();
+                epoch.checked_add(passed).unwrap_or(Timestamp::MAX)
+            }
+        }
+    }
+
+    /// The time as objects carry it: RFC 3339, whole seconds, UTC.
+    pub(crate) fn timestamp(&self) -> String {
+        rfc3339(self.now())
+    }
+
+    pub(crate) fn uid(&self) -> String {
+        let (high, low) = {
+            let mut random = self.lock();
+            (random.next(), random.next())
+        };
+        // Version 4, variant 1, as every uid of Kubernetes.
+        let high = high & !0xf000 | 0x4000;
+        let low = low & !(0b11 << 62) | (0b10 << 62);
+        format!(
+            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+            high >> 32,
+            high >> 16 & 0xffff,
+            high & 0xffff,
+            low >> 48,
+            low & 0xffff_ffff_ffff
+        )
+    }
+
+    /// The random end of a generated name: no vowels, so no words.
+    pub(crate) fn name_suffix(&self) -> String {
+        const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+        let mut random = self.lock();
+        (0..5).map(|_| char::from(ALPHABET[random.below(ALPHABET.len() as u64) as usize])).collect()
+    }
+
+    /// A number in `0..bound`, or 0 if there is none.
+    pub(crate) fn below(&self, bound: u64) -> u64 {
+        self.lock().below(bound)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, SplitMix64> {
+        self.random.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Sources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.clock {
+            Clock::System => "Sources(system)",
+            Clock::Virtual { .. } => "Sources(seeded)",
+        })
+    }
+}
+
+/// RFC 3339 with whole seconds.
+pub(crate) fn rfc3339(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// Small, fast and statistically sound; uids need to be distinct, not secret.
+struct SplitMix64(u64);
+
+impl SplitMix64 {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        if bound == 0 { 0 } else { (u128::from(self.next()) * u128::from(bound) >> 64) as u64 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn same_seed_gives_same_uids_and_names() {
+        let (a, b) = (Sources::seeded(7), Sources::seeded(7));
+        assert_eq!((a.uid(), a.name_suffix()), (b.uid(), b.name_suffix()));
+        assert_ne!(a.uid(), Sources::seeded(8).uid());
+    }
+
+    #[test]
+    fn uid_is_a_version_4_uuid() {
+        let uid = Sources::system().uid();
+        let parts: Vec<&str> = uid.split('-').collect();
+        assert_eq!(parts.iter().map(|p| p.len()).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
+        assert!(parts[2].starts_with('4') && "89ab".contains(&parts[3][..1]), "{uid}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn virtual_time_follows_tokio() {
+        let sources = Sources::seeded(1);
+        assert_eq!(sources.timestamp(), "2026-01-01T00:00:00Z");
+        tokio::time::advance(std::time::Duration::from_secs(90)).await;
+        assert_eq!(sources.timestamp(), "2026-01-01T00:01:30Z");
+    }
+}

@@ -1,0 +1,144 @@
+//! What each verb does: which stages it uses, and with what in between.
+
+mod create;
+
+mod delete;
+
+mod delete_collection;
+
+mod get;
+
+mod list;
+
+mod patch;
+
+pub(crate) mod review;
+
+mod scale;
+
+mod subresource;
+
+mod update;
+
+mod watch;
+
+pub(crate) use create::create_value;
+pub(crate) use delete::{Deletion, delete_named};
+pub(crate) use list::Filter;
+pub(crate) use update::{release_finalizer, write_status};
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Response;
+
+use crate::body::Body;
+use crate::call::{Call, Warnings};
+use crate::core::Core;
+use crate::negotiate::{self, View};
+use crate::pipeline::authorize::Authorized;
+use crate::pipeline::encode::{self, Answer};
+use crate::registry::resource::Resource;
+use crate::route::{ResourceRoute, Route, Verb};
+use crate::status::Status;
+
+/// Carries out a request on a resource.
+pub(crate) async fn dispatch(
+    core: &Arc<Core>,
+    request: Authorized,
+) -> Result<Response<Body>, Status> {
+    let (routed, identity) = request.into_parts();
+    let Route::Resource(route) = routed.route else { return Err(Status::page_not_found()) };
+    let resource = find(core, &route)?;
+    let call = Call {
+        core: core.clone(),
+        resource,
+        verb: route.verb,
+        namespace: route.namespace,
+        name: route.name,
+        subresource: route.subresource,
+        query: routed.query,
+        headers: routed.parts.headers,
+        identity,
+        warnings: Warnings::default(),
+    };
+    check_verb(&call)?;
+    let output = negotiate::output(&call.headers, &call.query, !call.resource.is_custom())?;
+    let printable = call.resource.is_stored() || call.resource.is_custom();
+    if output.view != View::Whole && !printable {
+        return Err(Status::not_acceptable(&[
+            negotiate::JSON,
+            negotiate::YAML,
+            negotiate::PROTOBUF,
+        ]));
+    }
+    let answer = carry_out(&call, output, &routed.body).await?;
+    encode::respond(&call, output, answer)
+}
+
+async fn carry_out(call: &Call, output: negotiate::Output, body: &Bytes) -> Result<Answer, Status> {
+    if !call.resource.is_stored() && call.subresource.is_none() {
+        return review::answer(call, body);
+    }
+    match call.subresource.as_deref() {
+        None | Some("status") => {}
+        Some("scale") => return scale::answer(call, body).await,
+        Some(_) => return subresource::answer(call, body).await,
+    }
+    match call.verb {
+        Verb::Create => create::answer(call, body).await,
+        Verb::Get => get::answer(call),
+        Verb::List => list::answer(call).await,
+        Verb::Watch => watch::answer(call, output).await,
+        Verb::Update => update::answer(call, body).await,
+        Verb::Patch => patch::answer(call, body).await,
+        Verb::Delete => delete::answer(call, body).await,
+        Verb::DeleteCollection => delete_collection::answer(call, body).await,
+    }
+}
+
+fn find(core: &Core, route: &ResourceRoute) -> Result<Arc<Resource>, Status> {
+    let snapshot = core.registry.snapshot();
+    let Some(version) = snapshot.group_version(&route.group, &route.version) else {
+        return Err(Status::page_not_found());
+    };
+    let custom_group = version.resources.iter().all(|resource| resource.is_custom());
+    let missing =
+        || if custom_group { Status::page_not_found() } else { Status::resource_not_found() };
+    let resource = version.resource(&route.plural).ok_or_else(missing)?;
+    // A namespaced resource has no named objects outside of namespaces, and the other way round.
+    let in_namespace = !route.namespace.is_empty();
+    let scope_fits = if in_namespace {
+        resource.namespaced
+    } else {
+        !resource.namespaced || route.name.is_none()
+    };
+    if scope_fits { Ok(resource.clone()) } else { Err(missing()) }
+}
+
+fn check_verb(call: &Call) -> Result<(), Status> {
+    let resource = &call.resource;
+    if let Some(name) = &call.subresource {
+        let Some(sub) = resource.subresource(name) else {
+            return Err(match &call.name {
+                Some(object) if resource.is_custom() => Status::not_found(resource.named(), object),
+                _ => Status::resource_not_found(),
+            });
+        };
+        let allowed = sub.verbs.contains(&call.verb.name());
+        return if allowed { Ok(()) } else { Err(Status::method_not_allowed()) };
+    }
+    let collection_verb = matches!(call.verb, Verb::Create | Verb::List | Verb::DeleteCollection);
+    let shape_fits = match call.verb {
+        Verb::Watch => true,
+        _ => collection_verb == call.name.is_none(),
+    };
+    // Creating in a namespaced resource needs a namespace.
+    let place_fits =
+        call.verb != Verb::Create || !resource.namespaced || !call.namespace.is_empty();
+    if shape_fits && place_fits && resource.supports(call.verb.name()) {
+        Ok(())
+    } else {
+        Err(Status::method_not_allowed())
+    }
+}

@@ -1,0 +1,115 @@
+//! `create`: a new object under a given or a generated name.
+
+use http::StatusCode;
+use serde_json::Value;
+
+use crate::call::Call;
+use crate::object::{Metadata as _, set_meta};
+use crate::pipeline::decode::Decoded;
+use crate::pipeline::encode::Answer;
+use crate::pipeline::manage::Managed;
+use crate::pipeline::persist::{self, Persisted};
+use crate::pipeline::{decode, manage, mutate, validate, validate_schema};
+use crate::query::WriteOptions;
+use crate::status::Status;
+
+/// Names tried before the client is told to try again later.
+const NAME_ATTEMPTS: usize = 8;
+
+pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
+    let options = WriteOptions::parse(&call.query, "CreateOptions", false)?;
+    let object = decode::object(call, body, options.field_validation)?;
+    let persisted = create(call, object, &options).await?;
+    Ok(match persisted {
+        Persisted::Stored(record) => Answer::Record(StatusCode::CREATED, record),
+        Persisted::Shown(value) => Answer::Object(StatusCode::CREATED, value),
+    })
+}
+
+/// Creates an object the server itself has made.
+pub(crate) async fn create_value(call: &Call, object: Value) -> Result<Persisted, Status> {
+    let options = super::update::internal_options();
+    let body = object.to_string();
+    let object = decode::object(call, body.as_bytes(), options.field_validation)?;
+    create(call, object, &options).await
+}
+
+/// All stages of a create after decoding; used by update and patch where they create.
+pub(super) async fn create(
+    call: &Call,
+    mut object: Decoded,
+    options: &WriteOptions,
+) -> Result<Persisted, Status> {
+    check_namespace(call, object.value())?;
+    if !object.value().meta_str("resourceVersion").is_empty() {
+        let message = "resourceVersion should not be set on objects to be created";
+        return Err(Status::bare(500, message));
+    }
+    refuse_in_terminating_definition(call, object.value())?;
+    let generated = object.value().meta_str("name").is_empty()
+        && !object.value().meta_str("generateName").is_empty();
+    wipe_system_fields(object.value_mut());
+    let mut attempts = if generated { NAME_ATTEMPTS } else { 1 };
+    loop {
+        attempts -= 1;
+        let again = (attempts > 0).then(|| object.clone());
+        match attempt(call, object, options).await {
+            Err(status) if status.reason() == "AlreadyExists" && generated => match again {
+                Some(value) => object = value,
+                None => {
+                    let name = status.detail_name().to_owned();
+                    return Err(Status::name_generation_exhausted(call.resource.named(), &name));
+                }
+            },
+            other => return other,
+        }
+    }
+}
+
+async fn attempt(
+    call: &Call,
+    object: Decoded,
+    options: &WriteOptions,
+) -> Result<Persisted, Status> {
+    let managed = manage::on_create(call, object, options);
+    create_managed(call, managed, options).await
+}
+
+/// The stages from mutating admission on.
+pub(super) async fn create_managed(
+    call: &Call,
+    managed: Managed,
+    options: &WriteOptions,
+) -> Result<Persisted, Status> {
+    let mutated = mutate::on_create(call, managed, options.dry_run)?;
+    let checked = validate_schema::on_create(call, mutated)?;
+    let admitted = validate::on_create(call, checked, options.dry_run)?;
+    persist::create(call, admitted, options.dry_run).await
+}
+
+pub(super) fn check_namespace(call: &Call, object: &Value) -> Result<(), Status> {
+    let given = object.meta_str("namespace");
+    if given.is_empty() || given == call.namespace {
+        return Ok(());
+    }
+    Err(Status::bad_request(
+        "the namespace of the provided object does not match the namespace sent on the request",
+    ))
+}
+
+/// What only the server may set is taken out before anyone is recorded as its owner.
+fn wipe_system_fields(object: &mut Value) {
+    for field in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+        set_meta(object, field, None);
+    }
+}
+
+fn refuse_in_terminating_definition(call: &Call, object: &Value) -> Result<(), Status> {
+    match call.resource.custom() {
+        Some(custom) if custom.terminating => {
+            let why = "create not allowed while custom resource definition is terminating";
+            Err(Status::forbidden(call.resource.named(), object.meta_str("name"), why))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,408 @@
+//! `delete`: an object is gone, or marked and on its way.
+//!
+//! Finalizers, grace periods and propagation policies decide between the two exactly as
+//! upstream's registry does; see [`Deletion::decide`].
+
+use evenkeel_kinds::strategy::GarbageCollection;
+use evenkeel_schema::field;
+use evenkeel_types::Gvk;
+use http::StatusCode;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use crate::call::Call;
+use crate::negotiate;
+use crate::object::{Metadata as _, set_finalizers, set_meta};
+use crate::pipeline::encode::Answer;
+use crate::pipeline::persist::{self, Change, Persisted};
+use crate::pipeline::validate::{self, Admitted};
+use crate::pipeline::{decode, encode};
+use crate::query::{self, Query};
+use crate::registry::resource::Nature;
+use crate::sources::rfc3339;
+use crate::status::{Details, Named, Status};
+
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
+
+pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
+    let options = Deletion::parse(call, body)?;
+    let outcome = delete_named(call, call.name(), &options).await?;
+    Ok(outcome.into_answer(call, &options))
+}
+
+/// What became of a deletion.
+pub(crate) enum Outcome {
+    /// Gone. Its last state.
+    Gone(Value),
+    /// Still there, waiting for finalizers or its grace period.
+    Pending(Persisted),
+}
+
+impl Outcome {
+    fn into_answer(self, call: &Call, options: &Deletion) -> Answer {
+        match self {
+            Self::Pending(persisted) => {
+                // The one case in which upstream says that it has only accepted the wish.
+                let code = if options.orphan_dependents == Some(false) {
+                    StatusCode::ACCEPTED
+                } else {
+                    StatusCode::OK
+                };
+                match persisted {
+                    Persisted::Stored(record) => Answer::Record(code, record),
+                    Persisted::Shown(value) => Answer::Object(code, value),
+                }
+            }
+            Self::Gone(last) => {
+                if returns_object(call) {
+                    return Answer::Object(StatusCode::OK, last);
+                }
+                let details = Details {
+                    name: last.meta_str("name").to_owned(),
+                    group: call.resource.group.to_string(),
+                    kind: call.resource.plural.to_string(),
+                    uid: last.meta_str("uid").to_owned(),
+                    ..Details::default()
+                };
+                Answer::Other(StatusCode::OK, success(&details))
+            }
+        }
+    }
+}
+
+/// A Status that reports success.
+pub(super) fn success(details: &Details) -> Value {
+    json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
+        "details": details.to_value(),
+    })
+}
+
+fn returns_object(call: &Call) -> bool {
+    match &call.resource.nature {
+        Nature::Builtin(builtin) => builtin.strategy.returns_deleted,
+        Nature::Custom(_) => false,
+    }
+}
+
+/// How dependents are treated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Policy {
+    Orphan,
+    Background,
+    Foreground,
+}
+
+/// `DeleteOptions`, from the body or the query.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Deletion {
+    grace_period_seconds: Option<i64>,
+    orphan_dependents: Option<bool>,
+    policy: Option<Policy>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    pub(crate) dry_run: bool,
+}
+
+impl Deletion {
+    pub(super) fn parse(call: &Call, body: &[u8]) -> Result<Self, Status> {
+        let given = if body.is_empty() { from_query(&call.query) } else { from_body(call, body)? };
+        Self::read(&given)
+    }
+
+    /// Reads a DeleteOptions object.
+    pub(super) fn read(given: &Value) -> Result<Self, Status> {
+        let mut errors = Vec::new();
+        let policy = match given["propagationPolicy"].as_str() {
+            None | Some("") => None,
+            Some("Orphan") => Some(Policy::Orphan),
+            Some("Background") => Some(Policy::Background),
+            Some("Foreground") => Some(Policy::Foreground),
+            Some(other) => {
+                errors.push(field::Error::not_supported(
+                    "propagationPolicy",
+                    other,
+                    ["Foreground", "Background", "Orphan", "nil"],
+                ));
+                None
+            }
+        };
+        let orphan_dependents = given["orphanDependents"].as_bool();
+        if orphan_dependents.is_some() && given["propagationPolicy"].is_string() {
+            errors.push(field::Error::invalid(
+                "propagationPolicy",
+                given["propagationPolicy"].clone(),
+                "orphanDependents and deletionPropagation cannot be both set",
+            ));
+        }
+        let list = given["dryRun"].as_array();
+        let values = list.into_iter().flatten().filter_map(Value::as_str);
+        let dry_run = query::dry_run(values, &mut errors);
+        query::refuse("DeleteOptions", &errors)?;
+        let precondition = |name: &str| given["preconditions"][name].as_str().map(str::to_owned);
+        Ok(Self {
+            grace_period_seconds: given["gracePeriodSeconds"].as_i64(),
+            orphan_dependents,
+            policy,
+            uid: precondition("uid"),
+            resource_version: precondition("resourceVersion"),
+            dry_run,
+        })
+    }
+
+    fn check_preconditions(&self, call: &Call, name: &str, object: &Value) -> Result<(), Status> {
+        // Upstream names the kind, not the plural, here.
+        let named = Named { group: &call.resource.group, kind: &call.resource.kind };
+        let check = |what: &str, field: &str, wanted: &Option<String>| match wanted {
+            Some(wanted) if wanted != object.meta_str(field) => {
+                let why = format!(
+                    "the {what} in the precondition ({wanted}) does not match the {what} in \
+                     record ({}). The object might have been deleted and then recreated",
+                    object.meta_str(field)
+                );
+                Err(Status::conflict(named, name, &why))
+            }
+            _ => Ok(()),
+        };
+        check("UID", "uid", &self.uid)?;
+        check("ResourceVersion", "resourceVersion", &self.resource_version)
+    }
+
+    /// What happens to `object` now. `Ok(None)`: it can go at once.
+    fn decide(&self, call: &Call, object: &Value) -> Decision {
+        let now = call.core.sources.now();
+        let graceful = self.grace(call, object, now);
+        if graceful == Grace::Pending {
+            return Decision::Keep;
+        }
+        let finalizers = self.finalizers(call, object);
+        let mut next = object.clone();
+        if let Grace::Until { deletion_timestamp, seconds } = graceful {
+            let first = !object.is_deleting();
+            set_meta(&mut next, "deletionTimestamp", Some(rfc3339(deletion_timestamp).into()));
+            set_meta(&mut next, "deletionGracePeriodSeconds", Some(seconds.into()));
+            if first {
+                bump_generation(&mut next);
+            }
+        }
+        let pending = !finalizers.is_empty();
+        set_finalizers(&mut next, finalizers);
+        match graceful {
+            Grace::Until { seconds, .. } if pending || seconds > 0 => Decision::Mark(next),
+            Grace::None if pending => {
+                if !object.is_deleting() {
+                    bump_generation(&mut next);
+                    set_meta(&mut next, "deletionTimestamp", Some(rfc3339(now).into()));
+                }
+                set_meta(&mut next, "deletionGracePeriodSeconds", Some(0.into()));
+                Decision::Mark(next)
+            }
+            _ => Decision::Remove,
+        }
+    }
+
+    /// Whether the object goes gracefully; only pods do.
+    fn grace(&self, call: &Call, object: &Value, now: Timestamp) -> Grace {
+        if object.is_deleting() {
+            let Some(left) = object.meta_i64("deletionGracePeriodSeconds") else {
+                return Grace::None;
+            };
+            // A later wish can only shorten the period.
+            return match self.grace_period_seconds {
+                Some(wanted) if wanted < left => {
+                    let marked: Option<Timestamp> =
+                        object.meta_str("deletionTimestamp").parse().ok();
+                    let started =
+                        marked.unwrap_or(now).saturating_sub(SignedDuration::from_secs(left));
+                    let until = started
+                        .unwrap_or(now)
+                        .saturating_add(SignedDuration::from_secs(wanted.max(0)))
+                        .unwrap_or(now);
+                    Grace::Until { deletion_timestamp: until, seconds: wanted.max(0) }
+                }
+                _ if left == 0 && !is_graceful(call) => Grace::None,
+                _ => Grace::Pending,
+            };
+        }
+        if !is_graceful(call) {
+            return Grace::None;
+        }
+        let own = object.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64);
+        let mut seconds = self.grace_period_seconds.or(own).unwrap_or(30);
+        let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or("");
+        let over = matches!(text("/status/phase"), "Failed" | "Succeeded");
+        if text("/spec/nodeName").is_empty() || over {
+            seconds = 0;
+        } else if seconds < 0 {
+            seconds = 1;
+        }
+        let until = now.saturating_add(SignedDuration::from_secs(seconds)).unwrap_or(now);
+        Grace::Until { deletion_timestamp: until, seconds }
+    }
+
+    /// The finalizers the object waits for, given what shall become of its dependents.
+    fn finalizers(&self, call: &Call, object: &Value) -> Vec<String> {
+        let existing = object.finalizers();
+        let supported = default_propagation(call) != GarbageCollection::Unsupported;
+        let has = |name: &str| existing.contains(&name);
+        let (orphan, foreground) = match (self.orphan_dependents, self.policy) {
+            _ if !supported => (false, false),
+            (Some(orphan), _) => (orphan, false),
+            (None, Some(policy)) => (policy == Policy::Orphan, policy == Policy::Foreground),
+            (None, None) if has(ORPHAN) => (true, false),
+            (None, None) if has(FOREGROUND) => (false, true),
+            (None, None) => (default_propagation(call) == GarbageCollection::Orphan, false),
+        };
+        let mut finalizers: Vec<String> = existing
+            .iter()
+            .filter(|name| !(supported && (**name == ORPHAN || **name == FOREGROUND)))
+            .map(|name| (*name).to_owned())
+            .collect();
+        if orphan {
+            finalizers.push(ORPHAN.into());
+        }
+        if foreground {
+            finalizers.push(FOREGROUND.into());
+        }
+        finalizers
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Grace {
+    None,
+    /// It is going already, and no sooner.
+    Pending,
+    Until {
+        deletion_timestamp: Timestamp,
+        seconds: i64,
+    },
+}
+
+enum Decision {
+    Keep,
+    Mark(Value),
+    Remove,
+}
+
+/// Deletes one object, or starts to.
+pub(crate) async fn delete_named(
+    call: &Call,
+    name: &str,
+    options: &Deletion,
+) -> Result<Outcome, Status> {
+    let gone = std::sync::Mutex::new(false);
+    let persisted = persist::update(call, name, options.dry_run, |old, _| {
+        options.check_preconditions(call, name, old)?;
+        validate::on_delete(call, old, options.dry_run)?;
+        let decision = special(call, old).unwrap_or_else(|| options.decide(call, old));
+        let removes = matches!(decision, Decision::Remove);
+        *gone.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = removes;
+        Ok(match decision {
+            Decision::Keep => Change::Keep,
+            Decision::Mark(next) => Change::Write(Admitted::marked(next)),
+            Decision::Remove => Change::Remove(old.clone()),
+        })
+    })
+    .await?;
+    let gone = gone.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    Ok(match persisted {
+        Persisted::Shown(last) if gone => Outcome::Gone(last),
+        other => Outcome::Pending(other),
+    })
+}
+
+/// Kinds whose deletion is a process of its own.
+fn special(call: &Call, object: &Value) -> Option<Decision> {
+    let resource = &call.resource;
+    if resource.is("", "namespaces") {
+        return namespace(call, object);
+    }
+    if crate::registry::custom::is_definition(resource) {
+        return crate::registry::custom::mark_terminating(object, &call.core.sources.timestamp())
+            .map(Decision::Mark);
+    }
+    None
+}
+
+/// A namespace turns Terminating and goes when its finalizers are gone.
+fn namespace(call: &Call, object: &Value) -> Option<Decision> {
+    let waits = !object.finalizers().is_empty()
+        || object
+            .pointer("/spec/finalizers")
+            .and_then(Value::as_array)
+            .is_some_and(|f| !f.is_empty());
+    if !waits {
+        return None;
+    }
+    if object.is_deleting() {
+        return Some(Decision::Keep);
+    }
+    let mut next = object.clone();
+    let now = call.core.sources.timestamp();
+    set_meta(&mut next, "deletionTimestamp", Some(now.into()));
+    next["status"]["phase"] = "Terminating".into();
+    Some(Decision::Mark(next))
+}
+
+fn bump_generation(object: &mut Value) {
+    if let Some(generation) = object.meta_i64("generation").filter(|generation| *generation > 0) {
+        set_meta(object, "generation", Some((generation + 1).into()));
+    }
+}
+
+fn is_graceful(call: &Call) -> bool {
+    match &call.resource.nature {
+        Nature::Builtin(builtin) => builtin.strategy.graceful_delete,
+        Nature::Custom(_) => false,
+    }
+}
+
+fn default_propagation(call: &Call) -> GarbageCollection {
+    match &call.resource.nature {
+        Nature::Builtin(builtin) => builtin.strategy.garbage_collection,
+        Nature::Custom(_) => GarbageCollection::Background,
+    }
+}
+
+fn from_body(call: &Call, body: &[u8]) -> Result<Value, Status> {
+    let format = negotiate::input(&call.headers, true)?;
+    let parsed = decode::parse(body, format, "DeleteOptions")?;
+    let kind = parsed.value["kind"].as_str().unwrap_or("DeleteOptions");
+    if kind != "DeleteOptions" {
+        return Err(Status::bad_request("decoded object cannot be converted to DeleteOptions"));
+    }
+    let mut value = parsed.value;
+    let gvk = Gvk::new("", "v1", "DeleteOptions");
+    if let Some(ty) = evenkeel_types::lookup(gvk) {
+        evenkeel_types::conform(ty, &mut value).map_err(|why| {
+            Status::bad_request(format!(
+                "DeleteOptions in version \"v1\" cannot be handled as a DeleteOptions: {why}"
+            ))
+        })?;
+    }
+    Ok(value)
+}
+
+fn from_query(query: &Query) -> Value {
+    let mut options = json!({});
+    if let Some(seconds) = query.get("gracePeriodSeconds").and_then(|s| s.parse::<i64>().ok()) {
+        options["gracePeriodSeconds"] = seconds.into();
+    }
+    if query.has("orphanDependents") {
+        options["orphanDependents"] = query.flag("orphanDependents").into();
+    }
+    if let Some(policy) = query.get("propagationPolicy") {
+        options["propagationPolicy"] = policy.into();
+    }
+    if let Some(dry_run) = query.get("dryRun") {
+        options["dryRun"] = json!([dry_run]);
+    }
+    options
+}
+
+/// The last state of a record, for callers that list before they delete.
+pub(super) fn shown(call: &Call, record: &crate::storage::Record) -> Result<Value, Status> {
+    encode::value(&call.resource, record)
+}

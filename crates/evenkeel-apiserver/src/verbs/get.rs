@@ -1,0 +1,22 @@
+//! `get`: one object.
+
+use http::StatusCode;
+
+use crate::call::Call;
+use crate::pipeline::encode::Answer;
+use crate::status::Status;
+
+pub(super) fn answer(call: &Call) -> Result<Answer, Status> {
+    let version = call.query.get("resourceVersion").unwrap_or("");
+    if !version.is_empty() {
+        let asked = super::list::parse_version(version)?;
+        let current = call.core.store.revision();
+        if asked > current {
+            return Err(Status::too_large_resource_version(asked, current));
+        }
+    }
+    match call.resource.table.get(&call.key(call.name())) {
+        Some(record) => Ok(Answer::Record(StatusCode::OK, record)),
+        None => Err(Status::not_found(call.resource.named(), call.name())),
+    }
+}

@@ -1,0 +1,235 @@
+//! `list`: a collection at one revision, whole or in pages.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::call::Call;
+use crate::digest;
+use crate::pipeline::encode::{Answer, List};
+use crate::query::{ListOptions, VersionMatch};
+use crate::registry::resource::{Nature, Resource};
+use crate::selector::{FieldSelector, LabelSelector};
+use crate::status::Status;
+use crate::storage::{Key, Range, ReadError, Record};
+
+/// How long a list waits for a revision the server has not reached, as upstream does.
+const FUTURE_WAIT: Duration = Duration::from_secs(3);
+
+/// Which objects of a collection are meant.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Filter {
+    labels: LabelSelector,
+    fields: FieldSelector,
+}
+
+impl Filter {
+    pub(crate) fn parse(resource: &Resource, options: &ListOptions) -> Result<Self, Status> {
+        let labels = LabelSelector::parse(&options.label_selector).map_err(Status::bad_request)?;
+        let unknown = |label: &str| match &resource.nature {
+            Nature::Builtin(_) => match evenkeel_kinds::fields::resolve(resource.gvk(), label) {
+                Err(unsupported) => unsupported.to_string(),
+                Ok(known) => format!("field label not supported: {known}"),
+            },
+            Nature::Custom(_) => format!("field label not supported: {label}"),
+        };
+        let fields = FieldSelector::parse(&options.field_selector, &resource.selectable, unknown)
+            .map_err(Status::bad_request)?;
+        Ok(Self { labels, fields })
+    }
+
+    /// Only the object of this name.
+    pub(crate) fn named(name: &str) -> Self {
+        Self { labels: LabelSelector::default(), fields: FieldSelector::name(name) }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    pub(crate) fn matches(&self, record: &Record) -> bool {
+        self.labels.matches(&record.labels) && self.fields.matches(record)
+    }
+
+    fn exact_name(&self) -> Option<&str> {
+        self.fields.exact_name()
+    }
+}
+
+pub(super) async fn answer(call: &Call) -> Result<Answer, Status> {
+    let options = ListOptions::parse(&call.query)?;
+    let filter = Filter::parse(&call.resource, &options)?;
+    let list = select(call, &options, &filter).await?;
+    Ok(Answer::List(list))
+}
+
+/// One page of a collection, as `options` want it.
+pub(super) async fn select(
+    call: &Call,
+    options: &ListOptions,
+    filter: &Filter,
+) -> Result<List, Status> {
+    let table = &call.resource.table;
+    let namespace = (!call.namespace.is_empty()).then_some(call.namespace.as_str());
+    let limit = usize::try_from(options.limit).ok().filter(|limit| *limit > 0);
+
+    let token = match options.continue_token.as_str() {
+        "" => None,
+        token => Some(Token::parse(token, &call.resource, namespace)?),
+    };
+    let (after, at) = match &token {
+        Some(token) => {
+            if !matches!(options.resource_version.as_str(), "" | "0") {
+                return Err(Status::bad_request(
+                    "specifying resource version is not allowed when using continue",
+                ));
+            }
+            (Some(&token.after), token.revision)
+        }
+        None => (None, starting_revision(call, options).await?),
+    };
+
+    // A single name needs no walk over the collection.
+    if let (Some(name), Some(namespace), None, None) =
+        (filter.exact_name(), namespace.or((!call.resource.namespaced).then_some("")), at, &token)
+    {
+        let revision = call.core.store.revision();
+        let record = table.get(&Key::new(namespace, name)).filter(|record| filter.matches(record));
+        let revision = record.as_ref().map_or(revision, |record| revision.max(record.revision));
+        let records = record.into_iter().collect();
+        return Ok(List::new(call.resource.clone(), records, Some(revision), None, None));
+    }
+
+    let range = Range { namespace, after, limit };
+    let page = if filter.is_empty() {
+        table.list(range, at)
+    } else {
+        table.list_where(range, at, |record| filter.matches(record))
+    };
+    let page = page.map_err(|error| unreadable(error, token.as_ref(), namespace))?;
+
+    let mut remaining = None;
+    let mut next = None;
+    if let Some(last) = &page.next {
+        next = Some(Token::write(Some(page.revision), last, namespace));
+        if filter.is_empty() {
+            let rest = Range { namespace, after: Some(last), limit: None };
+            remaining = table.count(rest, Some(page.revision)).ok();
+        }
+    }
+    Ok(List::new(call.resource.clone(), page.items, Some(page.revision), next, remaining))
+}
+
+/// The revision to list at: a fixed one, or none for the newest.
+async fn starting_revision(call: &Call, options: &ListOptions) -> Result<Option<u64>, Status> {
+    if options.resource_version.is_empty() {
+        return Ok(None);
+    }
+    let asked = parse_version(&options.resource_version).map_err(|status| {
+        Status::bad_request(format!("invalid resource version: {}", status.message()))
+    })?;
+    wait_for(call, asked).await?;
+    let exact = match options.version_match {
+        Some(VersionMatch::Exact) => true,
+        Some(VersionMatch::NotOlderThan) => false,
+        // What a page of a fixed revision meant before the match could be said.
+        None => options.limit > 0 && asked > 0,
+    };
+    Ok(exact.then_some(asked))
+}
+
+/// Waits a little for a revision another server may have handed out.
+pub(super) async fn wait_for(call: &Call, asked: u64) -> Result<(), Status> {
+    let store = &call.core.store;
+    if asked <= store.revision() {
+        return Ok(());
+    }
+    let deadline = tokio::time::Instant::now() + FUTURE_WAIT;
+    while tokio::time::Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        if asked <= store.revision() {
+            return Ok(());
+        }
+    }
+    Err(Status::too_large_resource_version(asked, store.revision()))
+}
+
+/// Reads a resource version; the error is what a watch says of a bad one.
+pub(super) fn parse_version(text: &str) -> Result<u64, Status> {
+    text.parse().map_err(|_| {
+        Status::bare(
+            500,
+            format!(
+                "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: \
+                 invalid syntax"
+            ),
+        )
+    })
+}
+
+fn unreadable(error: ReadError, token: Option<&Token>, namespace: Option<&str>) -> Status {
+    match (error, token) {
+        (ReadError::Ahead { asked, current }, _) => {
+            Status::too_large_resource_version(asked, current)
+        }
+        (ReadError::Compacted(_), Some(token)) => {
+            Status::continue_expired(Token::write(None, &token.after, namespace))
+        }
+        (ReadError::Compacted(_), None) => {
+            Status::expired("The resourceVersion for the provided list is too old.")
+        }
+    }
+}
+
+/// Where a paged list goes on.
+struct Token {
+    /// None once the first page's revision has expired: go on with what there is now.
+    revision: Option<u64>,
+    after: Key,
+}
+
+impl Token {
+    fn parse(
+        text: &str,
+        resource: &Arc<Resource>,
+        namespace: Option<&str>,
+    ) -> Result<Self, Status> {
+        let bad = |why: &str| {
+            Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
+        };
+        let bytes = digest::from_base64_url(text.trim_end_matches('='))
+            .map_err(|error| bad(&error.to_string()))?;
+        let (token, _) = crate::json::decode(&bytes).map_err(|why| bad(&why))?;
+        if token["v"] != "meta.k8s.io/v1" {
+            return Err(bad("server does not recognize this encoded version"));
+        }
+        let revision = token["rv"].as_i64().unwrap_or(0);
+        if revision == 0 {
+            return Err(bad("incorrect encoded start resourceVersion (version meta.k8s.io/v1)"));
+        }
+        let start = token["start"].as_str().unwrap_or("");
+        let start = start.strip_suffix('\0').unwrap_or(start);
+        let (in_namespace, name) = match namespace {
+            Some(namespace) => (namespace, start),
+            None if resource.namespaced => start
+                .split_once('/')
+                .ok_or_else(|| bad("continue key is not valid: start key is malformed"))?,
+            None => ("", start),
+        };
+        if name.is_empty() {
+            return Err(bad("continue start key is empty"));
+        }
+        Ok(Self { revision: u64::try_from(revision).ok(), after: Key::new(in_namespace, name) })
+    }
+
+    fn write(revision: Option<u64>, after: &Key, namespace: Option<&str>) -> String {
+        let start = match (namespace, after.namespace()) {
+            (Some(_), _) | (None, "") => format!("{}\0", after.name()),
+            (None, in_namespace) => format!("{in_namespace}/{}\0", after.name()),
+        };
+        let revision = revision.map_or(Value::from(-1), Value::from);
+        let token = json!({"v": "meta.k8s.io/v1", "rv": revision, "start": start});
+        digest::base64_url(token.to_string().as_bytes())
+    }
+}

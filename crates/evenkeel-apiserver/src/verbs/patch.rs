@@ -1,0 +1,152 @@
+//! `patch`: a change described rather than a new whole.
+//!
+//! Three of the four kinds are worked out on the stored object and then go on like an update.
+//! Server-side apply is different: it merges what its sender declares with what others own, and
+//! creates the object if there is none.
+
+mod apply;
+
+mod strategic;
+
+use evenkeel_apply::patch::{JsonPatch, JsonPatchError, StrategicError, merge_patch};
+use evenkeel_schema::field;
+use serde_json::Value;
+
+use super::create::check_namespace;
+use super::update::{check_name, ok, replace};
+use crate::call::Call;
+use crate::json;
+use crate::negotiate;
+use crate::pipeline::decode::{self, PatchedError};
+use crate::pipeline::encode::{self, Answer};
+use crate::pipeline::persist;
+use crate::pipeline::validate_schema::Part;
+use crate::query::WriteOptions;
+use crate::registry::resource::Nature;
+use crate::status::{Named, Status};
+
+/// The kinds of patches, by their content type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Json,
+    Merge,
+    Strategic,
+    Apply,
+}
+
+const JSON_PATCH: &str = "application/json-patch+json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const APPLY_YAML: &str = "application/apply-patch+yaml";
+
+pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
+    let kind = kind(call)?;
+    let options = WriteOptions::parse(&call.query, "PatchOptions", kind == Kind::Apply)?;
+    if kind == Kind::Apply {
+        return apply::answer(call, body, &options).await;
+    }
+    let patch = Patch::parse(kind, body)?;
+    let part = Part::of(call.subresource.as_deref());
+    let persisted = persist::update(call, call.name(), options.dry_run, |old, record| {
+        let patched = patch.apply(call, old)?;
+        check_name(call, &patched)?;
+        check_namespace(call, &patched)?;
+        let shown = patched.clone();
+        let object = decode::patched(call, patched, &patch.duplicates, options.field_validation)
+            .map_err(|error| match error {
+                PatchedError::Refused(status) => status,
+                PatchedError::Strict(why) => strict(&shown, &why),
+            })?;
+        replace(call, object, old, record, part, &options)
+    })
+    .await?;
+    Ok(ok(persisted))
+}
+
+pub(super) fn kind(call: &Call) -> Result<Kind, Status> {
+    match negotiate::media_type(&call.headers).as_str() {
+        JSON_PATCH => Ok(Kind::Json),
+        MERGE_PATCH => Ok(Kind::Merge),
+        APPLY_YAML => Ok(Kind::Apply),
+        STRATEGIC if !call.resource.is_custom() => Ok(Kind::Strategic),
+        _ if call.resource.is_custom() => {
+            Err(Status::unsupported_media_type(&[JSON_PATCH, MERGE_PATCH, APPLY_YAML]))
+        }
+        _ => Err(Status::unsupported_patch()),
+    }
+}
+
+/// The refusal of a patch that leaves fields nobody knows.
+fn strict(object: &Value, why: &str) -> Status {
+    let text = encode::to_bytes(object).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let error = field::Error::invalid("patch", text, why);
+    Status::invalid(Named { group: "", kind: "" }, "", &[error])
+}
+
+/// A patch that can be read.
+pub(super) struct Patch {
+    change: Change,
+    duplicates: Vec<String>,
+}
+
+enum Change {
+    Json(JsonPatch),
+    Merge(Value),
+    Strategic(serde_json::Map<String, Value>),
+}
+
+impl Patch {
+    pub(super) fn parse(kind: Kind, body: &[u8]) -> Result<Self, Status> {
+        let bad = |why: &str| Status::bad_request(format!("error decoding patch: {why}"));
+        let (value, duplicates) = json::decode(body).map_err(|why| bad(&why))?;
+        let change = match (kind, value) {
+            (Kind::Json, value) => {
+                Change::Json(JsonPatch::decode(value).map_err(|error| match error {
+                    JsonPatchError::TooManyOperations(count) => Status::patch_too_long(count),
+                    other => {
+                        bad(&other.to_string().replace("jsonpatch.Patch", "[]handlers.jsonPatchOp"))
+                    }
+                })?)
+            }
+            (Kind::Strategic, Value::Object(patch)) => Change::Strategic(patch),
+            (_, value @ Value::Object(_)) => Change::Merge(value),
+            (_, other) => {
+                let kind = decode::go_type(&other);
+                return Err(bad(&format!(
+                    "json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
+                )));
+            }
+        };
+        Ok(Self { change, duplicates })
+    }
+
+    /// The object as the patch wants it. For the resource of `call`, or for its scale.
+    pub(super) fn apply(&self, call: &Call, object: &Value) -> Result<Value, Status> {
+        let patched = match &self.change {
+            Change::Merge(patch) => merge_patch(object.clone(), patch.clone())
+                .map_err(|error| Status::bad_request(error.to_string()))?,
+            Change::Json(patch) => patch
+                .clone()
+                .apply(object.clone())
+                .map_err(|error| Status::unprocessable(&error.to_string()))?,
+            Change::Strategic(patch) => {
+                let ty = match (&call.resource.nature, call.subresource.as_deref()) {
+                    (Nature::Builtin(builtin), None | Some("status")) => builtin.ty,
+                    _ => super::scale::ty().ok_or_else(Status::unsupported_patch)?,
+                };
+                let object = object.as_object().cloned().unwrap_or_default();
+                strategic::apply(ty, object, patch.clone()).map(Value::Object).map_err(refuse)?
+            }
+        };
+        if patched.is_object() { Ok(patched) } else { Err(Status::unprocessable("not an object")) }
+    }
+}
+
+fn refuse(error: StrategicError) -> Status {
+    match error {
+        StrategicError::ListOfLists => Status::unprocessable(&error.to_string()),
+        StrategicError::Other(why) => Status::bare(500, why),
+        other => Status::bad_request(other.to_string()),
+    }
+}

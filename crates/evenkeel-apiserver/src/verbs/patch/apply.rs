@@ -1,0 +1,110 @@
+//! Server-side apply: declare what you care about, leave the rest to its owners.
+
+use http::StatusCode;
+use serde_json::Value;
+
+use super::super::create;
+use super::super::update::{check_name, ok, replace_managed};
+use crate::call::Call;
+use crate::json;
+use crate::object::Metadata as _;
+use crate::pipeline::encode::Answer;
+use crate::pipeline::manage;
+use crate::pipeline::persist::{self, Persisted};
+use crate::pipeline::validate_schema::Part;
+use crate::query::{FieldValidation, WriteOptions};
+use crate::status::Status;
+
+/// How often a create that finds the object there after all starts over.
+const ATTEMPTS: usize = 8;
+
+pub(super) async fn answer(
+    call: &Call,
+    body: &[u8],
+    options: &WriteOptions,
+) -> Result<Answer, Status> {
+    let config = parse(body, options.field_validation)?;
+    let part = Part::of(call.subresource.as_deref());
+    for _ in 0..ATTEMPTS {
+        let exists = call.resource.table.get(&call.key(call.name())).is_some();
+        if exists || part != Part::Main {
+            let done = persist::update(call, call.name(), options.dry_run, |old, record| {
+                check_name(call, &config)?;
+                let managed = manage::on_apply(call, &config, Some(old), options)?;
+                let version = config.meta_str("resourceVersion");
+                let version =
+                    if version.is_empty() { old.meta_str("resourceVersion") } else { version };
+                let uid = config.meta_str("uid");
+                if !uid.is_empty() && uid != old.meta_str("uid") {
+                    let why = format!(
+                        "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                        old.meta_str("uid")
+                    );
+                    return Err(Status::conflict(call.resource.named(), call.name(), &why));
+                }
+                replace_managed(call, managed, version, old, record, part, options)
+            })
+            .await;
+            return match done {
+                // It went away in between: create it.
+                Err(status) if status.code() == 404 && part == Part::Main => continue,
+                other => other.map(ok),
+            };
+        }
+        match create(call, &config, options).await {
+            Err(status) if status.reason() == "AlreadyExists" => {}
+            other => return other,
+        }
+    }
+    Err(Status::modified(call.resource.named(), call.name()))
+}
+
+async fn create(call: &Call, config: &Value, options: &WriteOptions) -> Result<Answer, Status> {
+    let name = config.meta_str("name");
+    if name.is_empty() && config.get("kind").is_some() {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            call.name()
+        )));
+    }
+    check_name(call, config)?;
+    let uid = config.meta_str("uid");
+    if !uid.is_empty() {
+        let why = format!(
+            "uid mismatch: the provided object specified uid {uid}, and no existing object was \
+             found"
+        );
+        return Err(Status::conflict(call.resource.named(), call.name(), &why));
+    }
+    let managed = manage::on_apply(call, config, None, options)?;
+    create::check_namespace(call, config)?;
+    Ok(match create::create_managed(call, managed, options).await? {
+        Persisted::Stored(record) => Answer::Record(StatusCode::CREATED, record),
+        Persisted::Shown(value) => Answer::Object(StatusCode::CREATED, value),
+    })
+}
+
+/// The configuration: YAML, of which JSON is a part.
+fn parse(body: &[u8], validation: FieldValidation) -> Result<Value, Status> {
+    let value = match json::decode(body) {
+        Ok((value, duplicates)) => {
+            if let (FieldValidation::Strict, Some(path)) = (validation, duplicates.first()) {
+                let key = path.rsplit('.').next().unwrap_or(path);
+                return Err(Status::bad_request(format!(
+                    "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal \
+                     errors:\n  line 1: key {key:?} already set in map"
+                )));
+            }
+            value
+        }
+        Err(_) => crate::yaml::decode(body).map_err(|why| {
+            Status::bad_request(format!(
+                "error decoding YAML: error converting YAML to JSON: yaml: {why}"
+            ))
+        })?,
+    };
+    if value.is_object() {
+        return Ok(value);
+    }
+    Err(Status::bad_request("error decoding YAML: the configuration must be an object"))
+}

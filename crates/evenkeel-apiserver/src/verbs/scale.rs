@@ -1,0 +1,163 @@
+//! The `scale` subresource: how many, in one form for everything that can be scaled.
+
+use evenkeel_types::{Gvk, Type};
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::patch::{self, Patch};
+use super::update::{current, replace};
+use crate::call::Call;
+use crate::object::{Metadata as _, set_meta};
+use crate::pipeline::decode::{self, Decoded};
+use crate::pipeline::encode::Answer;
+use crate::pipeline::persist::{self, Persisted};
+use crate::pipeline::validate_schema::Part;
+use crate::query::WriteOptions;
+use crate::registry::custom::ScalePaths;
+use crate::registry::resource::Nature;
+use crate::route::Verb;
+use crate::status::{Named, Status};
+use evenkeel_schema::field;
+
+const SCALE: Gvk<'static> = Gvk::new("autoscaling", "v1", "Scale");
+
+/// The type of a Scale.
+pub(super) fn ty() -> Option<&'static Type> {
+    evenkeel_types::lookup(SCALE)
+}
+
+pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
+    match call.verb {
+        Verb::Get => {
+            let (_, object) = current(call)?;
+            Ok(Answer::Other(StatusCode::OK, scale_of(call, &object)))
+        }
+        Verb::Update => {
+            let options = WriteOptions::parse(&call.query, "UpdateOptions", false)?;
+            let scale = decode::of_kind(call, body, SCALE, options.field_validation)?;
+            write(call, &options, |_| Ok(scale.clone())).await
+        }
+        Verb::Patch => {
+            let kind = patch::kind(call)?;
+            if kind == patch::Kind::Apply {
+                return Err(Status::unsupported_patch());
+            }
+            let options = WriteOptions::parse(&call.query, "PatchOptions", false)?;
+            let patch = Patch::parse(kind, body)?;
+            write(call, &options, |object| {
+                let patched = patch.apply(call, &scale_of(call, object))?;
+                decode::patched_kind(call, patched, SCALE, options.field_validation)
+            })
+            .await
+        }
+        _ => Err(Status::method_not_allowed()),
+    }
+}
+
+/// Carries the number of replicas in a Scale over to the object.
+async fn write(
+    call: &Call,
+    options: &WriteOptions,
+    make: impl Fn(&Value) -> Result<Value, Status>,
+) -> Result<Answer, Status> {
+    let persisted = persist::update(call, call.name(), options.dry_run, |old, record| {
+        let scale = make(old)?;
+        check(&scale, call.name())?;
+        let mut object = old.clone();
+        let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
+        paths(call).set_replicas(&mut object, replicas);
+        for field in ["uid", "resourceVersion"] {
+            let given = scale.meta_str(field);
+            if !given.is_empty() {
+                set_meta(&mut object, field, Some(given.into()));
+            }
+        }
+        replace(call, Decoded::again(object), old, record, Part::Main, options)
+    })
+    .await?;
+    let object = match &persisted {
+        Persisted::Stored(record) => super::delete::shown(call, record)?,
+        Persisted::Shown(value) => value.clone(),
+    };
+    Ok(Answer::Other(StatusCode::OK, scale_of(call, &object)))
+}
+
+fn check(scale: &Value, name: &str) -> Result<(), Status> {
+    let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
+    if replicas >= 0 {
+        return Ok(());
+    }
+    let error =
+        field::Error::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
+    Err(Status::invalid(Named { group: "autoscaling", kind: "Scale" }, name, &[error]))
+}
+
+fn paths(call: &Call) -> ScalePaths {
+    match &call.resource.nature {
+        Nature::Custom(custom) => custom.scale.clone().unwrap_or_default(),
+        Nature::Builtin(_) => ScalePaths::default(),
+    }
+}
+
+fn scale_of(call: &Call, object: &Value) -> Value {
+    let paths = paths(call);
+    let mut metadata = json!({});
+    for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(value) = object.meta(field) {
+            metadata[field] = value.clone();
+        }
+    }
+    let mut spec = json!({});
+    let replicas = paths.replicas(object);
+    if replicas != 0 {
+        spec["replicas"] = replicas.into();
+    }
+    let mut status = json!({"replicas": paths.status_replicas(object)});
+    let selector = match &call.resource.nature {
+        Nature::Custom(_) => paths.selector(object),
+        Nature::Builtin(_) => selector_text(object.pointer("/spec/selector")),
+    };
+    if !selector.is_empty() {
+        status["selector"] = selector.into();
+    }
+    json!({
+        "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec,
+        "status": status,
+    })
+}
+
+/// A label selector as the text that kubectl and autoscalers pass on.
+fn selector_text(selector: Option<&Value>) -> String {
+    let Some(Value::Object(selector)) = selector else { return String::new() };
+    let structured =
+        selector.contains_key("matchLabels") || selector.contains_key("matchExpressions");
+    let labels = if structured { selector.get("matchLabels") } else { None };
+    let plain = Value::Object(selector.clone());
+    let labels = labels.or((!structured).then_some(&plain)).and_then(Value::as_object);
+    let mut terms: Vec<(String, String)> = labels
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| (key.clone(), format!("{key}={}", value.as_str().unwrap_or(""))))
+        .collect();
+    let expressions = selector.get("matchExpressions").and_then(Value::as_array);
+    for expression in expressions.into_iter().flatten() {
+        let key = expression["key"].as_str().unwrap_or("");
+        let mut values: Vec<&str> = expression["values"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        values.sort_unstable();
+        let values = values.join(",");
+        let text = match expression["operator"].as_str().unwrap_or("") {
+            "In" => format!("{key} in ({values})"),
+            "NotIn" => format!("{key} notin ({values})"),
+            "Exists" => key.to_owned(),
+            _ => format!("!{key}"),
+        };
+        terms.push((key.to_owned(), text));
+    }
+    terms.sort();
+    terms.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(",")
+}

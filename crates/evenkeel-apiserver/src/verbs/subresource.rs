@@ -1,0 +1,232 @@
+//! Subresources with a meaning of their own: binding, eviction, finalize, approval and others.
+
+use evenkeel_schema::field;
+use evenkeel_types::Gvk;
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::delete::{Deletion, delete_named};
+use super::update::{check_name, current, replace};
+use super::{get, patch, update};
+use crate::call::Call;
+use crate::object::Metadata as _;
+use crate::pipeline::decode::{self, Decoded};
+use crate::pipeline::encode::{self, Answer};
+use crate::pipeline::persist;
+use crate::pipeline::validate_schema::Part;
+use crate::query::{FieldValidation, WriteOptions};
+use crate::route::Verb;
+use crate::status::{Named, Status};
+use crate::storage::Range;
+
+pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
+    let subresource = call.subresource.as_deref().unwrap_or("");
+    match (&*call.resource.plural, subresource) {
+        ("pods", "binding") => bind(call, body).await,
+        ("pods", "eviction") => evict(call, body).await,
+        ("namespaces", "finalize")
+        | ("pods", "ephemeralcontainers" | "resize")
+        | ("certificatesigningrequests", "approval") => match call.verb {
+            Verb::Get => get::answer(call),
+            Verb::Update => update::answer(call, body).await,
+            Verb::Patch => patch::answer(call, body).await,
+            _ => Err(Status::method_not_allowed()),
+        },
+        ("pods", "log") => {
+            let (_, pod) = current(call)?;
+            let node = pod.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or("");
+            Err(if node.is_empty() {
+                Status::bad_request(format!("pod {} does not have a host assigned", call.name()))
+            } else {
+                Status::not_implemented("no node runs behind this API server: there are no logs")
+            })
+        }
+        (plural, subresource) => {
+            current(call)?;
+            Err(Status::not_implemented(format!(
+                "{plural}/{subresource} needs a node or network behind the API server; there is \
+                 none here"
+            )))
+        }
+    }
+}
+
+/// Puts a pod on a node, once.
+pub(super) async fn bind(call: &Call, body: &[u8]) -> Result<Answer, Status> {
+    let options = WriteOptions::parse(&call.query, "CreateOptions", false)?;
+    let gvk = Gvk::new("", "v1", "Binding");
+    let binding = decode::of_kind(call, body, gvk, options.field_validation)?;
+    check_name(call, &binding)?;
+    let node = binding.pointer("/target/name").and_then(Value::as_str).unwrap_or("").to_owned();
+    let kind = binding.pointer("/target/kind").and_then(Value::as_str).unwrap_or("");
+    let mut errors = Vec::new();
+    if !matches!(kind, "" | "Node") {
+        errors.push(field::Error::not_supported("target.kind", kind, ["Node", "<empty>"]));
+    }
+    if node.is_empty() {
+        errors.push(field::Error::required("target.name", ""));
+    }
+    if !errors.is_empty() {
+        return Err(Status::invalid(Named { group: "", kind: "Binding" }, call.name(), &errors));
+    }
+    let pods = Named { group: "", kind: "pods/binding" };
+    persist::update(call, call.name(), options.dry_run, |old, record| {
+        let assigned = old.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or("");
+        if old.is_deleting() {
+            let why = format!("pod {} is being deleted, cannot be assigned to a host", call.name());
+            return Err(Status::conflict(pods, call.name(), &why));
+        }
+        if !assigned.is_empty() {
+            let why = format!("pod {} is already assigned to node {assigned:?}", call.name());
+            return Err(Status::conflict(pods, call.name(), &why));
+        }
+        let uid = binding.meta_str("uid");
+        if !uid.is_empty() && uid != old.meta_str("uid") {
+            let why = format!(
+                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                old.meta_str("uid")
+            );
+            return Err(Status::conflict(pods, call.name(), &why));
+        }
+        let mut pod = old.clone();
+        pod["spec"]["nodeName"] = node.clone().into();
+        for field in ["labels", "annotations"] {
+            let extra = binding.meta(field).and_then(Value::as_object);
+            for (key, value) in extra.into_iter().flatten() {
+                pod["metadata"][field][key] = value.clone();
+            }
+        }
+        set_condition(&mut pod, "PodScheduled", &call.core.sources.timestamp());
+        replace(call, Decoded::again(pod), old, record, Part::Other("binding"), &options)
+    })
+    .await?;
+    Ok(Answer::Other(
+        StatusCode::CREATED,
+        json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201,
+        }),
+    ))
+}
+
+fn set_condition(pod: &mut Value, kind: &str, now: &str) {
+    let condition = json!({
+        "type": kind, "status": "True", "lastProbeTime": null, "lastTransitionTime": now,
+    });
+    let conditions = pod["status"]["conditions"].as_array_mut();
+    match conditions {
+        None => pod["status"]["conditions"] = json!([condition]),
+        Some(list) => match list.iter_mut().find(|c| c["type"] == kind) {
+            Some(existing) if existing["status"] == "True" => {}
+            Some(existing) => *existing = condition,
+            None => list.push(condition),
+        },
+    }
+}
+
+/// Deletes a pod if its disruption budget allows.
+async fn evict(call: &Call, body: &[u8]) -> Result<Answer, Status> {
+    let options = WriteOptions::parse(&call.query, "CreateOptions", false)?;
+    let gvk = Gvk::new("policy", "v1", "Eviction");
+    let eviction = decode::of_kind(call, body, gvk, FieldValidation::Ignore)?;
+    if eviction.meta_str("name") != call.name() && !eviction.meta_str("name").is_empty() {
+        return Err(Status::bad_request("name in URL does not match name in Eviction object"));
+    }
+    let mut deletion = Deletion::read(eviction.get("deleteOptions").unwrap_or(&Value::Null))?;
+    deletion.dry_run |= options.dry_run;
+    let (_, pod) = current(call)?;
+    let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or("");
+    let unguarded = matches!(phase, "Succeeded" | "Failed" | "Pending") || pod.is_deleting();
+    if !unguarded {
+        take_from_budget(call, &pod, deletion.dry_run).await?;
+    }
+    delete_named(call, call.name(), &deletion).await?;
+    Ok(Answer::Other(
+        StatusCode::CREATED,
+        json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201,
+        }),
+    ))
+}
+
+async fn take_from_budget(call: &Call, pod: &Value, dry_run: bool) -> Result<(), Status> {
+    let Some(resource) = call.core.builtin("policy", "poddisruptionbudgets") else { return Ok(()) };
+    let range = Range { namespace: Some(&call.namespace), after: None, limit: None };
+    let page = resource.table.list(range, None).map_err(Status::internal)?;
+    let mut budgets = Vec::new();
+    for record in &page.items {
+        let budget = encode::value(&resource, record)?;
+        if selects(budget.pointer("/spec/selector"), pod)? {
+            budgets.push((record.key.clone(), budget));
+        }
+    }
+    let (key, budget) = match budgets.as_slice() {
+        [] => return Ok(()),
+        [one] => one,
+        _ => {
+            return Err(Status::internal(
+                "This pod has more than one PodDisruptionBudget, which the eviction subresource \
+                 does not support.",
+            ));
+        }
+    };
+    let number = |path: &str| budget.pointer(path).and_then(Value::as_i64).unwrap_or(0);
+    let name = key.name().to_owned();
+    let refuse = |retry, cause: String| {
+        Err(Status::too_many_requests(
+            "Cannot evict pod as it would violate the pod's disruption budget.",
+            retry,
+        )
+        .with_cause("DisruptionBudget", &cause, ""))
+    };
+    if number("/status/observedGeneration") < number("/metadata/generation") {
+        return refuse(
+            10,
+            format!("The disruption budget {name} is still being processed by the server."),
+        );
+    }
+    if number("/status/disruptionsAllowed") <= 0 {
+        return refuse(
+            0,
+            format!(
+                "The disruption budget {name} needs {} healthy pods and has {} currently",
+                number("/status/desiredHealthy"),
+                number("/status/currentHealthy")
+            ),
+        );
+    }
+    if dry_run {
+        return Ok(());
+    }
+    let pod_name = pod.meta_str("name").to_owned();
+    let now = call.core.sources.timestamp();
+    let internal = Call::internal(&call.core, &resource, Verb::Update, key, Some("status"));
+    super::write_status(&internal, move |budget| {
+        let left = budget["status"]["disruptionsAllowed"].as_i64().unwrap_or(0);
+        budget["status"]["disruptionsAllowed"] = (left - 1).max(0).into();
+        budget["status"]["disruptedPods"][&pod_name] = now.clone().into();
+    })
+    .await?;
+    Ok(())
+}
+
+/// Whether a LabelSelector object selects the pod.
+fn selects(selector: Option<&Value>, pod: &Value) -> Result<bool, Status> {
+    let Some(selector) = selector else { return Ok(false) };
+    let labels = pod.meta("labels").and_then(Value::as_object);
+    let has = |key: &str| labels.and_then(|labels| labels.get(key)).and_then(Value::as_str);
+    let exact = selector["matchLabels"].as_object().into_iter().flatten();
+    let mut holds = exact.fold(true, |all, (key, value)| all && has(key) == value.as_str());
+    for term in selector["matchExpressions"].as_array().into_iter().flatten() {
+        let key = term["key"].as_str().unwrap_or("");
+        let listed = |value: &str| {
+            term["values"].as_array().is_some_and(|values| values.iter().any(|v| v == value))
+        };
+        holds &= match term["operator"].as_str().unwrap_or("") {
+            "In" => has(key).is_some_and(listed),
+            "NotIn" => !has(key).is_some_and(listed),
+            "Exists" => has(key).is_some(),
+            _ => has(key).is_none(),
+        };
+    }
+    Ok(holds)
+}

@@ -1,0 +1,61 @@
+//! `watch`: what happens to a collection, from a revision on.
+
+use std::time::Duration;
+
+use super::list::{Filter, parse_version, wait_for};
+use crate::call::Call;
+use crate::negotiate::Output;
+use crate::pipeline::encode::{Answer, Include};
+use crate::query::ListOptions;
+use crate::status::Status;
+use crate::storage::Range;
+use crate::watch::{Events, Start};
+
+/// Without a wish of the client, watches end after 30 to 60 minutes, spread at random.
+const DEFAULT_TIMEOUT_SECONDS: u64 = 1800;
+
+pub(super) async fn answer(call: &Call, output: Output) -> Result<Answer, Status> {
+    let mut options = ListOptions { watch: true, ..ListOptions::parse(&call.query)? };
+    let filter = match &call.name {
+        Some(name) => Filter::named(name),
+        None => Filter::parse(&call.resource, &options)?,
+    };
+    let include = Include::parse(&call.query)?;
+    let version = parse_version(match options.resource_version.as_str() {
+        "" => "0",
+        given => given,
+    })?;
+    let unset = options.resource_version.is_empty();
+    if options.send_initial_events.is_none() && version == 0 {
+        // State first, then changes: what a watch without a version always meant.
+        options.send_initial_events = Some(true);
+        options.allow_watch_bookmarks &= !unset || options.allow_watch_bookmarks;
+    }
+    let marks_end = call.query.get("sendInitialEvents").is_some();
+    let start = if options.send_initial_events == Some(true) {
+        wait_for(call, version).await?;
+        let namespace = (!call.namespace.is_empty()).then_some(call.namespace.as_str());
+        let range = Range { namespace, after: None, limit: None };
+        let page = call
+            .resource
+            .table
+            .list_where(range, None, |record| filter.matches(record))
+            .map_err(|error| Status::internal(error))?;
+        Start::State { items: page.items, revision: page.revision, mark_end: marks_end }
+    } else if version == 0 {
+        Start::After(call.core.store.revision())
+    } else {
+        Start::After(version)
+    };
+    let timeout = match options.timeout_seconds {
+        Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()),
+        _ => {
+            let extra = call.core.sources.below(DEFAULT_TIMEOUT_SECONDS);
+            Duration::from_secs(DEFAULT_TIMEOUT_SECONDS + extra)
+        }
+    };
+    let bookmarks = options.allow_watch_bookmarks;
+    Ok(Answer::Watch(Box::new(Events::new(
+        call, output, include, filter, start, bookmarks, timeout,
+    ))))
+}

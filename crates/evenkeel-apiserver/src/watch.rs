@@ -1,0 +1,311 @@
+//! The watch stream: initial state, changes as they are committed, bookmarks, the end.
+//!
+//! A stream holds no events of its own: it reads them from the table's window when the client
+//! is ready for more. A client too slow for the window is told 410 and lists again.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::body::Pieces;
+use crate::call::Call;
+use crate::core::Core;
+use crate::negotiate::{Output, View};
+use crate::pipeline::encode::{self, Include};
+use crate::registry::resource::{Nature, Resource};
+use crate::status::Status;
+use crate::storage::{Compacted, Event, Record, Watcher};
+use crate::verbs::Filter;
+
+/// Where a watch begins.
+pub(crate) enum Start {
+    /// With everything there is at `revision`, as additions.
+    State { items: Vec<Arc<Record>>, revision: u64, mark_end: bool },
+    /// With what happens after a revision.
+    After(u64),
+}
+
+/// A running watch, as the pieces of a response body.
+pub(crate) struct Events {
+    core: Arc<Core>,
+    resource: Arc<Resource>,
+    namespace: Option<String>,
+    output: Output,
+    include: Include,
+    filter: Filter,
+    phase: Phase,
+    bookmarks: bool,
+    next_bookmark: Instant,
+    deadline: Instant,
+    /// Whether a table has been sent, so that the next need not define its columns.
+    columns_sent: bool,
+    stopping: tokio::sync::watch::Receiver<bool>,
+}
+
+enum Phase {
+    Initial { items: VecDeque<Arc<Record>>, revision: u64, mark_end: bool },
+    Live(Watcher),
+    Failed(Status),
+    Over,
+}
+
+const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+/// A last bookmark goes out this long before the end, so that the client resumes from there.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+
+/// Bytes of initial state sent as one piece, about.
+const PIECE: usize = 32 * 1024;
+
+impl Events {
+    pub(crate) fn new(
+        call: &Call,
+        output: Output,
+        include: Include,
+        filter: Filter,
+        start: Start,
+        bookmarks: bool,
+        timeout: Duration,
+    ) -> Self {
+        let now = Instant::now();
+        let deadline = now + timeout;
+        let namespace = (!call.namespace.is_empty()).then(|| call.namespace.clone());
+        let phase = match start {
+            Start::State { items, revision, mark_end } => {
+                Phase::Initial { items: items.into(), revision, mark_end: mark_end && bookmarks }
+            }
+            Start::After(revision) => follow(&call.resource, namespace.as_deref(), revision),
+        };
+        Self {
+            core: call.core.clone(),
+            resource: call.resource.clone(),
+            namespace,
+            output,
+            include,
+            filter,
+            phase,
+            bookmarks,
+            next_bookmark: first_bookmark(now, deadline),
+            deadline,
+            columns_sent: false,
+            stopping: call.core.stopping.clone(),
+        }
+    }
+
+    /// Sends initial state in pieces, then turns to what happens.
+    fn initial(&mut self) -> Option<Bytes> {
+        let Phase::Initial { items, revision, mark_end } = &mut self.phase else { return None };
+        let (revision, mark_end) = (*revision, *mark_end);
+        let mut batch = Vec::new();
+        let mut size = 0;
+        while size < PIECE {
+            let Some(record) = items.pop_front() else { break };
+            size += record.body.len();
+            batch.push(record);
+        }
+        let last = items.is_empty();
+        let mut out = Vec::with_capacity(size + 64 * batch.len());
+        for record in &batch {
+            out.extend_from_slice(&self.frame_of("ADDED", record, record.revision));
+        }
+        if last {
+            if mark_end {
+                out.extend_from_slice(&self.bookmark(revision, true));
+            }
+            self.phase = follow(&self.resource, self.namespace.as_deref(), revision);
+        }
+        Some(out.into())
+    }
+
+    /// The event as this watcher sees it, if at all.
+    fn frame(&mut self, event: &Event) -> Option<Bytes> {
+        let before = event.previous.as_ref().is_some_and(|record| self.filter.matches(record));
+        let after = !event.deleted && self.filter.matches(&event.record);
+        let kind = match (before, after) {
+            (false, false) => return None,
+            (false, true) => "ADDED",
+            (true, true) => "MODIFIED",
+            (true, false) => "DELETED",
+        };
+        if self.output.view == View::Whole && kind == natural_kind(event) && self.is_current(event)
+        {
+            return Some(event.frame(|event| wrap(kind, &event.record.body)));
+        }
+        let record = match &event.previous {
+            // An object that left the selection is shown as it was when it last matched.
+            Some(previous) if kind == "DELETED" && !event.deleted => previous,
+            _ => &event.record,
+        };
+        Some(self.frame_of(kind, record, event.revision()))
+    }
+
+    fn is_current(&self, event: &Event) -> bool {
+        event.record.version == self.resource.api_version
+            && event.record.epoch == self.resource.epoch
+    }
+
+    fn frame_of(&mut self, kind: &str, record: &Arc<Record>, revision: u64) -> Bytes {
+        if self.output.view == View::Whole
+            && record.version == self.resource.api_version
+            && record.epoch == self.resource.epoch
+        {
+            return wrap(kind, &record.body_at(revision));
+        }
+        let mut object = match encode::value(&self.resource, record) {
+            Ok(object) => object,
+            Err(status) => return error_frame(&status),
+        };
+        crate::object::set_meta(&mut object, "resourceVersion", Some(revision.to_string().into()));
+        self.frame_of_value(kind, object)
+    }
+
+    fn frame_of_value(&mut self, kind: &str, object: Value) -> Bytes {
+        let shown = match self.output.view {
+            View::Whole => object,
+            View::Metadata => encode::to_metadata(&object),
+            View::Table => {
+                let first = !std::mem::replace(&mut self.columns_sent, true);
+                let definitions = first.then(|| encode::table_definitions(&self.resource));
+                let now = self.core.sources.now();
+                let row = encode::to_row(&self.resource, &object, now, self.include);
+                encode::table(encode::table_metadata_of(&object), definitions, vec![row])
+            }
+        };
+        match encode::to_bytes(&shown) {
+            Ok(bytes) => wrap(kind, &bytes),
+            Err(status) => error_frame(&status),
+        }
+    }
+
+    /// An empty object that says how far the watch has come.
+    fn bookmark(&mut self, revision: u64, ends_initial: bool) -> Bytes {
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
+        if ends_initial {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let mut object = json!({
+            "kind": &*self.resource.kind,
+            "apiVersion": &*self.resource.api_version,
+            "metadata": metadata,
+        });
+        if let Nature::Builtin(builtin) = &self.resource.nature {
+            // Typed objects are never quite empty: `"spec": {"containers": null}`.
+            if let Err(why) = evenkeel_types::conform(builtin.ty, &mut object) {
+                tracing::error!(%why, kind = &*self.resource.kind, "cannot make a bookmark");
+            }
+        }
+        self.frame_of_value("BOOKMARK", object)
+    }
+}
+
+impl Pieces for Events {
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            match &mut self.phase {
+                Phase::Initial { .. } => {
+                    let piece = self.initial()?;
+                    if !piece.is_empty() {
+                        return Some(piece);
+                    }
+                }
+                Phase::Over => return None,
+                Phase::Failed(status) => {
+                    let frame = error_frame(status);
+                    self.phase = Phase::Over;
+                    return Some(frame);
+                }
+                Phase::Live(watcher) => {
+                    let wake = if self.bookmarks {
+                        self.deadline.min(self.next_bookmark)
+                    } else {
+                        self.deadline
+                    };
+                    let woken = tokio::select! {
+                        biased;
+                        // An error means that the server is gone.
+                        _ = self.stopping.wait_for(|stopping| *stopping) => Woken::Stop,
+                        event = watcher.next() => Woken::Event(event),
+                        () = tokio::time::sleep_until(wake) => Woken::Timer(watcher.synced_revision()),
+                    };
+                    match woken {
+                        Woken::Stop => self.phase = Phase::Over,
+                        Woken::Event(Ok(event)) => {
+                            if let Some(frame) = self.frame(&event) {
+                                return Some(frame);
+                            }
+                        }
+                        Woken::Timer(_) if Instant::now() >= self.deadline => {
+                            self.phase = Phase::Over;
+                        }
+                        Woken::Timer(Ok(revision)) => {
+                            self.next_bookmark = first_bookmark(Instant::now(), self.deadline);
+                            return Some(self.bookmark(revision, false));
+                        }
+                        Woken::Event(Err(compacted)) | Woken::Timer(Err(compacted)) => {
+                            self.phase = expired(compacted);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What a waiting watch is woken by.
+enum Woken {
+    Stop,
+    Event(Result<Arc<Event>, Compacted>),
+    Timer(Result<u64, Compacted>),
+}
+
+/// A client too slow for the window has to list again.
+fn expired(compacted: Compacted) -> Phase {
+    let (oldest, newest) = (compacted.compacted, compacted.current);
+    Phase::Failed(Status::expired(format!("too old resource version: {oldest} ({newest})")))
+}
+
+fn first_bookmark(now: Instant, deadline: Instant) -> Instant {
+    let last = deadline.checked_sub(LAST_BOOKMARK).filter(|last| *last > now);
+    let regular = now + BOOKMARK_INTERVAL;
+    match last {
+        Some(last) => regular.min(last),
+        None if regular < deadline => regular,
+        // None is due any more.
+        None => deadline + BOOKMARK_INTERVAL,
+    }
+}
+
+fn follow(resource: &Resource, namespace: Option<&str>, revision: u64) -> Phase {
+    match resource.table.watch(namespace, revision) {
+        Ok(watcher) => Phase::Live(watcher),
+        Err(compacted) => Phase::Failed(Status::expired(format!(
+            "too old resource version: {revision} ({})",
+            compacted.compacted
+        ))),
+    }
+}
+
+fn natural_kind(event: &Event) -> &'static str {
+    match (event.deleted, &event.previous) {
+        (true, _) => "DELETED",
+        (false, None) => "ADDED",
+        (false, Some(_)) => "MODIFIED",
+    }
+}
+
+fn wrap(kind: &str, object: &[u8]) -> Bytes {
+    const OPEN: &[u8] = b"{\"type\":\"";
+    const OBJECT: &[u8] = b"\",\"object\":";
+    let mut frame = Vec::with_capacity(object.len() + kind.len() + 24);
+    for part in [OPEN, kind.as_bytes(), OBJECT, object, b"}\n"] {
+        frame.extend_from_slice(part);
+    }
+    frame.into()
+}
+
+fn error_frame(status: &Status) -> Bytes {
+    wrap("ERROR", status.to_value().to_string().as_bytes())
+}

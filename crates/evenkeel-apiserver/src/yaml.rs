@@ -1,0 +1,57 @@
+//! YAML in and out, read the way kubectl's YAML reader does.
+
+use serde_json::Value;
+
+/// Decodes one document.
+pub(crate) fn decode(text: &[u8]) -> Result<Value, String> {
+    let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
+    let options = serde_saphyr::options! {
+        legacy_octal_numbers: true,
+        duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
+    };
+    let value: Value = serde_saphyr::from_str_with_options(text, options)
+        .map_err(|error| error.to_string().lines().next().unwrap_or("").to_owned())?;
+    Ok(normalise(value))
+}
+
+/// Encodes `value` as one document.
+pub(crate) fn encode(value: &Value) -> Result<String, String> {
+    serde_saphyr::to_string(value).map_err(|error| error.to_string())
+}
+
+/// Numbers that JSON would give as integers are integers.
+fn normalise(value: Value) -> Value {
+    match value {
+        Value::Number(number) => match (number.as_i64(), number.as_f64()) {
+            (None, Some(float)) if float.fract() == 0.0 && float.abs() < 9.0e15 => {
+                Value::from(float as i64)
+            }
+            _ => Value::Number(number),
+        },
+        Value::Array(items) => items.into_iter().map(normalise).collect(),
+        Value::Object(map) => map.into_iter().map(|(k, v)| (k, normalise(v))).collect(),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn scalars_read_as_kubectl_reads_them() {
+        let value = decode(b"mode: 0644\non: yes\nname: \"yes\"\nf: 1.0\na: 1\na: 2\n").unwrap();
+        assert_eq!(value["mode"], 420);
+        assert_eq!(value["name"], "yes");
+        assert_eq!(value["f"], 1);
+        assert_eq!(value["a"], 2);
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let value = json!({"a": ["yes", "0644", "1", null, true, {"b": "x: y"}], "n": 3});
+        assert_eq!(decode(encode(&value).unwrap().as_bytes()).unwrap(), value);
+    }
+}

@@ -1,0 +1,93 @@
+//! `evenkeel cluster`: the embedded API server behind a loopback address.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::{Args, Subcommand};
+use evenkeel_apiserver::ApiServer;
+use evenkeel_apiserver::listen::Options;
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Start a cluster and keep it running until Ctrl-C
+    Start(Start),
+}
+
+#[derive(Args)]
+pub(crate) struct Start {
+    /// Address to listen on
+    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    address: IpAddr,
+    /// Port to listen on; 0 takes any free one
+    #[arg(long, default_value_t = 0)]
+    port: u16,
+    /// Allow an address that other machines can reach
+    #[arg(long)]
+    allow_non_loopback: bool,
+    /// Keep all objects in this directory; without it they are gone at the end
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Where to write the kubeconfig
+    #[arg(long, value_name = "FILE", default_value = "evenkeel.kubeconfig")]
+    kubeconfig: PathBuf,
+    /// Switch off an admission plugin; may be repeated
+    #[arg(long = "disable-admission-plugin", value_name = "NAME")]
+    disabled: Vec<String>,
+    /// Log what the server does
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+pub(crate) fn run(command: &Command) -> anyhow::Result<()> {
+    let Command::Start(start) = command;
+    if start.verbose {
+        tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(self::start(start))
+}
+
+async fn start(options: &Start) -> anyhow::Result<()> {
+    let mut builder = ApiServer::builder().disable_admission_plugins(options.disabled.clone());
+    if let Some(directory) = &options.data_dir {
+        builder = builder.data_dir(directory);
+    }
+    let server = builder.build().await.context("cannot start the cluster")?;
+    let address = SocketAddr::new(options.address, options.port);
+    let mut listen = Options::default();
+    listen.allow_non_loopback = options.allow_non_loopback;
+    let serving = server.serve_with(address, listen).await.context("cannot listen")?;
+    serving
+        .write_kubeconfig(&options.kubeconfig)
+        .with_context(|| format!("cannot write {}", options.kubeconfig.display()))?;
+
+    let kubeconfig = absolute(&options.kubeconfig);
+    say(&format!("A Kubernetes 1.36 API is ready at {}", serving.url()));
+    say("");
+    say(&format!("  export KUBECONFIG={}", kubeconfig.display()));
+    say("  kubectl get namespaces");
+    say("");
+    match &options.data_dir {
+        Some(directory) => {
+            say(&format!("Objects are kept in {}. Ctrl-C stops.", directory.display()))
+        }
+        None => say("Objects live in memory and are gone at the end. Ctrl-C stops."),
+    }
+    tokio::signal::ctrl_c().await.context("cannot wait for Ctrl-C")?;
+    server.stop();
+    serving.stop().await;
+    say("Stopped.");
+    Ok(())
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// One line for the person at the terminal.
+pub(crate) fn say(line: &str) {
+    use std::io::Write as _;
+    // Nobody reads any more: nothing can be done about it, and nothing needs to be.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
