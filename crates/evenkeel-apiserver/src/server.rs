@@ -50,6 +50,7 @@ pub struct Builder {
     tokens: Option<TokenFile>,
     authorizer: Option<Box<dyn Authorizer>>,
     service_cluster_ip_range: Option<String>,
+    stop_with: Option<watch::Receiver<bool>>,
 }
 
 /// Why a server could not be built.
@@ -127,6 +128,11 @@ impl ApiServer {
     /// The service to put behind a listener of your own: callers are who their credentials say.
     pub fn anonymous_service(&self) -> Service {
         Service { core: self.core.clone(), identity: None }
+    }
+
+    /// As [`anonymous_service`](Self::anonymous_service), for a server nobody needs to hold.
+    pub fn into_service(self) -> Service {
+        self.anonymous_service()
     }
 
     /// Listens on `address` with TLS, certificates of its own and HTTP/1.1 and HTTP/2.
@@ -268,6 +274,12 @@ impl Builder {
         self
     }
 
+    /// Ends open watches when `stopping` turns true, for servers behind a listener of your own.
+    pub fn stop_with(mut self, stopping: watch::Receiver<bool>) -> Self {
+        self.stop_with = Some(stopping);
+        self
+    }
+
     /// Opens the storage and makes the objects every cluster has.
     ///
     /// # Errors
@@ -295,7 +307,7 @@ impl Builder {
             authorizer: self.authorizer.unwrap_or_else(|| Box::new(AllowAuthenticated)),
             services: Allocator::new(range).map_err(BuildError::Option)?,
             metrics: Metrics::default(),
-            stopping: stops,
+            stopping: self.stop_with.unwrap_or(stops),
             store,
         });
         bootstrap::run(&core)

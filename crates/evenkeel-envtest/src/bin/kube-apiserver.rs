@@ -1,9 +1,9 @@
 //! `kube-apiserver` for envtest.
 
-use std::{convert::Infallible, process::ExitCode};
+use std::process::ExitCode;
 
+use evenkeel_apiserver::{ApiServer, BuildError, Service};
 use evenkeel_envtest::{
-    answers::{Answer, Answers},
     apiserver::{self, Startup},
     process::{self, BoxError},
 };
@@ -17,9 +17,14 @@ fn run() -> Result<(), BoxError> {
     runtime.block_on(apiserver::main(process::arguments()?, service))
 }
 
-async fn service(_startup: Startup) -> Result<Answers, Infallible> {
-    const fn ok(path: &'static str) -> Answer {
-        Answer { path, content_type: "text/plain; charset=utf-8", body: "ok" }
+async fn service(startup: Startup) -> Result<Service, BuildError> {
+    let Startup { settings, tokens, stopping, .. } = startup;
+    let mut builder = ApiServer::builder()
+        .disable_admission_plugins(settings.disable_admission_plugins)
+        .tokens(tokens)
+        .stop_with(stopping);
+    if let Some(range) = settings.service_cidrs.first() {
+        builder = builder.service_cluster_ip_range(range.to_string());
     }
-    Ok(Answers(const { &[ok("/healthz"), ok("/livez"), ok("/readyz")] }))
+    Ok(builder.build().await?.into_service())
 }
