@@ -76,3 +76,9 @@ pub use authz::{AllowAuthenticated, Attributes, Authorizer, Decision, ResourceAt
 pub use body::Body;
 pub use server::{ApiServer, BuildError, Builder, ServeError, Service, Serving};
 pub use storage::{Durability, OpenError, Window};
+pub mod identity;
+pub mod listen;
+#[cfg_attr(not(test), expect(dead_code, reason = "the server does not publish them yet"))]
+mod openapi;
+#[doc(hidden)]
+pub mod storage;
