@@ -51,7 +51,7 @@ mod paths;
 // What is served, and where it is kept.
 mod registry;
 
-// mod openapi;
+mod openapi;
 
 #[doc(hidden)]
 pub mod storage;
@@ -76,9 +76,3 @@ pub use authz::{AllowAuthenticated, Attributes, Authorizer, Decision, ResourceAt
 pub use body::Body;
 pub use server::{ApiServer, BuildError, Builder, ServeError, Service, Serving};
 pub use storage::{Durability, OpenError, Window};
-pub mod identity;
-pub mod listen;
-#[cfg_attr(not(test), expect(dead_code, reason = "the server does not publish them yet"))]
-mod openapi;
-#[doc(hidden)]
-pub mod storage;

@@ -10,6 +10,7 @@
 mod custom;
 mod parameters;
 mod paths;
+mod publish;
 mod routes;
 mod schemas;
 #[cfg(test)]
@@ -22,6 +23,7 @@ use evenkeel_types::Type;
 use serde_json::{Map, Value, json};
 
 use self::paths::Document;
+pub(crate) use self::publish::Published;
 use self::routes::Route;
 
 /// A resource, in one version of it.

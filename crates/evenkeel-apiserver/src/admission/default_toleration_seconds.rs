@@ -13,8 +13,9 @@ const TAINTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/u
 impl Plugin for DefaultTolerationSeconds {
     fn mutate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         let call = attributes.call;
-        let concerns =
-            call.resource.is("", "pods") && call.subresource.is_none() && attributes.operation != Operation::Delete;
+        let concerns = call.resource.is("", "pods")
+            && call.subresource.is_none()
+            && attributes.operation != Operation::Delete;
         let Some(spec) = attributes
             .object
             .as_deref_mut()
@@ -49,6 +50,8 @@ impl Plugin for DefaultTolerationSeconds {
 /// Whether a toleration says something about the taint already.
 fn tolerates(toleration: &Value, taint: &str) -> bool {
     let text = |name: &str| toleration[name].as_str().unwrap_or("");
-    matches!(text("key"), "") && text("operator") == "Exists" && matches!(text("effect"), "" | "NoExecute")
+    matches!(text("key"), "")
+        && text("operator") == "Exists"
+        && matches!(text("effect"), "" | "NoExecute")
         || text("key") == taint && matches!(text("effect"), "" | "NoExecute")
 }
