@@ -56,12 +56,8 @@ fn generated_selector(errs: &mut Errors, job: &Value, prefixed: bool) {
     if uid.is_empty() {
         errs.required(Path::root("metadata").child("uid"), "");
     }
-    let expected = [
-        ("controller-uid", uid),
-        ("job-name", name),
-        (CONTROLLER_UID, uid),
-        (JOB_NAME, name),
-    ];
+    let expected =
+        [("controller-uid", uid), ("job-name", name), (CONTROLLER_UID, uid), (JOB_NAME, name)];
     let expected = &expected[..if prefixed { 4 } else { 2 }];
     let path = Path::root("spec");
     let path = path.child("template");

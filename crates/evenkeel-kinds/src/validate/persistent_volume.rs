@@ -376,7 +376,9 @@ fn node_affinity(errs: &mut Errors, new: &Value, old: &Value) {
         let now = now.list("matchExpressions");
         for (expression, now) in expressions.into_iter().flatten().zip(now) {
             let pair = (expression.text("key"), now.text("key"));
-            if GRADUATED.contains(&pair)
+            // Upstream takes a label that never was in beta to graduate to an empty name.
+            let vanished = pair.1.is_empty() && !GRADUATED.iter().any(|(old, _)| *old == pair.0);
+            if (GRADUATED.contains(&pair) || vanished)
                 && let Some(expression) = expression.as_object_mut()
             {
                 expression.insert("key".to_owned(), now.at("key").clone());

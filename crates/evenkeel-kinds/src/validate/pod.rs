@@ -74,10 +74,7 @@ impl PodOptions {
                 .list("sysctls")
                 .iter()
                 .any(|s| security::host_sysctl(s.text("name"), spec).is_some()),
-            selinux_mount_kept: spec
-                .at("securityContext")
-                .text_opt("seLinuxChangePolicy")
-                .is_some_and(|policy| policy != "Recursive"),
+            selinux_mount_kept: spec.at("securityContext").has("seLinuxChangePolicy"),
             init_restart_on_resize_kept: spec.list("initContainers").iter().any(|c| {
                 c.text("restartPolicy") != "Always"
                     && c.list("resizePolicy")
