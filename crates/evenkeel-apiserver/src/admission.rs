@@ -31,9 +31,6 @@ pub(crate) struct Attributes<'a> {
     pub(crate) operation: Operation,
     /// The object to be stored; none on delete.
     pub(crate) object: Option<&'a mut Value>,
-    /// The object as stored; none on create.
-    pub(crate) old: Option<&'a Value>,
-    pub(crate) dry_run: bool,
 }
 
 /// One plugin. The default of each half does nothing.

@@ -42,7 +42,7 @@ pub(super) async fn answer(
                     );
                     return Err(Status::conflict(call.resource.named(), call.name(), &why));
                 }
-                replace_managed(call, managed, version, old, record, part, options)
+                replace_managed(call, managed, version, old, record, part)
             })
             .await;
             return match done {
