@@ -51,6 +51,8 @@ pub struct Builder {
     authorizer: Option<Box<dyn Authorizer>>,
     service_cluster_ip_range: Option<String>,
     stop_with: Option<watch::Receiver<bool>>,
+    #[cfg(feature = "_planted-bugs")]
+    commits_no_changes: bool,
 }
 
 /// Why a server could not be built.
@@ -280,6 +282,14 @@ impl Builder {
         self
     }
 
+    /// Plants a fault for a comparison to find: updates that change nothing commit all the same.
+    #[cfg(feature = "_planted-bugs")]
+    #[doc(hidden)]
+    pub fn commit_no_changes(mut self) -> Self {
+        self.commits_no_changes = true;
+        self
+    }
+
     /// Opens the storage and makes the objects every cluster has.
     ///
     /// # Errors
@@ -308,6 +318,8 @@ impl Builder {
             services: Allocator::new(range).map_err(BuildError::Option)?,
             metrics: Metrics::default(),
             stopping: self.stop_with.unwrap_or(stops),
+            #[cfg(feature = "_planted-bugs")]
+            commits_no_changes: self.commits_no_changes,
             store,
         });
         bootstrap::run(&core)
