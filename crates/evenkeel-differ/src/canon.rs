@@ -135,6 +135,11 @@ impl Canon {
                 value => self.walk(value, key),
             }
         }
+        // Field sets name list items by their uids.
+        if fields.keys().any(|key| key.len() >= 36 && UID.is_match(key)) {
+            let old = std::mem::take(fields);
+            fields.extend(old.into_iter().map(|(key, value)| (self.text(&key), value)));
+        }
     }
 
     /// A name the server made up is its prefix and five characters.

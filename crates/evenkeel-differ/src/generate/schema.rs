@@ -107,7 +107,7 @@ pub(super) fn value(random: &mut Random, schema: &Value) -> Value {
                 (*random.pick(&texts)).into()
             }
         },
-        Some("integer") => (*random.pick(&[0, 1, 2, 5, 6, -1, 1 << 40])).into(),
+        Some("integer") => (*random.pick(&[0_i64, 1, 2, 5, 6, -1, 1 << 40])).into(),
         Some("number") => random.pick(&[json!(0.5), json!(3), json!(1e3)]).clone(),
         Some("boolean") => random.percent(50).into(),
         Some("array") => {
