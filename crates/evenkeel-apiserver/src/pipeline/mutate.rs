@@ -14,17 +14,12 @@ pub(crate) struct Mutated {
     pub(super) applied: Applied,
 }
 
-pub(crate) fn on_create(call: &Call, object: Managed, dry_run: bool) -> Result<Mutated, Status> {
-    mutate(call, Operation::Create, object, None, dry_run)
+pub(crate) fn on_create(call: &Call, object: Managed) -> Result<Mutated, Status> {
+    mutate(call, Operation::Create, object, None)
 }
 
-pub(crate) fn on_update(
-    call: &Call,
-    object: Managed,
-    old: &Value,
-    dry_run: bool,
-) -> Result<Mutated, Status> {
-    mutate(call, Operation::Update, object, Some(old), dry_run)
+pub(crate) fn on_update(call: &Call, object: Managed, old: &Value) -> Result<Mutated, Status> {
+    mutate(call, Operation::Update, object, Some(old))
 }
 
 fn mutate(
@@ -32,9 +27,8 @@ fn mutate(
     operation: Operation,
     Managed { mut object, applied }: Managed,
     old: Option<&Value>,
-    dry_run: bool,
 ) -> Result<Mutated, Status> {
-    let mut attributes = Attributes { call, operation, object: Some(&mut object), old, dry_run };
+    let mut attributes = Attributes { call, operation, object: Some(&mut object), old };
     call.core.admission.mutate(&mut attributes)?;
     Ok(Mutated { object, applied })
 }

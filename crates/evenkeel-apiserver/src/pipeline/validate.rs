@@ -21,23 +21,18 @@ impl Admitted {
     }
 }
 
-pub(crate) fn on_create(call: &Call, object: Checked, dry_run: bool) -> Result<Admitted, Status> {
-    validate(call, Operation::Create, object, None, dry_run)
+pub(crate) fn on_create(call: &Call, object: Checked) -> Result<Admitted, Status> {
+    validate(call, Operation::Create, object, None)
 }
 
-pub(crate) fn on_update(
-    call: &Call,
-    object: Checked,
-    old: &Value,
-    dry_run: bool,
-) -> Result<Admitted, Status> {
-    validate(call, Operation::Update, object, Some(old), dry_run)
+pub(crate) fn on_update(call: &Call, object: Checked, old: &Value) -> Result<Admitted, Status> {
+    validate(call, Operation::Update, object, Some(old))
 }
 
-/// Deletion is admitted by both kinds of plugins at once; there is only the old object.
-pub(crate) fn on_delete(call: &Call, old: &Value, dry_run: bool) -> Result<(), Status> {
+/// Deletion is admitted by both kinds of plugins at once.
+pub(crate) fn on_delete(call: &Call, old: &Value) -> Result<(), Status> {
     let mut attributes =
-        Attributes { call, operation: Operation::Delete, object: None, old: Some(old), dry_run };
+        Attributes { call, operation: Operation::Delete, object: None, old: Some(old) };
     call.core.admission.mutate(&mut attributes)?;
     call.core.admission.validate(&attributes)
 }
@@ -47,9 +42,8 @@ fn validate(
     operation: Operation,
     Checked(mut object): Checked,
     old: Option<&Value>,
-    dry_run: bool,
 ) -> Result<Admitted, Status> {
-    let attributes = Attributes { call, operation, object: Some(&mut object), old, dry_run };
+    let attributes = Attributes { call, operation, object: Some(&mut object), old };
     call.core.admission.validate(&attributes)?;
     Ok(Admitted(object))
 }

@@ -287,7 +287,7 @@ fn any(out: &mut String, value: &Value, indent: Option<usize>) {
     match value {
         Value::String(string) => text(out, string),
         Value::Array(items) => {
-            sequence(out, ['[', ']'], indent, items, |out, item, indent| any(out, item, indent));
+            sequence(out, ['[', ']'], indent, items, any);
         }
         Value::Object(map) => {
             let entries: Vec<_> = map.iter().collect();
@@ -331,4 +331,5 @@ fn text(out: &mut String, text: &str) {
 pub(crate) const CLAIM_TEMPLATE: &[Field] = &[
     f("metadata", "ObjectMeta", Ty::Inline(OBJECT_META)),
     f("spec", "Spec", Ty::Struct(PERSISTENT_VOLUME_CLAIM_SPEC)),
+    f("status", "Status", Ty::Any),
 ];

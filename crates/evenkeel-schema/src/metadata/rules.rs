@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::field::Error;
+use crate::names::Reasons;
 use crate::{go, names};
 
 const ANNOTATIONS_MAX: usize = 256 * 1024;
@@ -16,7 +17,7 @@ const IMMUTABLE: &str = "field is immutable";
 pub fn validate(
     metadata: &Value,
     namespaced: bool,
-    name_rule: impl Fn(&str, bool) -> Vec<String>,
+    name_rule: impl Fn(&str, bool) -> Reasons,
     path: &str,
 ) -> Vec<Error> {
     let mut errors = Vec::new();
