@@ -2,7 +2,15 @@
 
 mod namespace_lifecycle;
 
+mod taint_nodes_by_condition;
+
 mod priority;
+
+mod default_toleration_seconds;
+
+mod default_class;
+
+mod in_use_protection;
 
 use serde_json::Value;
 
@@ -23,9 +31,6 @@ pub(crate) struct Attributes<'a> {
     pub(crate) operation: Operation,
     /// The object to be stored; none on delete.
     pub(crate) object: Option<&'a mut Value>,
-    /// The object as stored; none on create.
-    pub(crate) old: Option<&'a Value>,
-    pub(crate) dry_run: bool,
 }
 
 /// One plugin. The default of each half does nothing.
@@ -54,14 +59,23 @@ impl Chain {
     /// All plugins but `disabled`. Names we do not know are upstream's that are not built in yet;
     /// switching those off is what already holds.
     pub(crate) fn new(disabled: &[String]) -> Self {
-        let all = [
-            Entry {
-                name: "NamespaceLifecycle",
-                plugin: Box::new(namespace_lifecycle::NamespaceLifecycle),
-            },
-            Entry { name: "Priority", plugin: Box::new(priority::Priority) },
+        let all: [(&'static str, Box<dyn Plugin>); 7] = [
+            ("NamespaceLifecycle", Box::new(namespace_lifecycle::NamespaceLifecycle)),
+            ("TaintNodesByCondition", Box::new(taint_nodes_by_condition::TaintNodesByCondition)),
+            ("Priority", Box::new(priority::Priority)),
+            (
+                "DefaultTolerationSeconds",
+                Box::new(default_toleration_seconds::DefaultTolerationSeconds),
+            ),
+            ("DefaultStorageClass", Box::new(default_class::STORAGE)),
+            (
+                "StorageObjectInUseProtection",
+                Box::new(in_use_protection::StorageObjectInUseProtection),
+            ),
+            ("DefaultIngressClass", Box::new(default_class::INGRESS)),
         ];
-        Self(all.into_iter().filter(|entry| !disabled.iter().any(|d| d == entry.name)).collect())
+        let all = all.into_iter().map(|(name, plugin)| Entry { name, plugin });
+        Self(all.filter(|entry| !disabled.iter().any(|d| d == entry.name)).collect())
     }
 
     pub(crate) fn mutate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {

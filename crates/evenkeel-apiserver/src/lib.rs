@@ -51,7 +51,7 @@ mod paths;
 // What is served, and where it is kept.
 mod registry;
 
-// mod openapi;
+mod openapi;
 
 #[doc(hidden)]
 pub mod storage;

@@ -56,13 +56,19 @@ pub(crate) fn answer(core: &Arc<Core>, request: &Authorized) -> Result<Response<
             Some(found) => Ok(value(request, &discovery::resource_list(group, found))),
             None => Err(Status::page_not_found()),
         },
-        /*["openapi", "v2"] => Ok(document(request, snapshot.openapi_v2(), "application/json")),
-        ["openapi", "v3"] => Ok(document(request, snapshot.openapi_v3_index(), "application/json")),
+        ["openapi", ..] if !reads_json(request) => Err(Status::not_acceptable(&[negotiate::JSON])),
+        ["openapi", "v2"] => {
+            Ok(document(request, snapshot.openapi().v2(&snapshot), negotiate::JSON))
+        }
+        ["openapi", "v3"] => {
+            Ok(document(request, snapshot.openapi().index(&snapshot), negotiate::JSON))
+        }
         ["openapi", "v3", rest @ ..] => {
             let path = rest.join("/");
-            let found = snapshot.openapi_v3(&path).ok_or_else(Status::page_not_found)?;
-            Ok(hashed(request, &path, found))
-        }*/
+            let found =
+                snapshot.openapi().v3(&snapshot, &path).ok_or_else(Status::page_not_found)?;
+            Ok(hashed(request, &path, &found))
+        }
         _ => Err(Status::page_not_found()),
     }
 }
@@ -85,6 +91,15 @@ fn wants_aggregated(request: &Routed) -> bool {
         }
     }
     false
+}
+
+/// Whether the client takes JSON; some only take a protobuf form, which is not made.
+fn reads_json(request: &Routed) -> bool {
+    let clauses = negotiate::clauses(&request.parts.headers);
+    clauses.is_empty()
+        || clauses
+            .iter()
+            .any(|clause| matches!(clause.media, "application/json" | "*/*" | "application/*"))
 }
 
 fn host(request: &Routed) -> String {

@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use self::resource::Resource;
+use crate::openapi::Published;
 use crate::storage::Store;
 
 /// The served resources, replaceable as a whole.
@@ -28,6 +29,7 @@ pub(crate) struct Snapshot {
     groups: Vec<Group>,
     by_group: HashMap<Box<str>, usize>,
     documents: discovery::Documents,
+    openapi: Published,
 }
 
 /// One API group, its versions best first.
@@ -88,7 +90,12 @@ impl Snapshot {
                 .collect();
         }
         let by_group = (0..).zip(&groups).map(|(at, group)| (group.name.clone(), at)).collect();
-        Self { groups, by_group, documents: discovery::Documents::default() }
+        Self {
+            groups,
+            by_group,
+            documents: discovery::Documents::default(),
+            openapi: Published::default(),
+        }
     }
 
     pub(crate) fn groups(&self) -> &[Group] {
@@ -97,6 +104,10 @@ impl Snapshot {
 
     pub(crate) fn documents(&self) -> &discovery::Documents {
         &self.documents
+    }
+
+    pub(crate) fn openapi(&self) -> &Published {
+        &self.openapi
     }
 
     pub(crate) fn group(&self, name: &str) -> Option<&Group> {

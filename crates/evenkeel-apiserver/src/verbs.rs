@@ -30,6 +30,7 @@ pub(crate) use update::{release_finalizer, write_status};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use evenkeel_kinds::strategy::warnings;
 use http::Response;
 
 use crate::body::Body;
@@ -72,11 +73,17 @@ pub(crate) async fn dispatch(
             negotiate::PROTOBUF,
         ]));
     }
+    if let Some(text) = warnings::of_deprecated_kind(call.resource.gvk()) {
+        call.warnings.add(text);
+    }
     let answer = carry_out(&call, output, &routed.body).await?;
     encode::respond(&call, output, answer)
 }
 
 async fn carry_out(call: &Call, output: negotiate::Output, body: &Bytes) -> Result<Answer, Status> {
+    if call.resource.is("", "bindings") {
+        return subresource::bind_by_body(call, body).await;
+    }
     if !call.resource.is_stored() && call.subresource.is_none() {
         return review::answer(call, body);
     }

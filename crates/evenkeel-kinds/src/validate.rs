@@ -61,6 +61,12 @@ mod tests;
 /// Kinds that are not built in are checked for their metadata only.
 pub fn create(gvk: Gvk<'_>, object: &Value) -> Vec<Error> {
     let mut errs = Errors::new();
+    if gvk.group.is_empty() && gvk.kind == "Service" {
+        service::address_faults(&mut errs, object, &Value::Null);
+        if !errs.is_empty() {
+            return errs.into_vec();
+        }
+    }
     kind_create(&mut errs, gvk, object);
     if errs.is_empty() && !reviews::is_review(gvk) {
         let path_segment = |name: &str, prefix| NameRule::PathSegment.check(name, prefix);
@@ -72,6 +78,12 @@ pub fn create(gvk: Gvk<'_>, object: &Value) -> Vec<Error> {
 /// Checks an object about to replace another, through the kind's own resource.
 pub fn update(gvk: Gvk<'_>, new: &Value, old: &Value) -> Vec<Error> {
     let mut errs = Errors::new();
+    if gvk.group.is_empty() && gvk.kind == "Service" {
+        service::address_faults(&mut errs, new, old);
+        if !errs.is_empty() {
+            return errs.into_vec();
+        }
+    }
     any_update(&mut errs, gvk, new, old);
     kind_update(&mut errs, gvk, new, old);
     errs.into_vec()

@@ -154,7 +154,7 @@ pub struct Field {
     pub embed: Option<u16>,
     list_keys: &'static str,
     patch_strategy: &'static str,
-    allowed: &'static str,
+    allowed: Option<&'static str>,
 }
 
 impl Field {
@@ -170,7 +170,7 @@ impl Field {
 
     /// `enum` of the strings it holds; empty when any will do.
     pub fn allowed(&self) -> impl Iterator<Item = &'static str> {
-        split(self.allowed)
+        self.allowed.into_iter().flat_map(|values| values.split(','))
     }
 
     /// Go prints the field even when it is zero.

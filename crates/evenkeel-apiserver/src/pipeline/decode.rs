@@ -280,6 +280,7 @@ pub(crate) fn shape(resource: &Resource, value: &mut Value) -> Result<Vec<String
     match &resource.nature {
         Nature::Builtin(builtin) => conform_to(builtin.ty, value, resource.gvk()),
         Nature::Custom(custom) => {
+            json::settle_floats(value);
             if !value["metadata"].is_object() {
                 value["metadata"] = Value::Object(serde_json::Map::new());
             }

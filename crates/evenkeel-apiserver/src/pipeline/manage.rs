@@ -9,13 +9,16 @@ use std::sync::Arc;
 use evenkeel_apply::managed::{self, ApplyError, ConvertError, Filter, Request, Step, Versions};
 use evenkeel_apply::path::{PathElement, fields};
 use evenkeel_apply::{ObjectType, Set};
+use evenkeel_kinds::convert;
 use evenkeel_kinds::defaults::Applied;
 use evenkeel_kinds::strategy::{self, ResetFields};
+use evenkeel_types::Gvk;
 use serde_json::{Value, json};
 
 use super::decode::{self, Decoded};
 use crate::call::Call;
 use crate::query::WriteOptions;
+use crate::registry::Snapshot;
 use crate::registry::resource::{Nature, Resource};
 use crate::status::Status;
 
@@ -75,7 +78,7 @@ fn record(call: &Call, decoded: Decoded, live: Option<&Value>, options: &WriteOp
 fn with_request<T>(call: &Call, options: &WriteOptions, f: impl FnOnce(&Request<'_>) -> T) -> T {
     let resource = &call.resource;
     let subresource = call.subresource.as_deref().unwrap_or("");
-    let kind = KindVersions { resource, object_type: types::of(resource) };
+    let kind = KindVersions { resource, served: call.core.registry.snapshot() };
     let manager = call.field_manager(options.field_manager.as_deref());
     let reset_fields = reset_fields(resource, subresource);
     let now = call.core.sources.timestamp();
@@ -94,18 +97,38 @@ fn with_request<T>(call: &Call, options: &WriteOptions, f: impl FnOnce(&Request<
 /// The versions of a resource, for managers that wrote in another one.
 struct KindVersions<'a> {
     resource: &'a Arc<Resource>,
-    object_type: &'a ObjectType,
+    served: Arc<Snapshot>,
+}
+
+impl KindVersions<'_> {
+    fn in_version(&self, api_version: &str) -> Option<&Arc<Resource>> {
+        if api_version == &*self.resource.api_version {
+            return Some(self.resource);
+        }
+        let gvk = Gvk::from_api_version(api_version, &self.resource.kind);
+        let same = self.served.resource(gvk.group, gvk.version, &self.resource.plural)?;
+        (same.kind == self.resource.kind).then_some(same)
+    }
 }
 
 impl Versions for KindVersions<'_> {
     fn object_type(&self, api_version: &str) -> Option<&ObjectType> {
-        (api_version == &*self.resource.api_version).then_some(self.object_type)
+        self.in_version(api_version).map(|resource| types::of(resource))
     }
 
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConvertError> {
-        let _ = object;
-        tracing::debug!(api_version, "no conversion for managed fields");
-        Err(ConvertError::MissingVersion)
+        let target = self.in_version(api_version).ok_or(ConvertError::MissingVersion)?;
+        let mut object = object.clone();
+        let from = object.get("apiVersion").and_then(Value::as_str).unwrap_or("").to_owned();
+        match &target.nature {
+            Nature::Custom(_) => object["apiVersion"] = api_version.into(),
+            Nature::Builtin(_) => {
+                let from = Gvk::from_api_version(&from, &target.kind);
+                convert::to(from, target.gvk(), &mut object)
+                    .map_err(|why| ConvertError::Failed(why.to_string()))?;
+            }
+        }
+        Ok(object)
     }
 }
 

@@ -14,27 +14,20 @@ pub(crate) struct Mutated {
     pub(super) applied: Applied,
 }
 
-pub(crate) fn on_create(call: &Call, object: Managed, dry_run: bool) -> Result<Mutated, Status> {
-    mutate(call, Operation::Create, object, None, dry_run)
+pub(crate) fn on_create(call: &Call, object: Managed) -> Result<Mutated, Status> {
+    mutate(call, Operation::Create, object)
 }
 
-pub(crate) fn on_update(
-    call: &Call,
-    object: Managed,
-    old: &Value,
-    dry_run: bool,
-) -> Result<Mutated, Status> {
-    mutate(call, Operation::Update, object, Some(old), dry_run)
+pub(crate) fn on_update(call: &Call, object: Managed) -> Result<Mutated, Status> {
+    mutate(call, Operation::Update, object)
 }
 
 fn mutate(
     call: &Call,
     operation: Operation,
     Managed { mut object, applied }: Managed,
-    old: Option<&Value>,
-    dry_run: bool,
 ) -> Result<Mutated, Status> {
-    let mut attributes = Attributes { call, operation, object: Some(&mut object), old, dry_run };
+    let mut attributes = Attributes { call, operation, object: Some(&mut object) };
     call.core.admission.mutate(&mut attributes)?;
     Ok(Mutated { object, applied })
 }

@@ -21,23 +21,17 @@ impl Admitted {
     }
 }
 
-pub(crate) fn on_create(call: &Call, object: Checked, dry_run: bool) -> Result<Admitted, Status> {
-    validate(call, Operation::Create, object, None, dry_run)
+pub(crate) fn on_create(call: &Call, object: Checked) -> Result<Admitted, Status> {
+    validate(call, Operation::Create, object)
 }
 
-pub(crate) fn on_update(
-    call: &Call,
-    object: Checked,
-    old: &Value,
-    dry_run: bool,
-) -> Result<Admitted, Status> {
-    validate(call, Operation::Update, object, Some(old), dry_run)
+pub(crate) fn on_update(call: &Call, object: Checked) -> Result<Admitted, Status> {
+    validate(call, Operation::Update, object)
 }
 
-/// Deletion is admitted by both kinds of plugins at once; there is only the old object.
-pub(crate) fn on_delete(call: &Call, old: &Value, dry_run: bool) -> Result<(), Status> {
-    let mut attributes =
-        Attributes { call, operation: Operation::Delete, object: None, old: Some(old), dry_run };
+/// Deletion is admitted by both kinds of plugins at once.
+pub(crate) fn on_delete(call: &Call) -> Result<(), Status> {
+    let mut attributes = Attributes { call, operation: Operation::Delete, object: None };
     call.core.admission.mutate(&mut attributes)?;
     call.core.admission.validate(&attributes)
 }
@@ -46,10 +40,8 @@ fn validate(
     call: &Call,
     operation: Operation,
     Checked(mut object): Checked,
-    old: Option<&Value>,
-    dry_run: bool,
 ) -> Result<Admitted, Status> {
-    let attributes = Attributes { call, operation, object: Some(&mut object), old, dry_run };
+    let attributes = Attributes { call, operation, object: Some(&mut object) };
     call.core.admission.validate(&attributes)?;
     Ok(Admitted(object))
 }

@@ -212,6 +212,10 @@ fn keep_system_fields(object: &mut Value, old: &Value) {
     if object.meta_str("uid").is_empty() {
         set_meta(object, "uid", old.meta("uid").cloned());
     }
+    // Kinds that must be given a version have been checked for one; the others mean the newest.
+    if matches!(object.meta_str("resourceVersion"), "" | "0") {
+        set_meta(object, "resourceVersion", old.meta("resourceVersion").cloned());
+    }
     for field in
         ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"]
     {

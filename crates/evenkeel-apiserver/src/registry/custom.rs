@@ -28,13 +28,22 @@ pub(crate) struct Custom {
     pub(crate) definition: Box<str>,
     pub(crate) schema: Structural,
     /// The schema as given, for OpenAPI and for server-side apply.
-    pub(crate) openapi: Value,
+    pub(crate) openapi: Option<Value>,
     pub(crate) has_status: bool,
     pub(crate) scale: Option<ScalePaths>,
     pub(crate) columns: Vec<Column>,
-    pub(crate) selectable: Vec<(Box<str>, jsonpath::Path)>,
+    pub(crate) selectable: Vec<Selectable>,
     /// The definition is being deleted: no new objects.
     pub(crate) terminating: bool,
+}
+
+/// A field that selectors may ask for.
+pub(crate) struct Selectable {
+    /// As selectors name it: `spec.color`.
+    pub(crate) label: Box<str>,
+    /// As the definition names it: `.spec.color`.
+    pub(crate) json_path: Box<str>,
+    path: jsonpath::Path,
 }
 
 /// A printer column.
@@ -194,8 +203,8 @@ impl Custom {
     }
 
     pub(crate) fn selectable_value(&self, label: &str, object: &Value) -> String {
-        let path = self.selectable.iter().find(|(name, _)| **name == *label).map(|(_, path)| path);
-        match path.and_then(|path| path.first(object)) {
+        let field = self.selectable.iter().find(|field| *field.label == *label);
+        match field.and_then(|field| field.path.first(object)) {
             Some(Value::String(text)) => text.clone(),
             Some(Value::Null) | None => String::new(),
             Some(other) => other.to_string(),

@@ -32,6 +32,11 @@ impl Document {
         let etag = format!("\"{}\"", digest::sha512_hex(&body).to_ascii_uppercase());
         Self { body, etag }
     }
+
+    /// A document whose tag is known without looking at it.
+    pub(crate) fn tagged(value: &Value, tag: &str) -> Self {
+        Self { body: Bytes::from(value.to_string()), etag: format!("\"{tag}\"") }
+    }
 }
 
 impl Snapshot {

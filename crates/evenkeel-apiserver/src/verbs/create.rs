@@ -81,9 +81,9 @@ pub(super) async fn create_managed(
     managed: Managed,
     options: &WriteOptions,
 ) -> Result<Persisted, Status> {
-    let mutated = mutate::on_create(call, managed, options.dry_run)?;
+    let mutated = mutate::on_create(call, managed)?;
     let checked = validate_schema::on_create(call, mutated)?;
-    let admitted = validate::on_create(call, checked, options.dry_run)?;
+    let admitted = validate::on_create(call, checked)?;
     persist::create(call, admitted, options.dry_run).await
 }
 

@@ -140,6 +140,9 @@ impl Patch {
                 strategic::apply(ty, object, patch.clone()).map(Value::Object).map_err(refuse)?
             }
         };
+        let mut patched = patched;
+        // Patches are worked out on untyped values, where `1.0` counts as an integer.
+        json::settle_floats(&mut patched);
         if patched.is_object() { Ok(patched) } else { Err(Status::unprocessable("not an object")) }
     }
 }

@@ -106,7 +106,7 @@ pub(super) fn replace(
         set_meta(object.value_mut(), "namespace", Some(call.namespace.clone().into()));
     }
     let managed = manage::on_update(call, object, old, options);
-    replace_managed(call, managed, &given_version, old, record, part, options)
+    replace_managed(call, managed, &given_version, old, record, part)
 }
 
 /// The stages from mutating admission on.
@@ -117,12 +117,11 @@ pub(super) fn replace_managed(
     old: &Value,
     record: &Arc<Record>,
     part: Part<'_>,
-    options: &WriteOptions,
 ) -> Result<Change, Status> {
-    let mutated = mutate::on_update(call, managed, old, options.dry_run)?;
+    let mutated = mutate::on_update(call, managed)?;
     check_version(call, given_version, record)?;
     let checked = validate_schema::on_update(call, mutated, old, part)?;
-    let admitted = validate::on_update(call, checked, old, options.dry_run)?;
+    let admitted = validate::on_update(call, checked)?;
     Ok(if is_finished(call, &admitted) {
         let mut last = admitted.value().clone();
         set_meta(&mut last, "resourceVersion", Some(record.revision.to_string().into()));

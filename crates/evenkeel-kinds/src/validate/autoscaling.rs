@@ -108,6 +108,7 @@ fn spec(
             let path = path.child("target");
             errs.invalid(path.child("averageUtilization"), percent, "must be greater than 0");
         }
+        metrics(errs, path.child("metrics"), &[], min, objects);
     } else {
         metrics(errs, path.child("metrics"), spec.list("metrics"), min, objects);
     }

@@ -16,15 +16,18 @@ mod zones;
 
 pub(super) use status::{indexes, job_status_update};
 
+const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
+const JOB_NAME: &str = "batch.kubernetes.io/job-name";
 const INDEXED: &str = "requires indexed completion mode";
 
 pub(super) fn job(errs: &mut Errors, job: &Value) {
-    whole_job(errs, job, &PodOptions::CREATE);
+    whole_job(errs, job, &PodOptions::CREATE, true);
 }
 
-fn whole_job(errs: &mut Errors, job: &Value, opts: &PodOptions) {
+/// `prefixed` says whether the labels with a domain must be there: old jobs may lack them.
+fn whole_job(errs: &mut Errors, job: &Value, opts: &PodOptions, prefixed: bool) {
     builtin_create(errs, job, true, NameRule::Subdomain);
-    generated_selector(errs, job);
+    generated_selector(errs, job, prefixed);
     let spec = job.at("spec");
     let path = Path::root("spec");
     selected_spec(errs, path, spec, opts);
@@ -42,7 +45,7 @@ fn whole_job(errs: &mut Errors, job: &Value, opts: &PodOptions) {
 }
 
 /// Unless told otherwise, a job's selector is the server's: it picks the job's uid and name.
-fn generated_selector(errs: &mut Errors, job: &Value) {
+fn generated_selector(errs: &mut Errors, job: &Value, prefixed: bool) {
     let spec = job.at("spec");
     let selector = spec.at("selector");
     if spec.is("manualSelector") || selector.is_null() {
@@ -53,18 +56,15 @@ fn generated_selector(errs: &mut Errors, job: &Value) {
     if uid.is_empty() {
         errs.required(Path::root("metadata").child("uid"), "");
     }
-    let expected = [
-        ("controller-uid", uid),
-        ("job-name", name),
-        ("batch.kubernetes.io/controller-uid", uid),
-        ("batch.kubernetes.io/job-name", name),
-    ];
+    let expected =
+        [("controller-uid", uid), ("job-name", name), (CONTROLLER_UID, uid), (JOB_NAME, name)];
+    let expected = &expected[..if prefixed { 4 } else { 2 }];
     let path = Path::root("spec");
     let path = path.child("template");
     let path = path.child("metadata");
     let path = path.child("labels");
     let labels = spec.at("template").at("metadata").at("labels");
-    for (key, value) in expected {
+    for (key, value) in expected.iter().copied() {
         match labels.text_opt(key) {
             None => errs.required(path.key(key), format!("must be '{value}'")),
             Some(actual) if actual != value => {
@@ -75,7 +75,7 @@ fn generated_selector(errs: &mut Errors, job: &Value) {
         }
     }
     let expected: Value =
-        expected.into_iter().map(|(key, value)| (key.to_owned(), Value::from(value))).collect();
+        expected.iter().map(|(key, value)| ((*key).to_owned(), Value::from(*value))).collect();
     if checks::selects(selector, &expected) == Some(false) {
         let path = Path::root("spec");
         let shown = printed::label_selector(selector);
@@ -220,11 +220,9 @@ fn failure_rule(errs: &mut Errors, path: Path<'_>, rule: &Value, spec: &Value) {
             let detail = "valid values: [\"Count\" \"FailIndex\" \"FailJob\" \"Ignore\"]";
             errs.required(at, detail);
         }
-        "FailIndex" => {
-            if !spec.has("backoffLimitPerIndex") {
-                let detail = "requires the backoffLimitPerIndex to be set";
-                errs.invalid(at, "FailIndex", detail);
-            }
+        "FailIndex" if !spec.has("backoffLimitPerIndex") => {
+            let detail = "requires the backoffLimitPerIndex to be set";
+            errs.invalid(at, "FailIndex", detail);
         }
         action if !ACTIONS.contains(&action) => errs.not_supported(at, action, ACTIONS),
         _ => {}
@@ -373,7 +371,8 @@ pub(super) fn job_update(errs: &mut Errors, new: &Value, old: &Value) {
     if selector == SelectorValues::Kept {
         opts.affinity_values = selector;
     }
-    whole_job(errs, new, &opts);
+    let labels = old.at("spec").at("template").at("metadata").at("labels");
+    whole_job(errs, new, &opts, labels.has(JOB_NAME) && labels.has(CONTROLLER_UID));
     builtin_update(errs, new, old);
     let path = Path::root("spec");
     let (spec, old_spec) = (new.at("spec"), old.at("spec"));

@@ -65,16 +65,12 @@ fn secret_type(errs: &mut Errors, path: Path<'_>, secret: &Value) {
         }
         "kubernetes.io/dockercfg" => docker_config(errs, path, data, ".dockercfg"),
         "kubernetes.io/dockerconfigjson" => docker_config(errs, path, data, ".dockerconfigjson"),
-        "kubernetes.io/basic-auth" => {
-            if !data.has("username") && !data.has("password") {
-                require(errs, "username");
-                require(errs, "password");
-            }
+        "kubernetes.io/basic-auth" if !data.has("username") && !data.has("password") => {
+            require(errs, "username");
+            require(errs, "password");
         }
-        "kubernetes.io/ssh-auth" => {
-            if data.text("ssh-privatekey").is_empty() {
-                require(errs, "ssh-privatekey");
-            }
+        "kubernetes.io/ssh-auth" if data.text("ssh-privatekey").is_empty() => {
+            require(errs, "ssh-privatekey");
         }
         "kubernetes.io/tls" => {
             for key in ["tls.crt", "tls.key"] {

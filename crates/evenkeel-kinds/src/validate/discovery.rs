@@ -89,7 +89,8 @@ fn endpoints(errs: &mut Errors, endpoints: &[Value], kind: &str) {
 fn address(errs: &mut Errors, path: Path<'_>, index: usize, address: &str, kind: &str) {
     match kind {
         "IPv4" => {
-            if ip::legacy(errs, path.index(index), address, std::iter::empty()) {
+            let sound = ip::legacy(errs, path.index(index), address, std::iter::empty());
+            if sound {
                 if ip::is_v6(address) {
                     errs.invalid(path, address, "must be an IPv4 address");
                 }

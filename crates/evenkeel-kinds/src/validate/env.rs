@@ -260,11 +260,9 @@ fn divisor(errs: &mut Errors, path: Path<'_>, resource: &str, huge_pages: bool, 
     const BYTES: &str = "only divisor's values 1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei are \
          supported with the";
     match resource {
-        "limits.cpu" | "requests.cpu" => {
-            if text != "1m" && text != "1" {
-                let detail = "only divisor's values 1m and 1 are supported with the cpu resource";
-                errs.invalid(path, resource, detail);
-            }
+        "limits.cpu" | "requests.cpu" if text != "1m" && text != "1" => {
+            let detail = "only divisor's values 1m and 1 are supported with the cpu resource";
+            errs.invalid(path, resource, detail);
         }
         "limits.memory" | "requests.memory" if !bytes => {
             errs.invalid(path, resource, format!("{BYTES} memory resource"));

@@ -39,6 +39,7 @@ pub(super) fn update(errs: &mut Errors, kind: &str, new: &Value, old: &Value) {
         }
         "NetworkPolicy" => policy::update(errs, new, old),
         "IPAddress" => {
+            ip_address(errs, new);
             builtin_update(errs, new, old);
             let ty = Ty::Opt(&Ty::Struct(printed::PARENT_REFERENCE));
             let (now, before) = (new.at("spec").at("parentRef"), old.at("spec").at("parentRef"));

@@ -13,6 +13,36 @@ use crate::names::NameRule;
 
 pub(super) fn create(errs: &mut Errors, volume: &Value) {
     whole(errs, volume, SelectorValues::Checked);
+    mount_options(errs, volume);
+}
+
+/// Mount options in an annotation are for the kinds of storage that once took them.
+fn mount_options(errs: &mut Errors, volume: &Value) {
+    const ANNOTATION: &str = "volume.beta.kubernetes.io/mount-options";
+    const MOUNTED: &[&str] = &[
+        "gcePersistentDisk",
+        "awsElasticBlockStore",
+        "glusterfs",
+        "nfs",
+        "rbd",
+        "quobyte",
+        "iscsi",
+        "cinder",
+        "cephfs",
+        "azureFile",
+        "vsphereVolume",
+        "azureDisk",
+        "photonPersistentDisk",
+    ];
+    let spec = volume.at("spec");
+    if volume.at("metadata").at("annotations").has(ANNOTATION)
+        && !MOUNTED.iter().any(|source| spec.has(source))
+    {
+        let path = Path::root("metadata");
+        let path = path.child("annotations");
+        let detail = "may not specify mount options for this volume type";
+        errs.forbidden(path.child(ANNOTATION), detail);
+    }
 }
 
 fn whole(errs: &mut Errors, volume: &Value, affinity_values: SelectorValues) {
@@ -291,8 +321,10 @@ fn csi(errs: &mut Errors, path: Path<'_>, csi: &Value) {
 
 pub(super) fn update(errs: &mut Errors, new: &Value, old: &Value) {
     let (spec, old_spec) = (new.at("spec"), old.at("spec"));
-    let required = old_spec.at("nodeAffinity").at("required");
-    whole(errs, new, scheduling::node_selector_values(required));
+    let values = scheduling::node_selector_values(old_spec.at("nodeAffinity").at("required"));
+    whole(errs, new, values);
+    mount_options(errs, new);
+    whole(errs, new, values);
 
     let mut now = spec.clone();
     let expands = |spec: &Value| spec.at("csi").has("controllerExpandSecretRef");
@@ -344,7 +376,9 @@ fn node_affinity(errs: &mut Errors, new: &Value, old: &Value) {
         let now = now.list("matchExpressions");
         for (expression, now) in expressions.into_iter().flatten().zip(now) {
             let pair = (expression.text("key"), now.text("key"));
-            if GRADUATED.contains(&pair)
+            // Upstream takes a label that never was in beta to graduate to an empty name.
+            let vanished = pair.1.is_empty() && !GRADUATED.iter().any(|(old, _)| *old == pair.0);
+            if (GRADUATED.contains(&pair) || vanished)
                 && let Some(expression) = expression.as_object_mut()
             {
                 expression.insert("key".to_owned(), now.at("key").clone());

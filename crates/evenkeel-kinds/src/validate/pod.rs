@@ -29,6 +29,7 @@ pub(super) struct PodOptions {
     pub(super) indivisible_huge_pages_kept: bool,
     pub(super) deletion_cost_kept: bool,
     pub(super) host_sysctls_kept: bool,
+    pub(super) selinux_mount_kept: bool,
     pub(super) init_restart_on_resize_kept: bool,
 }
 
@@ -41,6 +42,7 @@ impl PodOptions {
         indivisible_huge_pages_kept: false,
         deletion_cost_kept: false,
         host_sysctls_kept: false,
+        selinux_mount_kept: false,
         init_restart_on_resize_kept: false,
     };
 
@@ -72,6 +74,7 @@ impl PodOptions {
                 .list("sysctls")
                 .iter()
                 .any(|s| security::host_sysctl(s.text("name"), spec).is_some()),
+            selinux_mount_kept: spec.at("securityContext").has("seLinuxChangePolicy"),
             init_restart_on_resize_kept: spec.list("initContainers").iter().any(|c| {
                 c.text("restartPolicy") != "Always"
                     && c.list("resizePolicy")

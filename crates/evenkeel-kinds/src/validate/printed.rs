@@ -263,7 +263,7 @@ fn any(out: &mut String, value: &Value, indent: Option<usize>) {
     match value {
         Value::String(string) => go::write_json_string(out, string),
         Value::Array(items) => {
-            sequence(out, ['[', ']'], indent, items, |out, item, indent| any(out, item, indent));
+            sequence(out, ['[', ']'], indent, items, any);
         }
         Value::Object(map) => {
             let entries: Vec<_> = map.iter().collect();
@@ -283,4 +283,5 @@ fn any(out: &mut String, value: &Value, indent: Option<usize>) {
 pub(crate) const CLAIM_TEMPLATE: &[Field] = &[
     f("metadata", "ObjectMeta", Ty::Inline(OBJECT_META)),
     f("spec", "Spec", Ty::Struct(PERSISTENT_VOLUME_CLAIM_SPEC)),
+    f("status", "Status", Ty::Any),
 ];

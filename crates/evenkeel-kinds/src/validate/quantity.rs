@@ -7,6 +7,8 @@ use std::fmt;
 use serde_json::Value;
 
 const NANOS: i128 = 1_000_000_000;
+/// Larger amounts count as this one.
+const MAX_NANOS: i128 = i64::MAX as i128 * NANOS;
 
 /// A parsed quantity. Ordered by amount: `1` equals `1000m`.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +49,7 @@ impl Quantity {
             return None;
         }
         let (format, scale) = scale(suffix)?;
-        let nanos = scaled(whole, fraction, scale)?;
+        let nanos = scaled(whole, fraction, scale)?.min(MAX_NANOS);
         let nanos = if text.starts_with('-') { -nanos } else { nanos };
         Some(Self { nanos, format })
     }
@@ -250,6 +252,7 @@ mod tests {
         assert!(!of("1500m").is_integer());
         assert!(of("2").is_integer());
         assert_eq!(of("1500m").value(), 2);
-        assert_eq!(of("8Ei").to_string(), "8Ei");
+        assert_eq!(of("8Ei").to_string(), "9223372036854775807");
+        assert_eq!(of("7Ei").to_string(), "7Ei");
     }
 }

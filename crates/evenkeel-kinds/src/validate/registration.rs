@@ -44,7 +44,8 @@ pub(super) fn update(errs: &mut Errors, gvk: Gvk<'_>, new: &Value, old: &Value) 
             checks::immutable(errs, path, Ty::Opt(&Ty::Str), now, was);
         }
         ("node.k8s.io", "RuntimeClass") => {
-            builtin_update(errs, new, old);
+            runtime_class(errs, new);
+            generic_update(errs, new, old);
             let (now, was) = (new.at("handler"), old.at("handler"));
             checks::immutable(errs, Path::root("handler"), Ty::Str, now, was);
         }
@@ -132,7 +133,7 @@ fn priority_class(errs: &mut Errors, class: &Value) {
 }
 
 fn runtime_class(errs: &mut Errors, class: &Value) {
-    builtin_create(errs, class, false, NameRule::Subdomain);
+    generic_create(errs, class, false, NameRule::Subdomain);
     let handler = class.text("handler");
     if handler.is_empty() {
         errs.required(Path::root("handler"), "");

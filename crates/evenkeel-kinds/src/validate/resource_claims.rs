@@ -10,7 +10,7 @@ use super::read::Read;
 use super::report::{Errors, Path};
 use super::volume::sources;
 use super::{builtin_create, builtin_update};
-use crate::names::NameRule;
+use crate::names::{self, NameRule};
 
 pub(super) fn create(errs: &mut Errors, kind: &str, object: &Value) {
     let path = Path::root("spec");
@@ -32,7 +32,7 @@ pub(super) fn create(errs: &mut Errors, kind: &str, object: &Value) {
         }
         "ResourceSlice" => {
             builtin_create(errs, object, false, NameRule::Subdomain);
-            slice(errs, path, spec);
+            slice(errs, path, spec, None);
         }
         _ => {}
     }
@@ -59,15 +59,7 @@ pub(super) fn update(errs: &mut Errors, kind: &str, new: &Value, old: &Value) {
         }
         "ResourceSlice" => {
             builtin_update(errs, new, old);
-            slice(errs, path, spec);
-            let name = spec.at("pool").text("name");
-            if name != old_spec.at("pool").text("name") {
-                errs.invalid(path.child("pool").child("name"), name, checks::IMMUTABLE);
-            }
-            let driver = spec.text("driver");
-            if driver != old_spec.text("driver") {
-                errs.invalid(path.child("driver"), driver, checks::IMMUTABLE);
-            }
+            slice(errs, path, spec, Some(old_spec));
         }
         _ => builtin_update(errs, new, old),
     }
@@ -85,13 +77,51 @@ fn device_claim(errs: &mut Errors, path: Path<'_>, devices: &Value) {
         let path = path.child("constraints");
         let path = path.index(i);
         request_names(errs, path.child("requests"), constraint, requests);
-        if !constraint.has("matchAttribute") && !constraint.has("distinctAttribute") {
+        let attributes = ["matchAttribute", "distinctAttribute"];
+        if let Some(field) = attributes.into_iter().find(|field| constraint.has(field)) {
+            fully_qualified_name(errs, path.child(field), constraint.text(field));
+        } else {
             let detail = "exactly one of \"matchAttribute\" or \"distinctAttribute\" is required, \
                           but multiple fields are set";
             errs.required(path, detail);
         }
     }
     configs(errs, path.child("config"), devices.list("config"), Some(requests));
+}
+
+/// The name of an attribute: a domain, a slash, and an identifier.
+fn fully_qualified_name(errs: &mut Errors, path: Path<'_>, name: &str) {
+    const DOMAIN_MAX: usize = 63;
+    const ID_MAX: usize = 32;
+    let identifier = |errs: &mut Errors, id: &str| {
+        if id.len() > ID_MAX {
+            errs.too_long(path, ID_MAX);
+        }
+        errs.reasons(path, id, names::c_identifier(id));
+    };
+    match name.split_once('/') {
+        None => {
+            identifier(errs, name);
+            let detail = "a fully qualified name must be a domain and a name separated by a slash";
+            errs.invalid(path, name, detail);
+        }
+        Some((_, rest)) if rest.contains('/') => {}
+        Some((domain, id)) => {
+            if domain.is_empty() {
+                errs.invalid(path, "", "the domain must not be empty");
+            } else {
+                if domain.len() > DOMAIN_MAX {
+                    errs.too_long(path, DOMAIN_MAX);
+                }
+                checks::dns1123_subdomain(errs, path, domain);
+            }
+            if id.is_empty() {
+                errs.invalid(path, "", "the name must not be empty");
+            } else {
+                identifier(errs, id);
+            }
+        }
+    }
 }
 
 /// A list whose items have names of their own.
@@ -233,7 +263,7 @@ fn configs(errs: &mut Errors, path: Path<'_>, configs: &[Value], requests: Optio
     }
 }
 
-fn slice(errs: &mut Errors, path: Path<'_>, spec: &Value) {
+fn slice(errs: &mut Errors, path: Path<'_>, spec: &Value, old: Option<&Value>) {
     sources::csi_driver_name(errs, path.child("driver"), spec.text("driver"));
     let pool = spec.at("pool");
     {
@@ -254,6 +284,14 @@ fn slice(errs: &mut Errors, path: Path<'_>, spec: &Value) {
             let detail = "must be greater than or equal to zero";
             errs.invalid(path.child("generation"), generation, detail);
         }
+    }
+    if let Some(old) = old {
+        let (now, was) = (pool.at("name"), old.at("pool").at("name"));
+        checks::immutable(errs, path.child("pool").child("name"), Ty::Str, now, was);
+        let (now, was) = (spec.at("driver"), old.at("driver"));
+        checks::immutable(errs, path.child("driver"), Ty::Str, now, was);
+        let (now, was) = (spec.at("nodeName"), old.at("nodeName"));
+        checks::immutable(errs, path.child("nodeName"), Ty::Opt(&Ty::Str), now, was);
     }
     const FIELDS: &str = "`nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection`";
     let mut set: Vec<&str> = Vec::new();

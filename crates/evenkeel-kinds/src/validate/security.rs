@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::checks;
+use super::pod::PodOptions;
 use super::printed::{self, Printed, Ty};
 use super::read::Read;
 use super::report::{Errors, Path};
@@ -15,7 +16,7 @@ pub(super) use windows::host_process;
 /// Highest id of a user or group.
 const MAX_ID: i64 = i32::MAX as i64;
 
-pub(super) fn pod(errs: &mut Errors, path: Path<'_>, spec: &Value, host_sysctls_kept: bool) {
+pub(super) fn pod(errs: &mut Errors, path: Path<'_>, spec: &Value, opts: &PodOptions) {
     let context = spec.at("securityContext");
     for field in ["fsGroup", "runAsUser", "runAsGroup"] {
         id(errs, path.child(field), context.at(field));
@@ -30,7 +31,7 @@ pub(super) fn pod(errs: &mut Errors, path: Path<'_>, spec: &Value, host_sysctls_
     if context.is_null() {
         return;
     }
-    sysctls(errs, path.child("sysctls"), context.list("sysctls"), spec, host_sysctls_kept);
+    sysctls(errs, path.child("sysctls"), context.list("sysctls"), spec, opts.host_sysctls_kept);
     const CHANGE: &[&str] = &["Always", "OnRootMismatch"];
     let policy = context.at("fsGroupChangePolicy");
     checks::one_of_if_set(errs, path.child("fsGroupChangePolicy"), policy, CHANGE);
@@ -42,7 +43,9 @@ pub(super) fn pod(errs: &mut Errors, path: Path<'_>, spec: &Value, host_sysctls_
     checks::one_of_if_set(errs, at, policy, &["Merge", "Strict"]);
     let policy = context.at("seLinuxChangePolicy");
     let at = path.child("seLinuxChangePolicy");
-    checks::one_of_if_set(errs, at, policy, &["MountOption", "Recursive"]);
+    let supported: &[&str] =
+        if opts.selinux_mount_kept { &["MountOption", "Recursive"] } else { &["Recursive"] };
+    checks::one_of_if_set(errs, at, policy, supported);
 }
 
 pub(super) fn container(errs: &mut Errors, path: Path<'_>, context: &Value, host_users: bool) {

@@ -13,6 +13,13 @@ const TYPES: &[&str] = &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"
 const ONLY_LOAD_BALANCER: &str = "may only be used when `type` is 'LoadBalancer'";
 const ONCE: &str = "may not change once set";
 
+/// What is wrong with a service's addresses, if anything.
+///
+/// Addresses are allotted before the rest is checked, so faults in them are all that is reported.
+pub(super) fn address_faults(errs: &mut Errors, service: &Value, old: &Value) {
+    cluster_ips(errs, Path::root("spec"), service.at("spec"), old.at("spec"));
+}
+
 pub(super) fn create(errs: &mut Errors, service: &Value) {
     builtin_create(errs, service, true, NameRule::Label);
     whole(errs, service, &Value::Null);

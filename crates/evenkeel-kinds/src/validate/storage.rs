@@ -24,17 +24,7 @@ pub(super) fn create(errs: &mut Errors, kind: &str, object: &Value) {
             builtin_create(errs, object, false, NameRule::Subdomain);
             csi_driver(errs, object.at("spec"));
         }
-        "CSIStorageCapacity" => {
-            builtin_create(errs, object, true, NameRule::Subdomain);
-            let topology = object.at("nodeTopology");
-            let path = Path::root("nodeTopology");
-            checks::label_selector(errs, path, topology, SelectorValues::Checked);
-            let class = object.text("storageClassName");
-            checks::dns1123_subdomain(errs, Path::root("storageClassName"), class);
-            if let Some(capacity) = Quantity::read(object.at("capacity")) {
-                resources::non_negative(errs, Path::root("capacity"), capacity);
-            }
-        }
+        "CSIStorageCapacity" => capacity(errs, object, SelectorValues::Checked),
         _ => {}
     }
 }
@@ -42,6 +32,7 @@ pub(super) fn create(errs: &mut Errors, kind: &str, object: &Value) {
 pub(super) fn update(errs: &mut Errors, kind: &str, new: &Value, old: &Value) {
     match kind {
         "StorageClass" => {
+            storage_class(errs, new);
             builtin_update(errs, new, old);
             for (field, ty) in [
                 ("parameters", Ty::Map(&Ty::Str)),
@@ -80,6 +71,7 @@ pub(super) fn update(errs: &mut Errors, kind: &str, new: &Value, old: &Value) {
             checks::immutable(errs, path.child("volumeLifecycleModes"), modes, now, was);
         }
         "CSIStorageCapacity" => {
+            capacity(errs, new, checks::selector_values(old.at("nodeTopology")));
             builtin_update(errs, new, old);
             let (now, was) = (new.at("nodeTopology"), old.at("nodeTopology"));
             checks::immutable_selector(errs, Path::root("nodeTopology"), now, was);
@@ -89,6 +81,17 @@ pub(super) fn update(errs: &mut Errors, kind: &str, new: &Value, old: &Value) {
             }
         }
         _ => builtin_update(errs, new, old),
+    }
+}
+
+fn capacity(errs: &mut Errors, object: &Value, values: SelectorValues) {
+    builtin_create(errs, object, true, NameRule::Subdomain);
+    let topology = object.at("nodeTopology");
+    checks::label_selector(errs, Path::root("nodeTopology"), topology, values);
+    let class = object.text("storageClassName");
+    checks::dns1123_subdomain(errs, Path::root("storageClassName"), class);
+    if let Some(capacity) = Quantity::read(object.at("capacity")) {
+        resources::non_negative(errs, Path::root("capacity"), capacity);
     }
 }
 
@@ -174,7 +177,11 @@ fn topologies(errs: &mut Errors, terms: &[Value]) {
                 errs.duplicate(at.child("key"), key);
             }
         }
-        for _ in terms[..i].iter().filter(|other| shape(other) == shape(term)) {
+        // Upstream compares with as many empty terms as there are terms, then with earlier ones.
+        let own = shape(term);
+        let empty = if own.is_empty() { terms.len() } else { 0 };
+        let repeats = empty + terms[..i].iter().filter(|other| shape(other) == own).count();
+        for _ in 0..repeats {
             errs.duplicate(at, "");
         }
     }

@@ -184,7 +184,7 @@ impl Builder {
             embed: None,
             list_keys: "",
             patch_strategy: "",
-            allowed: "",
+            allowed: None,
         };
         for flag in flags.bytes() {
             match flag {
@@ -198,7 +198,11 @@ impl Builder {
         }
         let mut rest = attributes;
         while !rest.is_empty() {
-            // Only defaults could hold a space, and none does.
+            // Values of an enum may hold spaces, so it comes last and takes the rest of the line.
+            if let Some(values) = rest.strip_prefix("enum=") {
+                field.allowed = Some(values);
+                break;
+            }
             let attribute;
             (attribute, rest) = cut(rest);
             let Some((key, value)) = attribute.split_once('=') else { continue };
@@ -221,7 +225,6 @@ impl Builder {
                     field.merge_key = (!tail.is_empty()).then_some(tail);
                 }
                 "default" => field.default = DefaultValue::Json(value),
-                "enum" => field.allowed = value,
                 _ => unreachable!("unknown attribute {attribute}"),
             }
         }

@@ -1,6 +1,6 @@
 //! Other ways to see objects: as rows of a table, or reduced to their metadata.
 
-use evenkeel_kinds::columns;
+use evenkeel_kinds::{columns, convert};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -47,9 +47,10 @@ pub(crate) fn table_definitions(resource: &Resource) -> Value {
         })
     };
     match &resource.nature {
-        Nature::Builtin(_) => {
-            columns::definitions(resource.gvk()).iter().map(columns::Column::to_json).collect()
-        }
+        Nature::Builtin(_) => columns::definitions(resource.storage_gvk())
+            .iter()
+            .map(columns::Column::to_json)
+            .collect(),
         Nature::Custom(custom) => {
             let name = define("Name", "string", "name", "Name of the object.", 0);
             let others = custom
@@ -69,6 +70,14 @@ pub(crate) fn to_row(
     include: Include,
 ) -> Value {
     let cells = match &resource.nature {
+        Nature::Builtin(_) if resource.api_version != resource.storage_version => {
+            // Columns are made for the stored form.
+            let mut stored = object.clone();
+            if let Err(why) = convert::to(resource.gvk(), resource.storage_gvk(), &mut stored) {
+                tracing::error!(%why, kind = &*resource.kind, "cannot print");
+            }
+            columns::row(resource.storage_gvk(), &stored, now.as_second())
+        }
         Nature::Builtin(_) => columns::row(resource.gvk(), object, now.as_second()),
         Nature::Custom(custom) => custom.cells(object, now.as_second()),
     };

@@ -14,12 +14,13 @@ use crate::registry::resource::{Nature, Resource};
 pub(super) fn of(resource: &Resource) -> &ObjectType {
     resource.apply_type.get_or_init(|| match &resource.nature {
         Nature::Builtin(builtin) => builtin_type(builtin.ty),
-        Nature::Custom(custom) => {
-            Schema::from_structural(&custom.openapi, false).unwrap_or_else(|why| {
+        Nature::Custom(custom) => match &custom.openapi {
+            None => ObjectType::deduced(),
+            Some(schema) => Schema::from_structural(schema, false).unwrap_or_else(|why| {
                 tracing::warn!(kind = &*resource.kind, %why, "no merge schema, deducing one");
                 ObjectType::deduced()
-            })
-        }
+            }),
+        },
     })
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use evenkeel_schema::{Structural, jsonpath};
 use serde_json::{Value, json};
 
-use super::{Column, Custom, ScalePaths, storage_version};
+use super::{Column, Custom, ScalePaths, Selectable, storage_version};
 use crate::object::Metadata as _;
 use crate::registry::resource::{Nature, Resource, Subresource};
 use crate::storage::Store;
@@ -70,7 +70,7 @@ fn resource(store: &Store, definition: &Value, version: &Value) -> Option<Resour
         table: store.table(&format!("{group}/{plural}")),
         storage_version: format!("{group}/{}", storage_version(definition)).into(),
         epoch: definition.meta_i64("generation").unwrap_or(0) as u32,
-        selectable: custom.selectable.iter().map(|(label, _)| label.clone()).collect(),
+        selectable: custom.selectable.iter().map(|field| field.label.clone()).collect(),
         nature: Nature::Custom(Box::new(custom)),
         apply_type: OnceLock::new(),
         zero: OnceLock::new(),
@@ -79,9 +79,8 @@ fn resource(store: &Store, definition: &Value, version: &Value) -> Option<Resour
 
 fn custom(definition: &Value, version: &Value) -> Option<Custom> {
     let openapi = version.pointer("/schema/openAPIV3Schema").cloned();
-    let openapi = openapi
-        .unwrap_or_else(|| json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
-    let schema = match Structural::compile(&openapi) {
+    let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let schema = match Structural::compile(openapi.as_ref().unwrap_or(&free)) {
         Ok(schema) => schema,
         Err(why) => {
             tracing::error!(definition = definition.meta_str("name"), %why, "unusable schema");
@@ -91,8 +90,12 @@ fn custom(definition: &Value, version: &Value) -> Option<Custom> {
     let subresources = &version["subresources"];
     let fields = version["selectableFields"].as_array();
     let selectable = fields.into_iter().flatten().filter_map(|field| {
-        let path = field["jsonPath"].as_str()?;
-        Some((Box::from(path.trim_start_matches('.')), jsonpath::Path::parse(path).ok()?))
+        let json_path = field["jsonPath"].as_str()?;
+        Some(Selectable {
+            label: json_path.trim_start_matches('.').into(),
+            json_path: json_path.into(),
+            path: jsonpath::Path::parse(json_path).ok()?,
+        })
     });
     Some(Custom {
         definition: definition.meta_str("name").into(),

@@ -42,7 +42,7 @@ pub(super) async fn answer(
                     );
                     return Err(Status::conflict(call.resource.named(), call.name(), &why));
                 }
-                replace_managed(call, managed, version, old, record, part, options)
+                replace_managed(call, managed, version, old, record, part)
             })
             .await;
             return match done {
@@ -86,7 +86,7 @@ async fn create(call: &Call, config: &Value, options: &WriteOptions) -> Result<A
 
 /// The configuration: YAML, of which JSON is a part.
 fn parse(body: &[u8], validation: FieldValidation) -> Result<Value, Status> {
-    let value = match json::decode(body) {
+    let mut value = match json::decode(body) {
         Ok((value, duplicates)) => {
             if let (FieldValidation::Strict, Some(path)) = (validation, duplicates.first()) {
                 let key = path.rsplit('.').next().unwrap_or(path);
@@ -103,6 +103,7 @@ fn parse(body: &[u8], validation: FieldValidation) -> Result<Value, Status> {
             ))
         })?,
     };
+    json::settle_floats(&mut value);
     if value.is_object() {
         return Ok(value);
     }

@@ -246,7 +246,7 @@ fn validation(errs: &mut Errors, path: Path<'_>, validation: &Value) {
     } else if message.trim().contains(['\n', '\r']) {
         errs.invalid(path.child("message"), message, "must not contain line breaks");
     }
-    const REASONS: &[&str] = &["Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized"];
+    const REASONS: &[&str] = &["Forbidden", "Invalid", "RequestEntityTooLarge"];
     checks::one_of_if_set(errs, path.child("reason"), validation.at("reason"), REASONS);
 }
 

@@ -56,10 +56,7 @@ pub(super) fn pod(
 
 pub(super) fn deletion_cost_is_faulty(meta: &Value) -> bool {
     let Some(cost) = meta.at("annotations").text_opt(DELETION_COST) else { return false };
-    let first = match cost.as_bytes() {
-        [b'-' | b'1'..=b'9', ..] | [b'0'] => true,
-        _ => false,
-    };
+    let first = matches!(cost.as_bytes(), [b'-' | b'1'..=b'9', ..] | [b'0']);
     !first || cost.parse::<i32>().is_err()
 }
 

@@ -47,7 +47,7 @@ pub(super) fn spec(
     const DNS: &[&str] = &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
     checks::one_of(errs, path.child("dnsPolicy"), spec.text("dnsPolicy"), DNS);
     checks::labels(errs, path.child("nodeSelector"), spec.at("nodeSelector"));
-    security::pod(errs, path.child("securityContext"), spec, opts.host_sysctls_kept);
+    security::pod(errs, path.child("securityContext"), spec, opts);
     scheduling::affinity(errs, path.child("affinity"), spec.at("affinity"), opts);
     dns_config(errs, path.child("dnsConfig"), spec);
     gates(errs, path, spec);

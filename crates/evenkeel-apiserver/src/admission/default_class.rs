@@ -1,0 +1,78 @@
+//! `DefaultStorageClass` and `DefaultIngressClass`: what names no class gets the default one.
+
+use serde_json::Value;
+
+use super::{Attributes, Operation, Plugin};
+use crate::object::Metadata as _;
+use crate::status::Status;
+use crate::storage::Range;
+
+/// Fills in the class of one kind.
+pub(super) struct DefaultClass {
+    pub(super) group: &'static str,
+    pub(super) plural: &'static str,
+    /// The field of the spec that names a class.
+    pub(super) field: &'static str,
+    /// The older annotation that names one, too.
+    pub(super) legacy: &'static str,
+    /// Where the classes are, and the annotation that marks the default one.
+    pub(super) classes: &'static str,
+    pub(super) mark: &'static str,
+}
+
+pub(super) const STORAGE: DefaultClass = DefaultClass {
+    group: "",
+    plural: "persistentvolumeclaims",
+    field: "storageClassName",
+    legacy: "volume.beta.kubernetes.io/storage-class",
+    classes: "storage.k8s.io/storageclasses",
+    mark: "storageclass.kubernetes.io/is-default-class",
+};
+
+pub(super) const INGRESS: DefaultClass = DefaultClass {
+    group: "networking.k8s.io",
+    plural: "ingresses",
+    field: "ingressClassName",
+    legacy: "kubernetes.io/ingress.class",
+    classes: "networking.k8s.io/ingressclasses",
+    mark: "ingressclass.kubernetes.io/is-default-class",
+};
+
+impl Plugin for DefaultClass {
+    fn mutate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
+        let call = attributes.call;
+        let concerns =
+            call.resource.is(self.group, self.plural) && attributes.operation == Operation::Create;
+        let Some(object) = attributes.object.as_deref_mut().filter(|_| concerns) else {
+            return Ok(());
+        };
+        let annotated = object.meta("annotations").and_then(|all| all.get(self.legacy)).is_some();
+        if annotated || object["spec"].get(self.field).is_some_and(|class| !class.is_null()) {
+            return Ok(());
+        }
+        let page = call
+            .core
+            .store
+            .table(self.classes)
+            .list(Range::default(), None)
+            .map_err(Status::internal)?;
+        let mut defaults: Vec<Value> = page
+            .items
+            .iter()
+            .filter_map(|record| serde_json::from_slice::<Value>(&record.body).ok())
+            .filter(|class| {
+                class.meta("annotations").and_then(|all| all.get(self.mark))
+                    == Some(&Value::from("true"))
+            })
+            .collect();
+        // The youngest of several; of equally young ones the first by name.
+        defaults.sort_by(|a, b| {
+            let created = |class: &Value| class.meta_str("creationTimestamp").to_owned();
+            created(b).cmp(&created(a)).then_with(|| a.meta_str("name").cmp(b.meta_str("name")))
+        });
+        if let Some(class) = defaults.first() {
+            object["spec"][self.field] = class.meta_str("name").into();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,57 @@
+//! `DefaultTolerationSeconds`: pods stay five minutes on a node that is gone.
+
+use serde_json::{Value, json};
+
+use super::{Attributes, Operation, Plugin};
+use crate::status::Status;
+
+pub(super) struct DefaultTolerationSeconds;
+
+const SECONDS: i64 = 300;
+const TAINTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+
+impl Plugin for DefaultTolerationSeconds {
+    fn mutate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
+        let call = attributes.call;
+        let concerns = call.resource.is("", "pods")
+            && call.subresource.is_none()
+            && attributes.operation != Operation::Delete;
+        let Some(spec) = attributes
+            .object
+            .as_deref_mut()
+            .filter(|_| concerns)
+            .and_then(|pod| pod.get_mut("spec"))
+            .and_then(Value::as_object_mut)
+        else {
+            return Ok(());
+        };
+        let present = spec.get("tolerations").and_then(Value::as_array);
+        let missing: Vec<Value> = TAINTS
+            .into_iter()
+            .filter(|taint| !present.into_iter().flatten().any(|t| tolerates(t, taint)))
+            .map(|taint| {
+                json!({
+                    "key": taint, "operator": "Exists", "effect": "NoExecute",
+                    "tolerationSeconds": SECONDS,
+                })
+            })
+            .collect();
+        if !missing.is_empty() {
+            let list = spec.entry("tolerations").or_insert_with(|| json!([]));
+            match list {
+                Value::Array(list) => list.extend(missing),
+                other => *other = missing.into(),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a toleration says something about the taint already.
+fn tolerates(toleration: &Value, taint: &str) -> bool {
+    let text = |name: &str| toleration[name].as_str().unwrap_or("");
+    matches!(text("key"), "")
+        && text("operator") == "Exists"
+        && matches!(text("effect"), "" | "NoExecute")
+        || text("key") == taint && matches!(text("effect"), "" | "NoExecute")
+}

@@ -1,0 +1,31 @@
+//! `TaintNodesByCondition`: new nodes take no pods until something says they are ready.
+
+use serde_json::{Value, json};
+
+use super::{Attributes, Operation, Plugin};
+use crate::status::Status;
+
+pub(super) struct TaintNodesByCondition;
+
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
+
+impl Plugin for TaintNodesByCondition {
+    fn mutate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
+        let concerns =
+            attributes.call.resource.is("", "nodes") && attributes.operation == Operation::Create;
+        let Some(node) = attributes.object.as_deref_mut().filter(|_| concerns) else {
+            return Ok(());
+        };
+        let taint = json!({"key": NOT_READY, "effect": "NoSchedule"});
+        match node["spec"]["taints"].as_array_mut() {
+            Some(taints) => {
+                let has = |t: &Value| t["key"] == NOT_READY && t["effect"] == "NoSchedule";
+                if !taints.iter().any(has) {
+                    taints.push(taint);
+                }
+            }
+            None => node["spec"]["taints"] = json!([taint]),
+        }
+        Ok(())
+    }
+}
