@@ -9,9 +9,9 @@
 use std::fmt::{self, Write as _};
 
 use evenkeel_types::go;
+use evenkeel_types::quantity::Quantity;
 use serde_json::{Map, Value};
 
-use super::quantity::Quantity;
 use super::read::Read;
 
 pub(crate) mod diff;
