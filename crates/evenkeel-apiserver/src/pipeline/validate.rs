@@ -22,16 +22,17 @@ impl Admitted {
 }
 
 pub(crate) fn on_create(call: &Call, object: Checked) -> Result<Admitted, Status> {
-    validate(call, Operation::Create, object)
+    validate(call, Operation::Create, object, None)
 }
 
-pub(crate) fn on_update(call: &Call, object: Checked) -> Result<Admitted, Status> {
-    validate(call, Operation::Update, object)
+pub(crate) fn on_update(call: &Call, object: Checked, old: &Value) -> Result<Admitted, Status> {
+    validate(call, Operation::Update, object, Some(old))
 }
 
 /// Deletion is admitted by both kinds of plugins at once.
-pub(crate) fn on_delete(call: &Call) -> Result<(), Status> {
-    let mut attributes = Attributes { call, operation: Operation::Delete, object: None };
+pub(crate) fn on_delete(call: &Call, old: &Value) -> Result<(), Status> {
+    let mut attributes =
+        Attributes { call, operation: Operation::Delete, object: None, old: Some(old) };
     call.core.admission.mutate(&mut attributes)?;
     call.core.admission.validate(&attributes)
 }
@@ -40,8 +41,9 @@ fn validate(
     call: &Call,
     operation: Operation,
     Checked(mut object): Checked,
+    old: Option<&Value>,
 ) -> Result<Admitted, Status> {
-    let attributes = Attributes { call, operation, object: Some(&mut object) };
+    let attributes = Attributes { call, operation, object: Some(&mut object), old };
     call.core.admission.validate(&attributes)?;
     Ok(Admitted(object))
 }

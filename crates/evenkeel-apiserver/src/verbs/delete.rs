@@ -295,7 +295,7 @@ pub(crate) async fn delete_named(
     let gone = std::sync::Mutex::new(false);
     let persisted = persist::update(call, name, options.dry_run, |old, _| {
         options.check_preconditions(call, name, old)?;
-        validate::on_delete(call)?;
+        validate::on_delete(call, old)?;
         let decision = special(call, old).unwrap_or_else(|| options.decide(call, old));
         let removes = matches!(decision, Decision::Remove);
         *gone.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = removes;

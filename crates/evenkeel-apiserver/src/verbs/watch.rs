@@ -25,11 +25,9 @@ pub(super) async fn answer(call: &Call, output: Output) -> Result<Answer, Status
         "" => "0",
         given => given,
     })?;
-    let unset = options.resource_version.is_empty();
     if options.send_initial_events.is_none() && version == 0 {
         // State first, then changes: what a watch without a version always meant.
         options.send_initial_events = Some(true);
-        options.allow_watch_bookmarks &= !unset || options.allow_watch_bookmarks;
     }
     let marks_end = call.query.get("sendInitialEvents").is_some();
     let start = if options.send_initial_events == Some(true) {
