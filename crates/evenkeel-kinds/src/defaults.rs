@@ -12,7 +12,6 @@ mod core;
 mod groups;
 mod image;
 mod pod;
-pub(crate) mod quantity;
 pub(crate) mod resources;
 mod secret;
 pub(crate) mod set;

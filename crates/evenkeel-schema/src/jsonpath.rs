@@ -8,6 +8,7 @@ mod parse;
 
 use std::cmp::Ordering;
 
+use evenkeel_types::go::Num;
 use serde_json::Value;
 
 /// A compiled path such as `.status.conditions[?(@.type=="Ready")].status`.
@@ -238,7 +239,6 @@ impl Filter {
 
 impl Operator {
     fn holds(self, left: &Value, right: &Value) -> Result<bool, Senseless> {
-        use crate::go::Num;
         if self == Self::Unknown {
             return Err(Senseless);
         }

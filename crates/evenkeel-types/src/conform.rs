@@ -15,7 +15,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use crate::quote::Quoted;
+use crate::go::Quoted;
 use crate::{Custom, Expr, Shape, Type};
 use mismatch::Place;
 pub use mismatch::TypeMismatch;
