@@ -13,7 +13,7 @@ mod quote;
 mod table;
 mod time;
 
-pub use conform::{Problem, TypeMismatch, conform};
+pub use conform::{Problem, TypeMismatch, conform, forget_empty};
 pub use gvk::Gvk;
 pub use table::{
     Custom, DefaultValue, Embed, Expr, Field, ListType, MapType, Shape, Type, TypeRef, all,

@@ -52,6 +52,7 @@ pub(crate) async fn create(
             return Err(exists(resource, &existing));
         }
         set_meta(&mut object, "resourceVersion", None);
+        encode::forget_empty(resource, &mut object);
         return Ok(Persisted::Shown(object));
     }
     let draft = encode::draft(resource, object)?;
@@ -97,7 +98,10 @@ pub(crate) async fn update(
                     Err(error) => Err(error),
                 }
             }
-            Change::Write(Admitted(object)) if dry_run => return Ok(Persisted::Shown(object)),
+            Change::Write(Admitted(mut object)) if dry_run => {
+                encode::forget_empty(resource, &mut object);
+                return Ok(Persisted::Shown(object));
+            }
             Change::Write(Admitted(mut object)) => {
                 // Times alone are no change.
                 revert_timestamps(&current, &mut object);
