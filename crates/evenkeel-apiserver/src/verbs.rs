@@ -64,6 +64,29 @@ pub(crate) async fn dispatch(
         warnings: Warnings::default(),
     };
     check_verb(&call)?;
+    if let Some(text) = deprecation(&call.resource) {
+        call.warnings.add(text);
+    }
+    let response = respond(&call, &routed.body).await.unwrap_or_else(|status| {
+        let mut response = encode::refusal(&call.headers, &status);
+        encode::warn(&call, response.headers_mut());
+        response
+    });
+    Ok(response)
+}
+
+/// What every request on a resource is told that is on its way out.
+fn deprecation(resource: &Resource) -> Option<&'static str> {
+    match (&*resource.group, &*resource.plural) {
+        ("", "endpoints") => {
+            Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+        }
+        ("", "componentstatuses") => Some("v1 ComponentStatus is deprecated in v1.19+"),
+        _ => None,
+    }
+}
+
+async fn respond(call: &Call, body: &Bytes) -> Result<Response<Body>, Status> {
     let output = negotiate::output(&call.headers, &call.query, !call.resource.is_custom())?;
     let printable = call.resource.is_stored() || call.resource.is_custom();
     if output.view != View::Whole && !printable {
@@ -76,8 +99,8 @@ pub(crate) async fn dispatch(
     if let Some(text) = warnings::of_deprecated_kind(call.resource.gvk()) {
         call.warnings.add(text);
     }
-    let answer = carry_out(&call, output, &routed.body).await?;
-    encode::respond(&call, output, answer)
+    let answer = carry_out(call, output, body).await?;
+    encode::respond(call, output, answer)
 }
 
 async fn carry_out(call: &Call, output: negotiate::Output, body: &Bytes) -> Result<Answer, Status> {

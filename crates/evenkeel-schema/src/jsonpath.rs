@@ -182,7 +182,7 @@ fn children(value: &Value) -> Vec<&Value> {
 /// The value and everything below it that has parts; to Go, text has parts, too.
 fn descend<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
     let children = children(value);
-    if children.is_empty() && !value.as_str().is_some_and(|text| !text.is_empty()) {
+    if children.is_empty() && value.as_str().is_none_or(str::is_empty) {
         return;
     }
     found.push(value);

@@ -52,6 +52,7 @@ pub(crate) async fn create(
             return Err(exists(resource, &existing));
         }
         set_meta(&mut object, "resourceVersion", None);
+        encode::forget_empty(resource, &mut object);
         return Ok(Persisted::Shown(object));
     }
     let draft = encode::draft(resource, object)?;
@@ -104,7 +105,8 @@ pub(crate) async fn update(
                     Err(error) => Err(error),
                 }
             }
-            Change::Write(Admitted { object, .. }) if dry_run => {
+            Change::Write(Admitted { mut object, .. }) if dry_run => {
+                encode::forget_empty(resource, &mut object);
                 return Ok(Persisted::Shown(object));
             }
             Change::Write(Admitted { mut object, reservation }) => {

@@ -276,6 +276,11 @@ impl ScalePaths {
         })
     }
 
+    /// Where the wanted number is: `.spec.replicas`.
+    pub(crate) fn spec_path(&self) -> &str {
+        &self.spec
+    }
+
     pub(crate) fn replicas(&self, object: &Value) -> i64 {
         jsonpath::get_path(object, &self.spec).and_then(Value::as_i64).unwrap_or(0)
     }

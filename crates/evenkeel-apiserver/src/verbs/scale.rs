@@ -5,11 +5,12 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::patch::{self, Patch};
-use super::update::{current, replace};
+use super::update::{check_uid, current, replace_managed};
 use crate::call::Call;
 use crate::object::{Metadata as _, set_meta};
-use crate::pipeline::decode::{self, Decoded};
+use crate::pipeline::decode;
 use crate::pipeline::encode::Answer;
+use crate::pipeline::manage;
 use crate::pipeline::persist::{self, Persisted};
 use crate::pipeline::validate_schema::Part;
 use crate::query::WriteOptions;
@@ -72,7 +73,10 @@ async fn write(
                 set_meta(&mut object, field, Some(given.into()));
             }
         }
-        replace(call, Decoded::again(object), old, record, Part::Main, options)
+        let given = object.meta_str("resourceVersion").to_owned();
+        check_uid(call, &object, old)?;
+        let managed = manage::on_scale(call, object, scale_of(call, old), scale, options);
+        replace_managed(call, managed, &given, old, record, Part::Main, options)
     })
     .await?;
     let object = match &persisted {

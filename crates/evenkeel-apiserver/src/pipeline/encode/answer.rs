@@ -60,13 +60,18 @@ pub(crate) fn respond(
         },
         Answer::Object(code, value) => respond_object(call, output, code, value, gzip)?,
     };
+    warn(call, response.headers_mut());
+    Ok(response)
+}
+
+/// Tells the client what it should know besides the answer, be that a refusal or not.
+pub(crate) fn warn(call: &Call, headers: &mut HeaderMap) {
     for text in call.warnings.take() {
         let quoted = text.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
-            response.headers_mut().append(WARNING, value);
+            headers.append(WARNING, value);
         }
     }
-    Ok(response)
 }
 
 fn respond_object(
