@@ -76,7 +76,7 @@ async fn write(
         let given = object.meta_str("resourceVersion").to_owned();
         check_uid(call, &object, old)?;
         let managed = manage::on_scale(call, object, scale_of(call, old), scale, options);
-        replace_managed(call, managed, &given, old, record, Part::Main, options)
+        replace_managed(call, managed, &given, old, record, Part::Main)
     })
     .await?;
     let object = match &persisted {
