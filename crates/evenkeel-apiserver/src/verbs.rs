@@ -63,8 +63,11 @@ pub(crate) async fn dispatch(
         warnings: Warnings::default(),
     };
     check_verb(&call)?;
+    if let Some(warning) = call.resource.deprecation() {
+        call.warnings.add(warning);
+    }
     let output = negotiate::output(&call.headers, &call.query, !call.resource.is_custom())?;
-    let printable = call.resource.is_stored() || call.resource.is_custom();
+    let printable = call.resource.supports("list");
     if output.view != View::Whole && !printable {
         return Err(Status::not_acceptable(&[
             negotiate::JSON,
@@ -72,17 +75,21 @@ pub(crate) async fn dispatch(
             negotiate::PROTOBUF,
         ]));
     }
-    let answer = carry_out(&call, output, &routed.body).await?;
-    encode::respond(&call, output, answer)
+    let answer = carry_out(&call, output, &routed.body).await;
+    let response = answer
+        .and_then(|answer| encode::respond(&call, output, answer))
+        .unwrap_or_else(|status| encode::refusal(&call.headers, &status));
+    // Whoever is refused is warned, too.
+    Ok(encode::add_warnings(&call, response))
 }
 
 async fn carry_out(call: &Call, output: negotiate::Output, body: &Bytes) -> Result<Answer, Status> {
     if !call.resource.is_stored() && call.subresource.is_none() {
-        return review::answer(call, body);
+        return review::answer(call, output, body);
     }
     match call.subresource.as_deref() {
         None | Some("status") => {}
-        Some("scale") => return scale::answer(call, body).await,
+        Some("scale") => return scale::answer(call, output, body).await,
         Some(_) => return subresource::answer(call, body).await,
     }
     match call.verb {

@@ -15,8 +15,8 @@ impl Admitted {
         &self.0
     }
 
-    /// An object that deletion has marked; deletion has been admitted before.
-    pub(crate) fn marked(object: Value) -> Self {
+    /// An object that the server itself has changed, for a request admitted before.
+    pub(crate) fn as_is(object: Value) -> Self {
         Self(object)
     }
 }

@@ -147,8 +147,9 @@ pub(crate) fn on_update(
             evenkeel_schema::validate_crd_update(old, &object)
         }
         Nature::Builtin(_) => match part {
-            Part::Main | Part::Other(_) => validate::update(gvk, &object, old),
+            Part::Main => validate::update(gvk, &object, old),
             Part::Status => validate::status_update(gvk, &object, old),
+            Part::Other(name) => validate::subresource_update(gvk, name, &object, old),
         },
         Nature::Custom(custom) => {
             let mut errors = custom.schema.validate_update(old, &object);
@@ -211,6 +212,10 @@ fn generate_name(call: &Call, object: &mut Value) {
 fn keep_system_fields(object: &mut Value, old: &Value) {
     if object.meta_str("uid").is_empty() {
         set_meta(object, "uid", old.meta("uid").cloned());
+    }
+    // Whoever names no version means the current one.
+    if matches!(object.meta_str("resourceVersion"), "" | "0") {
+        set_meta(object, "resourceVersion", old.meta("resourceVersion").cloned());
     }
     for field in
         ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"]

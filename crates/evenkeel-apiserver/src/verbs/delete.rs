@@ -301,7 +301,7 @@ pub(crate) async fn delete_named(
         *gone.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = removes;
         Ok(match decision {
             Decision::Keep => Change::Keep,
-            Decision::Mark(next) => Change::Write(Admitted::marked(next)),
+            Decision::Mark(next) => Change::Write(Admitted::as_is(next)),
             Decision::Remove => Change::Remove(old.clone()),
         })
     })
