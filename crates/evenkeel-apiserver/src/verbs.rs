@@ -88,7 +88,7 @@ fn deprecation(resource: &Resource) -> Option<&'static str> {
 
 async fn respond(call: &Call, body: &Bytes) -> Result<Response<Body>, Status> {
     let output = negotiate::output(&call.headers, &call.query, !call.resource.is_custom())?;
-    let printable = call.resource.is_stored() || call.resource.is_custom();
+    let printable = call.resource.supports("list");
     if output.view != View::Whole && !printable {
         return Err(Status::not_acceptable(&[
             negotiate::JSON,
@@ -108,11 +108,11 @@ async fn carry_out(call: &Call, output: negotiate::Output, body: &Bytes) -> Resu
         return subresource::bind_by_body(call, body).await;
     }
     if !call.resource.is_stored() && call.subresource.is_none() {
-        return review::answer(call, body);
+        return review::answer(call, output, body);
     }
     match call.subresource.as_deref() {
         None | Some("status") => {}
-        Some("scale") => return scale::answer(call, body).await,
+        Some("scale") => return scale::answer(call, output, body).await,
         Some(_) => return subresource::answer(call, body).await,
     }
     match call.verb {

@@ -30,6 +30,12 @@ pub(crate) struct Managed {
     pub(super) applied: Applied,
 }
 
+impl Managed {
+    pub(crate) fn value(&self) -> &Value {
+        &self.object
+    }
+}
+
 pub(crate) fn on_create(call: &Call, object: Decoded, options: &WriteOptions) -> Managed {
     record(call, object, None, options)
 }

@@ -55,6 +55,12 @@ pub(crate) async fn create(
         encode::forget_empty(resource, &mut object);
         return Ok(Persisted::Shown(object));
     }
+    // It is the storage that minds, so a dry run does not, and other faults are told first.
+    if !matches!(object.meta_str("resourceVersion"), "" | "0") {
+        let message = "resourceVersion should not be set on objects to be created";
+        return Err(Status::bare(500, message));
+    }
+    set_meta(&mut object, "resourceVersion", None);
     let draft = encode::draft(resource, object)?;
     match resource.table.create(key, draft).await {
         Ok(record) => {

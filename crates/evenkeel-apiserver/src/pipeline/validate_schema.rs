@@ -151,8 +151,9 @@ pub(crate) fn on_update(
             evenkeel_schema::validate_crd_update(old, &object)
         }
         Nature::Builtin(_) => match part {
-            Part::Main | Part::Other(_) => validate::update(gvk, &object, old),
+            Part::Main => validate::update(gvk, &object, old),
             Part::Status => validate::status_update(gvk, &object, old),
+            Part::Other(name) => validate::subresource_update(gvk, name, &object, old),
         },
         Nature::Custom(custom) => {
             let mut errors = custom.schema.validate_update(old, &object);

@@ -148,6 +148,21 @@ impl Resource {
         &*self.group == group && &*self.plural == plural
     }
 
+    /// What users of this resource should know about its future.
+    pub(crate) fn deprecation(&self) -> Option<&str> {
+        match &self.nature {
+            Nature::Custom(custom) => custom.deprecation.as_deref(),
+            Nature::Builtin(_) if !self.group.is_empty() => None,
+            Nature::Builtin(_) => match &*self.plural {
+                "componentstatuses" => Some("v1 ComponentStatus is deprecated in v1.19+"),
+                "endpoints" => Some(
+                    "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+                ),
+                _ => None,
+            },
+        }
+    }
+
     /// Whether objects are kept at all; reviews and the like only answer.
     pub(crate) fn is_stored(&self) -> bool {
         self.supports("list") && !self.is("", "componentstatuses")

@@ -42,7 +42,7 @@ pub(crate) fn respond(
     answer: Answer,
 ) -> Result<Response<Body>, Status> {
     let gzip = negotiate::accepts_gzip(&call.headers);
-    let mut response = match answer {
+    Ok(match answer {
         Answer::Watch(events) => stream(StatusCode::OK, "application/json", Body::stream(*events)),
         Answer::List(list) => respond_list(call, output, list, gzip)?,
         Answer::Other(code, value) => {
@@ -205,8 +205,11 @@ impl<P: Pieces> Pieces for Gzip<P> {
 
 /// A document that is no object of a resource.
 pub(crate) fn plain_value(format: Format, value: &Value) -> Response<Body> {
-    let body = write(format, value).unwrap_or_default();
-    full(StatusCode::OK, format, body, false)
+    let mut body = write(format, value).unwrap_or_default().to_vec();
+    if matches!(format, Format::Json { pretty: false }) {
+        body.push(b'\n');
+    }
+    full(StatusCode::OK, format, body.into(), false)
 }
 
 /// A refusal as a response: a Status, or plain text where Go's router speaks.

@@ -87,12 +87,26 @@ pub(crate) fn to_row(
             row["conditions"] = json!([condition.to_json()]);
         }
     }
-    row["object"] = match include {
+    row["object"] = included(object, include);
+    row
+}
+
+/// An object of a kind that is no resource, as a table of one row.
+pub(crate) fn table_of(gvk: Gvk<'_>, object: &Value, now: Timestamp, include: Include) -> Value {
+    let definitions = columns::definitions(gvk).iter().map(columns::Column::to_json).collect();
+    let row = json!({
+        "cells": columns::row(gvk, object, now.as_second()),
+        "object": included(object, include),
+    });
+    table(table_metadata_of(object), Some(definitions), vec![row])
+}
+
+fn included(object: &Value, include: Include) -> Value {
+    match include {
         Include::Nothing => Value::Null,
         Include::Metadata => to_metadata(object),
         Include::Object => object.clone(),
-    };
-    row
+    }
 }
 
 /// The table metadata of a single object: its resource version.
