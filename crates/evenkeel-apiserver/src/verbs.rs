@@ -30,7 +30,6 @@ pub(crate) use update::{release_finalizer, write_status};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use evenkeel_kinds::strategy::warnings;
 use http::Response;
 
 use crate::body::Body;
@@ -64,7 +63,7 @@ pub(crate) async fn dispatch(
         warnings: Warnings::default(),
     };
     check_verb(&call)?;
-    if let Some(text) = deprecation(&call.resource) {
+    if let Some(text) = call.resource.deprecation() {
         call.warnings.add(text);
     }
     let response = respond(&call, &routed.body).await.unwrap_or_else(|status| {
@@ -73,17 +72,6 @@ pub(crate) async fn dispatch(
         response
     });
     Ok(response)
-}
-
-/// What every request on a resource is told that is on its way out.
-fn deprecation(resource: &Resource) -> Option<&'static str> {
-    match (&*resource.group, &*resource.plural) {
-        ("", "endpoints") => {
-            Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
-        }
-        ("", "componentstatuses") => Some("v1 ComponentStatus is deprecated in v1.19+"),
-        _ => None,
-    }
 }
 
 async fn respond(call: &Call, body: &Bytes) -> Result<Response<Body>, Status> {
@@ -95,9 +83,6 @@ async fn respond(call: &Call, body: &Bytes) -> Result<Response<Body>, Status> {
             negotiate::YAML,
             negotiate::PROTOBUF,
         ]));
-    }
-    if let Some(text) = warnings::of_deprecated_kind(call.resource.gvk()) {
-        call.warnings.add(text);
     }
     let answer = carry_out(call, output, body).await?;
     encode::respond(call, output, answer)

@@ -19,7 +19,8 @@ impl Admitted {
         &self.object
     }
 
-    /// An object that deletion has marked; deletion has been admitted before.
+    /// A stored object with a mark of the server's own on it: of deletion, of a node. Nothing of
+    /// it comes from a client, so there is nothing to admit.
     pub(crate) fn marked(object: Value) -> Self {
         Self { object, reservation: None }
     }

@@ -167,9 +167,10 @@ impl Custom {
     /// Whether anything but metadata (and status, where it has its own endpoint) is different.
     fn differs(&self, object: &Value, old: &Value) -> bool {
         let (Value::Object(new), Value::Object(old)) = (object, old) else { return true };
-        let counts = |key: &&String| {
-            !matches!(key.as_str(), "metadata" | "apiVersion" | "kind")
-                && !(self.has_status && key.as_str() == "status")
+        let counts = |key: &&String| match key.as_str() {
+            "metadata" | "apiVersion" | "kind" => false,
+            "status" => !self.has_status,
+            _ => true,
         };
         new.keys().chain(old.keys()).filter(counts).any(|key| new.get(key) != old.get(key))
     }

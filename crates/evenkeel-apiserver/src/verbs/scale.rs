@@ -4,13 +4,13 @@ use evenkeel_types::{Gvk, Type};
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::patch::{self, Patch};
-use super::update::{check_uid, current, replace_managed};
+use super::patch::{self, Kind, Patch};
+use super::update::{check_name, check_uid, current, replace_managed};
 use crate::call::Call;
 use crate::negotiate::{Output, View};
 use crate::object::{Metadata as _, set_meta};
 use crate::pipeline::decode;
-use crate::pipeline::encode::Answer;
+use crate::pipeline::encode::{self, Answer, Include};
 use crate::pipeline::manage;
 use crate::pipeline::persist::{self, Persisted};
 use crate::pipeline::validate_schema::Part;

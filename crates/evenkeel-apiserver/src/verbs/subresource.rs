@@ -120,7 +120,7 @@ pub(super) async fn bind(call: &Call, body: &[u8]) -> Result<Answer, Status> {
         }
         set_condition(&mut pod, "PodScheduled", &call.core.sources.timestamp());
         // What is written is the binding: the pod has no new owner and needs no second check.
-        Ok(Change::Write(Admitted::as_is(pod)))
+        Ok(Change::Write(Admitted::marked(pod)))
     })
     .await?;
     Ok(Answer::Other(

@@ -42,7 +42,7 @@ pub(crate) fn respond(
     answer: Answer,
 ) -> Result<Response<Body>, Status> {
     let gzip = negotiate::accepts_gzip(&call.headers);
-    Ok(match answer {
+    let mut response = match answer {
         Answer::Watch(events) => stream(StatusCode::OK, "application/json", Body::stream(*events)),
         Answer::List(list) => respond_list(call, output, list, gzip)?,
         Answer::Other(code, value) => {

@@ -1,6 +1,7 @@
 //! Other ways to see objects: as rows of a table, or reduced to their metadata.
 
 use evenkeel_kinds::{columns, convert};
+use evenkeel_types::Gvk;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -82,10 +83,10 @@ pub(crate) fn to_row(
         Nature::Custom(custom) => custom.cells(object, now.as_second()),
     };
     let mut row = json!({"cells": cells});
-    if !resource.is_custom() {
-        if let Some(condition) = columns::row_conditions(resource.gvk(), object) {
-            row["conditions"] = json!([condition.to_json()]);
-        }
+    if !resource.is_custom()
+        && let Some(condition) = columns::row_conditions(resource.gvk(), object)
+    {
+        row["conditions"] = json!([condition.to_json()]);
     }
     row["object"] = included(object, include);
     row
@@ -121,11 +122,9 @@ pub(crate) fn table(
     definitions: Option<Value>,
     rows: Vec<Value>,
 ) -> Value {
-    json!({
-        "kind": "Table",
-        "apiVersion": "meta.k8s.io/v1",
-        "metadata": metadata,
-        "columnDefinitions": definitions,
-        "rows": rows,
-    })
+    let mut table = json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1"});
+    table["metadata"] = metadata.into();
+    table["columnDefinitions"] = definitions.unwrap_or_default();
+    table["rows"] = rows.into();
+    table
 }

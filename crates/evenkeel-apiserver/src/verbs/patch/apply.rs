@@ -76,7 +76,7 @@ async fn create(call: &Call, config: &Value, options: &WriteOptions) -> Result<A
 }
 
 /// The configuration: YAML, of which JSON is a part.
-fn parse(body: &[u8], validation: FieldValidation) -> Result<Value, Status> {
+pub(in crate::verbs) fn parse(body: &[u8], validation: FieldValidation) -> Result<Value, Status> {
     let mut value = match json::decode(body) {
         Ok((value, duplicates)) => {
             if let (FieldValidation::Strict, Some(path)) = (validation, duplicates.first()) {
