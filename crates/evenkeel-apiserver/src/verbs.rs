@@ -41,6 +41,7 @@ use crate::pipeline::authorize::Authorized;
 use crate::pipeline::encode::{self, Answer};
 use crate::registry::resource::Resource;
 use crate::route::{ResourceRoute, Route, Verb};
+use crate::server::Ending;
 use crate::status::Status;
 
 /// Carries out a request on a resource.
@@ -76,7 +77,12 @@ pub(crate) async fn dispatch(
     if let Some(text) = warnings::of_deprecated_kind(call.resource.gvk()) {
         call.warnings.add(text);
     }
-    let answer = carry_out(&call, output, &routed.body).await?;
+    let mut answer = carry_out(&call, output, &routed.body).await?;
+    if let Answer::Watch(events) = &mut answer
+        && let Some(Ending(ending)) = routed.parts.extensions.get()
+    {
+        events.end_with(ending.clone());
+    }
     encode::respond(&call, output, answer)
 }
 

@@ -95,6 +95,11 @@ impl Events {
         }
     }
 
+    /// Ends the watch when `stopping` turns true, not only when the whole server stops.
+    pub(crate) fn end_with(&mut self, stopping: tokio::sync::watch::Receiver<bool>) {
+        self.stopping = stopping;
+    }
+
     /// Sends initial state in pieces, then turns to what happens.
     fn initial(&mut self) -> Option<Bytes> {
         let Phase::Initial { items, revision, mark_end } = &mut self.phase else { return None };
