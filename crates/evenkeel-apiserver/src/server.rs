@@ -16,6 +16,7 @@ use crate::admission::Chain;
 use crate::authn::Authenticator;
 use crate::authz::{AllowAuthenticated, Authorizer};
 use crate::body::Body;
+use crate::call::Ending;
 use crate::core::Core;
 use crate::identity::token_file::TokenFile;
 use crate::identity::{Identity, MASTERS};
@@ -376,10 +377,6 @@ pub struct Service {
     identity: Option<Identity>,
     ending: Option<Ending>,
 }
-
-/// Attached to requests through a socket: turns true when that is closed, so watches end.
-#[derive(Clone)]
-pub(crate) struct Ending(pub(crate) watch::Receiver<bool>);
 
 impl<B> tower_service::Service<Request<B>> for Service
 where

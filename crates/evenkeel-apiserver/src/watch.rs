@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::body::Pieces;
-use crate::call::Call;
+use crate::call::{Call, Ending};
 use crate::core::Core;
 use crate::negotiate::{Output, View};
 use crate::pipeline::encode::{self, Include};
@@ -91,13 +91,11 @@ impl Events {
             next_bookmark: first_bookmark(now, deadline),
             deadline,
             columns_sent: false,
-            stopping: call.core.stopping.clone(),
+            stopping: match &call.ending {
+                Some(Ending(ending)) => ending.clone(),
+                None => call.core.stopping.clone(),
+            },
         }
-    }
-
-    /// Ends the watch when `stopping` turns true, not only when the whole server stops.
-    pub(crate) fn end_with(&mut self, stopping: tokio::sync::watch::Receiver<bool>) {
-        self.stopping = stopping;
     }
 
     /// Sends initial state in pieces, then turns to what happens.

@@ -5,6 +5,7 @@
 //! repetitions, of kube-apiserver.
 
 use evenkeel_schema::field::Error;
+use evenkeel_types::go;
 use serde_json::Value;
 
 use crate::names::{self, NameRule, Reasons};
@@ -217,7 +218,7 @@ fn no_new_finalizers(errs: &mut Errors, path: Path<'_>, new: &Value, old: &Value
     }
     added.sort_unstable();
     added.dedup();
-    let quoted: Vec<String> = added.iter().map(|f| printed::quoted(f)).collect();
+    let quoted: Vec<String> = added.iter().map(|f| go::quote(f)).collect();
     errs.forbidden(
         path,
         format!(

@@ -35,7 +35,6 @@ mod pod;
 mod policy;
 pub(crate) mod printed;
 mod probe;
-pub(crate) mod quantity;
 mod rbac;
 pub(crate) mod read;
 mod registration;

@@ -4,12 +4,13 @@
 //! Server-side apply is different: it merges what its sender declares with what others own, and
 //! creates the object if there is none.
 
-mod apply;
+pub(super) mod apply;
 
 mod strategic;
 
 use evenkeel_apply::patch::{JsonPatch, JsonPatchError, StrategicError, merge_patch};
 use evenkeel_schema::field;
+use evenkeel_types::go;
 use serde_json::Value;
 
 use super::create::check_namespace;
@@ -98,7 +99,10 @@ enum Change {
 
 impl Patch {
     pub(super) fn parse(kind: Kind, body: &[u8]) -> Result<Self, Status> {
-        let bad = |why: &str| Status::bad_request(format!("error decoding patch: {why}"));
+        let bad = |why: &str| match kind {
+            Kind::Strategic => Status::bad_request(why),
+            _ => Status::bad_request(format!("error decoding patch: {why}")),
+        };
         let (value, duplicates) = json::decode(body).map_err(|why| bad(&why))?;
         let change = match (kind, value) {
             (Kind::Json, value) => {
@@ -112,7 +116,7 @@ impl Patch {
             (Kind::Strategic, Value::Object(patch)) => Change::Strategic(patch),
             (_, value @ Value::Object(_)) => Change::Merge(value),
             (_, other) => {
-                let kind = decode::go_type(&other);
+                let kind = go::json_kind(&other);
                 return Err(bad(&format!(
                     "json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
                 )));

@@ -1,10 +1,10 @@
 //! Volumes of a pod, and the kinds of storage behind them.
 
+use evenkeel_types::quantity::Quantity;
 use serde_json::Value;
 
 use super::claim;
 use super::pod::PodOptions;
-use super::quantity::Quantity;
 use super::read::Read;
 use super::report::{Errors, Path};
 use super::{checks, container};
@@ -85,7 +85,7 @@ pub(super) struct Context<'a> {
 /// second source, and the one its own errors stand under: they are not always its name.
 const SOURCES: &[(&str, &str, &str, Check)] = &[
     ("emptyDir", "emptyDir", "emptyDir", |errs, path, source, _| {
-        if Quantity::read(source.at("sizeLimit")).is_some_and(|q| q.signum() < 0) {
+        if Quantity::read(source.at("sizeLimit")).is_some_and(|q| q.sign().is_lt()) {
             let detail = "SizeLimit field must be a valid resource quantity";
             errs.forbidden(path.child("sizeLimit"), detail);
         }

@@ -1,10 +1,11 @@
 //! The rules for metadata that hold for every kind.
 
+use evenkeel_types::go;
 use serde_json::{Map, Value};
 
 use crate::field::Error;
+use crate::names;
 use crate::names::Reasons;
-use crate::{go, names};
 
 const ANNOTATIONS_MAX: usize = 256 * 1024;
 const MANAGER_MAX: usize = 128;

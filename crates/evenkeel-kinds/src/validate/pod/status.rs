@@ -1,9 +1,9 @@
 //! Updates of a pod's status.
 
+use evenkeel_types::quantity::Quantity;
 use serde_json::Value;
 
 use super::super::printed::{self, Printed, Ty};
-use super::super::quantity::Quantity;
 use super::super::read::Read;
 use super::super::report::{Errors, Path};
 use super::super::{builtin_update, checks, ip, resources};
@@ -233,7 +233,7 @@ fn allocatable_claims(errs: &mut Errors, path: Path<'_>, status: &Value, spec: &
             if !resources::is_native(name) {
                 errs.invalid(path.key(name), name, "must be a node allocatable resource name");
             }
-            if let Some(amount) = Quantity::read(value).filter(|q| q.signum() < 0) {
+            if let Some(amount) = Quantity::read(value).filter(|q| q.sign().is_lt()) {
                 errs.invalid(path.key(name), amount.to_string(), "must be non-negative");
             }
         }
