@@ -9,6 +9,7 @@
 //! whatever the shape of the object, and a sound object costs no allocation worth speaking of.
 
 use evenkeel_schema::field::Error;
+use evenkeel_schema::metadata;
 use evenkeel_types::Gvk;
 use serde_json::Value;
 
@@ -118,7 +119,7 @@ pub fn subresource_update(gvk: Gvk<'_>, subresource: &str, new: &Value, old: &Va
 
 fn any_update(errs: &mut Errors, gvk: Gvk<'_>, new: &Value, old: &Value) {
     let (meta, old_meta) = (new.at("metadata"), old.at("metadata"));
-    meta::check_any_update(errs, meta, old_meta, is_namespaced(gvk));
+    errs.extend(metadata::validate_any_update(meta, old_meta, is_namespaced(gvk), "metadata"));
 }
 
 fn kind_create(errs: &mut Errors, gvk: Gvk<'_>, object: &Value) {

@@ -98,27 +98,6 @@ impl Path {
     }
 }
 
-/// The value at a dotted path like `.spec.replicas`.
-pub fn get_path<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
-    steps(path).try_fold(object, |value, step| value.as_object()?.get(step))
-}
-
-/// Puts a value at a dotted path and makes the objects on the way; false if something else is in
-/// the way.
-pub fn set_path(object: &mut Value, path: &str, value: Value) -> bool {
-    let mut current = object;
-    for step in steps(path) {
-        let Some(map) = current.as_object_mut() else { return false };
-        current = map.entry(step).or_insert_with(|| Value::Object(serde_json::Map::new()));
-    }
-    *current = value;
-    true
-}
-
-fn steps(path: &str) -> impl Iterator<Item = &str> {
-    path.strip_prefix('.').unwrap_or(path).split('.')
-}
-
 fn eval_all<'a>(nodes: &'a [Node], values: Vec<&'a Value>) -> Result<Vec<&'a Value>, Senseless> {
     nodes.iter().try_fold(values, |values, node| eval_node(node, values))
 }
@@ -182,7 +161,7 @@ fn children(value: &Value) -> Vec<&Value> {
 /// The value and everything below it that has parts; to Go, text has parts, too.
 fn descend<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
     let children = children(value);
-    if children.is_empty() && !value.as_str().is_some_and(|text| !text.is_empty()) {
+    if children.is_empty() && value.as_str().is_none_or(str::is_empty) {
         return;
     }
     found.push(value);

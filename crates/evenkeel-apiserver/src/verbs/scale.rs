@@ -1,5 +1,7 @@
 //! The `scale` subresource: how many, in one form for everything that can be scaled.
 
+use evenkeel_schema::{Replicas, Scale, field};
+use evenkeel_types::go::Quoted;
 use evenkeel_types::{Gvk, Type};
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -13,11 +15,9 @@ use crate::pipeline::encode::Answer;
 use crate::pipeline::persist::{self, Persisted};
 use crate::pipeline::validate_schema::Part;
 use crate::query::WriteOptions;
-use crate::registry::custom::ScalePaths;
 use crate::registry::resource::Nature;
 use crate::route::Verb;
 use crate::status::{Named, Status};
-use evenkeel_schema::field;
 
 const SCALE: Gvk<'static> = Gvk::new("autoscaling", "v1", "Scale");
 
@@ -30,7 +30,7 @@ pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
     match call.verb {
         Verb::Get => {
             let (_, object) = current(call)?;
-            Ok(Answer::Other(StatusCode::OK, scale_of(call, &object)))
+            Ok(Answer::Other(StatusCode::OK, scale_of(call, &object)?))
         }
         Verb::Update => {
             let options = WriteOptions::parse(&call.query, "UpdateOptions", false)?;
@@ -45,7 +45,7 @@ pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
             let options = WriteOptions::parse(&call.query, "PatchOptions", false)?;
             let patch = Patch::parse(kind, body)?;
             write(call, &options, |object| {
-                let patched = patch.apply(call, &scale_of(call, object))?;
+                let patched = patch.apply(call, &scale_before(call, object)?)?;
                 decode::patched_kind(call, patched, SCALE, options.field_validation)
             })
             .await
@@ -65,7 +65,12 @@ async fn write(
         check(&scale, call.name())?;
         let mut object = old.clone();
         let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
-        paths(call).set_replicas(&mut object, replicas);
+        match custom_scale(call) {
+            Some(scale) => {
+                scale.set_replicas(&mut object, replicas);
+            }
+            None => object["spec"]["replicas"] = replicas.into(),
+        }
         for field in ["uid", "resourceVersion"] {
             let given = scale.meta_str(field);
             if !given.is_empty() {
@@ -79,7 +84,7 @@ async fn write(
         Persisted::Stored(record) => super::delete::shown(call, record)?,
         Persisted::Shown(value) => value.clone(),
     };
-    Ok(Answer::Other(StatusCode::OK, scale_of(call, &object)))
+    Ok(Answer::Other(StatusCode::OK, scale_of(call, &object)?))
 }
 
 fn check(scale: &Value, name: &str) -> Result<(), Status> {
@@ -92,15 +97,43 @@ fn check(scale: &Value, name: &str) -> Result<(), Status> {
     Err(Status::invalid(Named { group: "autoscaling", kind: "Scale" }, name, &[error]))
 }
 
-fn paths(call: &Call) -> ScalePaths {
+fn custom_scale(call: &Call) -> Option<&Scale> {
     match &call.resource.nature {
-        Nature::Custom(custom) => custom.scale.clone().unwrap_or_default(),
-        Nature::Builtin(_) => ScalePaths::default(),
+        Nature::Custom(custom) => custom.schema.scale(),
+        Nature::Builtin(_) => None,
     }
 }
 
-fn scale_of(call: &Call, object: &Value) -> Value {
-    let paths = paths(call);
+/// What is asked for and what is there.
+fn replicas_of(call: &Call, object: &Value) -> Result<Replicas, Status> {
+    if let Some(scale) = custom_scale(call) {
+        return scale.read(object).map_err(Status::internal);
+    }
+    let count = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64);
+    Ok(Replicas {
+        spec: Some(count("/spec/replicas").unwrap_or(0)),
+        status: count("/status/replicas").unwrap_or(0),
+        selector: selector_text(object.pointer("/spec/selector")),
+    })
+}
+
+fn scale_of(call: &Call, object: &Value) -> Result<Value, Status> {
+    let replicas = replicas_of(call, object)?;
+    match (replicas.spec, custom_scale(call)) {
+        (None, Some(scale)) => Err(Status::internal(format_args!(
+            "the spec replicas field {} does not exist",
+            Quoted(scale.spec_path())
+        ))),
+        _ => Ok(shown(object, replicas)),
+    }
+}
+
+/// The scale a patch starts from; one without replicas has none of them.
+fn scale_before(call: &Call, object: &Value) -> Result<Value, Status> {
+    Ok(shown(object, replicas_of(call, object)?))
+}
+
+fn shown(object: &Value, replicas: Replicas) -> Value {
     let mut metadata = json!({});
     for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         if let Some(value) = object.meta(field) {
@@ -108,17 +141,12 @@ fn scale_of(call: &Call, object: &Value) -> Value {
         }
     }
     let mut spec = json!({});
-    let replicas = paths.replicas(object);
-    if replicas != 0 {
-        spec["replicas"] = replicas.into();
+    if let Some(count) = replicas.spec.filter(|count| *count != 0) {
+        spec["replicas"] = count.into();
     }
-    let mut status = json!({"replicas": paths.status_replicas(object)});
-    let selector = match &call.resource.nature {
-        Nature::Custom(_) => paths.selector(object),
-        Nature::Builtin(_) => selector_text(object.pointer("/spec/selector")),
-    };
-    if !selector.is_empty() {
-        status["selector"] = selector.into();
+    let mut status = json!({"replicas": replicas.status});
+    if !replicas.selector.is_empty() {
+        status["selector"] = replicas.selector.into();
     }
     json!({
         "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec,

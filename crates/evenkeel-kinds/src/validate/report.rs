@@ -78,6 +78,15 @@ impl Errors {
         self.0
     }
 
+    pub(crate) fn extend(&mut self, errors: Vec<Error>) {
+        self.0.extend(errors);
+    }
+
+    /// The list itself, for checks that know no more than that.
+    pub(crate) fn list(&mut self) -> &mut Vec<Error> {
+        &mut self.0
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
