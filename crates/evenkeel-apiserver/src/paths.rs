@@ -26,7 +26,7 @@ pub(crate) fn answer(core: &Arc<Core>, request: &Authorized) -> Result<Response<
     let segments: Vec<&str> = trimmed.split('/').collect();
     match segments.as_slice() {
         [""] => Ok(value(request, &index(core))),
-        ["version"] => Ok(value(request, &version())),
+        ["version"] => Ok(text(format!("{:#}", version()), "application/json")),
         ["metrics"] => Ok(text(core.metrics.render(core), "text/plain; version=0.0.4")),
         ["healthz" | "livez" | "readyz", ..] => health(request, &segments),
         ["api"] if wants_aggregated(request) => {

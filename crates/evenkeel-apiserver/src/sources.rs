@@ -126,7 +126,7 @@ impl SplitMix64 {
     }
 
     fn below(&mut self, bound: u64) -> u64 {
-        if bound == 0 { 0 } else { (u128::from(self.next()) * u128::from(bound) >> 64) as u64 }
+        if bound == 0 { 0 } else { ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64 }
     }
 }
 

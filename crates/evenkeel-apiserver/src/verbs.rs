@@ -30,7 +30,6 @@ pub(crate) use update::{release_finalizer, write_status};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use evenkeel_kinds::strategy::warnings;
 use http::Response;
 
 use crate::body::Body;
@@ -64,8 +63,20 @@ pub(crate) async fn dispatch(
         warnings: Warnings::default(),
     };
     check_verb(&call)?;
+    if let Some(text) = call.resource.deprecation() {
+        call.warnings.add(text);
+    }
+    let response = respond(&call, &routed.body).await.unwrap_or_else(|status| {
+        let mut response = encode::refusal(&call.headers, &status);
+        encode::warn(&call, response.headers_mut());
+        response
+    });
+    Ok(response)
+}
+
+async fn respond(call: &Call, body: &Bytes) -> Result<Response<Body>, Status> {
     let output = negotiate::output(&call.headers, &call.query, !call.resource.is_custom())?;
-    let printable = call.resource.is_stored() || call.resource.is_custom();
+    let printable = call.resource.supports("list");
     if output.view != View::Whole && !printable {
         return Err(Status::not_acceptable(&[
             negotiate::JSON,
@@ -73,11 +84,8 @@ pub(crate) async fn dispatch(
             negotiate::PROTOBUF,
         ]));
     }
-    if let Some(text) = warnings::of_deprecated_kind(call.resource.gvk()) {
-        call.warnings.add(text);
-    }
-    let answer = carry_out(&call, output, &routed.body).await?;
-    encode::respond(&call, output, answer)
+    let answer = carry_out(call, output, body).await?;
+    encode::respond(call, output, answer)
 }
 
 async fn carry_out(call: &Call, output: negotiate::Output, body: &Bytes) -> Result<Answer, Status> {
@@ -85,11 +93,11 @@ async fn carry_out(call: &Call, output: negotiate::Output, body: &Bytes) -> Resu
         return subresource::bind_by_body(call, body).await;
     }
     if !call.resource.is_stored() && call.subresource.is_none() {
-        return review::answer(call, body);
+        return review::answer(call, output, body);
     }
     match call.subresource.as_deref() {
         None | Some("status") => {}
-        Some("scale") => return scale::answer(call, body).await,
+        Some("scale") => return scale::answer(call, output, body).await,
         Some(_) => return subresource::answer(call, body).await,
     }
     match call.verb {

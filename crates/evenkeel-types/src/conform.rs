@@ -5,6 +5,7 @@
 //! A field that is fine costs a lookup and no allocation. Recursion is as deep as the value, whose
 //! depth the JSON decoder bounds.
 
+mod forget;
 mod mismatch;
 mod scalar;
 #[cfg(test)]
@@ -17,6 +18,7 @@ use serde_json::{Map, Value};
 
 use crate::go::Quoted;
 use crate::{Custom, Expr, Shape, Type};
+pub use forget::forget_empty;
 use mismatch::Place;
 pub use mismatch::TypeMismatch;
 pub(crate) use scalar::{print_double, print_time};

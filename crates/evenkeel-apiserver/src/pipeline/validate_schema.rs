@@ -15,10 +15,15 @@ use crate::call::Call;
 use crate::object::{Metadata as _, metadata_mut, set_meta};
 use crate::registry::custom;
 use crate::registry::resource::{Nature, Resource};
+use crate::service::Reservation;
 use crate::status::{Named, Status};
 
 /// An object that follows the rules of its kind.
-pub(crate) struct Checked(pub(super) Value);
+pub(crate) struct Checked {
+    pub(super) object: Value,
+    /// Addresses and ports it holds until it is stored.
+    pub(super) reservation: Option<Reservation>,
+}
 
 /// Which part of an object a write is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,11 +60,11 @@ pub(crate) fn on_create(call: &Call, mutated: Mutated) -> Result<Checked, Status
     generate_name(call, &mut object);
 
     let gvk = resource.gvk();
+    let mut reservation = None;
     if resource.is("", "services") {
         strategy::before_allocation_on_create(&mut object);
-        core.services
-            .allocate(&mut object, None)
-            .map_err(|errors| invalid(call, &object, &errors))?;
+        let taken = core.services.allocate(&mut object, None);
+        reservation = Some(taken.map_err(|errors| invalid(call, &object, &errors))?);
     }
     match &resource.nature {
         Nature::Builtin(_) if custom::is_definition(resource) => {
@@ -92,7 +97,7 @@ pub(crate) fn on_create(call: &Call, mutated: Mutated) -> Result<Checked, Status
     if custom::is_definition(resource) {
         warn_of_formats(call, &object, &[]);
     }
-    Ok(Checked(object))
+    Ok(Checked { object, reservation })
 }
 
 pub(crate) fn on_update(
@@ -105,12 +110,11 @@ pub(crate) fn on_update(
     let resource = &*call.resource;
     keep_system_fields(&mut object, old);
     let gvk = resource.gvk();
+    let mut reservation = None;
     if resource.is("", "services") && part == Part::Main {
         strategy::before_allocation_on_update(old, &mut object);
-        call.core
-            .services
-            .allocate(&mut object, Some(old))
-            .map_err(|errors| invalid(call, &object, &errors))?;
+        let taken = call.core.services.allocate(&mut object, Some(old));
+        reservation = Some(taken.map_err(|errors| invalid(call, &object, &errors))?);
     }
     match &resource.nature {
         Nature::Builtin(_) if custom::is_definition(resource) => {
@@ -141,7 +145,7 @@ pub(crate) fn on_update(
             warn_of_formats(call, &object, &evenkeel_schema::unrecognized_formats(old));
         }
     }
-    Ok(Checked(object))
+    Ok(Checked { object, reservation })
 }
 
 fn faults_of_new(resource: &Resource, object: &Value) -> Vec<field::Error> {
@@ -180,8 +184,9 @@ fn faults_of_update(
             errors
         }
         Nature::Builtin(_) => match part {
-            Part::Main | Part::Other(_) => validate::update(gvk, new, old),
+            Part::Main => validate::update(gvk, new, old),
             Part::Status => validate::status_update(gvk, new, old),
+            Part::Other(name) => validate::subresource_update(gvk, name, new, old),
         },
         Nature::Custom(custom) => {
             let mut errors = common();

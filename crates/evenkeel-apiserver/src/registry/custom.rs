@@ -32,6 +32,8 @@ pub(crate) struct Custom {
     pub(crate) has_status: bool,
     pub(crate) columns: Vec<Column>,
     pub(crate) selectable: Vec<Selectable>,
+    /// What to tell everyone who still uses this version.
+    pub(crate) deprecation: Option<Box<str>>,
     /// The definition is being deleted: no new objects.
     pub(crate) terminating: bool,
 }

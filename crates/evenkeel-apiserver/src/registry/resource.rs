@@ -148,6 +148,14 @@ impl Resource {
         &*self.group == group && &*self.plural == plural
     }
 
+    /// What users of this resource should know about its future.
+    pub(crate) fn deprecation(&self) -> Option<&str> {
+        match &self.nature {
+            Nature::Custom(custom) => custom.deprecation.as_deref(),
+            Nature::Builtin(_) => strategy::warnings::of_deprecated_kind(self.gvk()),
+        }
+    }
+
     /// Whether objects are kept at all; reviews and the like only answer.
     pub(crate) fn is_stored(&self) -> bool {
         self.supports("list") && !self.is("", "componentstatuses")

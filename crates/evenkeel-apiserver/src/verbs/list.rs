@@ -27,15 +27,18 @@ pub(crate) struct Filter {
 impl Filter {
     pub(crate) fn parse(resource: &Resource, options: &ListOptions) -> Result<Self, Status> {
         let labels = LabelSelector::parse(&options.label_selector).map_err(Status::bad_request)?;
-        let unknown = |label: &str| match &resource.nature {
-            Nature::Builtin(_) => match evenkeel_kinds::fields::resolve(resource.gvk(), label) {
-                Err(unsupported) => unsupported.to_string(),
-                Ok(known) => format!("field label not supported: {known}"),
-            },
-            Nature::Custom(_) => format!("field label not supported: {label}"),
+        let fields = match &resource.nature {
+            Nature::Builtin(_) => {
+                FieldSelector::parse(&options.field_selector, &resource.selectable, |label| {
+                    evenkeel_kinds::fields::stored(resource.gvk(), label)
+                        .map_err(|unsupported| unsupported.to_string())
+                })
+            }
+            Nature::Custom(_) => {
+                FieldSelector::parse(&options.field_selector, &resource.selectable, Ok)
+            }
         };
-        let fields = FieldSelector::parse(&options.field_selector, &resource.selectable, unknown)
-            .map_err(Status::bad_request)?;
+        let fields = fields.map_err(Status::bad_request)?;
         Ok(Self { labels, fields })
     }
 

@@ -4,7 +4,7 @@
 //! Server-side apply is different: it merges what its sender declares with what others own, and
 //! creates the object if there is none.
 
-mod apply;
+pub(super) mod apply;
 
 mod strategic;
 
@@ -99,7 +99,10 @@ enum Change {
 
 impl Patch {
     pub(super) fn parse(kind: Kind, body: &[u8]) -> Result<Self, Status> {
-        let bad = |why: &str| Status::bad_request(format!("error decoding patch: {why}"));
+        let bad = |why: &str| match kind {
+            Kind::Strategic => Status::bad_request(why),
+            _ => Status::bad_request(format!("error decoding patch: {why}")),
+        };
         let (value, duplicates) = json::decode(body).map_err(|why| bad(&why))?;
         let change = match (kind, value) {
             (Kind::Json, value) => {

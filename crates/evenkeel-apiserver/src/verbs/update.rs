@@ -142,7 +142,7 @@ pub(super) fn check_name(call: &Call, object: &Value) -> Result<(), Status> {
     )))
 }
 
-fn check_uid(call: &Call, object: &Value, old: &Value) -> Result<(), Status> {
+pub(super) fn check_uid(call: &Call, object: &Value, old: &Value) -> Result<(), Status> {
     let (given, stored) = (object.meta_str("uid"), old.meta_str("uid"));
     if given.is_empty() || given == stored {
         return Ok(());

@@ -38,7 +38,7 @@ pub(super) async fn answer(call: &Call, output: Output) -> Result<Answer, Status
             .resource
             .table
             .list_where(range, None, |record| filter.matches(record))
-            .map_err(|error| Status::internal(error))?;
+            .map_err(Status::internal)?;
         Start::State { items: page.items, revision: page.revision, mark_end: marks_end }
     } else if version == 0 {
         Start::After(call.core.store.revision())

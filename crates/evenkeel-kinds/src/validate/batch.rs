@@ -525,9 +525,10 @@ fn cron_job_spec(errs: &mut Errors, spec: &Value, old: Option<&Value>) {
     checks::non_negative(errs, path.child("startingDeadlineSeconds"), deadline);
     if let Some(zone) = zone
         && old.is_none_or(|old| old.text_opt("timeZone") != Some(zone))
-        && let Some(detail) = cron::time_zone_fault(zone)
     {
-        errs.invalid(path.child("timeZone"), zone, detail);
+        for detail in cron::time_zone_faults(zone) {
+            errs.invalid(path.child("timeZone"), zone, detail);
+        }
     }
     const POLICIES: &[&str] = &["Allow", "Forbid", "Replace"];
     let policy = spec.text("concurrencyPolicy");

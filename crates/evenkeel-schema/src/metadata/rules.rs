@@ -288,3 +288,6 @@ fn texts<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a str> {
 fn generation(metadata: &Value) -> i64 {
     metadata.get("generation").and_then(Value::as_i64).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests;

@@ -60,13 +60,18 @@ pub(crate) fn respond(
         },
         Answer::Object(code, value) => respond_object(call, output, code, value, gzip)?,
     };
+    warn(call, response.headers_mut());
+    Ok(response)
+}
+
+/// Tells the client what it should know besides the answer, be that a refusal or not.
+pub(crate) fn warn(call: &Call, headers: &mut HeaderMap) {
     for text in call.warnings.take() {
         let quoted = text.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
-            response.headers_mut().append(WARNING, value);
+            headers.append(WARNING, value);
         }
     }
-    Ok(response)
 }
 
 fn respond_object(
@@ -200,8 +205,11 @@ impl<P: Pieces> Pieces for Gzip<P> {
 
 /// A document that is no object of a resource.
 pub(crate) fn plain_value(format: Format, value: &Value) -> Response<Body> {
-    let body = write(format, value).unwrap_or_default();
-    full(StatusCode::OK, format, body, false)
+    let mut body = write(format, value).unwrap_or_default().to_vec();
+    if matches!(format, Format::Json { pretty: false }) {
+        body.push(b'\n');
+    }
+    full(StatusCode::OK, format, body.into(), false)
 }
 
 /// A refusal as a response: a Status, or plain text where Go's router speaks.

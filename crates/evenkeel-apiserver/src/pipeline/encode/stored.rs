@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::object::set_meta;
 use crate::pipeline::decode;
+use crate::registry::custom;
 use crate::registry::resource::{Nature, Resource};
 use crate::status::Status;
 use crate::storage::{Draft, Labels, Record};
@@ -29,13 +30,28 @@ pub(crate) fn draft(resource: &Resource, mut object: Value) -> Result<Draft, Sta
     });
     let selectable = selectable.collect();
     let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or("").into();
-    let (body, hole) = write(&object)?;
+    let (mut body, mut hole) = write(&object)?;
+    // Looking for them in the bytes is much cheaper than a walk over every object.
+    if body.windows(2).any(|pair| pair == b"[]") {
+        forget_empty(resource, &mut object);
+        (body, hole) = write(&object)?;
+    }
     let mut draft = Draft::new(body, hole, resource.storage_version.clone());
     draft.labels = labels;
     draft.fields = selectable;
     draft.epoch = resource.epoch;
     draft.uid = uid;
     Ok(draft)
+}
+
+/// Built-in kinds are stored upstream in a form that does not know empty lists; definitions, which
+/// are stored as JSON, are the exception.
+pub(crate) fn forget_empty(resource: &Resource, object: &mut Value) {
+    if let Nature::Builtin(builtin) = &resource.nature
+        && !custom::is_definition(resource)
+    {
+        evenkeel_types::forget_empty(builtin.ty, object);
+    }
 }
 
 /// Whether storing `draft` would change nothing.

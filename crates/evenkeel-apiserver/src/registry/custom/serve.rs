@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::{Column, Custom, Selectable, storage_version};
 use crate::object::Metadata as _;
 use crate::registry::resource::{Nature, Resource, Subresource};
+use crate::registry::version_rank;
 use crate::storage::Store;
 
 /// In the order upstream lists them for custom resources.
@@ -104,8 +105,35 @@ fn custom(definition: &Value, version: &Value) -> Option<Custom> {
         has_status: subresources.get("status").is_some(),
         columns: columns(version),
         selectable: selectable.collect(),
+        deprecation: deprecation(&definition["spec"], version),
         terminating: definition.is_deleting(),
     })
+}
+
+/// The declared warning, or one that points to the best version that is none the worse.
+fn deprecation(spec: &Value, version: &Value) -> Option<Box<str>> {
+    if version["deprecated"] != true {
+        return None;
+    }
+    if let Some(declared) = version["deprecationWarning"].as_str() {
+        return Some(declared.into());
+    }
+    let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
+    let (group, kind, name) =
+        (text(&spec["group"]), text(&spec["names"]["kind"]), text(&version["name"]));
+    let mut warning = format!("{group}/{name} {kind} is deprecated");
+    let versions = spec["versions"].as_array();
+    let better = versions
+        .into_iter()
+        .flatten()
+        .filter(|other| other["served"] == true && other["deprecated"] != true)
+        .filter_map(|other| other["name"].as_str())
+        .filter(|other| version_rank(other) > version_rank(&name))
+        .max_by_key(|other| version_rank(other));
+    if let Some(better) = better {
+        warning.push_str(&format!("; use {group}/{better} {kind}"));
+    }
+    Some(warning.into())
 }
 
 /// The declared printer columns, or the age if there are none.
@@ -132,4 +160,25 @@ fn columns(version: &Value) -> Vec<Column> {
         path: jsonpath::Path::parse(&text(column, "jsonPath")).ok(),
     });
     columns.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deprecated_version_names_the_best_one_above_it() {
+        let spec = json!({"group": "x.io", "names": {"kind": "Foo"}, "versions": [
+            {"name": "v1beta1", "served": true, "deprecated": true},
+            {"name": "v1", "served": true},
+            {"name": "v2", "served": false},
+            {"name": "v3", "served": true, "deprecated": true, "deprecationWarning": "gone soon"},
+            {"name": "v4", "served": true, "deprecated": true},
+        ]});
+        let said = |at: usize| deprecation(&spec, &spec["versions"][at]);
+        assert_eq!(said(0).as_deref(), Some("x.io/v1beta1 Foo is deprecated; use x.io/v1 Foo"));
+        assert_eq!(said(1), None);
+        assert_eq!(said(3).as_deref(), Some("gone soon"));
+        assert_eq!(said(4).as_deref(), Some("x.io/v4 Foo is deprecated"));
+    }
 }

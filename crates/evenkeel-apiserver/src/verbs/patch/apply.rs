@@ -4,7 +4,7 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::super::create;
-use super::super::update::{check_name, ok, replace_managed};
+use super::super::update::{check_name, check_uid, ok, replace_managed};
 use crate::call::Call;
 use crate::json;
 use crate::object::Metadata as _;
@@ -31,18 +31,9 @@ pub(super) async fn answer(
             let done = persist::update(call, call.name(), options.dry_run, |old, record| {
                 check_name(call, &config)?;
                 let managed = manage::on_apply(call, &config, Some(old), options)?;
-                let version = config.meta_str("resourceVersion");
-                let version =
-                    if version.is_empty() { old.meta_str("resourceVersion") } else { version };
-                let uid = config.meta_str("uid");
-                if !uid.is_empty() && uid != old.meta_str("uid") {
-                    let why = format!(
-                        "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-                        old.meta_str("uid")
-                    );
-                    return Err(Status::conflict(call.resource.named(), call.name(), &why));
-                }
-                replace_managed(call, managed, version, old, record, part)
+                check_uid(call, &config, old)?;
+                let version = managed.value().meta_str("resourceVersion").to_owned();
+                replace_managed(call, managed, &version, old, record, part)
             })
             .await;
             return match done {
@@ -85,7 +76,7 @@ async fn create(call: &Call, config: &Value, options: &WriteOptions) -> Result<A
 }
 
 /// The configuration: YAML, of which JSON is a part.
-fn parse(body: &[u8], validation: FieldValidation) -> Result<Value, Status> {
+pub(in crate::verbs) fn parse(body: &[u8], validation: FieldValidation) -> Result<Value, Status> {
     let mut value = match json::decode(body) {
         Ok((value, duplicates)) => {
             if let (FieldValidation::Strict, Some(path)) = (validation, duplicates.first()) {
