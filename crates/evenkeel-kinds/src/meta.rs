@@ -13,11 +13,23 @@ pub(crate) fn check_create(
     namespaced: bool,
     name_reasons: impl Fn(&str, bool) -> Reasons,
 ) {
-    errs.extend(metadata::validate(meta, namespaced, name_reasons, "metadata"));
+    errs.extend(if errs.meta_is_sound {
+        metadata::validate_names(meta, name_reasons, "metadata")
+    } else {
+        metadata::validate(meta, namespaced, name_reasons, "metadata")
+    });
 }
 
 pub(crate) fn check_update(errs: &mut Errors, new: &Value, old: &Value) {
-    errs.extend(metadata::validate_update(new, old, "metadata"));
+    if !errs.meta_is_sound {
+        errs.extend(metadata::validate_update(new, old, "metadata"));
+    }
+}
+
+/// What every update is checked for, whatever its kind, before the rules of that kind.
+pub(crate) fn check_any_update(errs: &mut Errors, new: &Value, old: &Value, namespaced: bool) {
+    errs.extend(metadata::validate_any_update(new, old, namespaced, "metadata"));
+    errs.meta_is_sound = errs.is_empty();
 }
 
 /// Built-in kinds know three finalizers without a domain; any other must have one.

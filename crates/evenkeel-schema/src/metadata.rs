@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 pub use rules::{
     bytes, check_annotations, check_annotations_size, check_labels, validate, validate_any_update,
-    validate_update,
+    validate_names, validate_update,
 };
 
 /// What to do with metadata of the wrong shape.

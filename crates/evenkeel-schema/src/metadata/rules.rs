@@ -26,19 +26,7 @@ pub fn validate(
     name_rule: impl Fn(&str, bool) -> Reasons,
     path: &str,
 ) -> Vec<Error> {
-    let mut errors = Vec::new();
-    let generate_name = text(metadata, "generateName");
-    if !generate_name.is_empty() {
-        let wrong = name_rule(generate_name, true);
-        refuse(&mut errors, format_args!("{path}.generateName"), generate_name, wrong);
-    }
-    let name = text(metadata, "name");
-    if name.is_empty() {
-        let detail = "name or generateName is required";
-        errors.push(Error::required(format!("{path}.name"), detail));
-    } else {
-        refuse(&mut errors, format_args!("{path}.name"), name, name_rule(name, false));
-    }
+    let mut errors = validate_names(metadata, name_rule, path);
     let namespace = text(metadata, "namespace");
     match (namespaced, namespace.is_empty()) {
         (true, true) => errors.push(Error::required(format!("{path}.namespace"), "")),
@@ -61,6 +49,28 @@ pub fn validate(
     owner_references(metadata, path, &mut errors);
     finalizers(metadata, path, &mut errors);
     managed_fields(metadata, path, &mut errors);
+    errors
+}
+
+/// What is wrong with the name of a new object, or the beginning of it: a part of [`validate`].
+pub fn validate_names(
+    metadata: &Value,
+    name_rule: impl Fn(&str, bool) -> Reasons,
+    path: &str,
+) -> Vec<Error> {
+    let mut errors = Vec::new();
+    let generate_name = text(metadata, "generateName");
+    if !generate_name.is_empty() {
+        let wrong = name_rule(generate_name, true);
+        refuse(&mut errors, format_args!("{path}.generateName"), generate_name, wrong);
+    }
+    let name = text(metadata, "name");
+    if name.is_empty() {
+        let detail = "name or generateName is required";
+        errors.push(Error::required(format!("{path}.name"), detail));
+    } else {
+        refuse(&mut errors, format_args!("{path}.name"), name, name_rule(name, false));
+    }
     errors
 }
 
