@@ -80,7 +80,7 @@ async fn write(
 ) -> Result<Value, Status> {
     let persisted = persist::update(call, call.name(), options.dry_run, |old, record| {
         let scale = make(old)?;
-        check(&scale, call.name())?;
+        check(call, &scale)?;
         let mut object = old.clone();
         let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
         set_replicas(call, &mut object, replicas);
@@ -110,7 +110,7 @@ async fn apply(call: &Call, options: &WriteOptions, config: &Value) -> Result<Va
         )));
     }
     check_name(call, config)?;
-    check(config, call.name())?;
+    check(call, config)?;
     let resource = &call.resource;
     let mut partial = json!({
         "apiVersion": &*resource.api_version, "kind": &*resource.kind,
@@ -123,7 +123,6 @@ async fn apply(call: &Call, options: &WriteOptions, config: &Value) -> Result<Va
         set_meta(&mut partial, "resourceVersion", Some(version.clone()));
     }
     let persisted = persist::update(call, call.name(), options.dry_run, |old, record| {
-        check_uid(call, config, old)?;
         let managed = manage::on_apply(call, &partial, Some(old), options)?;
         let version = managed.value().meta_str("resourceVersion").to_owned();
         replace_managed(call, managed, &version, old, record, Part::Main)
@@ -139,14 +138,15 @@ fn written(call: &Call, persisted: &Persisted) -> Result<Value, Status> {
     }
 }
 
-fn check(scale: &Value, name: &str) -> Result<(), Status> {
+/// Custom resources have rules of their own for replicas, which say where the fault is.
+fn check(call: &Call, scale: &Value) -> Result<(), Status> {
     let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
-    if replicas >= 0 {
+    if replicas >= 0 || call.resource.is_custom() {
         return Ok(());
     }
     let error =
         field::Error::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
-    Err(Status::invalid(Named { group: "autoscaling", kind: "Scale" }, name, &[error]))
+    Err(Status::invalid(Named { group: "autoscaling", kind: "Scale" }, call.name(), &[error]))
 }
 
 fn set_replicas(call: &Call, object: &mut Value, replicas: i64) {
