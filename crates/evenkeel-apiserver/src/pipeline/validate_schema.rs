@@ -12,8 +12,8 @@ use serde_json::Value;
 use super::mutate::Mutated;
 use crate::call::Call;
 use crate::object::{Metadata as _, metadata_mut, set_meta};
+use crate::registry::custom;
 use crate::registry::resource::Nature;
-use crate::registry::{custom, resource::Resource};
 use crate::service::Reservation;
 use crate::status::{Named, Status};
 
@@ -83,22 +83,20 @@ pub(crate) fn on_create(call: &Call, mutated: Mutated) -> Result<Checked, Status
             set_meta(&mut object, "generation", Some(1.into()));
         }
     }
-    let mut errors = meta::validate_create(
-        object.get("metadata").unwrap_or(&Value::Null),
-        resource.namespaced,
-        name_rule(resource),
-    );
-    errors.extend(match &resource.nature {
+    let errors = match &resource.nature {
         Nature::Builtin(_) if custom::is_definition(resource) => {
             evenkeel_schema::validate_crd(&object)
         }
         Nature::Builtin(_) => validate::create(gvk, &object),
         Nature::Custom(custom) => {
-            let mut errors = custom.schema.validate(&object);
+            let metadata = object.get("metadata").unwrap_or(&Value::Null);
+            let rule = names::NameRule::Subdomain;
+            let mut errors = meta::validate_create(metadata, resource.namespaced, rule);
+            errors.extend(custom.schema.validate(&object));
             errors.extend(custom.validate_scale(&object));
             errors
         }
-    });
+    };
     if !errors.is_empty() {
         return Err(invalid(call, &object, &errors));
     }
@@ -194,10 +192,6 @@ fn invalid(call: &Call, object: &Value, errors: &[field::Error]) -> Status {
     let resource = &call.resource;
     let kind = object.get("kind").and_then(Value::as_str).unwrap_or(&resource.kind);
     Status::invalid(Named { group: &resource.group, kind }, object.meta_str("name"), errors)
-}
-
-fn name_rule(resource: &Resource) -> names::NameRule {
-    if resource.is_custom() { names::NameRule::Subdomain } else { names::rule(resource.gvk()) }
 }
 
 /// Fills in the name of an object that only has the beginning of one.
