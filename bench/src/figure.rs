@@ -28,12 +28,13 @@ impl Report {
     pub(crate) fn head(&self) {
         println!(
             "{:<44}{:>12} {:<9}{:>14}{:>12}{:>8}",
-            "", "evenkeel", "", "target", "rival", "ratio"
+            "", "evenkeel", "", "target", "rival", "better"
         );
     }
 
     pub(crate) fn add(&mut self, figure: &Figure) {
         let Figure { what, unit, ours, target, rival } = figure;
+        let less_is_better = matches!(target, Some(Target::AtMost(_)));
         let (target, met) = match target {
             None => (String::new(), true),
             Some(Target::AtLeast(bound)) => (format!(">= {}", number(*bound)), ours >= bound),
@@ -45,7 +46,10 @@ impl Report {
         };
         let (rival, ratio) = match rival {
             None => (String::new(), String::new()),
-            Some(rival) => (number(*rival), format!("{:.1}", ours / rival)),
+            Some(rival) => {
+                let times = if less_is_better { rival / ours } else { ours / rival };
+                (number(*rival), format!("{times:.1}x"))
+            }
         };
         let missed = if met { "" } else { "  missed" };
         println!(

@@ -47,7 +47,7 @@ pub(crate) async fn dispatch(
     core: &Arc<Core>,
     request: Authorized,
 ) -> Result<Response<Body>, Status> {
-    let (routed, identity) = request.into_parts();
+    let (mut routed, identity) = request.into_parts();
     let Route::Resource(route) = routed.route else { return Err(Status::page_not_found()) };
     let resource = find(core, &route)?;
     let call = Call {
@@ -61,6 +61,7 @@ pub(crate) async fn dispatch(
         headers: routed.parts.headers,
         identity,
         warnings: Warnings::default(),
+        ending: routed.parts.extensions.remove(),
     };
     check_verb(&call)?;
     if let Some(text) = call.resource.deprecation() {

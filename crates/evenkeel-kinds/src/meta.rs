@@ -48,6 +48,7 @@ pub fn validate_any_update(new: &Value, old: &Value, namespaced: bool) -> Vec<Er
 pub(crate) fn check_any_update(errs: &mut Errors, new: &Value, old: &Value, namespaced: bool) {
     check_create(errs, new, namespaced, |name, prefix| NameRule::PathSegment.check(name, prefix));
     check_update(errs, new, old);
+    errs.meta_is_sound = errs.is_empty();
 }
 
 pub(crate) fn check_create(
@@ -69,6 +70,9 @@ pub(crate) fn check_create(
         errs.reasons(path.child("name"), name, name_reasons(name, false));
     }
 
+    if errs.meta_is_sound {
+        return;
+    }
     let namespace = meta.text("namespace");
     match (namespaced, namespace.is_empty()) {
         (true, true) => errs.required(path.child("namespace"), ""),
@@ -87,6 +91,9 @@ pub(crate) fn check_create(
 }
 
 pub(crate) fn check_update(errs: &mut Errors, new: &Value, old: &Value) {
+    if errs.meta_is_sound {
+        return;
+    }
     let path = Path::root("metadata");
     if old.has("deletionTimestamp") {
         no_new_finalizers(errs, path.child("finalizers"), new, old);

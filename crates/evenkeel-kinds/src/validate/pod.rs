@@ -237,6 +237,9 @@ pub(super) fn update(errs: &mut Errors, new: &Value, old: &Value) {
     added_tolerations(errs, path.child("tolerations"), spec, old_spec);
     removed_gates(errs, path.child("schedulingGates"), spec, old_spec);
 
+    if spec == old_spec {
+        return;
+    }
     let (spec, old_spec) = (printed::internal_pod_spec(spec), printed::internal_pod_spec(old_spec));
     let ty = Ty::Struct(printed::POD_SPEC);
     if printed::same(ty, &spec, &old_spec) {

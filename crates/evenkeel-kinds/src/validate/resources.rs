@@ -59,9 +59,12 @@ pub(super) fn is_standard_quota(name: &str) -> bool {
 }
 
 fn is_extended(name: &str) -> bool {
+    // Quotas put `requests.` before the name, which must still be one then.
+    let domain = name.split('/').next().unwrap_or_default();
     !is_native(name)
         && !name.starts_with("requests.")
-        && names::qualified_name(&format!("requests.{name}")).is_empty()
+        && domain.len() + "requests.".len() <= 253
+        && names::qualified_name(name).is_empty()
 }
 
 pub(super) fn is_overcommit_allowed(name: &str) -> bool {

@@ -238,7 +238,7 @@ pub(crate) fn refusal(headers: &HeaderMap, status: &Status) -> Response<Body> {
 /// What every answer carries.
 pub(crate) fn common_headers(core: &Core, mut response: Response<Body>) -> Response<Body> {
     let headers = response.headers_mut();
-    if let Ok(id) = HeaderValue::from_str(&core.sources.uid()) {
+    if let Ok(id) = HeaderValue::try_from(core.sources.uid()) {
         headers.insert(HeaderName::from_static("audit-id"), id);
     }
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
