@@ -1,5 +1,6 @@
 //! Server-side apply: declare what you care about, leave the rest to its owners.
 
+use evenkeel_types::go;
 use http::StatusCode;
 use serde_json::Value;
 
@@ -94,8 +95,14 @@ pub(in crate::verbs) fn parse(body: &[u8], validation: FieldValidation) -> Resul
         })?,
     };
     json::settle_floats(&mut value);
-    if value.is_object() {
-        return Ok(value);
+    match value {
+        Value::Object(_) => Ok(value),
+        // As an object without anything in it.
+        Value::Null => Err(Status::bad_request("invalid object type: /, Kind=")),
+        other => Err(Status::bad_request(format!(
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot \
+             unmarshal {} into Go value of type map[string]interface {{}}",
+            go::json_kind(&other)
+        ))),
     }
-    Err(Status::bad_request("error decoding YAML: the configuration must be an object"))
 }
