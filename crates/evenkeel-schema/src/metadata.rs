@@ -29,7 +29,7 @@ pub enum Malformed {
 ///
 /// `path` is where the metadata stands (`metadata`); unknown fields are added to `unknown` with
 /// it. The error is the text Go's JSON decoder has for the first malformed field.
-pub fn coerce(
+pub(crate) fn coerce(
     metadata: &mut Value,
     malformed: Malformed,
     path: &str,
