@@ -1,7 +1,7 @@
 //! `metadata` of custom and embedded resources: decoding it as typed metadata, and its rules.
 //!
 //! Custom resources are JSON, yet their metadata must be what every Kubernetes client can decode.
-//! [`coerce`] brings it into the form a typed round trip would give it; [`validate`] and
+//! `coerce` brings it into the form a typed round trip would give it; [`validate`] and
 //! [`validate_update`] hold it against the rules common to all kinds.
 
 mod rules;
