@@ -5,6 +5,6 @@ pub mod convert;
 pub mod defaults;
 pub mod fields;
 mod meta;
-pub mod names;
+mod names;
 pub mod strategy;
 pub mod validate;

@@ -80,7 +80,7 @@ impl Path {
     }
 
     /// The values the path leads to, in document order.
-    pub fn eval<'a>(&'a self, value: &'a Value) -> Vec<&'a Value> {
+    pub(crate) fn eval<'a>(&'a self, value: &'a Value) -> Vec<&'a Value> {
         eval_all(&self.nodes, vec![value]).unwrap_or_default()
     }
 

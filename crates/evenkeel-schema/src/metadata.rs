@@ -1,7 +1,7 @@
 //! `metadata` of custom and embedded resources: decoding it as typed metadata, and its rules.
 //!
 //! Custom resources are JSON, yet their metadata must be what every Kubernetes client can decode.
-//! [`coerce`] brings it into the form a typed round trip would give it; [`validate`] and
+//! `coerce` brings it into the form a typed round trip would give it; [`validate`] and
 //! [`validate_update`] hold it against the rules common to all kinds.
 
 mod rules;
@@ -29,7 +29,7 @@ pub enum Malformed {
 ///
 /// `path` is where the metadata stands (`metadata`); unknown fields are added to `unknown` with
 /// it. The error is the text Go's JSON decoder has for the first malformed field.
-pub fn coerce(
+pub(crate) fn coerce(
     metadata: &mut Value,
     malformed: Malformed,
     path: &str,

@@ -64,12 +64,12 @@ impl Scale {
     }
 
     /// What is wrong with the desired replicas. Checked right after the schema.
-    pub fn validate_spec(&self, object: &Value) -> Vec<Error> {
+    pub(crate) fn validate_spec(&self, object: &Value) -> Vec<Error> {
         check_replicas(object, &self.spec_replicas).into_iter().collect()
     }
 
     /// What is wrong with observed replicas and selector. Checked right after the spec.
-    pub fn validate_status(&self, object: &Value) -> Vec<Error> {
+    pub(crate) fn validate_status(&self, object: &Value) -> Vec<Error> {
         let mut errors: Vec<Error> =
             check_replicas(object, &self.status_replicas).into_iter().collect();
         if let Some(path) = &self.label_selector

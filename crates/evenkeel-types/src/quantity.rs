@@ -150,21 +150,20 @@ impl Quantity {
         self.add(&Self { amount, format: other.format });
     }
 
-    /// The amount in whole units; see [`scaled_value`](Self::scaled_value).
+    /// The amount in whole units, rounded away from zero.
+    ///
+    /// What does not fit is no error: the API server goes on with 0, or with the low bits of
+    /// amounts that were too large to begin with, and so do the checks built on this.
     pub fn value(&self) -> i64 {
         self.scaled_value(0)
     }
 
-    /// The amount in thousandths; see [`scaled_value`](Self::scaled_value).
+    /// The amount in thousandths; like [`value`](Self::value) otherwise.
     pub fn milli_value(&self) -> i64 {
         self.scaled_value(-3)
     }
 
-    /// The amount in units of `10^scale`, rounded away from zero.
-    ///
-    /// What does not fit is no error: the API server goes on with 0, or with the low bits of
-    /// amounts that were too large to begin with, and so do the checks built on this.
-    pub fn scaled_value(&self, scale: i32) -> i64 {
+    fn scaled_value(&self, scale: i32) -> i64 {
         match self.amount {
             Amount::Small { value, scale: own } if own >= scale => {
                 at_scale(value, own, scale).unwrap_or(0)
