@@ -4,7 +4,7 @@ pub mod columns;
 pub mod convert;
 pub mod defaults;
 pub mod fields;
-pub mod meta;
+mod meta;
 pub mod names;
 pub mod strategy;
 pub mod validate;

@@ -11,7 +11,10 @@ use std::sync::LazyLock;
 use evenkeel_types::{Problem, Type, TypeMismatch, by_name, conform, go};
 use serde_json::{Map, Value};
 
-pub use rules::{validate, validate_update};
+pub use rules::{
+    bytes, check_annotations, check_annotations_size, check_labels, validate, validate_any_update,
+    validate_names, validate_update,
+};
 
 /// What to do with metadata of the wrong shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

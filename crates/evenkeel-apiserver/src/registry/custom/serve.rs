@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use evenkeel_schema::{Structural, jsonpath};
+use evenkeel_schema::{Scale, Structural, jsonpath};
 use serde_json::{Value, json};
 
-use super::{Column, Custom, ScalePaths, Selectable, storage_version};
+use super::{Column, Custom, Selectable, storage_version};
 use crate::object::Metadata as _;
 use crate::registry::resource::{Nature, Resource, Subresource};
 use crate::registry::version_rank;
@@ -46,7 +46,7 @@ fn resource(store: &Store, definition: &Value, version: &Value) -> Option<Resour
             verbs: EDIT,
         });
     }
-    if custom.scale.is_some() {
+    if custom.schema.scale().is_some() {
         subresources.push(Subresource {
             name: "scale",
             group: "autoscaling",
@@ -100,10 +100,9 @@ fn custom(definition: &Value, version: &Value) -> Option<Custom> {
     });
     Some(Custom {
         definition: definition.meta_str("name").into(),
-        schema,
+        schema: schema.with_scale(subresources.get("scale").and_then(Scale::new)),
         openapi,
         has_status: subresources.get("status").is_some(),
-        scale: subresources.get("scale").and_then(ScalePaths::parse),
         columns: columns(version),
         selectable: selectable.collect(),
         deprecation: deprecation(&definition["spec"], version),

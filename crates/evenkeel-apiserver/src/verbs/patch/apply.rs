@@ -5,7 +5,7 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::super::create;
-use super::super::update::{check_name, check_uid, ok, replace_managed};
+use super::super::update::{check_name, ok, replace_managed};
 use crate::call::Call;
 use crate::json;
 use crate::object::Metadata as _;
@@ -32,7 +32,6 @@ pub(super) async fn answer(
             let done = persist::update(call, call.name(), options.dry_run, |old, record| {
                 check_name(call, &config)?;
                 let managed = manage::on_apply(call, &config, Some(old), options)?;
-                check_uid(call, &config, old)?;
                 let version = managed.value().meta_str("resourceVersion").to_owned();
                 replace_managed(call, managed, &version, old, record, part)
             })
