@@ -88,7 +88,7 @@ pub(crate) fn route(method: &Method, path: &str, query: &Query) -> Option<Route>
     let rest: Vec<String> = parts.collect();
 
     let mut verb = match *method {
-        Method::GET | Method::HEAD => Verb::Get,
+        Method::GET => Verb::Get,
         Method::POST => Verb::Create,
         Method::PUT => Verb::Update,
         Method::PATCH => Verb::Patch,
@@ -172,5 +172,6 @@ mod tests {
         check(Method::GET, "/apis/apps/v1", "path");
         check(Method::GET, "/healthz", "path");
         check(Method::OPTIONS, "/api/v1/pods", "none");
+        check(Method::HEAD, "/api/v1/pods", "none");
     }
 }
