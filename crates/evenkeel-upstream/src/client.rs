@@ -145,8 +145,8 @@ fn configuration(credentials: &Credentials) -> Result<ClientConfig, ClientError>
     for certificate in certificates(&credentials.authority)? {
         roots.add(certificate).map_err(|error| bad(&error))?;
     }
-    let key = PrivateKeyDer::from_pem_slice(credentials.key.as_bytes())
-        .map_err(|error| bad(&error))?;
+    let key =
+        PrivateKeyDer::from_pem_slice(credentials.key.as_bytes()).map_err(|error| bad(&error))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut configuration = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()

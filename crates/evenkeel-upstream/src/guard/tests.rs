@@ -1,8 +1,9 @@
 use super::*;
 
 fn folder(name: &str) -> PathBuf {
-    let folder =
-        std::env::temp_dir().join(format!("evenkeel-guard-{}-{name}", std::process::id())).join("x");
+    let folder = std::env::temp_dir()
+        .join(format!("evenkeel-guard-{}-{name}", std::process::id()))
+        .join("x");
     std::fs::create_dir_all(&folder).unwrap();
     folder
 }

@@ -32,10 +32,8 @@ fn what_is_missing_is_named_with_the_way_to_get_it() {
 
 #[test]
 fn empty_variables_count_as_unset() {
-    let missing = locate_in(environment(&[
-        ("EVENKEEL_TEST_ETCD", ""),
-        ("EVENKEEL_CACHE", "/nowhere"),
-    ]));
+    let missing =
+        locate_in(environment(&[("EVENKEEL_TEST_ETCD", ""), ("EVENKEEL_CACHE", "/nowhere")]));
     assert!(missing.is_err());
 }
 
