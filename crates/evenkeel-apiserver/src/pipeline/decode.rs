@@ -123,6 +123,11 @@ pub(crate) fn patched(
 ) -> Result<Decoded, PatchedError> {
     let resource = &*call.resource;
     let mut value = value;
+    expect_kind(resource, &value, &[]).map_err(|status| match &resource.nature {
+        Nature::Builtin(_) => PatchedError::Strict(status.message().to_owned()),
+        Nature::Custom(_) => PatchedError::Refused(status),
+    })?;
+    set_kind(&mut value, resource.gvk());
     match shape(resource, &mut value) {
         Err(status) => Err(PatchedError::Refused(status)),
         Ok(unknown) => match report(call, validation, duplicates, &unknown) {

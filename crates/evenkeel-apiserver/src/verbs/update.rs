@@ -137,8 +137,14 @@ pub(super) fn replace_managed(
 
 pub(super) fn check_name(call: &Call, object: &Value) -> Result<(), Status> {
     let given = object.meta_str("name");
-    if given.is_empty() || given == call.name() {
+    if given == call.name() {
         return Ok(());
+    }
+    if given.is_empty() {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            call.name()
+        )));
     }
     Err(Status::bad_request(format!(
         "the name of the object ({given}) does not match the name on the URL ({})",
