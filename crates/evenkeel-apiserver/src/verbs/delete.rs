@@ -110,7 +110,7 @@ pub(crate) struct Deletion {
 
 impl Deletion {
     pub(super) fn parse(call: &Call, body: &[u8]) -> Result<Self, Status> {
-        let given = if body.is_empty() { from_query(&call.query) } else { from_body(call, body)? };
+        let given = if body.is_empty() { from_query(&call.query)? } else { from_body(call, body)? };
         let options = Self::read(&given)?;
         // The one kind whose dependents stay behind unless somebody says otherwise.
         if call.resource.is("batch", "jobs")
@@ -169,19 +169,19 @@ impl Deletion {
     fn check_preconditions(&self, call: &Call, name: &str, object: &Value) -> Result<(), Status> {
         // Upstream names the kind, not the plural, here.
         let named = Named { group: &call.resource.group, kind: &call.resource.kind };
-        let check = |what: &str, field: &str, wanted: &Option<String>| match wanted {
+        let check = |what: &str, field: &str, wanted: &Option<String>, since: &str| match wanted {
             Some(wanted) if wanted != object.meta_str(field) => {
                 let why = format!(
                     "the {what} in the precondition ({wanted}) does not match the {what} in \
-                     record ({}). The object might have been deleted and then recreated",
+                     record ({}). The object might have been {since}",
                     object.meta_str(field)
                 );
                 Err(Status::conflict(named, name, &why))
             }
             _ => Ok(()),
         };
-        check("UID", "uid", &self.uid)?;
-        check("ResourceVersion", "resourceVersion", &self.resource_version)
+        check("UID", "uid", &self.uid, "deleted and then recreated")?;
+        check("ResourceVersion", "resourceVersion", &self.resource_version, "modified")
     }
 
     /// What happens to `object` now. `Ok(None)`: it can go at once.
@@ -429,9 +429,9 @@ fn from_body(call: &Call, body: &[u8]) -> Result<Value, Status> {
     Ok(value)
 }
 
-fn from_query(query: &Query) -> Value {
+fn from_query(query: &Query) -> Result<Value, Status> {
     let mut options = json!({});
-    if let Some(seconds) = query.get("gracePeriodSeconds").and_then(|s| s.parse::<i64>().ok()) {
+    if let Some(seconds) = query.integer("gracePeriodSeconds")? {
         options["gracePeriodSeconds"] = seconds.into();
     }
     if query.has("orphanDependents") {
@@ -443,7 +443,7 @@ fn from_query(query: &Query) -> Value {
     if let Some(dry_run) = query.get("dryRun") {
         options["dryRun"] = json!([dry_run]);
     }
-    options
+    Ok(options)
 }
 
 /// The last state of a record, for callers that list before they delete.
