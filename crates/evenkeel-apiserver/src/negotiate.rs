@@ -30,6 +30,8 @@ pub(crate) enum View {
     Whole,
     Table,
     Metadata,
+    /// As `Metadata`, and it has to be a list.
+    MetadataList,
 }
 
 /// The outcome: how to answer.
@@ -123,7 +125,8 @@ impl<'a> Clause<'a> {
         }
         match kind {
             "Table" => Some(View::Table),
-            "PartialObjectMetadata" | "PartialObjectMetadataList" => Some(View::Metadata),
+            "PartialObjectMetadata" => Some(View::Metadata),
+            "PartialObjectMetadataList" => Some(View::MetadataList),
             _ => None,
         }
     }
@@ -205,7 +208,7 @@ mod tests {
         check(
             "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
              application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
-            Some((PLAIN, View::Metadata)),
+            Some((PLAIN, View::MetadataList)),
         );
         check("application/yaml", Some((Format::Yaml, View::Whole)));
         check("text/html", None);
