@@ -323,10 +323,18 @@ pub(crate) fn shape(resource: &Resource, value: &mut Value) -> Result<Vec<String
         Nature::Builtin(builtin) => conform_to(builtin.ty, value, resource.gvk()),
         Nature::Custom(custom) => {
             json::settle_floats(value);
-            if !value["metadata"].is_object() {
-                value["metadata"] = Value::Object(Map::new());
-            }
             let gvk = resource.gvk();
+            match value.get("metadata") {
+                Some(Value::Object(_)) => {}
+                None | Some(Value::Null) => value["metadata"] = Value::Object(Map::new()),
+                Some(other) => {
+                    let why = format!(
+                        "json: cannot unmarshal {} into Go value of type v1.ObjectMeta",
+                        go::json_kind(other)
+                    );
+                    return Err(cannot_be_handled(gvk, gvk.kind, &why));
+                }
+            }
             custom
                 .schema
                 .normalize(value, Malformed::Refuse)

@@ -27,6 +27,8 @@ pub(crate) struct Custom {
     /// The name of the definition.
     pub(crate) definition: Box<str>,
     pub(crate) schema: Structural,
+    /// The schema of the stored version, where that is another one: it prunes what is stored.
+    pub(crate) storage_schema: Option<Structural>,
     /// The schema as given, for OpenAPI and for server-side apply.
     pub(crate) openapi: Option<Value>,
     pub(crate) has_status: bool,

@@ -80,13 +80,12 @@ fn resource(store: &Store, definition: &Value, version: &Value) -> Option<Resour
 
 fn custom(definition: &Value, version: &Value) -> Option<Custom> {
     let openapi = version.pointer("/schema/openAPIV3Schema").cloned();
-    let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let schema = match Structural::compile(openapi.as_ref().unwrap_or(&free)) {
-        Ok(schema) => schema,
-        Err(why) => {
-            tracing::error!(definition = definition.meta_str("name"), %why, "unusable schema");
-            return None;
-        }
+    let schema = compile(definition, version)?;
+    let versions = definition["spec"]["versions"].as_array();
+    let stored = versions.into_iter().flatten().find(|version| version["storage"] == true);
+    let storage_schema = match stored {
+        Some(stored) if stored["name"] != version["name"] => Some(compile(definition, stored)?),
+        _ => None,
     };
     let subresources = &version["subresources"];
     let fields = version["selectableFields"].as_array();
@@ -101,6 +100,7 @@ fn custom(definition: &Value, version: &Value) -> Option<Custom> {
     Some(Custom {
         definition: definition.meta_str("name").into(),
         schema: schema.with_scale(subresources.get("scale").and_then(Scale::new)),
+        storage_schema,
         openapi,
         has_status: subresources.get("status").is_some(),
         columns: columns(version),
@@ -108,6 +108,16 @@ fn custom(definition: &Value, version: &Value) -> Option<Custom> {
         deprecation: deprecation(&definition["spec"], version),
         terminating: definition.is_deleting(),
     })
+}
+
+fn compile(definition: &Value, version: &Value) -> Option<Structural> {
+    let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let schema = version.pointer("/schema/openAPIV3Schema").unwrap_or(&free);
+    Structural::compile(schema)
+        .inspect_err(|why| {
+            tracing::error!(definition = definition.meta_str("name"), %why, "unusable schema");
+        })
+        .ok()
 }
 
 /// The declared warning, or one that points to the best version that is none the worse.
