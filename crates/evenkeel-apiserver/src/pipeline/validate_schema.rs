@@ -277,10 +277,12 @@ fn keep_system_fields(object: &mut Value, old: &Value) {
     if matches!(object.meta_str("resourceVersion"), "" | "0") {
         set_meta(object, "resourceVersion", old.meta("resourceVersion").cloned());
     }
-    for field in
-        ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"]
-    {
-        set_meta(object, field, old.meta(field).cloned());
+    set_meta(object, "generation", old.meta("generation").cloned());
+    // Leaving these out is fine; changing them is for validation to refuse.
+    for field in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        if object.meta(field).is_none_or(Value::is_null) {
+            set_meta(object, field, old.meta(field).cloned());
+        }
     }
     set_meta(object, "selfLink", None);
 }

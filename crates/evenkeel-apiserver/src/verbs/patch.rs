@@ -49,9 +49,11 @@ pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
     let patch = Patch::parse(kind, body)?;
     let part = Part::of(call.subresource.as_deref());
     let persisted = persist::update(call, call.name(), options.dry_run, |old, record| {
-        let patched = patch.apply(call, old)?;
+        let mut patched = patch.apply(call, old)?;
         if call.resource.is_custom() {
             check_type(call, &patched)?;
+        } else if let Err(why) = decode::keep_kind(&call.resource, &mut patched) {
+            return Err(strict(&patched, &why));
         }
         check_named(call, &patched)?;
         check_namespace(call, &patched)?;
