@@ -45,7 +45,6 @@ pub(crate) const JSON: &str = "application/json";
 pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 pub(crate) const YAML: &str = "application/yaml";
 const ACCEPTED: &[&str] = &[JSON, YAML, PROTOBUF];
-const ACCEPTED_CUSTOM: &[&str] = &[JSON, YAML];
 
 /// Chooses among what `Accept` lists, best first.
 ///
@@ -53,7 +52,6 @@ const ACCEPTED_CUSTOM: &[&str] = &[JSON, YAML];
 /// out as they are. `protobuf` says whether the resource has that form at all.
 pub(crate) fn output(headers: &HeaderMap, query: &Query, protobuf: bool) -> Result<Output, Status> {
     let json = Format::Json { pretty: pretty(headers, query) };
-    let accepted = if protobuf { ACCEPTED } else { ACCEPTED_CUSTOM };
     let mut second_best = None;
     let mut any = false;
     for clause in clauses(headers) {
@@ -80,7 +78,7 @@ pub(crate) fn output(headers: &HeaderMap, query: &Query, protobuf: bool) -> Resu
     match second_best {
         Some(output) => Ok(output),
         None if !any => Ok(Output { format: json, view: View::Whole }),
-        None => Err(Status::not_acceptable(accepted)),
+        None => Err(Status::not_acceptable(ACCEPTED)),
     }
 }
 
@@ -165,12 +163,11 @@ pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
 
 /// How the request's body is written. No header means JSON.
 pub(crate) fn input(headers: &HeaderMap, protobuf: bool) -> Result<Format, Status> {
-    let accepted = if protobuf { ACCEPTED } else { ACCEPTED_CUSTOM };
     match media_type(headers).as_str() {
         "" | JSON | "*/*" => Ok(Format::Json { pretty: false }),
         YAML => Ok(Format::Yaml),
         PROTOBUF if protobuf => Ok(Format::Protobuf),
-        _ => Err(Status::unsupported_media_type(accepted)),
+        _ => Err(Status::unsupported_media_type(ACCEPTED)),
     }
 }
 

@@ -415,16 +415,23 @@ fn from_body(call: &Call, body: &[u8]) -> Result<Value, Status> {
     let parsed = decode::read(body, format).map_err(Status::bad_request)?;
     let kind = parsed.value["kind"].as_str().unwrap_or("DeleteOptions");
     if kind != "DeleteOptions" {
-        return Err(Status::bad_request("decoded object cannot be converted to DeleteOptions"));
+        let version = parsed.value["apiVersion"].as_str().unwrap_or("v1");
+        return Err(Status::bad_request(
+            if evenkeel_types::lookup(Gvk::from_api_version(version, kind)).is_some() {
+                "decoded object cannot be converted to DeleteOptions".to_owned()
+            } else {
+                format!(
+                    "no kind {kind:?} is registered for version {version:?} in scheme \
+                     \"pkg/runtime/scheme.go:111\""
+                )
+            },
+        ));
     }
     let mut value = parsed.value;
     let gvk = Gvk::new("", "v1", "DeleteOptions");
     if let Some(ty) = evenkeel_types::lookup(gvk) {
-        evenkeel_types::conform(ty, &mut value).map_err(|why| {
-            Status::bad_request(format!(
-                "DeleteOptions in version \"v1\" cannot be handled as a DeleteOptions: {why}"
-            ))
-        })?;
+        evenkeel_types::conform(ty, &mut value)
+            .map_err(|why| Status::bad_request(why.to_string()))?;
     }
     Ok(value)
 }
