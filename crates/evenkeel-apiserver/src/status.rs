@@ -283,6 +283,17 @@ impl Status {
         status
     }
 
+    /// What the handler of custom resources says of a verb they do not have.
+    pub(crate) fn verb_not_supported(what: Named<'_>, verb: &str) -> Self {
+        let message = format!("{verb} is not supported on resources of kind \"{what}\"");
+        Self::new(405, "MethodNotAllowed", message).about(what, "")
+    }
+
+    /// A transformation was asked for that fits lists only, or objects only.
+    pub(crate) fn wrong_shape(message: impl Into<String>) -> Self {
+        Self::new(406, "NotAcceptable", message)
+    }
+
     pub(crate) fn not_acceptable(accepted: &[&str]) -> Self {
         let list = accepted.join(", ");
         Self::new(
@@ -290,6 +301,21 @@ impl Status {
             "NotAcceptable",
             format!("only the following media types are accepted: {list}"),
         )
+    }
+
+    /// What the router of built-in resources says if `Accept` names nothing it knows.
+    pub(crate) fn no_representation(accepted: &[&str], streams: bool) -> Self {
+        let mut list = accepted.join(", ");
+        if streams {
+            list.push_str(
+                ", application/json;stream=watch, \
+                 application/vnd.kubernetes.protobuf;stream=watch",
+            );
+        }
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {list}");
+        let mut status = Self::new(406, "NotAcceptable", message);
+        status.0.details = Some(Details::default());
+        status
     }
 
     pub(crate) fn unsupported_media_type(accepted: &[&str]) -> Self {

@@ -30,7 +30,6 @@ pub(crate) use update::{release_finalizer, write_status};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use evenkeel_kinds::strategy::warnings;
 use http::Response;
 
 use crate::body::Body;
@@ -48,7 +47,7 @@ pub(crate) async fn dispatch(
     core: &Arc<Core>,
     request: Authorized,
 ) -> Result<Response<Body>, Status> {
-    let (routed, identity) = request.into_parts();
+    let (mut routed, identity) = request.into_parts();
     let Route::Resource(route) = routed.route else { return Err(Status::page_not_found()) };
     let resource = find(core, &route)?;
     let call = Call {
@@ -62,10 +61,27 @@ pub(crate) async fn dispatch(
         headers: routed.parts.headers,
         identity,
         warnings: Warnings::default(),
+        ending: routed.parts.extensions.remove(),
     };
     check_verb(&call)?;
+    if let Some(text) = call.resource.deprecation() {
+        call.warnings.add(text);
+    }
+    let response = respond(&call, &routed.body).await.unwrap_or_else(|status| {
+        let mut response = encode::refusal(&call.headers, &status);
+        encode::warn(&call, response.headers_mut());
+        response
+    });
+    Ok(response)
+}
+
+async fn respond(call: &Call, body: &Bytes) -> Result<Response<Body>, Status> {
+    if !call.resource.is_custom() {
+        let watches = matches!(call.verb, Verb::List | Verb::Watch);
+        negotiate::route(&call.headers, watches)?;
+    }
     let output = negotiate::output(&call.headers, &call.query, !call.resource.is_custom())?;
-    let printable = call.resource.is_stored() || call.resource.is_custom();
+    let printable = call.resource.supports("list");
     if output.view != View::Whole && !printable {
         return Err(Status::not_acceptable(&[
             negotiate::JSON,
@@ -73,11 +89,8 @@ pub(crate) async fn dispatch(
             negotiate::PROTOBUF,
         ]));
     }
-    if let Some(text) = warnings::of_deprecated_kind(call.resource.gvk()) {
-        call.warnings.add(text);
-    }
-    let answer = carry_out(&call, output, &routed.body).await?;
-    encode::respond(&call, output, answer)
+    let answer = carry_out(call, output, body).await?;
+    encode::respond(call, output, answer)
 }
 
 async fn carry_out(call: &Call, output: negotiate::Output, body: &Bytes) -> Result<Answer, Status> {
@@ -85,11 +98,11 @@ async fn carry_out(call: &Call, output: negotiate::Output, body: &Bytes) -> Resu
         return subresource::bind_by_body(call, body).await;
     }
     if !call.resource.is_stored() && call.subresource.is_none() {
-        return review::answer(call, body);
+        return review::answer(call, output, body);
     }
     match call.subresource.as_deref() {
         None | Some("status") => {}
-        Some("scale") => return scale::answer(call, body).await,
+        Some("scale") => return scale::answer(call, output, body).await,
         Some(_) => return subresource::answer(call, body).await,
     }
     match call.verb {
@@ -107,7 +120,8 @@ async fn carry_out(call: &Call, output: negotiate::Output, body: &Bytes) -> Resu
 fn find(core: &Core, route: &ResourceRoute) -> Result<Arc<Resource>, Status> {
     let snapshot = core.registry.snapshot();
     let Some(version) = snapshot.group_version(&route.group, &route.version) else {
-        return Err(Status::page_not_found());
+        let builtin = snapshot.is_builtin(&route.group);
+        return Err(if builtin { Status::resource_not_found() } else { Status::page_not_found() });
     };
     let custom_group = version.resources.iter().all(|resource| resource.is_custom());
     let missing =
@@ -118,9 +132,13 @@ fn find(core: &Core, route: &ResourceRoute) -> Result<Arc<Resource>, Status> {
     let scope_fits = if in_namespace {
         resource.namespaced
     } else {
-        !resource.namespaced || route.name.is_none()
+        let reads = matches!(route.verb, Verb::List | Verb::Watch);
+        !resource.namespaced || (route.name.is_none() && (reads || !resource.is_custom()))
     };
-    if scope_fits { Ok(resource.clone()) } else { Err(missing()) }
+    let ends = route.rest.is_none()
+        || resource.is_custom()
+        || route.subresource.as_deref() == Some("proxy");
+    if scope_fits && ends { Ok(resource.clone()) } else { Err(missing()) }
 }
 
 fn check_verb(call: &Call) -> Result<(), Status> {
@@ -132,17 +150,23 @@ fn check_verb(call: &Call) -> Result<(), Status> {
                 _ => Status::resource_not_found(),
             });
         };
-        let allowed = sub.verbs.contains(&call.verb.name());
-        return if allowed { Ok(()) } else { Err(Status::method_not_allowed()) };
+        return if sub.verbs.contains(&call.verb.name()) {
+            Ok(())
+        } else if resource.is_custom() {
+            Err(Status::verb_not_supported(resource.named(), call.verb.name()))
+        } else {
+            Err(Status::method_not_allowed())
+        };
     }
     let collection_verb = matches!(call.verb, Verb::Create | Verb::List | Verb::DeleteCollection);
     let shape_fits = match call.verb {
         Verb::Watch => true,
         _ => collection_verb == call.name.is_none(),
     };
-    // Creating in a namespaced resource needs a namespace.
-    let place_fits =
-        call.verb != Verb::Create || !resource.namespaced || !call.namespace.is_empty();
+    // Only reading goes across namespaces.
+    let place_fits = !matches!(call.verb, Verb::Create | Verb::DeleteCollection)
+        || !resource.namespaced
+        || !call.namespace.is_empty();
     if shape_fits && place_fits && resource.supports(call.verb.name()) {
         Ok(())
     } else {

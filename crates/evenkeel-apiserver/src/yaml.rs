@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::json;
+
 /// Decodes one document.
 pub(crate) fn decode(text: &[u8]) -> Result<Value, String> {
     let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
@@ -9,8 +11,11 @@ pub(crate) fn decode(text: &[u8]) -> Result<Value, String> {
         legacy_octal_numbers: true,
         duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
     };
-    serde_saphyr::from_str_with_options(text, options)
-        .map_err(|error| error.to_string().lines().next().unwrap_or("").to_owned())
+    let mut value = serde_saphyr::from_str_with_options(text, options)
+        .map_err(|error| error.to_string().lines().next().unwrap_or("").to_owned())?;
+    // Upstream reads YAML by way of JSON, and Go writes the float 1.0 as 1 there.
+    json::settle_floats(&mut value);
+    Ok(value)
 }
 
 /// Encodes `value` as one document.

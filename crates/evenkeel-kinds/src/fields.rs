@@ -104,6 +104,27 @@ pub fn resolve(gvk: Gvk<'_>, label: &str) -> Result<&'static str, Unsupported> {
     })
 }
 
+/// The name of a supported label among those of the version the kind is stored in.
+///
+/// Events are stored in the core group, which calls some fields otherwise.
+pub fn stored(gvk: Gvk<'_>, label: &str) -> Result<&'static str, Unsupported> {
+    let label = resolve(gvk, label)?;
+    if (gvk.group, gvk.kind) != ("events.k8s.io", "Event") {
+        return Ok(label);
+    }
+    Ok(match label {
+        "regarding.apiVersion" => "involvedObject.apiVersion",
+        "regarding.fieldPath" => "involvedObject.fieldPath",
+        "regarding.kind" => "involvedObject.kind",
+        "regarding.name" => "involvedObject.name",
+        "regarding.namespace" => "involvedObject.namespace",
+        "regarding.resourceVersion" => "involvedObject.resourceVersion",
+        "regarding.uid" => "involvedObject.uid",
+        "reportingController" => "reportingComponent",
+        same => same,
+    })
+}
+
 /// The value of a supported label for one object; none if the label is not supported.
 pub fn value<'a>(gvk: Gvk<'_>, label: &str, object: &'a Value) -> Option<Cow<'a, str>> {
     resolve(gvk, label).ok()?;

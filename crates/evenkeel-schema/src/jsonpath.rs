@@ -8,6 +8,7 @@ mod parse;
 
 use std::cmp::Ordering;
 
+use evenkeel_types::go::Num;
 use serde_json::Value;
 
 /// A compiled path such as `.status.conditions[?(@.type=="Ready")].status`.
@@ -79,7 +80,7 @@ impl Path {
     }
 
     /// The values the path leads to, in document order.
-    pub fn eval<'a>(&'a self, value: &'a Value) -> Vec<&'a Value> {
+    pub(crate) fn eval<'a>(&'a self, value: &'a Value) -> Vec<&'a Value> {
         eval_all(&self.nodes, vec![value]).unwrap_or_default()
     }
 
@@ -95,27 +96,6 @@ impl Path {
         }
         Some(current)
     }
-}
-
-/// The value at a dotted path like `.spec.replicas`.
-pub fn get_path<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
-    steps(path).try_fold(object, |value, step| value.as_object()?.get(step))
-}
-
-/// Puts a value at a dotted path and makes the objects on the way; false if something else is in
-/// the way.
-pub fn set_path(object: &mut Value, path: &str, value: Value) -> bool {
-    let mut current = object;
-    for step in steps(path) {
-        let Some(map) = current.as_object_mut() else { return false };
-        current = map.entry(step).or_insert_with(|| Value::Object(serde_json::Map::new()));
-    }
-    *current = value;
-    true
-}
-
-fn steps(path: &str) -> impl Iterator<Item = &str> {
-    path.strip_prefix('.').unwrap_or(path).split('.')
 }
 
 fn eval_all<'a>(nodes: &'a [Node], values: Vec<&'a Value>) -> Result<Vec<&'a Value>, Senseless> {
@@ -181,7 +161,7 @@ fn children(value: &Value) -> Vec<&Value> {
 /// The value and everything below it that has parts; to Go, text has parts, too.
 fn descend<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
     let children = children(value);
-    if children.is_empty() && !value.as_str().is_some_and(|text| !text.is_empty()) {
+    if children.is_empty() && value.as_str().is_none_or(str::is_empty) {
         return;
     }
     found.push(value);
@@ -238,7 +218,6 @@ impl Filter {
 
 impl Operator {
     fn holds(self, left: &Value, right: &Value) -> Result<bool, Senseless> {
-        use crate::go::Num;
         if self == Self::Unknown {
             return Err(Senseless);
         }

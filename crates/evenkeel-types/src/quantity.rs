@@ -14,6 +14,7 @@ use std::cmp::Ordering;
 use std::fmt::{self, Write as _};
 
 use decimal::Decimal;
+use serde_json::Value;
 
 /// An exact amount and the kind of unit it prints with.
 ///
@@ -76,6 +77,20 @@ impl Quantity {
         parse::parse(text).map(|(quantity, _)| quantity)
     }
 
+    /// Nothing.
+    pub const ZERO: Self = Self::new(0, Format::DecimalSi);
+    /// One.
+    pub const ONE: Self = Self::new(1, Format::DecimalSi);
+
+    /// A quantity as it stands in an object; none if there is none.
+    pub fn read(value: &Value) -> Option<Self> {
+        match value {
+            Value::String(text) => Self::parse(text).ok(),
+            Value::Number(number) => Self::parse(&number.to_string()).ok(),
+            _ => None,
+        }
+    }
+
     /// A whole number.
     pub const fn new(value: i64, format: Format) -> Self {
         Self { amount: Amount::Small { value, scale: 0 }, format }
@@ -135,24 +150,42 @@ impl Quantity {
         self.add(&Self { amount, format: other.format });
     }
 
-    /// The amount in whole units, rounded away from zero; saturates.
+    /// The amount in whole units, rounded away from zero.
+    ///
+    /// What does not fit is no error: the API server goes on with 0, or with the low bits of
+    /// amounts that were too large to begin with, and so do the checks built on this.
     pub fn value(&self) -> i64 {
         self.scaled_value(0)
     }
 
-    /// The amount in thousandths, rounded away from zero; saturates.
+    /// The amount in thousandths; like [`value`](Self::value) otherwise.
     pub fn milli_value(&self) -> i64 {
         self.scaled_value(-3)
     }
 
-    /// The amount in units of `10^scale`, rounded away from zero; saturates.
-    pub fn scaled_value(&self, scale: i32) -> i64 {
-        if let Amount::Small { value, scale: own } = self.amount
-            && let Some(value) = at_scale(value, own, scale)
-        {
-            return value;
+    fn scaled_value(&self, scale: i32) -> i64 {
+        match self.amount {
+            Amount::Small { value, scale: own } if own >= scale => {
+                at_scale(value, own, scale).unwrap_or(0)
+            }
+            _ => self.decimal().rounded_up(i64::from(scale)).wrapped_at(i64::from(scale)),
         }
-        self.decimal().rounded_up(i64::from(scale)).to_i64_at(i64::from(scale))
+    }
+
+    /// The amount rounded away from zero to a multiple of `10^scale`.
+    pub fn rounded_up(self, scale: i32) -> Self {
+        match self.amount {
+            Amount::Small { scale: own, .. } if own >= scale => self,
+            _ => {
+                let rounded = self.decimal().rounded_up(i64::from(scale));
+                Self { amount: Amount::Big(rounded), format: self.format }
+            }
+        }
+    }
+
+    /// Whether it is whole; as resources are kept in thousandths, finer parts count as one.
+    pub fn is_integer(&self) -> bool {
+        self.milli_value() % 1000 == 0
     }
 
     fn decimal(&self) -> Decimal {

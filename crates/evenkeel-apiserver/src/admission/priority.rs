@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{Attributes, Operation, Plugin};
+use crate::object::Metadata as _;
 use crate::status::Status;
 use crate::storage::{Key, Range};
 
@@ -11,17 +12,23 @@ pub(super) struct Priority;
 impl Plugin for Priority {
     fn mutate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         let call = attributes.call;
-        let is_new_pod = attributes.operation == Operation::Create
-            && call.resource.is("", "pods")
-            && call.subresource.is_none();
-        let Some(spec) = attributes
-            .object
-            .as_deref_mut()
-            .filter(|_| is_new_pod)
-            .and_then(|object| object.get_mut("spec"))
-        else {
+        let is_pod = call.resource.is("", "pods") && call.subresource.is_none();
+        let Some(object) = attributes.object.as_deref_mut().filter(|_| is_pod) else {
             return Ok(());
         };
+        let name = match object.meta_str("name") {
+            "" => object.meta_str("generateName").to_owned(),
+            name => name.to_owned(),
+        };
+        let Some(spec) = object.get_mut("spec") else { return Ok(()) };
+        match attributes.operation {
+            Operation::Create => {}
+            Operation::Update => {
+                keep(spec, attributes.old.and_then(|old| old.get("spec")));
+                return Ok(());
+            }
+            Operation::Delete => return Ok(()),
+        }
         let table = call.core.store.table("scheduling.k8s.io/priorityclasses");
         let named = spec.get("priorityClassName").and_then(Value::as_str).unwrap_or("");
         let (mut priority, mut policy) = (0, "PreemptLowerPriority".to_owned());
@@ -36,7 +43,6 @@ impl Plugin for Priority {
                 .min_by_key(|class| class["value"].as_i64().unwrap_or(0))
         } else {
             let Some(record) = table.get(&Key::new("", named)) else {
-                let name = call.name.clone().unwrap_or_default();
                 let why = format!("no PriorityClass with name {named} was found");
                 return Err(Status::forbidden(call.resource.named(), &name, &why));
             };
@@ -57,7 +63,7 @@ impl Plugin for Priority {
                  priority admission controller computed {priority} from the given PriorityClass \
                  name"
             );
-            return Err(Status::forbidden(call.resource.named(), call.name(), &why));
+            return Err(Status::forbidden(call.resource.named(), &name, &why));
         }
         spec["priority"] = priority.into();
         if !class_name.is_empty() {
@@ -67,5 +73,16 @@ impl Plugin for Priority {
             spec["preemptionPolicy"] = policy.into();
         }
         Ok(())
+    }
+}
+
+/// What this plugin has set, clients need not repeat.
+fn keep(spec: &mut Value, old: Option<&Value>) {
+    for field in ["priority", "preemptionPolicy"] {
+        if spec.get(field).is_none_or(Value::is_null)
+            && let Some(value) = old.and_then(|old| old.get(field))
+        {
+            spec[field] = value.clone();
+        }
     }
 }

@@ -5,12 +5,13 @@
 
 use evenkeel_kinds::defaults::Applied;
 use evenkeel_schema::metadata::Malformed;
-use evenkeel_types::{Gvk, Type, conform, protobuf};
-use serde_json::Value;
+use evenkeel_types::{Gvk, Type, conform, go, protobuf};
+use serde_json::{Map, Value};
 
 use crate::call::Call;
 use crate::json;
 use crate::negotiate::{self, Format};
+use crate::object::dedup_owners;
 use crate::query::FieldValidation;
 use crate::registry::custom;
 use crate::registry::resource::{Nature, Resource};
@@ -53,8 +54,24 @@ pub(crate) fn object(
     let resource = &*call.resource;
     let format = negotiate::input(&call.headers, !resource.is_custom())?;
     let parsed = parse(body, format, &resource.kind)?;
+    check_type_meta(&parsed.value).map_err(|why| unrecognized(&resource.kind, body, &why))?;
     expect_kind(resource, &parsed.value, body)?;
-    conformed(call, parsed, validation)
+    let mut decoded = conformed(call, parsed, validation)?;
+    warn_of_owners(call, &mut decoded.object, "");
+    Ok(decoded)
+}
+
+/// Owners that are given twice count once, and the client hears of it.
+pub(super) fn warn_of_owners(call: &Call, object: &mut Value, when: &str) {
+    let twice = dedup_owners(object);
+    if !twice.is_empty() {
+        call.warnings.add(format!(
+            ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner \
+             references in 1.20+, and may reject such requests as early as 1.24; please fix your \
+             requests; duplicate UID(s) observed: {}",
+            twice.join(", ")
+        ));
+    }
 }
 
 /// Reads a body of another built-in kind: Scale, Eviction, DeleteOptions and their like.
@@ -106,6 +123,11 @@ pub(crate) fn patched(
 ) -> Result<Decoded, PatchedError> {
     let resource = &*call.resource;
     let mut value = value;
+    expect_kind(resource, &value, &[]).map_err(|status| match &resource.nature {
+        Nature::Builtin(_) => PatchedError::Strict(status.message().to_owned()),
+        Nature::Custom(_) => PatchedError::Refused(status),
+    })?;
+    set_kind(&mut value, resource.gvk());
     match shape(resource, &mut value) {
         Err(status) => Err(PatchedError::Refused(status)),
         Ok(unknown) => match report(call, validation, duplicates, &unknown) {
@@ -125,40 +147,65 @@ pub(crate) enum PatchedError {
 }
 
 pub(crate) fn parse(body: &[u8], format: Format, kind: &str) -> Result<Parsed, Status> {
+    read(body, format).map_err(|why| unrecognized(kind, body, &why))
+}
+
+/// As [`parse`]; the error is only the reason.
+pub(crate) fn read(body: &[u8], format: Format) -> Result<Parsed, String> {
     match format {
         Format::Json { .. } => {
-            let (value, duplicates) =
-                json::decode(body).map_err(|why| not_json(kind, body, &why))?;
+            let (value, duplicates) = json::decode(body).map_err(|why| not_json(&why))?;
+            // Go decodes a null into whatever it has, and leaves that as it is.
+            let value = if value.is_null() { Value::Object(Map::new()) } else { value };
             if !value.is_object() {
                 let why = format!(
                     "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \
                      \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
                      \"json:\\\"kind,omitempty\\\"\" }}",
-                    go_type(&value)
+                    go::json_kind(&value)
                 );
-                return Err(not_json(kind, body, &why));
+                return Err(not_json(&why));
             }
             Ok(Parsed { value, duplicates })
         }
         Format::Yaml => {
-            let value = crate::yaml::decode(body).map_err(|why| {
-                unrecognized(kind, body, &format!("error converting YAML to JSON: yaml: {why}"))
-            })?;
+            let value = crate::yaml::decode(body)
+                .map_err(|why| format!("error converting YAML to JSON: yaml: {why}"))?;
             if !value.is_object() {
-                return Err(not_json(kind, body, "expected a mapping"));
+                return Err(not_json("expected a mapping"));
             }
             Ok(Parsed { value, duplicates: Vec::new() })
         }
         Format::Protobuf => {
-            let decoded =
-                protobuf::decode(body).map_err(|why| unrecognized(kind, body, &why.to_string()))?;
+            let decoded = protobuf::decode(body).map_err(|why| why.to_string())?;
             Ok(Parsed { value: decoded.object, duplicates: Vec::new() })
         }
     }
 }
 
-fn not_json(kind: &str, body: &[u8], why: &str) -> Status {
-    unrecognized(kind, body, &format!("couldn't get version/kind; json parse error: {why}"))
+/// The kind and the version are read before anything else, and by a stricter decoder.
+fn check_type_meta(value: &Value) -> Result<(), String> {
+    for key in ["apiVersion", "kind"] {
+        match value.get(key) {
+            None | Some(Value::Null | Value::String(_)) => {}
+            Some(other) => {
+                return Err(format!(
+                    "couldn't get version/kind; json parse error: json: cannot unmarshal {} into \
+                     Go struct field .{key} of type string",
+                    go::json_kind(other)
+                ));
+            }
+        }
+    }
+    let api_version = text(value, "apiVersion");
+    if api_version.matches('/').count() > 1 {
+        return Err(format!("unexpected GroupVersion string: {api_version}"));
+    }
+    Ok(())
+}
+
+fn not_json(why: &str) -> String {
+    format!("couldn't get version/kind; json parse error: {why}")
 }
 
 fn unrecognized(kind: &str, body: &[u8], why: &str) -> Status {
@@ -177,18 +224,6 @@ fn summary(body: &[u8]) -> String {
         None => "<empty>".into(),
         Some(b'{') => format!("{}{dots}", String::from_utf8_lossy(cut)),
         Some(_) => cut.iter().map(|byte| format!("{byte:02x}")).collect::<String>() + dots,
-    }
-}
-
-/// What Go calls the type of a JSON value.
-pub(crate) fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
 
@@ -248,23 +283,42 @@ fn expect_builtin_kind(expected: Gvk<'_>, value: &Value) -> Result<(), Status> {
     if same_kind && given.group == expected.group && evenkeel_types::lookup(given).is_some() {
         return Err(version_mismatch(api_version, &expected.api_version()));
     }
+    Err(cannot_be_handled(given, expected.kind, &no_conversion(given, expected)))
+}
+
+/// Why an object of one built-in kind cannot be had as another.
+fn no_conversion(given: Gvk<'_>, expected: Gvk<'_>) -> String {
     if evenkeel_types::lookup(given).is_none() {
         // The line is where upstream builds its scheme; clients only ever print it.
-        let why = format!(
-            "no kind {kind:?} is registered for version {api_version:?} in scheme \
-             \"pkg/runtime/scheme.go:111\""
+        return format!(
+            "no kind {:?} is registered for version {:?} in scheme \"pkg/runtime/scheme.go:111\"",
+            given.kind,
+            given.api_version()
         );
-        return Err(cannot_be_handled(given, expected.kind, &why));
     }
     let package = match expected.group {
         "" => "core",
         group => group.split('.').next().unwrap_or(group),
     };
-    let why = format!(
-        "converting ({}.{kind}) to ({package}.{}): unknown conversion",
-        given.version, expected.kind
-    );
-    Err(cannot_be_handled(given, expected.kind, &why))
+    format!(
+        "converting ({}.{}) to ({package}.{}): unknown conversion",
+        given.version, given.kind, expected.kind
+    )
+}
+
+/// Makes sure that a patch has left a built-in object of its kind; naming none is fine.
+///
+/// The error is only the reason.
+pub(crate) fn keep_kind(resource: &Resource, value: &mut Value) -> Result<(), String> {
+    let expected = resource.gvk();
+    let (api_version, kind) = (text(value, "apiVersion"), text(value, "kind"));
+    let kind = if kind.is_empty() { expected.kind } else { kind };
+    let given = Gvk::from_api_version(api_version, kind);
+    if !api_version.is_empty() && given != expected {
+        return Err(no_conversion(given, expected));
+    }
+    set_kind(value, expected);
+    Ok(())
 }
 
 fn conformed(
@@ -293,10 +347,18 @@ pub(crate) fn shape(resource: &Resource, value: &mut Value) -> Result<Vec<String
         Nature::Builtin(builtin) => conform_to(builtin.ty, value, resource.gvk()),
         Nature::Custom(custom) => {
             json::settle_floats(value);
-            if !value["metadata"].is_object() {
-                value["metadata"] = Value::Object(serde_json::Map::new());
-            }
             let gvk = resource.gvk();
+            match value.get("metadata") {
+                Some(Value::Object(_)) => {}
+                None | Some(Value::Null) => value["metadata"] = Value::Object(Map::new()),
+                Some(other) => {
+                    let why = format!(
+                        "json: cannot unmarshal {} into Go value of type v1.ObjectMeta",
+                        go::json_kind(other)
+                    );
+                    return Err(cannot_be_handled(gvk, gvk.kind, &why));
+                }
+            }
             custom
                 .schema
                 .normalize(value, Malformed::Refuse)

@@ -5,19 +5,24 @@ use serde_json::Value;
 use super::validate_schema::Checked;
 use crate::admission::{Attributes, Operation};
 use crate::call::Call;
+use crate::service::Reservation;
 use crate::status::Status;
 
 /// An object that may be stored.
-pub(crate) struct Admitted(pub(super) Value);
+pub(crate) struct Admitted {
+    pub(super) object: Value,
+    pub(super) reservation: Option<Reservation>,
+}
 
 impl Admitted {
     pub(crate) fn value(&self) -> &Value {
-        &self.0
+        &self.object
     }
 
-    /// An object that deletion has marked; deletion has been admitted before.
+    /// A stored object with a mark of the server's own on it: of deletion, of a node. Nothing of
+    /// it comes from a client, so there is nothing to admit.
     pub(crate) fn marked(object: Value) -> Self {
-        Self(object)
+        Self { object, reservation: None }
     }
 }
 
@@ -40,10 +45,10 @@ pub(crate) fn on_delete(call: &Call, old: &Value) -> Result<(), Status> {
 fn validate(
     call: &Call,
     operation: Operation,
-    Checked(mut object): Checked,
+    Checked { mut object, reservation }: Checked,
     old: Option<&Value>,
 ) -> Result<Admitted, Status> {
     let attributes = Attributes { call, operation, object: Some(&mut object), old };
     call.core.admission.validate(&attributes)?;
-    Ok(Admitted(object))
+    Ok(Admitted { object, reservation })
 }

@@ -5,19 +5,25 @@
 
 use evenkeel_kinds::defaults::Applied;
 use evenkeel_kinds::strategy::{self, User};
-use evenkeel_kinds::{meta, names, validate};
-use evenkeel_schema::field;
+use evenkeel_kinds::validate;
+use evenkeel_schema::{field, metadata, names};
+use evenkeel_types::go::Quoted;
 use serde_json::Value;
 
 use super::mutate::Mutated;
 use crate::call::Call;
 use crate::object::{Metadata as _, metadata_mut, set_meta};
-use crate::registry::resource::Nature;
-use crate::registry::{custom, resource::Resource};
+use crate::registry::custom;
+use crate::registry::resource::{Nature, Resource};
+use crate::service::Reservation;
 use crate::status::{Named, Status};
 
 /// An object that follows the rules of its kind.
-pub(crate) struct Checked(pub(super) Value);
+pub(crate) struct Checked {
+    pub(super) object: Value,
+    /// Addresses and ports it holds until it is stored.
+    pub(super) reservation: Option<Reservation>,
+}
 
 /// Which part of an object a write is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,11 +60,11 @@ pub(crate) fn on_create(call: &Call, mutated: Mutated) -> Result<Checked, Status
     generate_name(call, &mut object);
 
     let gvk = resource.gvk();
+    let mut reservation = None;
     if resource.is("", "services") {
         strategy::before_allocation_on_create(&mut object);
-        core.services
-            .allocate(&mut object, None)
-            .map_err(|errors| invalid(call, &object, &errors))?;
+        let taken = core.services.allocate(&mut object, None);
+        reservation = Some(taken.map_err(|errors| invalid(call, &object, &errors))?);
     }
     match &resource.nature {
         Nature::Builtin(_) if custom::is_definition(resource) => {
@@ -78,22 +84,7 @@ pub(crate) fn on_create(call: &Call, mutated: Mutated) -> Result<Checked, Status
             set_meta(&mut object, "generation", Some(1.into()));
         }
     }
-    let mut errors = meta::validate_create(
-        object.get("metadata").unwrap_or(&Value::Null),
-        resource.namespaced,
-        name_rule(resource),
-    );
-    errors.extend(match &resource.nature {
-        Nature::Builtin(_) if custom::is_definition(resource) => {
-            evenkeel_schema::validate_crd(&object)
-        }
-        Nature::Builtin(_) => validate::create(gvk, &object),
-        Nature::Custom(custom) => {
-            let mut errors = custom.schema.validate(&object);
-            errors.extend(custom.validate_scale(&object));
-            errors
-        }
-    });
+    let errors = faults_of_new(resource, &object);
     if !errors.is_empty() {
         return Err(invalid(call, &object, &errors));
     }
@@ -103,7 +94,13 @@ pub(crate) fn on_create(call: &Call, mutated: Mutated) -> Result<Checked, Status
             call.warnings.add(warning);
         }
     }
-    Ok(Checked(object))
+    if custom::is_definition(resource) {
+        warn_of_formats(call, &object, &[]);
+    }
+    if resource.is_custom() {
+        warn_of_finalizers(call, &object, &[]);
+    }
+    Ok(Checked { object, reservation })
 }
 
 pub(crate) fn on_update(
@@ -116,12 +113,11 @@ pub(crate) fn on_update(
     let resource = &*call.resource;
     keep_system_fields(&mut object, old);
     let gvk = resource.gvk();
+    let mut reservation = None;
     if resource.is("", "services") && part == Part::Main {
         strategy::before_allocation_on_update(old, &mut object);
-        call.core
-            .services
-            .allocate(&mut object, Some(old))
-            .map_err(|errors| invalid(call, &object, &errors))?;
+        let taken = call.core.services.allocate(&mut object, Some(old));
+        reservation = Some(taken.map_err(|errors| invalid(call, &object, &errors))?);
     }
     match &resource.nature {
         Nature::Builtin(_) if custom::is_definition(resource) => {
@@ -137,25 +133,7 @@ pub(crate) fn on_update(
         Nature::Custom(custom) => custom.prepare_update(&mut object, old, part),
     }
 
-    let mut errors = meta::validate_any_update(
-        object.get("metadata").unwrap_or(&Value::Null),
-        old.get("metadata").unwrap_or(&Value::Null),
-        resource.namespaced,
-    );
-    errors.extend(match &resource.nature {
-        Nature::Builtin(_) if custom::is_definition(resource) => {
-            evenkeel_schema::validate_crd_update(old, &object)
-        }
-        Nature::Builtin(_) => match part {
-            Part::Main | Part::Other(_) => validate::update(gvk, &object, old),
-            Part::Status => validate::status_update(gvk, &object, old),
-        },
-        Nature::Custom(custom) => {
-            let mut errors = custom.schema.validate_update(old, &object);
-            errors.extend(custom.validate_scale(&object));
-            errors
-        }
-    });
+    let errors = faults_of_update(resource, &object, old, part);
     if !errors.is_empty() {
         return Err(invalid(call, &object, &errors));
     }
@@ -166,8 +144,91 @@ pub(crate) fn on_update(
         for warning in strategy::warnings::on_update(gvk, old, &object) {
             call.warnings.add(warning);
         }
+        if custom::is_definition(resource) {
+            warn_of_formats(call, &object, &evenkeel_schema::unrecognized_formats(old));
+        }
     }
-    Ok(Checked(object))
+    if resource.is_custom() && part == Part::Main {
+        warn_of_finalizers(call, &object, &old.finalizers());
+    }
+    Ok(Checked { object, reservation })
+}
+
+/// New finalizers should say whose they are.
+fn warn_of_finalizers(call: &Call, object: &Value, known: &[&str]) {
+    const STANDARD: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
+    let mut added = object.finalizers();
+    added.retain(|name| !known.contains(name) && !name.contains('/') && !STANDARD.contains(name));
+    added.sort_unstable();
+    for name in added {
+        let path = if name.contains('.') { " including a path (/)" } else { "" };
+        call.warnings.add(format!(
+            "metadata.finalizers: {name:?}: prefer a domain-qualified finalizer name{path} to \
+             avoid accidental conflicts with other finalizer writers"
+        ));
+    }
+}
+
+fn faults_of_new(resource: &Resource, object: &Value) -> Vec<field::Error> {
+    match &resource.nature {
+        Nature::Builtin(_) if custom::is_definition(resource) => {
+            evenkeel_schema::validate_crd(object)
+        }
+        Nature::Builtin(_) => validate::create(resource.gvk(), object),
+        Nature::Custom(custom) => {
+            let (metadata, name_rule) = (metadata_of(object), names::subdomain_name);
+            let mut errors =
+                metadata::validate(metadata, resource.namespaced, name_rule, "metadata");
+            errors.extend(custom.schema.validate(object));
+            errors
+        }
+    }
+}
+
+fn faults_of_update(
+    resource: &Resource,
+    new: &Value,
+    old: &Value,
+    part: Part<'_>,
+) -> Vec<field::Error> {
+    let gvk = resource.gvk();
+    let (new_meta, old_meta) = (metadata_of(new), metadata_of(old));
+    let common =
+        || metadata::validate_any_update(new_meta, old_meta, resource.namespaced, "metadata");
+    match &resource.nature {
+        Nature::Builtin(_) if custom::is_definition(resource) => {
+            let mut errors = common();
+            errors.extend(match part {
+                Part::Status => evenkeel_schema::validate_crd_status_update(old, new),
+                Part::Main | Part::Other(_) => evenkeel_schema::validate_crd_update(old, new),
+            });
+            errors
+        }
+        Nature::Builtin(_) => match part {
+            Part::Main => validate::update(gvk, new, old),
+            Part::Status => validate::status_update(gvk, new, old),
+            Part::Other(name) => validate::subresource_update(gvk, name, new, old),
+        },
+        Nature::Custom(custom) => {
+            let mut errors = common();
+            // Upstream has these rules both for all kinds and for custom ones.
+            errors.extend(metadata::validate_update(new_meta, old_meta, "metadata"));
+            errors.extend(match part {
+                Part::Status => custom.schema.validate_status_update(old, new),
+                Part::Main | Part::Other(_) => custom.schema.validate_update(old, new),
+            });
+            errors
+        }
+    }
+}
+
+/// Warns of formats in a definition that mean nothing to validation, but for those known of.
+fn warn_of_formats(call: &Call, definition: &Value, known: &[String]) {
+    for format in evenkeel_schema::unrecognized_formats(definition) {
+        if !known.contains(&format) {
+            call.warnings.add(format!("unrecognized format {}", Quoted(&format)));
+        }
+    }
 }
 
 /// What preparing an object needs to know of the request.
@@ -191,8 +252,8 @@ fn invalid(call: &Call, object: &Value, errors: &[field::Error]) -> Status {
     Status::invalid(Named { group: &resource.group, kind }, object.meta_str("name"), errors)
 }
 
-fn name_rule(resource: &Resource) -> names::NameRule {
-    if resource.is_custom() { names::NameRule::Subdomain } else { names::rule(resource.gvk()) }
+fn metadata_of(object: &Value) -> &Value {
+    object.get("metadata").unwrap_or(&Value::Null)
 }
 
 /// Fills in the name of an object that only has the beginning of one.
@@ -216,10 +277,12 @@ fn keep_system_fields(object: &mut Value, old: &Value) {
     if matches!(object.meta_str("resourceVersion"), "" | "0") {
         set_meta(object, "resourceVersion", old.meta("resourceVersion").cloned());
     }
-    for field in
-        ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"]
-    {
-        set_meta(object, field, old.meta(field).cloned());
+    set_meta(object, "generation", old.meta("generation").cloned());
+    // Leaving these out is fine; changing them is for validation to refuse.
+    for field in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        if object.meta(field).is_none_or(Value::is_null) {
+            set_meta(object, field, old.meta(field).cloned());
+        }
     }
     set_meta(object, "selfLink", None);
 }

@@ -28,7 +28,7 @@ pub(crate) struct Document {
 
 impl Document {
     pub(crate) fn new(value: &Value) -> Self {
-        let body = Bytes::from(value.to_string());
+        let body = Bytes::from(format!("{value}\n"));
         let etag = format!("\"{}\"", digest::sha512_hex(&body).to_ascii_uppercase());
         Self { body, etag }
     }

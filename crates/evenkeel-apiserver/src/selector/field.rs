@@ -27,11 +27,11 @@ enum Field {
 impl FieldSelector {
     /// Reads `text` for a kind whose records carry the values of `known`, in that order.
     ///
-    /// `unknown` words the refusal of any other field.
-    pub(crate) fn parse(
-        text: &str,
+    /// `resolve` gives the name that a label of the request has among those, or refuses it.
+    pub(crate) fn parse<'a>(
+        text: &'a str,
         known: &[impl AsRef<str>],
-        unknown: impl Fn(&str) -> String,
+        resolve: impl Fn(&'a str) -> Result<&'a str, String>,
     ) -> Result<Self, String> {
         let mut all = Vec::new();
         for term in split_terms(text) {
@@ -41,14 +41,14 @@ impl FieldSelector {
             let (label, equals, value) = split_term(term)
                 .ok_or_else(|| format!("invalid selector: '{text}'; can't understand '{term}'"))?;
             let value = unescape(value).map_err(|why| format!("invalid field selector: {why}"))?;
-            let field = match label {
+            let field = match resolve(label)? {
                 "metadata.name" => Field::Name,
                 "metadata.namespace" => Field::Namespace,
-                _ => known
+                label => known
                     .iter()
                     .position(|k| k.as_ref() == label)
                     .map(Field::Other)
-                    .ok_or_else(|| unknown(label))?,
+                    .ok_or_else(|| format!("field label not supported: {label}"))?,
             };
             all.push(Requirement { field, equals, value });
         }
@@ -147,10 +147,12 @@ mod tests {
 
     #[test]
     fn unknown_fields_are_refused_in_the_kinds_words() {
-        let refuse = |label: &str| format!("field label not supported: {label}");
-        let error = FieldSelector::parse("spec.x=1", &["spec.y"], refuse).unwrap_err();
-        assert_eq!(error, "field label not supported: spec.x");
-        assert!(FieldSelector::parse("spec.y=1", &["spec.y"], refuse).is_ok());
-        assert!(FieldSelector::parse("spec.y", &["spec.y"], refuse).is_err());
+        fn only_y(label: &str) -> Result<&str, String> {
+            if label == "y" { Ok("spec.y") } else { Err(format!("{label}: no such field")) }
+        }
+        let error = FieldSelector::parse("spec.x=1", &["spec.y"], only_y).unwrap_err();
+        assert_eq!(error, "spec.x: no such field");
+        assert!(FieldSelector::parse("y=1", &["spec.y"], only_y).is_ok());
+        assert!(FieldSelector::parse("y", &["spec.y"], only_y).is_err());
     }
 }

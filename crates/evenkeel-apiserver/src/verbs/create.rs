@@ -41,10 +41,6 @@ pub(super) async fn create(
     options: &WriteOptions,
 ) -> Result<Persisted, Status> {
     check_namespace(call, object.value())?;
-    if !object.value().meta_str("resourceVersion").is_empty() {
-        let message = "resourceVersion should not be set on objects to be created";
-        return Err(Status::bare(500, message));
-    }
     refuse_in_terminating_definition(call, object.value())?;
     let generated = object.value().meta_str("name").is_empty()
         && !object.value().meta_str("generateName").is_empty();

@@ -3,6 +3,8 @@
 //! Finalizers, grace periods and propagation policies decide between the two exactly as
 //! upstream's registry does; see [`Deletion::decide`].
 
+use std::sync::{Mutex, PoisonError};
+
 use evenkeel_kinds::strategy::GarbageCollection;
 use evenkeel_schema::field;
 use evenkeel_types::Gvk;
@@ -21,6 +23,7 @@ use crate::query::{self, Query};
 use crate::registry::resource::Nature;
 use crate::sources::rfc3339;
 use crate::status::{Details, Named, Status};
+use crate::storage::Record;
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -107,8 +110,20 @@ pub(crate) struct Deletion {
 
 impl Deletion {
     pub(super) fn parse(call: &Call, body: &[u8]) -> Result<Self, Status> {
-        let given = if body.is_empty() { from_query(&call.query) } else { from_body(call, body)? };
-        Self::read(&given)
+        let given = if body.is_empty() { from_query(&call.query)? } else { from_body(call, body)? };
+        let options = Self::read(&given)?;
+        // The one kind whose dependents stay behind unless somebody says otherwise.
+        if call.resource.is("batch", "jobs")
+            && options.policy.is_none()
+            && options.orphan_dependents.is_none()
+        {
+            call.warnings.add(
+                "child pods are preserved by default when jobs are deleted; set \
+                 propagationPolicy=Background to remove them or set propagationPolicy=Orphan to \
+                 suppress this warning",
+            );
+        }
+        Ok(options)
     }
 
     /// Reads a DeleteOptions object.
@@ -154,19 +169,19 @@ impl Deletion {
     fn check_preconditions(&self, call: &Call, name: &str, object: &Value) -> Result<(), Status> {
         // Upstream names the kind, not the plural, here.
         let named = Named { group: &call.resource.group, kind: &call.resource.kind };
-        let check = |what: &str, field: &str, wanted: &Option<String>| match wanted {
+        let check = |what: &str, field: &str, wanted: &Option<String>, since: &str| match wanted {
             Some(wanted) if wanted != object.meta_str(field) => {
                 let why = format!(
                     "the {what} in the precondition ({wanted}) does not match the {what} in \
-                     record ({}). The object might have been deleted and then recreated",
+                     record ({}). The object might have been {since}",
                     object.meta_str(field)
                 );
                 Err(Status::conflict(named, name, &why))
             }
             _ => Ok(()),
         };
-        check("UID", "uid", &self.uid)?;
-        check("ResourceVersion", "resourceVersion", &self.resource_version)
+        check("UID", "uid", &self.uid, "deleted and then recreated")?;
+        check("ResourceVersion", "resourceVersion", &self.resource_version, "modified")
     }
 
     /// What happens to `object` now. `Ok(None)`: it can go at once.
@@ -198,6 +213,7 @@ impl Deletion {
                 set_meta(&mut next, "deletionGracePeriodSeconds", Some(0.into()));
                 Decision::Mark(next)
             }
+            Grace::Until { .. } => Decision::MarkAndRemove(next),
             _ => Decision::Remove,
         }
     }
@@ -283,6 +299,8 @@ enum Grace {
 enum Decision {
     Keep,
     Mark(Value),
+    /// No time is left: watchers see the mark, and then that the object is gone.
+    MarkAndRemove(Value),
     Remove,
 }
 
@@ -292,25 +310,51 @@ pub(crate) async fn delete_named(
     name: &str,
     options: &Deletion,
 ) -> Result<Outcome, Status> {
-    let gone = std::sync::Mutex::new(false);
+    let end = Mutex::new(End::Stays);
     let persisted = persist::update(call, name, options.dry_run, |old, _| {
         options.check_preconditions(call, name, old)?;
         validate::on_delete(call, old)?;
         let decision = special(call, old).unwrap_or_else(|| options.decide(call, old));
-        let removes = matches!(decision, Decision::Remove);
-        *gone.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = removes;
-        Ok(match decision {
-            Decision::Keep => Change::Keep,
-            Decision::Mark(next) => Change::Write(Admitted::marked(next)),
-            Decision::Remove => Change::Remove(old.clone()),
-        })
+        let (change, next) = match decision {
+            Decision::Keep => (Change::Keep, End::Stays),
+            Decision::Mark(next) => (Change::Write(Admitted::marked(next)), End::Stays),
+            Decision::MarkAndRemove(next) => (Change::Write(Admitted::marked(next)), End::Marked),
+            Decision::Remove => (Change::Remove(old.clone()), End::Gone),
+        };
+        *end.lock().unwrap_or_else(PoisonError::into_inner) = next;
+        Ok(change)
     })
     .await?;
-    let gone = gone.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    Ok(match persisted {
-        Persisted::Shown(last) if gone => Outcome::Gone(last),
-        other => Outcome::Pending(other),
+    let end = end.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(match (persisted, end) {
+        (Persisted::Shown(last), End::Gone | End::Marked) => Outcome::Gone(last),
+        (Persisted::Stored(record), End::Marked) => {
+            Outcome::Gone(remove_marked(call, name, &record).await?)
+        }
+        (other, _) => Outcome::Pending(other),
     })
+}
+
+/// Where one round of a deletion leads.
+#[derive(Clone, Copy)]
+enum End {
+    Stays,
+    Marked,
+    Gone,
+}
+
+/// Removes the very object that has just been marked; its last state is what the mark left.
+async fn remove_marked(call: &Call, name: &str, marked: &Record) -> Result<Value, Status> {
+    let last = encode::value(&call.resource, marked)?;
+    let uid = last.meta_str("uid");
+    let removed = persist::update(call, name, false, |old, _| {
+        Ok(if old.meta_str("uid") == uid { Change::Remove(last.clone()) } else { Change::Keep })
+    });
+    match removed.await {
+        // Somebody else was faster, which is what was wanted.
+        Err(status) if status.code() == 404 => Ok(last),
+        other => other.map(|_| last),
+    }
 }
 
 /// Kinds whose deletion is a process of its own.
@@ -368,26 +412,33 @@ fn default_propagation(call: &Call) -> GarbageCollection {
 
 fn from_body(call: &Call, body: &[u8]) -> Result<Value, Status> {
     let format = negotiate::input(&call.headers, true)?;
-    let parsed = decode::parse(body, format, "DeleteOptions")?;
+    let parsed = decode::read(body, format).map_err(Status::bad_request)?;
     let kind = parsed.value["kind"].as_str().unwrap_or("DeleteOptions");
     if kind != "DeleteOptions" {
-        return Err(Status::bad_request("decoded object cannot be converted to DeleteOptions"));
+        let version = parsed.value["apiVersion"].as_str().unwrap_or("v1");
+        return Err(Status::bad_request(
+            if evenkeel_types::lookup(Gvk::from_api_version(version, kind)).is_some() {
+                "decoded object cannot be converted to DeleteOptions".to_owned()
+            } else {
+                format!(
+                    "no kind {kind:?} is registered for version {version:?} in scheme \
+                     \"pkg/runtime/scheme.go:111\""
+                )
+            },
+        ));
     }
     let mut value = parsed.value;
     let gvk = Gvk::new("", "v1", "DeleteOptions");
     if let Some(ty) = evenkeel_types::lookup(gvk) {
-        evenkeel_types::conform(ty, &mut value).map_err(|why| {
-            Status::bad_request(format!(
-                "DeleteOptions in version \"v1\" cannot be handled as a DeleteOptions: {why}"
-            ))
-        })?;
+        evenkeel_types::conform(ty, &mut value)
+            .map_err(|why| Status::bad_request(why.to_string()))?;
     }
     Ok(value)
 }
 
-fn from_query(query: &Query) -> Value {
+fn from_query(query: &Query) -> Result<Value, Status> {
     let mut options = json!({});
-    if let Some(seconds) = query.get("gracePeriodSeconds").and_then(|s| s.parse::<i64>().ok()) {
+    if let Some(seconds) = query.integer("gracePeriodSeconds")? {
         options["gracePeriodSeconds"] = seconds.into();
     }
     if query.has("orphanDependents") {
@@ -399,10 +450,10 @@ fn from_query(query: &Query) -> Value {
     if let Some(dry_run) = query.get("dryRun") {
         options["dryRun"] = json!([dry_run]);
     }
-    options
+    Ok(options)
 }
 
 /// The last state of a record, for callers that list before they delete.
-pub(super) fn shown(call: &Call, record: &crate::storage::Record) -> Result<Value, Status> {
+pub(super) fn shown(call: &Call, record: &Record) -> Result<Value, Status> {
     encode::value(&call.resource, record)
 }

@@ -27,15 +27,18 @@ pub(crate) struct Filter {
 impl Filter {
     pub(crate) fn parse(resource: &Resource, options: &ListOptions) -> Result<Self, Status> {
         let labels = LabelSelector::parse(&options.label_selector).map_err(Status::bad_request)?;
-        let unknown = |label: &str| match &resource.nature {
-            Nature::Builtin(_) => match evenkeel_kinds::fields::resolve(resource.gvk(), label) {
-                Err(unsupported) => unsupported.to_string(),
-                Ok(known) => format!("field label not supported: {known}"),
-            },
-            Nature::Custom(_) => format!("field label not supported: {label}"),
+        let fields = match &resource.nature {
+            Nature::Builtin(_) => {
+                FieldSelector::parse(&options.field_selector, &resource.selectable, |label| {
+                    evenkeel_kinds::fields::stored(resource.gvk(), label)
+                        .map_err(|unsupported| unsupported.to_string())
+                })
+            }
+            Nature::Custom(_) => {
+                FieldSelector::parse(&options.field_selector, &resource.selectable, Ok)
+            }
         };
-        let fields = FieldSelector::parse(&options.field_selector, &resource.selectable, unknown)
-            .map_err(Status::bad_request)?;
+        let fields = fields.map_err(Status::bad_request)?;
         Ok(Self { labels, fields })
     }
 
@@ -199,10 +202,11 @@ impl Token {
             Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
         };
         let bytes = digest::from_base64_url(text.trim_end_matches('='))
-            .map_err(|error| bad(&error.to_string()))?;
+            .map_err(|at| bad(&format!("illegal base64 data at input byte {at}")))?;
         let (token, _) = crate::json::decode(&bytes).map_err(|why| bad(&why))?;
         if token["v"] != "meta.k8s.io/v1" {
-            return Err(bad("server does not recognize this encoded version"));
+            let given = token["v"].as_str().unwrap_or("");
+            return Err(bad(&format!("server does not recognize this encoded version {given}")));
         }
         let revision = token["rv"].as_i64().unwrap_or(0);
         if revision == 0 {
@@ -219,6 +223,9 @@ impl Token {
         };
         if name.is_empty() {
             return Err(bad("continue start key is empty"));
+        }
+        if start.split('/').any(|part| part == "..") {
+            return Err(bad(start));
         }
         Ok(Self { revision: u64::try_from(revision).ok(), after: Key::new(in_namespace, name) })
     }

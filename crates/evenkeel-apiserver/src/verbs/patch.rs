@@ -4,21 +4,22 @@
 //! Server-side apply is different: it merges what its sender declares with what others own, and
 //! creates the object if there is none.
 
-mod apply;
+pub(super) mod apply;
 
 mod strategic;
 
 use evenkeel_apply::patch::{JsonPatch, JsonPatchError, StrategicError, merge_patch};
 use evenkeel_schema::field;
+use evenkeel_types::{Gvk, go};
 use serde_json::Value;
 
 use super::create::check_namespace;
-use super::update::{check_name, ok, replace};
+use super::update::{check_named, ok, replace};
 use crate::call::Call;
 use crate::json;
 use crate::negotiate;
 use crate::pipeline::decode::{self, PatchedError};
-use crate::pipeline::encode::{self, Answer};
+use crate::pipeline::encode::Answer;
 use crate::pipeline::persist;
 use crate::pipeline::validate_schema::Part;
 use crate::query::WriteOptions;
@@ -48,8 +49,13 @@ pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
     let patch = Patch::parse(kind, body)?;
     let part = Part::of(call.subresource.as_deref());
     let persisted = persist::update(call, call.name(), options.dry_run, |old, record| {
-        let patched = patch.apply(call, old)?;
-        check_name(call, &patched)?;
+        let mut patched = patch.apply(call, old)?;
+        if call.resource.is_custom() {
+            check_type(call, &patched)?;
+        } else if let Err(why) = decode::keep_kind(&call.resource, &mut patched) {
+            return Err(strict(&patched, &why));
+        }
+        check_named(call, &patched)?;
         check_namespace(call, &patched)?;
         let shown = patched.clone();
         let object = decode::patched(call, patched, &patch.duplicates, options.field_validation)
@@ -61,6 +67,36 @@ pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
     })
     .await?;
     Ok(ok(persisted))
+}
+
+/// Built-in objects are decoded into their type; the others could become of any kind.
+fn check_type(call: &Call, object: &Value) -> Result<(), Status> {
+    let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or("");
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    let resource = &call.resource;
+    if kind.is_empty() {
+        return Err(strict(object, &format!("Object 'Kind' is missing in '{object}'")));
+    }
+    if !object["metadata"].is_object() {
+        let found = go::json_kind(&object["metadata"]);
+        let why = format!("json: cannot unmarshal {found} into Go value of type v1.ObjectMeta");
+        return Err(strict(object, &why));
+    }
+    if api_version.is_empty() {
+        return Err(Status::internal(
+            "Object 'apiVersion' is missing in 'object has no apiVersion field'",
+        ));
+    }
+    let wrong = if kind != &*resource.kind {
+        field::Error::invalid("kind", kind, format!("must be {}", resource.kind))
+    } else if api_version != &*resource.api_version {
+        let expected = format!("must be {}", resource.api_version);
+        field::Error::invalid("apiVersion", api_version, expected)
+    } else {
+        return Ok(());
+    };
+    let group = Gvk::from_api_version(api_version, kind).group;
+    Err(Status::invalid(Named { group, kind }, call.name(), &[wrong]))
 }
 
 pub(super) fn kind(call: &Call) -> Result<Kind, Status> {
@@ -78,9 +114,7 @@ pub(super) fn kind(call: &Call) -> Result<Kind, Status> {
 
 /// The refusal of a patch that leaves fields nobody knows.
 fn strict(object: &Value, why: &str) -> Status {
-    let text = encode::to_bytes(object).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text).into_owned();
-    let error = field::Error::invalid("patch", text, why);
+    let error = field::Error::invalid("patch", object.to_string(), why);
     Status::invalid(Named { group: "", kind: "" }, "", &[error])
 }
 
@@ -98,7 +132,10 @@ enum Change {
 
 impl Patch {
     pub(super) fn parse(kind: Kind, body: &[u8]) -> Result<Self, Status> {
-        let bad = |why: &str| Status::bad_request(format!("error decoding patch: {why}"));
+        let bad = |why: &str| match kind {
+            Kind::Strategic => Status::bad_request(why),
+            _ => Status::bad_request(format!("error decoding patch: {why}")),
+        };
         let (value, duplicates) = json::decode(body).map_err(|why| bad(&why))?;
         let change = match (kind, value) {
             (Kind::Json, value) => {
@@ -110,9 +147,11 @@ impl Patch {
                 })?)
             }
             (Kind::Strategic, Value::Object(patch)) => Change::Strategic(patch),
+            (Kind::Strategic, Value::Null) => Change::Strategic(serde_json::Map::new()),
+            (_, Value::Null) => return Err(Status::bad_request("Invalid JSON Patch")),
             (_, value @ Value::Object(_)) => Change::Merge(value),
             (_, other) => {
-                let kind = decode::go_type(&other);
+                let kind = go::json_kind(&other);
                 return Err(bad(&format!(
                     "json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
                 )));

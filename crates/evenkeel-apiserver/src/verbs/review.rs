@@ -7,15 +7,17 @@ use serde_json::{Map, Value, json};
 use crate::authz::{Attributes, Decision, ResourceAttributes};
 use crate::call::Call;
 use crate::identity::Identity;
+use crate::negotiate::{Output, View};
+use crate::object::set_meta;
 use crate::pipeline::decode;
-use crate::pipeline::encode::Answer;
+use crate::pipeline::encode::{self, Answer};
 use crate::query::WriteOptions;
 use crate::route::Verb;
 use crate::status::Status;
 
-pub(super) fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
+pub(super) fn answer(call: &Call, output: Output, body: &[u8]) -> Result<Answer, Status> {
     if call.resource.is("", "componentstatuses") {
-        return component_statuses(call);
+        return component_statuses(call, output);
     }
     let options = WriteOptions::parse(&call.query, "CreateOptions", false)?;
     let gvk = Gvk::new(&call.resource.group, &call.resource.version, &call.resource.kind);
@@ -43,6 +45,9 @@ pub(super) fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
         }
         _ => return Err(Status::method_not_allowed()),
     };
+    if &*call.resource.kind == "SelfSubjectReview" {
+        set_meta(&mut review, "creationTimestamp", Some(call.core.sources.timestamp().into()));
+    }
     review["status"] = status;
     Ok(Answer::Other(StatusCode::CREATED, review))
 }
@@ -102,26 +107,32 @@ fn decide(call: &Call, user: &Identity, review: &Value) -> Value {
     }
 }
 
-fn component_statuses(call: &Call) -> Result<Answer, Status> {
+fn component_statuses(call: &Call, output: Output) -> Result<Answer, Status> {
     let store = json!({
         "kind": "ComponentStatus", "apiVersion": "v1", "metadata": {"name": "etcd-0"},
         "conditions": [{"type": "Healthy", "status": "True", "message": "ok"}],
     });
     match (call.verb, call.name()) {
-        (Verb::List, _) => {
-            let mut item = store;
-            if let Some(item) = item.as_object_mut() {
-                item.remove("kind");
-                item.remove("apiVersion");
+        (Verb::Get, "etcd-0") => Ok(Answer::Object(StatusCode::OK, store)),
+        (Verb::List, _) => Ok(match output.view {
+            // There is one component, so its table is that of the list.
+            View::Table => Answer::Object(StatusCode::OK, store),
+            View::Metadata | View::MetadataList => {
+                list("meta.k8s.io/v1", "PartialObjectMetadataList", &encode::to_metadata(&store))
             }
-            Ok(Answer::Other(
-                StatusCode::OK,
-                json!({
-                    "kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": [item],
-                }),
-            ))
-        }
-        (Verb::Get, "etcd-0") => Ok(Answer::Other(StatusCode::OK, store)),
+            View::Whole => {
+                let item =
+                    json!({"metadata": store["metadata"], "conditions": store["conditions"]});
+                list("v1", "ComponentStatusList", &item)
+            }
+        }),
         (_, name) => Err(Status::not_found(call.resource.named(), name)),
     }
+}
+
+fn list(api_version: &str, kind: &str, item: &Value) -> Answer {
+    Answer::Other(
+        StatusCode::OK,
+        json!({"kind": kind, "apiVersion": api_version, "metadata": {}, "items": [item]}),
+    )
 }

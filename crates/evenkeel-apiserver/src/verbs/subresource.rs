@@ -6,14 +6,14 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::delete::{Deletion, delete_named};
-use super::update::{check_name, current, replace};
+use super::update::{check_name, current};
 use super::{get, patch, update};
 use crate::call::Call;
 use crate::object::Metadata as _;
-use crate::pipeline::decode::{self, Decoded};
+use crate::pipeline::decode;
 use crate::pipeline::encode::{self, Answer};
-use crate::pipeline::persist;
-use crate::pipeline::validate_schema::Part;
+use crate::pipeline::persist::{self, Change};
+use crate::pipeline::validate::Admitted;
 use crate::query::{FieldValidation, WriteOptions};
 use crate::route::Verb;
 use crate::status::{Named, Status};
@@ -82,7 +82,17 @@ pub(super) async fn bind(call: &Call, body: &[u8]) -> Result<Answer, Status> {
         return Err(Status::invalid(Named { group: "", kind: "Binding" }, call.name(), &errors));
     }
     let pods = Named { group: "", kind: "pods/binding" };
-    persist::update(call, call.name(), options.dry_run, |old, record| {
+    persist::update(call, call.name(), options.dry_run, |old, _| {
+        for (field, shown) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
+            let (given, stored) = (binding.meta_str(field), old.meta_str(field));
+            if !given.is_empty() && given != stored {
+                let why = format!(
+                    "Precondition failed: {shown} in precondition: {given}, {shown} in object \
+                     meta: {stored}"
+                );
+                return Err(Status::conflict(pods, call.name(), &why));
+            }
+        }
         let assigned = old.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or("");
         if old.is_deleting() {
             let why = format!("pod {} is being deleted, cannot be assigned to a host", call.name());
@@ -92,16 +102,16 @@ pub(super) async fn bind(call: &Call, body: &[u8]) -> Result<Answer, Status> {
             let why = format!("pod {} is already assigned to node {assigned:?}", call.name());
             return Err(Status::conflict(pods, call.name(), &why));
         }
-        let uid = binding.meta_str("uid");
-        if !uid.is_empty() && uid != old.meta_str("uid") {
-            let why = format!(
-                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-                old.meta_str("uid")
-            );
+        let gates = old.pointer("/spec/schedulingGates").and_then(Value::as_array);
+        if gates.is_some_and(|gates| !gates.is_empty()) {
+            let why = format!("pod {} has non-empty .spec.schedulingGates", call.name());
             return Err(Status::conflict(pods, call.name(), &why));
         }
         let mut pod = old.clone();
         pod["spec"]["nodeName"] = node.clone().into();
+        if let Some(status) = pod.get_mut("status").and_then(Value::as_object_mut) {
+            status.remove("nominatedNodeName");
+        }
         for field in ["labels", "annotations"] {
             let extra = binding.meta(field).and_then(Value::as_object);
             for (key, value) in extra.into_iter().flatten() {
@@ -109,7 +119,8 @@ pub(super) async fn bind(call: &Call, body: &[u8]) -> Result<Answer, Status> {
             }
         }
         set_condition(&mut pod, "PodScheduled", &call.core.sources.timestamp());
-        replace(call, Decoded::again(pod), old, record, Part::Other("binding"), &options)
+        // What is written is the binding: the pod has no new owner and needs no second check.
+        Ok(Change::Write(Admitted::marked(pod)))
     })
     .await?;
     Ok(Answer::Other(

@@ -17,6 +17,7 @@ use crate::pipeline::validate_schema::Part;
 use crate::pipeline::{decode, manage, mutate, validate, validate_schema};
 use crate::query::{FieldValidation, WriteOptions};
 use crate::registry::resource::Nature;
+use crate::route::Verb;
 use crate::status::{Named, Status};
 use crate::storage::Record;
 use evenkeel_schema::field;
@@ -24,7 +25,7 @@ use evenkeel_schema::field;
 pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
     let options = WriteOptions::parse(&call.query, "UpdateOptions", false)?;
     let object = decode::object(call, body, options.field_validation)?;
-    check_name(call, object.value())?;
+    check_named(call, object.value())?;
     check_namespace(call, object.value())?;
     let part = Part::of(call.subresource.as_deref());
     if part == Part::Main
@@ -101,7 +102,10 @@ pub(super) fn replace(
 ) -> Result<Change, Status> {
     let resource = &call.resource;
     let given_version = object.value().meta_str("resourceVersion").to_owned();
-    check_uid(call, object.value(), old)?;
+    // A patch has no preconditions of its own; validation refuses to change a uid.
+    if call.verb == Verb::Update {
+        check_uid(call, object.value(), old)?;
+    }
     if resource.namespaced {
         set_meta(object.value_mut(), "namespace", Some(call.namespace.clone().into()));
     }
@@ -131,10 +135,27 @@ pub(super) fn replace_managed(
     })
 }
 
+/// As [`check_name`], for objects that have to carry their name.
+pub(super) fn check_named(call: &Call, object: &Value) -> Result<(), Status> {
+    if object.meta_str("name").is_empty() {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            call.name()
+        )));
+    }
+    check_name(call, object)
+}
+
 pub(super) fn check_name(call: &Call, object: &Value) -> Result<(), Status> {
     let given = object.meta_str("name");
-    if given.is_empty() || given == call.name() {
+    if given == call.name() {
         return Ok(());
+    }
+    if given.is_empty() {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            call.name()
+        )));
     }
     Err(Status::bad_request(format!(
         "the name of the object ({given}) does not match the name on the URL ({})",
@@ -142,7 +163,7 @@ pub(super) fn check_name(call: &Call, object: &Value) -> Result<(), Status> {
     )))
 }
 
-fn check_uid(call: &Call, object: &Value, old: &Value) -> Result<(), Status> {
+pub(super) fn check_uid(call: &Call, object: &Value, old: &Value) -> Result<(), Status> {
     let (given, stored) = (object.meta_str("uid"), old.meta_str("uid"));
     if given.is_empty() || given == stored {
         return Ok(());

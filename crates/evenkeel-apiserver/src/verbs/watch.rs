@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::list::{Filter, parse_version, wait_for};
 use crate::call::Call;
-use crate::negotiate::Output;
+use crate::negotiate::{Format, Output};
 use crate::pipeline::encode::{Answer, Include};
 use crate::query::ListOptions;
 use crate::status::Status;
@@ -14,7 +14,16 @@ use crate::watch::{Events, Start};
 /// Without a wish of the client, watches end after 30 to 60 minutes, spread at random.
 const DEFAULT_TIMEOUT_SECONDS: u64 = 1800;
 
+/// What is longer than this is as good as for ever, and no trouble to add to a time.
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(u32::MAX as u64);
+
 pub(super) async fn answer(call: &Call, output: Output) -> Result<Answer, Status> {
+    if output.format == Format::Yaml {
+        return Err(Status::not_acceptable(&[
+            "application/json;stream=watch",
+            "application/vnd.kubernetes.protobuf;stream=watch",
+        ]));
+    }
     let mut options = ListOptions { watch: true, ..ListOptions::parse(&call.query)? };
     let filter = match &call.name {
         Some(name) => Filter::named(name),
@@ -25,28 +34,26 @@ pub(super) async fn answer(call: &Call, output: Output) -> Result<Answer, Status
         "" => "0",
         given => given,
     })?;
+    let marks_end = call.query.get("sendInitialEvents").is_some()
+        || (options.send_initial_events == Some(true) && options.allow_watch_bookmarks);
     if options.send_initial_events.is_none() && version == 0 {
         // State first, then changes: what a watch without a version always meant.
         options.send_initial_events = Some(true);
     }
-    let marks_end = call.query.get("sendInitialEvents").is_some();
     let start = if options.send_initial_events == Some(true) {
-        wait_for(call, version).await?;
-        let namespace = (!call.namespace.is_empty()).then_some(call.namespace.as_str());
-        let range = Range { namespace, after: None, limit: None };
-        let page = call
-            .resource
-            .table
-            .list_where(range, None, |record| filter.matches(record))
-            .map_err(|error| Status::internal(error))?;
-        Start::State { items: page.items, revision: page.revision, mark_end: marks_end }
+        match wait_for(call, version).await {
+            Ok(()) => state(call, &filter, marks_end)?,
+            Err(status) => Start::Failed(status),
+        }
     } else if version == 0 {
         Start::After(call.core.store.revision())
     } else {
         Start::After(version)
     };
     let timeout = match options.timeout_seconds {
-        Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()),
+        Some(seconds) if seconds > 0 => {
+            Duration::from_secs(seconds.unsigned_abs()).min(LONGEST_TIMEOUT)
+        }
         _ => {
             let extra = call.core.sources.below(DEFAULT_TIMEOUT_SECONDS);
             Duration::from_secs(DEFAULT_TIMEOUT_SECONDS + extra)
@@ -56,4 +63,14 @@ pub(super) async fn answer(call: &Call, output: Output) -> Result<Answer, Status
     Ok(Answer::Watch(Box::new(Events::new(
         call, output, include, filter, start, bookmarks, timeout,
     ))))
+}
+
+/// Everything there is now.
+fn state(call: &Call, filter: &Filter, mark_end: bool) -> Result<Start, Status> {
+    let namespace = (!call.namespace.is_empty()).then_some(call.namespace.as_str());
+    let range = Range { namespace, after: None, limit: None };
+    let table = &call.resource.table;
+    let page = table.list_where(range, None, |record| filter.matches(record));
+    let page = page.map_err(Status::internal)?;
+    Ok(Start::State { items: page.items, revision: page.revision, mark_end })
 }

@@ -1,10 +1,11 @@
 //! Classes and drivers of storage, and where volumes are attached.
 
+use evenkeel_schema::metadata;
+use evenkeel_types::quantity::Quantity;
 use serde_json::Value;
 
 use super::checks::{self, SelectorValues};
 use super::printed::{self, Printed, Ty};
-use super::quantity::Quantity;
 use super::read::Read;
 use super::report::{Errors, Path};
 use super::volume::sources;
@@ -91,7 +92,7 @@ fn capacity(errs: &mut Errors, object: &Value, values: SelectorValues) {
     let class = object.text("storageClassName");
     checks::dns1123_subdomain(errs, Path::root("storageClassName"), class);
     if let Some(capacity) = Quantity::read(object.at("capacity")) {
-        resources::non_negative(errs, Path::root("capacity"), capacity);
+        resources::non_negative(errs, Path::root("capacity"), &capacity);
     }
 }
 
@@ -132,7 +133,7 @@ fn parameters(errs: &mut Errors, parameters: &Value, may_be_empty: bool) {
     if parameters.has("") {
         errs.invalid(path, "", "field can not be empty.");
     }
-    if crate::meta::annotation_bytes(parameters) > MAX_BYTES {
+    if metadata::bytes(parameters) > MAX_BYTES {
         errs.too_long(path, MAX_BYTES);
     }
     if !may_be_empty && entries == 0 {
@@ -221,7 +222,7 @@ fn attachment(errs: &mut Errors, attachment: &Value) {
     checks::dns1123_subdomain(errs, path.child("nodeName"), spec.text("nodeName"));
     let path = Path::root("status");
     let status = attachment.at("status");
-    if crate::meta::annotation_bytes(status.at("attachmentMetadata")) > MAX_BYTES {
+    if metadata::bytes(status.at("attachmentMetadata")) > MAX_BYTES {
         errs.too_long(path.child("attachmentMetadata"), MAX_BYTES);
     }
     for field in ["attachError", "detachError"] {

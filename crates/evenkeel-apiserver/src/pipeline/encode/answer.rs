@@ -60,13 +60,18 @@ pub(crate) fn respond(
         },
         Answer::Object(code, value) => respond_object(call, output, code, value, gzip)?,
     };
+    warn(call, response.headers_mut());
+    Ok(response)
+}
+
+/// Tells the client what it should know besides the answer, be that a refusal or not.
+pub(crate) fn warn(call: &Call, headers: &mut HeaderMap) {
     for text in call.warnings.take() {
         let quoted = text.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
-            response.headers_mut().append(WARNING, value);
+            headers.append(WARNING, value);
         }
     }
-    Ok(response)
 }
 
 fn respond_object(
@@ -80,6 +85,13 @@ fn respond_object(
     let shown = match output.view {
         View::Whole => value,
         View::Metadata => view::to_metadata(&value),
+        View::MetadataList => {
+            return Err(Status::wrong_shape(format!(
+                "you requested PartialObjectMetadataList, but the requested object is not a list \
+                 ({})",
+                resource.go_type("")
+            )));
+        }
         View::Table => {
             let include = view::Include::parse(&call.query)?;
             let metadata = view::table_metadata_of(&value);
@@ -113,7 +125,11 @@ fn respond_list(
         Output { view: View::Whole, format } => {
             Ok(full(StatusCode::OK, format, write(format, &list.to_value()?)?, gzip))
         }
-        Output { view: View::Metadata, format } => {
+        Output { view: View::Metadata, .. } => Err(Status::wrong_shape(format!(
+            "you requested PartialObjectMetadata, but the requested object is a list ({})",
+            call.resource.go_type("List")
+        ))),
+        Output { view: View::MetadataList, format } => {
             Ok(full(StatusCode::OK, format, write(format, &list.to_metadata()?)?, gzip))
         }
         Output { view: View::Table, format } => {
@@ -200,8 +216,11 @@ impl<P: Pieces> Pieces for Gzip<P> {
 
 /// A document that is no object of a resource.
 pub(crate) fn plain_value(format: Format, value: &Value) -> Response<Body> {
-    let body = write(format, value).unwrap_or_default();
-    full(StatusCode::OK, format, body, false)
+    let mut body = write(format, value).unwrap_or_default().to_vec();
+    if matches!(format, Format::Json { pretty: false }) {
+        body.push(b'\n');
+    }
+    full(StatusCode::OK, format, body.into(), false)
 }
 
 /// A refusal as a response: a Status, or plain text where Go's router speaks.
@@ -230,7 +249,7 @@ pub(crate) fn refusal(headers: &HeaderMap, status: &Status) -> Response<Body> {
 /// What every answer carries.
 pub(crate) fn common_headers(core: &Core, mut response: Response<Body>) -> Response<Body> {
     let headers = response.headers_mut();
-    if let Ok(id) = HeaderValue::from_str(&core.sources.uid()) {
+    if let Ok(id) = HeaderValue::try_from(core.sources.uid()) {
         headers.insert(HeaderName::from_static("audit-id"), id);
     }
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));

@@ -1,6 +1,7 @@
 //! Other ways to see objects: as rows of a table, or reduced to their metadata.
 
 use evenkeel_kinds::{columns, convert};
+use evenkeel_types::Gvk;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -22,9 +23,10 @@ impl Include {
             "" | "Metadata" => Ok(Self::Metadata),
             "None" => Ok(Self::Nothing),
             "Object" => Ok(Self::Object),
-            other => {
-                Err(Status::bad_request(format!("unrecognized includeObject value: {other:?}")))
-            }
+            other => Err(Status::bad_request(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: \
+                     {other:?}: must be 'Metadata', 'Object', 'None', or empty"
+            ))),
         }
     }
 }
@@ -82,17 +84,31 @@ pub(crate) fn to_row(
         Nature::Custom(custom) => custom.cells(object, now.as_second()),
     };
     let mut row = json!({"cells": cells});
-    if !resource.is_custom() {
-        if let Some(condition) = columns::row_conditions(resource.gvk(), object) {
-            row["conditions"] = json!([condition.to_json()]);
-        }
+    if !resource.is_custom()
+        && let Some(condition) = columns::row_conditions(resource.gvk(), object)
+    {
+        row["conditions"] = json!([condition.to_json()]);
     }
-    row["object"] = match include {
+    row["object"] = included(object, include);
+    row
+}
+
+/// An object of a kind that is no resource, as a table of one row.
+pub(crate) fn table_of(gvk: Gvk<'_>, object: &Value, now: Timestamp, include: Include) -> Value {
+    let definitions = columns::definitions(gvk).iter().map(columns::Column::to_json).collect();
+    let row = json!({
+        "cells": columns::row(gvk, object, now.as_second()),
+        "object": included(object, include),
+    });
+    table(table_metadata_of(object), Some(definitions), vec![row])
+}
+
+fn included(object: &Value, include: Include) -> Value {
+    match include {
         Include::Nothing => Value::Null,
         Include::Metadata => to_metadata(object),
         Include::Object => object.clone(),
-    };
-    row
+    }
 }
 
 /// The table metadata of a single object: its resource version.
@@ -107,11 +123,9 @@ pub(crate) fn table(
     definitions: Option<Value>,
     rows: Vec<Value>,
 ) -> Value {
-    json!({
-        "kind": "Table",
-        "apiVersion": "meta.k8s.io/v1",
-        "metadata": metadata,
-        "columnDefinitions": definitions,
-        "rows": rows,
-    })
+    let mut table = json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1"});
+    table["metadata"] = metadata.into();
+    table["columnDefinitions"] = definitions.unwrap_or_default();
+    table["rows"] = rows.into();
+    table
 }

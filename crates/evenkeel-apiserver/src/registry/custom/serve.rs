@@ -2,12 +2,13 @@
 
 use std::sync::{Arc, OnceLock};
 
-use evenkeel_schema::{Structural, jsonpath};
+use evenkeel_schema::{Scale, Structural, jsonpath};
 use serde_json::{Value, json};
 
-use super::{Column, Custom, ScalePaths, Selectable, storage_version};
+use super::{Column, Custom, Selectable, storage_version};
 use crate::object::Metadata as _;
 use crate::registry::resource::{Nature, Resource, Subresource};
+use crate::registry::version_rank;
 use crate::storage::Store;
 
 /// In the order upstream lists them for custom resources.
@@ -45,7 +46,7 @@ fn resource(store: &Store, definition: &Value, version: &Value) -> Option<Resour
             verbs: EDIT,
         });
     }
-    if custom.scale.is_some() {
+    if custom.schema.scale().is_some() {
         subresources.push(Subresource {
             name: "scale",
             group: "autoscaling",
@@ -78,15 +79,14 @@ fn resource(store: &Store, definition: &Value, version: &Value) -> Option<Resour
 }
 
 fn custom(definition: &Value, version: &Value) -> Option<Custom> {
-    let openapi = version.pointer("/schema/openAPIV3Schema").cloned();
-    let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let schema = match Structural::compile(openapi.as_ref().unwrap_or(&free)) {
-        Ok(schema) => schema,
-        Err(why) => {
-            tracing::error!(definition = definition.meta_str("name"), %why, "unusable schema");
-            return None;
-        }
-    };
+    let schema = compile(definition, version)?;
+    let stored = storage_version(definition);
+    let mut stored_schema = None;
+    if version["name"] != stored {
+        let versions = definition["spec"]["versions"].as_array();
+        let stored = versions.into_iter().flatten().find(|other| other["name"] == stored)?;
+        stored_schema = Some(compile(definition, stored)?);
+    }
     let subresources = &version["subresources"];
     let fields = version["selectableFields"].as_array();
     let selectable = fields.into_iter().flatten().filter_map(|field| {
@@ -99,14 +99,51 @@ fn custom(definition: &Value, version: &Value) -> Option<Custom> {
     });
     Some(Custom {
         definition: definition.meta_str("name").into(),
-        schema,
-        openapi,
+        schema: schema.with_scale(subresources.get("scale").and_then(Scale::new)),
+        stored_schema,
+        openapi: version.pointer("/schema/openAPIV3Schema").cloned(),
         has_status: subresources.get("status").is_some(),
-        scale: subresources.get("scale").and_then(ScalePaths::parse),
         columns: columns(version),
         selectable: selectable.collect(),
+        deprecation: deprecation(&definition["spec"], version),
         terminating: definition.is_deleting(),
     })
+}
+
+fn compile(definition: &Value, version: &Value) -> Option<Structural> {
+    let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let schema = version.pointer("/schema/openAPIV3Schema").unwrap_or(&free);
+    let compiled = Structural::compile(schema);
+    if let Err(why) = &compiled {
+        tracing::error!(definition = definition.meta_str("name"), %why, "unusable schema");
+    }
+    compiled.ok()
+}
+
+/// The declared warning, or one that points to the best version that is none the worse.
+fn deprecation(spec: &Value, version: &Value) -> Option<Box<str>> {
+    if version["deprecated"] != true {
+        return None;
+    }
+    if let Some(declared) = version["deprecationWarning"].as_str() {
+        return Some(declared.into());
+    }
+    let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
+    let (group, kind, name) =
+        (text(&spec["group"]), text(&spec["names"]["kind"]), text(&version["name"]));
+    let mut warning = format!("{group}/{name} {kind} is deprecated");
+    let versions = spec["versions"].as_array();
+    let better = versions
+        .into_iter()
+        .flatten()
+        .filter(|other| other["served"] == true && other["deprecated"] != true)
+        .filter_map(|other| other["name"].as_str())
+        .filter(|other| version_rank(other) > version_rank(&name))
+        .max_by_key(|other| version_rank(other));
+    if let Some(better) = better {
+        warning.push_str(&format!("; use {group}/{better} {kind}"));
+    }
+    Some(warning.into())
 }
 
 /// The declared printer columns, or the age if there are none.
@@ -133,4 +170,25 @@ fn columns(version: &Value) -> Vec<Column> {
         path: jsonpath::Path::parse(&text(column, "jsonPath")).ok(),
     });
     columns.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deprecated_version_names_the_best_one_above_it() {
+        let spec = json!({"group": "x.io", "names": {"kind": "Foo"}, "versions": [
+            {"name": "v1beta1", "served": true, "deprecated": true},
+            {"name": "v1", "served": true},
+            {"name": "v2", "served": false},
+            {"name": "v3", "served": true, "deprecated": true, "deprecationWarning": "gone soon"},
+            {"name": "v4", "served": true, "deprecated": true},
+        ]});
+        let said = |at: usize| deprecation(&spec, &spec["versions"][at]);
+        assert_eq!(said(0).as_deref(), Some("x.io/v1beta1 Foo is deprecated; use x.io/v1 Foo"));
+        assert_eq!(said(1), None);
+        assert_eq!(said(3).as_deref(), Some("gone soon"));
+        assert_eq!(said(4).as_deref(), Some("x.io/v4 Foo is deprecated"));
+    }
 }

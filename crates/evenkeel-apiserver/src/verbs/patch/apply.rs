@@ -1,5 +1,6 @@
 //! Server-side apply: declare what you care about, leave the rest to its owners.
 
+use evenkeel_types::go;
 use http::StatusCode;
 use serde_json::Value;
 
@@ -29,20 +30,10 @@ pub(super) async fn answer(
         let exists = call.resource.table.get(&call.key(call.name())).is_some();
         if exists || part != Part::Main {
             let done = persist::update(call, call.name(), options.dry_run, |old, record| {
-                check_name(call, &config)?;
                 let managed = manage::on_apply(call, &config, Some(old), options)?;
-                let version = config.meta_str("resourceVersion");
-                let version =
-                    if version.is_empty() { old.meta_str("resourceVersion") } else { version };
-                let uid = config.meta_str("uid");
-                if !uid.is_empty() && uid != old.meta_str("uid") {
-                    let why = format!(
-                        "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-                        old.meta_str("uid")
-                    );
-                    return Err(Status::conflict(call.resource.named(), call.name(), &why));
-                }
-                replace_managed(call, managed, version, old, record, part)
+                check_name(call, managed.value())?;
+                let version = managed.value().meta_str("resourceVersion").to_owned();
+                replace_managed(call, managed, &version, old, record, part)
             })
             .await;
             return match done {
@@ -60,14 +51,9 @@ pub(super) async fn answer(
 }
 
 async fn create(call: &Call, config: &Value, options: &WriteOptions) -> Result<Answer, Status> {
-    let name = config.meta_str("name");
-    if name.is_empty() && config.get("kind").is_some() {
-        return Err(Status::bad_request(format!(
-            "the name of the object ({} based on URL) was undeterminable: name must be provided",
-            call.name()
-        )));
+    if config.get("kind").is_some() {
+        check_name(call, config)?;
     }
-    check_name(call, config)?;
     let uid = config.meta_str("uid");
     if !uid.is_empty() {
         let why = format!(
@@ -85,7 +71,7 @@ async fn create(call: &Call, config: &Value, options: &WriteOptions) -> Result<A
 }
 
 /// The configuration: YAML, of which JSON is a part.
-fn parse(body: &[u8], validation: FieldValidation) -> Result<Value, Status> {
+pub(in crate::verbs) fn parse(body: &[u8], validation: FieldValidation) -> Result<Value, Status> {
     let mut value = match json::decode(body) {
         Ok((value, duplicates)) => {
             if let (FieldValidation::Strict, Some(path)) = (validation, duplicates.first()) {
@@ -104,8 +90,14 @@ fn parse(body: &[u8], validation: FieldValidation) -> Result<Value, Status> {
         })?,
     };
     json::settle_floats(&mut value);
-    if value.is_object() {
-        return Ok(value);
+    match value {
+        Value::Object(_) => Ok(value),
+        // As an object without anything in it.
+        Value::Null => Err(Status::bad_request("invalid object type: /, Kind=")),
+        other => Err(Status::bad_request(format!(
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot \
+             unmarshal {} into Go value of type map[string]interface {{}}",
+            go::json_kind(&other)
+        ))),
     }
-    Err(Status::bad_request("error decoding YAML: the configuration must be an object"))
 }

@@ -1,10 +1,11 @@
 //! The spec of a pod, in a pod or in a template.
 
+use evenkeel_schema::metadata::check_labels;
+use evenkeel_types::quantity::Quantity;
 use serde_json::Value;
 
 use super::super::container::{self, Pod};
 use super::super::printed::{self, Printed, Ty};
-use super::super::quantity::Quantity;
 use super::super::read::Read;
 use super::super::report::{Errors, Path};
 use super::super::{checks, ip, resources, scheduling, security, volume};
@@ -46,7 +47,7 @@ pub(super) fn spec(
     checks::one_of(errs, path.child("restartPolicy"), restart_policy, RESTART);
     const DNS: &[&str] = &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
     checks::one_of(errs, path.child("dnsPolicy"), spec.text("dnsPolicy"), DNS);
-    checks::labels(errs, path.child("nodeSelector"), spec.at("nodeSelector"));
+    check_labels(spec.at("nodeSelector"), path.child("nodeSelector"), errs.list());
     security::pod(errs, path.child("securityContext"), spec, opts);
     scheduling::affinity(errs, path.child("affinity"), spec.at("affinity"), opts);
     dns_config(errs, path.child("dnsConfig"), spec);
@@ -216,21 +217,21 @@ fn pod_resources(errs: &mut Errors, path: Path<'_>, spec: &Value, opts: &PodOpti
 /// init container beside the sidecars started before it.
 fn aggregate(spec: &Value, list: &str, name: &str) -> Option<Quantity> {
     let amount = |c: &Value| Quantity::read(c.at("resources").at(list).at(name));
-    let regular = spec.list("containers").iter().filter_map(amount).reduce(Quantity::plus);
+    let sum = |mut sum: Quantity, more: Quantity| {
+        sum.add(&more);
+        sum
+    };
+    let regular = spec.list("containers").iter().filter_map(amount).reduce(sum);
     let (mut sidecars, mut peak): (Option<Quantity>, Option<Quantity>) = (None, None);
     for container in spec.list("initContainers") {
         let Some(own) = amount(container) else { continue };
-        let running = sidecars.map_or(own, |s| s.plus(own));
+        let running = sidecars.clone().into_iter().chain([own]).reduce(sum);
         if container.text("restartPolicy") == "Always" {
-            sidecars = Some(running);
+            sidecars.clone_from(&running);
         }
-        peak = peak.max(Some(running));
+        peak = peak.max(running);
     }
-    let together = match (regular, sidecars) {
-        (Some(a), Some(b)) => Some(a.plus(b)),
-        (a, b) => a.or(b),
-    };
-    together.max(peak)
+    regular.into_iter().chain(sidecars).reduce(sum).max(peak)
 }
 
 fn host_ports(errs: &mut Errors, path: Path<'_>, spec: &Value, opts: &PodOptions) {
