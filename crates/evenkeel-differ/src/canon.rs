@@ -8,6 +8,7 @@
 //! | a list's or bookmark's resourceVersion | `<list rv>`, or `… older` if below one seen before |
 //! | a recent time | `<time>`, with its precision; `… before creation` if it is |
 //! | a page token, an ETag, the age in a table | `<continue>`, `<etag>`, `<age>` |
+//! | what a table's column is about | `<description>` |
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -58,6 +59,7 @@ pattern!(UID, r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}");
 // Sequences use years before 2025 for times of their own.
 pattern!(TIME, r"20(2[5-9]|[3-9][0-9])-[0-9]{2}-[0-9]{2}T[0-9:]{8}(\.[0-9]+)?(Z|\+00:00)");
 pattern!(ADDRESS, r"\b10\.0\.[0-9]{1,3}\.[0-9]{1,3}\b");
+pattern!(NODE_PORT, r":(3[0-2][0-9]{3})/");
 pattern!(AGE, r"^([0-9]+[smhdy]){1,2}$");
 pattern!(
     VERSION_IN_TEXT,
@@ -84,8 +86,8 @@ impl Canon {
                 }
             }
             Value::String(text) => {
-                if key == "cell" && AGE.is_match(text) {
-                    *text = "<age>".to_owned();
+                if key == "cell" {
+                    *text = self.cell(text);
                 } else if key == "continue" && !text.is_empty() {
                     *text = "<continue>".to_owned();
                 } else {
@@ -99,6 +101,17 @@ impl Canon {
             }
             _ => {}
         }
+    }
+
+    fn cell(&mut self, text: &str) -> String {
+        if AGE.is_match(text) {
+            return "<age>".to_owned();
+        }
+        let ports = &mut self.ports;
+        let text = NODE_PORT.replace_all(text, |found: &Captures<'_>| {
+            format!(":<port {}>/", ports.number(&found[1]))
+        });
+        self.text(&text)
     }
 
     fn object(&mut self, fields: &mut Map<String, Value>) {
@@ -117,6 +130,12 @@ impl Canon {
                 fields.get_mut("object").and_then(|object| object.get_mut("metadata"))
         {
             loose(metadata, self);
+        }
+        if let Some(Value::Array(columns)) = fields.get_mut("columnDefinitions") {
+            for column in columns {
+                // Texts for people, each server's own.
+                column["description"] = "<description>".into();
+            }
         }
         self.learn_name(fields);
         let created = fields.get("creationTimestamp").and_then(Value::as_str).map(str::to_owned);
