@@ -289,6 +289,10 @@ impl<'a> Writer<'a> {
             return;
         }
         let kind = self.kind();
+        if !KINDS[kind].namespaced {
+            // Whether more follows would depend on other sequences.
+            return;
+        }
         let mut query = self.selectors(kind);
         query.push(format!("limit={}", 1 + self.random.below(2)));
         let token = self.variable();
