@@ -105,10 +105,11 @@ impl Canon {
                     *text = self.text(text);
                 }
             }
-            Value::Number(number) if key == "nodePort" || key == "healthCheckNodePort" => {
-                if number.as_u64().is_some_and(|number| number >= 30_000) {
-                    *value = format!("<port {}>", self.ports.number(&number.to_string())).into();
-                }
+            Value::Number(number)
+                if (key == "nodePort" || key == "healthCheckNodePort")
+                    && number.as_u64().is_some_and(|number| number >= 30_000) =>
+            {
+                *value = format!("<port {}>", self.ports.number(&number.to_string())).into();
             }
             _ => {}
         }

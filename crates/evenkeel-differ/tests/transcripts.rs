@@ -16,12 +16,13 @@ fn folder(name: &str) -> PathBuf {
 }
 
 fn open() -> BTreeMap<String, usize> {
-    let text = std::fs::read_to_string(folder("transcripts").join("open.txt")).unwrap();
+    let text =
+        std::fs::read_to_string(folder("transcripts").join("open.txt")).expect("open.txt is there");
     let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
     lines
         .map(|line| {
             let (name, count) = line.split_once(' ').expect("a name and a number");
-            (name.to_owned(), count.trim().parse().unwrap())
+            (name.to_owned(), count.trim().parse().expect("a number"))
         })
         .collect()
 }
