@@ -21,7 +21,7 @@ use crate::sequence::{Sequence, Step, Variables, expand, expand_text, set_at, un
 use crate::server::{ResponseBody, Server};
 
 /// A watch that says nothing for so long has said everything.
-const QUIET: Duration = Duration::from_millis(250);
+const QUIET: Duration = Duration::from_millis(500);
 
 /// For one more event than expected.
 const SURPLUS: Duration = Duration::from_millis(5);
@@ -244,6 +244,7 @@ impl<'a> State<'a> {
                 None => QUIET,
             };
             match timeout(wait, stream.events.recv()).await {
+                Ok(Some(event)) if is_tick(&event) => {}
                 Ok(Some(event)) => events.push(event),
                 Ok(None) => stream.ended = true,
                 Err(_) => break,
@@ -288,6 +289,12 @@ async fn read_stream(response: Response<ResponseBody>, sender: mpsc::Sender<Valu
     if !pending.trim_ascii().is_empty() {
         let _ = sender.send(parse(&pending)).await;
     }
+}
+
+/// Bookmarks come when the clock says so, but for the one that ends the initial events.
+fn is_tick(event: &Value) -> bool {
+    event["type"] == "BOOKMARK"
+        && event.pointer("/object/metadata/annotations/k8s.io~1initial-events-end").is_none()
 }
 
 fn parse(bytes: &[u8]) -> Value {
