@@ -118,19 +118,19 @@ fn component_statuses(call: &Call, output: Output) -> Result<Answer, Status> {
             // There is one component, so its table is that of the list.
             View::Table => Answer::Object(StatusCode::OK, store),
             View::Metadata => {
-                list("meta.k8s.io/v1", "PartialObjectMetadataList", encode::to_metadata(&store))
+                list("meta.k8s.io/v1", "PartialObjectMetadataList", &encode::to_metadata(&store))
             }
             View::Whole => {
                 let item =
                     json!({"metadata": store["metadata"], "conditions": store["conditions"]});
-                list("v1", "ComponentStatusList", item)
+                list("v1", "ComponentStatusList", &item)
             }
         }),
         (_, name) => Err(Status::not_found(call.resource.named(), name)),
     }
 }
 
-fn list(api_version: &str, kind: &str, item: Value) -> Answer {
+fn list(api_version: &str, kind: &str, item: &Value) -> Answer {
     Answer::Other(
         StatusCode::OK,
         json!({"kind": kind, "apiVersion": api_version, "metadata": {}, "items": [item]}),
