@@ -12,6 +12,8 @@ mod default_class;
 
 mod in_use_protection;
 
+mod claim_resize;
+
 use serde_json::Value;
 
 use crate::call::Call;
@@ -31,6 +33,8 @@ pub(crate) struct Attributes<'a> {
     pub(crate) operation: Operation,
     /// The object to be stored; none on delete.
     pub(crate) object: Option<&'a mut Value>,
+    /// The object as stored; none on create.
+    pub(crate) old: Option<&'a Value>,
 }
 
 /// One plugin. The default of each half does nothing.
@@ -59,7 +63,7 @@ impl Chain {
     /// All plugins but `disabled`. Names we do not know are upstream's that are not built in yet;
     /// switching those off is what already holds.
     pub(crate) fn new(disabled: &[String]) -> Self {
-        let all: [(&'static str, Box<dyn Plugin>); 7] = [
+        let all: [(&'static str, Box<dyn Plugin>); 8] = [
             ("NamespaceLifecycle", Box::new(namespace_lifecycle::NamespaceLifecycle)),
             ("TaintNodesByCondition", Box::new(taint_nodes_by_condition::TaintNodesByCondition)),
             ("Priority", Box::new(priority::Priority)),
@@ -73,6 +77,7 @@ impl Chain {
                 Box::new(in_use_protection::StorageObjectInUseProtection),
             ),
             ("DefaultIngressClass", Box::new(default_class::INGRESS)),
+            ("PersistentVolumeClaimResize", Box::new(claim_resize::PersistentVolumeClaimResize)),
         ];
         let all = all.into_iter().map(|(name, plugin)| Entry { name, plugin });
         Self(all.filter(|entry| !disabled.iter().any(|d| d == entry.name)).collect())

@@ -75,6 +75,10 @@ async fn make(
     object: Value,
 ) -> Result<(), Status> {
     let Some(resource) = core.builtin(group, plural) else { return Ok(()) };
+    let name = object["metadata"]["name"].as_str().unwrap_or("");
+    if resource.table.get(&Key::new(namespace, name)).is_some() {
+        return Ok(());
+    }
     let call = Call::internal(core, &resource, Verb::Create, &Key::new(namespace, ""), None);
     match verbs::create_value(&call, object).await {
         Ok(_) => Ok(()),

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use http::HeaderMap;
 use http::header::USER_AGENT;
+use tokio::sync::watch;
 
 use crate::core::Core;
 use crate::identity::Identity;
@@ -25,7 +26,13 @@ pub(crate) struct Call {
     pub(crate) headers: HeaderMap,
     pub(crate) identity: Identity,
     pub(crate) warnings: Warnings,
+    /// Set if the request came through a socket.
+    pub(crate) ending: Option<Ending>,
 }
+
+/// Attached to requests through a socket: turns true when that is closed, so watches end.
+#[derive(Clone)]
+pub(crate) struct Ending(pub(crate) watch::Receiver<bool>);
 
 /// What the client should be told though its request succeeds.
 #[derive(Default)]
@@ -53,6 +60,7 @@ impl Call {
             headers,
             identity: Identity::apiserver(),
             warnings: Warnings::default(),
+            ending: None,
         }
     }
 
@@ -69,6 +77,7 @@ impl Call {
             headers: self.headers.clone(),
             identity: self.identity.clone(),
             warnings: Warnings::default(),
+            ending: self.ending.clone(),
         }
     }
 

@@ -107,8 +107,7 @@ impl<'de> Visitor<'de> for Node<'_> {
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(integral(value)
-            .unwrap_or_else(|| Number::from_f64(value).map_or(Value::Null, Value::Number)))
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {
@@ -152,10 +151,22 @@ impl<'de> Visitor<'de> for Node<'_> {
     }
 }
 
-/// Go prints a float64 without a fraction as an integer, so `1.0` is stored as `1`.
-fn integral(value: f64) -> Option<Value> {
+/// Writes floats without a fraction as integers, as Go prints those of untyped objects.
+///
+/// Typed objects must not come here: there `1.0` is no integer, and refused.
+pub(crate) fn settle_floats(value: &mut Value) {
     const EXACT: f64 = 9_007_199_254_740_992.0;
-    (value.fract() == 0.0 && value.abs() <= EXACT).then(|| Value::from(value as i64))
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let float = number.as_f64().unwrap_or(0.5);
+            if float.fract() == 0.0 && float.abs() <= EXACT {
+                *value = Value::from(float as i64);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(settle_floats),
+        Value::Object(map) => map.values_mut().for_each(settle_floats),
+        _ => {}
+    }
 }
 
 /// The message Go's decoder gives for the same mistake.
@@ -215,7 +226,10 @@ mod tests {
 
     #[test]
     fn floats_without_fraction_become_integers() {
-        assert_eq!(decode(b"[1.0, 2.5, 1e3]").unwrap().0, json!([1, 2.5, 1000]));
+        let mut value = decode(b"{\"a\": [1.0, 2.5, 1e3]}").unwrap().0;
+        assert_eq!(value, json!({"a": [1.0, 2.5, 1000.0]}));
+        settle_floats(&mut value);
+        assert_eq!(value, json!({"a": [1, 2.5, 1000]}));
     }
 
     #[test]

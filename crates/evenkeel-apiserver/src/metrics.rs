@@ -5,10 +5,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use http::request::Parts;
-
 use crate::core::Core;
-use crate::query::Query;
 use crate::route::{self, Route};
 
 /// What the server counts about itself.
@@ -29,14 +26,17 @@ struct Labels {
     code: u16,
 }
 
-/// A request under way.
-pub(crate) struct Seen(Labels);
+/// A request under way; it counts as such until this is dropped, answered or not.
+pub(crate) struct Seen<'a> {
+    metrics: &'a Metrics,
+    labels: Labels,
+}
 
 impl Metrics {
-    pub(crate) fn begin(&self, parts: &Parts) -> Seen {
+    /// Takes note of a request; `route` is where it goes, if anywhere.
+    pub(crate) fn begin(&self, route: Option<&Route>) -> Seen<'_> {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
-        let query = Query::parse(parts.uri.query().unwrap_or(""));
-        let labels = match route::route(&parts.method, parts.uri.path(), &query) {
+        let labels = match route {
             Some(Route::Resource(route)) => Labels {
                 verb: match route.verb {
                     route::Verb::Get => "GET",
@@ -53,26 +53,15 @@ impl Metrics {
                     (None, false) => "namespace",
                     (None, true) => "cluster",
                 },
-                group: route.group,
-                version: route.version,
-                resource: route.plural,
-                subresource: route.subresource.unwrap_or_default(),
+                group: route.group.clone(),
+                version: route.version.clone(),
+                resource: route.plural.clone(),
+                subresource: route.subresource.clone().unwrap_or_default(),
                 code: 0,
             },
             _ => Labels { verb: "GET", ..Labels::default() },
         };
-        Seen(labels)
-    }
-
-    pub(crate) fn end(&self, Seen(mut labels): Seen, code: u16) {
-        labels.code = code;
-        // What is not served must not become a label, or clients could grow this without bound.
-        if matches!(code, 401 | 403 | 404 | 405) {
-            labels = Labels { verb: labels.verb, code, ..Labels::default() };
-        }
-        self.in_flight.fetch_sub(1, Ordering::Relaxed);
-        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        *requests.entry(labels).or_default() += 1;
+        Seen { metrics: self, labels }
     }
 
     pub(crate) fn render(&self, core: &Core) -> String {
@@ -101,5 +90,41 @@ impl Metrics {
             let _ = writeln!(text, "apiserver_storage_objects{{resource=\"{resource}\"}} {count}");
         }
         text
+    }
+}
+
+impl Seen<'_> {
+    /// Counts the request by its answer.
+    pub(crate) fn end(mut self, code: u16) {
+        let mut labels = std::mem::take(&mut self.labels);
+        labels.code = code;
+        // What is not served must not become a label, or clients could grow this without bound.
+        if matches!(code, 401 | 403 | 404 | 405) {
+            labels = Labels { verb: labels.verb, code, ..Labels::default() };
+        }
+        let mut requests = self.metrics.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        *requests.entry(labels).or_default() += 1;
+    }
+}
+
+impl Drop for Seen<'_> {
+    fn drop(&mut self) {
+        self.metrics.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_given_up_is_no_longer_in_flight() {
+        let metrics = Metrics::default();
+        let seen = metrics.begin(None);
+        assert_eq!(metrics.in_flight.load(Ordering::Relaxed), 1);
+        drop(seen);
+        assert_eq!(metrics.in_flight.load(Ordering::Relaxed), 0);
+        metrics.begin(None).end(200);
+        assert_eq!(metrics.in_flight.load(Ordering::Relaxed), 0);
     }
 }

@@ -58,10 +58,13 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let (parts, body) = request.into_parts();
-    let seen = core.metrics.begin(&parts);
+    let query = Query::parse(parts.uri.query().unwrap_or(""));
+    let route = route::route(&parts.method, parts.uri.path(), &query);
+    let seen = core.metrics.begin(route.as_ref());
     let headers = parts.headers.clone();
     let outcome = async {
-        let routed = route(parts, body).await?;
+        let route = route.ok_or_else(Status::method_not_allowed)?;
+        let routed = Routed { parts, body: read(body).await?, query, route };
         let authenticated = authenticate::authenticate(core, routed)?;
         let authorized = authorize::authorize(core, authenticated)?;
         match authorized.route() {
@@ -72,24 +75,21 @@ where
     .await;
     let response = outcome.unwrap_or_else(|status| encode::refusal(&headers, &status));
     let response = encode::common_headers(core, response);
-    core.metrics.end(seen, response.status().as_u16());
+    seen.end(response.status().as_u16());
     response
 }
 
-async fn route<B>(parts: Parts, body: B) -> Result<Routed, Status>
+async fn read<B>(body: B) -> Result<Bytes, Status>
 where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let query = Query::parse(parts.uri.query().unwrap_or(""));
-    let route = route::route(&parts.method, parts.uri.path(), &query)
-        .ok_or_else(Status::method_not_allowed)?;
-    let body = Limited::new(body, BODY_LIMIT).collect().await.map_err(|error| {
+    let whole = Limited::new(body, BODY_LIMIT).collect().await.map_err(|error| {
         if error.is::<http_body_util::LengthLimitError>() {
             Status::too_large()
         } else {
             Status::bad_request(format!("unable to read the request body: {error}"))
         }
     })?;
-    Ok(Routed { parts, body: body.to_bytes(), query, route })
+    Ok(whole.to_bytes())
 }

@@ -16,6 +16,7 @@ use crate::admission::Chain;
 use crate::authn::Authenticator;
 use crate::authz::{AllowAuthenticated, Authorizer};
 use crate::body::Body;
+use crate::call::Ending;
 use crate::core::Core;
 use crate::identity::token_file::TokenFile;
 use crate::identity::{Identity, MASTERS};
@@ -122,12 +123,12 @@ impl ApiServer {
 
     /// The server without a socket, for a caller of your choice.
     pub fn service_as(&self, identity: Identity) -> Service {
-        Service { core: self.core.clone(), identity: Some(identity) }
+        Service { core: self.core.clone(), identity: Some(identity), ending: None }
     }
 
     /// The service to put behind a listener of your own: callers are who their credentials say.
     pub fn anonymous_service(&self) -> Service {
-        Service { core: self.core.clone(), identity: None }
+        Service { core: self.core.clone(), identity: None, ending: None }
     }
 
     /// As [`anonymous_service`](Self::anonymous_service), for a server nobody needs to hold.
@@ -174,8 +175,10 @@ impl ApiServer {
         .render();
         let (shutdown, stopping) = watch::channel(false);
         let mut tasks = JoinSet::new();
-        let service = self.anonymous_service();
+        let (end, ending) = watch::channel(false);
+        let service = Service { ending: Some(Ending(ending)), ..self.anonymous_service() };
         let mut server_stops = self.stopping.subscribe();
+        let mut watches_stop = self.core.stopping.clone();
         tasks.spawn(async move {
             let mut stopping = stopping;
             let ended = async {
@@ -184,7 +187,10 @@ impl ApiServer {
                     // An error means that the handle is gone: stop as well.
                     _ = stopping.wait_for(|stopping| *stopping) => {}
                     _ = server_stops.wait_for(|stopping| *stopping) => {}
+                    _ = watches_stop.wait_for(|stopping| *stopping) => {}
                 }
+                // Or the listener would wait for watches that never end by themselves.
+                end.send_replace(true);
             };
             listener.serve(service, ended).await;
         });
@@ -369,6 +375,7 @@ impl std::fmt::Debug for Serving {
 pub struct Service {
     core: Arc<Core>,
     identity: Option<Identity>,
+    ending: Option<Ending>,
 }
 
 impl<B> tower_service::Service<Request<B>> for Service
@@ -388,6 +395,9 @@ where
         let core = self.core.clone();
         if let Some(identity) = &self.identity {
             request.extensions_mut().insert(identity.clone());
+        }
+        if let Some(ending) = &self.ending {
+            request.extensions_mut().insert(ending.clone());
         }
         Box::pin(async move { Ok(pipeline::run(&core, request).await) })
     }

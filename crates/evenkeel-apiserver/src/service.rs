@@ -1,11 +1,12 @@
 //! Addresses and ports that services get.
 //!
-//! Allocation is kept in memory and rebuilt from the stored services when a server opens a data
-//! directory, so it cannot disagree with them for long.
+//! What is taken is kept in memory and rebuilt from the stored services when a server opens a
+//! data directory. A write holds what it takes as a [`Reservation`], which gives everything back
+//! unless the write is committed.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use evenkeel_schema::field;
 use serde_json::{Value, json};
@@ -16,8 +17,11 @@ use crate::storage::Record;
 pub(crate) struct Allocator {
     base: u32,
     size: u32,
-    state: Mutex<State>,
+    taken: Taken,
 }
+
+#[derive(Clone, Default)]
+struct Taken(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
@@ -26,7 +30,43 @@ struct State {
     next_address: u32,
 }
 
+/// What a write has taken, until it is committed or fails.
+pub(crate) struct Reservation {
+    taken: Taken,
+    address: Option<u32>,
+    ports: Vec<u16>,
+}
+
 const NODE_PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
+
+impl Taken {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Reservation {
+    /// The write is committed: what it took stays taken.
+    pub(crate) fn keep(mut self) {
+        self.address = None;
+        self.ports.clear();
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if self.address.is_none() && self.ports.is_empty() {
+            return;
+        }
+        let mut state = self.taken.lock();
+        if let Some(address) = self.address {
+            state.addresses.remove(&address);
+        }
+        for port in &self.ports {
+            state.ports.remove(port);
+        }
+    }
+}
 
 impl Allocator {
     /// `range` as in `10.0.0.0/24`.
@@ -42,7 +82,7 @@ impl Allocator {
         }
         let size = 1_u32 << (32 - bits);
         let base = u32::from(address) & !(size - 1);
-        Ok(Self { base, size, state: Mutex::default() })
+        Ok(Self { base, size, taken: Taken::default() })
     }
 
     /// The address of the API server itself.
@@ -55,32 +95,29 @@ impl Allocator {
         &self,
         service: &mut Value,
         old: Option<&Value>,
-    ) -> Result<(), Vec<field::Error>> {
+    ) -> Result<Reservation, Vec<field::Error>> {
+        let mut reservation =
+            Reservation { taken: self.taken.clone(), address: None, ports: Vec::new() };
         let spec = &mut service["spec"];
         let kind = spec["type"].as_str().unwrap_or("ClusterIP").to_owned();
         if kind == "ExternalName" {
-            return Ok(());
+            return Ok(reservation);
         }
-        let old_ip = old.and_then(|old| old["spec"]["clusterIP"].as_str()).unwrap_or("").to_owned();
-        let wished = spec["clusterIP"].as_str().unwrap_or("").to_owned();
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let address = match wished.as_str() {
+        let old_ip = old.and_then(|old| old["spec"]["clusterIP"].as_str()).unwrap_or("");
+        let wished = spec["clusterIP"].as_str().unwrap_or("");
+        let address = match wished {
             "None" => "None".to_owned(),
-            "" if !old_ip.is_empty() => old_ip,
-            "" => self.pick(&mut state).ok_or_else(|| {
-                vec![field::Error::invalid(
-                    "spec.clusterIPs",
-                    "",
-                    "failed to allocate IP: range is full",
-                )]
-            })?,
-            given if given == old_ip => old_ip,
-            given => self.take(&mut state, given)?,
+            "" if !old_ip.is_empty() => old_ip.to_owned(),
+            given if !given.is_empty() && given == old_ip => old_ip.to_owned(),
+            given => {
+                let address = if given.is_empty() { self.pick() } else { self.take(given) }?;
+                reservation.address = Some(u32::from(address));
+                address.to_string()
+            }
         };
         if kind != "ClusterIP" {
-            take_ports(&mut state, spec, old)?;
+            take_ports(&mut reservation, spec, old)?;
         }
-        drop(state);
         spec["clusterIP"] = address.clone().into();
         spec["clusterIPs"] = json!([address]);
         if spec["ipFamilies"].as_array().is_none_or(Vec::is_empty) {
@@ -89,111 +126,121 @@ impl Allocator {
         if spec["ipFamilyPolicy"].as_str().is_none_or(str::is_empty) {
             spec["ipFamilyPolicy"] = "SingleStack".into();
         }
-        Ok(())
+        Ok(reservation)
     }
 
-    fn pick(&self, state: &mut State) -> Option<String> {
-        // The first address is the API server's, the last the broadcast's.
+    fn pick(&self) -> Result<Ipv4Addr, Vec<field::Error>> {
+        let mut state = self.taken.lock();
+        // The first address is the network's, the last the broadcast's.
         let usable = self.size - 2;
         for _ in 0..usable {
             let offset = 1 + state.next_address % usable;
             state.next_address = (state.next_address + 1) % usable;
             let address = self.base + offset;
             if state.addresses.insert(address) {
-                return Some(Ipv4Addr::from(address).to_string());
+                return Ok(Ipv4Addr::from(address));
             }
         }
-        None
+        let detail = "failed to allocate IP: range is full";
+        Err(vec![field::Error::invalid("spec.clusterIPs", "", detail)])
     }
 
-    fn take(&self, state: &mut State, wished: &str) -> Result<String, Vec<field::Error>> {
-        let refuse = |detail: String| {
-            vec![field::Error::invalid("spec.clusterIPs", json!([wished]), detail)]
+    fn take(&self, wished: &str) -> Result<Ipv4Addr, Vec<field::Error>> {
+        let refuse = |why: &str| {
+            let detail = format!("failed to allocate IP {wished}: {why}");
+            Err(vec![field::Error::invalid("spec.clusterIPs", json!([wished]), detail)])
         };
         let Ok(address) = wished.parse::<Ipv4Addr>() else {
-            return Err(refuse(format!("failed to allocate IP {wished}: not an IPv4 address")));
+            return refuse("not an IPv4 address");
         };
         let number = u32::from(address);
         if number <= self.base || number >= self.base + self.size - 1 {
-            return Err(refuse(format!(
-                "failed to allocate IP {wished}: the provided IP ({wished}) is not in the valid \
-                 range. The range of valid IPs is {}/{}",
+            return refuse(&format!(
+                "the provided IP ({wished}) is not in the valid range. The range of valid IPs is \
+                 {}/{}",
                 Ipv4Addr::from(self.base),
                 32 - self.size.trailing_zeros()
-            )));
+            ));
         }
-        if !state.addresses.insert(number) {
-            return Err(refuse(format!(
-                "failed to allocate IP {wished}: provided IP is already allocated"
-            )));
+        if !self.taken.lock().addresses.insert(number) {
+            return refuse("provided IP is already allocated");
         }
-        Ok(wished.to_owned())
+        Ok(address)
     }
 
-    /// Takes back what a service had.
-    pub(crate) fn release(&self, record: &Record) {
-        let Ok(service) = serde_json::from_slice::<Value>(&record.body) else { return };
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Ok(address)) = service["spec"]["clusterIP"].as_str().map(str::parse::<Ipv4Addr>)
-        {
-            state.addresses.remove(&u32::from(address));
+    /// Takes back what a service had and, if it lives on, has no longer.
+    pub(crate) fn release(&self, before: &Value, now: Option<&Record>) {
+        let now = now.and_then(|record| serde_json::from_slice::<Value>(&record.body).ok());
+        let (had_address, had_ports) = uses(before);
+        let (address, ports) = now.as_ref().map(uses).unwrap_or_default();
+        let mut state = self.taken.lock();
+        if let Some(had) = had_address.filter(|had| address != Some(*had)) {
+            state.addresses.remove(&had);
         }
-        for port in node_ports(&service["spec"]) {
-            state.ports.remove(&port);
+        for port in had_ports.difference(&ports) {
+            state.ports.remove(port);
         }
     }
 
     /// Marks what a stored service has as taken.
     pub(crate) fn restore(&self, record: &Record) {
         let Ok(service) = serde_json::from_slice::<Value>(&record.body) else { return };
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Ok(address)) = service["spec"]["clusterIP"].as_str().map(str::parse::<Ipv4Addr>)
-        {
-            state.addresses.insert(u32::from(address));
-        }
-        state.ports.extend(node_ports(&service["spec"]));
+        let (address, ports) = uses(&service);
+        let mut state = self.taken.lock();
+        state.addresses.extend(address);
+        state.ports.extend(ports);
     }
 }
 
-fn node_ports(spec: &Value) -> impl Iterator<Item = u16> {
+/// The address and node ports a service has.
+fn uses(service: &Value) -> (Option<u32>, BTreeSet<u16>) {
+    let spec = &service["spec"];
+    let address = spec["clusterIP"].as_str().and_then(|text| text.parse::<Ipv4Addr>().ok());
     let ports = spec["ports"].as_array().into_iter().flatten();
-    ports.filter_map(|port| u16::try_from(port["nodePort"].as_u64()?).ok()).filter(|port| *port > 0)
+    let ports = ports.filter_map(|port| u16::try_from(port["nodePort"].as_u64()?).ok());
+    (address.map(u32::from), ports.filter(|port| *port > 0).collect())
 }
 
 fn take_ports(
-    state: &mut State,
+    reservation: &mut Reservation,
     spec: &mut Value,
     old: Option<&Value>,
 ) -> Result<(), Vec<field::Error>> {
-    let had: BTreeSet<u16> = old.map(|old| node_ports(&old["spec"]).collect()).unwrap_or_default();
+    let (_, had) = old.map(uses).unwrap_or_default();
     let Some(ports) = spec["ports"].as_array_mut() else { return Ok(()) };
     for (at, port) in ports.iter_mut().enumerate() {
+        let refuse = |given: u64, detail: &str| {
+            let path = format!("spec.ports[{at}].nodePort");
+            Err(vec![field::Error::invalid(path, given, detail)])
+        };
         let given = port["nodePort"].as_u64().unwrap_or(0);
+        let mut state = reservation.taken.lock();
         if given == 0 {
             let free = NODE_PORTS.clone().find(|port| !state.ports.contains(port));
             let Some(free) = free else {
-                let path = format!("spec.ports[{at}].nodePort");
-                let detail = "failed to allocate a nodePort: range is full";
-                return Err(vec![field::Error::invalid(path, 0, detail)]);
+                return refuse(0, "failed to allocate a nodePort: range is full");
             };
             state.ports.insert(free);
+            drop(state);
+            reservation.ports.push(free);
             port["nodePort"] = free.into();
             continue;
         }
-        let path = format!("spec.ports[{at}].nodePort");
         let number = u16::try_from(given).unwrap_or(0);
         if !NODE_PORTS.contains(&number) {
-            let detail =
-                "provided port is not in the valid range. The range of valid ports is 30000-32767";
-            return Err(vec![field::Error::invalid(path, given, detail)]);
-        }
-        if !had.contains(&number) && !state.ports.insert(number) {
-            return Err(vec![field::Error::invalid(
-                path,
+            return refuse(
                 given,
-                "provided port is already allocated",
-            )]);
+                "provided port is not in the valid range. The range of valid ports is 30000-32767",
+            );
         }
+        if had.contains(&number) {
+            continue;
+        }
+        if !state.ports.insert(number) {
+            return refuse(given, "provided port is already allocated");
+        }
+        drop(state);
+        reservation.ports.push(number);
     }
     Ok(())
 }
@@ -202,16 +249,42 @@ fn take_ports(
 mod tests {
     use super::*;
 
+    fn service() -> Value {
+        json!({"spec": {"type": "ClusterIP"}})
+    }
+
     #[test]
     fn addresses_are_unique_until_the_range_is_full() {
         let allocator = Allocator::new("10.0.0.0/30").unwrap();
-        let mut service = || {
-            let mut service = json!({"spec": {"type": "ClusterIP"}});
-            allocator.allocate(&mut service, None).map(|()| service["spec"]["clusterIP"].clone())
+        let take = || {
+            let mut service = service();
+            let reservation = allocator.allocate(&mut service, None)?;
+            reservation.keep();
+            Ok::<_, Vec<field::Error>>(service["spec"]["clusterIP"].clone())
         };
-        assert_eq!(service().unwrap(), "10.0.0.1");
-        assert_eq!(service().unwrap(), "10.0.0.2");
-        assert!(service().is_err());
+        assert_eq!(take().unwrap(), "10.0.0.1");
+        assert_eq!(take().unwrap(), "10.0.0.2");
+        assert!(take().is_err());
+    }
+
+    #[test]
+    fn what_a_failed_write_took_is_free_again() {
+        let allocator = Allocator::new("10.0.0.0/30").unwrap();
+        for _ in 0..9 {
+            let mut service = json!({"spec": {
+                "type": "NodePort", "clusterIP": "10.0.0.2", "ports": [{"nodePort": 30001}],
+            }});
+            drop(allocator.allocate(&mut service, None).unwrap());
+        }
+    }
+
+    #[test]
+    fn a_service_that_changes_its_type_gives_its_ports_back() {
+        let allocator = Allocator::new("10.0.0.0/24").unwrap();
+        let mut service = json!({"spec": {"type": "NodePort", "ports": [{"nodePort": 30001}]}});
+        allocator.allocate(&mut service, None).unwrap().keep();
+        allocator.release(&service, None);
+        allocator.allocate(&mut service, None).unwrap().keep();
     }
 
     #[test]

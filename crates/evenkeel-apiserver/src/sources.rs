@@ -9,6 +9,7 @@ use std::sync::Mutex;
 use std::time::SystemTime;
 
 use jiff::Timestamp;
+use jiff::fmt::temporal::DateTimePrinter;
 use tokio::time::Instant;
 
 /// Time and randomness of one server.
@@ -72,14 +73,16 @@ impl Sources {
         // Version 4, variant 1, as every uid of Kubernetes.
         let high = high & !0xf000 | 0x4000;
         let low = low & !(0b11 << 62) | (0b10 << 62);
-        format!(
-            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-            high >> 32,
-            high >> 16 & 0xffff,
-            high & 0xffff,
-            low >> 48,
-            low & 0xffff_ffff_ffff
-        )
+        let bits = u128::from(high) << 64 | u128::from(low);
+        let mut text = String::with_capacity(36);
+        for at in 0..32 {
+            if matches!(at, 8 | 12 | 16 | 20) {
+                text.push('-');
+            }
+            let digit = (bits >> (4 * (31 - at))) as usize & 0xf;
+            text.push(char::from(b"0123456789abcdef"[digit]));
+        }
+        text
     }
 
     /// The random end of a generated name: no vowels, so no words.
@@ -110,7 +113,8 @@ impl fmt::Debug for Sources {
 
 /// RFC 3339 with whole seconds.
 pub(crate) fn rfc3339(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(0));
+    PRINTER.timestamp_to_string(&time)
 }
 
 /// Small, fast and statistically sound; uids need to be distinct, not secret.
@@ -126,7 +130,7 @@ impl SplitMix64 {
     }
 
     fn below(&mut self, bound: u64) -> u64 {
-        if bound == 0 { 0 } else { (u128::from(self.next()) * u128::from(bound) >> 64) as u64 }
+        if bound == 0 { 0 } else { ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64 }
     }
 }
 

@@ -47,7 +47,7 @@ pub(crate) async fn dispatch(
     core: &Arc<Core>,
     request: Authorized,
 ) -> Result<Response<Body>, Status> {
-    let (routed, identity) = request.into_parts();
+    let (mut routed, identity) = request.into_parts();
     let Route::Resource(route) = routed.route else { return Err(Status::page_not_found()) };
     let resource = find(core, &route)?;
     let call = Call {
@@ -61,11 +61,21 @@ pub(crate) async fn dispatch(
         headers: routed.parts.headers,
         identity,
         warnings: Warnings::default(),
+        ending: routed.parts.extensions.remove(),
     };
     check_verb(&call)?;
-    if let Some(warning) = call.resource.deprecation() {
-        call.warnings.add(warning);
+    if let Some(text) = call.resource.deprecation() {
+        call.warnings.add(text);
     }
+    let response = respond(&call, &routed.body).await.unwrap_or_else(|status| {
+        let mut response = encode::refusal(&call.headers, &status);
+        encode::warn(&call, response.headers_mut());
+        response
+    });
+    Ok(response)
+}
+
+async fn respond(call: &Call, body: &Bytes) -> Result<Response<Body>, Status> {
     let output = negotiate::output(&call.headers, &call.query, !call.resource.is_custom())?;
     let printable = call.resource.supports("list");
     if output.view != View::Whole && !printable {
@@ -75,15 +85,14 @@ pub(crate) async fn dispatch(
             negotiate::PROTOBUF,
         ]));
     }
-    let answer = carry_out(&call, output, &routed.body).await;
-    let response = answer
-        .and_then(|answer| encode::respond(&call, output, answer))
-        .unwrap_or_else(|status| encode::refusal(&call.headers, &status));
-    // Whoever is refused is warned, too.
-    Ok(encode::add_warnings(&call, response))
+    let answer = carry_out(call, output, body).await?;
+    encode::respond(call, output, answer)
 }
 
 async fn carry_out(call: &Call, output: negotiate::Output, body: &Bytes) -> Result<Answer, Status> {
+    if call.resource.is("", "bindings") {
+        return subresource::bind_by_body(call, body).await;
+    }
     if !call.resource.is_stored() && call.subresource.is_none() {
         return review::answer(call, output, body);
     }

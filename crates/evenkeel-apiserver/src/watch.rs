@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::body::Pieces;
-use crate::call::Call;
+use crate::call::{Call, Ending};
 use crate::core::Core;
 use crate::negotiate::{Output, View};
 use crate::pipeline::encode::{self, Include};
@@ -93,7 +93,10 @@ impl Events {
             next_bookmark: first_bookmark(now, deadline),
             deadline,
             columns_sent: false,
-            stopping: call.core.stopping.clone(),
+            stopping: match &call.ending {
+                Some(Ending(ending)) => ending.clone(),
+                None => call.core.stopping.clone(),
+            },
             served: call.resource.custom().map(|custom| custom.life.clone()),
         }
     }

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::json;
+
 /// Decodes one document.
 pub(crate) fn decode(text: &[u8]) -> Result<Value, String> {
     let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
@@ -9,29 +11,16 @@ pub(crate) fn decode(text: &[u8]) -> Result<Value, String> {
         legacy_octal_numbers: true,
         duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
     };
-    let value: Value = serde_saphyr::from_str_with_options(text, options)
+    let mut value = serde_saphyr::from_str_with_options(text, options)
         .map_err(|error| error.to_string().lines().next().unwrap_or("").to_owned())?;
-    Ok(normalise(value))
+    // Upstream reads YAML by way of JSON, and Go writes the float 1.0 as 1 there.
+    json::settle_floats(&mut value);
+    Ok(value)
 }
 
 /// Encodes `value` as one document.
 pub(crate) fn encode(value: &Value) -> Result<String, String> {
     serde_saphyr::to_string(value).map_err(|error| error.to_string())
-}
-
-/// Numbers that JSON would give as integers are integers.
-fn normalise(value: Value) -> Value {
-    match value {
-        Value::Number(number) => match (number.as_i64(), number.as_f64()) {
-            (None, Some(float)) if float.fract() == 0.0 && float.abs() < 9.0e15 => {
-                Value::from(float as i64)
-            }
-            _ => Value::Number(number),
-        },
-        Value::Array(items) => items.into_iter().map(normalise).collect(),
-        Value::Object(map) => map.into_iter().map(|(k, v)| (k, normalise(v))).collect(),
-        other => other,
-    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@
 //! Everything works on [`serde_json::Value`]. Inputs are expected to be at most
 //! [`MAX_DEPTH`] levels deep; the walkers refuse what is deeper instead of overflowing the stack.
 
-mod go;
+mod text;
 mod value;
 
 pub mod path;

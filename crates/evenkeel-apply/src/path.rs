@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{go, value};
+use crate::{text, value};
 
 /// One step of a path.
 #[derive(Clone, Debug)]
@@ -89,13 +89,13 @@ impl PathElement {
                     }
                     out.push_str(name);
                     out.push('=');
-                    go::display(out, value);
+                    text::display(out, value);
                 }
                 out.push(']');
             }
             Self::Value(value) => {
                 out.push_str("[=");
-                go::display(out, value);
+                text::display(out, value);
                 out.push(']');
             }
             Self::Index(index) => {

@@ -5,45 +5,15 @@
 
 use std::cmp::Ordering;
 
+use evenkeel_types::go::Num;
 use serde_json::Value;
-
-/// A JSON number in the two kinds the API machinery knows.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Number {
-    Int(i64),
-    Float(f64),
-}
-
-impl Number {
-    pub(crate) fn of(n: &serde_json::Number) -> Self {
-        match n.as_i64() {
-            Some(i) => Self::Int(i),
-            // Beyond i64 only a float is left, as in the reference's decoder.
-            None => Self::Float(n.as_f64().unwrap_or(f64::NAN)),
-        }
-    }
-
-    fn float(self) -> f64 {
-        match self {
-            Self::Int(i) => i as f64,
-            Self::Float(f) => f,
-        }
-    }
-
-    fn cmp(self, other: Self) -> Ordering {
-        match (self, other) {
-            (Self::Int(a), Self::Int(b)) => a.cmp(&b),
-            (a, b) => a.float().total_cmp(&b.float()),
-        }
-    }
-}
 
 /// Whether two values are the same; the order of map keys is immaterial.
 pub(crate) fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
-        (Value::Number(a), Value::Number(b)) => match (Number::of(a), Number::of(b)) {
-            (Number::Int(a), Number::Int(b)) => a == b,
-            (a, b) => a.float() == b.float(),
+        (Value::Number(a), Value::Number(b)) => match (Num::of(a), Num::of(b)) {
+            (Num::Int(a), Num::Int(b)) => a == b,
+            (a, b) => a.as_f64() == b.as_f64(),
         },
         (Value::Array(a), Value::Array(b)) => {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b))
@@ -58,7 +28,10 @@ pub(crate) fn equal(a: &Value, b: &Value) -> bool {
 /// A total order: numbers, strings, booleans, lists, maps, null.
 pub(crate) fn compare(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
-        (Value::Number(a), Value::Number(b)) => Number::of(a).cmp(Number::of(b)),
+        (Value::Number(a), Value::Number(b)) => match (Num::of(a), Num::of(b)) {
+            (Num::Int(a), Num::Int(b)) => a.cmp(&b),
+            (a, b) => a.as_f64().total_cmp(&b.as_f64()),
+        },
         (Value::String(a), Value::String(b)) => a.cmp(b),
         (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
         (Value::Array(a), Value::Array(b)) => {

@@ -12,7 +12,6 @@ mod core;
 mod groups;
 mod image;
 mod pod;
-pub(crate) mod quantity;
 pub(crate) mod resources;
 mod secret;
 pub(crate) mod set;
@@ -26,6 +25,8 @@ pub(crate) use core::label_with_name;
 
 use evenkeel_types::Gvk;
 use serde_json::Value;
+
+use crate::convert;
 
 /// What was filled in, as far as a later step must know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,7 +45,8 @@ pub struct Applied {
 /// the type always writes them. Anything of an unexpected shape is skipped, never rejected.
 pub fn apply(gvk: Gvk<'_>, object: &mut Value) -> Applied {
     let mut applied = Applied::default();
-    let Some(object) = object.as_object_mut() else { return applied };
+    let whole = object;
+    let Some(object) = whole.as_object_mut() else { return applied };
     match (gvk.group, gvk.version) {
         ("", "v1") => core::apply(gvk.kind, object),
         ("apps", "v1") => workloads::apply_apps(gvk.kind, object),
@@ -63,6 +65,10 @@ pub fn apply(gvk: Gvk<'_>, object: &mut Value) -> Applied {
         ("flowcontrol.apiserver.k8s.io", "v1") => groups::flowcontrol(gvk.kind, object),
         ("resource.k8s.io", "v1") => groups::resource(gvk.kind, object),
         _ => {}
+    }
+    if gvk.group == "autoscaling" {
+        // Between versions of the same kind, a conversion cannot fail.
+        let _ = convert::to(gvk, gvk, whole);
     }
     applied
 }

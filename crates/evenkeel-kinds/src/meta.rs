@@ -5,6 +5,7 @@
 //! repetitions, of kube-apiserver.
 
 use evenkeel_schema::field::Error;
+use evenkeel_types::go;
 use serde_json::Value;
 
 use crate::names::{self, NameRule, Reasons};
@@ -47,6 +48,7 @@ pub fn validate_any_update(new: &Value, old: &Value, namespaced: bool) -> Vec<Er
 pub(crate) fn check_any_update(errs: &mut Errors, new: &Value, old: &Value, namespaced: bool) {
     check_create(errs, new, namespaced, |name, prefix| NameRule::PathSegment.check(name, prefix));
     check_update(errs, new, old);
+    errs.meta_is_sound = errs.is_empty();
 }
 
 pub(crate) fn check_create(
@@ -68,6 +70,9 @@ pub(crate) fn check_create(
         errs.reasons(path.child("name"), name, name_reasons(name, false));
     }
 
+    if errs.meta_is_sound {
+        return;
+    }
     let namespace = meta.text("namespace");
     match (namespaced, namespace.is_empty()) {
         (true, true) => errs.required(path.child("namespace"), ""),
@@ -86,6 +91,9 @@ pub(crate) fn check_create(
 }
 
 pub(crate) fn check_update(errs: &mut Errors, new: &Value, old: &Value) {
+    if errs.meta_is_sound {
+        return;
+    }
     let path = Path::root("metadata");
     if old.has("deletionTimestamp") {
         no_new_finalizers(errs, path.child("finalizers"), new, old);
@@ -217,7 +225,7 @@ fn no_new_finalizers(errs: &mut Errors, path: Path<'_>, new: &Value, old: &Value
     }
     added.sort_unstable();
     added.dedup();
-    let quoted: Vec<String> = added.iter().map(|f| printed::quoted(f)).collect();
+    let quoted: Vec<String> = added.iter().map(|f| go::quote(f)).collect();
     errs.forbidden(
         path,
         format!(

@@ -32,6 +32,7 @@ pub use prepare::{
 };
 pub use service::{before_allocation_on_create, before_allocation_on_update};
 pub use table::{of, reset_fields};
+pub(crate) use workloads::TEMPLATE_GENERATION;
 
 /// How the server treats a resource.
 #[derive(Debug)]

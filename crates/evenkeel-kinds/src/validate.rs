@@ -35,7 +35,6 @@ mod pod;
 mod policy;
 pub(crate) mod printed;
 mod probe;
-pub(crate) mod quantity;
 mod rbac;
 pub(crate) mod read;
 mod registration;
@@ -68,7 +67,7 @@ pub fn create(gvk: Gvk<'_>, object: &Value) -> Vec<Error> {
         }
     }
     kind_create(&mut errs, gvk, object);
-    if errs.is_empty() && !reviews::is_review(gvk) {
+    if errs.is_empty() && is_meta_left(gvk) {
         let path_segment = |name: &str, prefix| NameRule::PathSegment.check(name, prefix);
         meta::check_create(&mut errs, object.at("metadata"), is_namespaced(gvk), path_segment);
     }
@@ -233,6 +232,16 @@ fn kind_status_update(errs: &mut Errors, gvk: Gvk<'_>, new: &Value, old: &Value)
         }
         _ => builtin_update(errs, new, old),
     }
+}
+
+/// Whether the rules of a kind leave its metadata, or its name, to those for all kinds.
+fn is_meta_left(gvk: Gvk<'_>) -> bool {
+    matches!(
+        (gvk.group, gvk.kind),
+        ("", "Event")
+            | ("policy", "PodDisruptionBudget")
+            | ("certificates.k8s.io", "CertificateSigningRequest")
+    )
 }
 
 /// Whether objects of a kind live in namespaces; those of unknown kinds are taken to if they do.

@@ -33,17 +33,9 @@ pub fn validate_crd(crd: &Value) -> Vec<Error> {
     let spec = Spec::of(crd);
     let required_name = format!("{}.{}", spec.names.plural, spec.group);
     let name_rule = |name: &str, prefix: bool| {
-        let masked;
-        let checked = match name.strip_suffix('-') {
-            Some(stem) if prefix && !stem.is_empty() => {
-                masked = format!("{}a", &name[..name.len() - 2]);
-                &masked
-            }
-            _ => name,
-        };
-        let mut wrong = names::dns1123_subdomain(checked);
+        let mut wrong = names::subdomain_name(name, prefix);
         if name != required_name {
-            wrong.push("must be spec.names.plural+\".\"+spec.group".to_owned());
+            wrong.push("must be spec.names.plural+\".\"+spec.group".into());
         }
         wrong
     };

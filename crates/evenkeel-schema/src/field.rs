@@ -5,9 +5,8 @@
 
 use std::fmt;
 
+use evenkeel_types::go;
 use serde_json::Value;
-
-use crate::go;
 
 /// What is wrong with a field. The names are those of Kubernetes' `field.ErrorType`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -178,7 +177,11 @@ impl Error {
         let mut text = self.kind.headline().to_owned();
         if let Some(value) = &self.value {
             text.push_str(": ");
-            go::write_bad_value(&mut text, value);
+            match value {
+                Value::String(string) => text.push_str(&go::quote(string)),
+                Value::Number(number) => text.push_str(&go::Num::of(number).to_string()),
+                other => go::write_json(&mut text, other),
+            }
         }
         if !self.detail.is_empty() {
             text.push_str(": ");

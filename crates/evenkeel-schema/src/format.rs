@@ -15,7 +15,6 @@ use regex::Regex;
 
 use crate::names;
 
-pub(crate) use time::{explain_rfc3339, parse_rfc3339};
 pub(crate) use uri::{parse_request_uri, parse_url};
 
 /// A string format with a rule behind it.

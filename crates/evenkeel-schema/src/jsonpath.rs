@@ -8,6 +8,7 @@ mod parse;
 
 use std::cmp::Ordering;
 
+use evenkeel_types::go::Num;
 use serde_json::Value;
 
 /// A compiled path such as `.status.conditions[?(@.type=="Ready")].status`.
@@ -181,7 +182,7 @@ fn children(value: &Value) -> Vec<&Value> {
 /// The value and everything below it that has parts; to Go, text has parts, too.
 fn descend<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
     let children = children(value);
-    if children.is_empty() && !value.as_str().is_some_and(|text| !text.is_empty()) {
+    if children.is_empty() && value.as_str().is_none_or(str::is_empty) {
         return;
     }
     found.push(value);
@@ -238,7 +239,6 @@ impl Filter {
 
 impl Operator {
     fn holds(self, left: &Value, right: &Value) -> Result<bool, Senseless> {
-        use crate::go::Num;
         if self == Self::Unknown {
             return Err(Senseless);
         }

@@ -11,7 +11,6 @@ pub mod names;
 
 mod crd;
 mod format;
-mod go;
 mod pattern;
 mod scale;
 mod structural;

@@ -1,172 +1,279 @@
-//! The rules Kubernetes has for names, labels and path segments, in its words.
+//! Which strings may stand as names: Kubernetes' DNS, label, key and port syntaxes.
 //!
-//! Every function returns what is wrong with the value, one sentence each; an empty list means the
-//! value is fine.
+//! Every check answers with the list of reasons why a string is *not* acceptable, in the words of
+//! kube-apiserver; an empty list means it is. The matchers are hand-written single passes: a check
+//! allocates only when it has something to complain about.
 
-const DNS1123_LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
-const DNS1123_SUBDOMAIN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
-const DNS1035_LABEL: &str = "[a-z]([-a-z0-9]*[a-z0-9])?";
-const LABEL_KEY: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
-const LABEL_VALUE: &str = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?";
+use std::borrow::Cow;
 
-const LABEL_MAX: usize = 63;
-const SUBDOMAIN_MAX: usize = 253;
+/// Why a string is not acceptable; empty when it is.
+pub type Reasons = Vec<Cow<'static, str>>;
 
-/// What keeps `value` from being an RFC 1123 label.
-pub fn dns1123_label(value: &str) -> Vec<String> {
-    let mut wrong = Vec::new();
-    if value.len() > LABEL_MAX {
-        wrong.push(max_characters(LABEL_MAX));
+const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const SUBDOMAIN_UNDERSCORE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')";
+const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+const WILDCARD: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', regex used for validation is '\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const KEY_PARTS: &str = "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')";
+const KEY_NAME: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const KEY_PREFIX: &str = "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+const CONFIG_KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
+const C_IDENTIFIER: &str = "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is '[A-Za-z_][A-Za-z0-9_]*')";
+const ENV_NAME: &str = "a valid environment variable name must consist only of printable ASCII characters other than '='";
+const PERCENT: &str = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')";
+const HTTP_HEADER: &str = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')";
+
+/// A label of DNS (RFC 1123).
+pub fn dns1123_label(value: &str) -> Reasons {
+    let mut reasons = Reasons::new();
+    if value.len() > 63 {
+        reasons.push("must be no more than 63 characters".into());
     }
     if !is_dns1123_label(value) {
-        wrong.push(if is_dns1123_subdomain(value) {
-            "must not contain dots".to_owned()
-        } else {
-            pattern_mismatch(
-                "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or \
-                 '-', and must start and end with an alphanumeric character",
-                DNS1123_LABEL,
-                &["my-name", "123-abc"],
-            )
-        });
+        reasons
+            .push(if is_dns1123_subdomain(value) { "must not contain dots" } else { LABEL }.into());
     }
-    wrong
+    reasons
 }
 
-/// What keeps `value` from being an RFC 1123 subdomain.
-pub fn dns1123_subdomain(value: &str) -> Vec<String> {
-    subdomain(value, max_characters)
+/// A subdomain of DNS (RFC 1123): dot-separated labels.
+pub fn dns1123_subdomain(value: &str) -> Reasons {
+    bounded(
+        value,
+        253,
+        "must be no more than 253 characters",
+        is_dns1123_subdomain(value),
+        SUBDOMAIN,
+    )
 }
 
-// Upstream has this rule twice; label keys use the copy that counts "bytes".
-fn subdomain(value: &str, too_long: fn(usize) -> String) -> Vec<String> {
-    let mut wrong = Vec::new();
-    if value.len() > SUBDOMAIN_MAX {
-        wrong.push(too_long(SUBDOMAIN_MAX));
-    }
-    if !is_dns1123_subdomain(value) {
-        wrong.push(pattern_mismatch(
-            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, \
-             '-' or '.', and must start and end with an alphanumeric character",
-            DNS1123_SUBDOMAIN,
-            &["example.com"],
-        ));
-    }
-    wrong
+/// Like [`dns1123_subdomain`], with underscores.
+pub fn dns1123_subdomain_with_underscore(value: &str) -> Reasons {
+    let fits = value.split('.').all(|label| {
+        let label = label.strip_prefix('_').unwrap_or(label);
+        framed(label, is_lower_alnum, |b| is_lower_alnum(b) || b == b'-' || b == b'_')
+    });
+    bounded(value, 253, "must be no more than 253 characters", fits, SUBDOMAIN_UNDERSCORE)
 }
 
-/// What keeps `value` from being an RFC 1035 label.
-pub fn dns1035_label(value: &str) -> Vec<String> {
-    let mut wrong = Vec::new();
-    if value.len() > LABEL_MAX {
-        wrong.push(max_characters(LABEL_MAX));
-    }
-    if !(value.starts_with(|c: char| c.is_ascii_lowercase()) && is_dns1123_label(value)) {
-        wrong.push(pattern_mismatch(
-            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start \
-             with an alphabetic character, and end with an alphanumeric character",
-            DNS1035_LABEL,
-            &["my-name", "abc-123"],
-        ));
-    }
-    wrong
+/// A label of DNS (RFC 1035): starts with a letter.
+pub fn dns1035_label(value: &str) -> Reasons {
+    let fits =
+        is_dns1123_label(value) && value.as_bytes().first().is_some_and(u8::is_ascii_lowercase);
+    bounded(value, 63, "must be no more than 63 characters", fits, LABEL_1035)
 }
 
-/// What keeps `value` from being a label key (a "qualified name").
-pub fn qualified_name(value: &str) -> Vec<String> {
-    const SHAPE: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start \
-                         and end with an alphanumeric character";
-    const EXAMPLES: &[&str] = &["MyName", "my.name", "123-abc"];
-    let mut wrong = Vec::new();
-    let name = match value.split('/').collect::<Vec<_>>()[..] {
-        [name] => name,
-        [prefix, name] => {
+/// `*.` and a subdomain.
+pub fn wildcard_dns1123_subdomain(value: &str) -> Reasons {
+    let fits = value.strip_prefix("*.").is_some_and(is_dns1123_subdomain);
+    bounded(value, 253, "must be no more than 253 characters", fits, WILDCARD)
+}
+
+/// A label's key: a name, optionally behind a DNS subdomain and a slash.
+pub fn qualified_name(value: &str) -> Reasons {
+    let mut reasons = Reasons::new();
+    let name = match value.split_once('/') {
+        None => value,
+        Some((_, rest)) if rest.contains('/') => {
+            reasons.push(KEY_PARTS.into());
+            return reasons;
+        }
+        Some((prefix, name)) => {
             if prefix.is_empty() {
-                wrong.push("prefix part must be non-empty".to_owned());
+                reasons.push("prefix part must be non-empty".into());
             } else {
-                let texts = subdomain(prefix, max_bytes);
-                wrong.extend(texts.iter().map(|text| format!("prefix part {text}")));
+                if prefix.len() > 253 {
+                    reasons.push("prefix part must be no more than 253 bytes".into());
+                }
+                if !is_dns1123_subdomain(prefix) {
+                    reasons.push(KEY_PREFIX.into());
+                }
             }
             name
         }
-        _ => {
-            return vec![format!(
-                "a valid label key {} with an optional DNS subdomain prefix and '/' (e.g. \
-                 'example.com/MyName')",
-                pattern_mismatch(SHAPE, LABEL_KEY, EXAMPLES)
-            )];
-        }
     };
     if name.is_empty() {
-        wrong.push("name part must be non-empty".to_owned());
-    } else if name.len() > LABEL_MAX {
-        wrong.push(format!("name part {}", max_bytes(LABEL_MAX)));
+        reasons.push("name part must be non-empty".into());
+    } else if name.len() > 63 {
+        reasons.push("name part must be no more than 63 bytes".into());
     }
-    if !is_label_text(name) {
-        wrong.push(format!("name part {}", pattern_mismatch(SHAPE, LABEL_KEY, EXAMPLES)));
+    if !is_word(name) {
+        reasons.push(KEY_NAME.into());
     }
-    wrong
+    reasons
 }
 
-/// What keeps `value` from being a label value.
-pub fn label_value(value: &str) -> Vec<String> {
-    let mut wrong = Vec::new();
-    if value.len() > LABEL_MAX {
-        wrong.push(max_bytes(LABEL_MAX));
-    }
-    if !(value.is_empty() || is_label_text(value)) {
-        wrong.push(pattern_mismatch(
-            "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' \
-             or '.', and must start and end with an alphanumeric character",
-            LABEL_VALUE,
-            &["MyValue", "my_value", "12345"],
-        ));
-    }
-    wrong
+/// A label's value.
+pub fn label_value(value: &str) -> Reasons {
+    let fits = value.is_empty() || is_word(value);
+    bounded(value, 63, "must be no more than 63 bytes", fits, VALUE)
 }
 
-/// What keeps `value` from standing in a URL path; a prefix may be `.` or `..`.
-pub fn path_segment(value: &str, prefix: bool) -> Vec<String> {
-    if !prefix && matches!(value, "." | "..") {
-        return vec![format!("may not be '{value}'")];
+/// A key of a ConfigMap or Secret.
+pub fn config_key(value: &str) -> Reasons {
+    let fits = !value.is_empty()
+        && value.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_'));
+    let mut reasons = bounded(value, 253, "must be no more than 253 characters", fits, CONFIG_KEY);
+    match value {
+        "." => reasons.push("must not be '.'".into()),
+        ".." => reasons.push("must not be '..'".into()),
+        _ if value.starts_with("..") => reasons.push("must not start with '..'".into()),
+        _ => {}
     }
-    ["/", "%"]
-        .iter()
-        .filter(|illegal| value.contains(**illegal))
-        .map(|illegal| format!("may not contain '{illegal}'"))
-        .collect()
+    reasons
+}
+
+/// The name of an environment variable.
+pub fn env_var_name(value: &str) -> Reasons {
+    let mut reasons = Reasons::new();
+    if value.is_empty() {
+        reasons.push("environment variable name must be non-empty".into());
+    }
+    if !value.bytes().all(|b| (b' '..=b'~').contains(&b) && b != b'=') {
+        reasons.push(ENV_NAME.into());
+    }
+    reasons
+}
+
+/// An identifier of C.
+pub fn c_identifier(value: &str) -> Reasons {
+    let mut bytes = value.bytes();
+    let fits = bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
+        && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    one(fits, C_IDENTIFIER)
+}
+
+/// The name of a port, as IANA registers them.
+pub fn port_name(value: &str) -> Reasons {
+    let mut reasons = Reasons::new();
+    if value.len() > 15 {
+        reasons.push("must be no more than 15 characters".into());
+    }
+    if value.is_empty() || !value.bytes().all(|b| is_lower_alnum(b) || b == b'-') {
+        reasons
+            .push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".into());
+    }
+    if !value.bytes().any(|b| b.is_ascii_lowercase()) {
+        reasons.push("must contain at least one letter (a-z)".into());
+    }
+    if value.contains("--") {
+        reasons.push("must not contain consecutive hyphens".into());
+    }
+    if value.starts_with('-') || value.ends_with('-') {
+        reasons.push("must not begin or end with a hyphen".into());
+    }
+    reasons
+}
+
+/// The number of a port.
+pub fn port_number(value: i64) -> Reasons {
+    one((1..=65535).contains(&value), "must be between 1 and 65535, inclusive")
+}
+
+/// A whole number of percent.
+pub fn percent(value: &str) -> Reasons {
+    let fits = value
+        .strip_suffix('%')
+        .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()));
+    one(fits, PERCENT)
+}
+
+/// The name of an HTTP header.
+pub fn http_header_name(value: &str) -> Reasons {
+    let fits = !value.is_empty() && value.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    one(fits, HTTP_HEADER)
+}
+
+/// A name that can stand as one segment of a URL path; the beginning of one may be `.` or `..`.
+pub fn path_segment(value: &str, prefix: bool) -> Reasons {
+    match value {
+        "." if !prefix => return vec!["may not be '.'".into()],
+        ".." if !prefix => return vec!["may not be '..'".into()],
+        _ => {}
+    }
+    let mut reasons = Reasons::new();
+    if value.contains('/') {
+        reasons.push("may not contain '/'".into());
+    }
+    if value.contains('%') {
+        reasons.push("may not contain '%'".into());
+    }
+    reasons
+}
+
+/// The name of an object that must be a DNS subdomain, or with `prefix` the beginning of one.
+pub fn subdomain_name(name: &str, prefix: bool) -> Reasons {
+    dns1123_subdomain(&masked(name, prefix))
+}
+
+/// The name of an object that must be a DNS label, or with `prefix` the beginning of one.
+pub fn label_name(name: &str, prefix: bool) -> Reasons {
+    dns1123_label(&masked(name, prefix))
+}
+
+/// A trailing dash is fine where random characters will follow it. Like upstream, the mask swallows
+/// the character before the dash too.
+fn masked(name: &str, prefix: bool) -> Cow<'_, str> {
+    if prefix && name.len() > 1 && name.ends_with('-') {
+        let mut kept: Vec<u8> = name.as_bytes()[..name.len() - 2].to_vec();
+        kept.push(b'a');
+        return Cow::Owned(String::from_utf8_lossy(&kept).into_owned());
+    }
+    Cow::Borrowed(name)
+}
+
+fn one(fits: bool, reason: &'static str) -> Reasons {
+    if fits { Reasons::new() } else { vec![reason.into()] }
+}
+
+fn bounded(
+    value: &str,
+    max: usize,
+    too_long: &'static str,
+    fits: bool,
+    malformed: &'static str,
+) -> Reasons {
+    let mut reasons = Reasons::new();
+    if value.len() > max {
+        reasons.push(too_long.into());
+    }
+    if !fits {
+        reasons.push(malformed.into());
+    }
+    reasons
+}
+
+fn is_lower_alnum(b: u8) -> bool {
+    b.is_ascii_lowercase() || b.is_ascii_digit()
+}
+
+/// Whether the first and last byte satisfy `edge`, and all others `inner`.
+fn framed(value: &str, edge: impl Fn(u8) -> bool, inner: impl Fn(u8) -> bool) -> bool {
+    match value.as_bytes() {
+        [] => false,
+        [only] => edge(*only),
+        [first, middle @ .., last] => {
+            edge(*first) && edge(*last) && middle.iter().all(|&b| inner(b))
+        }
+    }
 }
 
 pub(crate) fn is_dns1123_label(value: &str) -> bool {
-    let bytes = value.as_bytes();
-    let alnum = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    bytes.first().is_some_and(alnum)
-        && bytes.last().is_some_and(alnum)
-        && bytes.iter().all(|b| alnum(b) || *b == b'-')
+    framed(value, is_lower_alnum, |b| is_lower_alnum(b) || b == b'-')
 }
 
 pub(crate) fn is_dns1123_subdomain(value: &str) -> bool {
     value.split('.').all(is_dns1123_label)
 }
 
-fn is_label_text(value: &str) -> bool {
-    let bytes = value.as_bytes();
-    bytes.first().is_some_and(u8::is_ascii_alphanumeric)
-        && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
-        && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
-}
-
-fn max_characters(max: usize) -> String {
-    format!("must be no more than {max} characters")
-}
-
-fn max_bytes(max: usize) -> String {
-    format!("must be no more than {max} bytes")
-}
-
-fn pattern_mismatch(shape: &str, pattern: &str, examples: &[&str]) -> String {
-    let examples: Vec<String> = examples.iter().map(|e| format!("'{e}', ")).collect();
-    format!("{shape} (e.g. {}regex used for validation is '{pattern}')", examples.join(" or "))
+/// The shape shared by label keys and values.
+fn is_word(value: &str) -> bool {
+    framed(
+        value,
+        |b| b.is_ascii_alphanumeric(),
+        |b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'),
+    )
 }
 
 #[cfg(test)]
@@ -212,5 +319,13 @@ mod tests {
         assert_eq!(path_segment("..", false), ["may not be '..'"]);
         assert!(path_segment("..", true).is_empty());
         assert_eq!(path_segment("a/%", true), ["may not contain '/'", "may not contain '%'"]);
+    }
+
+    #[test]
+    fn beginnings_of_names_may_end_in_a_dash() {
+        assert!(subdomain_name("web-", true).is_empty());
+        assert_eq!(subdomain_name("web-", false).len(), 1);
+        // The mask swallows a byte of the last letter.
+        assert_eq!(label_name("é-", true).len(), 1);
     }
 }

@@ -1,9 +1,9 @@
 //! The `scale` subresource of a definition: where replicas and selector are in an object.
 
+use evenkeel_types::go;
 use serde_json::Value;
 
 use crate::field::Error;
-use crate::go;
 use crate::jsonpath::set_path;
 
 /// The paths of `subresources.scale`.

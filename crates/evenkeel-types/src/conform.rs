@@ -5,6 +5,7 @@
 //! A field that is fine costs a lookup and no allocation. Recursion is as deep as the value, whose
 //! depth the JSON decoder bounds.
 
+mod forget;
 mod mismatch;
 mod scalar;
 #[cfg(test)]
@@ -15,8 +16,9 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use crate::quote::Quoted;
+use crate::go::Quoted;
 use crate::{Custom, Expr, Shape, Type};
+pub use forget::forget_empty;
 use mismatch::Place;
 pub use mismatch::TypeMismatch;
 pub(crate) use scalar::{print_double, print_time};

@@ -2,18 +2,20 @@
 //!
 //! [`lookup`] finds a [`Type`] in the table compiled into the crate, and what follows reads that
 //! table: [`conform()`] shapes JSON as decoding into the Go structs would, and [`protobuf`] turns
-//! the binary wire form into that JSON and back. [`quantity`] is the arithmetic of resource amounts.
+//! the binary wire form into that JSON and back. [`quantity`] is the arithmetic of resource amounts,
+//! [`time`] reads
+//! and prints timestamps, and [`go`] prints values the way error texts have them.
 
 mod base64;
 mod conform;
+pub mod go;
 mod gvk;
 pub mod protobuf;
 pub mod quantity;
-mod quote;
 mod table;
-mod time;
+pub mod time;
 
-pub use conform::{Problem, TypeMismatch, conform};
+pub use conform::{Problem, TypeMismatch, conform, forget_empty};
 pub use gvk::Gvk;
 pub use table::{
     Custom, DefaultValue, Embed, Expr, Field, ListType, MapType, Shape, Type, TypeRef, all,

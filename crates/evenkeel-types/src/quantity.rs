@@ -14,6 +14,7 @@ use std::cmp::Ordering;
 use std::fmt::{self, Write as _};
 
 use decimal::Decimal;
+use serde_json::Value;
 
 /// An exact amount and the kind of unit it prints with.
 ///
@@ -74,6 +75,20 @@ impl Quantity {
     /// Reads a quantity.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         parse::parse(text).map(|(quantity, _)| quantity)
+    }
+
+    /// Nothing.
+    pub const ZERO: Self = Self::new(0, Format::DecimalSi);
+    /// One.
+    pub const ONE: Self = Self::new(1, Format::DecimalSi);
+
+    /// A quantity as it stands in an object; none if there is none.
+    pub fn read(value: &Value) -> Option<Self> {
+        match value {
+            Value::String(text) => Self::parse(text).ok(),
+            Value::Number(number) => Self::parse(&number.to_string()).ok(),
+            _ => None,
+        }
     }
 
     /// A whole number.
@@ -153,6 +168,25 @@ impl Quantity {
             return value;
         }
         self.decimal().rounded_up(i64::from(scale)).to_i64_at(i64::from(scale))
+    }
+
+    /// The amount rounded away from zero to a multiple of `10^scale`.
+    pub fn rounded_up(self, scale: i32) -> Self {
+        match self.amount {
+            Amount::Small { scale: own, .. } if own >= scale => self,
+            _ => {
+                let rounded = self.decimal().rounded_up(i64::from(scale));
+                Self { amount: Amount::Big(rounded), format: self.format }
+            }
+        }
+    }
+
+    /// Whether it is whole; as resources are kept in thousandths, finer parts count as one.
+    pub fn is_integer(&self) -> bool {
+        match self.amount {
+            Amount::Small { scale: 0.., .. } => true,
+            _ => self.clone().rounded_up(-3) == self.clone().rounded_up(0),
+        }
     }
 
     fn decimal(&self) -> Decimal {

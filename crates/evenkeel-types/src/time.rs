@@ -7,29 +7,33 @@ mod tests;
 
 use std::fmt;
 
-use crate::quote::Quoted;
+use crate::go::Quoted;
 
 /// How many seconds before the epoch Go's zero time lies: the start of the year 1.
 pub(crate) const ZERO_SECONDS: i64 = -62_135_596_800;
 
-/// A moment, with the precision to print it at.
+/// A moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Moment {
-    pub(crate) seconds: i64,
-    pub(crate) nanos: u32,
+pub struct Moment {
+    /// Seconds since the epoch.
+    pub seconds: i64,
+    /// What is left over, below a second.
+    pub nanos: u32,
 }
 
 /// How precisely a moment is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Precision {
+pub enum Precision {
+    /// `2006-01-02T15:04:05Z`
     Seconds,
+    /// `2006-01-02T15:04:05.000000Z`
     Micros,
 }
 
 /// Why a text is no moment, as Go puts it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("parsing time {}{}", Quoted(.text), .reason)]
-pub(crate) struct ParseError {
+pub struct ParseError {
     text: String,
     reason: String,
 }
@@ -44,16 +48,18 @@ impl Precision {
 }
 
 impl Moment {
-    /// Go prints its zero time as null.
-    pub(crate) fn is_zero(self) -> bool {
+    /// Whether this is Go's zero time, which counts as unset and prints as null.
+    pub fn is_zero(self) -> bool {
         self.seconds == ZERO_SECONDS && self.nanos == 0
     }
 
-    pub(crate) fn display(self, precision: Precision) -> impl fmt::Display {
+    /// The text in UTC; what is finer than the precision is cut off.
+    pub fn display(self, precision: Precision) -> impl fmt::Display {
         Display { moment: self, precision }
     }
 
-    pub(crate) fn parse(text: &str, precision: Precision) -> Result<Self, ParseError> {
+    /// Reads a time in any zone.
+    pub fn parse(text: &str, precision: Precision) -> Result<Self, ParseError> {
         let mut reader = Reader { text, rest: text, layout: precision.layout() };
         let year = reader.year()?;
         reader.literal("-")?;

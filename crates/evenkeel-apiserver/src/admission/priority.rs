@@ -11,17 +11,23 @@ pub(super) struct Priority;
 impl Plugin for Priority {
     fn mutate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         let call = attributes.call;
-        let is_new_pod = attributes.operation == Operation::Create
-            && call.resource.is("", "pods")
-            && call.subresource.is_none();
+        let is_pod = call.resource.is("", "pods") && call.subresource.is_none();
         let Some(spec) = attributes
             .object
             .as_deref_mut()
-            .filter(|_| is_new_pod)
+            .filter(|_| is_pod)
             .and_then(|object| object.get_mut("spec"))
         else {
             return Ok(());
         };
+        match attributes.operation {
+            Operation::Create => {}
+            Operation::Update => {
+                keep(spec, attributes.old.and_then(|old| old.get("spec")));
+                return Ok(());
+            }
+            Operation::Delete => return Ok(()),
+        }
         let table = call.core.store.table("scheduling.k8s.io/priorityclasses");
         let named = spec.get("priorityClassName").and_then(Value::as_str).unwrap_or("");
         let (mut priority, mut policy) = (0, "PreemptLowerPriority".to_owned());
@@ -67,5 +73,16 @@ impl Plugin for Priority {
             spec["preemptionPolicy"] = policy.into();
         }
         Ok(())
+    }
+}
+
+/// What this plugin has set, clients need not repeat.
+fn keep(spec: &mut Value, old: Option<&Value>) {
+    for field in ["priority", "preemptionPolicy"] {
+        if spec.get(field).is_none_or(Value::is_null)
+            && let Some(value) = old.and_then(|old| old.get(field))
+        {
+            spec[field] = value.clone();
+        }
     }
 }

@@ -5,7 +5,7 @@
 
 use evenkeel_kinds::defaults::Applied;
 use evenkeel_schema::metadata::Malformed;
-use evenkeel_types::{Gvk, Type, conform, protobuf};
+use evenkeel_types::{Gvk, Type, conform, go, protobuf};
 use serde_json::Value;
 
 use crate::call::Call;
@@ -134,7 +134,7 @@ pub(crate) fn parse(body: &[u8], format: Format, kind: &str) -> Result<Parsed, S
                     "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \
                      \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
                      \"json:\\\"kind,omitempty\\\"\" }}",
-                    go_type(&value)
+                    go::json_kind(&value)
                 );
                 return Err(not_json(kind, body, &why));
             }
@@ -177,18 +177,6 @@ fn summary(body: &[u8]) -> String {
         None => "<empty>".into(),
         Some(b'{') => format!("{}{dots}", String::from_utf8_lossy(cut)),
         Some(_) => cut.iter().map(|byte| format!("{byte:02x}")).collect::<String>() + dots,
-    }
-}
-
-/// What Go calls the type of a JSON value.
-pub(crate) fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
 
@@ -292,6 +280,7 @@ pub(crate) fn shape(resource: &Resource, value: &mut Value) -> Result<Vec<String
     match &resource.nature {
         Nature::Builtin(builtin) => conform_to(builtin.ty, value, resource.gvk()),
         Nature::Custom(custom) => {
+            json::settle_floats(value);
             if !value["metadata"].is_object() {
                 value["metadata"] = Value::Object(serde_json::Map::new());
             }

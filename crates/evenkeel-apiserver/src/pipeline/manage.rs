@@ -6,8 +6,10 @@ mod types;
 
 use std::sync::Arc;
 
-use evenkeel_apply::managed::{self, ApplyError, ConvertError, Filter, Request, Step, Versions};
-use evenkeel_apply::path::{PathElement, fields};
+use evenkeel_apply::managed::{
+    self, ApplyError, ConvertError, DecodeError, Filter, Request, ScaleHandler, Step, Versions,
+};
+use evenkeel_apply::path::{Path, PathElement, fields};
 use evenkeel_apply::{ObjectType, Set};
 use evenkeel_kinds::convert;
 use evenkeel_kinds::defaults::Applied;
@@ -17,8 +19,8 @@ use serde_json::{Value, json};
 
 use super::decode::{self, Decoded};
 use crate::call::Call;
+use crate::object::{Metadata as _, set_meta};
 use crate::query::WriteOptions;
-use crate::registry::Snapshot;
 use crate::registry::resource::{Nature, Resource};
 use crate::status::Status;
 
@@ -84,7 +86,7 @@ fn record(call: &Call, decoded: Decoded, live: Option<&Value>, options: &WriteOp
 fn with_request<T>(call: &Call, options: &WriteOptions, f: impl FnOnce(&Request<'_>) -> T) -> T {
     let resource = &call.resource;
     let subresource = call.subresource.as_deref().unwrap_or("");
-    let kind = KindVersions { resource, served: call.core.registry.snapshot() };
+    let kind = KindVersions { resource, others: others(call) };
     let manager = call.field_manager(options.field_manager.as_deref());
     let reset_fields = reset_fields(resource, subresource);
     let now = call.core.sources.timestamp();
@@ -103,38 +105,108 @@ fn with_request<T>(call: &Call, options: &WriteOptions, f: impl FnOnce(&Request<
 /// The versions of a resource, for managers that wrote in another one.
 struct KindVersions<'a> {
     resource: &'a Arc<Resource>,
-    served: Arc<Snapshot>,
+    others: Vec<Arc<Resource>>,
 }
 
 impl KindVersions<'_> {
-    fn in_version(&self, api_version: &str) -> Option<&Arc<Resource>> {
-        if api_version == &*self.resource.api_version {
-            return Some(self.resource);
-        }
-        let gvk = Gvk::from_api_version(api_version, &self.resource.kind);
-        let same = self.served.resource(gvk.group, gvk.version, &self.resource.plural)?;
-        (same.kind == self.resource.kind).then_some(same)
+    fn version(&self, api_version: &str) -> Option<&Resource> {
+        let all = std::iter::once(self.resource).chain(&self.others);
+        all.map(|resource| &**resource).find(|resource| &*resource.api_version == api_version)
     }
 }
 
 impl Versions for KindVersions<'_> {
     fn object_type(&self, api_version: &str) -> Option<&ObjectType> {
-        self.in_version(api_version).map(|resource| types::of(resource))
+        self.version(api_version).map(types::of)
     }
 
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConvertError> {
-        let target = self.in_version(api_version).ok_or(ConvertError::MissingVersion)?;
+        let to = self.version(api_version).ok_or(ConvertError::MissingVersion)?;
+        let given = object.get("apiVersion").and_then(Value::as_str).unwrap_or("");
         let mut object = object.clone();
-        let from = object.get("apiVersion").and_then(Value::as_str).unwrap_or("").to_owned();
-        match &target.nature {
-            Nature::Custom(_) => object["apiVersion"] = api_version.into(),
-            Nature::Builtin(_) => {
-                let from = Gvk::from_api_version(&from, &target.kind);
-                convert::to(from, target.gvk(), &mut object)
-                    .map_err(|why| ConvertError::Failed(why.to_string()))?;
-            }
+        match &to.nature {
+            Nature::Builtin(_) => convert::to(
+                Gvk::from_api_version(given, &self.resource.kind),
+                to.gvk(),
+                &mut object,
+            )
+            .map_err(|why| ConvertError::Failed(why.to_string()))?,
+            Nature::Custom(_) => object["apiVersion"] = Value::from(&*to.api_version),
         }
         Ok(object)
+    }
+}
+
+/// The same objects in the other versions they are served in.
+fn others(call: &Call) -> Vec<Arc<Resource>> {
+    let resource = &call.resource;
+    let siblings = convert::siblings(resource.gvk());
+    if siblings.is_empty() && !resource.is_custom() {
+        return Vec::new();
+    }
+    let snapshot = call.core.registry.snapshot();
+    let same_group = snapshot.group(&resource.group).into_iter().flat_map(|group| &group.versions);
+    let mut found: Vec<Arc<Resource>> = same_group
+        .filter(|version| *version.version != *resource.version)
+        .filter_map(|version| version.resource(&resource.plural).cloned())
+        .collect();
+    found.extend(siblings.iter().filter(|sibling| sibling.group != &*resource.group).filter_map(
+        |sibling| snapshot.resource(sibling.group, sibling.version, &resource.plural).cloned(),
+    ));
+    found
+}
+
+/// Moves ownership of the replicas along when a Scale is written: `after` is what the write made
+/// of the Scale `before`, `object` the resource it belongs to, with its replicas set already.
+pub(crate) fn on_scale(
+    call: &Call,
+    mut object: Value,
+    mut before: Value,
+    mut after: Value,
+    options: &WriteOptions,
+) -> Managed {
+    let paths: Vec<(String, Option<Path>)> = std::iter::once(&call.resource)
+        .chain(&others(call))
+        .map(|resource| (resource.api_version.to_string(), replicas_path(resource)))
+        .collect();
+    let handler = ScaleHandler { api_version: &call.resource.api_version, replicas_paths: &paths };
+    let mut owned = || -> Result<Option<Value>, DecodeError> {
+        let parent = object.meta("managedFields");
+        let in_scale = handler.to_subresource(parent)?;
+        set_meta(&mut before, "managedFields", in_scale.clone());
+        if after.meta("managedFields").is_none() {
+            set_meta(&mut after, "managedFields", in_scale);
+        }
+        let manager = call.field_manager(options.field_manager.as_deref());
+        let request = Request {
+            versions: types::scale(),
+            api_version: types::SCALE_VERSION,
+            kind: "Scale",
+            subresource: "scale",
+            reset_fields: &Filter::All,
+            zero: &before,
+            manager: &manager,
+            now: &call.core.sources.timestamp(),
+        };
+        if let Err(why) = managed::update(&request, Some(&before), &mut after) {
+            tracing::warn!(kind = &*call.resource.kind, %why, "managed fields were dropped");
+        }
+        handler.to_parent(parent, after.meta("managedFields"))
+    };
+    match owned() {
+        Ok(fields) => set_meta(&mut object, "managedFields", fields),
+        Err(why) => tracing::warn!(kind = &*call.resource.kind, %why, "ownership is unreadable"),
+    }
+    Managed { object, applied: Applied::default() }
+}
+
+fn replicas_path(resource: &Resource) -> Option<Path> {
+    match &resource.nature {
+        Nature::Builtin(_) => Some(fields(["spec", "replicas"])),
+        Nature::Custom(custom) => {
+            let scale = custom.scale.as_ref()?;
+            Some(fields(scale.spec_path().split('.').filter(|step| !step.is_empty())))
+        }
     }
 }
 

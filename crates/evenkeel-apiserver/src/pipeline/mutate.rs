@@ -15,19 +15,20 @@ pub(crate) struct Mutated {
 }
 
 pub(crate) fn on_create(call: &Call, object: Managed) -> Result<Mutated, Status> {
-    mutate(call, Operation::Create, object)
+    mutate(call, Operation::Create, object, None)
 }
 
-pub(crate) fn on_update(call: &Call, object: Managed) -> Result<Mutated, Status> {
-    mutate(call, Operation::Update, object)
+pub(crate) fn on_update(call: &Call, object: Managed, old: &Value) -> Result<Mutated, Status> {
+    mutate(call, Operation::Update, object, Some(old))
 }
 
 fn mutate(
     call: &Call,
     operation: Operation,
     Managed { mut object, applied }: Managed,
+    old: Option<&Value>,
 ) -> Result<Mutated, Status> {
-    let mut attributes = Attributes { call, operation, object: Some(&mut object) };
+    let mut attributes = Attributes { call, operation, object: Some(&mut object), old };
     call.core.admission.mutate(&mut attributes)?;
     Ok(Mutated { object, applied })
 }

@@ -45,12 +45,14 @@ pub(crate) async fn create(
     dry_run: bool,
 ) -> Result<Persisted, Status> {
     let resource = &call.resource;
-    let Admitted(mut object) = object;
+    let Admitted { mut object, reservation } = object;
     let key = Key::new(&call.namespace, object.meta_str("name"));
     if dry_run {
         if let Some(existing) = resource.table.get(&key) {
             return Err(exists(resource, &existing));
         }
+        set_meta(&mut object, "resourceVersion", None);
+        encode::forget_empty(resource, &mut object);
         return Ok(Persisted::Shown(object));
     }
     // It is the storage that minds, so a dry run does not, and other faults are told first.
@@ -62,6 +64,9 @@ pub(crate) async fn create(
     let draft = encode::draft(resource, object)?;
     match resource.table.create(key, draft).await {
         Ok(record) => {
+            if let Some(reservation) = reservation {
+                reservation.keep();
+            }
             after_commit(call, &record).await;
             Ok(Persisted::Stored(record))
         }
@@ -89,6 +94,7 @@ pub(crate) async fn update(
             return Err(Status::not_found(resource.named(), name));
         };
         let current = encode::value(resource, &record)?;
+        let mut taken = None;
         let written = match change(&current, &record)? {
             Change::Keep => return Ok(Persisted::Stored(record)),
             Change::Remove(last) if dry_run => return Ok(Persisted::Shown(last)),
@@ -96,14 +102,21 @@ pub(crate) async fn update(
                 // Watchers see the state that was stored, as etcd would give it to them.
                 match resource.table.delete(key.clone(), record.revision, None).await {
                     Ok(gone) => {
+                        if resource.is("", "services") {
+                            call.core.services.release(&current, None);
+                        }
                         after_removal(call, &gone).await;
                         return Ok(Persisted::Shown(last));
                     }
                     Err(error) => Err(error),
                 }
             }
-            Change::Write(Admitted(object)) if dry_run => return Ok(Persisted::Shown(object)),
-            Change::Write(Admitted(mut object)) => {
+            Change::Write(Admitted { mut object, .. }) if dry_run => {
+                encode::forget_empty(resource, &mut object);
+                return Ok(Persisted::Shown(object));
+            }
+            Change::Write(Admitted { mut object, reservation }) => {
+                taken = reservation;
                 // Times alone are no change.
                 revert_timestamps(&current, &mut object);
                 let draft = encode::draft(resource, object)?;
@@ -115,6 +128,10 @@ pub(crate) async fn update(
         };
         match written {
             Ok(record) => {
+                if let Some(reservation) = taken {
+                    reservation.keep();
+                    call.core.services.release(&current, Some(&record));
+                }
                 after_commit(call, &record).await;
                 return Ok(Persisted::Stored(record));
             }
@@ -142,7 +159,5 @@ async fn after_removal(call: &Call, record: &Arc<Record>) {
         custom::settle(&call.core, record.key.name()).await;
     } else if let Some(custom) = call.resource.custom() {
         custom::instance_removed(&call.core, &custom.definition).await;
-    } else if call.resource.is("", "services") {
-        call.core.services.release(record);
     }
 }

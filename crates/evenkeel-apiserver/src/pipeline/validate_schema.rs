@@ -14,10 +14,15 @@ use crate::call::Call;
 use crate::object::{Metadata as _, metadata_mut, set_meta};
 use crate::registry::resource::Nature;
 use crate::registry::{custom, resource::Resource};
+use crate::service::Reservation;
 use crate::status::{Named, Status};
 
 /// An object that follows the rules of its kind.
-pub(crate) struct Checked(pub(super) Value);
+pub(crate) struct Checked {
+    pub(super) object: Value,
+    /// Addresses and ports it holds until it is stored.
+    pub(super) reservation: Option<Reservation>,
+}
 
 /// Which part of an object a write is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,11 +59,11 @@ pub(crate) fn on_create(call: &Call, mutated: Mutated) -> Result<Checked, Status
     generate_name(call, &mut object);
 
     let gvk = resource.gvk();
+    let mut reservation = None;
     if resource.is("", "services") {
         strategy::before_allocation_on_create(&mut object);
-        core.services
-            .allocate(&mut object, None)
-            .map_err(|errors| invalid(call, &object, &errors))?;
+        let taken = core.services.allocate(&mut object, None);
+        reservation = Some(taken.map_err(|errors| invalid(call, &object, &errors))?);
     }
     match &resource.nature {
         Nature::Builtin(_) if custom::is_definition(resource) => {
@@ -103,7 +108,7 @@ pub(crate) fn on_create(call: &Call, mutated: Mutated) -> Result<Checked, Status
             call.warnings.add(warning);
         }
     }
-    Ok(Checked(object))
+    Ok(Checked { object, reservation })
 }
 
 pub(crate) fn on_update(
@@ -116,12 +121,11 @@ pub(crate) fn on_update(
     let resource = &*call.resource;
     keep_system_fields(&mut object, old);
     let gvk = resource.gvk();
+    let mut reservation = None;
     if resource.is("", "services") && part == Part::Main {
         strategy::before_allocation_on_update(old, &mut object);
-        call.core
-            .services
-            .allocate(&mut object, Some(old))
-            .map_err(|errors| invalid(call, &object, &errors))?;
+        let taken = call.core.services.allocate(&mut object, Some(old));
+        reservation = Some(taken.map_err(|errors| invalid(call, &object, &errors))?);
     }
     match &resource.nature {
         Nature::Builtin(_) if custom::is_definition(resource) => {
@@ -168,7 +172,7 @@ pub(crate) fn on_update(
             call.warnings.add(warning);
         }
     }
-    Ok(Checked(object))
+    Ok(Checked { object, reservation })
 }
 
 /// What preparing an object needs to know of the request.
@@ -213,7 +217,7 @@ fn keep_system_fields(object: &mut Value, old: &Value) {
     if object.meta_str("uid").is_empty() {
         set_meta(object, "uid", old.meta("uid").cloned());
     }
-    // Whoever names no version means the current one.
+    // Kinds that must be given a version have been checked for one; the others mean the newest.
     if matches!(object.meta_str("resourceVersion"), "" | "0") {
         set_meta(object, "resourceVersion", old.meta("resourceVersion").cloned());
     }

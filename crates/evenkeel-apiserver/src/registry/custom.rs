@@ -173,9 +173,10 @@ impl Custom {
     /// Whether anything but metadata (and status, where it has its own endpoint) is different.
     fn differs(&self, object: &Value, old: &Value) -> bool {
         let (Value::Object(new), Value::Object(old)) = (object, old) else { return true };
-        let counts = |key: &&String| {
-            !matches!(key.as_str(), "metadata" | "apiVersion" | "kind")
-                && !(self.has_status && key.as_str() == "status")
+        let counts = |key: &&String| match key.as_str() {
+            "metadata" | "apiVersion" | "kind" => false,
+            "status" => !self.has_status,
+            _ => true,
         };
         new.keys().chain(old.keys()).filter(counts).any(|key| new.get(key) != old.get(key))
     }
@@ -282,6 +283,11 @@ impl ScalePaths {
             status: scale["statusReplicasPath"].as_str()?.to_owned(),
             selector: scale["labelSelectorPath"].as_str().map(str::to_owned),
         })
+    }
+
+    /// Where the wanted number is: `.spec.replicas`.
+    pub(crate) fn spec_path(&self) -> &str {
+        &self.spec
     }
 
     pub(crate) fn replicas(&self, object: &Value) -> i64 {

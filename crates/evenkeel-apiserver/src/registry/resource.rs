@@ -152,14 +152,7 @@ impl Resource {
     pub(crate) fn deprecation(&self) -> Option<&str> {
         match &self.nature {
             Nature::Custom(custom) => custom.deprecation.as_deref(),
-            Nature::Builtin(_) if !self.group.is_empty() => None,
-            Nature::Builtin(_) => match &*self.plural {
-                "componentstatuses" => Some("v1 ComponentStatus is deprecated in v1.19+"),
-                "endpoints" => Some(
-                    "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
-                ),
-                _ => None,
-            },
+            Nature::Builtin(_) => strategy::warnings::of_deprecated_kind(self.gvk()),
         }
     }
 

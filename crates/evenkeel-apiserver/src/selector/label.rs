@@ -3,7 +3,7 @@
 //! A hand-written reader of upstream's grammar with upstream's error texts. Requirements are
 //! kept in the order given; all must hold.
 
-use evenkeel_kinds::names;
+use evenkeel_schema::names;
 
 use crate::storage::Labels;
 

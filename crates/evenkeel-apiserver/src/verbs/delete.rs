@@ -3,6 +3,8 @@
 //! Finalizers, grace periods and propagation policies decide between the two exactly as
 //! upstream's registry does; see [`Deletion::decide`].
 
+use std::sync::{Mutex, PoisonError};
+
 use evenkeel_kinds::strategy::GarbageCollection;
 use evenkeel_schema::field;
 use evenkeel_types::Gvk;
@@ -21,6 +23,7 @@ use crate::query::{self, Query};
 use crate::registry::resource::Nature;
 use crate::sources::rfc3339;
 use crate::status::{Details, Named, Status};
+use crate::storage::Record;
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -108,7 +111,19 @@ pub(crate) struct Deletion {
 impl Deletion {
     pub(super) fn parse(call: &Call, body: &[u8]) -> Result<Self, Status> {
         let given = if body.is_empty() { from_query(&call.query) } else { from_body(call, body)? };
-        Self::read(&given)
+        let options = Self::read(&given)?;
+        // The one kind whose dependents stay behind unless somebody says otherwise.
+        if call.resource.is("batch", "jobs")
+            && options.policy.is_none()
+            && options.orphan_dependents.is_none()
+        {
+            call.warnings.add(
+                "child pods are preserved by default when jobs are deleted; set \
+                 propagationPolicy=Background to remove them or set propagationPolicy=Orphan to \
+                 suppress this warning",
+            );
+        }
+        Ok(options)
     }
 
     /// Reads a DeleteOptions object.
@@ -198,6 +213,7 @@ impl Deletion {
                 set_meta(&mut next, "deletionGracePeriodSeconds", Some(0.into()));
                 Decision::Mark(next)
             }
+            Grace::Until { .. } => Decision::MarkAndRemove(next),
             _ => Decision::Remove,
         }
     }
@@ -283,6 +299,8 @@ enum Grace {
 enum Decision {
     Keep,
     Mark(Value),
+    /// No time is left: watchers see the mark, and then that the object is gone.
+    MarkAndRemove(Value),
     Remove,
 }
 
@@ -292,25 +310,51 @@ pub(crate) async fn delete_named(
     name: &str,
     options: &Deletion,
 ) -> Result<Outcome, Status> {
-    let gone = std::sync::Mutex::new(false);
+    let end = Mutex::new(End::Stays);
     let persisted = persist::update(call, name, options.dry_run, |old, _| {
         options.check_preconditions(call, name, old)?;
-        validate::on_delete(call)?;
+        validate::on_delete(call, old)?;
         let decision = special(call, old).unwrap_or_else(|| options.decide(call, old));
-        let removes = matches!(decision, Decision::Remove);
-        *gone.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = removes;
-        Ok(match decision {
-            Decision::Keep => Change::Keep,
-            Decision::Mark(next) => Change::Write(Admitted::as_is(next)),
-            Decision::Remove => Change::Remove(old.clone()),
-        })
+        let (change, next) = match decision {
+            Decision::Keep => (Change::Keep, End::Stays),
+            Decision::Mark(next) => (Change::Write(Admitted::marked(next)), End::Stays),
+            Decision::MarkAndRemove(next) => (Change::Write(Admitted::marked(next)), End::Marked),
+            Decision::Remove => (Change::Remove(old.clone()), End::Gone),
+        };
+        *end.lock().unwrap_or_else(PoisonError::into_inner) = next;
+        Ok(change)
     })
     .await?;
-    let gone = gone.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    Ok(match persisted {
-        Persisted::Shown(last) if gone => Outcome::Gone(last),
-        other => Outcome::Pending(other),
+    let end = end.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(match (persisted, end) {
+        (Persisted::Shown(last), End::Gone | End::Marked) => Outcome::Gone(last),
+        (Persisted::Stored(record), End::Marked) => {
+            Outcome::Gone(remove_marked(call, name, &record).await?)
+        }
+        (other, _) => Outcome::Pending(other),
     })
+}
+
+/// Where one round of a deletion leads.
+#[derive(Clone, Copy)]
+enum End {
+    Stays,
+    Marked,
+    Gone,
+}
+
+/// Removes the very object that has just been marked; its last state is what the mark left.
+async fn remove_marked(call: &Call, name: &str, marked: &Record) -> Result<Value, Status> {
+    let last = encode::value(&call.resource, marked)?;
+    let uid = last.meta_str("uid");
+    let removed = persist::update(call, name, false, |old, _| {
+        Ok(if old.meta_str("uid") == uid { Change::Remove(last.clone()) } else { Change::Keep })
+    });
+    match removed.await {
+        // Somebody else was faster, which is what was wanted.
+        Err(status) if status.code() == 404 => Ok(last),
+        other => other.map(|_| last),
+    }
 }
 
 /// Kinds whose deletion is a process of its own.
@@ -403,6 +447,6 @@ fn from_query(query: &Query) -> Value {
 }
 
 /// The last state of a record, for callers that list before they delete.
-pub(super) fn shown(call: &Call, record: &crate::storage::Record) -> Result<Value, Status> {
+pub(super) fn shown(call: &Call, record: &Record) -> Result<Value, Status> {
     encode::value(&call.resource, record)
 }

@@ -10,6 +10,7 @@ mod strategic;
 
 use evenkeel_apply::patch::{JsonPatch, JsonPatchError, StrategicError, merge_patch};
 use evenkeel_schema::field;
+use evenkeel_types::go;
 use serde_json::Value;
 
 use super::create::check_namespace;
@@ -115,7 +116,7 @@ impl Patch {
             (Kind::Strategic, Value::Object(patch)) => Change::Strategic(patch),
             (_, value @ Value::Object(_)) => Change::Merge(value),
             (_, other) => {
-                let kind = decode::go_type(&other);
+                let kind = go::json_kind(&other);
                 return Err(bad(&format!(
                     "json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
                 )));
@@ -142,6 +143,9 @@ impl Patch {
                 strategic::apply(ty, object, patch.clone()).map(Value::Object).map_err(refuse)?
             }
         };
+        let mut patched = patched;
+        // Patches are worked out on untyped values, where `1.0` counts as an integer.
+        json::settle_floats(&mut patched);
         if patched.is_object() { Ok(patched) } else { Err(Status::unprocessable("not an object")) }
     }
 }

@@ -5,11 +5,11 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::patch::{self, Kind, Patch};
-use super::update::{check_name, check_uid, current, replace, replace_managed};
+use super::update::{check_name, check_uid, current, replace_managed};
 use crate::call::Call;
 use crate::negotiate::{Output, View};
 use crate::object::{Metadata as _, set_meta};
-use crate::pipeline::decode::{self, Decoded};
+use crate::pipeline::decode;
 use crate::pipeline::encode::{self, Answer, Include};
 use crate::pipeline::manage;
 use crate::pipeline::persist::{self, Persisted};
@@ -90,7 +90,10 @@ async fn write(
                 set_meta(&mut object, field, Some(given.into()));
             }
         }
-        replace(call, Decoded::again(object), old, record, Part::Main, options)
+        let given = object.meta_str("resourceVersion").to_owned();
+        check_uid(call, &object, old)?;
+        let managed = manage::on_scale(call, object, scale_of(call, old), scale, options);
+        replace_managed(call, managed, &given, old, record, Part::Main)
     })
     .await?;
     written(call, &persisted)

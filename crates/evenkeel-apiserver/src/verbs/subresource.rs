@@ -51,6 +51,18 @@ pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
     }
 }
 
+/// The older way to bind: the pod is named in the body.
+pub(super) async fn bind_by_body(call: &Call, body: &[u8]) -> Result<Answer, Status> {
+    let gvk = Gvk::new("", "v1", "Binding");
+    let binding = decode::of_kind(call, body, gvk, FieldValidation::Ignore)?;
+    let pods = call.core.builtin("", "pods").ok_or_else(Status::resource_not_found)?;
+    let mut call = call.at(&call.namespace);
+    call.resource = pods;
+    call.name = Some(binding.meta_str("name").to_owned());
+    call.subresource = Some("binding".into());
+    bind(&call, body).await
+}
+
 /// Puts a pod on a node, once.
 pub(super) async fn bind(call: &Call, body: &[u8]) -> Result<Answer, Status> {
     let options = WriteOptions::parse(&call.query, "CreateOptions", false)?;
@@ -108,7 +120,7 @@ pub(super) async fn bind(call: &Call, body: &[u8]) -> Result<Answer, Status> {
         }
         set_condition(&mut pod, "PodScheduled", &call.core.sources.timestamp());
         // What is written is the binding: the pod has no new owner and needs no second check.
-        Ok(Change::Write(Admitted::as_is(pod)))
+        Ok(Change::Write(Admitted::marked(pod)))
     })
     .await?;
     Ok(Answer::Other(

@@ -118,10 +118,10 @@ pub(super) fn replace_managed(
     record: &Arc<Record>,
     part: Part<'_>,
 ) -> Result<Change, Status> {
-    let mutated = mutate::on_update(call, managed)?;
+    let mutated = mutate::on_update(call, managed, old)?;
     check_version(call, given_version, record)?;
     let checked = validate_schema::on_update(call, mutated, old, part)?;
-    let admitted = validate::on_update(call, checked)?;
+    let admitted = validate::on_update(call, checked, old)?;
     Ok(if is_finished(call, &admitted) {
         let mut last = admitted.value().clone();
         set_meta(&mut last, "resourceVersion", Some(record.revision.to_string().into()));

@@ -25,11 +25,9 @@ pub(super) async fn answer(call: &Call, output: Output) -> Result<Answer, Status
         "" => "0",
         given => given,
     })?;
-    let unset = options.resource_version.is_empty();
     if options.send_initial_events.is_none() && version == 0 {
         // State first, then changes: what a watch without a version always meant.
         options.send_initial_events = Some(true);
-        options.allow_watch_bookmarks &= !unset || options.allow_watch_bookmarks;
     }
     let marks_end = call.query.get("sendInitialEvents").is_some();
     let start = if options.send_initial_events == Some(true) {
@@ -40,7 +38,7 @@ pub(super) async fn answer(call: &Call, output: Output) -> Result<Answer, Status
             .resource
             .table
             .list_where(range, None, |record| filter.matches(record))
-            .map_err(|error| Status::internal(error))?;
+            .map_err(Status::internal)?;
         Start::State { items: page.items, revision: page.revision, mark_end: marks_end }
     } else if version == 0 {
         Start::After(call.core.store.revision())

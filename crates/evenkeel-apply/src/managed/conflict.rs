@@ -2,11 +2,10 @@
 
 use std::fmt;
 
+use evenkeel_types::go;
+
 use super::{Entry, Operation};
-use crate::{
-    go,
-    path::{self, Path},
-};
+use crate::path::{self, Path};
 
 /// One field two managers want to be different.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,11 +78,10 @@ impl fmt::Display for Conflicts {
 impl std::error::Error for Conflicts {}
 
 fn show(owner: &Entry) -> String {
-    let mut out = String::new();
-    go::quote(&mut out, &owner.manager);
+    let mut out = go::quote(&owner.manager);
     if !owner.subresource.is_empty() {
         out.push_str(" with subresource ");
-        go::quote(&mut out, &owner.subresource);
+        out.push_str(&go::quote(&owner.subresource));
     }
     if owner.operation == Operation::Update {
         out.push_str(" using ");

@@ -3,13 +3,14 @@
 //! A manager is identified by name, operation and subresource, and an updater also by the version
 //! it wrote in. An applier has one entry, which moves with the version it applies.
 
+use evenkeel_types::go;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
 use super::time;
 use crate::{
-    go,
     set::{FieldsError, Set},
+    text,
 };
 
 /// How a manager wrote.
@@ -93,16 +94,16 @@ impl Entry {
     /// The text managers are sorted by where the order shows.
     pub(super) fn sort_key(&self) -> String {
         let mut key = String::from("{\"manager\":");
-        go::json_string(&mut key, &self.manager, true);
+        text::json_string(&mut key, &self.manager, true);
         key.push_str(",\"operation\":");
-        go::json_string(&mut key, self.operation.as_str(), true);
+        text::json_string(&mut key, self.operation.as_str(), true);
         if self.operation == Operation::Update {
             key.push_str(",\"apiVersion\":");
-            go::json_string(&mut key, &self.api_version, true);
+            text::json_string(&mut key, &self.api_version, true);
         }
         if !self.subresource.is_empty() {
             key.push_str(",\"subresource\":");
-            go::json_string(&mut key, &self.subresource, true);
+            text::json_string(&mut key, &self.subresource, true);
         }
         key.push('}');
         key
@@ -133,9 +134,7 @@ impl Entry {
             "FieldsV1" => {}
             "" => return Err(DecodeError::MissingFieldsType(index)),
             other => {
-                let mut quoted = String::new();
-                go::quote(&mut quoted, other);
-                return Err(DecodeError::FieldsType(quoted, index));
+                return Err(DecodeError::FieldsType(go::quote(other), index));
             }
         }
         let fields = match map.get("fieldsV1") {

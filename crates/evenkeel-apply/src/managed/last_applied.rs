@@ -3,10 +3,11 @@
 //! Only for `kubectl`: what the annotation says and still holds is not in conflict with it, and
 //! after a successful apply the annotation follows, so that going back works too.
 
+use evenkeel_types::go;
 use serde_json::{Map, Value};
 
 use super::{Request, object};
-use crate::{go, set::Set, typed::Duplicates};
+use crate::{set::Set, typed::Duplicates};
 
 /// The only manager this is done for.
 pub(super) const MANAGER: &str = "kubectl";
@@ -50,8 +51,7 @@ pub(super) fn rewrite(object: &mut Value, applied: &Value) {
     if let Some(annotations) = annotations_mut(&mut applied) {
         annotations.remove(ANNOTATION);
     }
-    let mut text = String::new();
-    go::json(&mut text, &applied);
+    let mut text = go::json(&applied);
     text.push('\n');
     if let Some(annotations) = annotations_mut(object) {
         annotations.insert(ANNOTATION.into(), Value::String(text));

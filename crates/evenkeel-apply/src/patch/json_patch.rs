@@ -4,10 +4,9 @@
 //! a path need not start with a slash. Lists are edited in place, so a patch costs its own size
 //! and not the object's per operation.
 
+use evenkeel_types::go::{self, Quoted};
 use serde_json::{Map, Value};
 use thiserror::Error;
-
-use crate::go;
 
 /// The most operations a patch may have.
 const MAX_OPERATIONS: usize = 10_000;
@@ -40,7 +39,7 @@ impl JsonPatch {
     /// Reads a patch.
     pub fn decode(patch: Value) -> Result<Self, JsonPatchError> {
         let mismatch = |value: &Value, ty: &str| {
-            let kind = go_kind(value);
+            let kind = go::json_kind(value);
             JsonPatchError::Decode(format!(
                 "json: cannot unmarshal {kind} into Go value of type jsonpatch.{ty}"
             ))
@@ -96,7 +95,7 @@ impl Operation {
             Some(Value::String(text)) => Ok(text),
             None | Some(Value::Null) => Err(format!("{missing}: {MISSING}")),
             Some(other) => {
-                let kind = go_kind(other);
+                let kind = go::json_kind(other);
                 Err(format!("json: cannot unmarshal {kind} into Go value of type string"))
             }
         }
@@ -239,9 +238,7 @@ impl Operation {
             ));
         };
         if !value.is_null() {
-            let mut text = String::new();
-            go::json(&mut text, &value);
-            *copied += text.len();
+            *copied += go::json(&value).len();
         }
         if *copied > MAX_COPIED_BYTES {
             return Err(format!(
@@ -251,18 +248,6 @@ impl Operation {
         }
         add(container, key, value)
             .map_err(|error| format!("error while adding value during copy: {error}"))
-    }
-}
-
-/// The JSON type as Go's decoder names it.
-fn go_kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
 
@@ -395,9 +380,7 @@ fn atoi(text: &str) -> Result<i64, String> {
             }
             _ => "invalid syntax",
         };
-        let mut quoted = String::new();
-        go::quote(&mut quoted, text);
-        format!("strconv.Atoi: parsing {quoted}: {reason}")
+        format!("strconv.Atoi: parsing {}: {reason}", Quoted(text))
     })
 }
 

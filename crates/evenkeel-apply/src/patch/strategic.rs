@@ -4,10 +4,9 @@
 //! `$deleteFromPrimitiveList/f` and `$setElementOrder/f` beside a list `f`. They never reach the
 //! result of a merge.
 
+use evenkeel_types::go::{self, Quoted};
 use serde_json::{Map, Value};
 use thiserror::Error;
-
-use crate::go;
 
 mod list;
 #[cfg(test)]
@@ -162,11 +161,10 @@ fn lookup<'s>(schema: &'s dyn PatchSchema, name: &str) -> Result<PatchField<'s>,
         )));
     }
     schema.field(name).ok_or_else(|| {
-        let mut quoted = String::new();
-        go::quote(&mut quoted, name);
         StrategicError::Other(format!(
-            "unable to find api field in struct {} for the json field {quoted}",
-            schema.name()
+            "unable to find api field in struct {} for the json field {}",
+            schema.name(),
+            Quoted(name)
         ))
     })
 }

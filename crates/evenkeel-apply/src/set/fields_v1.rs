@@ -5,13 +5,15 @@
 //! unknown kind are skipped, whatever they hold, so that a newer writer does not break an older
 //! reader.
 
+use evenkeel_types::go::Quoted;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
 use super::{Node, Set, Tree};
 use crate::{
-    MAX_DEPTH, go,
+    MAX_DEPTH,
     path::{FIELD_PREFIX, PathElement},
+    text,
 };
 
 /// Why a FieldsV1 document is not a field set.
@@ -122,9 +124,8 @@ fn parse_element(key: &str) -> Result<Option<PathElement>, FieldsError> {
         b'i' => match content.parse() {
             Ok(index) => PathElement::Index(index),
             Err(_) => {
-                let mut quoted = String::new();
-                go::quote(&mut quoted, content);
-                return error(format!("strconv.Atoi: parsing {quoted}: invalid syntax"));
+                let content = Quoted(content);
+                return error(format!("strconv.Atoi: parsing {content}: invalid syntax"));
             }
         },
         _ => return Ok(None),
@@ -187,7 +188,7 @@ fn write_contents(out: &mut String, set: &Set, member: bool) {
         }
         key.clear();
         write_element(&mut key, element);
-        go::json_string(out, &key, false);
+        text::json_string(out, &key, false);
         out.push(':');
         write_contents(out, children, *member);
     }
@@ -206,15 +207,15 @@ fn write_element(out: &mut String, element: &PathElement) {
                 if i > 0 {
                     out.push(',');
                 }
-                go::json_string(out, name, false);
+                text::json_string(out, name, false);
                 out.push(':');
-                go::json(out, value);
+                text::json(out, value);
             }
             out.push('}');
         }
         PathElement::Value(value) => {
             out.push_str("v:");
-            go::json(out, value);
+            text::json(out, value);
         }
         PathElement::Index(index) => {
             out.push_str("i:");

@@ -5,10 +5,10 @@
 
 use std::cmp::Ordering;
 
+use evenkeel_types::go;
 use serde_json::Value;
 
 use crate::{
-    go,
     path::{PathElement, compare_keys},
     schema::{Keys, ListType, Relation},
     set::{Node, Set},

@@ -2,11 +2,11 @@
 //!
 //! The same checks run inside the comparison, so the hot update path walks each object once.
 
+use evenkeel_types::go;
 use serde_json::Value;
 
 use super::{Duplicates, Shape, Walk, item::Item};
 use crate::{
-    go,
     path::PathElement,
     schema::{ListType, Relation, Scalar, SchemaBuilder, TypeId},
 };

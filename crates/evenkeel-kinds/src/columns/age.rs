@@ -3,9 +3,10 @@
 //! Two or three significant figures, coarser the older; the same helper serves the ages of
 //! built-in kinds and the `date` columns of custom resources.
 
-use super::text::{UNKNOWN, str};
-
+use evenkeel_types::time::{Moment, Precision};
 use serde_json::Value;
+
+use super::text::{UNKNOWN, str};
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
@@ -79,66 +80,5 @@ fn two_units(large: i64, large_unit: char, small: i64, small_unit: char) -> Stri
 
 /// Seconds since the epoch of an RFC 3339 timestamp; fractions of a second are cut off.
 fn parse(text: &str) -> Option<i64> {
-    let bytes = text.as_bytes();
-    let (clock, rest) = bytes.split_at_checked("2006-01-02T15:04:05".len())?;
-    if clock[4] != b'-' || clock[7] != b'-' || clock[10] != b'T' {
-        return None;
-    }
-    if clock[13] != b':' || clock[16] != b':' {
-        return None;
-    }
-    let year = digits(&clock[..4])?;
-    let month = digits(&clock[5..7]).filter(|month| (1..=12).contains(month))?;
-    let day = digits(&clock[8..10]).filter(|day| (1..=days_in(year, month)).contains(day))?;
-    let hour = digits(&clock[11..13]).filter(|&hour| hour < 24)?;
-    let minute = digits(&clock[14..16]).filter(|&minute| minute < 60)?;
-    let second = digits(&clock[17..19]).filter(|&second| second < 60)?;
-    let offset = zone_offset(after_fraction(rest)?)?;
-    Some(days_since_epoch(year, month, day) * DAY + hour * HOUR + minute * MINUTE + second - offset)
-}
-
-fn after_fraction(rest: &[u8]) -> Option<&[u8]> {
-    let Some((b'.' | b',', fraction)) = rest.split_first() else { return Some(rest) };
-    let digits = fraction.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    (digits > 0).then(|| &fraction[digits..])
-}
-
-fn zone_offset(zone: &[u8]) -> Option<i64> {
-    match *zone {
-        [b'Z'] => Some(0),
-        [sign @ (b'+' | b'-'), h1, h2, b':', m1, m2] => {
-            // Whole days and hours are written by some, and Go lets them pass.
-            let hours = digits(&[h1, h2]).filter(|&hours| hours <= 24)?;
-            let minutes = digits(&[m1, m2]).filter(|&minutes| minutes <= 60)?;
-            let offset = hours * HOUR + minutes * MINUTE;
-            Some(if sign == b'-' { -offset } else { offset })
-        }
-        _ => None,
-    }
-}
-
-fn digits(bytes: &[u8]) -> Option<i64> {
-    bytes.iter().try_fold(0, |number, byte| {
-        byte.is_ascii_digit().then(|| number * 10 + i64::from(byte - b'0'))
-    })
-}
-
-fn days_in(year: i64, month: i64) -> i64 {
-    match month {
-        4 | 6 | 9 | 11 => 30,
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        _ => 31,
-    }
-}
-
-/// Days of the proleptic Gregorian calendar, counted in years that begin in March so that the
-/// leap day comes last.
-fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
+    Moment::parse(text, Precision::Seconds).ok().map(|moment| moment.seconds)
 }

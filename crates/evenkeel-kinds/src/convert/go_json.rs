@@ -3,8 +3,7 @@
 //! Annotations made by a conversion are visible to clients as text, so they have to agree to the
 //! letter, which a map in the order of its keys would not.
 
-use std::fmt::Write;
-
+use evenkeel_types::go;
 use serde_json::Value;
 
 /// A JSON object that is being written.
@@ -19,7 +18,7 @@ impl Object {
     pub(super) fn raw(mut self, key: &str, json: &str) -> Self {
         let comma = if self.0.len() > 1 { "," } else { "" };
         self.0.push_str(comma);
-        self.0.push_str(&text(&Value::from(key)));
+        go::write_json_string(&mut self.0, key);
         self.0.push(':');
         self.0.push_str(json);
         self
@@ -27,7 +26,7 @@ impl Object {
 
     /// Adds a scalar or list.
     pub(super) fn value(self, key: &str, value: &Value) -> Self {
-        self.raw(key, &text(value))
+        self.raw(key, &go::json(value))
     }
 
     /// Adds a scalar unless it is absent, like a pointer that may be omitted.
@@ -98,19 +97,4 @@ pub(super) fn selector(selector: &Value) -> String {
         object = object.raw("matchExpressions", &array(&expressions));
     }
     object.end()
-}
-
-/// Within JSON the escaped characters occur in strings alone.
-fn text(value: &Value) -> String {
-    let mut escaped = String::new();
-    for char in value.to_string().chars() {
-        match char {
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
-                // Writing to a string cannot fail.
-                let _infallible = write!(escaped, "\\u{:04x}", u32::from(char));
-            }
-            _ => escaped.push(char),
-        }
-    }
-    escaped
 }

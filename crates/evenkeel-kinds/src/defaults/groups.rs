@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::set::{self, Object};
 use super::volume;
 
-/// An object of `autoscaling/v1`. The processor target of this version is set where versions are
-/// converted, for it depends on metrics that only the annotations of this version carry.
+/// An object of `autoscaling/v1`. The processor target of this version is set by conversion, for it
+/// depends on metrics that only the annotations of this version carry.
 pub(super) fn autoscaling_v1(kind: &str, object: &mut Object) {
     if kind == "HorizontalPodAutoscaler"
         && let Some(spec) = set::child(object, "spec")

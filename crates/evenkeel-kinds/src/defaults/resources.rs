@@ -1,10 +1,10 @@
 //! Requests and limits: rounding, and requests that follow from limits.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::{BTreeMap, Entry};
 
+use evenkeel_types::quantity::Quantity;
 use serde_json::Value;
 
-use super::quantity::Quantity;
 use super::set::{self, Object};
 
 /// Rounds every amount in the resource list under `key` to thousandths.
@@ -14,9 +14,9 @@ pub(crate) fn round(object: &mut Object, key: &str) {
         let Some(text) = amount.as_str() else { continue };
         // A canonical amount needs rounding only if it is written in smaller units.
         if (text.ends_with(['n', 'u']) || text.contains(['.', 'e', 'E']))
-            && let Some(quantity) = Quantity::parse(text)
+            && let Ok(quantity) = Quantity::parse(text)
         {
-            let rounded = quantity.rounded_to_milli();
+            let rounded = quantity.clone().rounded_up(-3);
             if rounded != quantity {
                 *amount = rounded.to_string().into();
             }
@@ -148,21 +148,26 @@ fn amounts(container: &Object, list: &str) -> BTreeMap<String, Quantity> {
         .and_then(Value::as_object)
         .into_iter()
         .flatten()
-        .filter_map(|(name, amount)| Some((name.clone(), Quantity::parse(amount.as_str()?)?)))
+        .filter_map(|(name, amount)| Some((name.clone(), Quantity::read(amount)?)))
         .collect()
 }
 
 fn add(total: &mut BTreeMap<String, Quantity>, more: &BTreeMap<String, Quantity>) {
     for (name, amount) in more {
-        total.entry(name.clone()).and_modify(|sum| *sum = sum.plus(*amount)).or_insert(*amount);
+        total.entry(name.clone()).or_insert(Quantity::ZERO).add(amount);
     }
 }
 
 fn raise(total: &mut BTreeMap<String, Quantity>, floor: BTreeMap<String, Quantity>) {
     for (name, amount) in floor {
-        let highest = total.entry(name).or_insert(amount);
-        if amount > *highest {
-            *highest = amount;
+        match total.entry(name) {
+            Entry::Vacant(entry) => {
+                entry.insert(amount);
+            }
+            Entry::Occupied(mut entry) if amount > *entry.get() => {
+                entry.insert(amount);
+            }
+            Entry::Occupied(_) => {}
         }
     }
 }

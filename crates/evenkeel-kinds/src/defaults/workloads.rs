@@ -4,9 +4,13 @@ use serde_json::Value;
 
 use super::set::{self, Object};
 use super::{Applied, core, pod, volume};
+use crate::strategy::TEMPLATE_GENERATION;
 
 /// An object of the group `apps`.
 pub(super) fn apply_apps(kind: &str, object: &mut Object) {
+    if kind == "DaemonSet" {
+        template_generation(object);
+    }
     let Some(spec) = set::child(object, "spec") else { return };
     match kind {
         "Deployment" => deployment(spec),
@@ -44,6 +48,16 @@ fn deployment(spec: &mut Object) {
 }
 
 const ROLLING_UPDATE: &str = "RollingUpdate";
+
+/// The internal type counts changes of the template in a field, which this version prints as an
+/// annotation, set or not.
+fn template_generation(object: &mut Object) {
+    if let Some(annotations) = set::structure(object, "metadata")
+        .and_then(|metadata| set::structure(metadata, "annotations"))
+    {
+        set::text(annotations, TEMPLATE_GENERATION, "0");
+    }
+}
 
 fn daemon_set(spec: &mut Object) {
     if let Some(strategy) = set::structure(spec, "updateStrategy") {

@@ -1,1 +1,138 @@
+//! Metadata on creation and on update.
 
+use serde_json::{Value, json};
+
+use super::{validate_any_update, validate_create, validate_update};
+use crate::names::NameRule;
+
+fn create(meta: &Value) -> Vec<String> {
+    let errors = validate_create(meta, true, NameRule::Subdomain);
+    errors.iter().map(ToString::to_string).collect()
+}
+
+fn update(new: &Value, old: &Value) -> Vec<String> {
+    validate_update(new, old).iter().map(ToString::to_string).collect()
+}
+
+fn stored() -> Value {
+    json!({
+        "name": "n", "namespace": "ns", "uid": "u", "resourceVersion": "1", "generation": 3,
+        "creationTimestamp": "2024-01-01T00:00:00Z", "finalizers": ["example.com/f"],
+    })
+}
+
+#[test]
+fn name_and_namespace_are_required() {
+    let expected = [
+        "metadata.name: Required value: name or generateName is required",
+        "metadata.namespace: Required value",
+    ];
+    assert_eq!(create(&json!({})), expected);
+    let cluster = json!({"name": "n", "namespace": "ns"});
+    let errors = validate_create(&cluster, false, NameRule::Subdomain);
+    let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
+    assert_eq!(errors, ["metadata.namespace: Forbidden: not allowed on this type"]);
+}
+
+#[test]
+fn annotations_have_a_common_limit() {
+    let meta = |bytes: usize| json!({"name": "n", "namespace": "ns", "annotations": {"a": "x".repeat(bytes)}});
+    assert_eq!(create(&meta(256 * 1024 - 1)), [""; 0]);
+    let expected = ["metadata.annotations: Too long: may not be more than 262144 bytes"];
+    assert_eq!(create(&meta(256 * 1024)), expected);
+}
+
+#[test]
+fn annotation_keys_may_be_upper_case_in_their_domain_too() {
+    let meta = json!({"name": "n", "namespace": "ns", "annotations": {"Example.COM/Key": "v"}});
+    assert_eq!(create(&meta), [""; 0]);
+}
+
+#[test]
+fn owners_are_complete_and_one_controls() {
+    let meta = json!({
+        "name": "n", "namespace": "ns",
+        "ownerReferences": [
+            {"apiVersion": "", "kind": "", "name": "", "uid": ""},
+            {"apiVersion": "v1", "kind": "A", "name": "a", "uid": "1", "controller": true},
+            {"apiVersion": "v1", "kind": "B", "name": "b", "uid": "2", "controller": true},
+        ],
+    });
+    let errors = create(&meta);
+    let expected = [
+        "metadata.ownerReferences.apiVersion: Invalid value: \"\": version must not be empty",
+        "metadata.ownerReferences.kind: Invalid value: \"\": must not be empty",
+        "metadata.ownerReferences.name: Invalid value: \"\": must not be empty",
+        "metadata.ownerReferences.uid: Invalid value: \"\": must not be empty",
+    ];
+    assert_eq!(errors[..4], expected);
+    assert!(errors[4].ends_with("Found \"true\" in references for A/a and B/b"), "{}", errors[4]);
+    assert_eq!(errors.len(), 5);
+}
+
+#[test]
+fn two_ways_of_deletion_exclude_each_other() {
+    let finalizers = ["orphan", "foregroundDeletion"];
+    let meta = json!({"name": "n", "namespace": "ns", "finalizers": finalizers});
+    let expected = ["metadata.finalizers: Invalid value: [\"orphan\",\"foregroundDeletion\"]: \
+                     finalizer orphan and foregroundDeletion cannot be both set"];
+    assert_eq!(create(&meta), expected);
+}
+
+#[test]
+fn managed_fields_have_a_shape() {
+    let meta = json!({
+        "name": "n", "namespace": "ns",
+        "managedFields": [{
+            "operation": "X", "fieldsType": "Y", "manager": "a\u{7}", "subresource": "s".repeat(257),
+        }],
+    });
+    let expected = [
+        "metadata.managedFields[0].operation: Invalid value: \"X\": must be `Apply` or `Update`",
+        "metadata.managedFields[0].fieldsType: Invalid value: \"Y\": must be `FieldsV1`",
+        "metadata.managedFields[0].manager: Invalid value: \"a\\u0007\": invalid character U+0007 \
+         (at position 1)",
+        "metadata.managedFields[0].subresource: Too long: may not be more than 256 bytes",
+    ];
+    assert_eq!(create(&meta), expected);
+}
+
+#[test]
+fn an_update_keeps_identity() {
+    let new = json!({
+        "name": "m", "namespace": "other", "uid": "v", "generation": 2,
+        "creationTimestamp": "2025-01-01T00:00:00Z",
+    });
+    let expected = [
+        "metadata.resourceVersion: Invalid value: \"\": must be specified for an update",
+        "metadata.generation: Invalid value: 2: must not be decremented",
+        "metadata.name: Invalid value: \"m\": field is immutable",
+        "metadata.namespace: Invalid value: \"other\": field is immutable",
+        "metadata.uid: Invalid value: \"v\": field is immutable",
+        "metadata.creationTimestamp: Invalid value: \"2025-01-01T00:00:00Z\": field is immutable",
+    ];
+    assert_eq!(update(&new, &stored()), expected);
+    assert_eq!(update(&stored(), &stored()), [""; 0]);
+}
+
+#[test]
+fn finalizers_only_go_while_an_object_is_deleted() {
+    let mut old = stored();
+    old["deletionTimestamp"] = json!("2024-01-02T00:00:00Z");
+    let mut new = old.clone();
+    new["finalizers"] = json!(["example.com/f", "example.com/z", "example.com/a"]);
+    let expected =
+        ["metadata.finalizers: Forbidden: no new finalizers can be added if the object \
+                     is being deleted, found new finalizers []string{\"example.com/a\", \
+                     \"example.com/z\"}"];
+    assert_eq!(update(&new, &old), expected);
+    new["finalizers"] = json!([]);
+    assert_eq!(update(&new, &old), [""; 0]);
+}
+
+#[test]
+fn what_every_update_is_checked_for_repeats_itself_like_upstream() {
+    let mut new = stored();
+    new["labels"] = json!({"a": "b b"});
+    assert_eq!(validate_any_update(&new, &stored(), true).len(), 2);
+}

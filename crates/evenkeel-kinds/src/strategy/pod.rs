@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use evenkeel_types::quantity::Quantity;
 use serde_json::{Value, json};
 
 use super::Context;
 use super::prepare::{carry, keep_metadata};
-use crate::defaults::quantity::Quantity;
 use crate::defaults::set::{self, Object};
 
 /// What an endpoint that changes one part of a pod leaves of its metadata.
@@ -181,14 +181,14 @@ fn quality_of_service(spec: &Object) -> &'static str {
         let mut found = 0;
         for (sum, name) in sums.iter_mut().zip(["cpu", "memory"]) {
             let amount = Quantity::parse(set::string(list, name));
-            if let Some(amount) = amount.filter(Quantity::is_positive) {
-                *sum = Some(sum.map_or(amount, |sum| sum.plus(amount)));
+            if let Some(amount) = amount.ok().filter(|amount| amount.sign().is_gt()) {
+                sum.get_or_insert(Quantity::ZERO).add(&amount);
                 found += 1;
             }
         }
         found == 2
     }
-    let (mut requests, mut limits): (Sums, Sums) = ([None; 2], [None; 2]);
+    let (mut requests, mut limits): (Sums, Sums) = ([None, None], [None, None]);
     let mut bounded = true;
     if let Some(resources) = set::get(spec, "resources") {
         add(&mut requests, Some(resources), "requests");
@@ -203,7 +203,7 @@ fn quality_of_service(spec: &Object) -> &'static str {
             }
         }
     }
-    if requests == [None; 2] && limits == [None; 2] {
+    if requests == [None, None] && limits == [None, None] {
         "BestEffort"
     } else if bounded && requests == limits {
         "Guaranteed"

@@ -1,8 +1,7 @@
 //! Equality as the API means it: no list is an empty list, and `1Gi` is `1024Mi`.
 
+use evenkeel_types::quantity::Quantity;
 use serde_json::Value;
-
-use crate::defaults::quantity::Quantity;
 
 /// Whether two fields say the same.
 pub(super) fn equal(a: Option<&Value>, b: Option<&Value>) -> bool {
@@ -33,7 +32,7 @@ fn same(a: Option<&Value>, b: Option<&Value>, amounts: bool) -> bool {
                     .all(|(_, value)| same(None, Some(value), false))
         }
         (Some(Value::String(a)), Some(Value::String(b))) if amounts => {
-            matches!((Quantity::parse(a), Quantity::parse(b)), (Some(a), Some(b)) if a == b)
+            matches!((Quantity::parse(a), Quantity::parse(b)), (Ok(a), Ok(b)) if a == b)
         }
         _ => false,
     }

@@ -8,10 +8,10 @@ mod storage;
 mod volume;
 
 use evenkeel_types::Gvk;
+use evenkeel_types::quantity::Quantity;
 use serde_json::Value;
 
 use super::workloads;
-use crate::defaults::quantity::Quantity;
 use crate::defaults::set::{self, Object};
 
 /// Nobody reads on after as many warnings of one sort; headers are cut long before.
@@ -341,7 +341,7 @@ fn about_quota(object: &Object, warnings: &mut Vec<String>) {
         if !hard.contains_key(&request_name) && matches!(name, "cpu" | "memory") {
             name.clone_into(&mut request_name);
         }
-        let amount = |name: &str| Quantity::parse(set::string(hard, name));
+        let amount = |name: &str| Quantity::parse(set::string(hard, name)).ok();
         if let (Some(request), Some(limit)) = (amount(&request_name), amount(&limit_name))
             && request > limit
         {

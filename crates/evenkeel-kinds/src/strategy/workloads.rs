@@ -58,7 +58,7 @@ fn labels_of_template(spec: &Object) -> Option<&Value> {
 const UID: &str = "batch.kubernetes.io/controller-uid";
 
 /// The count of template changes, which an older version of the API had as a field.
-const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+pub(crate) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// A new daemon set has its first template, whatever the client says, unless it says more.
 pub(super) fn create_daemon_set(object: &mut Object) {

@@ -1,9 +1,9 @@
 //! Horizontal pod autoscalers, and the scale of other objects.
 
 use evenkeel_types::Gvk;
+use evenkeel_types::quantity::Quantity;
 use serde_json::Value;
 
-use super::quantity::Quantity;
 use super::read::Read;
 use super::report::{Errors, Path};
 use super::{builtin_create, builtin_update, checks, resources};
@@ -168,7 +168,7 @@ fn scaling_rules(errs: &mut Errors, path: Path<'_>, rules: &Value) {
         }
     }
     if let Some(tolerance) = Quantity::read(rules.at("tolerance")) {
-        resources::non_negative(errs, path.child("tolerance"), tolerance);
+        resources::non_negative(errs, path.child("tolerance"), &tolerance);
     }
 }
 
@@ -306,7 +306,7 @@ fn metric_target(errs: &mut Errors, path: Path<'_>, target: &Value) {
         errs.invalid(path.child("type"), kind, detail);
     }
     for field in ["value", "averageValue"] {
-        if let Some(amount) = Quantity::read(target.at(field)).filter(|q| q.signum() != 1) {
+        if let Some(amount) = Quantity::read(target.at(field)).filter(|q| q.sign().is_le()) {
             errs.invalid(path.child(field), amount.to_string(), "must be positive");
         }
     }

@@ -71,7 +71,7 @@ pub(crate) fn qualified_name(errs: &mut Errors, path: Path<'_>, value: &str) {
 }
 
 pub(crate) fn path_segment(errs: &mut Errors, path: Path<'_>, value: &str) {
-    errs.reasons(path, value, names::path_segment(value));
+    errs.reasons(path, value, names::path_segment(value, false));
 }
 
 pub(crate) fn port_number(errs: &mut Errors, path: Path<'_>, value: i64) {

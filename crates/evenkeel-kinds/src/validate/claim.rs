@@ -1,10 +1,10 @@
 //! Claims to storage.
 
+use evenkeel_types::quantity::Quantity;
 use serde_json::Value;
 
 use super::checks::{self, SelectorValues};
 use super::printed::{self, Ty, diff};
-use super::quantity::Quantity;
 use super::read::Read;
 use super::report::{Errors, Path};
 use super::{builtin_create, builtin_update, resources};
@@ -102,7 +102,7 @@ fn spec(errs: &mut Errors, path: Path<'_>, spec: &Value, opts: &Options) {
         let path = path.key("storage");
         match Quantity::read(spec.at("resources").at("requests").at("storage")) {
             None => errs.required(path, ""),
-            Some(storage) => resources::positive(errs, path, storage),
+            Some(storage) => resources::positive(errs, path, &storage),
         }
     }
     let class = spec.text("storageClassName");
@@ -312,7 +312,7 @@ fn resource_key(errs: &mut Errors, path: Path<'_>, name: &str) {
 }
 
 pub(super) fn basic_amount(errs: &mut Errors, path: Path<'_>, value: &Value) {
-    if let Some(amount) = Quantity::read(value).map(Quantity::value).filter(|v| *v < 0) {
+    if let Some(amount) = Quantity::read(value).map(|amount| amount.value()).filter(|v| *v < 0) {
         errs.invalid(path, amount, "must be a valid resource quantity");
     }
 }

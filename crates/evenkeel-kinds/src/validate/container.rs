@@ -265,7 +265,7 @@ fn volume_mounts(errs: &mut Errors, path: Path<'_>, container: &Value, pod: &Pod
         if devices.iter().any(|d| d.text("name") == name) {
             errs.invalid(at.child("name"), name, "must not already exist in volumeDevices");
         }
-        if devices.iter().any(|d| d.text("devicePath") == target) {
+        if last_paths(devices, "devicePath").any(|path| path == target) {
             let detail = "must not already exist as a path in volumeDevices";
             errs.invalid(at.child("mountPath"), target, detail);
         }
@@ -283,6 +283,14 @@ fn volume_mounts(errs: &mut Errors, path: Path<'_>, container: &Value, pod: &Pod
         mount_propagation(errs, path.child("mountPropagation"), mount, container);
         recursive_read_only(errs, path.child("recursiveReadOnly"), mount);
     }
+}
+
+/// Where volumes appear; of a volume that appears twice upstream remembers the last place.
+fn last_paths<'a>(items: &'a [Value], field: &'a str) -> impl Iterator<Item = &'a str> {
+    items.iter().enumerate().filter_map(move |(i, item)| {
+        let again = items[i + 1..].iter().any(|later| later.text("name") == item.text("name"));
+        (!again).then(|| item.text(field))
+    })
 }
 
 fn mount_propagation(errs: &mut Errors, path: Path<'_>, mount: &Value, container: &Value) {
@@ -346,7 +354,7 @@ fn volume_devices(errs: &mut Errors, path: Path<'_>, container: &Value, pod: &Po
         if mounts.iter().any(|m| m.text("name") == name) {
             errs.invalid(path.child("name"), name, "must not already exist in volumeMounts");
         }
-        if mounts.iter().any(|m| m.text("mountPath") == target) {
+        if last_paths(mounts, "mountPath").any(|path| path == target) {
             let detail = "must not already exist as a path in volumeMounts";
             errs.invalid(path.child("devicePath"), target, detail);
         }

@@ -1,9 +1,9 @@
 //! Kinds of the core group without a file of their own: namespaces, nodes, quotas, limits.
 
+use evenkeel_types::quantity::Quantity;
 use serde_json::Value;
 
 use super::printed::{self, Printed, Ty};
-use super::quantity::Quantity;
 use super::read::Read;
 use super::report::{Errors, Path};
 use super::{builtin_create, builtin_update, checks, ip, resources, scheduling};

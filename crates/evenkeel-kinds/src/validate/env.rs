@@ -1,9 +1,9 @@
 //! Environment variables, and the fields of a pod they may show.
 
+use evenkeel_types::quantity::Quantity;
 use serde_json::Value;
 
 use super::checks;
-use super::quantity::Quantity;
 use super::read::Read;
 use super::report::{Errors, Path};
 use super::volume::sources;
@@ -240,7 +240,7 @@ pub(super) fn resource_selector(
 }
 
 fn divisor(errs: &mut Errors, path: Path<'_>, resource: &str, huge_pages: bool, value: &Value) {
-    let Some(divisor) = Quantity::read(value).filter(|q| q.signum() != 0) else { return };
+    let Some(divisor) = Quantity::read(value).filter(|q| q.sign().is_ne()) else { return };
     let text = divisor.to_string();
     let bytes = matches!(
         text.as_str(),

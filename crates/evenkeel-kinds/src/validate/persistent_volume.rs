@@ -1,10 +1,10 @@
 //! Persistent volumes: storage the cluster has.
 
+use evenkeel_types::quantity::Quantity;
 use serde_json::Value;
 
 use super::checks::{self, SelectorValues};
 use super::printed::{self, Printed, Ty, diff};
-use super::quantity::Quantity;
 use super::read::Read;
 use super::report::{Errors, Path};
 use super::volume::sources;
@@ -155,7 +155,7 @@ fn capacity(errs: &mut Errors, path: Path<'_>, spec: &Value) {
     for (name, value) in spec.entries("capacity") {
         claim::basic_amount(errs, path.key(name), value);
         let amount = Quantity::read(value).unwrap_or(Quantity::ZERO);
-        resources::positive(errs, path.key(name), amount);
+        resources::positive(errs, path.key(name), &amount);
     }
 }
 

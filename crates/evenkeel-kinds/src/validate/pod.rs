@@ -1,12 +1,13 @@
 //! Pods: what may be created, and the little of it that may change.
 
+use evenkeel_types::quantity::Quantity;
 use serde_json::Value;
 
 use super::checks::{self, SelectorValues};
 use super::printed::{self, Ty, diff};
 use super::read::Read;
 use super::report::{Errors, Path};
-use super::{builtin_create, builtin_update, container, quantity, resources, scheduling, security};
+use super::{builtin_create, builtin_update, container, resources, scheduling, security};
 use crate::names::NameRule;
 
 mod annotations;
@@ -108,8 +109,9 @@ fn has_indivisible_huge_pages(spec: &Value) -> bool {
     spec.list("containers").iter().chain(spec.list("initContainers")).any(|container| {
         ["limits", "requests"].into_iter().any(|list| {
             container.at("resources").entries(list).any(|(name, value)| {
-                let size = name.strip_prefix("hugepages-").and_then(quantity::Quantity::parse);
-                let amount = quantity::Quantity::read(value);
+                let size =
+                    name.strip_prefix("hugepages-").and_then(|size| Quantity::parse(size).ok());
+                let amount = Quantity::read(value);
                 match (size, amount) {
                     (Some(size), Some(amount)) if size.value() > 0 => {
                         amount.value() % size.value() != 0
@@ -235,6 +237,9 @@ pub(super) fn update(errs: &mut Errors, new: &Value, old: &Value) {
     added_tolerations(errs, path.child("tolerations"), spec, old_spec);
     removed_gates(errs, path.child("schedulingGates"), spec, old_spec);
 
+    if spec == old_spec {
+        return;
+    }
     let (spec, old_spec) = (printed::internal_pod_spec(spec), printed::internal_pod_spec(old_spec));
     let ty = Ty::Struct(printed::POD_SPEC);
     if printed::same(ty, &spec, &old_spec) {

@@ -8,9 +8,10 @@
 
 use std::fmt::{self, Write as _};
 
+use evenkeel_types::go;
+use evenkeel_types::quantity::Quantity;
 use serde_json::{Map, Value};
 
-use super::quantity::Quantity;
 use super::read::Read;
 
 pub(crate) mod diff;
@@ -156,34 +157,9 @@ pub(crate) fn label_selector(selector: &Value) -> Printed<'_> {
     Printed(Ty::Opt(&Ty::Struct(LABEL_SELECTOR)), selector)
 }
 
-/// A string in quotes, with the escapes of Go's `%q`.
-pub(crate) fn quoted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{b}' => out.push_str("\\v"),
-            '\u{c}' => out.push_str("\\f"),
-            c if c < ' ' || c == '\u{7f}' => {
-                let _ = write!(out, "\\x{:02x}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
-}
-
 fn print(out: &mut String, ty: Ty, value: &Value, indent: Option<usize>) {
     match ty {
-        Ty::Str => text(out, value.as_str().unwrap_or_default()),
+        Ty::Str => go::write_json_string(out, value.as_str().unwrap_or_default()),
         Ty::Int => {
             let _ = write!(out, "{}", value.as_i64().unwrap_or_default());
         }
@@ -193,7 +169,7 @@ fn print(out: &mut String, ty: Ty, value: &Value, indent: Option<usize>) {
             let _ = write!(out, "\"{quantity}\"");
         }
         Ty::IntOrString => match value {
-            Value::String(string) => text(out, string),
+            Value::String(string) => go::write_json_string(out, string),
             other => {
                 let _ = write!(out, "{}", other.as_i64().unwrap_or_default());
             }
@@ -210,7 +186,7 @@ fn print(out: &mut String, ty: Ty, value: &Value, indent: Option<usize>) {
         Ty::Map(inner) => {
             let entries: Vec<_> = value.as_object().into_iter().flatten().collect();
             sequence(out, ['{', '}'], indent, &entries, |out, (key, value), indent| {
-                text(out, key);
+                go::write_json_string(out, key);
                 out.push_str(if indent.is_some() { ": " } else { ":" });
                 print(out, *inner, value, indent);
             });
@@ -219,7 +195,7 @@ fn print(out: &mut String, ty: Ty, value: &Value, indent: Option<usize>) {
             let mut shown = Vec::new();
             collect(&mut shown, fields, value);
             sequence(out, ['{', '}'], indent, &shown, |out, (name, ty, value), indent| {
-                text(out, name);
+                go::write_json_string(out, name);
                 out.push_str(if indent.is_some() { ": " } else { ":" });
                 print(out, *ty, value, indent);
             });
@@ -285,14 +261,14 @@ fn line(out: &mut String, indent: Option<usize>) {
 
 fn any(out: &mut String, value: &Value, indent: Option<usize>) {
     match value {
-        Value::String(string) => text(out, string),
+        Value::String(string) => go::write_json_string(out, string),
         Value::Array(items) => {
             sequence(out, ['[', ']'], indent, items, any);
         }
         Value::Object(map) => {
             let entries: Vec<_> = map.iter().collect();
             sequence(out, ['{', '}'], indent, &entries, |out, (key, value), indent| {
-                text(out, key);
+                go::write_json_string(out, key);
                 out.push_str(if indent.is_some() { ": " } else { ":" });
                 any(out, value, indent);
             });
@@ -301,30 +277,6 @@ fn any(out: &mut String, value: &Value, indent: Option<usize>) {
             let _ = write!(out, "{plain}");
         }
     }
-}
-
-/// A JSON string as Go encodes it, safe inside HTML.
-fn text(out: &mut String, text: &str) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
-            }
-            c if c < ' ' => {
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
 }
 
 /// A claim in a stateful set, as far as changes to it count.

@@ -18,7 +18,7 @@ pub(super) fn create(errs: &mut Errors, kind: &str, object: &Value) {
 fn validate(errs: &mut Errors, kind: &str, object: &Value, values: SelectorValues) {
     let namespaced = matches!(kind, "Role" | "RoleBinding");
     let meta = object.at("metadata");
-    let name_reasons = |name: &str, _prefix: bool| -> Reasons { names::path_segment(name) };
+    let name_reasons = |name: &str, _prefix: bool| -> Reasons { names::path_segment(name, false) };
     crate::meta::check_create(errs, meta, namespaced, name_reasons);
     crate::meta::check_builtin_finalizers(errs, meta);
     match kind {

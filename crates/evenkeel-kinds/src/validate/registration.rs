@@ -168,7 +168,7 @@ fn api_service(errs: &mut Errors, service: &Value) {
     let (group, version) = (spec.text("group"), spec.text("version"));
     let required = format!("{version}.{group}");
     let name_reasons = |name: &str, _prefix: bool| -> Reasons {
-        let reasons = names::path_segment(name);
+        let reasons = names::path_segment(name, false);
         if reasons.is_empty() && name != required {
             let reason = format!("must be `spec.version+\".\"+spec.group`: \"{required}\"");
             return vec![reason.into()];

@@ -67,36 +67,41 @@ impl From<Path<'_>> for String {
 
 /// The errors found so far, in the order they were found.
 #[derive(Default)]
-pub(crate) struct Errors(Vec<Error>);
+pub(crate) struct Errors {
+    list: Vec<Error>,
+    /// Set once the metadata of the object at hand was found sound: rules that look at it again
+    /// need not repeat what does not depend on the kind.
+    pub(crate) meta_is_sound: bool,
+}
 
 impl Errors {
     pub(crate) const fn new() -> Self {
-        Self(Vec::new())
+        Self { list: Vec::new(), meta_is_sound: false }
     }
 
     pub(crate) fn into_vec(self) -> Vec<Error> {
-        self.0
+        self.list
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.list.is_empty()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.list.len()
     }
 
     /// Forgets everything found after the first `len` errors.
     pub(crate) fn truncate(&mut self, len: usize) {
-        self.0.truncate(len);
+        self.list.truncate(len);
     }
 
     pub(crate) fn required(&mut self, path: Path<'_>, detail: impl Into<String>) {
-        self.0.push(Error::required(path, detail));
+        self.list.push(Error::required(path, detail));
     }
 
     pub(crate) fn forbidden(&mut self, path: Path<'_>, detail: impl Into<String>) {
-        self.0.push(Error::forbidden(path, detail));
+        self.list.push(Error::forbidden(path, detail));
     }
 
     pub(crate) fn invalid(
@@ -105,7 +110,7 @@ impl Errors {
         value: impl Into<Value>,
         detail: impl Into<String>,
     ) {
-        self.0.push(Error::invalid(path, value, detail));
+        self.list.push(Error::invalid(path, value, detail));
     }
 
     /// An invalid value whose printed form is not the JSON the client sent.
@@ -121,7 +126,7 @@ impl Errors {
     /// An invalid value that is not printed.
     pub(crate) fn invalid_omitted(&mut self, path: Path<'_>, detail: impl Into<String>) {
         let (path, detail) = (path.into(), detail.into());
-        self.0.push(Error { kind: Kind::Invalid, path, value: None, detail });
+        self.list.push(Error { kind: Kind::Invalid, path, value: None, detail });
     }
 
     pub(crate) fn not_supported(
@@ -130,7 +135,7 @@ impl Errors {
         value: impl Into<Value>,
         supported: &[&str],
     ) {
-        self.0.push(Error::not_supported(path, value, supported.iter().copied()));
+        self.list.push(Error::not_supported(path, value, supported.iter().copied()));
     }
 
     /// Like [`Errors::not_supported`], for a value whose printed form is not what the client sent.
@@ -145,7 +150,7 @@ impl Errors {
     }
 
     pub(crate) fn duplicate(&mut self, path: Path<'_>, value: impl Into<Value>) {
-        self.0.push(Error::duplicate(path, value));
+        self.list.push(Error::duplicate(path, value));
     }
 
     /// Like [`Errors::duplicate`], for a value whose printed form is not what the client sent.
@@ -159,26 +164,26 @@ impl Errors {
     }
 
     pub(crate) fn not_found(&mut self, path: Path<'_>, value: &str, detail: impl Into<String>) {
-        self.0.push(Error { detail: detail.into(), ..Error::not_found(path, value) });
+        self.list.push(Error { detail: detail.into(), ..Error::not_found(path, value) });
     }
 
     pub(crate) fn too_long(&mut self, path: Path<'_>, max: usize) {
-        self.0.push(Error::too_long(path, max));
+        self.list.push(Error::too_long(path, max));
     }
 
     pub(crate) fn too_many(&mut self, path: Path<'_>, actual: usize, max: usize) {
-        self.0.push(Error::too_many(path, actual, max));
+        self.list.push(Error::too_many(path, actual, max));
     }
 
     pub(crate) fn internal(&mut self, path: Path<'_>, detail: impl Into<String>) {
         let (path, detail) = (path.into(), detail.into());
-        self.0.push(Error { kind: Kind::Internal, path, value: None, detail });
+        self.list.push(Error { kind: Kind::Internal, path, value: None, detail });
     }
 
     /// One invalid value for each reason.
     pub(crate) fn reasons(&mut self, path: Path<'_>, value: &str, reasons: Reasons) {
         for reason in reasons {
-            self.0.push(Error::invalid(path, value, reason));
+            self.list.push(Error::invalid(path, value, reason));
         }
     }
 
@@ -195,6 +200,6 @@ impl Errors {
             text.push_str(": ");
             text.push_str(&detail);
         }
-        self.0.push(Error { kind, path: path.into(), value: None, detail: text });
+        self.list.push(Error { kind, path: path.into(), value: None, detail: text });
     }
 }

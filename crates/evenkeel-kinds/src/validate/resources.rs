@@ -1,9 +1,9 @@
 //! Names of resources, and lists of how much of each.
 
+use evenkeel_types::quantity::Quantity;
 use serde_json::Value;
 
 use super::checks;
-use super::quantity::Quantity;
 use super::read::Read;
 use super::report::{Errors, Path};
 use crate::names;
@@ -59,9 +59,12 @@ pub(super) fn is_standard_quota(name: &str) -> bool {
 }
 
 fn is_extended(name: &str) -> bool {
+    // Quotas put `requests.` before the name, which must still be one then.
+    let domain = name.split('/').next().unwrap_or_default();
     !is_native(name)
         && !name.starts_with("requests.")
-        && names::qualified_name(&format!("requests.{name}")).is_empty()
+        && domain.len() + "requests.".len() <= 253
+        && names::qualified_name(name).is_empty()
 }
 
 pub(super) fn is_overcommit_allowed(name: &str) -> bool {
@@ -111,21 +114,21 @@ pub(super) fn quota_resource_name(errs: &mut Errors, path: Path<'_>, name: &str)
 }
 
 /// An amount of a resource: not negative, and whole where only whole ones exist.
-pub(super) fn amount(errs: &mut Errors, path: Path<'_>, name: &str, quantity: Quantity) {
+pub(super) fn amount(errs: &mut Errors, path: Path<'_>, name: &str, quantity: &Quantity) {
     non_negative(errs, path, quantity);
     if !quantity.is_integer() && (INTEGER.contains(&name) || is_extended(name)) {
         errs.invalid(path, quantity.to_string(), "must be an integer");
     }
 }
 
-pub(super) fn non_negative(errs: &mut Errors, path: Path<'_>, quantity: Quantity) {
-    if quantity.signum() < 0 {
+pub(super) fn non_negative(errs: &mut Errors, path: Path<'_>, quantity: &Quantity) {
+    if quantity.sign().is_lt() {
         errs.invalid(path, quantity.to_string(), "must be greater than or equal to 0");
     }
 }
 
-pub(super) fn positive(errs: &mut Errors, path: Path<'_>, quantity: Quantity) {
-    if quantity.signum() <= 0 {
+pub(super) fn positive(errs: &mut Errors, path: Path<'_>, quantity: &Quantity) {
+    if quantity.sign().is_le() {
         errs.invalid(path, quantity.to_string(), "must be greater than zero");
     }
 }
@@ -176,7 +179,7 @@ fn limits_and_requests(
         Owner::Pod => pod_resource_name,
     };
     let (mut compute, mut huge) = (false, false);
-    let mut entry = |errs: &mut Errors, path: Path<'_>, name: &str, quantity: Quantity| {
+    let mut entry = |errs: &mut Errors, path: Path<'_>, name: &str, quantity: &Quantity| {
         check_name(errs, path, name);
         amount(errs, path, name, quantity);
         compute |= matches!(name, "cpu" | "memory");
@@ -184,16 +187,16 @@ fn limits_and_requests(
     for (name, value) in limits.as_object().into_iter().flatten() {
         let quantity = Quantity::read(value).unwrap_or(Quantity::ZERO);
         let at = path.child("limits");
-        entry(errs, at.key(name), name, quantity);
+        entry(errs, at.key(name), name, &quantity);
         if is_huge_page(name) {
             huge = true;
-            huge_page_amount(errs, at.key(name), name, quantity, indivisible_kept);
+            huge_page_amount(errs, at.key(name), name, &quantity, indivisible_kept);
         }
     }
     for (name, value) in requests.as_object().into_iter().flatten() {
         let quantity = Quantity::read(value).unwrap_or(Quantity::ZERO);
         let at = path.child("requests");
-        entry(errs, at.key(name), name, quantity);
+        entry(errs, at.key(name), name, &quantity);
         match Quantity::read(limits.at(name)) {
             Some(limit) if quantity != limit && !is_overcommit_allowed(name) => {
                 let detail = format!("must be equal to {name} limit of {limit}");
@@ -211,7 +214,7 @@ fn limits_and_requests(
         }
         if is_huge_page(name) {
             huge = true;
-            huge_page_amount(errs, at.key(name), name, quantity, indivisible_kept);
+            huge_page_amount(errs, at.key(name), name, &quantity, indivisible_kept);
         }
     }
     if huge && !compute {
@@ -223,12 +226,12 @@ fn huge_page_amount(
     errs: &mut Errors,
     path: Path<'_>,
     name: &str,
-    quantity: Quantity,
+    quantity: &Quantity,
     indivisible_kept: bool,
 ) {
-    let size = name.strip_prefix("hugepages-").and_then(Quantity::parse);
+    let size = name.strip_prefix("hugepages-").and_then(|size| Quantity::parse(size).ok());
     let divisible = size.is_some_and(|size| {
-        size.signum() > 0 && size.is_integer() && quantity.value() % size.value() == 0
+        size.sign().is_gt() && size.is_integer() && quantity.value() % size.value() == 0
     });
     if !divisible && !indivisible_kept {
         let detail = format!("{quantity} is not positive integer multiple of {name}");

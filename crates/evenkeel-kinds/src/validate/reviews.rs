@@ -1,6 +1,5 @@
 //! Reviews: questions to the server that are answered, not stored.
 
-use evenkeel_types::Gvk;
 use serde_json::Value;
 
 use super::checks::{self, SelectorValues};
@@ -8,11 +7,6 @@ use super::printed::{self, Printed, Ty};
 use super::read::Read;
 use super::report::{Errors, Path};
 use super::volume::token_expiration;
-
-pub(super) fn is_review(gvk: Gvk<'_>) -> bool {
-    matches!(gvk.group, "authorization.k8s.io" | "authentication.k8s.io")
-        || (gvk.group.is_empty() && gvk.kind == "Binding")
-}
 
 pub(super) fn create(errs: &mut Errors, kind: &str, review: &Value) {
     let spec = review.at("spec");

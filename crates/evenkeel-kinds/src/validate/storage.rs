@@ -1,10 +1,10 @@
 //! Classes and drivers of storage, and where volumes are attached.
 
+use evenkeel_types::quantity::Quantity;
 use serde_json::Value;
 
 use super::checks::{self, SelectorValues};
 use super::printed::{self, Printed, Ty};
-use super::quantity::Quantity;
 use super::read::Read;
 use super::report::{Errors, Path};
 use super::volume::sources;
@@ -91,7 +91,7 @@ fn capacity(errs: &mut Errors, object: &Value, values: SelectorValues) {
     let class = object.text("storageClassName");
     checks::dns1123_subdomain(errs, Path::root("storageClassName"), class);
     if let Some(capacity) = Quantity::read(object.at("capacity")) {
-        resources::non_negative(errs, Path::root("capacity"), capacity);
+        resources::non_negative(errs, Path::root("capacity"), &capacity);
     }
 }
 

@@ -1,1 +1,186 @@
+//! Faulty objects and what kube-apiserver 1.36 says of them.
+//!
+//! `tests/corpus.json` was recorded from a running server: each case changes a sound object at
+//! some JSON pointers (`null` removes), and lists the errors of the answer. Long texts stand under
+//! a name of their own.
 
+use std::collections::BTreeMap;
+
+use evenkeel_schema::field::Error;
+use evenkeel_types::Gvk;
+use serde_json::{Map, Value, json};
+
+use super::{create, status_update, subresource_update, update};
+
+struct Corpus {
+    texts: BTreeMap<String, String>,
+    bases: Map<String, Value>,
+    cases: Vec<Value>,
+}
+
+fn corpus() -> Corpus {
+    let whole: Value = serde_json::from_str(include_str!("tests/corpus.json")).unwrap();
+    let Value::Object(mut whole) = whole else { panic!("the corpus is an object") };
+    let mut take = |key: &str| whole.remove(key).unwrap();
+    Corpus {
+        texts: serde_json::from_value(take("texts")).unwrap(),
+        bases: serde_json::from_value(take("bases")).unwrap(),
+        cases: serde_json::from_value(take("cases")).unwrap(),
+    }
+}
+
+fn gvk(object: &Value) -> Gvk<'_> {
+    let text = |key: &str| object[key].as_str().unwrap();
+    Gvk::from_api_version(text("apiVersion"), text("kind"))
+}
+
+/// Sets or removes what a JSON pointer names.
+fn change(object: &mut Value, pointer: &str, value: &Value) {
+    if pointer.is_empty() {
+        *object = value.clone();
+        return;
+    }
+    let (parent, key) = pointer.rsplit_once('/').unwrap();
+    let key = key.replace("~1", "/").replace("~0", "~");
+    match object.pointer_mut(parent) {
+        Some(Value::Object(map)) if value.is_null() => drop(map.remove(&key)),
+        Some(Value::Object(map)) => drop(map.insert(key, value.clone())),
+        Some(Value::Array(items)) => items[key.parse::<usize>().unwrap()] = value.clone(),
+        _ => panic!("nothing at {parent}"),
+    }
+}
+
+fn texts(errors: &[Error]) -> Vec<String> {
+    errors.iter().map(Error::to_string).collect()
+}
+
+#[test]
+fn faults_are_reported_in_the_words_and_order_of_the_api_server() {
+    let corpus = corpus();
+    let mut wrong = Vec::new();
+    for case in &corpus.cases {
+        let base = case["base"].as_str().map_or(&Value::Null, |name| &corpus.bases[name]);
+        let mut object = base.clone();
+        for (pointer, value) in case["change"].as_object().unwrap() {
+            change(&mut object, pointer, value);
+        }
+        let gvk = gvk(&object);
+        let errors = match case["op"].as_str().unwrap() {
+            "create" => create(gvk, &object),
+            "update" => update(gvk, &object, base),
+            "status" => status_update(gvk, &object, base),
+            subresource => subresource_update(gvk, subresource, &object, base),
+        };
+        let expected: Vec<String> = case["errors"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|text| {
+                // Longest names first: some begin like others.
+                let text = text.as_str().unwrap().to_owned();
+                corpus.texts.iter().rev().fold(text, |text, (name, full)| text.replace(name, full))
+            })
+            .collect();
+        let actual = texts(&errors);
+        if actual != expected {
+            wrong.push(format!(
+                "{} of {} with {}\n  expected {expected:#?}\n  actual {actual:#?}",
+                case["op"], case["base"], case["change"]
+            ));
+        }
+    }
+    assert!(corpus.cases.len() > 1000, "the corpus is whole");
+    assert!(wrong.is_empty(), "{} cases differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn sound_objects_pass() {
+    for (name, object) in &corpus().bases {
+        let gvk = gvk(object);
+        if name.contains(" stored") {
+            assert_eq!(texts(&update(gvk, object, object)), [""; 0], "update of {name}");
+            assert_eq!(texts(&status_update(gvk, object, object)), [""; 0], "status of {name}");
+        } else {
+            assert_eq!(texts(&create(gvk, object)), [""; 0], "creation of {name}");
+        }
+    }
+}
+
+/// Every place of an object, as JSON pointers.
+fn places(value: &Value, at: &str, found: &mut Vec<String>) {
+    found.push(at.to_owned());
+    match value {
+        Value::Object(map) => {
+            for (key, inner) in map {
+                let key = key.replace('~', "~0").replace('/', "~1");
+                places(inner, &format!("{at}/{key}"), found);
+            }
+        }
+        Value::Array(items) => {
+            for (i, inner) in items.iter().enumerate() {
+                places(inner, &format!("{at}/{i}"), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn no_shape_of_an_object_makes_validation_panic() {
+    let odd = [
+        Value::Null,
+        json!(true),
+        json!(-1),
+        json!(1.5),
+        json!(u64::MAX),
+        json!(""),
+        json!("é/ü:%-"),
+        json!([]),
+        json!([null, 1, "x", {}, []]),
+        json!({}),
+        json!({"": null, "a/b": [1]}),
+    ];
+    // One odd value for each place, in turn, keeps this fast; there are thousands of places.
+    let mut turn = odd.iter().cycle();
+    for object in corpus().bases.values() {
+        let gvk = gvk(object);
+        let mut found = Vec::new();
+        places(object, "", &mut found);
+        for place in found {
+            let mut changed = object.clone();
+            *changed.pointer_mut(&place).unwrap() = turn.next().unwrap().clone();
+            create(gvk, &changed);
+            update(gvk, &changed, object);
+            status_update(gvk, &changed, object);
+            update(gvk, object, &changed);
+        }
+        // The turn must not fall into step with the number of places.
+        turn.next();
+    }
+}
+
+#[test]
+fn data_beyond_a_mebibyte_is_too_long() {
+    let config = |data: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "big", "namespace": "ns"}, "data": {"a": data},
+        })
+    };
+    let object = config(&"x".repeat(1_048_576));
+    assert_eq!(texts(&create(gvk(&object), &object)), [""; 0]);
+    let object = config(&"x".repeat(1_048_577));
+    let expected = ["[]: Too long: may not be more than 1048576 bytes"];
+    assert_eq!(texts(&create(gvk(&object), &object)), expected);
+}
+
+#[test]
+fn custom_resources_are_checked_for_their_metadata() {
+    let object = json!({
+        "apiVersion": "example.com/v1", "kind": "Widget",
+        "metadata": {"name": "Bad_Name", "namespace": "ns", "finalizers": ["plain"]},
+    });
+    let errors = texts(&create(gvk(&object), &object));
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(errors[0].starts_with("metadata.name: Invalid value: \"Bad_Name\": a lowercase RFC"));
+}

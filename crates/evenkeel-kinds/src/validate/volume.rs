@@ -1,10 +1,10 @@
 //! Volumes of a pod, and the kinds of storage behind them.
 
+use evenkeel_types::quantity::Quantity;
 use serde_json::Value;
 
 use super::claim;
 use super::pod::PodOptions;
-use super::quantity::Quantity;
 use super::read::Read;
 use super::report::{Errors, Path};
 use super::{checks, container};
@@ -85,7 +85,7 @@ pub(super) struct Context<'a> {
 /// second source, and the one its own errors stand under: they are not always its name.
 const SOURCES: &[(&str, &str, &str, Check)] = &[
     ("emptyDir", "emptyDir", "emptyDir", |errs, path, source, _| {
-        if Quantity::read(source.at("sizeLimit")).is_some_and(|q| q.signum() < 0) {
+        if Quantity::read(source.at("sizeLimit")).is_some_and(|q| q.sign().is_lt()) {
             let detail = "SizeLimit field must be a valid resource quantity";
             errs.forbidden(path.child("sizeLimit"), detail);
         }
@@ -192,27 +192,28 @@ const SOURCES: &[(&str, &str, &str, Check)] = &[
 fn source(errs: &mut Errors, path: Path<'_>, volume: &Value, pod_name: &str, opts: &PodOptions) {
     let Some(fields) = volume.as_object() else { return };
     let context = Context { pod_name, volume_name: volume.text("name"), opts };
-    // Nearly every volume is a name and one source: that is worth a shorter way.
-    let candidates = fields.iter().filter(|(key, value)| *key != "name" && !value.is_null());
-    let mut found = 0;
-    if candidates.count() > 0 {
-        for (key, second, own, check) in SOURCES {
-            let Some(source) = fields.get(*key).filter(|s| !s.is_null()) else { continue };
-            if found > 0 {
-                errs.forbidden(path.child(second), MORE_THAN_ONE);
-            } else {
-                found += 1;
-                check(errs, path.child(own), source, &context);
-                if *key == "ephemeral" {
-                    ephemeral_claim_name(errs, path, &context);
-                }
-            }
-            if *key == "iscsi" {
-                iscsi_initiator(errs, path, source, &context);
+    // Volumes have a name and one source; comparing their two keys with the table is quicker than
+    // looking for each source of the table.
+    let mut present: Vec<(usize, &Value)> = Vec::new();
+    for (key, source) in fields.iter().filter(|(_, source)| !source.is_null()) {
+        present.extend(SOURCES.iter().position(|(k, ..)| k == key).map(|at| (at, source)));
+    }
+    present.sort_unstable_by_key(|(at, _)| *at);
+    for (i, (at, source)) in present.iter().enumerate() {
+        let (key, second, own, check) = SOURCES[*at];
+        if i > 0 {
+            errs.forbidden(path.child(second), MORE_THAN_ONE);
+        } else {
+            check(errs, path.child(own), source, &context);
+            if key == "ephemeral" {
+                ephemeral_claim_name(errs, path, &context);
             }
         }
+        if key == "iscsi" {
+            iscsi_initiator(errs, path, source, &context);
+        }
     }
-    if found == 0 {
+    if present.is_empty() {
         errs.required(path, "must specify a volume type");
     }
 }

@@ -1,10 +1,10 @@
 //! Parts of a definition as Go prints its internal structs: all fields, in declaration order.
 
+use evenkeel_types::go;
 use serde_json::Value;
 
 use super::schema::{Additional, Items, Schema};
 use super::spec::{Parts, Spec, present, text};
-use crate::go;
 
 /// Keywords and the names of their Go fields, in the order of the struct.
 pub(super) const FIELDS: [(&str, &str); 43] = [

@@ -1,12 +1,14 @@
 //! The spec as a whole: group, scope, names, versions and what each declares.
 
+use evenkeel_types::go;
+
 use super::options::Options;
 use super::schema::Schema;
 use super::shape;
 use super::spec::{Names, Parts, Spec, Version};
 use super::{columns, conversion, defaults, openapi, render};
 use crate::field::Error;
-use crate::{go, names};
+use crate::names;
 
 pub(super) fn check(spec: &Spec<'_>, options: &Options<'_>, errors: &mut Vec<Error>) {
     check_group_and_scope(spec, errors);

@@ -1,5 +1,7 @@
 //! URLs as Go's `net/url` parses them, as far as validation looks at the parts.
 
+use evenkeel_types::go;
+
 /// The parts of a URL that checks ask for. Nothing is unescaped but the fragment's presence.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Url<'a> {
@@ -17,7 +19,7 @@ pub(crate) fn parse_request_uri(text: &str) -> Option<Url<'_>> {
 
 /// `url.Parse`; the error is Go's text.
 pub(crate) fn parse_url(text: &str) -> Result<Url<'_>, String> {
-    let failed = |what: String| format!("parse {}: {what}", crate::go::quote(text));
+    let failed = |what: String| format!("parse {}: {what}", go::quote(text));
     let (body, fragment) = text.split_once('#').unwrap_or((text, ""));
     let mut url = parse(body, false).map_err(failed)?;
     check_escapes(fragment).map_err(failed)?;
@@ -104,13 +106,13 @@ fn check_host(host: &str) -> Result<(), String> {
     let valid_port = port.is_empty()
         || port.strip_prefix(':').is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
     if !valid_port {
-        return Err(format!("invalid port {} after host", crate::go::quote(port)));
+        return Err(format!("invalid port {} after host", go::quote(port)));
     }
     let legal = |c: char| {
         c.is_ascii_alphanumeric() || "-_.~!$&'()*+,;=:[]<>\"%".contains(c) || !c.is_ascii()
     };
     if let Some(c) = host.chars().find(|c| !legal(*c)) {
-        return Err(format!("invalid character {} in host name", crate::go::quote(&c.to_string())));
+        return Err(format!("invalid character {} in host name", go::quote(&c.to_string())));
     }
     check_escapes(host)
 }
@@ -122,7 +124,7 @@ fn check_escapes(text: &str) -> Result<(), String> {
             let hex = bytes.get(at + 1..at + 3);
             if !hex.is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit)) {
                 let shown: String = text[at..].chars().take(3).collect();
-                return Err(format!("invalid URL escape {}", crate::go::quote(&shown)));
+                return Err(format!("invalid URL escape {}", go::quote(&shown)));
             }
         }
     }

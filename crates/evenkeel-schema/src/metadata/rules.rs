@@ -1,9 +1,11 @@
 //! The rules for metadata that hold for every kind.
 
+use evenkeel_types::go;
 use serde_json::{Map, Value};
 
 use crate::field::Error;
-use crate::{go, names};
+use crate::names;
+use crate::names::Reasons;
 
 const ANNOTATIONS_MAX: usize = 256 * 1024;
 const MANAGER_MAX: usize = 128;
@@ -16,7 +18,7 @@ const IMMUTABLE: &str = "field is immutable";
 pub fn validate(
     metadata: &Value,
     namespaced: bool,
-    name_rule: impl Fn(&str, bool) -> Vec<String>,
+    name_rule: impl Fn(&str, bool) -> Reasons,
     path: &str,
 ) -> Vec<Error> {
     let mut errors = Vec::new();

@@ -5,10 +5,10 @@
 
 use std::collections::HashMap;
 
+use evenkeel_types::go;
 use serde_json::{Map, Value};
 
 use super::{ListKind, Node};
-use crate::go;
 
 /// The old counterpart of a value.
 #[derive(Clone, Copy, Debug)]

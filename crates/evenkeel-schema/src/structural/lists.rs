@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
+use evenkeel_types::go;
 use serde_json::{Map, Value};
 
 use super::{Additional, ListKind, Node, Structural};
-use crate::{field, go};
+use crate::field;
 
 impl Structural {
     /// Duplicates in sets and maps.

@@ -11,6 +11,7 @@ mod numbers;
 mod path;
 mod sink;
 
+use evenkeel_types::go;
 use serde_json::{Map, Value};
 
 use self::path::{Path, Step};
@@ -18,7 +19,6 @@ use self::sink::{Failures, Sink, Verdict};
 use super::correlate::{self, Correlation};
 use super::{Additional, Checks, FormatRule, Kind, Kinds, ListKind, Node, Structural};
 use crate::field;
-use crate::go;
 
 impl Structural {
     /// What is wrong with a new object.

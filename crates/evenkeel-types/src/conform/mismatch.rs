@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::{Custom, Expr, Field, Shape, Type};
+use crate::{Custom, Expr, Field, Shape, Type, go};
 
 /// A value that cannot be decoded into the type, in the words of the API server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,7 +56,7 @@ impl Place<'_> {
     }
 
     pub(super) fn mismatch(&self, value: &Value, go_type: &str) -> TypeMismatch {
-        self.cannot(kind(value), go_type)
+        self.cannot(go::json_kind(value), go_type)
     }
 
     /// A number of the right kind that does not fit.
@@ -129,16 +129,5 @@ fn decodes_itself(shape: Shape) -> bool {
                 | Custom::JsonSchemaPropsOrStringArray
         ),
         _ => false,
-    }
-}
-
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }

@@ -119,3 +119,20 @@ fn values_round_away_from_zero() {
     assert_eq!(quantity("2").milli_value(), 2000);
     assert_eq!(Quantity::new(2048, Format::BinarySi).to_string(), "2Ki");
 }
+
+#[test]
+fn rounding_goes_away_from_zero() {
+    for (text, rounded) in [("1n", "1m"), ("1001u", "2m"), ("-1u", "-1m"), ("3m", "3m")] {
+        assert_eq!(quantity(text).rounded_up(-3).to_string(), rounded, "{text}");
+    }
+}
+
+#[test]
+fn thousandths_decide_what_is_an_integer() {
+    for text in ["2", "2000m", "8Ei", "1e40", "999999u", "-3k"] {
+        assert!(quantity(text).is_integer(), "{text}");
+    }
+    for text in ["1500m", "-1m", "1u", "0.1Ki"] {
+        assert!(!quantity(text).is_integer(), "{text}");
+    }
+}

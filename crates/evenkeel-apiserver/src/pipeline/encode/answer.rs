@@ -42,7 +42,7 @@ pub(crate) fn respond(
     answer: Answer,
 ) -> Result<Response<Body>, Status> {
     let gzip = negotiate::accepts_gzip(&call.headers);
-    Ok(match answer {
+    let mut response = match answer {
         Answer::Watch(events) => stream(StatusCode::OK, "application/json", Body::stream(*events)),
         Answer::List(list) => respond_list(call, output, list, gzip)?,
         Answer::Other(code, value) => {
@@ -59,18 +59,19 @@ pub(crate) fn respond(
             }
         },
         Answer::Object(code, value) => respond_object(call, output, code, value, gzip)?,
-    })
+    };
+    warn(call, response.headers_mut());
+    Ok(response)
 }
 
-/// Puts what the client should be told into the headers.
-pub(crate) fn add_warnings(call: &Call, mut response: Response<Body>) -> Response<Body> {
+/// Tells the client what it should know besides the answer, be that a refusal or not.
+pub(crate) fn warn(call: &Call, headers: &mut HeaderMap) {
     for text in call.warnings.take() {
         let quoted = text.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
-            response.headers_mut().append(WARNING, value);
+            headers.append(WARNING, value);
         }
     }
-    response
 }
 
 fn respond_object(
@@ -237,7 +238,7 @@ pub(crate) fn refusal(headers: &HeaderMap, status: &Status) -> Response<Body> {
 /// What every answer carries.
 pub(crate) fn common_headers(core: &Core, mut response: Response<Body>) -> Response<Body> {
     let headers = response.headers_mut();
-    if let Ok(id) = HeaderValue::from_str(&core.sources.uid()) {
+    if let Ok(id) = HeaderValue::try_from(core.sources.uid()) {
         headers.insert(HeaderName::from_static("audit-id"), id);
     }
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use evenkeel_kinds::columns;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
@@ -124,9 +125,12 @@ impl List {
     }
 
     pub(super) fn to_table(&self, now: Timestamp, include: view::Include) -> Result<Value, Status> {
-        let rows =
-            self.values().map(|value| Ok(view::to_row(&self.resource, &value?, now, include)));
-        let rows = rows.collect::<Result<Vec<Value>, Status>>()?;
+        let mut objects = self.values().collect::<Result<Vec<Value>, Status>>()?;
+        if let Some(order) = columns::row_order(self.resource.gvk()) {
+            objects.sort_by(order);
+        }
+        let rows = objects.iter().map(|object| view::to_row(&self.resource, object, now, include));
+        let rows = rows.collect();
         let definitions = Some(view::table_definitions(&self.resource));
         Ok(view::table(self.metadata.clone(), definitions, rows))
     }

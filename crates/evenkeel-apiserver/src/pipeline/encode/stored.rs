@@ -4,10 +4,11 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use evenkeel_kinds::{convert, fields};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::object::set_meta;
 use crate::pipeline::decode;
+use crate::registry::custom;
 use crate::registry::resource::{Nature, Resource};
 use crate::status::Status;
 use crate::storage::{Draft, Labels, Record};
@@ -29,13 +30,28 @@ pub(crate) fn draft(resource: &Resource, mut object: Value) -> Result<Draft, Sta
     });
     let selectable = selectable.collect();
     let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or("").into();
-    let (body, hole) = write(&object)?;
+    let (mut body, mut hole) = to_draft(&object)?;
+    // Looking for them in the bytes is much cheaper than a walk over every object.
+    if body.windows(2).any(|pair| pair == b"[]") {
+        forget_empty(resource, &mut object);
+        (body, hole) = to_draft(&object)?;
+    }
     let mut draft = Draft::new(body, hole, resource.storage_version.clone());
     draft.labels = labels;
     draft.fields = selectable;
     draft.epoch = resource.epoch;
     draft.uid = uid;
     Ok(draft)
+}
+
+/// Built-in kinds are stored upstream in a form that does not know empty lists; definitions, which
+/// are stored as JSON, are the exception.
+pub(crate) fn forget_empty(resource: &Resource, object: &mut Value) {
+    if let Nature::Builtin(builtin) = &resource.nature
+        && !custom::is_definition(resource)
+    {
+        evenkeel_types::forget_empty(builtin.ty, object);
+    }
 }
 
 /// Whether storing `draft` would change nothing.
@@ -74,46 +90,74 @@ fn is_current(resource: &Resource, record: &Record) -> bool {
 
 /// JSON with kind, apiVersion and metadata in front.
 pub(crate) fn to_bytes(object: &Value) -> Result<Vec<u8>, Status> {
+    match object {
+        Value::Object(map) => write(map, write_json),
+        other => serde_json::to_vec(other).map_err(Status::internal),
+    }
+}
+
+/// The stored form: as [`to_bytes`], with an empty resourceVersion first in the metadata. Also
+/// tells where that goes.
+fn to_draft(object: &Value) -> Result<(Vec<u8>, usize), Status> {
     let Value::Object(map) = object else {
-        return serde_json::to_vec(object).map_err(Status::internal);
+        return Err(Status::internal("only objects can be stored"));
     };
-    let mut out = Vec::with_capacity(1024);
+    let mut hole = 0;
+    let body = write(map, |out, metadata| {
+        out.extend_from_slice(b"{\"resourceVersion\":\"");
+        hole = out.len();
+        out.push(b'"');
+        for (key, value) in metadata.as_object().into_iter().flatten() {
+            out.push(b',');
+            write_entry(out, key, value)?;
+        }
+        out.push(b'}');
+        Ok(())
+    })?;
+    Ok((body, hole))
+}
+
+/// Writes an object in the order clients know, its metadata as `metadata` does.
+fn write(
+    map: &Map<String, Value>,
+    metadata: impl FnOnce(&mut Vec<u8>, &Value) -> Result<(), Status>,
+) -> Result<Vec<u8>, Status> {
+    let mut out = Vec::with_capacity(2048);
     out.push(b'{');
-    let front = ["kind", "apiVersion", "metadata"];
-    let ordered = front
-        .iter()
-        .filter_map(|key| map.get_key_value(*key))
-        .chain(map.iter().filter(|(key, _)| !front.contains(&key.as_str())));
-    for (at, (key, value)) in ordered.enumerate() {
-        if at > 0 {
+    let separate = |out: &mut Vec<u8>| {
+        if out.len() > 1 {
             out.push(b',');
         }
-        serde_json::to_writer(&mut out, key).map_err(Status::internal)?;
-        out.push(b':');
-        serde_json::to_writer(&mut out, value).map_err(Status::internal)?;
+    };
+    for key in ["kind", "apiVersion"] {
+        if let Some(value) = map.get(key) {
+            separate(&mut out);
+            write_entry(&mut out, key, value)?;
+        }
+    }
+    if let Some(value) = map.get("metadata") {
+        separate(&mut out);
+        out.extend_from_slice(b"\"metadata\":");
+        metadata(&mut out, value)?;
+    }
+    for (key, value) in map {
+        if !matches!(key.as_str(), "kind" | "apiVersion" | "metadata") {
+            separate(&mut out);
+            write_entry(&mut out, key, value)?;
+        }
     }
     out.push(b'}');
     Ok(out)
 }
 
-/// The stored form: as [`to_bytes`], with an empty resourceVersion first in the metadata.
-fn write(object: &Value) -> Result<(Vec<u8>, usize), Status> {
-    const HOLE: &[u8] = b"\"resourceVersion\":\"";
-    let mut body = to_bytes(object)?;
-    let prefix = item_prefix_of(object) + b"\"metadata\":{".len();
-    let empty = body.get(prefix) == Some(&b'}');
-    let rest = body.split_off(prefix);
-    body.extend_from_slice(HOLE);
-    let hole = body.len();
-    body.extend_from_slice(if empty { b"\"" } else { b"\"," });
-    body.extend_from_slice(&rest);
-    Ok((body, hole))
+fn write_entry(out: &mut Vec<u8>, key: &str, value: &Value) -> Result<(), Status> {
+    serde_json::to_writer(&mut *out, key).map_err(Status::internal)?;
+    out.push(b':');
+    write_json(out, value)
 }
 
-/// Length of `{"kind":"K","apiVersion":"V",`.
-fn item_prefix_of(object: &Value) -> usize {
-    let length = |key: &str| object.get(key).map_or(0, |v| v.to_string().len() + key.len() + 4);
-    1 + length("kind") + length("apiVersion")
+fn write_json(out: &mut Vec<u8>, value: &Value) -> Result<(), Status> {
+    serde_json::to_writer(out, value).map_err(Status::internal)
 }
 
 /// Length of the part of a stored body that items of built-in lists leave out.
@@ -122,7 +166,9 @@ pub(crate) fn item_prefix(resource: &Resource) -> usize {
 }
 
 fn to_storage_version(resource: &Resource, object: &mut Value) -> Result<(), Status> {
-    if resource.api_version == resource.storage_version {
+    let same = resource.api_version == resource.storage_version;
+    // Kinds with several versions keep marks of the others, which a round trip settles.
+    if same && (resource.is_custom() || convert::siblings(resource.gvk()).is_empty()) {
         return Ok(());
     }
     match &resource.nature {
@@ -151,4 +197,31 @@ fn from_storage_version(resource: &Resource, object: &mut Value) -> Result<(), S
         decode::fill_defaults(resource, object);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_draft_is_the_object_with_a_hole_first_in_its_metadata() {
+        let mut object = json!({"data": {}, "kind": "K", "apiVersion": "v", "metadata": {}});
+        let (body, hole) = to_draft(&object).unwrap();
+        let head = br#"{"kind":"K","apiVersion":"v","metadata":{"resourceVersion":""#;
+        assert_eq!((&body[..hole], &body[hole..]), (&head[..], &br#""},"data":{}}"#[..]));
+
+        object["metadata"] = json!({"name": "a", "uid": "b"});
+        let (body, hole) = to_draft(&object).unwrap();
+        assert_eq!(&body[hole..], br#"","name":"a","uid":"b"},"data":{}}"#);
+    }
+
+    #[test]
+    fn objects_start_with_what_identifies_them() {
+        let bytes = to_bytes(&json!({"a": 1, "metadata": {"x": "y"}, "kind": "K"})).unwrap();
+        assert_eq!(bytes, br#"{"kind":"K","metadata":{"x":"y"},"a":1}"#);
+        assert_eq!(to_bytes(&json!({})).unwrap(), b"{}");
+        assert_eq!(to_bytes(&json!([1])).unwrap(), b"[1]");
+    }
 }

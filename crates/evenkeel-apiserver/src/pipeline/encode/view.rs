@@ -1,6 +1,6 @@
 //! Other ways to see objects: as rows of a table, or reduced to their metadata.
 
-use evenkeel_kinds::columns;
+use evenkeel_kinds::{columns, convert};
 use evenkeel_types::Gvk;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -48,9 +48,10 @@ pub(crate) fn table_definitions(resource: &Resource) -> Value {
         })
     };
     match &resource.nature {
-        Nature::Builtin(_) => {
-            columns::definitions(resource.gvk()).iter().map(columns::Column::to_json).collect()
-        }
+        Nature::Builtin(_) => columns::definitions(resource.storage_gvk())
+            .iter()
+            .map(columns::Column::to_json)
+            .collect(),
         Nature::Custom(custom) => {
             let name = define("Name", "string", "name", "Name of the object.", 0);
             let others = custom
@@ -70,14 +71,22 @@ pub(crate) fn to_row(
     include: Include,
 ) -> Value {
     let cells = match &resource.nature {
+        Nature::Builtin(_) if resource.api_version != resource.storage_version => {
+            // Columns are made for the stored form.
+            let mut stored = object.clone();
+            if let Err(why) = convert::to(resource.gvk(), resource.storage_gvk(), &mut stored) {
+                tracing::error!(%why, kind = &*resource.kind, "cannot print");
+            }
+            columns::row(resource.storage_gvk(), &stored, now.as_second())
+        }
         Nature::Builtin(_) => columns::row(resource.gvk(), object, now.as_second()),
         Nature::Custom(custom) => custom.cells(object, now.as_second()),
     };
     let mut row = json!({"cells": cells});
-    if !resource.is_custom() {
-        if let Some(condition) = columns::row_conditions(resource.gvk(), object) {
-            row["conditions"] = json!([condition.to_json()]);
-        }
+    if !resource.is_custom()
+        && let Some(condition) = columns::row_conditions(resource.gvk(), object)
+    {
+        row["conditions"] = json!([condition.to_json()]);
     }
     row["object"] = included(object, include);
     row
@@ -113,11 +122,9 @@ pub(crate) fn table(
     definitions: Option<Value>,
     rows: Vec<Value>,
 ) -> Value {
-    json!({
-        "kind": "Table",
-        "apiVersion": "meta.k8s.io/v1",
-        "metadata": metadata,
-        "columnDefinitions": definitions,
-        "rows": rows,
-    })
+    let mut table = json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1"});
+    table["metadata"] = metadata.into();
+    table["columnDefinitions"] = definitions.unwrap_or_default();
+    table["rows"] = rows.into();
+    table
 }

@@ -4,8 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{OnceLock, PoisonError, RwLock};
 
 use evenkeel_apply::ObjectType;
+use evenkeel_apply::managed::SingleVersion;
 use evenkeel_apply::schema::{MapDef, Scalar, Schema, SchemaBuilder, TypeId};
-use evenkeel_types::{Custom, DefaultValue, Expr, Field, ListType, MapType, Shape, Type};
+use evenkeel_types::{Custom, DefaultValue, Expr, Field, Gvk, ListType, MapType, Shape, Type};
 use serde_json::Value;
 
 use crate::registry::resource::{Nature, Resource};
@@ -37,6 +38,18 @@ pub(super) fn zero(resource: &Resource) -> &Value {
             zero
         }),
     }
+}
+
+pub(super) const SCALE_VERSION: &str = "autoscaling/v1";
+
+/// The only version of a Scale.
+pub(super) fn scale() -> &'static SingleVersion {
+    static SCALE: OnceLock<SingleVersion> = OnceLock::new();
+    SCALE.get_or_init(|| {
+        let ty = evenkeel_types::lookup(Gvk::from_api_version(SCALE_VERSION, "Scale"));
+        let object_type = ty.map_or_else(ObjectType::deduced, builtin_type);
+        SingleVersion { api_version: SCALE_VERSION.to_owned(), object_type }
+    })
 }
 
 /// Built-in types never change, so servers of one process share what is derived from them.

@@ -24,7 +24,10 @@ pub(crate) fn settle<'a>(
     name: &'a str,
 ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
     Box::pin(async move {
-        if let Err(status) = try_settle(core, name).await {
+        if let Err(status) = try_settle(core, name).await
+            // Deleting its last object may already have let the definition go.
+            && status.code() != 404
+        {
             tracing::error!(definition = name, error = status.message(), "cannot settle");
         }
     })

@@ -76,8 +76,8 @@ async fn create(call: &Call, config: &Value, options: &WriteOptions) -> Result<A
 }
 
 /// The configuration: YAML, of which JSON is a part.
-pub(in super::super) fn parse(body: &[u8], validation: FieldValidation) -> Result<Value, Status> {
-    let value = match json::decode(body) {
+pub(in crate::verbs) fn parse(body: &[u8], validation: FieldValidation) -> Result<Value, Status> {
+    let mut value = match json::decode(body) {
         Ok((value, duplicates)) => {
             if let (FieldValidation::Strict, Some(path)) = (validation, duplicates.first()) {
                 let key = path.rsplit('.').next().unwrap_or(path);
@@ -94,6 +94,7 @@ pub(in super::super) fn parse(body: &[u8], validation: FieldValidation) -> Resul
             ))
         })?,
     };
+    json::settle_floats(&mut value);
     if value.is_object() {
         return Ok(value);
     }

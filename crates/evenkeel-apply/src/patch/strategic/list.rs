@@ -5,11 +5,12 @@
 
 use std::collections::{HashMap, HashSet};
 
+use evenkeel_types::go;
 use serde_json::{Map, Value};
 
 use super::{
     DIRECTIVE, PatchField, PatchSchema, PatchStrategy, SET_ORDER, StrategicError, directive_field,
-    go, lookup, merge_map, no_merge_key, unknown_directive, without_directives, wrong_type,
+    lookup, merge_map, no_merge_key, unknown_directive, without_directives, wrong_type,
 };
 
 const LIST: &str = "[]interface {}";

@@ -1,9 +1,10 @@
 //! What there is to say about storage: claims, volumes, drivers.
 
+use evenkeel_types::quantity::Quantity;
+
 use std::fmt;
 
 use super::{annotations, pod, volume};
-use crate::defaults::quantity::Quantity;
 use crate::defaults::set::{self, Object};
 use crate::strategy::semantic;
 
@@ -48,8 +49,8 @@ pub(super) fn fraction(
     if !text.ends_with(['m', 'u', 'n']) && !text.contains(['.', 'e', 'E']) {
         return;
     }
-    if let Some(amount) = Quantity::parse(text)
-        && !amount.is_whole()
+    if let Ok(amount) = Quantity::parse(text)
+        && amount != amount.clone().rounded_up(0)
     {
         warnings.push(format!(
             r#"{path}.{list}[{name}]: fractional byte value "{amount}" is invalid, must be an integer"#

@@ -41,10 +41,8 @@ pub(in crate::validate) fn check(schedule: &str) -> Result<(), String> {
     if schedule.starts_with("TZ=") || schedule.starts_with("CRON_TZ=") {
         let Some((prefix, after)) = schedule.split_once(' ') else {
             // Upstream slices up to an index it did not find.
-            let from = schedule.find('=').unwrap_or_default() + 1;
-            return Err(format!(
-                "invalid schedule format: runtime error: slice bounds out of range [{from}:-1]"
-            ));
+            let fault = "invalid schedule format: runtime error: slice bounds out of range [:-1]";
+            return Err(fault.to_owned());
         };
         let zone = prefix.split_once('=').map_or("", |(_, zone)| zone);
         if !zone.is_empty() && !is_zone(zone) {
@@ -180,23 +178,30 @@ fn number(text: &str) -> Result<u64, String> {
 }
 
 /// What is wrong with a time zone, if anything.
-pub(in crate::validate) fn time_zone_fault(zone: &str) -> Option<String> {
+pub(in crate::validate) fn time_zone_faults(zone: &str) -> Vec<String> {
     if zone.is_empty() {
-        return Some("timeZone must be nil or non-empty string".to_owned());
+        return vec!["timeZone must be nil or non-empty string".to_owned()];
     }
+    let unknown = || format!("unknown time zone {zone}");
     let sound = |part: &str| {
         (1..=14).contains(&part.len())
             && !matches!(part, "." | "..")
             && !part.starts_with('-')
             && part.bytes().all(|b| b.is_ascii_alphanumeric() || b".-_+".contains(&b))
     };
-    if !zone.split('/').all(sound) || !is_zone(zone) && !zone.eq_ignore_ascii_case("local") {
-        return Some(format!("unknown time zone {zone}"));
+    if !zone.split('/').all(sound) {
+        return vec![unknown()];
     }
-    zone.eq_ignore_ascii_case("local").then(|| {
-        "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
-            .to_owned()
-    })
+    let mut faults = Vec::new();
+    if zone.eq_ignore_ascii_case("local") {
+        let fault =
+            "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
+        faults.push(fault.to_owned());
+    }
+    if !is_zone(zone) {
+        faults.push(unknown());
+    }
+    faults
 }
 
 fn is_zone(zone: &str) -> bool {
@@ -205,7 +210,7 @@ fn is_zone(zone: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{ZONES, check, time_zone_fault};
+    use super::{ZONES, check, time_zone_faults};
 
     #[test]
     fn zones_are_sorted_for_the_search() {
@@ -249,9 +254,10 @@ mod tests {
 
     #[test]
     fn time_zones_must_exist_and_be_explicit() {
-        assert_eq!(time_zone_fault("Europe/Berlin"), None);
-        assert_eq!(time_zone_fault("Mars/Base"), Some("unknown time zone Mars/Base".to_owned()));
-        assert!(time_zone_fault("Local").is_some());
-        assert!(time_zone_fault("").is_some());
+        assert!(time_zone_faults("Europe/Berlin").is_empty());
+        assert_eq!(time_zone_faults("Mars/Base"), ["unknown time zone Mars/Base"]);
+        assert_eq!(time_zone_faults("Local").len(), 1);
+        assert_eq!(time_zone_faults("local").len(), 2);
+        assert_eq!(time_zone_faults("").len(), 1);
     }
 }

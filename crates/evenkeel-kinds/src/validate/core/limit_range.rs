@@ -73,27 +73,27 @@ fn relations(errs: &mut Errors, path: Path<'_>, limit: &Value, kind: &str, name:
     let (min, max, ratio) = (read("min"), read("max"), read("maxLimitRequestRatio"));
     let (default, request) =
         if kind == "Pod" { (None, None) } else { (read("default"), read("defaultRequest")) };
-    let mut wrong = |field: &str, value: Quantity, detail: String| {
+    let mut wrong = |field: &str, value: &Quantity, detail: String| {
         errs.invalid(path.child(field).key(name), value.to_string(), detail);
     };
-    if let (Some(min), Some(max)) = (min, max)
+    if let (Some(min), Some(max)) = (&min, &max)
         && min > max
     {
         wrong("min", min, format!("min value {min} is greater than max value {max}"));
     }
-    if let (Some(request), Some(min)) = (request, min)
+    if let (Some(request), Some(min)) = (&request, &min)
         && min > request
     {
         let detail = format!("min value {min} is greater than default request value {request}");
         wrong("defaultRequest", request, detail);
     }
-    if let (Some(request), Some(max)) = (request, max)
+    if let (Some(request), Some(max)) = (&request, &max)
         && request > max
     {
         let detail = format!("default request value {request} is greater than max value {max}");
         wrong("defaultRequest", request, detail);
     }
-    if let (Some(request), Some(default)) = (request, default)
+    if let (Some(request), Some(default)) = (&request, &default)
         && request > default
     {
         let detail = format!(
@@ -101,24 +101,24 @@ fn relations(errs: &mut Errors, path: Path<'_>, limit: &Value, kind: &str, name:
         );
         wrong("defaultRequest", request, detail);
     }
-    if let (Some(default), Some(min)) = (default, min)
+    if let (Some(default), Some(min)) = (&default, &min)
         && min > default
     {
         let detail = format!("min value {min} is greater than default value {default}");
         wrong("default", min, detail);
     }
-    if let (Some(default), Some(max)) = (default, max)
+    if let (Some(default), Some(max)) = (&default, &max)
         && default > max
     {
         let detail = format!("default value {default} is greater than max value {max}");
         wrong("default", max, detail);
     }
-    if let Some(ratio) = ratio
-        && ratio < Quantity::ONE
+    if let Some(ratio) = &ratio
+        && *ratio < Quantity::ONE
     {
         wrong("maxLimitRequestRatio", ratio, format!("ratio {ratio} is less than 1"));
     }
-    if let (Some(ratio), Some(min), Some(max)) = (ratio, min, max) {
+    if let (Some(ratio), Some(min), Some(max)) = (&ratio, &min, &max) {
         #[expect(clippy::cast_precision_loss, reason = "a ratio of amounts, compared and printed")]
         let bound = max.milli_value() as f64 / min.milli_value() as f64;
         #[expect(clippy::cast_precision_loss, reason = "a ratio of amounts, compared and printed")]
@@ -128,7 +128,7 @@ fn relations(errs: &mut Errors, path: Path<'_>, limit: &Value, kind: &str, name:
             wrong("maxLimitRequestRatio", ratio, detail);
         }
     }
-    if let (Some(default), Some(request)) = (default, request)
+    if let (Some(default), Some(request)) = (&default, &request)
         && !resources::is_overcommit_allowed(name)
         && default != request
     {

@@ -49,7 +49,7 @@ fn amounts(errs: &mut Errors, node: &Value) {
     for list in ["capacity", "allocatable"] {
         for (name, value) in node.at("status").entries(list) {
             let amount = Quantity::read(value).unwrap_or(Quantity::ZERO);
-            resources::amount(errs, path.child(list).child(name), name, amount);
+            resources::amount(errs, path.child(list).child(name), name, &amount);
         }
     }
 }

@@ -32,7 +32,7 @@ fn amounts(errs: &mut Errors, path: Path<'_>, amounts: &Value) {
     for (name, value) in amounts.as_object().into_iter().flatten() {
         resources::quota_resource_name(errs, path.key(name), name);
         let amount = Quantity::read(value).unwrap_or(Quantity::ZERO);
-        resources::amount(errs, path.key(name), name, amount);
+        resources::amount(errs, path.key(name), name, &amount);
     }
 }
 

@@ -1,10 +1,10 @@
 //! The spec of a pod, in a pod or in a template.
 
+use evenkeel_types::quantity::Quantity;
 use serde_json::Value;
 
 use super::super::container::{self, Pod};
 use super::super::printed::{self, Printed, Ty};
-use super::super::quantity::Quantity;
 use super::super::read::Read;
 use super::super::report::{Errors, Path};
 use super::super::{checks, ip, resources, scheduling, security, volume};
@@ -216,21 +216,21 @@ fn pod_resources(errs: &mut Errors, path: Path<'_>, spec: &Value, opts: &PodOpti
 /// init container beside the sidecars started before it.
 fn aggregate(spec: &Value, list: &str, name: &str) -> Option<Quantity> {
     let amount = |c: &Value| Quantity::read(c.at("resources").at(list).at(name));
-    let regular = spec.list("containers").iter().filter_map(amount).reduce(Quantity::plus);
+    let sum = |mut sum: Quantity, more: Quantity| {
+        sum.add(&more);
+        sum
+    };
+    let regular = spec.list("containers").iter().filter_map(amount).reduce(sum);
     let (mut sidecars, mut peak): (Option<Quantity>, Option<Quantity>) = (None, None);
     for container in spec.list("initContainers") {
         let Some(own) = amount(container) else { continue };
-        let running = sidecars.map_or(own, |s| s.plus(own));
+        let running = sidecars.clone().into_iter().chain([own]).reduce(sum);
         if container.text("restartPolicy") == "Always" {
-            sidecars = Some(running);
+            sidecars.clone_from(&running);
         }
-        peak = peak.max(Some(running));
+        peak = peak.max(running);
     }
-    let together = match (regular, sidecars) {
-        (Some(a), Some(b)) => Some(a.plus(b)),
-        (a, b) => a.or(b),
-    };
-    together.max(peak)
+    regular.into_iter().chain(sidecars).reduce(sum).max(peak)
 }
 
 fn host_ports(errs: &mut Errors, path: Path<'_>, spec: &Value, opts: &PodOptions) {

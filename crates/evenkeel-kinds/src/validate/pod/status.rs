@@ -1,9 +1,9 @@
 //! Updates of a pod's status.
 
+use evenkeel_types::quantity::Quantity;
 use serde_json::Value;
 
 use super::super::printed::{self, Printed, Ty};
-use super::super::quantity::Quantity;
 use super::super::read::Read;
 use super::super::report::{Errors, Path};
 use super::super::{builtin_update, checks, ip, resources};
@@ -42,8 +42,7 @@ pub(in crate::validate) fn status_update(errs: &mut Errors, new: &Value, old: &V
     {
         restarts(errs, path.child(list), status.list(list), old_status.list(list), |name, code| {
             let container = old_spec.list(containers).iter().find(|c| c.text("name") == name);
-            container.is_some_and(|c| may_restart(c, old_spec, code, containers))
-                || all_may_restart(old_spec)
+            container.is_some_and(|c| may_restart(c, old_spec, code)) || all_may_restart(old_spec)
         });
     }
     let list = "ephemeralContainerStatuses";
@@ -109,7 +108,7 @@ fn restarts(
     }
 }
 
-fn may_restart(container: &Value, spec: &Value, exit_code: i64, list: &str) -> bool {
+fn may_restart(container: &Value, spec: &Value, exit_code: i64) -> bool {
     for rule in container.list("restartPolicyRules") {
         let codes = rule.at("exitCodes");
         let listed = codes.list("values").iter().any(|code| code.as_i64() == Some(exit_code));
@@ -123,7 +122,6 @@ fn may_restart(container: &Value, spec: &Value, exit_code: i64, list: &str) -> b
         }
     }
     let policy = container.text_opt("restartPolicy").unwrap_or_else(|| spec.text("restartPolicy"));
-    let _ = list;
     match policy {
         "Always" => true,
         "OnFailure" => exit_code != 0,
@@ -233,7 +231,7 @@ fn allocatable_claims(errs: &mut Errors, path: Path<'_>, status: &Value, spec: &
             if !resources::is_native(name) {
                 errs.invalid(path.key(name), name, "must be a node allocatable resource name");
             }
-            if let Some(amount) = Quantity::read(value).filter(|q| q.signum() < 0) {
+            if let Some(amount) = Quantity::read(value).filter(|q| q.sign().is_lt()) {
                 errs.invalid(path.key(name), amount.to_string(), "must be non-negative");
             }
         }

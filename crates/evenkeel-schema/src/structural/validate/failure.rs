@@ -1,9 +1,10 @@
 //! What can be wrong with a value, in kube-openapi's sentences and as field errors.
 
+use evenkeel_types::go;
 use serde_json::Value;
 
 use super::path::Path;
-use crate::{field, go};
+use crate::field;
 
 /// One failed check.
 #[derive(Clone, Debug)]

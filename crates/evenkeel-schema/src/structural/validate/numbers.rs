@@ -1,9 +1,10 @@
 //! Bounds and multiples. Integers are compared as integers unless the bound itself is none.
 
+use evenkeel_types::go::{self, Num};
+
 use super::failure;
 use super::path::Path;
 use super::sink::Sink;
-use crate::go::{self, Num};
 use crate::structural::{FormatRule, Kind, Kinds, Node};
 
 pub(super) fn check<S: Sink>(sink: &mut S, node: &Node, value: Num, path: &Path<'_>) {

@@ -1,0 +1,125 @@
+//! Load on a whole API server: how fast it starts, writes, lists, tells watchers and stops.
+//!
+//! Each scenario measures Evenkeel and, where a rival is given, the rival with the same client.
+//! Whatever goes over TLS is served by a process of its own, as the rival is.
+
+mod client;
+
+mod figure;
+
+mod load;
+
+mod probe;
+
+mod scenario;
+
+mod server;
+
+use anyhow::Context as _;
+use clap::{Parser, Subcommand, ValueEnum};
+use tokio::runtime::{self, Runtime};
+
+use self::client::Endpoint;
+use self::figure::Report;
+
+/// Measures the API server.
+#[derive(Debug, Parser)]
+#[command(name = "evenkeel-bench")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+
+    /// What to measure.
+    #[arg(value_enum, default_value = "all")]
+    scenarios: Vec<Scenario>,
+
+    /// An API server to compare with, such as https://127.0.0.1:6443.
+    #[arg(long, requires = "token")]
+    rival: Option<String>,
+
+    /// The bearer token for the rival; it has to be an administrator's.
+    #[arg(long)]
+    token: Option<String>,
+}
+
+/// What the program does as a process that another one of it measures.
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serves on a free port, says where, and goes on until its input ends.
+    #[command(hide = true)]
+    Serve,
+    /// Serves, asks itself one question, and says how many microseconds that took.
+    #[command(hide = true)]
+    FirstAnswer,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Scenario {
+    All,
+    Start,
+    Servers,
+    Create,
+    CreateDurable,
+    CreateTls,
+    ListTls,
+    Fanout,
+    Memory,
+    Stop,
+}
+
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    match arguments.command {
+        Some(Command::Serve) => return threads()?.block_on(server::serve()),
+        Some(Command::FirstAnswer) => return server::first_answer(),
+        None => {}
+    }
+    let rival = match (&arguments.rival, arguments.token) {
+        (Some(url), Some(token)) => {
+            Some(Endpoint::parse(url, token).with_context(|| format!("bad --rival {url:?}"))?)
+        }
+        _ => None,
+    };
+    let wanted = |one: Scenario| {
+        arguments.scenarios.iter().any(|scenario| [one, Scenario::All].contains(scenario))
+    };
+
+    let report = &mut Report::default();
+    report.head();
+    if wanted(Scenario::Start) {
+        scenario::life::start(report)?;
+    }
+    if wanted(Scenario::Servers) {
+        one_thread()?.block_on(scenario::life::servers(report))?;
+    }
+    if wanted(Scenario::Create) {
+        one_thread()?.block_on(scenario::create::in_process(report))?;
+    }
+    if wanted(Scenario::CreateDurable) {
+        threads()?.block_on(scenario::create::durable(report))?;
+    }
+    if wanted(Scenario::CreateTls) {
+        threads()?.block_on(scenario::create::over_tls(report, rival.as_ref()))?;
+    }
+    if wanted(Scenario::ListTls) {
+        threads()?.block_on(scenario::read::list(report, rival.as_ref()))?;
+    }
+    if wanted(Scenario::Fanout) {
+        one_thread()?.block_on(scenario::read::fan_out(report))?;
+    }
+    if wanted(Scenario::Memory) {
+        threads()?.block_on(scenario::memory::memory(report))?;
+    }
+    if wanted(Scenario::Stop) {
+        threads()?.block_on(scenario::life::stop(report))?;
+    }
+    Ok(())
+}
+
+fn threads() -> std::io::Result<Runtime> {
+    runtime::Builder::new_multi_thread().enable_all().build()
+}
+
+fn one_thread() -> std::io::Result<Runtime> {
+    runtime::Builder::new_current_thread().enable_all().build()
+}

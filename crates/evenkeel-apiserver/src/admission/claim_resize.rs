@@ -1,0 +1,57 @@
+//! `PersistentVolumeClaimResize`: claims grow only where their class says that they can.
+
+use evenkeel_types::quantity::Quantity;
+use serde_json::Value;
+
+use super::{Attributes, Operation, Plugin};
+use crate::object::Metadata as _;
+use crate::status::Status;
+use crate::storage::Key;
+
+pub(super) struct PersistentVolumeClaimResize;
+
+impl Plugin for PersistentVolumeClaimResize {
+    fn validate(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
+        let call = attributes.call;
+        let concerns = call.resource.is("", "persistentvolumeclaims")
+            && call.subresource.is_none()
+            && attributes.operation == Operation::Update;
+        let (Some(new), Some(old)) = (attributes.object.as_deref(), attributes.old) else {
+            return Ok(());
+        };
+        if !concerns || requested(new) <= requested(old) {
+            return Ok(());
+        }
+        let refuse =
+            |why: &str| Err(Status::forbidden(call.resource.named(), new.meta_str("name"), why));
+        if old.pointer("/status/phase").and_then(Value::as_str) != Some("Bound") {
+            return refuse("Only bound persistent volume claims can be expanded");
+        }
+        let class = class(new);
+        let classes = call.core.store.table("storage.k8s.io/storageclasses");
+        let expands = classes
+            .get(&Key::new("", class))
+            .filter(|_| !class.is_empty() && class == self::class(old))
+            .and_then(|record| serde_json::from_slice::<Value>(&record.body).ok())
+            .is_some_and(|class| class["allowVolumeExpansion"] == true);
+        if expands {
+            return Ok(());
+        }
+        refuse(
+            "only dynamically provisioned pvc can be resized and the storageclass that provisions \
+             the pvc must support resize",
+        )
+    }
+}
+
+fn requested(claim: &Value) -> Option<Quantity> {
+    let text = claim.pointer("/spec/resources/requests/storage")?.as_str()?;
+    Quantity::parse(text).ok()
+}
+
+fn class(claim: &Value) -> &str {
+    const LEGACY: &str = "volume.beta.kubernetes.io/storage-class";
+    let annotated = claim.meta("annotations").and_then(|all| all.get(LEGACY));
+    let named = annotated.or_else(|| claim.pointer("/spec/storageClassName"));
+    named.and_then(Value::as_str).unwrap_or("")
+}

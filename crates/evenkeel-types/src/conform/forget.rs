@@ -1,0 +1,64 @@
+//! What a round trip through protobuf does to a conformed object: its wire form cannot tell a
+//! list or a map without entries from none at all.
+
+use serde_json::{Map, Value};
+
+use crate::{Expr, Shape, Type};
+
+/// Turns lists and maps without entries into `null`, where Go prints them at all.
+pub fn forget_empty(ty: &'static Type, object: &mut Value) {
+    if let Value::Object(map) = object {
+        fields(ty, map);
+    }
+}
+
+fn fields(ty: &'static Type, map: &mut Map<String, Value>) {
+    for (key, item) in map.iter_mut() {
+        if let Some(field) = ty.field(key) {
+            value(field.shape, item);
+        }
+    }
+}
+
+fn value(shape: Shape, item: &mut Value) {
+    match (shape, &mut *item) {
+        (Shape::List(_), Value::Array(items)) if items.is_empty() => *item = Value::Null,
+        (Shape::Map { .. }, Value::Object(map)) if map.is_empty() => *item = Value::Null,
+        (Shape::Struct(ty), Value::Object(map)) => fields(ty.get(), map),
+        (Shape::List(element), Value::Array(items)) => each(element, items.iter_mut()),
+        (Shape::Map { value: element, .. }, Value::Object(map)) => each(element, map.values_mut()),
+        _ => {}
+    }
+}
+
+fn each<'a>(element: Expr, items: impl Iterator<Item = &'a mut Value>) {
+    let shape = element.shape();
+    if matches!(shape, Shape::Struct(_) | Shape::List(_) | Shape::Map { .. }) {
+        items.for_each(|item| value(shape, item));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{Gvk, lookup};
+
+    #[test]
+    fn lists_without_entries_are_forgotten_and_structs_are_not() {
+        let ty = lookup(Gvk::new("", "v1", "Pod")).unwrap();
+        let mut pod = json!({"spec": {"containers": [], "securityContext": {}}});
+        forget_empty(ty, &mut pod);
+        assert_eq!(pod, json!({"spec": {"containers": null, "securityContext": {}}}));
+    }
+
+    #[test]
+    fn free_form_values_stay_as_they_are() {
+        let ty = lookup(Gvk::new("apps", "v1", "ControllerRevision")).unwrap();
+        let mut revision = json!({"data": {"items": []}, "revision": 1});
+        let before = revision.clone();
+        forget_empty(ty, &mut revision);
+        assert_eq!(revision, before);
+    }
+}

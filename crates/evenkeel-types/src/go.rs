@@ -1,0 +1,327 @@
+//! Values as Go prints them: `%q`, `%v`, `%T` and `json.Marshal`.
+//!
+//! Error texts and annotations are compared with upstream's by users and by tests, so every place
+//! that puts a value into a text goes through here.
+
+use std::fmt::{self, Write as _};
+
+use serde_json::{Number, Value};
+
+/// Displays a string as `strconv.Quote` does.
+#[derive(Clone, Copy, Debug)]
+pub struct Quoted<'a>(pub &'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_char('"')?;
+        for c in self.0.chars() {
+            match c {
+                '"' | '\\' => write!(f, "\\{c}")?,
+                '\u{7}' => f.write_str("\\a")?,
+                '\u{8}' => f.write_str("\\b")?,
+                '\u{c}' => f.write_str("\\f")?,
+                '\n' => f.write_str("\\n")?,
+                '\r' => f.write_str("\\r")?,
+                '\t' => f.write_str("\\t")?,
+                '\u{b}' => f.write_str("\\v")?,
+                c if is_print(c) => f.write_char(c)?,
+                '\0'..='\u{7f}' => write!(f, "\\x{:02x}", u32::from(c))?,
+                '\u{80}'..='\u{ffff}' => write!(f, "\\u{:04x}", u32::from(c))?,
+                _ => write!(f, "\\U{:08x}", u32::from(c))?,
+            }
+        }
+        f.write_char('"')
+    }
+}
+
+/// `strconv.Quote`.
+pub fn quote(text: &str) -> String {
+    Quoted(text).to_string()
+}
+
+/// A list of strings under `%q`: `["a" "b"]`.
+pub fn quote_list<'a>(items: impl IntoIterator<Item = &'a str>) -> String {
+    let items: Vec<String> = items.into_iter().map(quote).collect();
+    format!("[{}]", items.join(" "))
+}
+
+/// `unicode.IsPrint`.
+pub fn is_print(c: char) -> bool {
+    if c.is_ascii() {
+        return c == ' ' || c.is_ascii_graphic();
+    }
+    if c.is_whitespace() {
+        return false;
+    }
+    // The standard library knows which characters are printable but tells only through its
+    // escaping. A leading letter keeps combining marks from being escaped for their position.
+    let mut buffer = [b'a'; 5];
+    let len = 1 + c.encode_utf8(&mut buffer[1..]).len();
+    std::str::from_utf8(&buffer[..len]).is_ok_and(|s| s.escape_debug().nth(1) == Some(c))
+}
+
+/// A JSON number as Kubernetes holds it: `int64` if it fits, `float64` otherwise.
+///
+/// `Display` is `%v`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the type says it all")]
+pub enum Num {
+    Int(i64),
+    Float(f64),
+}
+
+impl Num {
+    /// What a decoder makes of the number.
+    pub fn of(number: &Number) -> Self {
+        match number.as_i64() {
+            Some(int) => Self::Int(int),
+            None => Self::Float(number.as_f64().unwrap_or(f64::NAN)),
+        }
+    }
+
+    /// The number as a float, rounded if need be.
+    pub fn as_f64(self) -> f64 {
+        match self {
+            Self::Int(int) => int as f64,
+            Self::Float(float) => float,
+        }
+    }
+}
+
+impl fmt::Display for Num {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Int(int) => int.fmt(f),
+            Self::Float(float) => f.write_str(&self::float(float)),
+        }
+    }
+}
+
+/// A `float64` under `%v`: shortest digits, an exponent below 1e-4 and from 1e6.
+pub fn float(float: f64) -> String {
+    if float.is_nan() {
+        return "NaN".to_owned();
+    }
+    if float.is_infinite() {
+        return if float > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
+    }
+    if float == 0.0 || (1e-4..1e6).contains(&float.abs()) {
+        return float.to_string();
+    }
+    let (mantissa, sign, exponent) = scientific(float);
+    format!("{mantissa}e{sign}{exponent:0>2}")
+}
+
+/// The mantissa, the sign of the exponent, and its digits.
+fn scientific(float: f64) -> (String, char, String) {
+    let text = format!("{float:e}");
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let (sign, digits) = match exponent.strip_prefix('-') {
+        Some(digits) => ('-', digits),
+        None => ('+', exponent),
+    };
+    (mantissa.to_owned(), sign, digits.to_owned())
+}
+
+/// `int64(float)` as amd64 does it: out of range becomes the smallest integer.
+pub fn truncate(float: f64) -> i64 {
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    if (-LIMIT..LIMIT).contains(&float) { float as i64 } else { i64::MIN }
+}
+
+/// A decoded JSON value under `%v`.
+pub fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::Bool(flag) => flag.to_string(),
+        Value::Number(number) => Num::of(number).to_string(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(plain).collect();
+            format!("[{}]", items.join(" "))
+        }
+        Value::Object(map) => {
+            let entries = sorted(map).map(|(key, value)| format!("{key}:{}", plain(value)));
+            format!("map[{}]", entries.collect::<Vec<_>>().join(" "))
+        }
+    }
+}
+
+/// A decoded JSON value under `%#v`.
+pub fn sharp(value: &Value) -> String {
+    match value {
+        Value::Null => "interface {}(nil)".to_owned(),
+        Value::Bool(_) | Value::Number(_) => plain(value),
+        Value::String(text) => quote(text),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(sharp).collect();
+            format!("{}{{{}}}", type_name(value), items.join(", "))
+        }
+        Value::Object(map) => {
+            let entries = sorted(map).map(|(key, item)| format!("{}:{}", Quoted(key), sharp(item)));
+            format!("{}{{{}}}", type_name(value), entries.collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+/// The Go type of a decoded JSON value, as `%T` prints it.
+pub fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) => match Num::of(number) {
+            Num::Int(_) => "int64",
+            Num::Float(_) => "float64",
+        },
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+/// The type of a JSON value in the words of Go's decoder.
+pub fn json_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// `json.Marshal`: keys sorted, HTML characters escaped.
+pub fn json(value: &Value) -> String {
+    let mut out = String::new();
+    write_json(&mut out, value);
+    out
+}
+
+/// Appends a value as `json.Marshal` writes it.
+pub fn write_json(out: &mut String, value: &Value) {
+    match value {
+        Value::Null => out.push_str("null"),
+        Value::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
+        Value::Number(number) => match Num::of(number) {
+            Num::Int(int) => {
+                let _ = write!(out, "{int}");
+            }
+            Num::Float(float) if float == 0.0 || (1e-6..1e21).contains(&float.abs()) => {
+                let _ = write!(out, "{float}");
+            }
+            Num::Float(float) => {
+                let (mantissa, sign, exponent) = scientific(float);
+                let _ = write!(out, "{mantissa}e{sign}{exponent}");
+            }
+        },
+        Value::String(text) => write_json_string(out, text),
+        Value::Array(items) => {
+            out.push('[');
+            for (i, item) in items.iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                write_json(out, item);
+            }
+            out.push(']');
+        }
+        Value::Object(map) => {
+            out.push('{');
+            for (i, (key, value)) in sorted(map).enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                write_json_string(out, key);
+                out.push(':');
+                write_json(out, value);
+            }
+            out.push('}');
+        }
+    }
+}
+
+/// Appends a string as `json.Marshal` writes it.
+pub fn write_json_string(out: &mut String, text: &str) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            '\0'..='\u{1f}' | '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}
+
+/// The entries of a map by key, whatever order the map keeps.
+fn sorted(map: &serde_json::Map<String, Value>) -> impl Iterator<Item = (&String, &Value)> {
+    let mut entries: Vec<_> = map.iter().collect();
+    entries.sort_unstable_by_key(|(key, _)| *key);
+    entries.into_iter()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn strings_quote_like_strconv() {
+        for (text, want) in [
+            ("a\"b\\c", r#""a\"b\\c""#),
+            ("\u{7}\u{8}\u{c}\n\r\t\u{b}", r#""\a\b\f\n\r\t\v""#),
+            ("\u{1}\u{7f}", r#""\x01\x7f""#),
+            ("é<中\u{301}", "\"é<中\u{301}\""),
+            ("\u{a0}\u{200b}\u{feff}", r#""\u00a0\u200b\ufeff""#),
+            ("\u{e0001}", r#""\U000e0001""#),
+        ] {
+            assert_eq!(quote(text), want);
+        }
+        assert_eq!(quote_list(["a", "b"]), r#"["a" "b"]"#);
+    }
+
+    #[test]
+    fn floats_print_like_percent_v() {
+        for (value, want) in [
+            (0.0, "0"),
+            (80.0, "80"),
+            (-1.5, "-1.5"),
+            (123_456.0, "123456"),
+            (1e6, "1e+06"),
+            (1.234567e6, "1.234567e+06"),
+            (1e21, "1e+21"),
+            (0.0001, "0.0001"),
+            (1.25e-5, "1.25e-05"),
+            (-2.5e100, "-2.5e+100"),
+            (f64::INFINITY, "+Inf"),
+        ] {
+            assert_eq!(float(value), want);
+        }
+    }
+
+    #[test]
+    fn json_escapes_html_and_sorts_keys() {
+        assert_eq!(
+            json(&json!({"b": "<&>\u{8}\u{b}", "a": [1.0, null, 1_000_000.0]})),
+            r#"{"a":[1,null,1000000],"b":"\u003c\u0026\u003e\b\u000b"}"#
+        );
+        assert_eq!(json(&json!([1e-7, 1e21])), "[1e-7,1e+21]");
+    }
+
+    #[test]
+    fn maps_print_by_key() {
+        assert_eq!(
+            plain(&json!({"a": 1e6, "a!": null, "b": [true, "x"]})),
+            "map[a:1e+06 a!:<nil> b:[true x]]"
+        );
+    }
+}
