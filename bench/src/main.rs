@@ -84,7 +84,7 @@ fn main() -> anyhow::Result<()> {
         arguments.scenarios.iter().any(|scenario| [one, Scenario::All].contains(scenario))
     };
 
-    let report = &mut Report::default();
+    let report = &mut Report;
     report.head();
     if wanted(Scenario::Start) {
         scenario::life::start(report)?;

@@ -10,7 +10,7 @@ use http_body::{Frame, SizeHint};
 
 /// A response body of the API server.
 ///
-/// Large lists and watches are [`Body::stream`]s: nothing is encoded before the client asks for
+/// Large lists and watches are streams: nothing is encoded before the client asks for
 /// it, so a slow client holds back its own answer and nobody's memory.
 #[derive(Default)]
 pub struct Body(Kind);

@@ -82,6 +82,19 @@ pub(crate) fn output(headers: &HeaderMap, query: &Query, protobuf: bool) -> Resu
     }
 }
 
+/// What the router in front of built-in resources asks of `Accept`: it looks at whole types only
+/// and knows no ranges but the widest. `streams` says whether the route can watch.
+pub(crate) fn route(headers: &HeaderMap, streams: bool) -> Result<(), Status> {
+    let mut any = false;
+    for clause in clauses(headers) {
+        any = true;
+        if clause.media == "*/*" || ACCEPTED.contains(&clause.media) {
+            return Ok(());
+        }
+    }
+    if any { Err(Status::no_representation(ACCEPTED, streams)) } else { Ok(()) }
+}
+
 fn pretty(headers: &HeaderMap, query: &Query) -> bool {
     if query.has("pretty") {
         return query.flag("pretty");

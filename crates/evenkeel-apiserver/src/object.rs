@@ -57,3 +57,37 @@ pub(crate) fn set_meta(object: &mut Value, field: &str, value: Option<Value>) {
 pub(crate) fn set_finalizers(object: &mut Value, finalizers: Vec<String>) {
     set_meta(object, "finalizers", (!finalizers.is_empty()).then(|| finalizers.into()));
 }
+
+/// Drops owners that are given twice, and tells their UIDs.
+pub(crate) fn dedup_owners(object: &mut Value) -> Vec<String> {
+    let owners = object.get_mut("metadata").and_then(|meta| meta.get_mut("ownerReferences"));
+    let Some(owners) = owners.and_then(Value::as_array_mut).filter(|all| all.len() > 1) else {
+        return Vec::new();
+    };
+    let (mut kept, mut twice) = (Vec::with_capacity(owners.len()), Vec::new());
+    for owner in std::mem::take(owners) {
+        if kept.contains(&owner) {
+            twice.push(owner["uid"].as_str().unwrap_or("").to_owned());
+        } else {
+            kept.push(owner);
+        }
+    }
+    *owners = kept;
+    twice
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn owners_given_twice_count_once() {
+        let (one, other) = (json!({"uid": "1"}), json!({"uid": "1", "controller": true}));
+        let mut object = json!({"metadata": {"ownerReferences": [one, other, one]}});
+        assert_eq!(dedup_owners(&mut object), ["1"]);
+        assert_eq!(object, json!({"metadata": {"ownerReferences": [one, other]}}));
+        assert!(dedup_owners(&mut object).is_empty());
+    }
+}

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LOCATION, VARY};
+use http::header::{
+    CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LOCATION, VARY, X_CONTENT_TYPE_OPTIONS,
+};
 use http::{HeaderValue, Response, StatusCode};
 use serde_json::{Value, json};
 
@@ -18,14 +20,19 @@ use crate::status::Status;
 pub(crate) fn answer(core: &Arc<Core>, request: &Authorized) -> Result<Response<Body>, Status> {
     let request = request.request();
     let path = request.parts.uri.path();
-    if !matches!(request.parts.method.as_str(), "GET" | "HEAD") {
-        return Err(Status::method_not_allowed());
-    }
     let snapshot = core.registry.snapshot();
     let trimmed = path.trim_matches('/');
     let segments: Vec<&str> = trimmed.split('/').collect();
+    if !matches!(request.parts.method.as_str(), "GET" | "HEAD") {
+        return match segments.as_slice() {
+            ["healthz" | "livez" | "readyz", ..] => health(request, &segments),
+            ["version" | "api" | "apis" | "openapi", ..] => Err(Status::method_not_allowed()),
+            _ => Err(Status::page_not_found()),
+        };
+    }
     match segments.as_slice() {
         [""] => Ok(value(request, &index(core))),
+        ["version", _, ..] => Err(Status::resource_not_found()),
         ["version"] => Ok(text(format!("{:#}", version()), "application/json")),
         ["metrics"] => Ok(text(core.metrics.render(core), "text/plain; version=0.0.4")),
         ["healthz" | "livez" | "readyz", ..] => health(request, &segments),
@@ -46,7 +53,7 @@ pub(crate) fn answer(core: &Arc<Core>, request: &Authorized) -> Result<Response<
         ["apis"] => Ok(value(request, &snapshot.group_list())),
         ["api", version] => match snapshot.group_version("", version) {
             Some(found) => Ok(value(request, &discovery::resource_list("", found))),
-            None => Err(Status::page_not_found()),
+            None => Err(Status::resource_not_found()),
         },
         ["apis", group] => match snapshot.group(group).filter(|group| !group.name.is_empty()) {
             Some(found) => Ok(value(request, &discovery::api_group(found))),
@@ -54,6 +61,7 @@ pub(crate) fn answer(core: &Arc<Core>, request: &Authorized) -> Result<Response<
         },
         ["apis", group, version] => match snapshot.group_version(group, version) {
             Some(found) => Ok(value(request, &discovery::resource_list(group, found))),
+            None if snapshot.is_builtin(group) => Err(Status::resource_not_found()),
             None => Err(Status::page_not_found()),
         },
         ["openapi", ..] if !reads_json(request) => Err(Status::not_acceptable(&[negotiate::JSON])),
@@ -163,22 +171,27 @@ fn text(body: String, content_type: &'static str) -> Response<Body> {
     response
 }
 
+fn plain(body: String) -> Response<Body> {
+    let mut response = text(body, "text/plain; charset=utf-8");
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
 /// The checks behind a health endpoint. A server that answers at all passes each of them.
 const CHECKS: &[&str] = &["ping", "log", "etcd", "poststarthook/crd-informer-synced"];
 
 fn health(request: &Routed, segments: &[&str]) -> Result<Response<Body>, Status> {
-    const TEXT: &str = "text/plain; charset=utf-8";
     let endpoint = segments[0];
     if segments.len() > 1 {
         let check = segments[1..].join("/");
         return if CHECKS.contains(&check.as_str()) {
-            Ok(text("ok".into(), TEXT))
+            Ok(plain("ok".into()))
         } else {
             Err(Status::page_not_found())
         };
     }
     if !request.query.has("verbose") {
-        return Ok(text("ok".into(), TEXT));
+        return Ok(plain("ok".into()));
     }
     let excluded: Vec<&str> = request.query.all("exclude").collect();
     let mut report = String::new();
@@ -195,7 +208,7 @@ fn health(request: &Routed, segments: &[&str]) -> Result<Response<Body>, Status>
         ));
     }
     report.push_str(&format!("{endpoint} check passed\n"));
-    Ok(text(report, TEXT))
+    Ok(plain(report))
 }
 
 fn version() -> Value {

@@ -44,8 +44,13 @@ impl Query {
     fn integer(&self, name: &str) -> Result<Option<i64>, Status> {
         match self.get(name) {
             None | Some("") => Ok(None),
-            Some(text) => text.parse().map(Some).map_err(|_| {
-                Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
+            Some(text) => text.parse().map(Some).map_err(|error: std::num::ParseIntError| {
+                use std::num::IntErrorKind::{NegOverflow, PosOverflow};
+                let why = match error.kind() {
+                    PosOverflow | NegOverflow => "value out of range",
+                    _ => "invalid syntax",
+                };
+                Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}"))
             }),
         }
     }
@@ -198,21 +203,13 @@ pub(crate) enum VersionMatch {
 
 impl ListOptions {
     pub(crate) fn parse(query: &Query) -> Result<Self, Status> {
-        let mut errors = Vec::new();
         let version_match = match query.text("resourceVersionMatch") {
-            "" => None,
             "Exact" => Some(VersionMatch::Exact),
             "NotOlderThan" => Some(VersionMatch::NotOlderThan),
-            other => {
-                errors.push(field::Error::not_supported(
-                    "resourceVersionMatch",
-                    other,
-                    ["Exact", "NotOlderThan", ""],
-                ));
-                None
-            }
+            // Nothing, or something that validation refuses.
+            _ => None,
         };
-        let options = Self {
+        let mut options = Self {
             label_selector: query.text("labelSelector").to_owned(),
             field_selector: query.text("fieldSelector").to_owned(),
             watch: query.flag("watch"),
@@ -224,71 +221,80 @@ impl ListOptions {
             continue_token: query.text("continue").to_owned(),
             send_initial_events: query.optional_flag("sendInitialEvents"),
         };
+        let mut errors = Vec::new();
+        let given = query.text("resourceVersionMatch");
         if options.watch {
-            options.validate_watch(&mut errors);
+            let unset = options.send_initial_events.is_none() && given.is_empty();
+            if unset && matches!(options.resource_version.as_str(), "" | "0") {
+                // State first, then changes: what a watch without a version always meant.
+                options.send_initial_events = Some(true);
+                options.version_match = Some(VersionMatch::NotOlderThan);
+                options.validate_watch("NotOlderThan", &mut errors);
+            } else {
+                options.validate_watch(given, &mut errors);
+            }
         } else {
-            options.validate_list(&mut errors);
+            options.validate_list(given, &mut errors);
         }
         refuse("ListOptions", &errors)?;
         Ok(options)
     }
 
-    fn validate_list(&self, errors: &mut Vec<field::Error>) {
-        const FIELD: &str = "resourceVersionMatch";
+    fn validate_list(&self, given: &str, errors: &mut Vec<field::Error>) {
+        let mut forbid = |why: &str| errors.push(field::Error::forbidden(MATCH, why));
+        if !given.is_empty() {
+            if self.resource_version.is_empty() {
+                forbid("resourceVersionMatch is forbidden unless resourceVersion is provided");
+            }
+            if !self.continue_token.is_empty() {
+                forbid("resourceVersionMatch is forbidden when continue is provided");
+            }
+            if self.version_match == Some(VersionMatch::Exact) && self.resource_version == "0" {
+                forbid("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
+            }
+            if self.version_match.is_none() {
+                let supported = ["Exact", "NotOlderThan", ""];
+                errors.push(field::Error::not_supported(MATCH, given, supported));
+            }
+        }
         if self.send_initial_events.is_some() {
             errors.push(field::Error::forbidden(
                 "sendInitialEvents",
                 "sendInitialEvents is forbidden for list",
             ));
         }
-        if self.version_match.is_none() {
+    }
+
+    fn validate_watch(&self, given: &str, errors: &mut Vec<field::Error>) {
+        let initial = self.send_initial_events.is_some();
+        if initial && given != "NotOlderThan" {
+            errors.push(field::Error::forbidden(
+                MATCH,
+                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            ));
+        }
+        if given.is_empty() {
             return;
         }
-        if self.resource_version.is_empty() {
+        if !initial {
             errors.push(field::Error::forbidden(
-                FIELD,
-                "resourceVersionMatch is forbidden unless resourceVersion is provided",
+                MATCH,
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
             ));
+        }
+        if given != "NotOlderThan" {
+            errors.push(field::Error::not_supported(MATCH, given, ["NotOlderThan"]));
         }
         if !self.continue_token.is_empty() {
             errors.push(field::Error::forbidden(
-                FIELD,
-                "resourceVersionMatch is forbidden when continue is provided",
-            ));
-        }
-        if self.version_match == Some(VersionMatch::Exact) && self.resource_version == "0" {
-            errors.push(field::Error::forbidden(
-                FIELD,
-                "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
-            ));
-        }
-    }
-
-    fn validate_watch(&self, errors: &mut Vec<field::Error>) {
-        const FIELD: &str = "resourceVersionMatch";
-        match (self.send_initial_events, self.version_match) {
-            (None, Some(_)) => errors.push(field::Error::forbidden(
-                FIELD,
-                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-            )),
-            (Some(_), None) => errors.push(field::Error::forbidden(
-                FIELD,
-                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-            )),
-            (Some(_), Some(VersionMatch::Exact)) => errors.push(field::Error::forbidden(
-                FIELD,
-                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-            )),
-            _ => {}
-        }
-        if !self.continue_token.is_empty() && self.send_initial_events.is_some() {
-            errors.push(field::Error::forbidden(
-                FIELD,
+                MATCH,
                 "resourceVersionMatch is forbidden when continue is provided",
             ));
         }
     }
 }
+
+const MATCH: &str = "resourceVersionMatch";
 
 #[cfg(test)]
 mod tests {

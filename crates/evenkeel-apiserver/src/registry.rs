@@ -114,6 +114,12 @@ impl Snapshot {
         self.by_group.get(name).map(|at| &self.groups[*at])
     }
 
+    /// Whether the group is one of the server's own.
+    pub(crate) fn is_builtin(&self, group: &str) -> bool {
+        let versions = self.group(group).into_iter().flat_map(|group| &group.versions);
+        versions.flat_map(|version| &version.resources).any(|resource| !resource.is_custom())
+    }
+
     pub(crate) fn group_version(&self, group: &str, version: &str) -> Option<&GroupVersion> {
         self.group(group)?.versions.iter().find(|v| &*v.version == version)
     }

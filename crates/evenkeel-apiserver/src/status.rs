@@ -292,6 +292,21 @@ impl Status {
         )
     }
 
+    /// What the router of built-in resources says if `Accept` names nothing it knows.
+    pub(crate) fn no_representation(accepted: &[&str], streams: bool) -> Self {
+        let mut list = accepted.join(", ");
+        if streams {
+            list.push_str(
+                ", application/json;stream=watch, \
+                 application/vnd.kubernetes.protobuf;stream=watch",
+            );
+        }
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {list}");
+        let mut status = Self::new(406, "NotAcceptable", message);
+        status.0.details = Some(Details::default());
+        status
+    }
+
     pub(crate) fn unsupported_media_type(accepted: &[&str]) -> Self {
         let list = accepted.join(", ");
         Self::new(

@@ -76,6 +76,10 @@ pub(crate) async fn dispatch(
 }
 
 async fn respond(call: &Call, body: &Bytes) -> Result<Response<Body>, Status> {
+    if !call.resource.is_custom() {
+        let watches = matches!(call.verb, Verb::List | Verb::Watch);
+        negotiate::route(&call.headers, watches)?;
+    }
     let output = negotiate::output(&call.headers, &call.query, !call.resource.is_custom())?;
     let printable = call.resource.supports("list");
     if output.view != View::Whole && !printable {
@@ -116,7 +120,8 @@ async fn carry_out(call: &Call, output: negotiate::Output, body: &Bytes) -> Resu
 fn find(core: &Core, route: &ResourceRoute) -> Result<Arc<Resource>, Status> {
     let snapshot = core.registry.snapshot();
     let Some(version) = snapshot.group_version(&route.group, &route.version) else {
-        return Err(Status::page_not_found());
+        let builtin = snapshot.is_builtin(&route.group);
+        return Err(if builtin { Status::resource_not_found() } else { Status::page_not_found() });
     };
     let custom_group = version.resources.iter().all(|resource| resource.is_custom());
     let missing =
@@ -127,9 +132,13 @@ fn find(core: &Core, route: &ResourceRoute) -> Result<Arc<Resource>, Status> {
     let scope_fits = if in_namespace {
         resource.namespaced
     } else {
-        !resource.namespaced || route.name.is_none()
+        let reads = matches!(route.verb, Verb::List | Verb::Watch);
+        !resource.namespaced || (route.name.is_none() && (reads || !resource.is_custom()))
     };
-    if scope_fits { Ok(resource.clone()) } else { Err(missing()) }
+    let ends = route.rest.is_none()
+        || resource.is_custom()
+        || route.subresource.as_deref() == Some("proxy");
+    if scope_fits && ends { Ok(resource.clone()) } else { Err(missing()) }
 }
 
 fn check_verb(call: &Call) -> Result<(), Status> {
@@ -149,9 +158,10 @@ fn check_verb(call: &Call) -> Result<(), Status> {
         Verb::Watch => true,
         _ => collection_verb == call.name.is_none(),
     };
-    // Creating in a namespaced resource needs a namespace.
-    let place_fits =
-        call.verb != Verb::Create || !resource.namespaced || !call.namespace.is_empty();
+    // Only reading goes across namespaces.
+    let place_fits = !matches!(call.verb, Verb::Create | Verb::DeleteCollection)
+        || !resource.namespaced
+        || !call.namespace.is_empty();
     if shape_fits && place_fits && resource.supports(call.verb.name()) {
         Ok(())
     } else {

@@ -8,8 +8,7 @@ use evenkeel_types::Gvk;
 
 /// The syntax of `metadata.name` for one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum NameRule {
+pub(crate) enum NameRule {
     /// A DNS-1123 subdomain: most kinds, and all custom resources.
     Subdomain,
     /// A DNS-1123 label: namespaces, services, stateful sets.
@@ -20,26 +19,23 @@ pub enum NameRule {
     Ip,
     /// The syntax of a ConfigMap's keys: lease candidates.
     ConfigKey,
-    /// Checked elsewhere, against the object's spec, or not at all.
-    Unchecked,
 }
 
 impl NameRule {
     /// Checks a `name`, or with `prefix` a `generateName`, to which a suffix will be added.
-    pub fn check(self, name: &str, prefix: bool) -> Reasons {
+    pub(crate) fn check(self, name: &str, prefix: bool) -> Reasons {
         match self {
             Self::Subdomain => subdomain_name(name, prefix),
             Self::Label => label_name(name, prefix),
             Self::PathSegment => path_segment(name, prefix),
             Self::Ip => crate::validate::ip::canonical_reasons(name),
             Self::ConfigKey => config_key(name),
-            Self::Unchecked => Reasons::new(),
         }
     }
 }
 
 /// The name syntax of a kind; kinds not built in follow the one of custom resources.
-pub fn rule(gvk: Gvk<'_>) -> NameRule {
+pub(crate) fn rule(gvk: Gvk<'_>) -> NameRule {
     match (gvk.group, gvk.kind) {
         ("", "Namespace" | "Service") | ("apps", "StatefulSet") => NameRule::Label,
         ("rbac.authorization.k8s.io", _) => NameRule::PathSegment,

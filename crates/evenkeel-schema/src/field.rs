@@ -110,7 +110,7 @@ impl Error {
     }
 
     /// The value has the wrong JSON type.
-    pub fn type_invalid(
+    pub(crate) fn type_invalid(
         path: impl Into<String>,
         value: impl Into<Value>,
         detail: impl Into<String>,

@@ -80,7 +80,7 @@ impl Path {
     }
 
     /// The values the path leads to, in document order.
-    pub fn eval<'a>(&'a self, value: &'a Value) -> Vec<&'a Value> {
+    pub(crate) fn eval<'a>(&'a self, value: &'a Value) -> Vec<&'a Value> {
         eval_all(&self.nodes, vec![value]).unwrap_or_default()
     }
 
@@ -96,27 +96,6 @@ impl Path {
         }
         Some(current)
     }
-}
-
-/// The value at a dotted path like `.spec.replicas`.
-pub fn get_path<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
-    steps(path).try_fold(object, |value, step| value.as_object()?.get(step))
-}
-
-/// Puts a value at a dotted path and makes the objects on the way; false if something else is in
-/// the way.
-pub fn set_path(object: &mut Value, path: &str, value: Value) -> bool {
-    let mut current = object;
-    for step in steps(path) {
-        let Some(map) = current.as_object_mut() else { return false };
-        current = map.entry(step).or_insert_with(|| Value::Object(serde_json::Map::new()));
-    }
-    *current = value;
-    true
-}
-
-fn steps(path: &str) -> impl Iterator<Item = &str> {
-    path.strip_prefix('.').unwrap_or(path).split('.')
 }
 
 fn eval_all<'a>(nodes: &'a [Node], values: Vec<&'a Value>) -> Result<Vec<&'a Value>, Senseless> {

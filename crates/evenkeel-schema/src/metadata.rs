@@ -1,7 +1,7 @@
 //! `metadata` of custom and embedded resources: decoding it as typed metadata, and its rules.
 //!
 //! Custom resources are JSON, yet their metadata must be what every Kubernetes client can decode.
-//! [`coerce`] brings it into the form a typed round trip would give it; [`validate`] and
+//! `coerce` brings it into the form a typed round trip would give it; [`validate`] and
 //! [`validate_update`] hold it against the rules common to all kinds.
 
 mod rules;
@@ -11,7 +11,10 @@ use std::sync::LazyLock;
 use evenkeel_types::{Problem, Type, TypeMismatch, by_name, conform, go};
 use serde_json::{Map, Value};
 
-pub use rules::{validate, validate_update};
+pub use rules::{
+    bytes, check_annotations, check_annotations_size, check_labels, validate, validate_any_update,
+    validate_names, validate_update,
+};
 
 /// What to do with metadata of the wrong shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +29,7 @@ pub enum Malformed {
 ///
 /// `path` is where the metadata stands (`metadata`); unknown fields are added to `unknown` with
 /// it. The error is the text Go's JSON decoder has for the first malformed field.
-pub fn coerce(
+pub(crate) fn coerce(
     metadata: &mut Value,
     malformed: Malformed,
     path: &str,

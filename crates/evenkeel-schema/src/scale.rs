@@ -1,10 +1,9 @@
 //! The `scale` subresource of a definition: where replicas and selector are in an object.
 
 use evenkeel_types::go;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::field::Error;
-use crate::jsonpath::set_path;
 
 /// The paths of `subresources.scale`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +15,6 @@ pub struct Scale {
 
 /// What the paths lead to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Replicas {
     /// Desired replicas, `None` if the object has no such field.
     pub spec: Option<i64>,
@@ -37,6 +35,11 @@ impl Scale {
         })
     }
 
+    /// Where the desired replicas are.
+    pub fn spec_path(&self) -> &str {
+        &self.spec_replicas
+    }
+
     /// Reads the scale of an object; the error is upstream's text.
     pub fn read(&self, object: &Value) -> Result<Replicas, String> {
         Ok(Replicas {
@@ -51,16 +54,22 @@ impl Scale {
 
     /// Sets the desired replicas; false if something other than an object is in the way.
     pub fn set_replicas(&self, object: &mut Value, replicas: i64) -> bool {
-        set_path(object, &self.spec_replicas, replicas.into())
+        let mut current = object;
+        for step in steps(&self.spec_replicas) {
+            let Some(map) = current.as_object_mut() else { return false };
+            current = map.entry(step).or_insert_with(|| Value::Object(Map::new()));
+        }
+        *current = replicas.into();
+        true
     }
 
     /// What is wrong with the desired replicas. Checked right after the schema.
-    pub fn validate_spec(&self, object: &Value) -> Vec<Error> {
+    pub(crate) fn validate_spec(&self, object: &Value) -> Vec<Error> {
         check_replicas(object, &self.spec_replicas).into_iter().collect()
     }
 
     /// What is wrong with observed replicas and selector. Checked right after the spec.
-    pub fn validate_status(&self, object: &Value) -> Vec<Error> {
+    pub(crate) fn validate_status(&self, object: &Value) -> Vec<Error> {
         let mut errors: Vec<Error> =
             check_replicas(object, &self.status_replicas).into_iter().collect();
         if let Some(path) = &self.label_selector
@@ -102,11 +111,15 @@ fn text(object: &Value, path: &str) -> Result<Option<String>, String> {
     }
 }
 
+fn steps(path: &str) -> impl Iterator<Item = &str> {
+    path.strip_prefix('.').unwrap_or(path).split('.')
+}
+
 fn nested<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> {
     let path = path.strip_prefix('.').unwrap_or(path);
     let mut value = object;
     let mut at = 0;
-    for step in path.split('.') {
+    for step in steps(path) {
         at += step.len() + 1;
         value = match value {
             Value::Null => return Ok(None),
@@ -155,6 +168,7 @@ mod tests {
         let mut object = json!({});
         assert!(scale().set_replicas(&mut object, 4));
         assert_eq!(object, json!({"spec": {"replicas": 4}}));
+        assert!(!scale().set_replicas(&mut json!({"spec": 5}), 4));
     }
 
     #[test]

@@ -170,6 +170,11 @@ impl Structural {
         Self { scale: scale.map(Arc::new), ..self }
     }
 
+    /// The version's `scale` subresource, if it has one.
+    pub fn scale(&self) -> Option<&Scale> {
+        self.scale.as_deref()
+    }
+
     /// The rules of `x-kubernetes-validations`, each with the schema path of its node.
     ///
     /// Paths are dotted, with `[*]` for the items of a list or map: `spec.ports[*]`.

@@ -150,24 +150,26 @@ impl Quantity {
         self.add(&Self { amount, format: other.format });
     }
 
-    /// The amount in whole units, rounded away from zero; saturates.
+    /// The amount in whole units, rounded away from zero.
+    ///
+    /// What does not fit is no error: the API server goes on with 0, or with the low bits of
+    /// amounts that were too large to begin with, and so do the checks built on this.
     pub fn value(&self) -> i64 {
         self.scaled_value(0)
     }
 
-    /// The amount in thousandths, rounded away from zero; saturates.
+    /// The amount in thousandths; like [`value`](Self::value) otherwise.
     pub fn milli_value(&self) -> i64 {
         self.scaled_value(-3)
     }
 
-    /// The amount in units of `10^scale`, rounded away from zero; saturates.
-    pub fn scaled_value(&self, scale: i32) -> i64 {
-        if let Amount::Small { value, scale: own } = self.amount
-            && let Some(value) = at_scale(value, own, scale)
-        {
-            return value;
+    fn scaled_value(&self, scale: i32) -> i64 {
+        match self.amount {
+            Amount::Small { value, scale: own } if own >= scale => {
+                at_scale(value, own, scale).unwrap_or(0)
+            }
+            _ => self.decimal().rounded_up(i64::from(scale)).wrapped_at(i64::from(scale)),
         }
-        self.decimal().rounded_up(i64::from(scale)).to_i64_at(i64::from(scale))
     }
 
     /// The amount rounded away from zero to a multiple of `10^scale`.
@@ -183,10 +185,7 @@ impl Quantity {
 
     /// Whether it is whole; as resources are kept in thousandths, finer parts count as one.
     pub fn is_integer(&self) -> bool {
-        match self.amount {
-            Amount::Small { scale: 0.., .. } => true,
-            _ => self.clone().rounded_up(-3) == self.clone().rounded_up(0),
-        }
+        self.milli_value() % 1000 == 0
     }
 
     fn decimal(&self) -> Decimal {

@@ -328,7 +328,7 @@ impl Expr {
     }
 
     /// How Go writes the type in error messages: `v1.Protocol`, `[]v1.Container`.
-    pub fn go_type(self) -> String {
+    pub(crate) fn go_type(self) -> String {
         let expression = self.expression();
         if let Some((package, name)) = expression.alias {
             return format!("{}.{name}", go_package(package));
@@ -365,7 +365,7 @@ impl fmt::Debug for Expr {
 
 impl Type {
     /// How Go writes the type in error messages: `v1.Pod`.
-    pub fn go_type(&self) -> String {
+    pub(crate) fn go_type(&self) -> String {
         format!("{}.{}", go_package(self.package()), self.short_name())
     }
 }

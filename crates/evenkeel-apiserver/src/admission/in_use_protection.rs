@@ -1,4 +1,5 @@
-//! `StorageObjectInUseProtection`: volumes and claims stay while somebody uses them.
+//! `StorageObjectInUseProtection`: volumes, claims and attribute classes stay while
+//! somebody uses them.
 
 use super::{Attributes, Operation, Plugin};
 use crate::object::{Metadata as _, set_finalizers};
@@ -13,6 +14,8 @@ impl Plugin for StorageObjectInUseProtection {
             "kubernetes.io/pvc-protection"
         } else if resource.is("", "persistentvolumes") {
             "kubernetes.io/pv-protection"
+        } else if resource.is("storage.k8s.io", "volumeattributesclasses") {
+            "kubernetes.io/vac-protection"
         } else {
             return Ok(());
         };

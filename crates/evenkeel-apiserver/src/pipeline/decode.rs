@@ -6,11 +6,12 @@
 use evenkeel_kinds::defaults::Applied;
 use evenkeel_schema::metadata::Malformed;
 use evenkeel_types::{Gvk, Type, conform, go, protobuf};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::call::Call;
 use crate::json;
 use crate::negotiate::{self, Format};
+use crate::object::dedup_owners;
 use crate::query::FieldValidation;
 use crate::registry::custom;
 use crate::registry::resource::{Nature, Resource};
@@ -53,8 +54,24 @@ pub(crate) fn object(
     let resource = &*call.resource;
     let format = negotiate::input(&call.headers, !resource.is_custom())?;
     let parsed = parse(body, format, &resource.kind)?;
+    check_type_meta(&parsed.value).map_err(|why| unrecognized(&resource.kind, body, &why))?;
     expect_kind(resource, &parsed.value, body)?;
-    conformed(call, parsed, validation)
+    let mut decoded = conformed(call, parsed, validation)?;
+    warn_of_owners(call, &mut decoded.object, "");
+    Ok(decoded)
+}
+
+/// Owners that are given twice count once, and the client hears of it.
+pub(super) fn warn_of_owners(call: &Call, object: &mut Value, when: &str) {
+    let twice = dedup_owners(object);
+    if !twice.is_empty() {
+        call.warnings.add(format!(
+            ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner \
+             references in 1.20+, and may reject such requests as early as 1.24; please fix your \
+             requests; duplicate UID(s) observed: {}",
+            twice.join(", ")
+        ));
+    }
 }
 
 /// Reads a body of another built-in kind: Scale, Eviction, DeleteOptions and their like.
@@ -125,10 +142,16 @@ pub(crate) enum PatchedError {
 }
 
 pub(crate) fn parse(body: &[u8], format: Format, kind: &str) -> Result<Parsed, Status> {
+    read(body, format).map_err(|why| unrecognized(kind, body, &why))
+}
+
+/// As [`parse`]; the error is only the reason.
+pub(crate) fn read(body: &[u8], format: Format) -> Result<Parsed, String> {
     match format {
         Format::Json { .. } => {
-            let (value, duplicates) =
-                json::decode(body).map_err(|why| not_json(kind, body, &why))?;
+            let (value, duplicates) = json::decode(body).map_err(|why| not_json(&why))?;
+            // Go decodes a null into whatever it has, and leaves that as it is.
+            let value = if value.is_null() { Value::Object(Map::new()) } else { value };
             if !value.is_object() {
                 let why = format!(
                     "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \
@@ -136,29 +159,48 @@ pub(crate) fn parse(body: &[u8], format: Format, kind: &str) -> Result<Parsed, S
                      \"json:\\\"kind,omitempty\\\"\" }}",
                     go::json_kind(&value)
                 );
-                return Err(not_json(kind, body, &why));
+                return Err(not_json(&why));
             }
             Ok(Parsed { value, duplicates })
         }
         Format::Yaml => {
-            let value = crate::yaml::decode(body).map_err(|why| {
-                unrecognized(kind, body, &format!("error converting YAML to JSON: yaml: {why}"))
-            })?;
+            let value = crate::yaml::decode(body)
+                .map_err(|why| format!("error converting YAML to JSON: yaml: {why}"))?;
             if !value.is_object() {
-                return Err(not_json(kind, body, "expected a mapping"));
+                return Err(not_json("expected a mapping"));
             }
             Ok(Parsed { value, duplicates: Vec::new() })
         }
         Format::Protobuf => {
-            let decoded =
-                protobuf::decode(body).map_err(|why| unrecognized(kind, body, &why.to_string()))?;
+            let decoded = protobuf::decode(body).map_err(|why| why.to_string())?;
             Ok(Parsed { value: decoded.object, duplicates: Vec::new() })
         }
     }
 }
 
-fn not_json(kind: &str, body: &[u8], why: &str) -> Status {
-    unrecognized(kind, body, &format!("couldn't get version/kind; json parse error: {why}"))
+/// The kind and the version are read before anything else, and by a stricter decoder.
+fn check_type_meta(value: &Value) -> Result<(), String> {
+    for key in ["apiVersion", "kind"] {
+        match value.get(key) {
+            None | Some(Value::Null | Value::String(_)) => {}
+            Some(other) => {
+                return Err(format!(
+                    "couldn't get version/kind; json parse error: json: cannot unmarshal {} into \
+                     Go struct field .{key} of type string",
+                    go::json_kind(other)
+                ));
+            }
+        }
+    }
+    let api_version = text(value, "apiVersion");
+    if api_version.matches('/').count() > 1 {
+        return Err(format!("unexpected GroupVersion string: {api_version}"));
+    }
+    Ok(())
+}
+
+fn not_json(why: &str) -> String {
+    format!("couldn't get version/kind; json parse error: {why}")
 }
 
 fn unrecognized(kind: &str, body: &[u8], why: &str) -> Status {
@@ -282,7 +324,7 @@ pub(crate) fn shape(resource: &Resource, value: &mut Value) -> Result<Vec<String
         Nature::Custom(custom) => {
             json::settle_floats(value);
             if !value["metadata"].is_object() {
-                value["metadata"] = Value::Object(serde_json::Map::new());
+                value["metadata"] = Value::Object(Map::new());
             }
             let gvk = resource.gvk();
             custom

@@ -204,7 +204,7 @@ fn replicas_path(resource: &Resource) -> Option<Path> {
     match &resource.nature {
         Nature::Builtin(_) => Some(fields(["spec", "replicas"])),
         Nature::Custom(custom) => {
-            let scale = custom.scale.as_ref()?;
+            let scale = custom.schema.scale()?;
             Some(fields(scale.spec_path().split('.').filter(|step| !step.is_empty())))
         }
     }

@@ -3,6 +3,7 @@
 use evenkeel_kinds::defaults::Applied;
 use serde_json::Value;
 
+use super::decode;
 use super::manage::Managed;
 use crate::admission::{Attributes, Operation};
 use crate::call::Call;
@@ -30,5 +31,6 @@ fn mutate(
 ) -> Result<Mutated, Status> {
     let mut attributes = Attributes { call, operation, object: Some(&mut object), old };
     call.core.admission.mutate(&mut attributes)?;
+    decode::warn_of_owners(call, &mut object, " after mutating admission happens");
     Ok(Mutated { object, applied })
 }

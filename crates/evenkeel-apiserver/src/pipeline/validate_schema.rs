@@ -5,15 +5,16 @@
 
 use evenkeel_kinds::defaults::Applied;
 use evenkeel_kinds::strategy::{self, User};
-use evenkeel_kinds::{meta, names, validate};
-use evenkeel_schema::field;
+use evenkeel_kinds::validate;
+use evenkeel_schema::{field, metadata, names};
+use evenkeel_types::go::Quoted;
 use serde_json::Value;
 
 use super::mutate::Mutated;
 use crate::call::Call;
 use crate::object::{Metadata as _, metadata_mut, set_meta};
-use crate::registry::resource::Nature;
-use crate::registry::{custom, resource::Resource};
+use crate::registry::custom;
+use crate::registry::resource::{Nature, Resource};
 use crate::service::Reservation;
 use crate::status::{Named, Status};
 
@@ -83,22 +84,7 @@ pub(crate) fn on_create(call: &Call, mutated: Mutated) -> Result<Checked, Status
             set_meta(&mut object, "generation", Some(1.into()));
         }
     }
-    let mut errors = meta::validate_create(
-        object.get("metadata").unwrap_or(&Value::Null),
-        resource.namespaced,
-        name_rule(resource),
-    );
-    errors.extend(match &resource.nature {
-        Nature::Builtin(_) if custom::is_definition(resource) => {
-            evenkeel_schema::validate_crd(&object)
-        }
-        Nature::Builtin(_) => validate::create(gvk, &object),
-        Nature::Custom(custom) => {
-            let mut errors = custom.schema.validate(&object);
-            errors.extend(custom.validate_scale(&object));
-            errors
-        }
-    });
+    let errors = faults_of_new(resource, &object);
     if !errors.is_empty() {
         return Err(invalid(call, &object, &errors));
     }
@@ -107,6 +93,9 @@ pub(crate) fn on_create(call: &Call, mutated: Mutated) -> Result<Checked, Status
         for warning in strategy::warnings::on_create(gvk, &object) {
             call.warnings.add(warning);
         }
+    }
+    if custom::is_definition(resource) {
+        warn_of_formats(call, &object, &[]);
     }
     Ok(Checked { object, reservation })
 }
@@ -141,26 +130,7 @@ pub(crate) fn on_update(
         Nature::Custom(custom) => custom.prepare_update(&mut object, old, part),
     }
 
-    let mut errors = meta::validate_any_update(
-        object.get("metadata").unwrap_or(&Value::Null),
-        old.get("metadata").unwrap_or(&Value::Null),
-        resource.namespaced,
-    );
-    errors.extend(match &resource.nature {
-        Nature::Builtin(_) if custom::is_definition(resource) => {
-            evenkeel_schema::validate_crd_update(old, &object)
-        }
-        Nature::Builtin(_) => match part {
-            Part::Main => validate::update(gvk, &object, old),
-            Part::Status => validate::status_update(gvk, &object, old),
-            Part::Other(name) => validate::subresource_update(gvk, name, &object, old),
-        },
-        Nature::Custom(custom) => {
-            let mut errors = custom.schema.validate_update(old, &object);
-            errors.extend(custom.validate_scale(&object));
-            errors
-        }
-    });
+    let errors = faults_of_update(resource, &object, old, part);
     if !errors.is_empty() {
         return Err(invalid(call, &object, &errors));
     }
@@ -171,8 +141,73 @@ pub(crate) fn on_update(
         for warning in strategy::warnings::on_update(gvk, old, &object) {
             call.warnings.add(warning);
         }
+        if custom::is_definition(resource) {
+            warn_of_formats(call, &object, &evenkeel_schema::unrecognized_formats(old));
+        }
     }
     Ok(Checked { object, reservation })
+}
+
+fn faults_of_new(resource: &Resource, object: &Value) -> Vec<field::Error> {
+    match &resource.nature {
+        Nature::Builtin(_) if custom::is_definition(resource) => {
+            evenkeel_schema::validate_crd(object)
+        }
+        Nature::Builtin(_) => validate::create(resource.gvk(), object),
+        Nature::Custom(custom) => {
+            let (metadata, name_rule) = (metadata_of(object), names::subdomain_name);
+            let mut errors =
+                metadata::validate(metadata, resource.namespaced, name_rule, "metadata");
+            errors.extend(custom.schema.validate(object));
+            errors
+        }
+    }
+}
+
+fn faults_of_update(
+    resource: &Resource,
+    new: &Value,
+    old: &Value,
+    part: Part<'_>,
+) -> Vec<field::Error> {
+    let gvk = resource.gvk();
+    let (new_meta, old_meta) = (metadata_of(new), metadata_of(old));
+    let common =
+        || metadata::validate_any_update(new_meta, old_meta, resource.namespaced, "metadata");
+    match &resource.nature {
+        Nature::Builtin(_) if custom::is_definition(resource) => {
+            let mut errors = common();
+            errors.extend(match part {
+                Part::Status => evenkeel_schema::validate_crd_status_update(old, new),
+                Part::Main | Part::Other(_) => evenkeel_schema::validate_crd_update(old, new),
+            });
+            errors
+        }
+        Nature::Builtin(_) => match part {
+            Part::Main => validate::update(gvk, new, old),
+            Part::Status => validate::status_update(gvk, new, old),
+            Part::Other(name) => validate::subresource_update(gvk, name, new, old),
+        },
+        Nature::Custom(custom) => {
+            let mut errors = common();
+            // Upstream has these rules both for all kinds and for custom ones.
+            errors.extend(metadata::validate_update(new_meta, old_meta, "metadata"));
+            errors.extend(match part {
+                Part::Status => custom.schema.validate_status_update(old, new),
+                Part::Main | Part::Other(_) => custom.schema.validate_update(old, new),
+            });
+            errors
+        }
+    }
+}
+
+/// Warns of formats in a definition that mean nothing to validation, but for those known of.
+fn warn_of_formats(call: &Call, definition: &Value, known: &[String]) {
+    for format in evenkeel_schema::unrecognized_formats(definition) {
+        if !known.contains(&format) {
+            call.warnings.add(format!("unrecognized format {}", Quoted(&format)));
+        }
+    }
 }
 
 /// What preparing an object needs to know of the request.
@@ -196,8 +231,8 @@ fn invalid(call: &Call, object: &Value, errors: &[field::Error]) -> Status {
     Status::invalid(Named { group: &resource.group, kind }, object.meta_str("name"), errors)
 }
 
-fn name_rule(resource: &Resource) -> names::NameRule {
-    if resource.is_custom() { names::NameRule::Subdomain } else { names::rule(resource.gvk()) }
+fn metadata_of(object: &Value) -> &Value {
+    object.get("metadata").unwrap_or(&Value::Null)
 }
 
 /// Fills in the name of an object that only has the beginning of one.

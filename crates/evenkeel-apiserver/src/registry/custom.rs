@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use evenkeel_kinds::columns;
-use evenkeel_schema::{Structural, field, jsonpath};
+use evenkeel_schema::{Structural, jsonpath, record_storage_version};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -31,7 +31,6 @@ pub(crate) struct Custom {
     /// The schema as given, for OpenAPI and for server-side apply.
     pub(crate) openapi: Option<Value>,
     pub(crate) has_status: bool,
-    pub(crate) scale: Option<ScalePaths>,
     pub(crate) columns: Vec<Column>,
     pub(crate) selectable: Vec<Selectable>,
     /// Closed once the definition has become another one or is gone: watches end.
@@ -61,14 +60,6 @@ pub(crate) struct Column {
     path: Option<jsonpath::Path>,
 }
 
-/// Where an object keeps what a Scale shows.
-#[derive(Clone, Debug)]
-pub(crate) struct ScalePaths {
-    spec: String,
-    status: String,
-    selector: Option<String>,
-}
-
 /// All definitions that are served, by name.
 #[derive(Default)]
 pub(crate) struct Definitions(Mutex<BTreeMap<Box<str>, Served>>);
@@ -96,7 +87,7 @@ pub(crate) fn prepare_create(definition: &mut Value) {
         "acceptedNames": {"plural": "", "kind": ""},
         "storedVersions": [],
     });
-    remember_storage_version(definition);
+    record_storage_version(definition);
 }
 
 pub(crate) fn prepare_update(definition: &mut Value, old: &Value, part: Part<'_>) {
@@ -110,17 +101,7 @@ pub(crate) fn prepare_update(definition: &mut Value, old: &Value, part: Part<'_>
         let generation = old.meta_i64("generation").unwrap_or(0);
         set_meta(definition, "generation", Some((generation + 1).into()));
     }
-    remember_storage_version(definition);
-}
-
-fn remember_storage_version(definition: &mut Value) {
-    let storage = storage_version(definition).to_owned();
-    if let Some(stored) = definition["status"]["storedVersions"].as_array_mut()
-        && !storage.is_empty()
-        && !stored.iter().any(|version| *version == *storage)
-    {
-        stored.push(storage.into());
-    }
+    record_storage_version(definition);
 }
 
 fn storage_version(definition: &Value) -> &str {
@@ -181,36 +162,6 @@ impl Custom {
         new.keys().chain(old.keys()).filter(counts).any(|key| new.get(key) != old.get(key))
     }
 
-    /// The rules that the scale subresource adds.
-    pub(crate) fn validate_scale(&self, object: &Value) -> Vec<field::Error> {
-        let Some(scale) = &self.scale else { return Vec::new() };
-        let value = jsonpath::get_path(object, &scale.spec);
-        match value {
-            None | Some(Value::Null) => Vec::new(),
-            Some(value) => match value.as_i64() {
-                Some(n) if n < 0 => {
-                    vec![field::Error::invalid(&scale.spec, n, "should be a non-negative integer")]
-                }
-                Some(n) if n > i64::from(i32::MAX) => vec![field::Error::invalid(
-                    &scale.spec,
-                    n,
-                    format!("should be less than or equal to {}", i32::MAX),
-                )],
-                Some(_) => Vec::new(),
-                None => vec![field::Error::invalid(
-                    &scale.spec,
-                    0,
-                    format!(
-                        "{} accessor error: {} is of the type {}, expected int64",
-                        scale.spec,
-                        value.as_str().map_or_else(|| value.to_string(), str::to_owned),
-                        go_kind(value)
-                    ),
-                )],
-            },
-        }
-    }
-
     pub(crate) fn selectable_value(&self, label: &str, object: &Value) -> String {
         let field = self.selectable.iter().find(|field| *field.label == *label);
         match field.and_then(|field| field.path.first(object)) {
@@ -253,58 +204,6 @@ impl Column {
                 other => other.to_string().into(),
             },
         }
-    }
-}
-
-fn go_kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "float64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
-}
-
-// === impl ScalePaths ===
-
-impl Default for ScalePaths {
-    /// Where built-in kinds have it.
-    fn default() -> Self {
-        Self { spec: ".spec.replicas".into(), status: ".status.replicas".into(), selector: None }
-    }
-}
-
-impl ScalePaths {
-    fn parse(scale: &Value) -> Option<Self> {
-        Some(Self {
-            spec: scale["specReplicasPath"].as_str()?.to_owned(),
-            status: scale["statusReplicasPath"].as_str()?.to_owned(),
-            selector: scale["labelSelectorPath"].as_str().map(str::to_owned),
-        })
-    }
-
-    /// Where the wanted number is: `.spec.replicas`.
-    pub(crate) fn spec_path(&self) -> &str {
-        &self.spec
-    }
-
-    pub(crate) fn replicas(&self, object: &Value) -> i64 {
-        jsonpath::get_path(object, &self.spec).and_then(Value::as_i64).unwrap_or(0)
-    }
-
-    pub(crate) fn status_replicas(&self, object: &Value) -> i64 {
-        jsonpath::get_path(object, &self.status).and_then(Value::as_i64).unwrap_or(0)
-    }
-
-    pub(crate) fn selector(&self, object: &Value) -> String {
-        let value = self.selector.as_deref().and_then(|path| jsonpath::get_path(object, path));
-        value.and_then(Value::as_str).unwrap_or("").to_owned()
-    }
-
-    pub(crate) fn set_replicas(&self, object: &mut Value, replicas: i64) {
-        jsonpath::set_path(object, &self.spec, replicas.into());
     }
 }
 

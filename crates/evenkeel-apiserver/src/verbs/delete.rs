@@ -412,7 +412,7 @@ fn default_propagation(call: &Call) -> GarbageCollection {
 
 fn from_body(call: &Call, body: &[u8]) -> Result<Value, Status> {
     let format = negotiate::input(&call.headers, true)?;
-    let parsed = decode::parse(body, format, "DeleteOptions")?;
+    let parsed = decode::read(body, format).map_err(Status::bad_request)?;
     let kind = parsed.value["kind"].as_str().unwrap_or("DeleteOptions");
     if kind != "DeleteOptions" {
         return Err(Status::bad_request("decoded object cannot be converted to DeleteOptions"));

@@ -205,7 +205,8 @@ impl Token {
             .map_err(|error| bad(&error.to_string()))?;
         let (token, _) = crate::json::decode(&bytes).map_err(|why| bad(&why))?;
         if token["v"] != "meta.k8s.io/v1" {
-            return Err(bad("server does not recognize this encoded version"));
+            let given = token["v"].as_str().unwrap_or("");
+            return Err(bad(&format!("server does not recognize this encoded version {given}")));
         }
         let revision = token["rv"].as_i64().unwrap_or(0);
         if revision == 0 {
@@ -222,6 +223,9 @@ impl Token {
         };
         if name.is_empty() {
             return Err(bad("continue start key is empty"));
+        }
+        if start.split('/').any(|part| part == "..") {
+            return Err(bad(start));
         }
         Ok(Self { revision: u64::try_from(revision).ok(), after: Key::new(in_namespace, name) })
     }

@@ -19,7 +19,7 @@ use crate::call::Call;
 use crate::json;
 use crate::negotiate;
 use crate::pipeline::decode::{self, PatchedError};
-use crate::pipeline::encode::{self, Answer};
+use crate::pipeline::encode::Answer;
 use crate::pipeline::persist;
 use crate::pipeline::validate_schema::Part;
 use crate::query::WriteOptions;
@@ -79,9 +79,7 @@ pub(super) fn kind(call: &Call) -> Result<Kind, Status> {
 
 /// The refusal of a patch that leaves fields nobody knows.
 fn strict(object: &Value, why: &str) -> Status {
-    let text = encode::to_bytes(object).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text).into_owned();
-    let error = field::Error::invalid("patch", text, why);
+    let error = field::Error::invalid("patch", object.to_string(), why);
     Status::invalid(Named { group: "", kind: "" }, "", &[error])
 }
 
@@ -114,6 +112,8 @@ impl Patch {
                 })?)
             }
             (Kind::Strategic, Value::Object(patch)) => Change::Strategic(patch),
+            (Kind::Strategic, Value::Null) => Change::Strategic(serde_json::Map::new()),
+            (_, Value::Null) => return Err(Status::bad_request("Invalid JSON Patch")),
             (_, value @ Value::Object(_)) => Change::Merge(value),
             (_, other) => {
                 let kind = go::json_kind(&other);

@@ -1,5 +1,7 @@
 //! The `scale` subresource: how many, in one form for everything that can be scaled.
 
+use evenkeel_schema::{Replicas, Scale, field};
+use evenkeel_types::go::Quoted;
 use evenkeel_types::{Gvk, Type};
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -15,11 +17,9 @@ use crate::pipeline::manage;
 use crate::pipeline::persist::{self, Persisted};
 use crate::pipeline::validate_schema::Part;
 use crate::query::WriteOptions;
-use crate::registry::custom::ScalePaths;
 use crate::registry::resource::Nature;
 use crate::route::Verb;
 use crate::status::{Named, Status};
-use evenkeel_schema::field;
 
 const SCALE: Gvk<'static> = Gvk::new("autoscaling", "v1", "Scale");
 
@@ -47,7 +47,7 @@ async fn scale(call: &Call, body: &[u8]) -> Result<Value, Status> {
     match call.verb {
         Verb::Get => {
             let (_, object) = current(call)?;
-            Ok(scale_of(call, &object))
+            scale_of(call, &object)
         }
         Verb::Update => {
             let options = WriteOptions::parse(&call.query, "UpdateOptions", false)?;
@@ -63,7 +63,7 @@ async fn scale(call: &Call, body: &[u8]) -> Result<Value, Status> {
             }
             let patch = Patch::parse(kind, body)?;
             write(call, &options, |object| {
-                let patched = patch.apply(call, &scale_of(call, object))?;
+                let patched = patch.apply(call, &scale_before(call, object)?)?;
                 decode::patched_kind(call, patched, SCALE, options.field_validation)
             })
             .await
@@ -80,10 +80,10 @@ async fn write(
 ) -> Result<Value, Status> {
     let persisted = persist::update(call, call.name(), options.dry_run, |old, record| {
         let scale = make(old)?;
-        check(&scale, call.name())?;
+        check(call, &scale)?;
         let mut object = old.clone();
         let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
-        paths(call).set_replicas(&mut object, replicas);
+        set_replicas(call, &mut object, replicas);
         for field in ["uid", "resourceVersion"] {
             let given = scale.meta_str(field);
             if !given.is_empty() {
@@ -92,7 +92,7 @@ async fn write(
         }
         let given = object.meta_str("resourceVersion").to_owned();
         check_uid(call, &object, old)?;
-        let managed = manage::on_scale(call, object, scale_of(call, old), scale, options);
+        let managed = manage::on_scale(call, object, scale_before(call, old)?, scale, options);
         replace_managed(call, managed, &given, old, record, Part::Main)
     })
     .await?;
@@ -110,20 +110,19 @@ async fn apply(call: &Call, options: &WriteOptions, config: &Value) -> Result<Va
         )));
     }
     check_name(call, config)?;
-    check(config, call.name())?;
+    check(call, config)?;
     let resource = &call.resource;
     let mut partial = json!({
         "apiVersion": &*resource.api_version, "kind": &*resource.kind,
         "metadata": {"name": call.name()},
     });
     if let Some(replicas) = config.pointer("/spec/replicas").and_then(Value::as_i64) {
-        paths(call).set_replicas(&mut partial, replicas);
+        set_replicas(call, &mut partial, replicas);
     }
     if let Some(version) = config.meta("resourceVersion") {
         set_meta(&mut partial, "resourceVersion", Some(version.clone()));
     }
     let persisted = persist::update(call, call.name(), options.dry_run, |old, record| {
-        check_uid(call, config, old)?;
         let managed = manage::on_apply(call, &partial, Some(old), options)?;
         let version = managed.value().meta_str("resourceVersion").to_owned();
         replace_managed(call, managed, &version, old, record, Part::Main)
@@ -133,31 +132,69 @@ async fn apply(call: &Call, options: &WriteOptions, config: &Value) -> Result<Va
 }
 
 fn written(call: &Call, persisted: &Persisted) -> Result<Value, Status> {
-    Ok(match persisted {
+    match persisted {
         Persisted::Stored(record) => scale_of(call, &super::delete::shown(call, record)?),
         Persisted::Shown(value) => scale_of(call, value),
-    })
+    }
 }
 
-fn check(scale: &Value, name: &str) -> Result<(), Status> {
+/// Custom resources have rules of their own for replicas, which say where the fault is.
+fn check(call: &Call, scale: &Value) -> Result<(), Status> {
     let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
-    if replicas >= 0 {
+    if replicas >= 0 || call.resource.is_custom() {
         return Ok(());
     }
     let error =
         field::Error::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
-    Err(Status::invalid(Named { group: "autoscaling", kind: "Scale" }, name, &[error]))
+    Err(Status::invalid(Named { group: "autoscaling", kind: "Scale" }, call.name(), &[error]))
 }
 
-fn paths(call: &Call) -> ScalePaths {
-    match &call.resource.nature {
-        Nature::Custom(custom) => custom.scale.clone().unwrap_or_default(),
-        Nature::Builtin(_) => ScalePaths::default(),
+fn set_replicas(call: &Call, object: &mut Value, replicas: i64) {
+    match custom_scale(call) {
+        Some(scale) => {
+            scale.set_replicas(object, replicas);
+        }
+        None => object["spec"]["replicas"] = replicas.into(),
     }
 }
 
-fn scale_of(call: &Call, object: &Value) -> Value {
-    let paths = paths(call);
+fn custom_scale(call: &Call) -> Option<&Scale> {
+    match &call.resource.nature {
+        Nature::Custom(custom) => custom.schema.scale(),
+        Nature::Builtin(_) => None,
+    }
+}
+
+/// What is asked for and what is there.
+fn replicas_of(call: &Call, object: &Value) -> Result<Replicas, Status> {
+    if let Some(scale) = custom_scale(call) {
+        return scale.read(object).map_err(Status::internal);
+    }
+    let count = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64);
+    Ok(Replicas {
+        spec: Some(count("/spec/replicas").unwrap_or(0)),
+        status: count("/status/replicas").unwrap_or(0),
+        selector: selector_text(object.pointer("/spec/selector")),
+    })
+}
+
+fn scale_of(call: &Call, object: &Value) -> Result<Value, Status> {
+    let replicas = replicas_of(call, object)?;
+    match (replicas.spec, custom_scale(call)) {
+        (None, Some(scale)) => Err(Status::internal(format_args!(
+            "the spec replicas field {} does not exist",
+            Quoted(scale.spec_path())
+        ))),
+        _ => Ok(shown(object, replicas)),
+    }
+}
+
+/// The scale a patch starts from; one without replicas has none of them.
+fn scale_before(call: &Call, object: &Value) -> Result<Value, Status> {
+    Ok(shown(object, replicas_of(call, object)?))
+}
+
+fn shown(object: &Value, replicas: Replicas) -> Value {
     let mut metadata = json!({});
     for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         if let Some(value) = object.meta(field) {
@@ -165,17 +202,12 @@ fn scale_of(call: &Call, object: &Value) -> Value {
         }
     }
     let mut spec = json!({});
-    let replicas = paths.replicas(object);
-    if replicas != 0 {
-        spec["replicas"] = replicas.into();
+    if let Some(count) = replicas.spec.filter(|count| *count != 0) {
+        spec["replicas"] = count.into();
     }
-    let mut status = json!({"replicas": paths.status_replicas(object)});
-    let selector = match &call.resource.nature {
-        Nature::Custom(_) => paths.selector(object),
-        Nature::Builtin(_) => selector_text(object.pointer("/spec/selector")),
-    };
-    if !selector.is_empty() {
-        status["selector"] = selector.into();
+    let mut status = json!({"replicas": replicas.status});
+    if !replicas.selector.is_empty() {
+        status["selector"] = replicas.selector.into();
     }
     json!({
         "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec,

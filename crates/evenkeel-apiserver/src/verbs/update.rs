@@ -17,6 +17,7 @@ use crate::pipeline::validate_schema::Part;
 use crate::pipeline::{decode, manage, mutate, validate, validate_schema};
 use crate::query::{FieldValidation, WriteOptions};
 use crate::registry::resource::Nature;
+use crate::route::Verb;
 use crate::status::{Named, Status};
 use crate::storage::Record;
 use evenkeel_schema::field;
@@ -101,7 +102,10 @@ pub(super) fn replace(
 ) -> Result<Change, Status> {
     let resource = &call.resource;
     let given_version = object.value().meta_str("resourceVersion").to_owned();
-    check_uid(call, object.value(), old)?;
+    // A patch has no preconditions of its own; validation refuses to change a uid.
+    if call.verb == Verb::Update {
+        check_uid(call, object.value(), old)?;
+    }
     if resource.namespaced {
         set_meta(object.value_mut(), "namespace", Some(call.namespace.clone().into()));
     }

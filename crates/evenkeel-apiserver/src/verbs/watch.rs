@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::list::{Filter, parse_version, wait_for};
 use crate::call::Call;
-use crate::negotiate::Output;
+use crate::negotiate::{Format, Output};
 use crate::pipeline::encode::{Answer, Include};
 use crate::query::ListOptions;
 use crate::status::Status;
@@ -15,6 +15,12 @@ use crate::watch::{Events, Start};
 const DEFAULT_TIMEOUT_SECONDS: u64 = 1800;
 
 pub(super) async fn answer(call: &Call, output: Output) -> Result<Answer, Status> {
+    if output.format == Format::Yaml {
+        return Err(Status::not_acceptable(&[
+            "application/json;stream=watch",
+            "application/vnd.kubernetes.protobuf;stream=watch",
+        ]));
+    }
     let mut options = ListOptions { watch: true, ..ListOptions::parse(&call.query)? };
     let filter = match &call.name {
         Some(name) => Filter::named(name),
@@ -25,11 +31,12 @@ pub(super) async fn answer(call: &Call, output: Output) -> Result<Answer, Status
         "" => "0",
         given => given,
     })?;
+    let marks_end = call.query.get("sendInitialEvents").is_some()
+        || (options.send_initial_events == Some(true) && options.allow_watch_bookmarks);
     if options.send_initial_events.is_none() && version == 0 {
         // State first, then changes: what a watch without a version always meant.
         options.send_initial_events = Some(true);
     }
-    let marks_end = call.query.get("sendInitialEvents").is_some();
     let start = if options.send_initial_events == Some(true) {
         wait_for(call, version).await?;
         let namespace = (!call.namespace.is_empty()).then_some(call.namespace.as_str());

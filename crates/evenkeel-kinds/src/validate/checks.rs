@@ -1,7 +1,6 @@
 //! Checks that several kinds share.
 
-use std::fmt::Write as _;
-
+use evenkeel_schema::metadata::check_labels;
 use serde_json::Value;
 
 use super::printed::{self, Printed, Ty};
@@ -88,14 +87,6 @@ pub(crate) fn port(errs: &mut Errors, path: Path<'_>, value: &Value) {
     }
 }
 
-pub(crate) fn labels(errs: &mut Errors, path: Path<'_>, labels: &Value) {
-    for (key, value) in labels.as_object().into_iter().flatten() {
-        errs.reasons(path, key, names::qualified_name(key));
-        let value = value.as_str().unwrap_or_default();
-        errs.reasons(path, value, names::label_value(value));
-    }
-}
-
 /// Whether the values of a selector's expressions must be label values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SelectorValues {
@@ -113,7 +104,7 @@ pub(crate) fn label_selector(
     if selector.is_null() {
         return;
     }
-    labels(errs, path.child("matchLabels"), selector.at("matchLabels"));
+    check_labels(selector.at("matchLabels"), path.child("matchLabels"), errs.list());
     for (i, expression) in selector.list("matchExpressions").iter().enumerate() {
         let path = path.child("matchExpressions");
         selector_requirement(errs, path.index(i), expression, values, false);
@@ -243,21 +234,6 @@ pub(crate) fn immutable(errs: &mut Errors, path: Path<'_>, ty: Ty, new: &Value, 
 /// A selector that may not change.
 pub(crate) fn immutable_selector(errs: &mut Errors, path: Path<'_>, new: &Value, old: &Value) {
     immutable(errs, path, Ty::Opt(&Ty::Struct(printed::LABEL_SELECTOR)), new, old);
-}
-
-/// The name of who manages fields.
-pub(crate) fn field_manager(errs: &mut Errors, path: Path<'_>, manager: &str) {
-    const MAX_BYTES: usize = 128;
-    if manager.len() > MAX_BYTES {
-        errs.too_long(path, MAX_BYTES);
-    }
-    for (position, c) in manager.char_indices() {
-        if c.is_control() || (c.is_whitespace() && c != ' ') {
-            let mut detail = String::from("invalid character ");
-            let _ = write!(detail, "U+{:04X} (at position {position})", u32::from(c));
-            errs.invalid(path, manager, detail);
-        }
-    }
 }
 
 /// The conditions of a status, in their newer form.

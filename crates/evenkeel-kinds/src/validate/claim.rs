@@ -1,5 +1,6 @@
 //! Claims to storage.
 
+use evenkeel_schema::metadata::{check_annotations, check_labels};
 use evenkeel_types::quantity::Quantity;
 use serde_json::Value;
 
@@ -43,8 +44,8 @@ pub(super) fn template(errs: &mut Errors, path: Path<'_>, template: &Value) {
     let meta = template.at("metadata");
     {
         let path = path.child("metadata");
-        crate::meta::annotations(errs, path.child("annotations"), meta.at("annotations"));
-        checks::labels(errs, path.child("labels"), meta.at("labels"));
+        check_annotations(meta.at("annotations"), path.child("annotations"), errs.list());
+        check_labels(meta.at("labels"), path.child("labels"), errs.list());
         // In the order of the fields, under the names they have when printed.
         for (field, shown) in [
             ("name", "name"),

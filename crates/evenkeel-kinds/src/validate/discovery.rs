@@ -1,5 +1,6 @@
 //! Endpoint slices.
 
+use evenkeel_schema::metadata::check_labels;
 use serde_json::Value;
 
 use super::checks;
@@ -78,7 +79,7 @@ fn endpoints(errs: &mut Errors, endpoints: &[Value], kind: &str) {
         if labels > 16 {
             errs.too_many(path.child("deprecatedTopology"), labels, 16);
         }
-        checks::labels(errs, path.child("deprecatedTopology"), topology);
+        check_labels(topology, path.child("deprecatedTopology"), errs.list());
         if let Some(host) = endpoint.text_opt("hostname") {
             checks::dns1123_label(errs, path.child("hostname"), host);
         }

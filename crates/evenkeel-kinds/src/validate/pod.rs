@@ -1,5 +1,6 @@
 //! Pods: what may be created, and the little of it that may change.
 
+use evenkeel_schema::metadata::{check_annotations, check_labels};
 use evenkeel_types::quantity::Quantity;
 use serde_json::Value;
 
@@ -141,7 +142,7 @@ pub(super) fn create(errs: &mut Errors, pod: &Value) {
 /// Checks a pod template in another object, without what that object adds.
 pub(super) fn template(errs: &mut Errors, path: Path<'_>, template: &Value, opts: &PodOptions) {
     let (meta, pod_spec) = (template.at("metadata"), template.at("spec"));
-    checks::labels(errs, path.child("labels"), meta.at("labels"));
+    check_labels(meta.at("labels"), path.child("labels"), errs.list());
     template_annotations(errs, path, template, opts);
     spec::spec(errs, path.child("spec"), pod_spec, "", false, opts);
     annotations::match_profiles(errs, path.child("spec"), meta, pod_spec);
@@ -159,7 +160,7 @@ pub(super) fn template_annotations(
     opts: &PodOptions,
 ) {
     let meta = template.at("metadata");
-    crate::meta::annotations(errs, path.child("annotations"), meta.at("annotations"));
+    check_annotations(meta.at("annotations"), path.child("annotations"), errs.list());
     annotations::pod(errs, path.child("annotations"), meta, template.at("spec"), opts);
 }
 

@@ -145,14 +145,6 @@ pub(crate) fn internal_pod_template(template: &Value) -> Value {
     template
 }
 
-pub(crate) fn owner_reference(reference: &Value) -> Printed<'_> {
-    Printed(Ty::Struct(OWNER_REFERENCE), reference)
-}
-
-pub(crate) fn owner_references(references: &Value) -> Printed<'_> {
-    Printed(Ty::List(&Ty::Struct(OWNER_REFERENCE)), references)
-}
-
 pub(crate) fn label_selector(selector: &Value) -> Printed<'_> {
     Printed(Ty::Opt(&Ty::Struct(LABEL_SELECTOR)), selector)
 }

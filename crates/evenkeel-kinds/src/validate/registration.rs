@@ -1,5 +1,6 @@
 //! Kinds that are alone in their group: leases, priority and runtime classes, API services.
 
+use evenkeel_schema::metadata::check_labels;
 use evenkeel_types::Gvk;
 use serde_json::Value;
 
@@ -146,7 +147,7 @@ fn runtime_class(errs: &mut Errors, class: &Value) {
     }
     let scheduling = class.at("scheduling");
     let path = Path::root("scheduling");
-    checks::labels(errs, path.child("nodeSelector"), scheduling.at("nodeSelector"));
+    check_labels(scheduling.at("nodeSelector"), path.child("nodeSelector"), errs.list());
     let tolerations = scheduling.list("tolerations");
     let path = path.child("tolerations");
     scheduling::tolerations(errs, path, tolerations);

@@ -83,6 +83,15 @@ impl Errors {
         self.list
     }
 
+    pub(crate) fn extend(&mut self, errors: Vec<Error>) {
+        self.list.extend(errors);
+    }
+
+    /// The list itself, for checks that know no more than that.
+    pub(crate) fn list(&mut self) -> &mut Vec<Error> {
+        &mut self.list
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }

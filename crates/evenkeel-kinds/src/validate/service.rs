@@ -1,5 +1,6 @@
 //! Services.
 
+use evenkeel_schema::metadata::check_labels;
 use serde_json::Value;
 
 use super::container::PROTOCOLS;
@@ -129,7 +130,7 @@ fn whole(errs: &mut Errors, service: &Value, old: &Value) {
     for (i, port) in port_list.iter().enumerate() {
         self::port(errs, path.child("ports").index(i), port, &port_list[..i], port_list.len() > 1);
     }
-    checks::labels(errs, path.child("selector"), spec.at("selector"));
+    check_labels(spec.at("selector"), path.child("selector"), errs.list());
     session_affinity(errs, path, spec);
     cluster_ips(errs, path, spec, old_spec);
     for (i, address) in spec.texts("externalIPs").enumerate() {

@@ -109,14 +109,3 @@ fn mistakes_are_named() {
         assert_eq!(Path::parse(path).unwrap_err().to_string(), want, "{path}");
     }
 }
-
-#[test]
-fn dotted_paths_are_read_and_written() {
-    let mut value = object();
-    assert_eq!(get_path(&value, ".spec.replicas"), Some(&json!(3)));
-    assert_eq!(get_path(&value, ".spec.x.y"), None);
-    assert!(set_path(&mut value, ".spec.x.y", json!(1)));
-    assert_eq!(value["spec"]["x"], json!({"y": 1}));
-    assert!(!set_path(&mut value, ".spec.replicas.z", json!(1)));
-    assert_eq!(value["spec"]["replicas"], 3);
-}

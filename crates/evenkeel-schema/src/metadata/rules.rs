@@ -1,11 +1,16 @@
-//! The rules for metadata that hold for every kind.
+//! The rules for metadata that hold for every kind, built-in or custom.
+//!
+//! They run after the server has filled in what it owns (name from `generateName`, uid,
+//! timestamps). Errors come in the order, and with the repetitions, of kube-apiserver. Paths become
+//! strings only inside an error, so that checking sound metadata builds none.
+
+use std::fmt::Display;
 
 use evenkeel_types::go;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::field::Error;
-use crate::names;
-use crate::names::Reasons;
+use crate::names::{self, Reasons};
 
 const ANNOTATIONS_MAX: usize = 256 * 1024;
 const MANAGER_MAX: usize = 128;
@@ -21,29 +26,13 @@ pub fn validate(
     name_rule: impl Fn(&str, bool) -> Reasons,
     path: &str,
 ) -> Vec<Error> {
-    let mut errors = Vec::new();
-    let generate_name = text(metadata, "generateName");
-    if !generate_name.is_empty() {
-        for wrong in name_rule(generate_name, true) {
-            errors.push(Error::invalid(format!("{path}.generateName"), generate_name, wrong));
-        }
-    }
-    let name = text(metadata, "name");
-    if name.is_empty() {
-        let detail = "name or generateName is required";
-        errors.push(Error::required(format!("{path}.name"), detail));
-    } else {
-        for wrong in name_rule(name, false) {
-            errors.push(Error::invalid(format!("{path}.name"), name, wrong));
-        }
-    }
+    let mut errors = validate_names(metadata, name_rule, path);
     let namespace = text(metadata, "namespace");
     match (namespaced, namespace.is_empty()) {
         (true, true) => errors.push(Error::required(format!("{path}.namespace"), "")),
         (true, false) => {
-            for wrong in names::dns1123_label(namespace) {
-                errors.push(Error::invalid(format!("{path}.namespace"), namespace, wrong));
-            }
+            let wrong = names::dns1123_label(namespace);
+            refuse(&mut errors, format_args!("{path}.namespace"), namespace, wrong);
         }
         (false, true) => {}
         (false, false) => {
@@ -56,34 +45,43 @@ pub fn validate(
         let detail = "must be greater than or equal to 0";
         errors.push(Error::invalid(format!("{path}.generation"), generation, detail));
     }
-    labels(metadata, path, &mut errors);
-    annotations(metadata, path, &mut errors);
+    maps(metadata, path, &mut errors);
     owner_references(metadata, path, &mut errors);
     finalizers(metadata, path, &mut errors);
     managed_fields(metadata, path, &mut errors);
     errors
 }
 
+/// What is wrong with the name of a new object, or the beginning of it: a part of [`validate`].
+pub fn validate_names(
+    metadata: &Value,
+    name_rule: impl Fn(&str, bool) -> Reasons,
+    path: &str,
+) -> Vec<Error> {
+    let mut errors = Vec::new();
+    let generate_name = text(metadata, "generateName");
+    if !generate_name.is_empty() {
+        let wrong = name_rule(generate_name, true);
+        refuse(&mut errors, format_args!("{path}.generateName"), generate_name, wrong);
+    }
+    let name = text(metadata, "name");
+    if name.is_empty() {
+        let detail = "name or generateName is required";
+        errors.push(Error::required(format!("{path}.name"), detail));
+    } else {
+        refuse(&mut errors, format_args!("{path}.name"), name, name_rule(name, false));
+    }
+    errors
+}
+
 /// What an update does to metadata that it may not do.
+///
+/// The update must carry the `resourceVersion` it is based on; whether one without is acceptable
+/// for the kind, and fills it in, is for the server to decide before.
 pub fn validate_update(new: &Value, old: &Value, path: &str) -> Vec<Error> {
     let mut errors = Vec::new();
     if old.get("deletionTimestamp").is_some_and(|t| !t.is_null()) {
-        let old_finalizers: Vec<&str> = texts(old, "finalizers").collect();
-        let mut added: Vec<&str> =
-            texts(new, "finalizers").filter(|f| !old_finalizers.contains(f)).collect();
-        added.sort_unstable();
-        added.dedup();
-        if !added.is_empty() {
-            let shown: Vec<String> = added.iter().map(|f| go::quote(f)).collect();
-            errors.push(Error::forbidden(
-                format!("{path}.finalizers"),
-                format!(
-                    "no new finalizers can be added if the object is being deleted, found new \
-                     finalizers []string{{{}}}",
-                    shown.join(", ")
-                ),
-            ));
-        }
+        no_new_finalizers(new, old, path, &mut errors);
     }
     if text(new, "resourceVersion").is_empty() {
         let detail = "must be specified for an update";
@@ -99,84 +97,133 @@ pub fn validate_update(new: &Value, old: &Value, path: &str) -> Vec<Error> {
         }
     }
     for name in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
-        let get = |metadata: &Value| metadata.get(name).cloned().unwrap_or(Value::Null);
-        if get(new) != get(old) {
-            errors.push(Error::invalid(format!("{path}.{name}"), get(new), IMMUTABLE));
+        let [now, was] = [new, old].map(|metadata| metadata.get(name).unwrap_or(&Value::Null));
+        if now != was {
+            errors.push(Error::invalid(format!("{path}.{name}"), now.clone(), IMMUTABLE));
         }
     }
-    labels(new, path, &mut errors);
-    annotations(new, path, &mut errors);
+    maps(new, path, &mut errors);
     owner_references(new, path, &mut errors);
     managed_fields(new, path, &mut errors);
     errors
 }
 
-fn labels(metadata: &Value, path: &str, errors: &mut Vec<Error>) {
-    let path = format!("{path}.labels");
-    for (key, value) in map(metadata, "labels").into_iter().flatten() {
-        for wrong in names::qualified_name(key) {
-            errors.push(Error::invalid(&*path, key.as_str(), wrong));
-        }
-        let value = value.as_str().unwrap_or("");
-        for wrong in names::label_value(value) {
-            errors.push(Error::invalid(&*path, value, wrong));
-        }
+/// What every update is checked for, whatever its kind, before the rules of that kind.
+pub fn validate_any_update(new: &Value, old: &Value, namespaced: bool, path: &str) -> Vec<Error> {
+    let mut errors = validate(new, namespaced, names::path_segment, path);
+    errors.extend(validate_update(new, old, path));
+    errors
+}
+
+/// Adds what is wrong with labels, or a map of the same form such as a node selector.
+pub fn check_labels(labels: &Value, path: impl Display + Copy, errors: &mut Vec<Error>) {
+    for (key, value) in labels.as_object().into_iter().flatten() {
+        refuse(errors, path, key, names::qualified_name(key));
+        let value = value.as_str().unwrap_or_default();
+        refuse(errors, path, value, names::label_value(value));
     }
 }
 
-fn annotations(metadata: &Value, path: &str, errors: &mut Vec<Error>) {
-    let path = format!("{path}.annotations");
-    let mut size = 0;
-    for (key, value) in map(metadata, "annotations").into_iter().flatten() {
-        size += key.len() + value.as_str().unwrap_or("").len();
-        for wrong in names::qualified_name(&key.to_lowercase()) {
-            errors.push(Error::invalid(&*path, key.as_str(), wrong));
-        }
+/// Adds what is wrong with annotations.
+pub fn check_annotations(annotations: &Value, path: impl Display + Copy, errors: &mut Vec<Error>) {
+    for (key, _) in annotations.as_object().into_iter().flatten() {
+        // Only the case of a key is free, so checking it in lower case is enough.
+        let wrong = if key.bytes().any(|b| b.is_ascii_uppercase() || !b.is_ascii()) {
+            names::qualified_name(&key.to_lowercase())
+        } else {
+            names::qualified_name(key)
+        };
+        refuse(errors, path, key, wrong);
     }
-    if size > ANNOTATIONS_MAX {
-        errors.push(Error::too_long(path, ANNOTATIONS_MAX));
+    check_annotations_size(annotations, path, errors);
+}
+
+/// Adds an error if annotations are too large together.
+pub fn check_annotations_size(annotations: &Value, path: impl Display, errors: &mut Vec<Error>) {
+    if bytes(annotations) > ANNOTATIONS_MAX {
+        errors.push(Error::too_long(path.to_string(), ANNOTATIONS_MAX));
     }
+}
+
+/// How many bytes the keys and values of a map of strings have together.
+pub fn bytes(map: &Value) -> usize {
+    let entries = map.as_object().into_iter().flatten();
+    entries.map(|(key, value)| key.len() + value.as_str().unwrap_or_default().len()).sum()
+}
+
+/// One invalid value for each reason.
+fn refuse(errors: &mut Vec<Error>, path: impl Display, value: &str, reasons: Reasons) {
+    for reason in reasons {
+        errors.push(Error::invalid(path.to_string(), value, reason));
+    }
+}
+
+fn maps(metadata: &Value, path: &str, errors: &mut Vec<Error>) {
+    if let Some(labels) = metadata.get("labels") {
+        check_labels(labels, format_args!("{path}.labels"), errors);
+    }
+    if let Some(annotations) = metadata.get("annotations") {
+        check_annotations(annotations, format_args!("{path}.annotations"), errors);
+    }
+}
+
+fn no_new_finalizers(new: &Value, old: &Value, path: &str, errors: &mut Vec<Error>) {
+    let before: Vec<&str> = texts(old, "finalizers").collect();
+    let mut added: Vec<&str> = texts(new, "finalizers").filter(|f| !before.contains(f)).collect();
+    if added.is_empty() {
+        return;
+    }
+    added.sort_unstable();
+    added.dedup();
+    let shown: Vec<String> = added.into_iter().map(go::quote).collect();
+    errors.push(Error::forbidden(
+        format!("{path}.finalizers"),
+        format!(
+            "no new finalizers can be added if the object is being deleted, found new finalizers \
+             []string{{{}}}",
+            shown.join(", ")
+        ),
+    ));
 }
 
 fn owner_references(metadata: &Value, path: &str, errors: &mut Vec<Error>) {
-    let path = format!("{path}.ownerReferences");
-    let Some(list) = metadata.get("ownerReferences").and_then(Value::as_array) else { return };
     let mut controller: Option<String> = None;
-    for reference in list {
-        let api_version = text(reference, "apiVersion");
-        let (kind, name, uid) =
-            (text(reference, "kind"), text(reference, "name"), text(reference, "uid"));
-        // The version of an apiVersion that does not parse is empty, too.
-        let parts: Vec<&str> = api_version.split('/').collect();
-        if parts.len() > 2 || parts.last().is_none_or(|version| version.is_empty()) {
+    for reference in list(metadata, "ownerReferences") {
+        let path = || format!("{path}.ownerReferences");
+        let (api_version, kind) = (text(reference, "apiVersion"), text(reference, "kind"));
+        // More than one slash is no group and version at all.
+        let version = match api_version.split_once('/') {
+            None => api_version,
+            Some((_, rest)) if rest.contains('/') => "",
+            Some((_, version)) => version,
+        };
+        if version.is_empty() {
             let detail = "version must not be empty";
-            errors.push(Error::invalid(format!("{path}.apiVersion"), api_version, detail));
+            errors.push(Error::invalid(path() + ".apiVersion", api_version, detail));
         }
-        for (field, value) in [("kind", kind), ("name", name), ("uid", uid)] {
-            if value.is_empty() {
-                errors.push(Error::invalid(format!("{path}.{field}"), value, "must not be empty"));
+        for field in ["kind", "name", "uid"] {
+            if text(reference, field).is_empty() {
+                errors.push(Error::invalid(format!("{}.{field}", path()), "", "must not be empty"));
             }
         }
-        if api_version == "v1" && kind == "Event" {
-            errors.push(Error::invalid_text(
-                &*path,
-                &owner_text(reference),
-                "/v1, Kind=Event is disallowed from being an owner",
-            ));
+        if matches!(api_version, "v1" | "/v1") && kind == "Event" {
+            let detail = "/v1, Kind=Event is disallowed from being an owner";
+            errors.push(Error::invalid_text(path(), &owner_text(reference), detail));
         }
         if reference.get("controller").and_then(Value::as_bool) == Some(true) {
-            let current = format!("{kind}/{name}");
+            let current = format!("{kind}/{}", text(reference, "name"));
             match &controller {
+                None => controller = Some(current),
                 Some(first) => {
-                    let shown: Vec<String> = list.iter().map(owner_text).collect();
+                    let shown: Vec<String> =
+                        list(metadata, "ownerReferences").iter().map(owner_text).collect();
                     let detail = format!(
                         "Only one reference can have Controller set to true. Found \"true\" in \
                          references for {first} and {current}"
                     );
                     let shown = format!("[{}]", shown.join(","));
-                    errors.push(Error::invalid_text(&*path, &shown, &detail));
+                    errors.push(Error::invalid_text(path(), &shown, &detail));
                 }
-                None => controller = Some(current),
             }
         }
     }
@@ -184,59 +231,54 @@ fn owner_references(metadata: &Value, path: &str, errors: &mut Vec<Error>) {
 
 /// An owner reference with its fields in Go's order.
 fn owner_text(reference: &Value) -> String {
-    let mut fields = Vec::new();
-    for key in ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"] {
-        if let Some(value) = reference.get(key) {
-            fields.push(format!("\"{key}\":{}", go::json(value)));
-        }
-    }
+    let always =
+        ["apiVersion", "kind", "name", "uid"].map(|key| (key, text(reference, key).into()));
+    let optional = ["controller", "blockOwnerDeletion"]
+        .map(|key| (key, reference.get(key).cloned().unwrap_or_default()));
+    let fields = always.iter().chain(optional.iter().filter(|(_, value)| !value.is_null()));
+    let fields: Vec<String> =
+        fields.map(|(key, value)| format!("\"{key}\":{}", go::json(value))).collect();
     format!("{{{}}}", fields.join(","))
 }
 
 fn finalizers(metadata: &Value, path: &str, errors: &mut Vec<Error>) {
-    let path = format!("{path}.finalizers");
     for finalizer in texts(metadata, "finalizers") {
-        for wrong in names::qualified_name(finalizer) {
-            errors.push(Error::invalid(&*path, finalizer, wrong));
-        }
+        let wrong = names::qualified_name(finalizer);
+        refuse(errors, format_args!("{path}.finalizers"), finalizer, wrong);
     }
     let has = |name| texts(metadata, "finalizers").any(|finalizer| finalizer == name);
     if has("orphan") && has("foregroundDeletion") {
         errors.push(Error::invalid(
-            path,
-            metadata.get("finalizers").cloned().unwrap_or_default(),
+            format!("{path}.finalizers"),
+            list(metadata, "finalizers").to_vec(),
             "finalizer orphan and foregroundDeletion cannot be both set",
         ));
     }
 }
 
 fn managed_fields(metadata: &Value, path: &str, errors: &mut Vec<Error>) {
-    let list = metadata.get("managedFields").and_then(Value::as_array);
-    for (i, entry) in list.into_iter().flatten().enumerate() {
-        let path = format!("{path}.managedFields[{i}]");
+    for (i, entry) in list(metadata, "managedFields").iter().enumerate() {
+        let at = |field: &str| format!("{path}.managedFields[{i}].{field}");
         let operation = text(entry, "operation");
         if !matches!(operation, "Apply" | "Update") {
             let detail = "must be `Apply` or `Update`";
-            errors.push(Error::invalid(format!("{path}.operation"), operation, detail));
+            errors.push(Error::invalid(at("operation"), operation, detail));
         }
         let fields_type = text(entry, "fieldsType");
         if !matches!(fields_type, "" | "FieldsV1") {
             let detail = "must be `FieldsV1`";
-            errors.push(Error::invalid(format!("{path}.fieldsType"), fields_type, detail));
+            errors.push(Error::invalid(at("fieldsType"), fields_type, detail));
         }
         let manager = text(entry, "manager");
         if manager.len() > MANAGER_MAX {
-            errors.push(Error::too_long(format!("{path}.manager"), MANAGER_MAX));
+            errors.push(Error::too_long(at("manager"), MANAGER_MAX));
         }
-        for (at, c) in manager.char_indices().filter(|(_, c)| !go::is_print(*c)) {
-            errors.push(Error::invalid(
-                format!("{path}.manager"),
-                manager,
-                format!("invalid character U+{:04X} (at position {at})", c as u32),
-            ));
+        for (position, c) in manager.char_indices().filter(|(_, c)| !go::is_print(*c)) {
+            let detail = format!("invalid character U+{:04X} (at position {position})", c as u32);
+            errors.push(Error::invalid(at("manager"), manager, detail));
         }
         if text(entry, "subresource").len() > SUBRESOURCE_MAX {
-            errors.push(Error::too_long(format!("{path}.subresource"), SUBRESOURCE_MAX));
+            errors.push(Error::too_long(at("subresource"), SUBRESOURCE_MAX));
         }
     }
 }
@@ -245,14 +287,17 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or("")
 }
 
-fn texts<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a str> {
-    value.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-fn map<'a>(value: &'a Value, key: &str) -> Option<&'a Map<String, Value>> {
-    value.get(key).and_then(Value::as_object)
+fn texts<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a str> {
+    list(value, key).iter().map(|item| item.as_str().unwrap_or_default())
 }
 
 fn generation(metadata: &Value) -> i64 {
     metadata.get("generation").and_then(Value::as_i64).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,7 @@ impl Structural {
     /// What is wrong with the identity and metadata of embedded resources.
     ///
     /// The object's own metadata is not looked at; see [`metadata::validate`](crate::metadata).
-    pub fn validate_embedded(&self, object: &Value) -> Vec<Error> {
+    pub(super) fn validate_embedded(&self, object: &Value) -> Vec<Error> {
         let mut errors = Vec::new();
         validate(self.root(), object, "", &mut errors);
         errors

@@ -10,14 +10,14 @@ use crate::field;
 
 impl Structural {
     /// Duplicates in sets and maps.
-    pub fn validate_lists(&self, object: &Value) -> Vec<field::Error> {
+    pub(super) fn validate_lists(&self, object: &Value) -> Vec<field::Error> {
         let mut errors = Vec::new();
         check(self.root(), object, "", &mut errors);
         errors
     }
 
     /// Duplicates in sets and maps, unless the old object had some already.
-    pub fn validate_lists_update(&self, old: &Value, new: &Value) -> Vec<field::Error> {
+    pub(super) fn validate_lists_update(&self, old: &Value, new: &Value) -> Vec<field::Error> {
         let errors = self.validate_lists(new);
         if errors.is_empty() || !self.validate_lists(old).is_empty() { Vec::new() } else { errors }
     }

@@ -14,7 +14,7 @@ impl Structural {
     /// Removes unspecified fields and returns their paths (`spec.list[0].x`), sorted.
     ///
     /// Metadata is kept as it is; [`normalize`](Self::normalize) looks at it, too.
-    pub fn prune(&self, object: &mut Value) -> Vec<String> {
+    pub(super) fn prune(&self, object: &mut Value) -> Vec<String> {
         let mut walk = Walk { path: String::new(), unknown: Vec::new() };
         walk.prune(object, Some(self.root()), true);
         walk.unknown.sort_unstable();
@@ -24,7 +24,7 @@ impl Structural {
     /// Removes nulls from fields that are neither nullable nor defaulted.
     ///
     /// Part of decoding, as an absent field and a null mean the same to typed clients.
-    pub fn drop_nulls(&self, object: &mut Value) {
+    pub(super) fn drop_nulls(&self, object: &mut Value) {
         drop_nulls(object, Some(self.root()));
     }
 }

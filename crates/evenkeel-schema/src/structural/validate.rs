@@ -86,12 +86,12 @@ impl Structural {
     }
 
     /// The schema part of [`validate`](Self::validate) alone.
-    pub fn validate_schema(&self, object: &Value) -> Vec<field::Error> {
+    pub(crate) fn validate_schema(&self, object: &Value) -> Vec<field::Error> {
         check(self.root(), object, None, "")
     }
 
     /// The schema part of [`validate_update`](Self::validate_update) alone.
-    pub fn validate_schema_update(&self, old: &Value, new: &Value) -> Vec<field::Error> {
+    pub(crate) fn validate_schema_update(&self, old: &Value, new: &Value) -> Vec<field::Error> {
         check(self.root(), new, Some(Correlation::new(old)), "")
     }
 }

@@ -109,16 +109,16 @@ impl Decimal {
         Some(digits * 10_u128.pow(self.exponent as u32))
     }
 
-    /// The number in units of `10^exponent`, of which it must be a multiple; saturates.
-    pub(super) fn to_i64_at(&self, exponent: i64) -> i64 {
-        let scaled = Self { exponent: self.exponent.saturating_sub(exponent), ..self.clone() };
-        let limit = if self.negative { i64::MIN } else { i64::MAX };
-        match scaled.whole().and_then(|whole| i128::try_from(whole).ok()) {
-            Some(whole) => {
-                i64::try_from(if self.negative { -whole } else { whole }).unwrap_or(limit)
-            }
-            None => limit,
-        }
+    /// The number in units of `10^exponent`, of which it must be a multiple; too large a number
+    /// wraps around.
+    pub(super) fn wrapped_at(&self, exponent: i64) -> i64 {
+        let digits = self.digits.iter();
+        let value =
+            digits.fold(0_i64, |sum, digit| sum.wrapping_mul(10).wrapping_add(i64::from(*digit)));
+        // Beyond the 64th power of ten nothing is left of any number.
+        let zeros = self.exponent.saturating_sub(exponent).clamp(0, 64);
+        let value = (0..zeros).fold(value, |value, _| value.wrapping_mul(10));
+        if self.negative { value.wrapping_neg() } else { value }
     }
 
     pub(super) fn plus(&self, other: &Self) -> Self {

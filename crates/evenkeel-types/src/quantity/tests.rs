@@ -76,7 +76,7 @@ fn hostile_sizes_are_cheap() {
     assert_eq!(canonical(&format!("0.{digits}")), "1");
     let huge = quantity("123456789012345678901e2000000000");
     assert_eq!(huge.cmp(&quantity("1")), Ordering::Greater);
-    assert_eq!(huge.value(), i64::MAX);
+    assert_eq!(huge.value(), 0);
     let mut sum = quantity("1");
     sum.add(&huge);
     assert_eq!(sum, huge);
@@ -132,7 +132,23 @@ fn thousandths_decide_what_is_an_integer() {
     for text in ["2", "2000m", "8Ei", "1e40", "999999u", "-3k"] {
         assert!(quantity(text).is_integer(), "{text}");
     }
-    for text in ["1500m", "-1m", "1u", "0.1Ki"] {
+    for text in ["1500m", "-1m", "1u", "0.1Ki", "12345678901234567890", "99999999999999999999999"] {
         assert!(!quantity(text).is_integer(), "{text}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_what_upstream_makes_of_it() {
+    for (text, value, milli) in [
+        ("1e999", 0, 0),
+        ("1e18", 1_000_000_000_000_000_000, 0),
+        ("10E", 0, 0),
+        ("9223372036854775807", i64::MAX, -1000),
+        ("8Ei", i64::MAX, -1000),
+        ("12345678901234567890", -6_101_065_172_474_983_726, 4_807_115_922_877_858_896),
+        ("99999999999999999999999", 200_376_420_520_689_663, -2_537_764_290_115_404_776),
+    ] {
+        let quantity = quantity(text);
+        assert_eq!((quantity.value(), quantity.milli_value()), (value, milli), "{text}");
     }
 }

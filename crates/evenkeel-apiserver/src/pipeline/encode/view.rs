@@ -23,9 +23,10 @@ impl Include {
             "" | "Metadata" => Ok(Self::Metadata),
             "None" => Ok(Self::Nothing),
             "Object" => Ok(Self::Object),
-            other => {
-                Err(Status::bad_request(format!("unrecognized includeObject value: {other:?}")))
-            }
+            other => Err(Status::bad_request(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: \
+                     {other:?}: must be 'Metadata', 'Object', 'None', or empty"
+            ))),
         }
     }
 }

@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, OnceLock};
 
-use evenkeel_schema::{Structural, jsonpath};
+use evenkeel_schema::{Scale, Structural, jsonpath};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::{Column, Custom, ScalePaths, Selectable, storage_version};
+use super::{Column, Custom, Selectable, storage_version};
 use crate::object::Metadata as _;
 use crate::registry::resource::{Nature, Resource, Subresource};
 use crate::registry::version_rank;
@@ -56,7 +56,7 @@ fn resource(
             verbs: EDIT,
         });
     }
-    if custom.scale.is_some() {
+    if custom.schema.scale().is_some() {
         subresources.push(Subresource {
             name: "scale",
             group: "autoscaling",
@@ -110,10 +110,9 @@ fn custom(definition: &Value, version: &Value, life: &watch::Receiver<()>) -> Op
     });
     Some(Custom {
         definition: definition.meta_str("name").into(),
-        schema,
+        schema: schema.with_scale(subresources.get("scale").and_then(Scale::new)),
         openapi,
         has_status: subresources.get("status").is_some(),
-        scale: subresources.get("scale").and_then(ScalePaths::parse),
         columns: columns(version),
         selectable: selectable.collect(),
         life: life.clone(),

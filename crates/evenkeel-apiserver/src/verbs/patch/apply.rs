@@ -1,10 +1,11 @@
 //! Server-side apply: declare what you care about, leave the rest to its owners.
 
+use evenkeel_types::go;
 use http::StatusCode;
 use serde_json::Value;
 
 use super::super::create;
-use super::super::update::{check_name, check_uid, ok, replace_managed};
+use super::super::update::{check_name, ok, replace_managed};
 use crate::call::Call;
 use crate::json;
 use crate::object::Metadata as _;
@@ -31,7 +32,6 @@ pub(super) async fn answer(
             let done = persist::update(call, call.name(), options.dry_run, |old, record| {
                 check_name(call, &config)?;
                 let managed = manage::on_apply(call, &config, Some(old), options)?;
-                check_uid(call, &config, old)?;
                 let version = managed.value().meta_str("resourceVersion").to_owned();
                 replace_managed(call, managed, &version, old, record, part)
             })
@@ -95,8 +95,14 @@ pub(in crate::verbs) fn parse(body: &[u8], validation: FieldValidation) -> Resul
         })?,
     };
     json::settle_floats(&mut value);
-    if value.is_object() {
-        return Ok(value);
+    match value {
+        Value::Object(_) => Ok(value),
+        // As an object without anything in it.
+        Value::Null => Err(Status::bad_request("invalid object type: /, Kind=")),
+        other => Err(Status::bad_request(format!(
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot \
+             unmarshal {} into Go value of type map[string]interface {{}}",
+            go::json_kind(&other)
+        ))),
     }
-    Err(Status::bad_request("error decoding YAML: the configuration must be an object"))
 }

@@ -1,5 +1,6 @@
 //! The spec of a pod, in a pod or in a template.
 
+use evenkeel_schema::metadata::check_labels;
 use evenkeel_types::quantity::Quantity;
 use serde_json::Value;
 
@@ -46,7 +47,7 @@ pub(super) fn spec(
     checks::one_of(errs, path.child("restartPolicy"), restart_policy, RESTART);
     const DNS: &[&str] = &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
     checks::one_of(errs, path.child("dnsPolicy"), spec.text("dnsPolicy"), DNS);
-    checks::labels(errs, path.child("nodeSelector"), spec.at("nodeSelector"));
+    check_labels(spec.at("nodeSelector"), path.child("nodeSelector"), errs.list());
     security::pod(errs, path.child("securityContext"), spec, opts);
     scheduling::affinity(errs, path.child("affinity"), spec.at("affinity"), opts);
     dns_config(errs, path.child("dnsConfig"), spec);

@@ -1,5 +1,6 @@
 //! Projected volumes: several sources in one directory.
 
+use evenkeel_schema::metadata;
 use serde_json::Value;
 
 use super::super::printed::{self, Printed, Ty};
@@ -8,7 +9,7 @@ use super::super::report::{Errors, Path};
 use super::super::{checks, env};
 use super::key_path;
 use super::sources::{file_mode, local_path};
-use crate::{meta, names};
+use crate::names;
 
 const CONFLICT: &str = "conflicting duplicate paths";
 
@@ -243,7 +244,5 @@ fn user_annotations(errs: &mut Errors, path: Path<'_>, annotations: &Value) {
             errs.invalid(path, key, detail);
         }
     }
-    if meta::annotation_bytes(annotations) > meta::ANNOTATIONS_MAX_BYTES {
-        errs.too_long(path, meta::ANNOTATIONS_MAX_BYTES);
-    }
+    metadata::check_annotations_size(annotations, path, errs.list());
 }

@@ -1,5 +1,6 @@
 //! Stateful sets.
 
+use evenkeel_schema::metadata::check_labels;
 use serde_json::{Map, Value};
 
 use super::super::checks::{self, SelectorValues};
@@ -103,7 +104,7 @@ fn stateful_template(errs: &mut Errors, path: Path<'_>, spec: &Value, opts: &Sta
         pod::template(errs, path, checked, &opts.pods);
     }
     let labels = checked.at("metadata").at("labels");
-    checks::labels(errs, path.child("labels"), labels);
+    check_labels(labels, path.child("labels"), errs.list());
     pod::template_annotations(errs, path, checked, &opts.pods);
 }
 

@@ -1,17 +1,19 @@
 //! Metadata on creation and on update.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{validate_any_update, validate_create, validate_update};
-use crate::names::NameRule;
+use super::*;
 
-fn create(meta: &Value) -> Vec<String> {
-    let errors = validate_create(meta, true, NameRule::Subdomain);
+fn texts(errors: &[Error]) -> Vec<String> {
     errors.iter().map(ToString::to_string).collect()
 }
 
+fn create(meta: &Value) -> Vec<String> {
+    texts(&validate(meta, true, names::subdomain_name, "metadata"))
+}
+
 fn update(new: &Value, old: &Value) -> Vec<String> {
-    validate_update(new, old).iter().map(ToString::to_string).collect()
+    texts(&validate_update(new, old, "metadata"))
 }
 
 fn stored() -> Value {
@@ -29,9 +31,8 @@ fn name_and_namespace_are_required() {
     ];
     assert_eq!(create(&json!({})), expected);
     let cluster = json!({"name": "n", "namespace": "ns"});
-    let errors = validate_create(&cluster, false, NameRule::Subdomain);
-    let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
-    assert_eq!(errors, ["metadata.namespace: Forbidden: not allowed on this type"]);
+    let errors = validate(&cluster, false, names::subdomain_name, "metadata");
+    assert_eq!(texts(&errors), ["metadata.namespace: Forbidden: not allowed on this type"]);
 }
 
 #[test]
@@ -90,7 +91,7 @@ fn managed_fields_have_a_shape() {
     let expected = [
         "metadata.managedFields[0].operation: Invalid value: \"X\": must be `Apply` or `Update`",
         "metadata.managedFields[0].fieldsType: Invalid value: \"Y\": must be `FieldsV1`",
-        "metadata.managedFields[0].manager: Invalid value: \"a\\u0007\": invalid character U+0007 \
+        "metadata.managedFields[0].manager: Invalid value: \"a\\a\": invalid character U+0007 \
          (at position 1)",
         "metadata.managedFields[0].subresource: Too long: may not be more than 256 bytes",
     ];
@@ -134,5 +135,27 @@ fn finalizers_only_go_while_an_object_is_deleted() {
 fn what_every_update_is_checked_for_repeats_itself_like_upstream() {
     let mut new = stored();
     new["labels"] = json!({"a": "b b"});
-    assert_eq!(validate_any_update(&new, &stored(), true).len(), 2);
+    assert_eq!(validate_any_update(&new, &stored(), true, "metadata").len(), 2);
+}
+
+#[test]
+fn only_one_owner_controls() {
+    let owner = |name: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "A", "name": name, "uid": "u", "controller": true,
+        })
+    };
+    let metadata = json!({"name": "n", "ownerReferences": [owner("a"), owner("b")]});
+    let shown = |name| {
+        format!(r#"{{"apiVersion":"v1","kind":"A","name":"{name}","uid":"u","controller":true}}"#)
+    };
+    assert_eq!(
+        texts(&validate(&metadata, false, |_, _| Reasons::new(), "metadata")),
+        [format!(
+            "metadata.ownerReferences: Invalid value: [{},{}]: Only one reference can have \
+             Controller set to true. Found \"true\" in references for A/a and A/b",
+            shown("a"),
+            shown("b")
+        )]
+    );
 }

@@ -1,0 +1,159 @@
+//! A plain HTTPS client: HTTP/2 over a few connections, nothing retried, nothing interpreted.
+//!
+//! Comparing servers needs every byte and header as it came, which is what client libraries hide.
+
+use std::io::{self, BufReader};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response, Uri};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::http2::SendRequest;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject as _};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsConnector;
+
+/// Whom to trust and who to be, in PEM form.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Credentials {
+    /// The authority of the server's certificate.
+    pub authority: String,
+    /// The client's certificate.
+    pub certificate: String,
+    /// Its key.
+    pub key: String,
+}
+
+impl Credentials {
+    /// Trusts `authority` and is whom `certificate` names.
+    pub fn new(authority: String, certificate: String, key: String) -> Self {
+        Self { authority, certificate, key }
+    }
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Credentials").finish_non_exhaustive()
+    }
+}
+
+/// Why a request got no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// No connection.
+    #[error("cannot connect: {0}")]
+    Connect(#[from] io::Error),
+    /// The credentials cannot be used.
+    #[error("bad credentials: {0}")]
+    Credentials(String),
+    /// The connection broke.
+    #[error(transparent)]
+    Http(#[from] hyper::Error),
+    /// The request has no meaning.
+    #[error("bad request: {0}")]
+    Request(#[from] http::Error),
+}
+
+/// Connections to one server, used in turn.
+pub struct Client {
+    address: SocketAddr,
+    senders: Vec<SendRequest<Full<Bytes>>>,
+    next: AtomicUsize,
+    /// Drives the connections; they close when this goes.
+    _connections: JoinSet<()>,
+}
+
+impl Client {
+    /// Opens `connections` connections to `address`.
+    ///
+    /// # Errors
+    ///
+    /// If the server is not there or the two do not trust each other.
+    pub async fn connect(
+        address: SocketAddr,
+        credentials: &Credentials,
+        connections: usize,
+    ) -> Result<Self, ClientError> {
+        let tls = TlsConnector::from(Arc::new(configuration(credentials)?));
+        let mut tasks = JoinSet::new();
+        let mut senders = Vec::with_capacity(connections);
+        for _ in 0..connections.max(1) {
+            let stream = TcpStream::connect(address).await?;
+            stream.set_nodelay(true)?;
+            let stream = tls.connect(ServerName::from(address.ip()), stream).await?;
+            let (sender, connection) =
+                hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+                    .await?;
+            tasks.spawn(async move {
+                // How it ended is told to whoever waits for an answer on it.
+                let _ = connection.await;
+            });
+            senders.push(sender);
+        }
+        Ok(Self { address, senders, next: AtomicUsize::new(0), _connections: tasks })
+    }
+
+    /// Sends `request`, whose address may leave out scheme and host.
+    ///
+    /// # Errors
+    ///
+    /// If the connection breaks before there is an answer.
+    pub async fn send(
+        &self,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, ClientError> {
+        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+        let uri = Uri::builder()
+            .scheme("https")
+            .authority(self.address.to_string())
+            .path_and_query(path)
+            .build()?;
+        *request.uri_mut() = uri;
+        if !request.headers().contains_key(http::header::USER_AGENT) {
+            let agent = HeaderValue::from_static("evenkeel-upstream");
+            request.headers_mut().insert(http::header::USER_AGENT, agent);
+        }
+        let turn = self.next.fetch_add(1, Ordering::Relaxed) % self.senders.len();
+        let mut sender = self.senders[turn].clone();
+        sender.ready().await?;
+        Ok(sender.send_request(request).await?)
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+fn configuration(credentials: &Credentials) -> Result<ClientConfig, ClientError> {
+    let bad = |error: &dyn std::fmt::Display| ClientError::Credentials(error.to_string());
+    let certificates = |text: &str| -> Result<Vec<CertificateDer<'static>>, ClientError> {
+        CertificateDer::pem_reader_iter(BufReader::new(text.as_bytes()))
+            .collect::<Result<_, _>>()
+            .map_err(|error| bad(&error))
+    };
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(&credentials.authority)? {
+        roots.add(certificate).map_err(|error| bad(&error))?;
+    }
+    let key =
+        PrivateKeyDer::from_pem_slice(credentials.key.as_bytes()).map_err(|error| bad(&error))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut configuration = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| bad(&error))?
+        .with_root_certificates(roots)
+        .with_client_auth_cert(certificates(&credentials.certificate)?, key)
+        .map_err(|error| bad(&error))?;
+    configuration.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(configuration)
+}

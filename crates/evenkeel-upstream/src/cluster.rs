@@ -1,0 +1,324 @@
+//! etcd and kube-apiserver, running: envtest's flags, free loopback ports, our test certificates.
+
+use std::fs;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use evenkeel_apiserver::identity::MASTERS;
+use evenkeel_apiserver::listen::certificates::{self, Authority};
+use evenkeel_apiserver::listen::kubeconfig::{Credential, Kubeconfig};
+use http::Request;
+use http_body_util::Full;
+use tokio::time::Instant;
+
+use crate::client::{Client, ClientError, Credentials};
+use crate::guard::{Guarded, SpawnError};
+use crate::locate::Binaries;
+
+/// How the real cluster is to be.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// Where services get their addresses from.
+    pub service_cluster_ip_range: String,
+    /// More flags for kube-apiserver; a later flag wins over an earlier one.
+    pub apiserver_flags: Vec<String>,
+    /// Whether the built-in controllers run too.
+    pub controllers: bool,
+    /// How long it may take to become ready.
+    pub patience: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            service_cluster_ip_range: "10.0.0.0/24".to_owned(),
+            apiserver_flags: Vec::new(),
+            controllers: false,
+            patience: Duration::from_secs(90),
+        }
+    }
+}
+
+/// Why a real cluster did not come up.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// A folder or port could not be had.
+    #[error("cannot prepare: {0}")]
+    Io(#[from] io::Error),
+    /// No certificates.
+    #[error(transparent)]
+    Certificates(#[from] certificates::Error),
+    /// A program could not be started.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// The controllers were asked for and are not there.
+    #[error("no kube-controller-manager among the executables")]
+    NoControllers,
+    /// A program ended, or never became ready.
+    #[error("{program} did not become ready; it said:\n{said}")]
+    NotReady {
+        /// Which.
+        program: &'static str,
+        /// The end of its log.
+        said: String,
+    },
+    /// The server is ready and cannot be reached.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+}
+
+/// A real API server with its store. Dropping it ends both and removes what they wrote.
+#[derive(Debug)]
+pub struct Cluster {
+    // In the order they end.
+    controllers: Option<Guarded>,
+    apiserver: Guarded,
+    etcd: Guarded,
+    address: SocketAddr,
+    etcd_address: SocketAddr,
+    credentials: Credentials,
+    kubeconfig: PathBuf,
+}
+
+/// Attempts with other ports, should somebody else take one between our look and their use.
+const ATTEMPTS: usize = 3;
+
+impl Cluster {
+    /// Starts etcd and kube-apiserver and waits until `/readyz` says ok.
+    ///
+    /// # Errors
+    ///
+    /// If one of them does not come up; the error carries its last words.
+    pub async fn start(binaries: &Binaries, options: &Options) -> Result<Self, StartError> {
+        let mut attempt = 1;
+        loop {
+            match Self::attempt(binaries, options).await {
+                Err(StartError::NotReady { said, .. })
+                    if said.contains("address already in use") && attempt < ATTEMPTS =>
+                {
+                    attempt += 1;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    async fn attempt(binaries: &Binaries, options: &Options) -> Result<Self, StartError> {
+        let folder = Folder::new()?;
+        let deadline = Instant::now() + options.patience;
+        let (client_port, peer_port, secure_port) = free_ports()?;
+        let etcd_url = format!("http://127.0.0.1:{client_port}");
+
+        let etcd_folder = folder.part("etcd")?;
+        let flags = vec![
+            format!("--data-dir={}", etcd_folder.join("data").display()),
+            format!("--listen-client-urls={etcd_url}"),
+            format!("--advertise-client-urls={etcd_url}"),
+            format!("--listen-peer-urls=http://127.0.0.1:{peer_port}"),
+            "--unsafe-no-fsync=true".to_owned(),
+        ];
+        let etcd = Guarded::spawn(&binaries.etcd, &flags, &etcd_folder)?;
+
+        let folder_of_server = folder.part("kube-apiserver")?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, secure_port));
+        let (credentials, kubeconfig) = write_certificates(&folder_of_server, address)?;
+        let flags = apiserver_flags(&folder_of_server, &etcd_url, secure_port, options);
+        let mut apiserver = Guarded::spawn(&binaries.kube_apiserver, &flags, &folder_of_server)?;
+
+        wait_until_ready(address, &credentials, &mut apiserver, deadline).await?;
+        let controllers = match (&binaries.kube_controller_manager, options.controllers) {
+            (_, false) => None,
+            (None, true) => return Err(StartError::NoControllers),
+            (Some(program), true) => {
+                let part = folder.part("kube-controller-manager")?;
+                let flags = controller_flags(&kubeconfig, &folder_of_server);
+                Some(Guarded::spawn(program, &flags, &part)?)
+            }
+        };
+        let etcd_address = SocketAddr::from((Ipv4Addr::LOCALHOST, client_port));
+        Ok(Self { controllers, apiserver, etcd, address, etcd_address, credentials, kubeconfig })
+    }
+
+    /// Where the API server listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where etcd listens, without TLS.
+    pub fn etcd_address(&self) -> SocketAddr {
+        self.etcd_address
+    }
+
+    /// Whom to trust, and the administrator's certificate.
+    pub fn credentials(&self) -> &Credentials {
+        &self.credentials
+    }
+
+    /// The administrator's kubeconfig; it goes when the cluster goes.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// The end of the API server's log.
+    pub fn last_words(&self) -> String {
+        self.apiserver.last_words()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // All at once: each then only waits for itself.
+        if let Some(controllers) = &mut self.controllers {
+            controllers.let_go();
+        }
+        self.apiserver.let_go();
+        self.etcd.let_go();
+    }
+}
+
+/// The flags envtest starts kube-apiserver with.
+fn apiserver_flags(folder: &Path, etcd: &str, port: u16, options: &Options) -> Vec<String> {
+    let file = |name: &str| folder.join(name).display().to_string();
+    let mut flags = vec![
+        "--allow-privileged=true".to_owned(),
+        "--authorization-mode=RBAC".to_owned(),
+        "--bind-address=127.0.0.1".to_owned(),
+        format!("--cert-dir={}", folder.display()),
+        format!("--client-ca-file={}", file("ca.crt")),
+        "--disable-admission-plugins=ServiceAccount".to_owned(),
+        format!("--etcd-servers={etcd}"),
+        format!("--secure-port={port}"),
+        format!("--service-account-issuer=https://127.0.0.1:{port}/"),
+        format!("--service-account-key-file={}", file("sa-signer.crt")),
+        format!("--service-account-signing-key-file={}", file("sa-signer.key")),
+        format!("--service-cluster-ip-range={}", options.service_cluster_ip_range),
+        format!("--tls-cert-file={}", file("apiserver.crt")),
+        format!("--tls-private-key-file={}", file("apiserver.key")),
+    ];
+    flags.extend(options.apiserver_flags.iter().cloned());
+    flags
+}
+
+fn controller_flags(kubeconfig: &Path, certificates: &Path) -> Vec<String> {
+    vec![
+        format!("--kubeconfig={}", kubeconfig.display()),
+        "--leader-elect=false".to_owned(),
+        "--bind-address=127.0.0.1".to_owned(),
+        "--secure-port=0".to_owned(),
+        "--use-service-account-credentials=false".to_owned(),
+        format!("--root-ca-file={}", certificates.join("ca.crt").display()),
+        format!(
+            "--service-account-private-key-file={}",
+            certificates.join("sa-signer.key").display()
+        ),
+    ]
+}
+
+fn write_certificates(
+    folder: &Path,
+    address: SocketAddr,
+) -> Result<(Credentials, PathBuf), StartError> {
+    let authority = Authority::generate("evenkeel-upstream", now_unix())?;
+    let addresses = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1))];
+    authority.issue_serving(addresses)?.save_to_directory(folder)?;
+    let signer = authority.issue_client("sa-signer", None)?;
+    let admin = authority.issue_client("admin", Some(MASTERS))?;
+    fs::write(folder.join("ca.crt"), authority.certificate_pem())?;
+    fs::write(folder.join("sa-signer.crt"), signer.certificate_pem())?;
+    fs::write(folder.join("sa-signer.key"), signer.key_pem())?;
+    let kubeconfig = folder.join("kubeconfig");
+    Kubeconfig {
+        context: "upstream",
+        server: &format!("https://{address}"),
+        authority_pem: &authority.certificate_pem(),
+        credential: Credential::Certificate(&admin),
+    }
+    .write(&kubeconfig)?;
+    let credentials = Credentials {
+        authority: authority.certificate_pem(),
+        certificate: admin.certificate_pem().to_owned(),
+        key: admin.key_pem().to_owned(),
+    };
+    Ok((credentials, kubeconfig))
+}
+
+async fn wait_until_ready(
+    address: SocketAddr,
+    credentials: &Credentials,
+    apiserver: &mut Guarded,
+    deadline: Instant,
+) -> Result<(), StartError> {
+    loop {
+        let failed = !apiserver.is_running();
+        if failed || Instant::now() >= deadline {
+            let said = apiserver.last_words();
+            return Err(StartError::NotReady { program: "kube-apiserver", said });
+        }
+        if is_ready(address, credentials).await.unwrap_or(false) {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+async fn is_ready(address: SocketAddr, credentials: &Credentials) -> Result<bool, ClientError> {
+    let client = Client::connect(address, credentials, 1).await?;
+    let request = Request::get("/readyz").body(Full::new(Bytes::new()))?;
+    Ok(client.send(request).await?.status().is_success())
+}
+
+/// Three ports nobody listens on now. They are let go together, so they differ.
+fn free_ports() -> io::Result<(u16, u16, u16)> {
+    let listeners: [TcpListener; 3] = [any_port()?, any_port()?, any_port()?];
+    let port = |at: usize| -> io::Result<u16> { Ok(listeners[at].local_addr()?.port()) };
+    Ok((port(0)?, port(1)?, port(2)?))
+}
+
+fn any_port() -> io::Result<TcpListener> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+}
+
+#[expect(clippy::disallowed_methods, reason = "certificates for another process need real time")]
+fn now_unix() -> u64 {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}
+
+/// A folder that is ours alone. Its parts are removed by the programs' guards; what no guard took
+/// over goes with this.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> io::Result<Self> {
+        static COUNTER: AtomicU64 = AtomicU64::new(0);
+        loop {
+            let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+            let name = format!("evenkeel-upstream-{}-{number}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            match fs::create_dir(&path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                result => return result.map(|()| Self(path)),
+            }
+        }
+    }
+
+    fn part(&self, name: &str) -> io::Result<PathBuf> {
+        let part = self.0.join(name);
+        fs::create_dir(&part)?;
+        Ok(part)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Fails as long as a program is in there, whose guard will do it.
+        let _ = fs::remove_dir(&self.0);
+    }
+}

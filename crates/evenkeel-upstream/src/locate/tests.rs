@@ -1,0 +1,44 @@
+use std::collections::HashMap;
+
+use super::*;
+
+fn environment(pairs: &[(&str, &str)]) -> impl Fn(&str) -> Option<OsString> {
+    let map: HashMap<String, OsString> =
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
+    move |name| map.get(name).cloned()
+}
+
+#[test]
+fn our_variables_win_over_those_of_envtest() {
+    let found = locate_in(environment(&[
+        ("EVENKEEL_TEST_ETCD", "/ours/etcd"),
+        ("TEST_ASSET_ETCD", "/theirs/etcd"),
+        ("TEST_ASSET_KUBE_APISERVER", "/theirs/kube-apiserver"),
+    ]))
+    .unwrap();
+    assert_eq!(found.etcd, Path::new("/ours/etcd"));
+    assert_eq!(found.kube_apiserver, Path::new("/theirs/kube-apiserver"));
+    assert_eq!(found.kubectl, None);
+}
+
+#[test]
+fn what_is_missing_is_named_with_the_way_to_get_it() {
+    let missing = locate_in(environment(&[("EVENKEEL_CACHE", "/nowhere")])).unwrap_err();
+    let text = missing.to_string();
+    assert!(text.contains("no etcd"), "{text}");
+    assert!(text.contains("EVENKEEL_TEST_ETCD"), "{text}");
+    assert!(text.contains("/nowhere/kubernetes-"), "{text}");
+}
+
+#[test]
+fn empty_variables_count_as_unset() {
+    let missing =
+        locate_in(environment(&[("EVENKEEL_TEST_ETCD", ""), ("EVENKEEL_CACHE", "/nowhere")]));
+    assert!(missing.is_err());
+}
+
+#[test]
+fn the_cache_follows_the_platform() {
+    let folder = folder_in(environment(&[("HOME", "/home/me"), ("XDG_CACHE_HOME", "/c")]));
+    assert!(folder.starts_with("/c/evenkeel"), "{}", folder.display());
+}

@@ -1,0 +1,221 @@
+//! Builds the executables from Go modules pinned by version.
+//!
+//! The module file is written by this code into the cache folder; Go downloads and verifies the
+//! sources. Each executable appears in `bin/` whole or not at all, and one that is there is not
+//! built again.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::locate::{Program, cache_folder};
+
+/// The release of Kubernetes everything is compared with.
+pub const KUBERNETES_VERSION: &str = "1.36.3";
+
+/// The release of etcd; streaming lists need 3.5.13 or newer.
+pub const ETCD_VERSION: &str = "3.6.8";
+
+/// The modules Kubernetes is published as; its own module file leaves their versions open.
+const STAGING: [&str; 33] = [
+    "api",
+    "apiextensions-apiserver",
+    "apimachinery",
+    "apiserver",
+    "cli-runtime",
+    "client-go",
+    "cloud-provider",
+    "cluster-bootstrap",
+    "code-generator",
+    "component-base",
+    "component-helpers",
+    "controller-manager",
+    "cri-api",
+    "cri-client",
+    "cri-streaming",
+    "csi-translation-lib",
+    "dynamic-resource-allocation",
+    "endpointslice",
+    "externaljwt",
+    "kms",
+    "kube-aggregator",
+    "kube-controller-manager",
+    "kube-proxy",
+    "kube-scheduler",
+    "kubectl",
+    "kubelet",
+    "metrics",
+    "mount-utils",
+    "pod-security-admission",
+    "sample-apiserver",
+    "sample-cli-plugin",
+    "sample-controller",
+    "streaming",
+];
+
+/// Why the executables could not be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ObtainError {
+    /// There is no `go` to call.
+    #[error("no Go toolchain: {0}")]
+    NoGo(io::Error),
+    /// The cache folder cannot be used.
+    #[error("{path}: {source}")]
+    Cache {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Go refused; its own words went to standard error.
+    #[error("`go {arguments}` failed ({status})")]
+    Go {
+        /// What it was asked.
+        arguments: String,
+        /// How it ended.
+        status: std::process::ExitStatus,
+    },
+}
+
+/// Builds those of `programs` that the cache lacks; `say` is told of each step. Returns the folder
+/// of the executables.
+///
+/// # Errors
+///
+/// If there is no Go toolchain, no network for the first build, or no space.
+pub fn obtain(programs: &[Program], mut say: impl FnMut(&str)) -> Result<PathBuf, ObtainError> {
+    let folder = cache_folder();
+    let bin = folder.join("bin");
+    let missing: Vec<_> =
+        programs.iter().copied().filter(|program| !bin.join(program.name()).is_file()).collect();
+    if missing.is_empty() {
+        say(&format!("everything is in {}", bin.display()));
+        return Ok(bin);
+    }
+    let module = folder.join("module");
+    for path in [&bin, &module] {
+        fs::create_dir_all(path).map_err(cache(path))?;
+    }
+    write(&module.join("go.mod"), &module_file())?;
+    write(&module.join("tools.go"), TOOLS)?;
+    say("resolving modules");
+    go(&module, &["mod", "tidy", "-e"], Stdio::null())?;
+    for program in missing {
+        say(&format!("building {} (minutes, the first time)", program.name()));
+        build(&module, &bin, program)?;
+    }
+    Ok(bin)
+}
+
+fn build(module: &Path, bin: &Path, program: Program) -> Result<(), ObtainError> {
+    // Renamed when done, so that an interrupted build is never taken for a finished one.
+    let unfinished = bin.join(format!(".{}-{}", program.name(), std::process::id()));
+    let output = unfinished.to_string_lossy();
+    let stamp = stamp();
+    let package = package(program);
+    let arguments = ["build", "-trimpath", "-ldflags", &stamp, "-o", &*output, &*package];
+    go(module, &arguments, Stdio::inherit())?;
+    let finished = bin.join(program.name());
+    fs::rename(&unfinished, &finished).map_err(cache(&finished))
+}
+
+fn package(program: Program) -> String {
+    match program {
+        Program::Etcd => "go.etcd.io/etcd/server/v3".to_owned(),
+        other => format!("k8s.io/kubernetes/cmd/{}", other.name()),
+    }
+}
+
+/// What upstream's release build stamps into its executables, so that `kubectl version` is right.
+fn stamp() -> String {
+    let mut parts = KUBERNETES_VERSION.split('.');
+    let (major, minor) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
+    let variables = [
+        ("gitVersion", format!("v{KUBERNETES_VERSION}")),
+        ("gitMajor", major.to_owned()),
+        ("gitMinor", minor.to_owned()),
+        ("gitTreeState", "clean".to_owned()),
+    ];
+    let mut flags = "-s -w".to_owned();
+    for (name, value) in variables {
+        flags.push_str(&format!(" -X k8s.io/component-base/version.{name}={value}"));
+    }
+    flags
+}
+
+fn module_file() -> String {
+    let staging = KUBERNETES_VERSION.replacen("1.", "0.", 1);
+    let mut text = format!(
+        "module upstream\n\ngo 1.26.0\n\ngodebug default=go1.26\n\n\
+         require k8s.io/kubernetes v{KUBERNETES_VERSION}\n\n\
+         require go.etcd.io/etcd/server/v3 v{ETCD_VERSION}\n\nreplace (\n"
+    );
+    for name in STAGING {
+        text.push_str(&format!("\tk8s.io/{name} => k8s.io/{name} v{staging}\n"));
+    }
+    text.push_str(")\n");
+    text
+}
+
+/// Names the packages, so that Go keeps their dependencies in the module.
+const TOOLS: &str = r#"//go:build tools
+
+package upstream
+
+import (
+	_ "go.etcd.io/etcd/server/v3"
+	_ "k8s.io/kubernetes/cmd/kube-apiserver"
+	_ "k8s.io/kubernetes/cmd/kube-controller-manager"
+	_ "k8s.io/kubernetes/cmd/kubectl"
+)
+"#;
+
+fn go(folder: &Path, arguments: &[&str], errors: Stdio) -> Result<(), ObtainError> {
+    let status = Command::new("go")
+        .args(arguments)
+        .current_dir(folder)
+        // A workspace or flags of the person who calls us are not part of the recipe.
+        .env("GOWORK", "off")
+        .env("GOFLAGS", "-mod=mod")
+        .env("CGO_ENABLED", "0")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(errors)
+        .status()
+        .map_err(ObtainError::NoGo)?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(ObtainError::Go { arguments: arguments.join(" "), status })
+}
+
+fn write(path: &Path, text: &str) -> Result<(), ObtainError> {
+    fs::write(path, text).map_err(cache(path))
+}
+
+fn cache(path: &Path) -> impl FnOnce(io::Error) -> ObtainError {
+    let path = path.to_owned();
+    move |source| ObtainError::Cache { path, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_module_pins_every_part_of_the_release() {
+        let text = module_file();
+        assert!(text.contains("require k8s.io/kubernetes v1.36.3\n"));
+        assert!(text.contains("\tk8s.io/apiserver => k8s.io/apiserver v0.36.3\n"));
+        let mut seen = std::collections::BTreeSet::new();
+        assert!(STAGING.iter().all(|name| seen.insert(name)), "Go refuses a module replaced twice");
+    }
+
+    #[test]
+    fn the_stamp_names_the_version() {
+        assert!(stamp().contains("version.gitVersion=v1.36.3"));
+        assert!(stamp().contains("version.gitMinor=36"));
+    }
+}
