@@ -211,3 +211,15 @@ async fn whoever_applies_a_scale_owns_the_replicas() {
     assert_eq!(owner["subresource"], "scale");
     assert_eq!(owner["fieldsV1"], json!({"f:spec": {"f:replicas": {}}}));
 }
+
+#[tokio::test]
+async fn a_strategic_patch_with_unknown_fields_is_shown_itself() {
+    let cluster = Cluster::new().await;
+    assert_eq!(cluster.post(CONFIG_MAPS, &json!({"metadata": {"name": "a"}})).await.code, 201);
+    let path = format!("{CONFIG_MAPS}/a?fieldValidation=Strict");
+    let content = "application/strategic-merge-patch+json";
+    let patch = json!({"data": {"k": "v"}, "bogus": 1});
+    let refused = cluster.send(Method::PATCH, &path, content, &patch).await;
+    let message = r#" "" is invalid: patch: Invalid value: "map[bogus:1 data:map[k:v]]": strict decoding error: unknown field "bogus""#;
+    assert_eq!((refused.code, &refused.body["message"]), (422, &json!(message)));
+}

@@ -56,7 +56,7 @@ pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
         let object = decode::patched(call, patched, &patch.duplicates, options.field_validation)
             .map_err(|error| match error {
                 PatchedError::Refused(status) => status,
-                PatchedError::Strict(why) => strict(&shown, &why),
+                PatchedError::Strict(why) => patch.refuse_strictly(&shown, &why),
             })?;
         replace(call, object, old, record, part, &options)
     })
@@ -75,12 +75,6 @@ pub(super) fn kind(call: &Call) -> Result<Kind, Status> {
         }
         _ => Err(Status::unsupported_patch()),
     }
-}
-
-/// The refusal of a patch that leaves fields nobody knows.
-fn strict(object: &Value, why: &str) -> Status {
-    let error = field::Error::invalid("patch", object.to_string(), why);
-    Status::invalid(Named { group: "", kind: "" }, "", &[error])
 }
 
 /// A patch that can be read.
@@ -123,6 +117,18 @@ impl Patch {
             }
         };
         Ok(Self { change, duplicates })
+    }
+
+    /// The refusal of a patch that leaves fields nobody knows.
+    ///
+    /// It shows what they were found in: for a strategic patch that is the patch itself.
+    fn refuse_strictly(&self, patched: &Value, why: &str) -> Status {
+        let shown = match &self.change {
+            Change::Strategic(patch) => go::plain(&Value::Object(patch.clone())),
+            _ => patched.to_string(),
+        };
+        let error = field::Error::invalid("patch", shown, why);
+        Status::invalid(Named { group: "", kind: "" }, "", &[error])
     }
 
     /// The object as the patch wants it. For the resource of `call`, or for its scale.
