@@ -122,9 +122,9 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(method: Method, uri: &str, expected: &str) {
+    fn check(method: &Method, uri: &str, expected: &str) {
         let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
-        let shown = match route(&method, path, &Query::parse(query)) {
+        let shown = match route(method, path, &Query::parse(query)) {
             None => "none".to_owned(),
             Some(Route::Path) => "path".to_owned(),
             Some(Route::Resource(r)) => format!(
@@ -143,35 +143,35 @@ mod tests {
 
     #[test]
     fn paths_become_verbs_on_resources() {
-        check(Method::GET, "/api/v1/pods", "list /v1 ns= pods name= sub=");
-        check(Method::GET, "/api/v1/pods?watch=1", "watch /v1 ns= pods name= sub=");
-        check(Method::GET, "/api/v1/watch/pods", "watch /v1 ns= pods name= sub=");
-        check(Method::GET, "/api/v1/namespaces", "list /v1 ns= namespaces name= sub=");
-        check(Method::GET, "/api/v1/namespaces/a", "get /v1 ns= namespaces name=a sub=");
+        check(&Method::GET, "/api/v1/pods", "list /v1 ns= pods name= sub=");
+        check(&Method::GET, "/api/v1/pods?watch=1", "watch /v1 ns= pods name= sub=");
+        check(&Method::GET, "/api/v1/watch/pods", "watch /v1 ns= pods name= sub=");
+        check(&Method::GET, "/api/v1/namespaces", "list /v1 ns= namespaces name= sub=");
+        check(&Method::GET, "/api/v1/namespaces/a", "get /v1 ns= namespaces name=a sub=");
         check(
-            Method::PUT,
+            &Method::PUT,
             "/api/v1/namespaces/a/finalize",
             "update /v1 ns= namespaces name=a sub=finalize",
         );
-        check(Method::GET, "/api/v1/namespaces/a/pods/b/log", "get /v1 ns=a pods name=b sub=log");
+        check(&Method::GET, "/api/v1/namespaces/a/pods/b/log", "get /v1 ns=a pods name=b sub=log");
         check(
-            Method::DELETE,
+            &Method::DELETE,
             "/apis/apps/v1/namespaces/a/deployments",
             "deletecollection apps/v1 ns=a deployments name= sub=",
         );
         check(
-            Method::PATCH,
+            &Method::PATCH,
             "/apis/apps/v1/namespaces/a/deployments/b/scale",
             "patch apps/v1 ns=a deployments name=b sub=scale",
         );
         check(
-            Method::GET,
+            &Method::GET,
             "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Aadmin",
             "get rbac.authorization.k8s.io/v1 ns= clusterroles name=system:admin sub=",
         );
-        check(Method::GET, "/apis/apps/v1", "path");
-        check(Method::GET, "/healthz", "path");
-        check(Method::OPTIONS, "/api/v1/pods", "none");
-        check(Method::HEAD, "/api/v1/pods", "none");
+        check(&Method::GET, "/apis/apps/v1", "path");
+        check(&Method::GET, "/healthz", "path");
+        check(&Method::OPTIONS, "/api/v1/pods", "none");
+        check(&Method::HEAD, "/api/v1/pods", "none");
     }
 }
