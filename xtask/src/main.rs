@@ -2,18 +2,22 @@
 
 mod types;
 
+mod upstream;
+
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo run -p xtask -- <task>
 
 tasks:
-  types    write the table of built-in types (crates/evenkeel-types/src/table/types.txt)";
+  types    write the table of built-in types (crates/evenkeel-types/src/table/types.txt)
+  upstream build, start or find a real etcd and kube-apiserver (see `upstream help`)";
 
 #[expect(clippy::print_stderr, reason = "a command line tool talks to its user")]
 fn main() -> ExitCode {
-    let task = std::env::args().nth(1);
-    let done = match task.as_deref() {
-        Some("types") => types::write(),
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let done: Result<(), Box<dyn std::error::Error>> = match arguments.first().map(String::as_str) {
+        Some("types") => types::write().map_err(Into::into),
+        Some("upstream") => upstream::run(&arguments[1..]),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

@@ -27,6 +27,9 @@ pub(crate) struct Core {
     pub(crate) metrics: Metrics,
     /// Turns true when the server stops: open watches end.
     pub(crate) stopping: watch::Receiver<bool>,
+    /// A fault to be found: updates that change nothing commit all the same.
+    #[cfg(feature = "_planted-bugs")]
+    pub(crate) commits_no_changes: bool,
 }
 
 impl Core {

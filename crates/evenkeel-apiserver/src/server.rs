@@ -52,6 +52,8 @@ pub struct Builder {
     authorizer: Option<Box<dyn Authorizer>>,
     service_cluster_ip_range: Option<String>,
     stop_with: Option<watch::Receiver<bool>>,
+    #[cfg(feature = "_planted-bugs")]
+    commits_no_changes: bool,
 }
 
 /// Why a server could not be built.
@@ -286,6 +288,14 @@ impl Builder {
         self
     }
 
+    /// Plants a fault for a comparison to find: updates that change nothing commit all the same.
+    #[cfg(feature = "_planted-bugs")]
+    #[doc(hidden)]
+    pub fn commit_no_changes(mut self) -> Self {
+        self.commits_no_changes = true;
+        self
+    }
+
     /// Opens the storage and makes the objects every cluster has.
     ///
     /// # Errors
@@ -314,6 +324,8 @@ impl Builder {
             services: Allocator::new(range).map_err(BuildError::Option)?,
             metrics: Metrics::default(),
             stopping: self.stop_with.unwrap_or(stops),
+            #[cfg(feature = "_planted-bugs")]
+            commits_no_changes: self.commits_no_changes,
             store,
         });
         bootstrap::run(&core)

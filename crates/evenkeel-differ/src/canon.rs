@@ -1,0 +1,238 @@
+//! Takes out of answers what must differ between two servers: identities become labels in the
+//! order they appear, revisions and times keep their order and lose their value.
+//!
+//! | what | becomes |
+//! |---|---|
+//! | a uid, an address or port that was allocated, a generated name | `<uid 1>`, `<ip 1>`, … |
+//! | an object's resourceVersion | `<rv 1>`, …; `<rv 2 older>` if it is below one seen before |
+//! | a list's or bookmark's resourceVersion | `<list rv>`, or `… older` if below one seen before |
+//! | a recent time | `<time>`, with its precision; `… before creation` if it is |
+//! | a page token, an ETag, the age in a table | `<continue>`, `<etag>`, `<age>` |
+//! | what a table's column is about | `<description>` |
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+use serde_json::{Map, Value};
+
+use crate::run::Answer;
+
+/// The answers of one sequence, comparable.
+pub fn canonical(answers: &[Answer]) -> Vec<Answer> {
+    let mut canon = Canon::default();
+    answers.iter().map(|answer| canon.answer(answer)).collect()
+}
+
+#[derive(Default)]
+struct Canon {
+    uids: Labels,
+    addresses: Labels,
+    ports: Labels,
+    versions: Labels,
+    names: BTreeMap<String, String>,
+    newest: u64,
+}
+
+#[derive(Default)]
+struct Labels(BTreeMap<String, usize>);
+
+impl Labels {
+    fn number(&mut self, value: &str) -> usize {
+        if let Some(number) = self.0.get(value) {
+            return *number;
+        }
+        let number = self.0.len() + 1;
+        self.0.insert(value.to_owned(), number);
+        number
+    }
+}
+
+macro_rules! pattern {
+    ($name:ident, $text:expr) => {
+        static $name: LazyLock<Regex> =
+            LazyLock::new(|| Regex::new($text).expect("a constant pattern"));
+    };
+}
+
+pattern!(UID, r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}");
+// Sequences use years before 2025 for times of their own.
+pattern!(TIME, r"20(2[5-9]|[3-9][0-9])-[0-9]{2}-[0-9]{2}T[0-9:]{8}(\.[0-9]+)?(Z|\+00:00)");
+pattern!(ADDRESS, r"\b10\.0\.[0-9]{1,3}\.[0-9]{1,3}\b");
+pattern!(NODE_PORT, r":(3[0-2][0-9]{3})/");
+pattern!(AGE, r"^([0-9]+[smhdy]){1,2}$");
+pattern!(
+    VERSION_IN_TEXT,
+    r"(?i)(resourceVersion in (?:precondition|object meta)|too large resource version|current|too old resource version): [0-9]+(?: \([0-9]+\))?"
+);
+
+impl Canon {
+    fn answer(&mut self, answer: &Answer) -> Answer {
+        let mut body = answer.body.clone();
+        self.walk(&mut body, "");
+        let mut headers = answer.headers.clone();
+        for (name, value) in &mut headers {
+            *value = if name == "etag" { "<etag>".to_owned() } else { self.text(value) };
+        }
+        Answer { status: answer.status, headers, body }
+    }
+
+    fn walk(&mut self, value: &mut Value, key: &str) {
+        match value {
+            Value::Object(fields) => self.object(fields),
+            Value::Array(items) => {
+                for item in items {
+                    self.walk(item, if key == "cells" { "cell" } else { "" });
+                }
+            }
+            Value::String(text) => {
+                if key == "cell" {
+                    *text = self.cell(text);
+                } else if key == "continue" && !text.is_empty() {
+                    *text = "<continue>".to_owned();
+                } else {
+                    *text = self.text(text);
+                }
+            }
+            Value::Number(number) if key == "nodePort" || key == "healthCheckNodePort" => {
+                if number.as_u64().is_some_and(|number| number >= 30_000) {
+                    *value = format!("<port {}>", self.ports.number(&number.to_string())).into();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn cell(&mut self, text: &str) -> String {
+        if AGE.is_match(text) {
+            return "<age>".to_owned();
+        }
+        let ports = &mut self.ports;
+        let text = NODE_PORT.replace_all(text, |found: &Captures<'_>| {
+            format!(":<port {}>/", ports.number(&found[1]))
+        });
+        self.text(&text)
+    }
+
+    fn object(&mut self, fields: &mut Map<String, Value>) {
+        let is_list = fields.contains_key("items") || fields.contains_key("columnDefinitions");
+        let is_bookmark = fields.get("type").is_some_and(|kind| kind == "BOOKMARK");
+        let loose = |metadata: &mut Map<String, Value>, canon: &mut Self| {
+            if let Some(Value::String(version)) = metadata.get_mut("resourceVersion") {
+                *version = canon.list_version(version);
+            }
+        };
+        if is_list && let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
+            loose(metadata, self);
+        }
+        if is_bookmark
+            && let Some(Value::Object(metadata)) =
+                fields.get_mut("object").and_then(|object| object.get_mut("metadata"))
+        {
+            loose(metadata, self);
+        }
+        if let Some(Value::Array(columns)) = fields.get_mut("columnDefinitions") {
+            for column in columns {
+                // Texts for people, each server's own.
+                column["description"] = "<description>".into();
+            }
+        }
+        self.learn_name(fields);
+        let created = fields.get("creationTimestamp").and_then(Value::as_str).map(str::to_owned);
+        for (key, value) in fields.iter_mut() {
+            match value {
+                Value::String(text) if key == "resourceVersion" => {
+                    *text = self.version(text);
+                }
+                Value::String(text) if key == "deletionTimestamp" => {
+                    let early = created.as_ref().is_some_and(|created| *text < *created);
+                    *text = self.text(text);
+                    if early {
+                        text.push_str(" before creation");
+                    }
+                }
+                value => self.walk(value, key),
+            }
+        }
+        // Field sets name list items by their uids.
+        if fields.keys().any(|key| key.len() >= 36 && UID.is_match(key)) {
+            let old = std::mem::take(fields);
+            fields.extend(old.into_iter().map(|(key, value)| (self.text(&key), value)));
+        }
+    }
+
+    /// A name the server made up is its prefix and five characters.
+    fn learn_name(&mut self, fields: &Map<String, Value>) {
+        let text = |key: &str| fields.get(key).and_then(Value::as_str);
+        let (Some(prefix), Some(name)) = (text("generateName"), text("name")) else { return };
+        let made_up = name.strip_prefix(prefix).is_some_and(|suffix| suffix.len() == 5);
+        if made_up && !prefix.is_empty() && !self.names.contains_key(name) {
+            let label = format!("{prefix}<generated {}>", self.names.len() + 1);
+            self.names.insert(name.to_owned(), label);
+        }
+    }
+
+    fn version(&mut self, text: &str) -> String {
+        let Ok(version) = text.parse::<u64>() else { return self.text(text) };
+        if version == 0 {
+            return text.to_owned();
+        }
+        let seen = self.versions.0.contains_key(text);
+        let number = self.versions.number(text);
+        let older = !seen && version < self.newest;
+        self.newest = self.newest.max(version);
+        if older { format!("<rv {number} older>") } else { format!("<rv {number}>") }
+    }
+
+    /// Other writers move it: only that it does not fall behind what was seen is certain.
+    fn list_version(&self, text: &str) -> String {
+        match text.parse::<u64>() {
+            Ok(version) if version >= self.newest => "<list rv>".to_owned(),
+            Ok(_) => "<list rv older>".to_owned(),
+            Err(_) => text.to_owned(),
+        }
+    }
+
+    fn text(&mut self, text: &str) -> String {
+        // Most strings hold nothing of the kind.
+        if text.len() < 5 {
+            return text.to_owned();
+        }
+        let mut text = text.to_owned();
+        for (name, label) in &self.names {
+            if text.contains(name.as_str()) {
+                text = text.replace(name.as_str(), label);
+            }
+        }
+        if text.len() >= 36 && UID.is_match(&text) {
+            let uids = &mut self.uids;
+            let replaced = UID.replace_all(&text, |found: &Captures<'_>| {
+                format!("<uid {}>", uids.number(&found[0]))
+            });
+            text = replaced.into_owned();
+        }
+        if text.contains("10.0.") {
+            let addresses = &mut self.addresses;
+            let replaced = ADDRESS.replace_all(&text, |found: &Captures<'_>| {
+                format!("<ip {}>", addresses.number(&found[0]))
+            });
+            text = replaced.into_owned();
+        }
+        if text.contains("-") && TIME.is_match(&text) {
+            let replaced = TIME.replace_all(&text, |found: &Captures<'_>| {
+                let digits = found.get(2).map_or(0, |fraction| fraction.len() - 1);
+                if digits == 0 { "<time>".to_owned() } else { format!("<time .{digits}>") }
+            });
+            text = replaced.into_owned();
+        }
+        if text.contains(": ") {
+            let replaced = VERSION_IN_TEXT
+                .replace_all(&text, |found: &Captures<'_>| format!("{}: <rv>", &found[1]));
+            text = replaced.into_owned();
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests;

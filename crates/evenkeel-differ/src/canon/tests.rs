@@ -1,0 +1,75 @@
+use serde_json::json;
+
+use super::*;
+
+fn of(bodies: &[Value]) -> Vec<Value> {
+    let answers: Vec<_> = bodies
+        .iter()
+        .map(|body| Answer { status: 200, body: body.clone(), ..Answer::default() })
+        .collect();
+    canonical(&answers).into_iter().map(|answer| answer.body).collect()
+}
+
+#[test]
+fn identities_become_labels_in_the_order_they_appear() {
+    let a = "0c4f7b1e-1111-4222-8333-444455556666";
+    let b = "1c4f7b1e-1111-4222-8333-444455556666";
+    let seen = of(&[
+        json!({"metadata": {"uid": a, "resourceVersion": "7"}}),
+        json!({"metadata": {"uid": b, "resourceVersion": "9"}, "owner": format!("is {a}")}),
+        json!({"metadata": {"uid": a, "resourceVersion": "8"}}),
+    ]);
+    assert_eq!(seen[0], json!({"metadata": {"uid": "<uid 1>", "resourceVersion": "<rv 1>"}}));
+    assert_eq!(seen[1]["owner"], "is <uid 1>");
+    assert_eq!(seen[1]["metadata"]["uid"], "<uid 2>");
+    assert_eq!(seen[2]["metadata"]["resourceVersion"], "<rv 3 older>");
+}
+
+#[test]
+fn a_version_that_was_seen_keeps_its_label() {
+    let object = |version: &str| json!({"metadata": {"resourceVersion": version}});
+    let seen = of(&[object("7"), object("9"), object("7")]);
+    assert_eq!(seen[2]["metadata"]["resourceVersion"], "<rv 1>");
+}
+
+#[test]
+fn lists_only_have_to_keep_up() {
+    let list = |version: &str| json!({"metadata": {"resourceVersion": version}, "items": []});
+    let object = json!({"metadata": {"resourceVersion": "50"}});
+    let seen = of(&[object, list("50"), list("77"), list("49")]);
+    assert_eq!(seen[1]["metadata"]["resourceVersion"], "<list rv>");
+    assert_eq!(seen[2]["metadata"]["resourceVersion"], "<list rv>");
+    assert_eq!(seen[3]["metadata"]["resourceVersion"], "<list rv older>");
+}
+
+#[test]
+fn generated_names_are_replaced_wherever_they_show() {
+    let seen = of(&[
+        json!({"metadata": {"generateName": "web-", "name": "web-x7k2p"}}),
+        json!({"message": "pods \"web-x7k2p\" not found"}),
+    ]);
+    assert_eq!(seen[0]["metadata"]["name"], "web-<generated 1>");
+    assert_eq!(seen[1]["message"], "pods \"web-<generated 1>\" not found");
+}
+
+#[test]
+fn times_keep_their_precision_and_old_ones_their_value() {
+    let seen = of(&[json!({
+        "a": "2026-11-16T00:45:07Z", "b": "2026-11-16T00:45:07.123456Z", "c": "2001-02-03T04:05:06Z",
+    })]);
+    assert_eq!(seen[0], json!({"a": "<time>", "b": "<time .6>", "c": "2001-02-03T04:05:06Z"}));
+}
+
+#[test]
+fn a_deletion_before_its_creation_shows() {
+    let seen = of(&[json!({
+        "creationTimestamp": "2026-11-16T00:45:07Z", "deletionTimestamp": "2026-11-16T00:45:06Z",
+    })]);
+    assert_eq!(seen[0]["deletionTimestamp"], "<time> before creation");
+}
+
+#[test]
+fn ages_in_tables_have_no_value() {
+    let seen = of(&[json!({"rows": [{"cells": ["a", "3s", 3, "1m2s"]}]})]);
+    assert_eq!(seen[0]["rows"][0]["cells"], json!(["a", "<age>", 3, "<age>"]));
+}

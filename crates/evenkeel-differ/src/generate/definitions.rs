@@ -1,0 +1,142 @@
+//! The custom kinds all sequences share: a real server needs seconds to take up a definition, so
+//! most sequences use these, and only some make their own.
+
+use serde_json::{Value, json};
+
+use crate::run::RunError;
+use crate::sequence::{Sequence, Step, Until};
+use crate::server::Server;
+use crate::{Running, run};
+
+/// Makes the shared definitions on `server` and waits until they are served.
+///
+/// # Errors
+///
+/// If the server cannot be talked to.
+pub async fn prepare(server: &Server) -> Result<(), RunError> {
+    let mut steps = Vec::new();
+    for definition in [widgets(), loose(), globals()] {
+        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        steps.push(Step::call("POST", path).with_body(definition));
+    }
+    for path in ["v1/widgets", "v1beta1/widgets", "v1/loose", "v1/globals"] {
+        steps.push(wait_for(format!("/apis/shared.differ.test/{path}")));
+    }
+    let sequence = Sequence { name: "shared".to_owned(), steps, ..Sequence::default() };
+    run(server, &sequence, Running { namespace: "setup", expected: None }).await?;
+    Ok(())
+}
+
+/// Where a definition is served, once it is.
+pub(super) fn wait_for(path: String) -> Step {
+    let mut step = Step::call("GET", path);
+    step.until = Some(Until { status: Some(200), contains: None });
+    step
+}
+
+fn widgets() -> Value {
+    let spec = json!({
+        "type": "object",
+        "required": ["color"],
+        "properties": {
+            "color": {"type": "string", "enum": ["red", "blue", "green"]},
+            "size": {"type": "integer", "minimum": 0, "maximum": 100, "default": 10},
+            "replicas": {"type": "integer", "format": "int32", "default": 1},
+            "tags": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+            "items": {
+                "type": "array", "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["key"], "maxItems": 5,
+                "items": {
+                    "type": "object", "required": ["key"],
+                    "properties": {
+                        "key": {"type": "string", "pattern": "^[a-z0-9]+$"},
+                        "value": {"type": "string", "default": "none"},
+                    },
+                },
+            },
+            "port": {"x-kubernetes-int-or-string": true},
+            "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+            "map": {"type": "object", "additionalProperties": {"type": "integer"}},
+            "maybe": {"type": "string", "nullable": true},
+            "nested": {
+                "type": "object",
+                "properties": {
+                    "flag": {"type": "boolean", "default": true},
+                    "deep": {
+                        "type": "object", "default": {"level": "low"},
+                        "properties": {"level": {"type": "string", "maxLength": 5}},
+                    },
+                },
+            },
+            "when": {"type": "string", "format": "date-time"},
+        },
+    });
+    let schema = json!({"type": "object", "properties": {
+        "spec": spec,
+        "status": {"type": "object", "properties": {
+            "replicas": {"type": "integer"},
+            "phase": {"type": "string"},
+            "selector": {"type": "string"},
+        }},
+    }});
+    let version = |name: &str, storage: bool| {
+        json!({
+            "name": name, "served": true, "storage": storage,
+            "schema": {"openAPIV3Schema": schema},
+            "subresources": {"status": {}, "scale": {
+                "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas",
+                "labelSelectorPath": ".status.selector",
+            }},
+            "selectableFields": [{"jsonPath": ".spec.color"}, {"jsonPath": ".spec.size"}],
+            "additionalPrinterColumns": [
+                {"name": "Color", "type": "string", "jsonPath": ".spec.color"},
+                {"name": "Size", "type": "integer", "jsonPath": ".spec.size", "priority": 1},
+                {"name": "Tags", "type": "string", "jsonPath": ".spec.tags"},
+                {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+            ],
+        })
+    };
+    definition(
+        "widgets",
+        "Widget",
+        "Namespaced",
+        json!([version("v1", true), version("v1beta1", false)]),
+    )
+}
+
+fn loose() -> Value {
+    let schema = json!({
+        "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+        "properties": {"spec": {
+            "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+            "properties": {"typed": {"type": "string"}},
+        }},
+    });
+    let version = json!({
+        "name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema},
+    });
+    definition("loose", "Loose", "Namespaced", json!([version]))
+}
+
+fn globals() -> Value {
+    let schema = json!({"type": "object", "properties": {"spec": {
+        "type": "object",
+        "properties": {"mode": {"type": "string", "enum": ["On", "Off"], "default": "On"}},
+    }}});
+    let version = json!({
+        "name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema},
+    });
+    definition("globals", "Global", "Cluster", json!([version]))
+}
+
+fn definition(plural: &str, kind: &str, scope: &str, versions: Value) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.shared.differ.test")},
+        "spec": {
+            "group": "shared.differ.test", "scope": scope, "versions": versions,
+            "names": {"plural": plural, "singular": kind.to_lowercase(), "kind": kind},
+        },
+    })
+}

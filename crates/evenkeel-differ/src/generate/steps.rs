@@ -1,0 +1,606 @@
+//! The steps of a sequence, one after the other.
+
+use serde_json::{Value, json};
+
+use super::definitions::wait_for;
+use super::kinds::{KINDS, Kind};
+use super::random::Random;
+use super::{bad, schema};
+use crate::sequence::{Step, set_at};
+
+const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+const PARTIAL: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
+const PARTIAL_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
+
+/// Where the objects of a kind are.
+pub(super) fn collection(kind: &Kind) -> String {
+    if kind.namespaced {
+        format!("{}/namespaces/${{ns}}/{}", kind.base, kind.plural)
+    } else {
+        format!("{}/{}", kind.base, kind.plural)
+    }
+}
+
+/// Something that was made, or so the writer believes.
+struct Made {
+    kind: usize,
+    name: String,
+    /// Under which its last answer is saved; `…v` and `…u` hold its version and uid.
+    saved: String,
+}
+
+/// Writes one sequence.
+pub(super) struct Writer<'a> {
+    random: &'a mut Random,
+    kinds: Vec<usize>,
+    made: Vec<Made>,
+    watches: Vec<String>,
+    pages: Vec<(usize, String, String)>,
+    steps: Vec<Step>,
+    saved: usize,
+    generated: usize,
+}
+
+impl<'a> Writer<'a> {
+    pub(super) fn new(random: &'a mut Random) -> Self {
+        let (custom, built_in): (Vec<_>, Vec<_>) =
+            (0..KINDS.len()).partition(|kind| KINDS[*kind].custom);
+        let mut kinds = Vec::new();
+        for _ in 0..2 + random.below(2) {
+            let some = if random.percent(35) { &custom } else { &built_in };
+            kinds.push(*random.pick(some));
+        }
+        Self {
+            random,
+            kinds,
+            made: Vec::new(),
+            watches: Vec::new(),
+            pages: Vec::new(),
+            steps: Vec::new(),
+            saved: 0,
+            generated: 0,
+        }
+    }
+
+    pub(super) fn write(&mut self) {
+        if self.random.percent(7) {
+            self.definition();
+        }
+        self.create();
+        self.create();
+        let length = 30 + self.random.below(12);
+        while self.steps.len() < length {
+            match self.random.weighted(&[18, 9, 9, 12, 6, 14, 9, 6, 5, 3, 6, 10, 2]) {
+                0 => self.create(),
+                1 => self.get(),
+                2 => self.list(),
+                3 => self.update(),
+                4 => self.status(),
+                5 => self.patch(),
+                6 => self.apply(),
+                7 => self.delete(),
+                8 => self.watch(),
+                9 => self.scale(),
+                10 => self.page(),
+                11 => self.bad(),
+                _ => self.delete_collection(),
+            }
+        }
+        for name in std::mem::take(&mut self.watches) {
+            self.steps.push(Step { read: Some(name), ..Step::default() });
+        }
+    }
+
+    pub(super) fn finish(self) -> Vec<Step> {
+        self.steps
+    }
+
+    fn kind(&mut self) -> usize {
+        *self.random.pick(&self.kinds)
+    }
+
+    fn name(&mut self, kind: usize) -> String {
+        let name = *self.random.pick(&NAMES);
+        // Cluster-wide names must not meet those of other sequences.
+        if KINDS[kind].namespaced { name.to_owned() } else { format!("${{ns}}-{name}") }
+    }
+
+    fn variable(&mut self) -> String {
+        self.saved += 1;
+        format!("o{}", self.saved)
+    }
+
+    /// Something made before; now and then a name that nobody used.
+    fn target(&mut self) -> (usize, String, String) {
+        if self.made.is_empty() || self.random.percent(6) {
+            let kind = self.kind();
+            return (kind, self.name(kind), "none".to_owned());
+        }
+        let made = &self.made[self.random.below(self.made.len())];
+        (made.kind, made.name.clone(), made.saved.clone())
+    }
+
+    fn push_saving(&mut self, mut step: Step, kind: usize, name: String) {
+        let saved = self.variable();
+        step.save.insert(saved.clone(), String::new());
+        step.save.insert(format!("{saved}v"), "/metadata/resourceVersion".to_owned());
+        step.save.insert(format!("{saved}u"), "/metadata/uid".to_owned());
+        self.steps.push(step);
+        self.made.retain(|made| made.kind != kind || made.name != name || made.saved == saved);
+        self.made.push(Made { kind, name, saved });
+    }
+
+    fn object(&mut self, kind: usize, name: &str) -> Value {
+        let of = &KINDS[kind];
+        let mut object = (of.make)(self.random);
+        object["apiVersion"] = of.api_version.into();
+        object["kind"] = of.kind.into();
+        set_at(&mut object, "/metadata/name", name.into());
+        let mut labels = json!({"app": *self.random.pick(&["x", "y"])});
+        if !of.namespaced {
+            labels["seq"] = "${ns}".into();
+        }
+        if self.random.percent(30) {
+            labels["tier"] = (*self.random.pick(&["web", "db"])).into();
+        }
+        set_at(&mut object, "/metadata/labels", labels);
+        if self.random.percent(15) {
+            set_at(&mut object, "/metadata/annotations/note", "n".into());
+        }
+        if self.random.percent(12) {
+            set_at(&mut object, "/metadata/finalizers", json!(["example.com/hold"]));
+        }
+        if self.random.percent(10)
+            && let Some(owner) = self.made.last()
+        {
+            let reference = json!([{
+                "apiVersion": KINDS[owner.kind].api_version, "kind": KINDS[owner.kind].kind,
+                "name": owner.name, "uid": format!("${{{}u}}", owner.saved),
+                "blockOwnerDeletion": true,
+            }]);
+            set_at(&mut object, "/metadata/ownerReferences", reference);
+        }
+        object
+    }
+
+    /// Options of a write, sometimes.
+    fn write_options(&mut self) -> String {
+        let options = [
+            ("dryRun=All", 7),
+            ("fieldValidation=Strict", 6),
+            ("fieldValidation=Warn", 4),
+            ("fieldValidation=Ignore", 4),
+            ("fieldManager=someone", 6),
+        ];
+        let mut query = Vec::new();
+        for (option, percent) in options {
+            let name = option.split('=').next().unwrap_or("");
+            let twice = query.iter().any(|other: &&str| other.starts_with(name));
+            if !twice && self.random.percent(percent) {
+                query.push(option);
+            }
+        }
+        if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) }
+    }
+
+    fn create(&mut self) {
+        let kind = self.kind();
+        let name = self.name(kind);
+        let mut object = self.object(kind, &name);
+        if self.random.percent(12) {
+            let (pointer, value) = *self.random.pick(&[
+                ("/unknown", "1"),
+                ("/spec/unknown", "{\"a\":1}"),
+                ("/metadata/unknown", "1"),
+            ]);
+            set_at(&mut object, pointer, serde_json::from_str(value).unwrap_or_default());
+        }
+        let options = self.write_options();
+        let path = collection(&KINDS[kind]);
+        if self.random.percent(8) {
+            self.generated += 1;
+            // A prefix of its own each time, so that lists have one order only.
+            let prefix = if KINDS[kind].namespaced {
+                format!("gen{}-", self.generated)
+            } else {
+                format!("${{ns}}-gen{}-", self.generated)
+            };
+            set_at(&mut object, "/metadata/generateName", prefix.into());
+            crate::sequence::unset_at(&mut object, "/metadata/name");
+            let step = Step::call("POST", format!("{path}{options}")).with_body(object);
+            self.steps.push(step);
+            return;
+        }
+        let step = Step::call("POST", format!("{path}{options}")).with_body(object);
+        self.push_saving(step, kind, name);
+    }
+
+    fn get(&mut self) {
+        let (kind, name, _) = self.target();
+        let mut step = Step::call("GET", format!("{}/{name}", collection(&KINDS[kind])));
+        match self.random.below(8) {
+            0 => _ = step.headers.insert("accept".to_owned(), TABLE.to_owned()),
+            1 => _ = step.headers.insert("accept".to_owned(), PARTIAL.to_owned()),
+            2 => _ = step.headers.insert("accept".to_owned(), "application/yaml".to_owned()),
+            _ => {
+                self.push_saving(step, kind, name);
+                return;
+            }
+        }
+        self.steps.push(step);
+    }
+
+    fn selectors(&mut self, kind: usize) -> Vec<String> {
+        let of = &KINDS[kind];
+        let mut query = Vec::new();
+        let mut labels = Vec::new();
+        if !of.namespaced {
+            labels.push("seq%3D${ns}".to_owned());
+        }
+        if self.random.percent(35) {
+            let selector = *self.random.pick(&[
+                "app%3Dx",
+                "app!%3Dx",
+                "app%20in%20(x,y)",
+                "app%20notin%20(x)",
+                "tier",
+                "!tier",
+                "tier%3Ddb,app%3Dy",
+            ]);
+            labels.push(selector.to_owned());
+        }
+        if !labels.is_empty() {
+            query.push(format!("labelSelector={}", labels.join(",")));
+        }
+        if self.random.percent(20) {
+            let mut fields = vec!["metadata.name=a", "metadata.name!=a", "metadata.nope=1"];
+            fields.extend(of.fields);
+            let field = self.random.pick(&fields).replace('=', "%3D");
+            query.push(format!("fieldSelector={field}"));
+        }
+        query
+    }
+
+    fn list(&mut self) {
+        let kind = self.kind();
+        let mut query = self.selectors(kind);
+        if self.random.percent(10)
+            && let Some(made) = self.made.last()
+        {
+            query.push(format!("resourceVersion=${{{}v}}", made.saved));
+            query.push("resourceVersionMatch=NotOlderThan".to_owned());
+        }
+        let mut step = Step::call("GET", with_query(&collection(&KINDS[kind]), &query));
+        match self.random.below(6) {
+            0 => _ = step.headers.insert("accept".to_owned(), TABLE.to_owned()),
+            1 => _ = step.headers.insert("accept".to_owned(), PARTIAL_LIST.to_owned()),
+            _ => {}
+        }
+        self.steps.push(step);
+    }
+
+    /// A list in pages, continued after other steps.
+    fn page(&mut self) {
+        if let Some((kind, query, token)) = self.pages.pop() {
+            let path = collection(&KINDS[kind]);
+            let step = Step::call("GET", format!("{path}?{query}&continue=${{{token}}}"));
+            self.steps.push(step);
+            return;
+        }
+        let kind = self.kind();
+        let mut query = self.selectors(kind);
+        query.push(format!("limit={}", 1 + self.random.below(2)));
+        let token = self.variable();
+        let mut step = Step::call("GET", with_query(&collection(&KINDS[kind]), &query));
+        step.save.insert(token.clone(), "/metadata/continue".to_owned());
+        self.steps.push(step);
+        self.pages.push((kind, query.join("&"), token));
+    }
+
+    fn edit(&mut self, edits: &[(&'static str, &'static str)]) -> (String, Value) {
+        let metadata = [
+            ("/metadata/labels/tier", "\"web\""),
+            ("/metadata/annotations/note", "\"changed\""),
+            ("/metadata/finalizers", "[\"example.com/hold\"]"),
+            ("/metadata/finalizers", "[]"),
+        ];
+        let all = if edits.is_empty() || self.random.percent(20) { &metadata[..] } else { edits };
+        let (pointer, value) = *self.random.pick(all);
+        (pointer.to_owned(), serde_json::from_str(value).unwrap_or_default())
+    }
+
+    fn update(&mut self) {
+        let (kind, name, saved) = self.target();
+        let options = self.write_options();
+        let path = format!("{}/{name}{options}", collection(&KINDS[kind]));
+        let mut step = Step::call("PUT", path);
+        step.from = Some(saved.clone());
+        for _ in 0..self.random.below(3) {
+            let (pointer, value) = self.edit(KINDS[kind].edits);
+            step.set.insert(pointer, value);
+        }
+        match self.random.below(10) {
+            0 => step.unset.push("/metadata/resourceVersion".to_owned()),
+            1 => step.unset.push("/metadata/uid".to_owned()),
+            2 => step.unset.push("/spec".to_owned()),
+            3 => step.unset.push("/metadata/managedFields".to_owned()),
+            4 => {
+                _ = step.set.insert(
+                    "/metadata/uid".to_owned(),
+                    "00000000-0000-4000-8000-00000000000a".into(),
+                );
+            }
+            _ => {}
+        }
+        if self.random.percent(70) {
+            self.push_saving(step, kind, name);
+        } else {
+            self.steps.push(step);
+        }
+    }
+
+    fn status(&mut self) {
+        let (kind, name, saved) = self.target();
+        let path = format!("{}/{name}/status", collection(&KINDS[kind]));
+        let (pointer, value) = self.edit(KINDS[kind].status);
+        if self.random.percent(50) {
+            let mut body = json!({});
+            set_at(&mut body, &pointer, value);
+            let step =
+                Step::call("PATCH", path).with_body(body).with_type("application/merge-patch+json");
+            self.push_saving(step, kind, name);
+            return;
+        }
+        if self.random.percent(15) {
+            self.steps.push(Step::call("GET", path));
+            return;
+        }
+        let mut step = Step::call("PUT", path);
+        step.from = Some(saved);
+        step.set.insert(pointer, value);
+        if self.random.percent(30) {
+            let (pointer, value) = self.edit(KINDS[kind].edits);
+            step.set.insert(pointer, value);
+        }
+        self.push_saving(step, kind, name);
+    }
+
+    fn patch(&mut self) {
+        let (kind, name, saved) = self.target();
+        let options = self.write_options();
+        let path = format!("{}/{name}{options}", collection(&KINDS[kind]));
+        let (pointer, value) = self.edit(KINDS[kind].edits);
+        let step = match self.random.below(3) {
+            0 => {
+                let operations = match self.random.below(6) {
+                    0 => json!([{"op": "remove", "path": pointer}]),
+                    1 => {
+                        json!([{"op": "test", "path": pointer, "value": value}, {"op": "add", "path": "/metadata/annotations", "value": {"t": "1"}}])
+                    }
+                    2 => json!([{"op": "replace", "path": pointer, "value": value}]),
+                    3 => {
+                        json!([{"op": "test", "path": "/metadata/resourceVersion", "value": format!("${{{saved}v}}")}, {"op": "add", "path": pointer, "value": value}])
+                    }
+                    _ => json!([{"op": "add", "path": pointer, "value": value}]),
+                };
+                Step::call("PATCH", path)
+                    .with_body(operations)
+                    .with_type("application/json-patch+json")
+            }
+            which => {
+                let mut body = json!({});
+                // An index has no meaning in these.
+                if !pointer.split('/').any(|part| part.parse::<usize>().is_ok()) {
+                    set_at(&mut body, &pointer, value);
+                } else {
+                    set_at(&mut body, "/metadata/labels/patched", "yes".into());
+                }
+                if self.random.percent(10) {
+                    set_at(&mut body, "/metadata/labels/app", Value::Null);
+                }
+                if self.random.percent(10) {
+                    let version = format!("${{{saved}v}}");
+                    set_at(&mut body, "/metadata/resourceVersion", version.into());
+                }
+                if which == 1 && self.random.percent(20) {
+                    let containers = json!([{"name": "c", "env": [{"name": "P", "value": "1"}]}]);
+                    set_at(&mut body, "/spec/template/spec/containers", containers);
+                }
+                let content_type = match which {
+                    1 => "application/strategic-merge-patch+json",
+                    _ => "application/merge-patch+json",
+                };
+                Step::call("PATCH", path).with_body(body).with_type(content_type)
+            }
+        };
+        self.push_saving(step, kind, name);
+    }
+
+    fn apply(&mut self) {
+        let kind = self.kind();
+        let name = self.name(kind);
+        let mut object = self.object(kind, &name);
+        if self.random.percent(30) {
+            let (pointer, value) = self.edit(KINDS[kind].edits);
+            set_at(&mut object, &pointer, value);
+        }
+        if self.random.percent(8) {
+            set_at(&mut object, "/metadata/managedFields", json!([]));
+        }
+        let manager = *self.random.pick(&["m1", "m2"]);
+        let mut query = vec![format!("fieldManager={manager}")];
+        if self.random.percent(5) {
+            query.clear();
+        }
+        if self.random.percent(40) {
+            query.push("force=true".to_owned());
+        }
+        if self.random.percent(8) {
+            query.push("dryRun=All".to_owned());
+        }
+        let path = format!("{}/{name}", collection(&KINDS[kind]));
+        let step = Step::call("PATCH", with_query(&path, &query))
+            .with_body(object)
+            .with_type("application/apply-patch+yaml");
+        self.push_saving(step, kind, name);
+    }
+
+    fn delete_options(&mut self, saved: &str) -> Option<Value> {
+        match self.random.below(9) {
+            0 => Some(json!({"propagationPolicy": "Foreground"})),
+            1 => Some(json!({"propagationPolicy": "Background"})),
+            2 => Some(json!({"propagationPolicy": "Orphan"})),
+            3 => Some(json!({"preconditions": {"uid": format!("${{{saved}u}}")}})),
+            4 => Some(json!({"preconditions": {"resourceVersion": format!("${{{saved}v}}")}})),
+            5 => Some(json!({"gracePeriodSeconds": *self.random.pick(&[0, 5])})),
+            6 => Some(json!({"dryRun": ["All"]})),
+            _ => None,
+        }
+    }
+
+    fn delete(&mut self) {
+        let (kind, name, saved) = self.target();
+        let mut query = Vec::new();
+        if self.random.percent(10) {
+            let policy = *self.random.pick(&["Foreground", "Orphan", "Background"]);
+            query.push(format!("propagationPolicy={policy}"));
+        }
+        let path = format!("{}/{name}", collection(&KINDS[kind]));
+        let mut step = Step::call("DELETE", with_query(&path, &query));
+        step.body = self.delete_options(&saved);
+        self.steps.push(step);
+    }
+
+    fn delete_collection(&mut self) {
+        let kind = self.kind();
+        let query = self.selectors(kind);
+        if KINDS[kind].plural == "namespaces" {
+            return;
+        }
+        let mut step = Step::call("DELETE", with_query(&collection(&KINDS[kind]), &query));
+        step.body = self.delete_options("none");
+        self.steps.push(step);
+    }
+
+    fn watch(&mut self) {
+        if !self.watches.is_empty() && self.random.percent(50) {
+            let name = self.watches.remove(0);
+            self.steps.push(Step { read: Some(name.clone()), ..Step::default() });
+            self.steps.push(Step { close: Some(name), ..Step::default() });
+            return;
+        }
+        let kind = self.kind();
+        let mut query = vec!["watch=1".to_owned()];
+        query.extend(self.selectors(kind));
+        let mut step = Step::default();
+        match self.random.below(6) {
+            0 | 1 => {
+                query.push("sendInitialEvents=true".to_owned());
+                query.push("allowWatchBookmarks=true".to_owned());
+                query.push("resourceVersionMatch=NotOlderThan".to_owned());
+            }
+            2 | 3 if !self.made.is_empty() => {
+                let made = &self.made[self.random.below(self.made.len())];
+                query.push(format!("resourceVersion=${{{}v}}", made.saved));
+            }
+            4 => {
+                step.headers.insert("accept".to_owned(), TABLE.to_owned());
+            }
+            _ => {}
+        }
+        let name = format!("w{}", self.steps.len());
+        step.call = format!("GET {}", with_query(&collection(&KINDS[kind]), &query));
+        step.watch = Some(name.clone());
+        self.steps.push(step);
+        self.watches.push(name);
+    }
+
+    fn scale(&mut self) {
+        let Some(kind) = self.kinds.iter().copied().find(|kind| KINDS[*kind].scale) else { return };
+        let name = self.name(kind);
+        let path = format!("{}/{name}/scale", collection(&KINDS[kind]));
+        let replicas = self.random.pick(&[json!(0), json!(3), json!(-1), json!("x")]).clone();
+        let step = match self.random.below(3) {
+            0 => Step::call("GET", path).saving("scale"),
+            1 => {
+                let mut step = Step::call("PUT", path);
+                step.from = Some("scale".to_owned());
+                step.set.insert("/spec/replicas".to_owned(), replicas);
+                step
+            }
+            _ => Step::call("PATCH", path)
+                .with_body(json!({"spec": {"replicas": replicas}}))
+                .with_type("application/merge-patch+json"),
+        };
+        self.steps.push(step);
+    }
+
+    fn bad(&mut self) {
+        let kind = self.kind();
+        let name = self.name(kind);
+        let object = self.object(kind, &name);
+        let step = bad::step(self.random, &KINDS[kind], &name, object);
+        self.steps.push(step);
+    }
+
+    /// A definition of this sequence's own, used, changed and deleted while in use.
+    fn definition(&mut self) {
+        let spec = schema::object(self.random, 3);
+        let mut version = json!({
+            "name": "v1", "served": true, "storage": true,
+            "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
+        });
+        if self.random.percent(40) {
+            version["subresources"] = json!({"status": {}});
+        }
+        if self.random.percent(40) {
+            version["additionalPrinterColumns"] =
+                json!([{"name": "A", "type": "string", "jsonPath": ".spec.a"}]);
+        }
+        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let body = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "things.${group}"},
+            "spec": {
+                "group": "${group}", "scope": "Namespaced", "versions": [version],
+                "names": {"plural": "things", "kind": "Thing"},
+            },
+        });
+        self.steps.push(Step::call("POST", definitions).with_body(body));
+        let path = "/apis/${group}/v1/namespaces/${ns}/things";
+        self.steps.push(wait_for(path.to_owned()));
+        let object = |random: &mut Random, name: &str| {
+            json!({
+                "apiVersion": "${group}/v1", "kind": "Thing", "metadata": {"name": name},
+                "spec": schema::value(random, &spec),
+            })
+        };
+        for _ in 0..6 + self.random.below(6) {
+            let name = *self.random.pick(&NAMES);
+            let body = object(self.random, name);
+            let options = self.write_options();
+            let named = format!("{path}/{name}{options}");
+            let step = match self.random.below(6) {
+                0 | 1 => Step::call("POST", format!("{path}{options}")).with_body(body),
+                2 => Step::call("PATCH", format!("{path}/{name}?fieldManager=m&force=true"))
+                    .with_body(body)
+                    .with_type("application/apply-patch+yaml"),
+                3 => Step::call("PATCH", named)
+                    .with_body(json!({"spec": body["spec"]}))
+                    .with_type("application/merge-patch+json"),
+                4 => {
+                    let mut step = Step::call("GET", path);
+                    step.headers.insert("accept".to_owned(), TABLE.to_owned());
+                    step
+                }
+                _ => Step::call("DELETE", format!("{path}/{name}")),
+            };
+            self.steps.push(step);
+        }
+    }
+}
+
+fn with_query(path: &str, query: &[String]) -> String {
+    if query.is_empty() { path.to_owned() } else { format!("{path}?{}", query.join("&")) }
+}

@@ -1,0 +1,382 @@
+//! `evenkeel-differ`: both servers, many sequences, one line of counts.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use clap::{Args, Parser, Subcommand};
+use evenkeel_apiserver::ApiServer;
+use evenkeel_differ::coverage::Coverage;
+use evenkeel_differ::generate::{self, definitions};
+use evenkeel_differ::transcript::Transcript;
+use evenkeel_differ::{Finding, Known, Pair, Sequence, Server, show, shrink};
+use evenkeel_upstream::client::Client;
+use evenkeel_upstream::{Cluster, Options, locate};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+/// The same requests to a real kube-apiserver and to Evenkeel's, compared
+#[derive(Parser)]
+#[command(name = "evenkeel-differ", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Start both servers, run the area files and seeded sequences, and count differences
+    Run(Run),
+    /// Run sequences by name (`crud`, `seed-1-17`) or file, and show every difference
+    Replay(Replay),
+    /// Write a generated sequence as a file
+    Generate {
+        /// Its name, such as seed-1-17
+        name: String,
+    },
+    /// Record the real server's answers to the area files and some generated sequences
+    Record(Record),
+}
+
+#[derive(Args)]
+struct Run {
+    /// How many generated sequences
+    #[arg(long, default_value_t = 1000)]
+    sequences: u64,
+    /// What they follow from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The first one
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+    /// How many at a time
+    #[arg(long, default_value_t = 24)]
+    at_once: usize,
+    /// How many classes of differences to shrink and show
+    #[arg(long, default_value_t = 10)]
+    show: usize,
+    /// Leave the area files out, and do not ask whether every known difference occurs
+    #[arg(long)]
+    generated_only: bool,
+    /// Where to write sequences that show an unexplained difference
+    #[arg(long, value_name = "DIR")]
+    save: Option<PathBuf>,
+}
+
+#[derive(Args)]
+struct Replay {
+    /// Names or files
+    #[arg(required = true)]
+    names: Vec<String>,
+    /// Look for the shortest sequence that still shows it
+    #[arg(long)]
+    shrink: bool,
+}
+
+#[derive(Args)]
+struct Record {
+    /// The seed of the generated sequences
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How many generated sequences
+    #[arg(long, default_value_t = 20)]
+    generated: u64,
+    /// Record this one alone
+    #[arg(long)]
+    only: Option<String>,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Run(options) => run(options).await,
+        Command::Replay(options) => replay(options).await,
+        Command::Generate { name } => match find(&name) {
+            Ok(sequence) => {
+                say(sequence.render().trim_end());
+                Ok(true)
+            }
+            Err(error) => Err(error),
+        },
+        Command::Record(options) => record(options).await,
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            say(&format!("error: {error:#}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Both servers, for as long as this lives.
+struct Both {
+    pair: Arc<Pair>,
+    _ours: ApiServer,
+    _cluster: Cluster,
+}
+
+async fn real() -> anyhow::Result<(Cluster, Server)> {
+    let binaries = locate().context("there is no real server to compare with")?;
+    let mut options = Options::default();
+    // Room for the services of thousands of sequences.
+    "10.0.0.0/16".clone_into(&mut options.service_cluster_ip_range);
+    let cluster = Cluster::start(&binaries, &options).await?;
+    let client = Client::connect(cluster.address(), cluster.credentials(), 8).await?;
+    let server = Server::remote(client);
+    definitions::prepare(&server).await?;
+    Ok((cluster, server))
+}
+
+async fn both(prefix: &str) -> anyhow::Result<Both> {
+    let (cluster, upstream) = real().await?;
+    let ours = ApiServer::builder().build().await?;
+    let server = Server::ours(&ours);
+    definitions::prepare(&server).await?;
+    let pair = Arc::new(Pair::new(upstream, server, prefix));
+    Ok(Both { pair, _ours: ours, _cluster: cluster })
+}
+
+async fn run(options: Run) -> anyhow::Result<bool> {
+    let known = Arc::new(Known::built_in()?);
+    let both = both(&format!("s{}", options.seed)).await?;
+    let mut sequences = Vec::new();
+    if !options.generated_only {
+        sequences.extend(Sequence::load_folder(&folder("sequences"))?);
+    }
+    let areas = sequences.len();
+    let numbers = options.from..options.from + options.sequences;
+    sequences.extend(numbers.map(|number| generate::sequence(options.seed, number)));
+
+    let begin = Instant::now();
+    let mut total = Total::default();
+    let permits = Arc::new(Semaphore::new(options.at_once));
+    let mut tasks = JoinSet::new();
+    for sequence in sequences {
+        let permit = permits.clone().acquire_owned().await?;
+        let (pair, known) = (both.pair.clone(), known.clone());
+        tasks.spawn(async move {
+            let finding = confirm(&pair, &known, &sequence).await;
+            drop(permit);
+            (sequence, finding)
+        });
+        while let Some(done) = tasks.try_join_next() {
+            let (sequence, finding) = done?;
+            total.add(sequence, finding);
+        }
+    }
+    while let Some(done) = tasks.join_next().await {
+        let (sequence, finding) = done?;
+        total.add(sequence, finding);
+    }
+    let took = begin.elapsed();
+    total.show(&both.pair, &known, &options).await?;
+    say(&total.coverage.render());
+    let mut fine = total.unexplained == 0 && total.broken.is_empty();
+    for broken in &total.broken {
+        say(&format!("not carried out: {broken}"));
+    }
+    if !options.generated_only {
+        for row in known.unused() {
+            say(&format!("DIFFERENCES.md: no longer occurs: {row}"));
+            fine = false;
+        }
+    }
+    say(&format!(
+        "{} sequences ({areas} area files) and {} steps in {:.1} s: {} differences explained, {} \
+         unexplained in {} sequences, {} not reproducible",
+        total.sequences,
+        total.steps,
+        took.as_secs_f64(),
+        total.explained,
+        total.unexplained,
+        total.differing.len(),
+        total.flaky,
+    ));
+    Ok(fine)
+}
+
+/// What one sequence came to.
+enum Outcome {
+    Same(Finding),
+    Different(Finding),
+    /// Different once, and then not again.
+    Flaky(Finding),
+    Broken(String),
+}
+
+async fn confirm(pair: &Pair, known: &Known, sequence: &Sequence) -> Outcome {
+    let find = || async { pair.find(sequence, known).await.map_err(|error| error.to_string()) };
+    match find().await {
+        Err(error) => Outcome::Broken(format!("{}: {error}", sequence.name)),
+        Ok(finding) if finding.unexplained.is_empty() => Outcome::Same(finding),
+        // Watches and clocks can make a difference that is none: it has to show twice.
+        Ok(_) => match find().await {
+            Err(error) => Outcome::Broken(format!("{}: {error}", sequence.name)),
+            Ok(again) if again.unexplained.is_empty() => Outcome::Flaky(again),
+            Ok(again) => Outcome::Different(again),
+        },
+    }
+}
+
+#[derive(Default)]
+struct Total {
+    sequences: usize,
+    steps: usize,
+    explained: usize,
+    unexplained: usize,
+    flaky: usize,
+    broken: Vec<String>,
+    differing: Vec<(Sequence, Finding)>,
+    coverage: Coverage,
+}
+
+impl Total {
+    fn add(&mut self, sequence: Sequence, outcome: Outcome) {
+        self.sequences += 1;
+        self.steps += sequence.steps.len();
+        let finding = match outcome {
+            Outcome::Broken(why) => {
+                self.broken.push(why);
+                return;
+            }
+            Outcome::Same(finding) => finding,
+            Outcome::Flaky(finding) => {
+                self.flaky += 1;
+                finding
+            }
+            Outcome::Different(finding) => {
+                self.unexplained += finding.unexplained.len();
+                self.differing.push((sequence.clone(), finding.clone()));
+                finding
+            }
+        };
+        self.explained += finding.explained;
+        self.coverage.count(&sequence, &finding.upstream);
+    }
+
+    /// The first difference of each sequence, by class, the most frequent first.
+    async fn show(&self, pair: &Pair, known: &Known, options: &Run) -> anyhow::Result<()> {
+        let mut classes: BTreeMap<String, Vec<&(Sequence, Finding)>> = BTreeMap::new();
+        for entry in &self.differing {
+            let (sequence, finding) = entry;
+            let Some(first) = finding.unexplained.first() else { continue };
+            let step = &sequence.steps[first.step];
+            let what = if step.read.is_some() { "read a watch" } else { step.call.as_str() };
+            let (what, _) = what.split_once('?').unwrap_or((what, ""));
+            let class = format!("{} of {}", first.class(), without_name(what));
+            classes.entry(class).or_default().push(entry);
+            if let Some(folder) = &options.save {
+                std::fs::create_dir_all(folder)?;
+                let path = folder.join(format!("{}.yaml", sequence.name));
+                std::fs::write(path, sequence.render())?;
+            }
+        }
+        let mut classes: Vec<_> = classes.into_iter().collect();
+        classes.sort_by_key(|(_, entries)| std::cmp::Reverse(entries.len()));
+        for (at, (class, entries)) in classes.iter().enumerate() {
+            let (sequence, finding) = entries[0];
+            say(&format!(
+                "\n{} sequences differ in {class}; first: {}",
+                entries.len(),
+                sequence.name
+            ));
+            if at < options.show
+                && let Some(first) = finding.unexplained.first()
+            {
+                let short = shrink(pair, known, sequence, first).await;
+                let finding = pair.find(&short, known).await?;
+                say(&show(&short, &finding));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `POST /api/v1/namespaces/${ns}/pods/a` is about pods, not about `a`.
+fn without_name(call: &str) -> String {
+    let parts = call.split('/').map(|part| match part.trim_start_matches("${ns}-") {
+        "a" | "b" | "c" | "d" => "*",
+        _ => part,
+    });
+    parts.collect::<Vec<_>>().join("/")
+}
+
+async fn replay(options: Replay) -> anyhow::Result<bool> {
+    let known = Known::built_in()?;
+    let sequences: Vec<_> = options.names.iter().map(|n| find(n)).collect::<Result<_, _>>()?;
+    let both = both("r").await?;
+    let mut fine = true;
+    for sequence in sequences {
+        let finding = both.pair.find(&sequence, &known).await?;
+        let count = finding.unexplained.len();
+        say(&format!("{}: {count} unexplained, {} explained", sequence.name, finding.explained));
+        let Some(first) = finding.unexplained.first() else { continue };
+        fine = false;
+        if options.shrink {
+            let short = shrink(&both.pair, &known, &sequence, first).await;
+            let finding = both.pair.find(&short, &known).await?;
+            say(&show(&short, &finding));
+            continue;
+        }
+        for difference in &finding.unexplained {
+            let value = |value: Option<&serde_json::Value>| {
+                value.map_or_else(|| "nothing".to_owned(), ToString::to_string)
+            };
+            say(&format!(
+                "  step {} {} at {}:\n    upstream {}\n    ours     {}",
+                difference.step + 1,
+                sequence.steps[difference.step].call,
+                difference.at,
+                value(difference.upstream.as_ref()),
+                value(difference.ours.as_ref()),
+            ));
+        }
+    }
+    Ok(fine)
+}
+
+async fn record(options: Record) -> anyhow::Result<bool> {
+    let mut sequences = match &options.only {
+        Some(name) => vec![find(name)?],
+        None => Sequence::load_folder(&folder("sequences"))?,
+    };
+    if options.only.is_none() {
+        sequences.extend((0..options.generated).map(|n| generate::sequence(options.seed, n)));
+    }
+    let (_cluster, server) = real().await?;
+    let target = folder("transcripts");
+    std::fs::create_dir_all(&target)?;
+    for sequence in sequences {
+        let transcript = Transcript::record(&server, &sequence).await?;
+        std::fs::write(target.join(format!("{}.jsonl", sequence.name)), transcript.render())?;
+        say(&format!("recorded {} ({} steps)", sequence.name, sequence.steps.len()));
+    }
+    Ok(true)
+}
+
+fn find(name: &str) -> anyhow::Result<Sequence> {
+    if let Some(generated) = generate::by_name(name) {
+        return Ok(generated);
+    }
+    let path = Path::new(name);
+    if path.is_file() {
+        return Ok(Sequence::load(path)?);
+    }
+    Ok(Sequence::load(&folder("sequences").join(format!("{name}.yaml")))?)
+}
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+/// One line for the person at the terminal.
+fn say(line: &str) {
+    // Nobody reads any more: nothing can be done about it, and nothing needs to be.
+    let _ = writeln!(std::io::stdout(), "{line}");
+}

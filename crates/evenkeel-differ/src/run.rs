@@ -1,0 +1,306 @@
+//! Carries out a sequence on one server.
+//!
+//! How long to listen to a quiet watch is the one thing time decides. The real server is asked
+//! first and given [`QUIET`]; the other is then expected to send as many events, so that only a
+//! missing event costs time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use evenkeel_upstream::client::ClientError;
+use http::{HeaderMap, Request, Response};
+use http_body_util::{BodyExt as _, Full};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+
+use crate::sequence::{Sequence, Step, Variables, expand, expand_text, set_at, unset_at};
+use crate::server::{ResponseBody, Server};
+
+/// A watch that says nothing for so long has said everything.
+const QUIET: Duration = Duration::from_millis(250);
+
+/// For one more event than expected.
+const SURPLUS: Duration = Duration::from_millis(5);
+
+/// For events the other server has sent, the end of a stream, or an `until` to hold.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The headers clients act on.
+const HEADERS: [&str; 7] =
+    ["content-type", "warning", "etag", "retry-after", "allow", "location", "content-encoding"];
+
+/// What a server answered to one step.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Answer {
+    /// The status code; 0 for steps that are not requests.
+    #[serde(rename = "s", default, skip_serializing_if = "is_zero")]
+    pub status: u16,
+    /// Those headers that clients act on.
+    #[serde(rename = "h", default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// The body: JSON, or text, or the events of a stream.
+    #[serde(rename = "b", default, skip_serializing_if = "Value::is_null")]
+    pub body: Value,
+}
+
+fn is_zero(status: &u16) -> bool {
+    *status == 0
+}
+
+/// Why a sequence could not be carried out. An answer we do not like is not among them.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The connection failed.
+    #[error("step {step}: {source}")]
+    Connection {
+        /// Counted from one.
+        step: usize,
+        /// What happened.
+        source: ClientError,
+    },
+    /// The step does not make a request.
+    #[error("step {step}: not a request: {source}")]
+    Step {
+        /// Counted from one.
+        step: usize,
+        /// Why.
+        source: http::Error,
+    },
+}
+
+/// How a sequence is to be run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Running<'a> {
+    /// The namespace of its own, which is made first.
+    pub namespace: &'a str,
+    /// The answers of the server that went first.
+    pub expected: Option<&'a [Answer]>,
+}
+
+/// Carries out all steps and gives an answer for each.
+///
+/// # Errors
+///
+/// If the server cannot be talked to.
+pub async fn run(
+    server: &Server,
+    sequence: &Sequence,
+    running: Running<'_>,
+) -> Result<Vec<Answer>, RunError> {
+    let mut state = State::new(server, running.namespace);
+    let namespace = Step::call("POST", "/api/v1/namespaces")
+        .with_body(json!({"metadata": {"name": running.namespace}}));
+    state.request(0, &namespace).await?;
+    let mut answers = Vec::with_capacity(sequence.steps.len());
+    for (at, step) in sequence.steps.iter().enumerate() {
+        let expected = running.expected.and_then(|answers| answers.get(at));
+        answers.push(state.step(at, step, expected).await?);
+    }
+    state.clean_up(sequence).await;
+    Ok(answers)
+}
+
+struct State<'a> {
+    server: &'a Server,
+    variables: Variables,
+    streams: BTreeMap<String, Stream>,
+    readers: JoinSet<()>,
+}
+
+struct Stream {
+    events: mpsc::Receiver<Value>,
+    ended: bool,
+}
+
+impl<'a> State<'a> {
+    fn new(server: &'a Server, namespace: &str) -> Self {
+        let variables = Variables::from([
+            ("ns".to_owned(), namespace.into()),
+            ("group".to_owned(), format!("{namespace}.differ.test").into()),
+        ]);
+        Self { server, variables, streams: BTreeMap::new(), readers: JoinSet::new() }
+    }
+
+    async fn step(
+        &mut self,
+        at: usize,
+        step: &Step,
+        expected: Option<&Answer>,
+    ) -> Result<Answer, RunError> {
+        if let Some(name) = &step.close {
+            self.streams.remove(name);
+            return Ok(Answer::default());
+        }
+        if let Some(name) = &step.read {
+            return Ok(self.read(name, step.end, expected).await);
+        }
+        let answer = match &step.until {
+            None => self.request(at, step).await?,
+            Some(until) => {
+                let deadline = Instant::now() + PATIENCE;
+                loop {
+                    let answer = self.request(at, step).await?;
+                    let fits = until.status.is_none_or(|status| status == answer.status)
+                        && until.contains.as_ref().is_none_or(|text| {
+                            answer.body.to_string().contains(&expand_text(text, &self.variables))
+                        });
+                    if fits || Instant::now() >= deadline {
+                        break answer;
+                    }
+                    tokio::time::sleep(Duration::from_millis(15)).await;
+                }
+            }
+        };
+        for (name, pointer) in &step.save {
+            let value = answer.body.pointer(pointer).cloned().unwrap_or(Value::Null);
+            self.variables.insert(name.clone(), value);
+        }
+        Ok(answer)
+    }
+
+    async fn request(&mut self, at: usize, step: &Step) -> Result<Answer, RunError> {
+        let request = self.build(step).map_err(|source| RunError::Step { step: at + 1, source })?;
+        let failed = |source| RunError::Connection { step: at + 1, source };
+        let response = self.server.send(request).await.map_err(failed)?;
+        let status = response.status().as_u16();
+        let headers = headers_of(response.headers());
+        if let (Some(name), 200) = (&step.watch, status) {
+            let (sender, events) = mpsc::channel(1024);
+            self.readers.spawn(read_stream(response, sender));
+            self.streams.insert(name.clone(), Stream { events, ended: false });
+            return Ok(Answer { status, headers, body: Value::Null });
+        }
+        let body = match response.into_body().collect().await {
+            Ok(body) => parse(&body.to_bytes()),
+            Err(error) => Value::String(format!("<the answer broke off: {error}>")),
+        };
+        Ok(Answer { status, headers, body })
+    }
+
+    fn build(&self, step: &Step) -> Result<Request<Full<Bytes>>, http::Error> {
+        let (method, path) = step.method_and_path();
+        let body = self.body(step);
+        let mut request = Request::builder()
+            .method(method)
+            .uri(expand_text(path, &self.variables))
+            .header("user-agent", "differ/1.0");
+        let has = |name: &str| step.headers.keys().any(|given| given.eq_ignore_ascii_case(name));
+        if !has("accept") {
+            request = request.header("accept", "application/json");
+        }
+        if body.is_some() && !has("content-type") {
+            let content_type = step.content_type.as_deref().unwrap_or("application/json");
+            if !content_type.is_empty() {
+                request = request.header("content-type", content_type);
+            }
+        }
+        for (name, value) in &step.headers {
+            request = request.header(name, expand_text(value, &self.variables));
+        }
+        request.body(Full::new(body.unwrap_or_default()))
+    }
+
+    fn body(&self, step: &Step) -> Option<Bytes> {
+        if let Some(raw) = &step.raw {
+            return Some(expand_text(raw, &self.variables).into());
+        }
+        let mut body = match (&step.from, &step.body) {
+            (Some(name), _) => self.variables.get(name).cloned().unwrap_or(Value::Null),
+            (None, Some(body)) => expand(body, &self.variables),
+            (None, None) => return None,
+        };
+        for (pointer, value) in &step.set {
+            set_at(&mut body, pointer, expand(value, &self.variables));
+        }
+        for (pointer, size) in &step.fill {
+            set_at(&mut body, pointer, "x".repeat(*size).into());
+        }
+        for pointer in &step.unset {
+            unset_at(&mut body, pointer);
+        }
+        Some(body.to_string().into())
+    }
+
+    async fn read(&mut self, name: &str, to_the_end: bool, expected: Option<&Answer>) -> Answer {
+        let Some(stream) = self.streams.get_mut(name) else { return Answer::default() };
+        let expected = expected.and_then(|answer| answer.body["events"].as_array()).map(Vec::len);
+        let mut events = Vec::new();
+        while !stream.ended {
+            let wait = match expected {
+                _ if to_the_end => PATIENCE,
+                Some(count) if events.len() < count => PATIENCE,
+                Some(_) => SURPLUS,
+                None => QUIET,
+            };
+            match timeout(wait, stream.events.recv()).await {
+                Ok(Some(event)) => events.push(event),
+                Ok(None) => stream.ended = true,
+                Err(_) => break,
+            }
+        }
+        Answer { body: json!({"events": events, "ended": stream.ended}), ..Answer::default() }
+    }
+
+    /// Definitions are costly for a real server; what else was made does not disturb anyone.
+    async fn clean_up(&mut self, sequence: &Sequence) {
+        self.streams.clear();
+        let group = expand_text("${group}", &self.variables);
+        for step in &sequence.steps {
+            let definitions = "POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+            if !step.call.starts_with(definitions) {
+                continue;
+            }
+            let plural = step.body.as_ref().and_then(|body| body.pointer("/spec/names/plural"));
+            if let Some(Value::String(plural)) = plural {
+                let path = format!(
+                    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{plural}.{group}"
+                );
+                let _ = self.request(0, &Step::call("DELETE", path)).await;
+            }
+        }
+    }
+}
+
+async fn read_stream(response: Response<ResponseBody>, sender: mpsc::Sender<Value>) {
+    let mut body = response.into_body();
+    let mut pending = Vec::new();
+    while let Some(Ok(frame)) = body.frame().await {
+        let Ok(data) = frame.into_data() else { continue };
+        pending.extend_from_slice(&data);
+        while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = pending.drain(..=end).collect();
+            if sender.send(parse(line.trim_ascii())).await.is_err() {
+                return;
+            }
+        }
+    }
+    if !pending.trim_ascii().is_empty() {
+        let _ = sender.send(parse(&pending)).await;
+    }
+}
+
+fn parse(bytes: &[u8]) -> Value {
+    if bytes.is_empty() {
+        return Value::Null;
+    }
+    serde_json::from_slice(bytes)
+        .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(bytes).into_owned()))
+}
+
+fn headers_of(headers: &HeaderMap) -> BTreeMap<String, String> {
+    let mut kept = BTreeMap::new();
+    for name in HEADERS {
+        let values: Vec<_> =
+            headers.get_all(name).iter().map(|v| String::from_utf8_lossy(v.as_bytes())).collect();
+        if !values.is_empty() {
+            kept.insert(name.to_owned(), values.join(" ; "));
+        }
+    }
+    kept
+}

@@ -1,0 +1,162 @@
+//! The shortest sequence that still shows a difference.
+//!
+//! First whole steps go (delta debugging: large pieces before small ones), then parts of the bodies
+//! that are left. Only a difference of the same kind counts, so that shrinking does not slip from
+//! one fault to another.
+
+use serde_json::Value;
+
+use crate::compare::Difference;
+use crate::known::Known;
+use crate::pair::Pair;
+use crate::sequence::{Sequence, Step};
+
+/// Attempts before what is left is good enough.
+const BUDGET: usize = 300;
+
+struct Shrinking<'a> {
+    pair: &'a Pair,
+    known: &'a Known,
+    /// Method and last part of the path, and where in the answer.
+    wanted: (String, String),
+    budget: usize,
+}
+
+/// Shrinks `sequence`, which shows `difference` on `pair`.
+pub async fn shrink(
+    pair: &Pair,
+    known: &Known,
+    sequence: &Sequence,
+    difference: &Difference,
+) -> Sequence {
+    let wanted = kind(sequence, difference);
+    let mut shrinking = Shrinking { pair, known, wanted, budget: BUDGET };
+    // What comes after the difference cannot have caused it.
+    let mut best = sequence.clone();
+    best.steps.truncate(difference.step + 1);
+    if !shrinking.shows(&best).await {
+        return sequence.clone();
+    }
+    shrinking.steps(&mut best).await;
+    shrinking.bodies(&mut best).await;
+    best
+}
+
+fn kind(sequence: &Sequence, difference: &Difference) -> (String, String) {
+    let step = &sequence.steps[difference.step];
+    let (method, path) = step.method_and_path();
+    let (path, _) = path.split_once('?').unwrap_or((path, ""));
+    let request = if step.read.is_some() { "read".to_owned() } else { format!("{method} {path}") };
+    (request, difference.class())
+}
+
+impl Shrinking<'_> {
+    async fn shows(&mut self, sequence: &Sequence) -> bool {
+        self.budget = self.budget.saturating_sub(1);
+        let Ok(finding) = self.pair.find(sequence, self.known).await else { return false };
+        finding.unexplained.iter().any(|found| kind(sequence, found) == self.wanted)
+    }
+
+    async fn steps(&mut self, best: &mut Sequence) {
+        let mut size = best.steps.len() / 2;
+        while size > 0 && self.budget > 0 {
+            let mut start = 0;
+            let mut removed = false;
+            while start < best.steps.len() && self.budget > 0 {
+                let mut candidate = best.clone();
+                let end = (start + size).min(candidate.steps.len());
+                candidate.steps.drain(start..end);
+                if !candidate.steps.is_empty() && self.shows(&candidate).await {
+                    *best = candidate;
+                    removed = true;
+                } else {
+                    start += size;
+                }
+            }
+            // At the smallest size, go round again as long as something goes.
+            size = if removed && size == 1 { 1 } else { size / 2 };
+        }
+    }
+
+    async fn bodies(&mut self, best: &mut Sequence) {
+        for at in 0..best.steps.len() {
+            for simpler in simpler_requests(&best.steps[at]) {
+                let mut candidate = best.clone();
+                candidate.steps[at] = simpler;
+                if self.budget > 0 && self.shows(&candidate).await {
+                    *best = candidate;
+                }
+            }
+            let mut pointers = Vec::new();
+            if let Some(body) = &best.steps[at].body {
+                list_pointers(body, &mut String::new(), &mut pointers);
+            }
+            // Outer parts first; what was inside them is then gone already.
+            for pointer in pointers {
+                let mut candidate = best.clone();
+                let Some(body) = &mut candidate.steps[at].body else { break };
+                if body.pointer(&pointer).is_none() {
+                    continue;
+                }
+                crate::sequence::unset_at(body, &pointer);
+                if self.budget > 0 && self.shows(&candidate).await {
+                    *best = candidate;
+                }
+            }
+        }
+    }
+}
+
+/// The step without one of the things beside its body.
+fn simpler_requests(step: &Step) -> Vec<Step> {
+    let mut simpler = Vec::new();
+    for name in step.headers.keys() {
+        let mut without = step.clone();
+        without.headers.remove(name);
+        simpler.push(without);
+    }
+    for name in step.save.keys() {
+        let mut without = step.clone();
+        without.save.remove(name);
+        simpler.push(without);
+    }
+    if let Some((path, query)) = step.call.split_once('?') {
+        let parameters: Vec<_> = query.split('&').collect();
+        for at in 0..parameters.len() {
+            let mut left = parameters.clone();
+            left.remove(at);
+            let mut without = step.clone();
+            without.call = match left.is_empty() {
+                true => path.to_owned(),
+                false => format!("{path}?{}", left.join("&")),
+            };
+            simpler.push(without);
+        }
+    }
+    simpler
+}
+
+fn list_pointers(value: &Value, at: &mut String, pointers: &mut Vec<String>) {
+    let mut child = |at: &mut String, key: &str, value: &Value| {
+        let length = at.len();
+        at.push('/');
+        at.push_str(&key.replace('~', "~0").replace('/', "~1"));
+        pointers.push(at.clone());
+        list_pointers(value, at, pointers);
+        at.truncate(length);
+    };
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                child(at, name, value);
+            }
+        }
+        Value::Array(items) => {
+            // From the end, so that removing one does not move the others.
+            for (index, item) in items.iter().enumerate().rev() {
+                child(at, &index.to_string(), item);
+            }
+        }
+        _ => {}
+    }
+}

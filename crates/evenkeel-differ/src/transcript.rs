@@ -1,0 +1,134 @@
+//! What a real server answered, kept so that `cargo test` can compare without one.
+//!
+//! A file of JSON lines: a header, then a step and its canonical answer per line.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::canon::canonical;
+use crate::known::Known;
+use crate::pair::Finding;
+use crate::run::{Answer, RunError, Running, run};
+use crate::sequence::{Sequence, Step};
+use crate::server::Server;
+
+/// A sequence with the real server's answers.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Transcript {
+    /// What was asked.
+    pub sequence: Sequence,
+    /// What was answered, canonical.
+    pub answers: Vec<Answer>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    name: String,
+    about: String,
+    /// The release that answered.
+    upstream: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Line {
+    step: Step,
+    answer: Answer,
+}
+
+/// Why a file is no transcript.
+#[derive(Debug, thiserror::Error)]
+#[error("line {line}: {source}")]
+pub struct TranscriptError {
+    line: usize,
+    source: serde_json::Error,
+}
+
+impl Transcript {
+    /// Asks `server` and keeps what it says. Watch steps make this take real time.
+    ///
+    /// # Errors
+    ///
+    /// If the server cannot be talked to.
+    pub async fn record(server: &Server, sequence: &Sequence) -> Result<Self, RunError> {
+        let running = Running { namespace: &namespace(sequence), expected: None };
+        let answers = canonical(&run(server, sequence, running).await?);
+        Ok(Self { sequence: sequence.clone(), answers })
+    }
+
+    /// Asks `server` the same and compares.
+    ///
+    /// # Errors
+    ///
+    /// If the server cannot be talked to.
+    pub async fn replay(&self, server: &Server, known: &Known) -> Result<Finding, RunError> {
+        let namespace = namespace(&self.sequence);
+        let running = Running { namespace: &namespace, expected: Some(&self.answers) };
+        let ours = canonical(&run(server, &self.sequence, running).await?);
+        Ok(Finding::new(&self.sequence, self.answers.clone(), ours, known))
+    }
+
+    /// Reads the form above.
+    ///
+    /// # Errors
+    ///
+    /// If the text is something else.
+    pub fn parse(text: &str) -> Result<Self, TranscriptError> {
+        let at = |line: usize| move |source| TranscriptError { line: line + 1, source };
+        let mut lines = text.lines().enumerate();
+        let (_, first) = lines.next().unwrap_or((0, ""));
+        let header: Header = serde_json::from_str(first).map_err(at(0))?;
+        let mut sequence = Sequence { name: header.name, about: header.about, steps: Vec::new() };
+        let mut answers = Vec::new();
+        for (number, line) in lines {
+            let line: Line = serde_json::from_str(line).map_err(at(number))?;
+            sequence.steps.push(line.step);
+            answers.push(line.answer);
+        }
+        Ok(Self { sequence, answers })
+    }
+
+    /// The text of a file.
+    pub fn render(&self) -> String {
+        let header = Header {
+            name: self.sequence.name.clone(),
+            about: self.sequence.about.clone(),
+            upstream: evenkeel_upstream::KUBERNETES_VERSION.to_owned(),
+        };
+        let mut text = serde_json::to_string(&header).unwrap_or_default();
+        text.push('\n');
+        for (step, answer) in self.sequence.steps.iter().zip(&self.answers) {
+            let line = Line { step: step.clone(), answer: answer.clone() };
+            text.push_str(&serde_json::to_string(&line).unwrap_or_default());
+            text.push('\n');
+        }
+        text
+    }
+
+    /// All transcripts of a folder, by name.
+    ///
+    /// # Errors
+    ///
+    /// If the folder or one of its files cannot be read.
+    pub fn load_folder(folder: &Path) -> std::io::Result<Vec<Self>> {
+        let mut paths: Vec<_> = std::fs::read_dir(folder)?
+            .map(|entry| entry.map(|entry| entry.path()))
+            .collect::<Result<_, _>>()?;
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
+        paths.sort();
+        let mut transcripts = Vec::with_capacity(paths.len());
+        for path in paths {
+            let text = std::fs::read_to_string(&path)?;
+            let transcript = Self::parse(&text)
+                .map_err(|error| std::io::Error::other(format!("{}: {error}", path.display())))?;
+            transcripts.push(transcript);
+        }
+        Ok(transcripts)
+    }
+}
+
+/// The namespace shows in answers, so it follows from the name.
+fn namespace(sequence: &Sequence) -> String {
+    format!("t-{}", sequence.name)
+}

@@ -1,0 +1,30 @@
+//! A fault planted in the embedded server is found by generated sequences and shrunk to its core.
+
+use evenkeel_apiserver::ApiServer;
+use evenkeel_differ::generate::{self, definitions};
+use evenkeel_differ::{Known, Pair, Server, show, shrink};
+
+#[tokio::test]
+async fn a_version_bumped_by_an_update_without_change_is_found_and_shrunk() {
+    let good = ApiServer::builder().build().await.unwrap();
+    let bad = ApiServer::builder().commit_no_changes().build().await.unwrap();
+    let (good, bad) = (Server::ours(&good), Server::ours(&bad));
+    definitions::prepare(&good).await.unwrap();
+    definitions::prepare(&bad).await.unwrap();
+    let pair = Pair::new(good, bad, "planted");
+    let known = Known::default();
+    for number in 0..50 {
+        let mut sequence = generate::sequence(1, number);
+        // Quiet watches cost time and show nothing here that answers do not.
+        sequence.steps.retain(|step| step.read.is_none());
+        let finding = pair.find(&sequence, &known).await.unwrap();
+        let Some(first) = finding.unexplained.first() else { continue };
+        let short = shrink(&pair, &known, &sequence, first).await;
+        let finding = pair.find(&short, &known).await.unwrap();
+        let text = show(&short, &finding);
+        assert!(short.steps.len() <= 3, "{text}");
+        assert!(text.contains("resourceVersion"), "{text}");
+        return;
+    }
+    panic!("fifty sequences did not show the fault");
+}

@@ -1,0 +1,69 @@
+//! The real server's recorded answers, against the embedded server.
+//!
+//! `transcripts/open.txt` names the transcripts that still show differences, and how many. The
+//! numbers must be met exactly: a new difference fails, and so does a line that is out of date.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use evenkeel_apiserver::ApiServer;
+use evenkeel_differ::generate::definitions;
+use evenkeel_differ::transcript::Transcript;
+use evenkeel_differ::{Known, Sequence, Server, generate, show};
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+fn open() -> BTreeMap<String, usize> {
+    let text = std::fs::read_to_string(folder("transcripts").join("open.txt")).unwrap();
+    let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    lines
+        .map(|line| {
+            let (name, count) = line.split_once(' ').expect("a name and a number");
+            (name.to_owned(), count.trim().parse().unwrap())
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn recorded_answers_are_ours_too() {
+    let server = ApiServer::builder().build().await.unwrap();
+    let server = Server::ours(&server);
+    definitions::prepare(&server).await.unwrap();
+    let known = Known::built_in().unwrap();
+    let transcripts = Transcript::load_folder(&folder("transcripts")).unwrap();
+    assert!(!transcripts.is_empty());
+    let mut open = open();
+    let mut wrong = String::new();
+    for transcript in transcripts {
+        let finding = transcript.replay(&server, &known).await.unwrap();
+        let name = &transcript.sequence.name;
+        let expected = open.remove(name).unwrap_or(0);
+        if finding.unexplained.len() != expected {
+            wrong.push_str(&format!(
+                "{name}: {} differences instead of {expected}\n{}\n",
+                finding.unexplained.len(),
+                show(&transcript.sequence, &finding),
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+    assert!(open.is_empty(), "open.txt names transcripts that are not there: {open:?}");
+}
+
+#[test]
+fn transcripts_are_of_the_sequences_as_they_are() {
+    let transcripts = Transcript::load_folder(&folder("transcripts")).unwrap();
+    let recorded: BTreeMap<_, _> =
+        transcripts.into_iter().map(|t| (t.sequence.name.clone(), t.sequence)).collect();
+    for sequence in Sequence::load_folder(&folder("sequences")).unwrap() {
+        let known = recorded.get(&sequence.name);
+        assert_eq!(known, Some(&sequence), "run `evenkeel-differ record`");
+    }
+    for (name, sequence) in &recorded {
+        if let Some(generated) = generate::by_name(name) {
+            assert_eq!(*sequence, generated, "run `evenkeel-differ record`");
+        }
+    }
+}

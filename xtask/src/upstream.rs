@@ -1,0 +1,65 @@
+//! `upstream`: the executables of a real Kubernetes, built into the cache, started and found.
+
+use std::error::Error;
+use std::io::{Read as _, Write as _};
+
+use evenkeel_upstream::{Cluster, Options, Program, locate, obtain};
+
+const USAGE: &str = "usage: cargo run -p xtask -- upstream <build|start|path> [programs]
+
+  build    build etcd, kubectl, kube-apiserver and kube-controller-manager (or those named) with Go
+  start    start etcd and kube-apiserver on loopback until Enter, Ctrl-C or the end of input
+  path     say where the executables are, or what is missing";
+
+pub(crate) fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
+    match arguments.first().map(String::as_str) {
+        Some("build") => build(&arguments[1..]),
+        Some("start") => start(),
+        Some("path") => {
+            let found = locate()?;
+            say(&format!("etcd {}", found.etcd.display()));
+            say(&format!("kube-apiserver {}", found.kube_apiserver.display()));
+            for (name, path) in [
+                ("kube-controller-manager", &found.kube_controller_manager),
+                ("kubectl", &found.kubectl),
+            ] {
+                let path = path.as_ref().map(|path| path.display().to_string());
+                say(&format!("{name} {}", path.unwrap_or_else(|| "(not there)".to_owned())));
+            }
+            Ok(())
+        }
+        _ => Err(USAGE.into()),
+    }
+}
+
+fn build(names: &[String]) -> Result<(), Box<dyn Error>> {
+    let mut programs = Vec::new();
+    for name in names {
+        let program = Program::ALL.into_iter().find(|program| program.name() == name);
+        programs.push(program.ok_or_else(|| format!("no program called {name}"))?);
+    }
+    if programs.is_empty() {
+        programs = Program::ALL.to_vec();
+    }
+    let folder = obtain(&programs, say)?;
+    say(&format!("in {}", folder.display()));
+    Ok(())
+}
+
+fn start() -> Result<(), Box<dyn Error>> {
+    let binaries = locate()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let cluster = runtime.block_on(Cluster::start(&binaries, &Options::default()))?;
+    say(&format!("ready at https://{}", cluster.address()));
+    say(&format!("export KUBECONFIG={}", cluster.kubeconfig().display()));
+    say("Enter or Ctrl-C stops.");
+    let mut byte = [0];
+    // Ctrl-C ends this process at once; the programs' guards notice and end them.
+    let _ = std::io::stdin().read(&mut byte);
+    drop(cluster);
+    Ok(())
+}
+
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
