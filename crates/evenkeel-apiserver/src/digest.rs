@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use base64::{DecodeError, Engine as _};
 use ring::digest;
 
 /// The SHA-256 of `bytes`.
@@ -30,7 +30,10 @@ pub(crate) fn base64_url(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// Reads base64 for URLs.
-pub(crate) fn from_base64_url(text: &str) -> Result<Vec<u8>, base64::DecodeError> {
-    URL_SAFE_NO_PAD.decode(text)
+/// Reads base64 for URLs. The error is where it goes wrong.
+pub(crate) fn from_base64_url(text: &str) -> Result<Vec<u8>, usize> {
+    URL_SAFE_NO_PAD.decode(text).map_err(|error| match error {
+        DecodeError::InvalidByte(at, _) => at,
+        _ => text.len(),
+    })
 }

@@ -30,6 +30,8 @@ pub(crate) enum View {
     Whole,
     Table,
     Metadata,
+    /// As `Metadata`, and it has to be a list.
+    MetadataList,
 }
 
 /// The outcome: how to answer.
@@ -43,7 +45,6 @@ pub(crate) const JSON: &str = "application/json";
 pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 pub(crate) const YAML: &str = "application/yaml";
 const ACCEPTED: &[&str] = &[JSON, YAML, PROTOBUF];
-const ACCEPTED_CUSTOM: &[&str] = &[JSON, YAML];
 
 /// Chooses among what `Accept` lists, best first.
 ///
@@ -51,7 +52,6 @@ const ACCEPTED_CUSTOM: &[&str] = &[JSON, YAML];
 /// out as they are. `protobuf` says whether the resource has that form at all.
 pub(crate) fn output(headers: &HeaderMap, query: &Query, protobuf: bool) -> Result<Output, Status> {
     let json = Format::Json { pretty: pretty(headers, query) };
-    let accepted = if protobuf { ACCEPTED } else { ACCEPTED_CUSTOM };
     let mut second_best = None;
     let mut any = false;
     for clause in clauses(headers) {
@@ -78,7 +78,7 @@ pub(crate) fn output(headers: &HeaderMap, query: &Query, protobuf: bool) -> Resu
     match second_best {
         Some(output) => Ok(output),
         None if !any => Ok(Output { format: json, view: View::Whole }),
-        None => Err(Status::not_acceptable(accepted)),
+        None => Err(Status::not_acceptable(ACCEPTED)),
     }
 }
 
@@ -123,7 +123,8 @@ impl<'a> Clause<'a> {
         }
         match kind {
             "Table" => Some(View::Table),
-            "PartialObjectMetadata" | "PartialObjectMetadataList" => Some(View::Metadata),
+            "PartialObjectMetadata" => Some(View::Metadata),
+            "PartialObjectMetadataList" => Some(View::MetadataList),
             _ => None,
         }
     }
@@ -162,12 +163,11 @@ pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
 
 /// How the request's body is written. No header means JSON.
 pub(crate) fn input(headers: &HeaderMap, protobuf: bool) -> Result<Format, Status> {
-    let accepted = if protobuf { ACCEPTED } else { ACCEPTED_CUSTOM };
     match media_type(headers).as_str() {
         "" | JSON | "*/*" => Ok(Format::Json { pretty: false }),
         YAML => Ok(Format::Yaml),
         PROTOBUF if protobuf => Ok(Format::Protobuf),
-        _ => Err(Status::unsupported_media_type(accepted)),
+        _ => Err(Status::unsupported_media_type(ACCEPTED)),
     }
 }
 
@@ -205,7 +205,7 @@ mod tests {
         check(
             "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
              application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
-            Some((PLAIN, View::Metadata)),
+            Some((PLAIN, View::MetadataList)),
         );
         check("application/yaml", Some((Format::Yaml, View::Whole)));
         check("text/html", None);

@@ -41,7 +41,7 @@ impl Query {
         self.get(name).map(|value| !(value.eq_ignore_ascii_case("false") || value == "0"))
     }
 
-    fn integer(&self, name: &str) -> Result<Option<i64>, Status> {
+    pub(crate) fn integer(&self, name: &str) -> Result<Option<i64>, Status> {
         match self.get(name) {
             None | Some("") => Ok(None),
             Some(text) => text.parse().map(Some).map_err(|error: std::num::ParseIntError| {

@@ -103,6 +103,7 @@ impl Allocator {
         if kind == "ExternalName" {
             return Ok(reservation);
         }
+        check_families(spec)?;
         let old_ip = old.and_then(|old| old["spec"]["clusterIP"].as_str()).unwrap_or("");
         let wished = spec["clusterIP"].as_str().unwrap_or("");
         let address = match wished {
@@ -117,6 +118,15 @@ impl Allocator {
         };
         if kind != "ClusterIP" {
             take_ports(&mut reservation, spec, old)?;
+        }
+        if kind == "LoadBalancer" && spec["externalTrafficPolicy"] == "Local" {
+            take_health_port(&mut reservation, spec, old)?;
+        }
+        if is_selectorless(spec) && spec["ipFamilyPolicy"].is_null() && spec["ipFamilies"].is_null()
+        {
+            // Who manages endpoints on their own may give them addresses of either family.
+            spec["ipFamilyPolicy"] = "RequireDualStack".into();
+            spec["ipFamilies"] = json!(["IPv4", "IPv6"]);
         }
         spec["clusterIP"] = address.clone().into();
         spec["clusterIPs"] = json!([address]);
@@ -151,7 +161,11 @@ impl Allocator {
             Err(vec![field::Error::invalid("spec.clusterIPs", json!([wished]), detail)])
         };
         let Ok(address) = wished.parse::<Ipv4Addr>() else {
-            return refuse("not an IPv4 address");
+            if wished.parse::<std::net::Ipv6Addr>().is_ok() {
+                return refuse("not an IPv4 address");
+            }
+            let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+            return Err(vec![field::Error::invalid("spec.clusterIPs[0]", wished, detail)]);
         };
         let number = u32::from(address);
         if number <= self.base || number >= self.base + self.size - 1 {
@@ -197,7 +211,8 @@ fn uses(service: &Value) -> (Option<u32>, BTreeSet<u16>) {
     let spec = &service["spec"];
     let address = spec["clusterIP"].as_str().and_then(|text| text.parse::<Ipv4Addr>().ok());
     let ports = spec["ports"].as_array().into_iter().flatten();
-    let ports = ports.filter_map(|port| u16::try_from(port["nodePort"].as_u64()?).ok());
+    let ports = ports.map(|port| &port["nodePort"]).chain([&spec["healthCheckNodePort"]]);
+    let ports = ports.filter_map(|port| u16::try_from(port.as_u64()?).ok());
     (address.map(u32::from), ports.filter(|port| *port > 0).collect())
 }
 
@@ -207,6 +222,8 @@ fn take_ports(
     old: Option<&Value>,
 ) -> Result<(), Vec<field::Error>> {
     let (_, had) = old.map(uses).unwrap_or_default();
+    // Load balancers may be told to do without.
+    let picks = spec["type"] != "LoadBalancer" || spec["allocateLoadBalancerNodePorts"] != false;
     let Some(ports) = spec["ports"].as_array_mut() else { return Ok(()) };
     for (at, port) in ports.iter_mut().enumerate() {
         let refuse = |given: u64, detail: &str| {
@@ -214,6 +231,9 @@ fn take_ports(
             Err(vec![field::Error::invalid(path, given, detail)])
         };
         let given = port["nodePort"].as_u64().unwrap_or(0);
+        if given == 0 && !picks {
+            continue;
+        }
         let mut state = reservation.taken.lock();
         if given == 0 {
             let free = NODE_PORTS.clone().find(|port| !state.ports.contains(port));
@@ -243,6 +263,65 @@ fn take_ports(
         reservation.ports.push(number);
     }
     Ok(())
+}
+
+/// Load balancers that keep traffic on a node ask it there whether it has any pods.
+fn take_health_port(
+    reservation: &mut Reservation,
+    spec: &mut Value,
+    old: Option<&Value>,
+) -> Result<(), Vec<field::Error>> {
+    let (_, had) = old.map(uses).unwrap_or_default();
+    let given = spec["healthCheckNodePort"].as_u64().unwrap_or(0);
+    let wished = u16::try_from(given).ok().filter(|port| *port > 0);
+    if wished.is_some_and(|port| had.contains(&port)) {
+        return Ok(());
+    }
+    let refuse = |why: &str| {
+        let detail = format!("failed to allocate requested HealthCheck NodePort {given}: {why}");
+        Err(vec![field::Error::invalid("spec.healthCheckNodePort", given, detail)])
+    };
+    if given > 0 && !wished.is_some_and(|port| NODE_PORTS.contains(&port)) {
+        return refuse(
+            "provided port is not in the valid range. The range of valid ports is 30000-32767",
+        );
+    }
+    let mut state = reservation.taken.lock();
+    let free = wished.or_else(|| NODE_PORTS.clone().rev().find(|port| !state.ports.contains(port)));
+    let Some(port) = free.filter(|port| state.ports.insert(*port)) else {
+        return refuse("provided port is already allocated");
+    };
+    drop(state);
+    reservation.ports.push(port);
+    spec["healthCheckNodePort"] = port.into();
+    Ok(())
+}
+
+/// A headless service whose endpoints somebody else manages.
+fn is_selectorless(spec: &Value) -> bool {
+    let selects = spec["selector"].as_object().is_some_and(|selector| !selector.is_empty());
+    spec["clusterIP"] == "None" && !selects
+}
+
+/// The server gives out addresses of one family only.
+fn check_families(spec: &Value) -> Result<(), Vec<field::Error>> {
+    if is_selectorless(spec) {
+        return Ok(());
+    }
+    let policy = &spec["ipFamilyPolicy"];
+    if policy == "RequireDualStack" {
+        let detail = "this cluster is not configured for dual-stack services";
+        return Err(vec![field::Error::invalid("spec.ipFamilyPolicy", policy.clone(), detail)]);
+    }
+    let families = spec["ipFamilies"].as_array().into_iter().flatten();
+    let foreign = families.enumerate().filter(|(_, family)| *family == "IPv6");
+    let errors: Vec<field::Error> = foreign
+        .map(|(at, family)| {
+            let path = format!("spec.ipFamilies[{at}]");
+            field::Error::invalid(path, family.clone(), "not configured on this cluster")
+        })
+        .collect();
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
 #[cfg(test)]
@@ -276,6 +355,27 @@ mod tests {
             }});
             drop(allocator.allocate(&mut service, None).unwrap());
         }
+    }
+
+    #[test]
+    fn local_load_balancers_get_a_port_for_health_checks() {
+        let allocator = Allocator::new("10.0.0.0/24").unwrap();
+        let mut service = json!({"spec": {
+            "type": "LoadBalancer", "externalTrafficPolicy": "Local",
+            "allocateLoadBalancerNodePorts": false, "ports": [{"port": 80}],
+        }});
+        allocator.allocate(&mut service, None).unwrap().keep();
+        assert!(service["spec"]["healthCheckNodePort"].as_u64().is_some_and(|port| port > 0));
+        assert!(service["spec"]["ports"][0]["nodePort"].is_null());
+    }
+
+    #[test]
+    fn only_services_without_selector_may_ask_for_two_families() {
+        let allocator = Allocator::new("10.0.0.0/24").unwrap();
+        let mut dual = json!({"spec": {"ipFamilyPolicy": "RequireDualStack"}});
+        assert!(allocator.allocate(&mut dual, None).is_err());
+        dual["spec"]["clusterIP"] = "None".into();
+        assert!(allocator.allocate(&mut dual, None).is_ok());
     }
 
     #[test]

@@ -283,6 +283,17 @@ impl Status {
         status
     }
 
+    /// What the handler of custom resources says of a verb they do not have.
+    pub(crate) fn verb_not_supported(what: Named<'_>, verb: &str) -> Self {
+        let message = format!("{verb} is not supported on resources of kind \"{what}\"");
+        Self::new(405, "MethodNotAllowed", message).about(what, "")
+    }
+
+    /// A transformation was asked for that fits lists only, or objects only.
+    pub(crate) fn wrong_shape(message: impl Into<String>) -> Self {
+        Self::new(406, "NotAcceptable", message)
+    }
+
     pub(crate) fn not_acceptable(accepted: &[&str]) -> Self {
         let list = accepted.join(", ");
         Self::new(

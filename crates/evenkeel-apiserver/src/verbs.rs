@@ -150,8 +150,13 @@ fn check_verb(call: &Call) -> Result<(), Status> {
                 _ => Status::resource_not_found(),
             });
         };
-        let allowed = sub.verbs.contains(&call.verb.name());
-        return if allowed { Ok(()) } else { Err(Status::method_not_allowed()) };
+        return if sub.verbs.contains(&call.verb.name()) {
+            Ok(())
+        } else if resource.is_custom() {
+            Err(Status::verb_not_supported(resource.named(), call.verb.name()))
+        } else {
+            Err(Status::method_not_allowed())
+        };
     }
     let collection_verb = matches!(call.verb, Verb::Create | Verb::List | Verb::DeleteCollection);
     let shape_fits = match call.verb {

@@ -27,6 +27,8 @@ pub(crate) enum Start {
     State { items: Vec<Arc<Record>>, revision: u64, mark_end: bool },
     /// With what happens after a revision.
     After(u64),
+    /// Not at all: the client is told why in the stream.
+    Failed(Status),
 }
 
 /// A running watch, as the pieces of a response body.
@@ -79,6 +81,7 @@ impl Events {
             Start::State { items, revision, mark_end } => {
                 Phase::Initial { items: items.into(), revision, mark_end: mark_end && bookmarks }
             }
+            Start::Failed(status) => Phase::Failed(status),
             Start::After(revision) => follow(&call.resource, namespace.as_deref(), revision),
         };
         Self {
@@ -171,7 +174,7 @@ impl Events {
     fn frame_of_value(&mut self, kind: &str, object: Value) -> Bytes {
         let shown = match self.output.view {
             View::Whole => object,
-            View::Metadata => encode::to_metadata(&object),
+            View::Metadata | View::MetadataList => encode::to_metadata(&object),
             View::Table => {
                 let first = !std::mem::replace(&mut self.columns_sent, true);
                 let definitions = first.then(|| encode::table_definitions(&self.resource));

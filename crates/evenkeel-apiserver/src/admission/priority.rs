@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{Attributes, Operation, Plugin};
+use crate::object::Metadata as _;
 use crate::status::Status;
 use crate::storage::{Key, Range};
 
@@ -12,14 +13,14 @@ impl Plugin for Priority {
     fn mutate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         let call = attributes.call;
         let is_pod = call.resource.is("", "pods") && call.subresource.is_none();
-        let Some(spec) = attributes
-            .object
-            .as_deref_mut()
-            .filter(|_| is_pod)
-            .and_then(|object| object.get_mut("spec"))
-        else {
+        let Some(object) = attributes.object.as_deref_mut().filter(|_| is_pod) else {
             return Ok(());
         };
+        let name = match object.meta_str("name") {
+            "" => object.meta_str("generateName").to_owned(),
+            name => name.to_owned(),
+        };
+        let Some(spec) = object.get_mut("spec") else { return Ok(()) };
         match attributes.operation {
             Operation::Create => {}
             Operation::Update => {
@@ -42,7 +43,6 @@ impl Plugin for Priority {
                 .min_by_key(|class| class["value"].as_i64().unwrap_or(0))
         } else {
             let Some(record) = table.get(&Key::new("", named)) else {
-                let name = call.name.clone().unwrap_or_default();
                 let why = format!("no PriorityClass with name {named} was found");
                 return Err(Status::forbidden(call.resource.named(), &name, &why));
             };
@@ -63,7 +63,7 @@ impl Plugin for Priority {
                  priority admission controller computed {priority} from the given PriorityClass \
                  name"
             );
-            return Err(Status::forbidden(call.resource.named(), call.name(), &why));
+            return Err(Status::forbidden(call.resource.named(), &name, &why));
         }
         spec["priority"] = priority.into();
         if !class_name.is_empty() {

@@ -123,6 +123,11 @@ pub(crate) fn patched(
 ) -> Result<Decoded, PatchedError> {
     let resource = &*call.resource;
     let mut value = value;
+    expect_kind(resource, &value, &[]).map_err(|status| match &resource.nature {
+        Nature::Builtin(_) => PatchedError::Strict(status.message().to_owned()),
+        Nature::Custom(_) => PatchedError::Refused(status),
+    })?;
+    set_kind(&mut value, resource.gvk());
     match shape(resource, &mut value) {
         Err(status) => Err(PatchedError::Refused(status)),
         Ok(unknown) => match report(call, validation, duplicates, &unknown) {
@@ -278,23 +283,42 @@ fn expect_builtin_kind(expected: Gvk<'_>, value: &Value) -> Result<(), Status> {
     if same_kind && given.group == expected.group && evenkeel_types::lookup(given).is_some() {
         return Err(version_mismatch(api_version, &expected.api_version()));
     }
+    Err(cannot_be_handled(given, expected.kind, &no_conversion(given, expected)))
+}
+
+/// Why an object of one built-in kind cannot be had as another.
+fn no_conversion(given: Gvk<'_>, expected: Gvk<'_>) -> String {
     if evenkeel_types::lookup(given).is_none() {
         // The line is where upstream builds its scheme; clients only ever print it.
-        let why = format!(
-            "no kind {kind:?} is registered for version {api_version:?} in scheme \
-             \"pkg/runtime/scheme.go:111\""
+        return format!(
+            "no kind {:?} is registered for version {:?} in scheme \"pkg/runtime/scheme.go:111\"",
+            given.kind,
+            given.api_version()
         );
-        return Err(cannot_be_handled(given, expected.kind, &why));
     }
     let package = match expected.group {
         "" => "core",
         group => group.split('.').next().unwrap_or(group),
     };
-    let why = format!(
-        "converting ({}.{kind}) to ({package}.{}): unknown conversion",
-        given.version, expected.kind
-    );
-    Err(cannot_be_handled(given, expected.kind, &why))
+    format!(
+        "converting ({}.{}) to ({package}.{}): unknown conversion",
+        given.version, given.kind, expected.kind
+    )
+}
+
+/// Makes sure that a patch has left a built-in object of its kind; naming none is fine.
+///
+/// The error is only the reason.
+pub(crate) fn keep_kind(resource: &Resource, value: &mut Value) -> Result<(), String> {
+    let expected = resource.gvk();
+    let (api_version, kind) = (text(value, "apiVersion"), text(value, "kind"));
+    let kind = if kind.is_empty() { expected.kind } else { kind };
+    let given = Gvk::from_api_version(api_version, kind);
+    if !api_version.is_empty() && given != expected {
+        return Err(no_conversion(given, expected));
+    }
+    set_kind(value, expected);
+    Ok(())
 }
 
 fn conformed(
@@ -323,10 +347,18 @@ pub(crate) fn shape(resource: &Resource, value: &mut Value) -> Result<Vec<String
         Nature::Builtin(builtin) => conform_to(builtin.ty, value, resource.gvk()),
         Nature::Custom(custom) => {
             json::settle_floats(value);
-            if !value["metadata"].is_object() {
-                value["metadata"] = Value::Object(Map::new());
-            }
             let gvk = resource.gvk();
+            match value.get("metadata") {
+                Some(Value::Object(_)) => {}
+                None | Some(Value::Null) => value["metadata"] = Value::Object(Map::new()),
+                Some(other) => {
+                    let why = format!(
+                        "json: cannot unmarshal {} into Go value of type v1.ObjectMeta",
+                        go::json_kind(other)
+                    );
+                    return Err(cannot_be_handled(gvk, gvk.kind, &why));
+                }
+            }
             custom
                 .schema
                 .normalize(value, Malformed::Refuse)

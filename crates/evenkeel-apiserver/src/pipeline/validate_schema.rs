@@ -97,6 +97,9 @@ pub(crate) fn on_create(call: &Call, mutated: Mutated) -> Result<Checked, Status
     if custom::is_definition(resource) {
         warn_of_formats(call, &object, &[]);
     }
+    if resource.is_custom() {
+        warn_of_finalizers(call, &object, &[]);
+    }
     Ok(Checked { object, reservation })
 }
 
@@ -145,7 +148,25 @@ pub(crate) fn on_update(
             warn_of_formats(call, &object, &evenkeel_schema::unrecognized_formats(old));
         }
     }
+    if resource.is_custom() && part == Part::Main {
+        warn_of_finalizers(call, &object, &old.finalizers());
+    }
     Ok(Checked { object, reservation })
+}
+
+/// New finalizers should say whose they are.
+fn warn_of_finalizers(call: &Call, object: &Value, known: &[&str]) {
+    const STANDARD: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
+    let mut added = object.finalizers();
+    added.retain(|name| !known.contains(name) && !name.contains('/') && !STANDARD.contains(name));
+    added.sort_unstable();
+    for name in added {
+        let path = if name.contains('.') { " including a path (/)" } else { "" };
+        call.warnings.add(format!(
+            "metadata.finalizers: {name:?}: prefer a domain-qualified finalizer name{path} to \
+             avoid accidental conflicts with other finalizer writers"
+        ));
+    }
 }
 
 fn faults_of_new(resource: &Resource, object: &Value) -> Vec<field::Error> {
@@ -256,10 +277,12 @@ fn keep_system_fields(object: &mut Value, old: &Value) {
     if matches!(object.meta_str("resourceVersion"), "" | "0") {
         set_meta(object, "resourceVersion", old.meta("resourceVersion").cloned());
     }
-    for field in
-        ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"]
-    {
-        set_meta(object, field, old.meta(field).cloned());
+    set_meta(object, "generation", old.meta("generation").cloned());
+    // Leaving these out is fine; changing them is for validation to refuse.
+    for field in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        if object.meta(field).is_none_or(Value::is_null) {
+            set_meta(object, field, old.meta(field).cloned());
+        }
     }
     set_meta(object, "selfLink", None);
 }

@@ -115,6 +115,19 @@ impl Resource {
         Gvk::new(&self.group, &self.version, &self.kind)
     }
 
+    /// What upstream's own code calls the type of the objects, or with a suffix of their lists:
+    /// messages give it away.
+    pub(crate) fn go_type(&self, suffix: &str) -> String {
+        match (&self.nature, &*self.group) {
+            (Nature::Custom(_), _) => format!("*unstructured.Unstructured{suffix}"),
+            (Nature::Builtin(_), "" | "events.k8s.io") => format!("*core.{}{suffix}", self.kind),
+            (Nature::Builtin(_), group) => {
+                let package = group.split('.').next().unwrap_or(group);
+                format!("*{package}.{}{suffix}", self.kind)
+            }
+        }
+    }
+
     /// The kind in the version its objects are stored in.
     pub(crate) fn storage_gvk(&self) -> Gvk<'_> {
         Gvk::from_api_version(&self.storage_version, &self.kind)

@@ -110,7 +110,7 @@ pub(crate) struct Deletion {
 
 impl Deletion {
     pub(super) fn parse(call: &Call, body: &[u8]) -> Result<Self, Status> {
-        let given = if body.is_empty() { from_query(&call.query) } else { from_body(call, body)? };
+        let given = if body.is_empty() { from_query(&call.query)? } else { from_body(call, body)? };
         let options = Self::read(&given)?;
         // The one kind whose dependents stay behind unless somebody says otherwise.
         if call.resource.is("batch", "jobs")
@@ -169,19 +169,19 @@ impl Deletion {
     fn check_preconditions(&self, call: &Call, name: &str, object: &Value) -> Result<(), Status> {
         // Upstream names the kind, not the plural, here.
         let named = Named { group: &call.resource.group, kind: &call.resource.kind };
-        let check = |what: &str, field: &str, wanted: &Option<String>| match wanted {
+        let check = |what: &str, field: &str, wanted: &Option<String>, since: &str| match wanted {
             Some(wanted) if wanted != object.meta_str(field) => {
                 let why = format!(
                     "the {what} in the precondition ({wanted}) does not match the {what} in \
-                     record ({}). The object might have been deleted and then recreated",
+                     record ({}). The object might have been {since}",
                     object.meta_str(field)
                 );
                 Err(Status::conflict(named, name, &why))
             }
             _ => Ok(()),
         };
-        check("UID", "uid", &self.uid)?;
-        check("ResourceVersion", "resourceVersion", &self.resource_version)
+        check("UID", "uid", &self.uid, "deleted and then recreated")?;
+        check("ResourceVersion", "resourceVersion", &self.resource_version, "modified")
     }
 
     /// What happens to `object` now. `Ok(None)`: it can go at once.
@@ -415,23 +415,30 @@ fn from_body(call: &Call, body: &[u8]) -> Result<Value, Status> {
     let parsed = decode::read(body, format).map_err(Status::bad_request)?;
     let kind = parsed.value["kind"].as_str().unwrap_or("DeleteOptions");
     if kind != "DeleteOptions" {
-        return Err(Status::bad_request("decoded object cannot be converted to DeleteOptions"));
+        let version = parsed.value["apiVersion"].as_str().unwrap_or("v1");
+        return Err(Status::bad_request(
+            if evenkeel_types::lookup(Gvk::from_api_version(version, kind)).is_some() {
+                "decoded object cannot be converted to DeleteOptions".to_owned()
+            } else {
+                format!(
+                    "no kind {kind:?} is registered for version {version:?} in scheme \
+                     \"pkg/runtime/scheme.go:111\""
+                )
+            },
+        ));
     }
     let mut value = parsed.value;
     let gvk = Gvk::new("", "v1", "DeleteOptions");
     if let Some(ty) = evenkeel_types::lookup(gvk) {
-        evenkeel_types::conform(ty, &mut value).map_err(|why| {
-            Status::bad_request(format!(
-                "DeleteOptions in version \"v1\" cannot be handled as a DeleteOptions: {why}"
-            ))
-        })?;
+        evenkeel_types::conform(ty, &mut value)
+            .map_err(|why| Status::bad_request(why.to_string()))?;
     }
     Ok(value)
 }
 
-fn from_query(query: &Query) -> Value {
+fn from_query(query: &Query) -> Result<Value, Status> {
     let mut options = json!({});
-    if let Some(seconds) = query.get("gracePeriodSeconds").and_then(|s| s.parse::<i64>().ok()) {
+    if let Some(seconds) = query.integer("gracePeriodSeconds")? {
         options["gracePeriodSeconds"] = seconds.into();
     }
     if query.has("orphanDependents") {
@@ -443,7 +450,7 @@ fn from_query(query: &Query) -> Value {
     if let Some(dry_run) = query.get("dryRun") {
         options["dryRun"] = json!([dry_run]);
     }
-    options
+    Ok(options)
 }
 
 /// The last state of a record, for callers that list before they delete.

@@ -202,7 +202,7 @@ impl Token {
             Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
         };
         let bytes = digest::from_base64_url(text.trim_end_matches('='))
-            .map_err(|error| bad(&error.to_string()))?;
+            .map_err(|at| bad(&format!("illegal base64 data at input byte {at}")))?;
         let (token, _) = crate::json::decode(&bytes).map_err(|why| bad(&why))?;
         if token["v"] != "meta.k8s.io/v1" {
             let given = token["v"].as_str().unwrap_or("");

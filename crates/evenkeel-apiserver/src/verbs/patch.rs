@@ -10,11 +10,11 @@ mod strategic;
 
 use evenkeel_apply::patch::{JsonPatch, JsonPatchError, StrategicError, merge_patch};
 use evenkeel_schema::field;
-use evenkeel_types::go;
+use evenkeel_types::{Gvk, go};
 use serde_json::Value;
 
 use super::create::check_namespace;
-use super::update::{check_name, ok, replace};
+use super::update::{check_named, ok, replace};
 use crate::call::Call;
 use crate::json;
 use crate::negotiate;
@@ -49,8 +49,13 @@ pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
     let patch = Patch::parse(kind, body)?;
     let part = Part::of(call.subresource.as_deref());
     let persisted = persist::update(call, call.name(), options.dry_run, |old, record| {
-        let patched = patch.apply(call, old)?;
-        check_name(call, &patched)?;
+        let mut patched = patch.apply(call, old)?;
+        if call.resource.is_custom() {
+            check_type(call, &patched)?;
+        } else if let Err(why) = decode::keep_kind(&call.resource, &mut patched) {
+            return Err(patch.refuse_strictly(&patched, &why));
+        }
+        check_named(call, &patched)?;
         check_namespace(call, &patched)?;
         let shown = patched.clone();
         let object = decode::patched(call, patched, &patch.duplicates, options.field_validation)
@@ -64,6 +69,39 @@ pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
     Ok(ok(persisted))
 }
 
+/// Built-in objects are decoded into their type; the others could become of any kind.
+fn check_type(call: &Call, object: &Value) -> Result<(), Status> {
+    let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or("");
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    let resource = &call.resource;
+    if kind.is_empty() {
+        return Err(strict(
+            &object.to_string(),
+            &format!("Object 'Kind' is missing in '{object}'"),
+        ));
+    }
+    if !object["metadata"].is_object() {
+        let found = go::json_kind(&object["metadata"]);
+        let why = format!("json: cannot unmarshal {found} into Go value of type v1.ObjectMeta");
+        return Err(strict(&object.to_string(), &why));
+    }
+    if api_version.is_empty() {
+        return Err(Status::internal(
+            "Object 'apiVersion' is missing in 'object has no apiVersion field'",
+        ));
+    }
+    let wrong = if kind != &*resource.kind {
+        field::Error::invalid("kind", kind, format!("must be {}", resource.kind))
+    } else if api_version != &*resource.api_version {
+        let expected = format!("must be {}", resource.api_version);
+        field::Error::invalid("apiVersion", api_version, expected)
+    } else {
+        return Ok(());
+    };
+    let group = Gvk::from_api_version(api_version, kind).group;
+    Err(Status::invalid(Named { group, kind }, call.name(), &[wrong]))
+}
+
 pub(super) fn kind(call: &Call) -> Result<Kind, Status> {
     match negotiate::media_type(&call.headers).as_str() {
         JSON_PATCH => Ok(Kind::Json),
@@ -75,6 +113,12 @@ pub(super) fn kind(call: &Call) -> Result<Kind, Status> {
         }
         _ => Err(Status::unsupported_patch()),
     }
+}
+
+/// The refusal of a patch whose outcome does not decode; it shows what was decoded.
+fn strict(shown: &str, why: &str) -> Status {
+    let error = field::Error::invalid("patch", shown, why);
+    Status::invalid(Named { group: "", kind: "" }, "", &[error])
 }
 
 /// A patch that can be read.
@@ -123,12 +167,10 @@ impl Patch {
     ///
     /// It shows what they were found in: for a strategic patch that is the patch itself.
     fn refuse_strictly(&self, patched: &Value, why: &str) -> Status {
-        let shown = match &self.change {
-            Change::Strategic(patch) => go::plain(&Value::Object(patch.clone())),
-            _ => patched.to_string(),
-        };
-        let error = field::Error::invalid("patch", shown, why);
-        Status::invalid(Named { group: "", kind: "" }, "", &[error])
+        match &self.change {
+            Change::Strategic(patch) => strict(&go::plain(&Value::Object(patch.clone())), why),
+            _ => strict(&patched.to_string(), why),
+        }
     }
 
     /// The object as the patch wants it. For the resource of `call`, or for its scale.

@@ -34,7 +34,7 @@ pub(super) async fn answer(call: &Call, output: Output, body: &[u8]) -> Result<A
         StatusCode::OK,
         match output.view {
             View::Whole => scale,
-            View::Metadata => encode::to_metadata(&scale),
+            View::Metadata | View::MetadataList => encode::to_metadata(&scale),
             View::Table => {
                 let include = Include::parse(&call.query)?;
                 encode::table_of(SCALE, &scale, call.core.sources.now(), include)

@@ -25,7 +25,7 @@ use evenkeel_schema::field;
 pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
     let options = WriteOptions::parse(&call.query, "UpdateOptions", false)?;
     let object = decode::object(call, body, options.field_validation)?;
-    check_name(call, object.value())?;
+    check_named(call, object.value())?;
     check_namespace(call, object.value())?;
     let part = Part::of(call.subresource.as_deref());
     if part == Part::Main
@@ -135,10 +135,27 @@ pub(super) fn replace_managed(
     })
 }
 
+/// As [`check_name`], for objects that have to carry their name.
+pub(super) fn check_named(call: &Call, object: &Value) -> Result<(), Status> {
+    if object.meta_str("name").is_empty() {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            call.name()
+        )));
+    }
+    check_name(call, object)
+}
+
 pub(super) fn check_name(call: &Call, object: &Value) -> Result<(), Status> {
     let given = object.meta_str("name");
-    if given.is_empty() || given == call.name() {
+    if given == call.name() {
         return Ok(());
+    }
+    if given.is_empty() {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            call.name()
+        )));
     }
     Err(Status::bad_request(format!(
         "the name of the object ({given}) does not match the name on the URL ({})",

@@ -14,6 +14,9 @@ use crate::watch::{Events, Start};
 /// Without a wish of the client, watches end after 30 to 60 minutes, spread at random.
 const DEFAULT_TIMEOUT_SECONDS: u64 = 1800;
 
+/// What is longer than this is as good as for ever, and no trouble to add to a time.
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(u32::MAX as u64);
+
 pub(super) async fn answer(call: &Call, output: Output) -> Result<Answer, Status> {
     if output.format == Format::Yaml {
         return Err(Status::not_acceptable(&[
@@ -38,22 +41,19 @@ pub(super) async fn answer(call: &Call, output: Output) -> Result<Answer, Status
         options.send_initial_events = Some(true);
     }
     let start = if options.send_initial_events == Some(true) {
-        wait_for(call, version).await?;
-        let namespace = (!call.namespace.is_empty()).then_some(call.namespace.as_str());
-        let range = Range { namespace, after: None, limit: None };
-        let page = call
-            .resource
-            .table
-            .list_where(range, None, |record| filter.matches(record))
-            .map_err(Status::internal)?;
-        Start::State { items: page.items, revision: page.revision, mark_end: marks_end }
+        match wait_for(call, version).await {
+            Ok(()) => state(call, &filter, marks_end)?,
+            Err(status) => Start::Failed(status),
+        }
     } else if version == 0 {
         Start::After(call.core.store.revision())
     } else {
         Start::After(version)
     };
     let timeout = match options.timeout_seconds {
-        Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()),
+        Some(seconds) if seconds > 0 => {
+            Duration::from_secs(seconds.unsigned_abs()).min(LONGEST_TIMEOUT)
+        }
         _ => {
             let extra = call.core.sources.below(DEFAULT_TIMEOUT_SECONDS);
             Duration::from_secs(DEFAULT_TIMEOUT_SECONDS + extra)
@@ -63,4 +63,14 @@ pub(super) async fn answer(call: &Call, output: Output) -> Result<Answer, Status
     Ok(Answer::Watch(Box::new(Events::new(
         call, output, include, filter, start, bookmarks, timeout,
     ))))
+}
+
+/// Everything there is now.
+fn state(call: &Call, filter: &Filter, mark_end: bool) -> Result<Start, Status> {
+    let namespace = (!call.namespace.is_empty()).then_some(call.namespace.as_str());
+    let range = Range { namespace, after: None, limit: None };
+    let table = &call.resource.table;
+    let page = table.list_where(range, None, |record| filter.matches(record));
+    let page = page.map_err(Status::internal)?;
+    Ok(Start::State { items: page.items, revision: page.revision, mark_end })
 }

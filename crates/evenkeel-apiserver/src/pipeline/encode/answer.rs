@@ -85,6 +85,13 @@ fn respond_object(
     let shown = match output.view {
         View::Whole => value,
         View::Metadata => view::to_metadata(&value),
+        View::MetadataList => {
+            return Err(Status::wrong_shape(format!(
+                "you requested PartialObjectMetadataList, but the requested object is not a list \
+                 ({})",
+                resource.go_type("")
+            )));
+        }
         View::Table => {
             let include = view::Include::parse(&call.query)?;
             let metadata = view::table_metadata_of(&value);
@@ -118,7 +125,11 @@ fn respond_list(
         Output { view: View::Whole, format } => {
             Ok(full(StatusCode::OK, format, write(format, &list.to_value()?)?, gzip))
         }
-        Output { view: View::Metadata, format } => {
+        Output { view: View::Metadata, .. } => Err(Status::wrong_shape(format!(
+            "you requested PartialObjectMetadata, but the requested object is a list ({})",
+            call.resource.go_type("List")
+        ))),
+        Output { view: View::MetadataList, format } => {
             Ok(full(StatusCode::OK, format, write(format, &list.to_metadata()?)?, gzip))
         }
         Output { view: View::Table, format } => {

@@ -75,13 +75,22 @@ impl List {
         Some(out)
     }
 
+    /// Lists of custom resources always have a token, be it empty.
+    fn whole_metadata(&self) -> Map<String, Value> {
+        let mut metadata = self.metadata.clone();
+        if self.resource.is_custom() {
+            metadata.entry("continue").or_insert_with(|| "".into());
+        }
+        metadata
+    }
+
     fn head(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(PIECE.min(self.size() + 256));
         let head = format!(
             "{{\"kind\":{},\"apiVersion\":{},\"metadata\":{},\"items\":[",
             Value::from(&*self.resource.list_kind),
             Value::from(&*self.resource.api_version),
-            Value::Object(self.metadata.clone()),
+            Value::Object(self.whole_metadata()),
         );
         out.extend_from_slice(head.as_bytes());
         out
@@ -115,7 +124,10 @@ impl List {
                 item.remove("apiVersion");
             }
         }
-        Ok(self.enclose(&self.resource.list_kind, &self.resource.api_version, "items", items))
+        let mut list =
+            self.enclose(&self.resource.list_kind, &self.resource.api_version, "items", items);
+        list["metadata"] = Value::Object(self.whole_metadata());
+        Ok(list)
     }
 
     pub(super) fn to_metadata(&self) -> Result<Value, Status> {

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use evenkeel_kinds::{convert, fields};
+use evenkeel_schema::metadata::Malformed;
 use serde_json::{Map, Value};
 
 use crate::object::set_meta;
@@ -175,7 +176,14 @@ fn to_storage_version(resource: &Resource, object: &mut Value) -> Result<(), Sta
         Nature::Builtin(_) => {
             convert::to(resource.gvk(), resource.storage_gvk(), object).map_err(Status::internal)?
         }
-        Nature::Custom(_) => object["apiVersion"] = Value::from(&*resource.storage_version),
+        Nature::Custom(custom) => {
+            object["apiVersion"] = Value::from(&*resource.storage_version);
+            // What is stored must be what the stored version shows.
+            if let Some(schema) = &custom.stored_schema {
+                schema.normalize(object, Malformed::Refuse).map_err(Status::internal)?;
+                schema.default(object);
+            }
+        }
     }
     Ok(())
 }

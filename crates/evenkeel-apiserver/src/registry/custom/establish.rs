@@ -41,7 +41,7 @@ async fn try_settle(core: &Arc<Core>, name: &str) -> Result<(), Status> {
     let Some(record) = resource.table.get(&key) else {
         core.definitions.remove(name);
         core.registry.replace_custom(&core.definitions.resources());
-        return Ok(());
+        return offer_names(core, &resource, name).await;
     };
     let definition = encode::value(&resource, &record)?;
     if let Some(status) = next_status(core, &resource, &definition)? {
@@ -58,6 +58,23 @@ async fn try_settle(core: &Arc<Core>, name: &str) -> Result<(), Status> {
     }
     if definition.is_deleting() && definition.finalizers().contains(&CLEANUP) {
         clean_up(core, &resource, &definition).await?;
+    }
+    Ok(())
+}
+
+/// Names of a definition that is gone may be what others of its group have been waiting for.
+async fn offer_names(core: &Arc<Core>, resource: &Resource, gone: &str) -> Result<(), Status> {
+    fn group(name: &str) -> &str {
+        name.split_once('.').map_or("", |(_, group)| group)
+    }
+    let page = resource.table.list(Range::default(), None).map_err(Status::internal)?;
+    for record in &page.items {
+        let other = record.key.name();
+        if group(other) == group(gone)
+            && !is_true(&encode::value(resource, record)?, "NamesAccepted")
+        {
+            settle(core, other).await;
+        }
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 /// The names a definition gets, and what stands against the others.
 pub(super) struct Verdict {
     pub(super) accepted: Value,
-    /// Reason and message of the first conflict.
+    /// Reason and message of the last conflict, which is the one upstream tells.
     pub(super) conflict: Option<(&'static str, String)>,
 }
 
@@ -18,7 +18,7 @@ pub(super) fn judge(definition: &Value, others: &[Value]) -> Verdict {
     }
     let mut conflict: Option<(&'static str, String)> = None;
     let mut refuse = |reason: &'static str, name: &str| {
-        conflict.get_or_insert_with(|| (reason, format!("{name:?} is already in use")));
+        conflict = Some((reason, format!("{name:?} is already in use")));
     };
     for (field, reason) in [("plural", "PluralConflict"), ("singular", "SingularConflict")] {
         let name = wished[field].as_str().unwrap_or("");

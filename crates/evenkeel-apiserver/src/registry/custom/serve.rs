@@ -89,15 +89,14 @@ fn resource(
 }
 
 fn custom(definition: &Value, version: &Value, life: &watch::Receiver<()>) -> Option<Custom> {
-    let openapi = version.pointer("/schema/openAPIV3Schema").cloned();
-    let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let schema = match Structural::compile(openapi.as_ref().unwrap_or(&free)) {
-        Ok(schema) => schema,
-        Err(why) => {
-            tracing::error!(definition = definition.meta_str("name"), %why, "unusable schema");
-            return None;
-        }
-    };
+    let schema = compile(definition, version)?;
+    let stored = storage_version(definition);
+    let mut stored_schema = None;
+    if version["name"] != stored {
+        let versions = definition["spec"]["versions"].as_array();
+        let stored = versions.into_iter().flatten().find(|other| other["name"] == stored)?;
+        stored_schema = Some(compile(definition, stored)?);
+    }
     let subresources = &version["subresources"];
     let fields = version["selectableFields"].as_array();
     let selectable = fields.into_iter().flatten().filter_map(|field| {
@@ -111,7 +110,8 @@ fn custom(definition: &Value, version: &Value, life: &watch::Receiver<()>) -> Op
     Some(Custom {
         definition: definition.meta_str("name").into(),
         schema: schema.with_scale(subresources.get("scale").and_then(Scale::new)),
-        openapi,
+        stored_schema,
+        openapi: version.pointer("/schema/openAPIV3Schema").cloned(),
         has_status: subresources.get("status").is_some(),
         columns: columns(version),
         selectable: selectable.collect(),
@@ -119,6 +119,16 @@ fn custom(definition: &Value, version: &Value, life: &watch::Receiver<()>) -> Op
         deprecation: deprecation(&definition["spec"], version),
         terminating: definition.is_deleting(),
     })
+}
+
+fn compile(definition: &Value, version: &Value) -> Option<Structural> {
+    let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let schema = version.pointer("/schema/openAPIV3Schema").unwrap_or(&free);
+    let compiled = Structural::compile(schema);
+    if let Err(why) = &compiled {
+        tracing::error!(definition = definition.meta_str("name"), %why, "unusable schema");
+    }
+    compiled.ok()
 }
 
 /// The declared warning, or one that points to the best version that is none the worse.

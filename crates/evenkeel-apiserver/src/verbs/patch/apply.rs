@@ -30,8 +30,8 @@ pub(super) async fn answer(
         let exists = call.resource.table.get(&call.key(call.name())).is_some();
         if exists || part != Part::Main {
             let done = persist::update(call, call.name(), options.dry_run, |old, record| {
-                check_name(call, &config)?;
                 let managed = manage::on_apply(call, &config, Some(old), options)?;
+                check_name(call, managed.value())?;
                 let version = managed.value().meta_str("resourceVersion").to_owned();
                 replace_managed(call, managed, &version, old, record, part)
             })
@@ -51,14 +51,9 @@ pub(super) async fn answer(
 }
 
 async fn create(call: &Call, config: &Value, options: &WriteOptions) -> Result<Answer, Status> {
-    let name = config.meta_str("name");
-    if name.is_empty() && config.get("kind").is_some() {
-        return Err(Status::bad_request(format!(
-            "the name of the object ({} based on URL) was undeterminable: name must be provided",
-            call.name()
-        )));
+    if config.get("kind").is_some() {
+        check_name(call, config)?;
     }
-    check_name(call, config)?;
     let uid = config.meta_str("uid");
     if !uid.is_empty() {
         let why = format!(

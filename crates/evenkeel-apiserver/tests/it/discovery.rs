@@ -1,0 +1,283 @@
+//! What a client can learn about the server: groups, resources, health, version.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::harness::{Cluster, DEFINITIONS, text, widget_definition};
+
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// The entry of `name` in an APIResourceList.
+#[track_caller]
+fn resource<'a>(list: &'a Value, name: &str) -> &'a Value {
+    let resources = list["resources"].as_array().unwrap();
+    let found = resources.iter().find(|resource| resource["name"] == name);
+    found.unwrap_or_else(|| panic!("{name} is not in {list}"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_core_group_lists_its_one_version() {
+    let cluster = Cluster::new().await;
+    let versions = cluster.get("/api").await.expect(200);
+    assert_eq!(versions["kind"], "APIVersions");
+    assert_eq!(versions["versions"], json!(["v1"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_default_servers_groups_are_there_in_upstreams_order() {
+    let cluster = Cluster::new().await;
+    let list = cluster.get("/apis").await.expect(200);
+    assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("APIGroupList"), &json!("v1")));
+    let groups: Vec<String> =
+        list["groups"].as_array().unwrap().iter().map(|group| text(&group["name"])).collect();
+    assert_eq!(
+        groups,
+        [
+            "apiregistration.k8s.io",
+            "apps",
+            "events.k8s.io",
+            "authentication.k8s.io",
+            "authorization.k8s.io",
+            "autoscaling",
+            "batch",
+            "certificates.k8s.io",
+            "networking.k8s.io",
+            "policy",
+            "rbac.authorization.k8s.io",
+            "storage.k8s.io",
+            "admissionregistration.k8s.io",
+            "apiextensions.k8s.io",
+            "scheduling.k8s.io",
+            "coordination.k8s.io",
+            "node.k8s.io",
+            "discovery.k8s.io",
+            "resource.k8s.io",
+            "flowcontrol.apiserver.k8s.io",
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_version_of_a_group_is_preferred() {
+    let cluster = Cluster::new().await;
+    let group = cluster.get("/apis/autoscaling").await.expect(200);
+    assert_eq!(
+        group,
+        json!({
+            "kind": "APIGroup", "apiVersion": "v1", "name": "autoscaling",
+            "versions": [
+                {"groupVersion": "autoscaling/v2", "version": "v2"},
+                {"groupVersion": "autoscaling/v1", "version": "v1"},
+            ],
+            "preferredVersion": {"groupVersion": "autoscaling/v2", "version": "v2"},
+        })
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_tells_its_names_scope_and_verbs() {
+    let cluster = Cluster::new().await;
+    let list = cluster.get("/api/v1").await.expect(200);
+    assert_eq!(list["groupVersion"], "v1");
+    let pods = resource(&list, "pods");
+    assert_eq!(
+        (&pods["singularName"], &pods["kind"], &pods["namespaced"], &pods["shortNames"]),
+        (&json!("pod"), &json!("Pod"), &json!(true), &json!(["po"]))
+    );
+    assert_eq!(pods["categories"], json!(["all"]));
+    assert_eq!(
+        pods["verbs"],
+        json!(["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"])
+    );
+    assert_eq!(resource(&list, "nodes")["namespaced"], false);
+    assert_eq!(resource(&list, "pods/status")["verbs"], json!(["get", "patch", "update"]));
+    let scale =
+        resource(&cluster.get("/apis/apps/v1").await.expect(200), "deployments/scale").clone();
+    assert_eq!(
+        (&scale["group"], &scale["version"], &scale["kind"]),
+        (&json!("autoscaling"), &json!("v1"), &json!("Scale"))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn aggregated_discovery_answers_with_the_type_that_was_asked_for_and_a_tag() {
+    let cluster = Cluster::new().await;
+    for path in ["/api", "/apis"] {
+        let answer = cluster.get_as(path, AGGREGATED).await;
+        assert_eq!(answer.header("content-type"), AGGREGATED);
+        assert_eq!(answer.header("vary"), "Accept");
+        let tag = answer.header("etag").to_owned();
+        assert!(tag.starts_with('"') && tag.ends_with('"') && tag.len() > 2, "{tag}");
+        let list = answer.expect(200);
+        assert_eq!(list["kind"], "APIGroupDiscoveryList");
+        assert_eq!(list["apiVersion"], "apidiscovery.k8s.io/v2");
+
+        let headers = [("accept", AGGREGATED), ("if-none-match", tag.as_str())];
+        let again = cluster.send(Method::GET, path, &headers, "").await;
+        assert_eq!((again.status, again.bytes.len()), (304, 0));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_also_reads_older_discovery_gets_the_newest() {
+    let cluster = Cluster::new().await;
+    let accept = format!(
+        "{AGGREGATED},application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,\
+         application/json"
+    );
+    let answer = cluster.get_as("/apis", &accept).await;
+    assert_eq!(answer.header("content-type"), AGGREGATED);
+    assert_eq!(answer.expect(200)["kind"], "APIGroupDiscoveryList");
+}
+
+#[tokio::test(start_paused = true)]
+async fn both_discoveries_name_the_same_resources() {
+    let cluster = Cluster::with_widgets().await;
+    let mut plain = Vec::new();
+    let mut paths = vec!["/api/v1".to_owned()];
+    for group in cluster.get("/apis").await.expect(200)["groups"].as_array().unwrap() {
+        for version in group["versions"].as_array().unwrap() {
+            paths.push(format!("/apis/{}", text(&version["groupVersion"])));
+        }
+    }
+    for path in &paths {
+        let list = cluster.get(path).await.expect(200);
+        for resource in list["resources"].as_array().unwrap() {
+            plain.push(format!("{}/{}", text(&list["groupVersion"]), text(&resource["name"])));
+        }
+    }
+    let mut aggregated = Vec::new();
+    for path in ["/api", "/apis"] {
+        let list = cluster.get_as(path, AGGREGATED).await.expect(200);
+        for group in list["items"].as_array().unwrap() {
+            let name = group["metadata"]["name"].as_str().unwrap_or("");
+            for version in group["versions"].as_array().unwrap() {
+                assert_eq!(version["freshness"], "Current");
+                let version_name = text(&version["version"]);
+                let prefix = match name {
+                    "" => version_name,
+                    group => format!("{group}/{version_name}"),
+                };
+                for resource in version["resources"].as_array().unwrap() {
+                    let name = text(&resource["resource"]);
+                    let subresources = resource["subresources"].as_array();
+                    for sub in subresources.into_iter().flatten() {
+                        aggregated.push(format!("{prefix}/{name}/{}", text(&sub["subresource"])));
+                    }
+                    // A resource that is only the parent of others has no kind of its own.
+                    if resource["responseKind"]["kind"] != "" {
+                        aggregated.push(format!("{prefix}/{name}"));
+                    }
+                }
+            }
+        }
+    }
+    plain.sort();
+    aggregated.sort();
+    assert_eq!(plain, aggregated);
+    assert!(plain.len() > 113, "{} resources and subresources", plain.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_definition_changes_discovery_and_its_tag() {
+    let cluster = Cluster::new().await;
+    let before = cluster.get_as("/apis", AGGREGATED).await.header("etag").to_owned();
+    cluster.get("/apis/example.com").await.expect(404);
+    cluster.post(DEFINITIONS, widget_definition()).await.expect(201);
+
+    let after = cluster.get_as("/apis", AGGREGATED).await;
+    assert_ne!(before, after.header("etag"));
+    let list = cluster.get("/apis/example.com/v1").await.expect(200);
+    let widgets = resource(&list, "widgets");
+    assert_eq!(
+        (&widgets["kind"], &widgets["singularName"], &widgets["shortNames"]),
+        (&json!("Widget"), &json!("widget"), &json!(["wg"]))
+    );
+    assert_eq!(resource(&list, "widgets/scale")["kind"], "Scale");
+
+    cluster.delete(&format!("{DEFINITIONS}/widgets.example.com")).await.expect(200);
+    cluster.get("/apis/example.com").await.expect(404);
+    assert_eq!(before, cluster.get_as("/apis", AGGREGATED).await.header("etag"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn unknown_paths_are_refused_by_whoever_owns_them() {
+    let cluster = Cluster::with_widgets().await;
+    let nobodys = [
+        "/foo",
+        "/apis/nope.io",
+        "/apis/nope.io/v1",
+        "/apis/nope.io/v1/things",
+        "/apis/example.com/v1/gadgets",
+        "/apis/example.com/v9/widgets",
+        "/livez/nope",
+    ];
+    for path in nobodys {
+        let answer = cluster.get(path).await;
+        assert_eq!((answer.status, &*answer.text()), (404, "404 page not found\n"), "{path}");
+        assert_eq!(answer.header("content-type"), "text/plain; charset=utf-8", "{path}");
+    }
+    let known_groups = [
+        "/api/v2",
+        "/api/v2/pods",
+        "/apis/apps/v9/deployments",
+        "/apis/apps/v1/foos",
+        "/api/v1/namespaces/default/foos",
+        "/api/v1/namespaces/default/nodes",
+        "/api/v1/configmaps/a",
+        "/api/v1/namespaces/default/configmaps/a/status",
+        "/api/v1/namespaces/default/configmaps/a/b/c/d",
+    ];
+    for path in known_groups {
+        let status = cluster.get(path).await.refused(
+            404,
+            "NotFound",
+            "the server could not find the requested resource",
+        );
+        assert_eq!(status["details"], json!({}), "{path}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn health_is_ok_as_a_whole_and_check_by_check() {
+    let cluster = Cluster::new().await;
+    for path in ["/healthz", "/livez", "/readyz", "/livez/ping", "/readyz?exclude=etcd"] {
+        let answer = cluster.get(path).await;
+        assert_eq!((answer.status, &*answer.text()), (200, "ok"), "{path}");
+    }
+    let verbose = cluster.get("/readyz?verbose&exclude=etcd").await.text();
+    assert!(verbose.contains("[+]ping ok\n"), "{verbose}");
+    assert!(verbose.contains("[+]etcd excluded: ok\n"), "{verbose}");
+    assert!(verbose.ends_with("readyz check passed\n"), "{verbose}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_version_is_one_that_clients_can_compare() {
+    let cluster = Cluster::new().await;
+    let version = cluster.get("/version").await.expect(200);
+    assert_eq!((&version["major"], &version["minor"]), (&json!("1"), &json!("36")));
+    assert!(text(&version["gitVersion"]).starts_with("v1.36."), "{version}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_index_leads_to_answers() {
+    let cluster = Cluster::with_widgets().await;
+    let index = cluster.get("/").await.expect(200);
+    let paths: Vec<String> = index["paths"].as_array().unwrap().iter().map(text).collect();
+    assert!(paths.contains(&"/apis/example.com/v1".to_owned()));
+    for path in paths {
+        assert_eq!(cluster.get(&path).await.status, 200, "{path}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_reading_makes_sense_off_the_resources() {
+    let cluster = Cluster::new().await;
+    for path in ["/version", "/api", "/apis/apps/v1"] {
+        cluster.post(path, json!({})).await.refused(
+            405,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        );
+    }
+}

@@ -1,0 +1,220 @@
+//! The server behind a socket: TLS, certificates, both versions of HTTP, and a quick stop.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use evenkeel_apiserver::listen::BindError;
+use evenkeel_apiserver::{ApiServer, ServeError, Serving};
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use http::{Request, Version};
+use http_body_util::{BodyExt as _, Empty};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::api::{Api, ListParams, PostParams, WatchEvent, WatchParams};
+use kube::client::ConfigExt as _;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config, ResourceExt as _};
+use rustls::pki_types::ServerName;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+use tokio_rustls::TlsConnector;
+
+use crate::harness::PATIENCE;
+
+const ANY_PORT: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
+
+async fn serve() -> (ApiServer, Serving) {
+    let server = ApiServer::builder().build().await.unwrap();
+    let serving = server.serve(ANY_PORT.into()).await.unwrap();
+    (server, serving)
+}
+
+/// What a client makes of the server's kubeconfig.
+async fn config(serving: &Serving) -> Config {
+    // Whoever links a second TLS stack has to say which one counts.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let kubeconfig = Kubeconfig::from_yaml(serving.kubeconfig()).unwrap();
+    Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap()
+}
+
+/// As [`config`], for somebody who trusts the server and has no credentials.
+async fn stranger(serving: &Serving) -> Config {
+    let mut config = config(serving).await;
+    config.auth_info = kube::config::AuthInfo::default();
+    config
+}
+
+/// One request over one connection.
+async fn get(config: &Config, address: SocketAddr, protocol: &str, path: &str) -> Reply {
+    let mut tls = config.rustls_client_config().unwrap();
+    tls.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+    let stream = TcpStream::connect(address).await.unwrap();
+    let name = ServerName::from(address.ip());
+    let stream = TlsConnector::from(Arc::new(tls)).connect(name, stream).await.unwrap();
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(protocol.as_bytes()));
+    let io = TokioIo::new(stream);
+    let request = Request::get(format!("https://{address}{path}"));
+    let request = request.header("host", address.to_string()).body(Empty::<Bytes>::new()).unwrap();
+    let mut connections = JoinSet::new();
+    let response = if protocol == "h2" {
+        let (mut sender, connection) =
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await.unwrap();
+        connections.spawn(connection);
+        sender.send_request(request).await.unwrap()
+    } else {
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await.unwrap();
+        connections.spawn(connection);
+        sender.send_request(request).await.unwrap()
+    };
+    Reply::read(response).await
+}
+
+struct Reply {
+    status: u16,
+    version: Version,
+    body: Bytes,
+}
+
+impl Reply {
+    async fn read(response: http::Response<Incoming>) -> Self {
+        let (status, version) = (response.status().as_u16(), response.version());
+        let body = timeout(PATIENCE, response.into_body().collect()).await.unwrap().unwrap();
+        Self { status, version, body: body.to_bytes() }
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+}
+
+#[tokio::test]
+async fn the_kubeconfig_is_all_a_client_needs() {
+    let (_server, serving) = serve().await;
+    let client = Client::try_from(config(&serving).await).unwrap();
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let list = namespaces.list(&ListParams::default()).await.unwrap();
+    assert_eq!(list.items.len(), 4);
+
+    let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+    let request = Request::post("/apis/authentication.k8s.io/v1/selfsubjectreviews")
+        .header("content-type", "application/json")
+        .body(review.to_string().into_bytes())
+        .unwrap();
+    let told: Value = client.request(request).await.unwrap();
+    let user = &told["status"]["userInfo"];
+    assert_eq!(user["username"], "admin", "the certificate says who is calling");
+    assert_eq!(user["groups"], json!(["system:masters", "system:authenticated"]));
+    serving.stop().await;
+}
+
+#[tokio::test]
+async fn both_versions_of_http_are_spoken() {
+    let (_server, serving) = serve().await;
+    let config = config(&serving).await;
+    let cases = [("http/1.1", Version::HTTP_11), ("h2", Version::HTTP_2)];
+    for (protocol, version) in cases {
+        let reply = get(&config, serving.address(), protocol, "/api/v1/namespaces").await;
+        assert_eq!((reply.status, reply.version), (200, version));
+        assert_eq!(reply.json()["kind"], "NamespaceList");
+    }
+    serving.stop().await;
+}
+
+#[tokio::test]
+async fn strangers_see_health_and_nothing_else() {
+    let (_server, serving) = serve().await;
+    let config = stranger(&serving).await;
+    for path in ["/healthz", "/livez", "/readyz", "/version"] {
+        let reply = get(&config, serving.address(), "http/1.1", path).await;
+        assert_eq!(reply.status, 200, "{path}");
+    }
+    for path in ["/api/v1/namespaces", "/apis", "/metrics", "/"] {
+        let reply = get(&config, serving.address(), "h2", path).await;
+        assert_eq!(reply.status, 403, "{path}");
+        assert_eq!(reply.json()["reason"], "Forbidden", "{path}");
+    }
+    serving.stop().await;
+}
+
+#[tokio::test]
+async fn the_network_is_refused_unless_allowed() {
+    let server = ApiServer::builder().build().await.unwrap();
+    let refused = server.serve(([0, 0, 0, 0], 0).into()).await.unwrap_err();
+    assert!(matches!(refused, ServeError::Bind(BindError::NonLoopback(_))), "{refused}");
+    assert!(refused.to_string().contains("not a loopback address"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_stop_does_not_wait_for_watches() {
+    let (server, serving) = serve().await;
+    let client = Client::try_from(config(&serving).await).unwrap();
+    let api: Api<ConfigMap> = Api::default_namespaced(client);
+    let from = server.revision().to_string();
+    let mut watches = Vec::new();
+    for _ in 0..10 {
+        watches.push(api.watch(&WatchParams::default(), &from).await.unwrap().boxed());
+    }
+    let map = ConfigMap {
+        metadata: kube::api::ObjectMeta { name: Some("a".to_owned()), ..Default::default() },
+        ..ConfigMap::default()
+    };
+    api.create(&PostParams::default(), &map).await.unwrap();
+    for watch in &mut watches {
+        let event = timeout(PATIENCE, watch.try_next()).await.unwrap().unwrap().unwrap();
+        assert!(matches!(&event, WatchEvent::Added(map) if map.name_any() == "a"), "{event:?}");
+    }
+
+    let begun = Instant::now();
+    server.stop();
+    timeout(PATIENCE, serving.stop()).await.unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    for watch in &mut watches {
+        let end = timeout(PATIENCE, watch.try_next()).await.unwrap();
+        assert!(!matches!(end, Ok(Some(_))), "nothing comes after the end: {end:?}");
+    }
+}
+
+#[tokio::test]
+async fn closing_the_address_leaves_the_server_usable() {
+    let (server, serving) = serve().await;
+    let address = serving.address();
+    serving.stop().await;
+    assert!(TcpStream::connect(address).await.is_err());
+    let again = server.serve(address).await.unwrap();
+    let reply = get(&config(&again).await, address, "http/1.1", "/healthz").await;
+    assert_eq!((reply.status, &*reply.body), (200, &b"ok"[..]));
+    again.stop().await;
+}
+
+#[tokio::test]
+async fn a_large_list_arrives_whole_over_both_versions() {
+    let (server, serving) = serve().await;
+    let client = Client::new(server.service(), "default");
+    let api: Api<ConfigMap> = Api::default_namespaced(client);
+    let value = "x".repeat(20_000);
+    for n in 0..50 {
+        let map = ConfigMap {
+            metadata: kube::api::ObjectMeta {
+                name: Some(format!("m{n:02}")),
+                ..Default::default()
+            },
+            data: Some([("k".to_owned(), value.clone())].into()),
+            ..ConfigMap::default()
+        };
+        api.create(&PostParams::default(), &map).await.unwrap();
+    }
+    let config = config(&serving).await;
+    for protocol in ["http/1.1", "h2"] {
+        let path = "/api/v1/namespaces/default/configmaps";
+        let reply = get(&config, serving.address(), protocol, path).await;
+        let list = reply.json();
+        assert_eq!(list["items"].as_array().unwrap().len(), 50);
+        assert!(reply.body.len() > 1_000_000);
+    }
+    serving.stop().await;
+}

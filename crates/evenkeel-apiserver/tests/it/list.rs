@@ -1,0 +1,202 @@
+//! Lists: their order, their version, their pages.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::harness::{
+    CONFIG_MAPS, Cluster, NAMESPACES, config_map, names, namespace, text, version,
+};
+
+/// A cluster with the config maps `a` to `e`.
+async fn five() -> Cluster {
+    let cluster = Cluster::new().await;
+    for name in ["c", "a", "e", "b", "d"] {
+        cluster.post(CONFIG_MAPS, config_map(name, json!({}))).await.expect(201);
+    }
+    cluster
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_is_ordered_by_name_at_the_newest_version() {
+    let cluster = five().await;
+    let list = cluster.get(CONFIG_MAPS).await.expect(200);
+    assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("ConfigMapList"), &json!("v1")));
+    assert_eq!(names(&list), ["a", "b", "c", "d", "e"]);
+    assert_eq!(version(&list), cluster.server.revision());
+    assert_eq!(list["items"][0].get("kind"), None, "items do not repeat the list's kind");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_list_has_items_and_a_version() {
+    let cluster = Cluster::new().await;
+    let list = cluster.get(CONFIG_MAPS).await.expect(200);
+    assert_eq!(list["items"], json!([]));
+    assert_eq!(version(&list), cluster.server.revision());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_across_namespaces_goes_namespace_by_namespace() {
+    let cluster = Cluster::new().await;
+    for (namespace_name, name) in [("b", "x"), ("a", "z"), ("a", "y")] {
+        cluster.post(NAMESPACES, namespace(namespace_name)).await;
+        let path = format!("{NAMESPACES}/{namespace_name}/configmaps");
+        cluster.post(&path, config_map(name, json!({}))).await.expect(201);
+    }
+    let list = cluster.get("/api/v1/configmaps").await.expect(200);
+    assert_eq!(names(&list), ["y", "z", "x"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_follow_each_other_at_one_version() {
+    let cluster = five().await;
+    let first = cluster.get(&format!("{CONFIG_MAPS}?limit=2")).await.expect(200);
+    assert_eq!(names(&first), ["a", "b"]);
+    assert_eq!(first["metadata"]["remainingItemCount"], 3);
+
+    // What happens meanwhile does not show.
+    cluster.delete(&format!("{CONFIG_MAPS}/c")).await.expect(200);
+    cluster.post(CONFIG_MAPS, config_map("bb", json!({}))).await.expect(201);
+
+    let token = text(&first["metadata"]["continue"]);
+    let path = format!("{CONFIG_MAPS}?limit=2&continue={token}");
+    let second = cluster.get(&path).await.expect(200);
+    assert_eq!(names(&second), ["c", "d"]);
+    assert_eq!(second["metadata"]["remainingItemCount"], 1);
+    assert_eq!(version(&second), version(&first));
+
+    let token = text(&second["metadata"]["continue"]);
+    let last = cluster.get(&format!("{CONFIG_MAPS}?continue={token}")).await.expect(200);
+    assert_eq!(names(&last), ["e"]);
+    assert_eq!(last["metadata"].get("continue"), None);
+    assert_eq!(last["metadata"].get("remainingItemCount"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_cross_namespaces() {
+    let cluster = five().await;
+    cluster.post(NAMESPACES, namespace("zoo")).await.expect(201);
+    cluster
+        .post(&format!("{NAMESPACES}/zoo/configmaps"), config_map("a", json!({})))
+        .await
+        .expect(201);
+    let mut seen = Vec::new();
+    let mut path = "/api/v1/configmaps?limit=1".to_owned();
+    loop {
+        let page = cluster.get(&path).await.expect(200);
+        let metadata = &page["items"][0]["metadata"];
+        seen.push(format!("{}/{}", text(&metadata["namespace"]), text(&metadata["name"])));
+        let Some(token) = page["metadata"]["continue"].as_str() else { break };
+        path = format!("/api/v1/configmaps?limit=1&continue={token}");
+    }
+    assert_eq!(seen, ["default/a", "default/b", "default/c", "default/d", "default/e", "zoo/a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_selective_page_does_not_count_the_rest() {
+    let cluster = five().await;
+    let path = format!("{CONFIG_MAPS}?limit=2&fieldSelector=metadata.name!%3Da");
+    let page = cluster.get(&path).await.expect(200);
+    assert_eq!(names(&page), ["b", "c"]);
+    assert_eq!(page["metadata"].get("remainingItemCount"), None);
+    assert!(page["metadata"]["continue"].is_string());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_page_offers_to_go_on_inconsistently() {
+    let cluster = five().await;
+    let first = cluster.get(&format!("{CONFIG_MAPS}?limit=2")).await.expect(200);
+    let token = text(&first["metadata"]["continue"]);
+    cluster.delete(&format!("{CONFIG_MAPS}/d")).await.expect(200);
+    cluster.server.compact();
+
+    let answer = cluster.get(&format!("{CONFIG_MAPS}?limit=2&continue={token}")).await;
+    let status = answer.refused(
+        410,
+        "Expired",
+        "The provided continue parameter is too old to display a consistent list result. You can \
+         start a new list without the continue parameter, or use the continue token in this \
+         response to retrieve the remainder of the results. Continuing with the provided token \
+         results in an inconsistent list - objects that were created, modified, or deleted \
+         between the time the first chunk was returned and now may show up in the list.",
+    );
+    let token = text(&status["metadata"]["continue"]);
+    let rest = cluster.get(&format!("{CONFIG_MAPS}?limit=2&continue={token}")).await.expect(200);
+    assert_eq!(names(&rest), ["c", "e"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_exact_version_shows_the_past_while_it_is_kept() {
+    let cluster = five().await;
+    let then = version(&cluster.get(CONFIG_MAPS).await.expect(200));
+    cluster.delete(&format!("{CONFIG_MAPS}/a")).await.expect(200);
+    cluster.merge(&format!("{CONFIG_MAPS}/b"), json!({"data": {"k": "v"}})).await.expect(200);
+
+    let exact = format!("{CONFIG_MAPS}?resourceVersion={then}&resourceVersionMatch=Exact");
+    let past = cluster.get(&exact).await.expect(200);
+    assert_eq!(names(&past), ["a", "b", "c", "d", "e"]);
+    assert_eq!(past["items"][1].get("data"), None);
+    assert_eq!(version(&past), then);
+
+    let newer = format!("{CONFIG_MAPS}?resourceVersion={then}&resourceVersionMatch=NotOlderThan");
+    for path in [newer, format!("{CONFIG_MAPS}?resourceVersion={then}")] {
+        let list = cluster.get(&path).await.expect(200);
+        assert_eq!(names(&list), ["b", "c", "d", "e"], "{path}");
+        assert!(version(&list) >= then);
+    }
+
+    cluster.server.compact();
+    cluster.get(&exact).await.refused(
+        410,
+        "Expired",
+        "The resourceVersion for the provided list is too old.",
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_of_the_future_is_waited_for_three_seconds() {
+    let cluster = five().await;
+    let current = cluster.server.revision();
+    let begun = Instant::now();
+    let answer = cluster.get(&format!("{CONFIG_MAPS}?resourceVersion=1000")).await;
+    assert_eq!(answer.header("retry-after"), "1");
+    let status = answer.refused(
+        504,
+        "Timeout",
+        &format!("Timeout: Too large resource version: 1000, current: {current}"),
+    );
+    assert_eq!(
+        status["details"],
+        json!({
+            "retryAfterSeconds": 1,
+            "causes": [{
+                "reason": "ResourceVersionTooLarge", "message": "Too large resource version",
+            }],
+        })
+    );
+    let waited = begun.elapsed();
+    assert!((3000..3200).contains(&waited.as_millis()), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_arrives_while_waited_for_is_answered() {
+    let cluster = five().await;
+    let next = cluster.server.revision() + 1;
+    let path = format!("{CONFIG_MAPS}?resourceVersion={next}");
+    let begun = Instant::now();
+    let (list, _) = tokio::join!(cluster.get(&path), async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        cluster.post(CONFIG_MAPS, config_map("f", json!({}))).await.expect(201)
+    });
+    assert_eq!(names(&list.expect(200)).last().unwrap(), "f");
+    assert!(begun.elapsed() < Duration::from_secs(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_objects_version_is_passed_by_the_list() {
+    let cluster = five().await;
+    let before = version(&cluster.get(CONFIG_MAPS).await.expect(200));
+    cluster.delete(&format!("{CONFIG_MAPS}/a")).await.expect(200);
+    assert_eq!(version(&cluster.get(CONFIG_MAPS).await.expect(200)), before + 1);
+}

@@ -1,0 +1,60 @@
+//! Servers are cheap: a test suite has one for each test, and nothing stays behind.
+
+use std::time::Duration;
+
+use evenkeel_apiserver::ApiServer;
+use serde_json::json;
+use tokio::runtime::Handle;
+
+use crate::harness::{CONFIG_MAPS, Cluster, config_map, event};
+
+const SERVERS: usize = 1000;
+
+/// A number from `/proc/self/status`: threads, or kibibytes.
+fn proc_status(name: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_servers_come_and_go() {
+    // The first server builds what all share.
+    drop(Cluster::new().await);
+    let (threads, memory) = (proc_status("Threads:"), proc_status("VmRSS:"));
+    for seed in 0..SERVERS {
+        let cluster = Cluster::built(ApiServer::builder().seed(seed as u64)).await;
+        let revision = cluster.server.revision();
+        let mut watch = cluster.watch(&format!("{CONFIG_MAPS}?resourceVersion={revision}")).await;
+        cluster.post(CONFIG_MAPS, config_map("a", json!({}))).await.expect(201);
+        assert_eq!(watch.take(1).await, [event("ADDED", "a")]);
+        drop(cluster);
+        assert!(watch.rest(Duration::from_secs(1)).await.is_empty());
+    }
+    assert_eq!(Handle::current().metrics().num_alive_tasks(), 0, "a task was left behind");
+    // Other tests run meanwhile, so these are bounds that only a leak per server exceeds.
+    let more = proc_status("Threads:").saturating_sub(threads);
+    assert!(more < SERVERS as u64 / 2, "{more} threads more");
+    let more = proc_status("VmRSS:").saturating_sub(memory);
+    assert!(more < 100 * 1024, "{more} KiB more");
+}
+
+#[tokio::test]
+async fn served_ones_leave_nothing_either() {
+    for _ in 0..20 {
+        let server = ApiServer::builder().build().await.unwrap();
+        let serving = server.serve(([127, 0, 0, 1], 0).into()).await.unwrap();
+        drop(server);
+        serving.stop().await;
+    }
+    assert_eq!(Handle::current().metrics().num_alive_tasks(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn servers_side_by_side_do_not_meet() {
+    let (one, two) = (Cluster::new().await, Cluster::new().await);
+    one.post(CONFIG_MAPS, config_map("a", json!({}))).await.expect(201);
+    two.get(&format!("{CONFIG_MAPS}/a")).await.expect(404);
+    drop(one);
+    two.post(CONFIG_MAPS, config_map("a", json!({}))).await.expect(201);
+}

@@ -1,0 +1,269 @@
+//! What is written and read besides plain JSON.
+
+use std::io::Read as _;
+
+use http::Method;
+use serde_json::json;
+
+use crate::harness::{
+    CONFIG_MAPS, Cluster, METADATA, METADATA_LIST, PODS, TABLE, WIDGETS, config_map, pod, text,
+    version, widget,
+};
+
+const A: &str = "/api/v1/namespaces/default/configmaps/a";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+async fn with_a() -> Cluster {
+    let cluster = Cluster::new().await;
+    cluster.post(CONFIG_MAPS, config_map("a", json!({"k": "v"}))).await.expect(201);
+    cluster
+}
+
+/// A length-delimited field of a protobuf message.
+fn field(number: u8, content: &[u8]) -> Vec<u8> {
+    let length = u8::try_from(content.len()).unwrap();
+    assert!(length < 128, "one byte of length is enough for these tests");
+    [&[number << 3 | 2, length], content].concat()
+}
+
+/// A Kubernetes protobuf body: the magic, then the type and the object.
+fn protobuf(api_version: &str, kind: &str, object: &[u8]) -> Vec<u8> {
+    let type_meta = [field(1, api_version.as_bytes()), field(2, kind.as_bytes())].concat();
+    [b"k8s\0".to_vec(), field(1, &type_meta), field(2, object)].concat()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_table_shows_an_object_as_kubectl_does() {
+    let cluster = with_a().await;
+    tokio::time::advance(std::time::Duration::from_secs(150)).await;
+    let table = cluster.get_as(A, TABLE).await.expect(200);
+    assert_eq!((&table["kind"], &table["apiVersion"]), (&json!("Table"), &json!("meta.k8s.io/v1")));
+    assert_eq!(version(&table), version(&cluster.get(A).await.expect(200)));
+    let columns: Vec<String> = table["columnDefinitions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| format!("{}:{}:{}", text(&c["name"]), text(&c["type"]), text(&c["format"])))
+        .collect();
+    assert_eq!(columns, ["Name:string:name", "Data:string:", "Age:string:"]);
+    let row = &table["rows"][0];
+    assert_eq!(row["cells"], json!(["a", 1, "2m30s"]));
+    assert_eq!(row["object"]["kind"], "PartialObjectMetadata");
+    assert_eq!(row["object"]["metadata"]["name"], "a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_carries_as_much_of_its_object_as_is_asked_for() {
+    let cluster = with_a().await;
+    let row = |table: serde_json::Value| table["rows"][0]["object"].clone();
+    let none = cluster.get_as(&format!("{A}?includeObject=None"), TABLE).await.expect(200);
+    assert_eq!(row(none), serde_json::Value::Null);
+    let whole = cluster.get_as(&format!("{A}?includeObject=Object"), TABLE).await.expect(200);
+    assert_eq!(row(whole)["data"], json!({"k": "v"}));
+    cluster.get_as(&format!("{A}?includeObject=X"), TABLE).await.refused(
+        400,
+        "BadRequest",
+        "Unable to convert to Table as requested: includeObject: Invalid value: \"X\": must be \
+         'Metadata', 'Object', 'None', or empty",
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_as_a_table_keeps_its_pages() {
+    let cluster = with_a().await;
+    cluster.post(CONFIG_MAPS, config_map("b", json!({}))).await.expect(201);
+    let table = cluster.get_as(&format!("{CONFIG_MAPS}?limit=1"), TABLE).await.expect(200);
+    assert_eq!(table["rows"].as_array().unwrap().len(), 1);
+    assert_eq!(table["metadata"]["remainingItemCount"], 1);
+    assert!(table["metadata"]["continue"].is_string());
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_and_custom_resources_have_columns_of_their_own() {
+    let cluster = Cluster::with_widgets().await;
+    cluster.post(PODS, pod("p")).await.expect(201);
+    let table = cluster.get_as(PODS, TABLE).await.expect(200);
+    assert_eq!(
+        table["rows"][0]["cells"],
+        json!(["p", "0/1", "Pending", "0", "0s", "<none>", "<none>", "<none>", "<none>"])
+    );
+    cluster.post(WIDGETS, widget("w", json!({"color": "red"}))).await.expect(201);
+    let table = cluster.get_as(WIDGETS, TABLE).await.expect(200);
+    assert_eq!(table["rows"][0]["cells"], json!(["w", "red"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_of_tables_falls_back_to_objects_only_where_there_is_no_table() {
+    let cluster = with_a().await;
+    let accept = format!("{TABLE},{},application/json", TABLE.replace("v=v1;", "v=v1beta1;"));
+    assert_eq!(cluster.get_as(A, &accept).await.expect(200)["kind"], "Table");
+    let accept = "application/json;as=Table;v=v9;g=meta.k8s.io,application/json";
+    assert_eq!(cluster.get_as(A, accept).await.expect(200)["kind"], "ConfigMap");
+}
+
+#[tokio::test(start_paused = true)]
+async fn metadata_can_be_had_alone() {
+    let cluster = with_a().await;
+    let object = cluster.get_as(A, METADATA).await.expect(200);
+    assert_eq!(
+        (&object["kind"], &object["apiVersion"]),
+        (&json!("PartialObjectMetadata"), &json!("meta.k8s.io/v1"))
+    );
+    assert_eq!(object["metadata"], cluster.get(A).await.expect(200)["metadata"]);
+    assert_eq!(object.as_object().unwrap().len(), 3);
+
+    let list = cluster.get_as(CONFIG_MAPS, METADATA_LIST).await.expect(200);
+    assert_eq!(list["kind"], "PartialObjectMetadataList");
+    assert_eq!(list["items"][0], object);
+    assert_eq!(version(&list), cluster.server.revision());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_objects_metadata_is_not_a_lists() {
+    let cluster = with_a().await;
+    cluster.get_as(CONFIG_MAPS, METADATA).await.refused(
+        406,
+        "NotAcceptable",
+        "you requested PartialObjectMetadata, but the requested object is a list \
+         (*core.ConfigMapList)",
+    );
+    cluster.get_as(A, METADATA_LIST).await.refused(
+        406,
+        "NotAcceptable",
+        "you requested PartialObjectMetadataList, but the requested object is not a list \
+         (*core.ConfigMap)",
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn yaml_goes_in_and_out() {
+    let cluster = Cluster::new().await;
+    let body = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  k: \"1\"\n";
+    let headers = [("content-type", "application/yaml")];
+    let created = cluster.send(Method::POST, CONFIG_MAPS, &headers, body).await.expect(201);
+    assert_eq!(created["data"], json!({"k": "1"}));
+
+    let answer = cluster.get_as(A, "application/yaml").await;
+    assert_eq!(answer.header("content-type"), "application/yaml");
+    let shown = answer.text();
+    assert!(shown.starts_with("apiVersion: v1\ndata:\n  k: \"1\"\nkind: ConfigMap\n"), "{shown}");
+    // And back in again: nothing has changed.
+    let again = cluster.send(Method::PUT, A, &headers, shown).await.expect(200);
+    assert_eq!(again, created);
+}
+
+#[tokio::test(start_paused = true)]
+async fn protobuf_bodies_are_read() {
+    let cluster = Cluster::new().await;
+    let data = [field(1, b"k"), field(2, b"v")].concat();
+    let object = [field(1, &field(1, b"a")), field(2, &data)].concat();
+    let headers = [("content-type", PROTOBUF)];
+    let body = protobuf("v1", "ConfigMap", &object);
+    let created = cluster.send(Method::POST, CONFIG_MAPS, &headers, body).await.expect(201);
+    assert_eq!(created["metadata"]["name"], "a");
+    assert_eq!(created["data"], json!({"k": "v"}));
+
+    // DeleteOptions with a uid that does not fit.
+    let options = field(2, &field(1, b"x"));
+    let body = protobuf("v1", "DeleteOptions", &options);
+    let status = cluster.send(Method::DELETE, A, &headers, body).await.expect(409);
+    assert!(text(&status["message"]).contains("the UID in the precondition (x)"));
+    let body = protobuf("v1", "DeleteOptions", &[]);
+    cluster.send(Method::DELETE, A, &headers, body).await.expect(200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn broken_protobuf_is_refused() {
+    let cluster = Cluster::with_widgets().await;
+    let headers = [("content-type", PROTOBUF)];
+    let whole = protobuf("v1", "ConfigMap", &field(1, &field(1, b"a")));
+    for end in 0..whole.len() {
+        let body = whole[..end].to_vec();
+        let answer = cluster.send(Method::POST, CONFIG_MAPS, &headers, body).await;
+        assert!(matches!(answer.status, 400 | 422), "{end}: {}", answer.text());
+    }
+    cluster.send(Method::POST, WIDGETS, &headers, whole).await.expect(415);
+}
+
+#[tokio::test(start_paused = true)]
+async fn protobuf_is_written_to_those_who_read_nothing_else() {
+    let cluster = with_a().await;
+    let answer = cluster.get_as(A, PROTOBUF).await;
+    assert_eq!((answer.status, answer.header("content-type")), (200, PROTOBUF));
+    let head = [b"k8s\0".to_vec(), field(1, &[field(1, b"v1"), field(2, b"ConfigMap")].concat())];
+    assert!(answer.bytes.starts_with(&head.concat()), "{:?}", answer.bytes);
+    // What went out can come back.
+    let headers = [("content-type", PROTOBUF)];
+    let again = cluster.send(Method::PUT, A, &headers, answer.bytes).await.expect(200);
+    assert_eq!(again, cluster.get(A).await.expect(200));
+
+    let accept = format!("{PROTOBUF},application/json");
+    assert_eq!(cluster.get_as(A, &accept).await.header("content-type"), "application/json");
+    cluster.get_as(&format!("{CONFIG_MAPS}/none"), PROTOBUF).await.headers
+        [http::header::CONTENT_TYPE]
+        .to_str()
+        .map(|media_type| assert_eq!(media_type, PROTOBUF))
+        .unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_written_or_read_is_named() {
+    let cluster = with_a().await;
+    let all = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+    cluster.get_as(A, "text/html").await.refused(
+        406,
+        "NotAcceptable",
+        &format!("406: Not Acceptable\n\nAvailable representations: {all}"),
+    );
+    cluster.get_as(A, "application/json;as=Foo;v=v1;g=meta.k8s.io").await.refused(
+        406,
+        "NotAcceptable",
+        &format!("only the following media types are accepted: {all}"),
+    );
+    for media_type in ["text/plain", "application/cbor"] {
+        let headers = [("content-type", media_type)];
+        cluster.send(Method::POST, CONFIG_MAPS, &headers, "x").await.refused(
+            415,
+            "UnsupportedMediaType",
+            &format!(
+                "the body of the request was in an unknown format - accepted media types \
+                 include: {all}"
+            ),
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn people_get_indented_json() {
+    let cluster = with_a().await;
+    let compact = cluster.get(A).await.text();
+    let pretty = cluster.get(&format!("{A}?pretty=true")).await.text();
+    assert!(!compact.contains("\n "), "{compact}");
+    assert!(pretty.starts_with("{\n  \""), "{pretty}");
+    let curl = cluster.send(Method::GET, A, &[("user-agent", "curl/8.0")], "").await.text();
+    assert_eq!(curl, pretty);
+    let parse = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+    assert_eq!(parse(&compact), parse(&pretty));
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_answers_are_compressed_for_those_who_take_it() {
+    let cluster = Cluster::new().await;
+    let large = "x".repeat(200 * 1024);
+    cluster.post(CONFIG_MAPS, config_map("a", json!({"k": large}))).await.expect(201);
+    cluster.post(CONFIG_MAPS, config_map("small", json!({}))).await.expect(201);
+    let gzip = [("accept-encoding", "deflate, gzip;q=1.0")];
+    for path in [A, CONFIG_MAPS] {
+        let plain = cluster.get(path).await;
+        assert_eq!(plain.header("content-encoding"), "");
+        let packed = cluster.send(Method::GET, path, &gzip, "").await;
+        assert_eq!(packed.header("content-encoding"), "gzip");
+        assert_eq!(packed.header("vary"), "Accept-Encoding");
+        assert!(packed.bytes.len() * 10 < plain.bytes.len());
+        let mut unpacked = Vec::new();
+        flate2::read::GzDecoder::new(&*packed.bytes).read_to_end(&mut unpacked).unwrap();
+        assert_eq!(unpacked, plain.bytes);
+    }
+    let small = cluster.send(Method::GET, &format!("{CONFIG_MAPS}/small"), &gzip, "").await;
+    assert_eq!(small.header("content-encoding"), "");
+}

@@ -1,0 +1,244 @@
+//! The three kinds of patches that need no owner: JSON, merge and strategic merge.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::harness::{
+    CONFIG_MAPS, Cluster, DEPLOYMENTS, Patch, WIDGETS, config_map, deployment, version, widget,
+};
+
+const A: &str = "/api/v1/namespaces/default/configmaps/a";
+
+async fn with_a() -> Cluster {
+    let cluster = Cluster::new().await;
+    cluster.post(CONFIG_MAPS, config_map("a", json!({"k": "v"}))).await.expect(201);
+    cluster
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_merge_patch_sets_and_removes() {
+    let cluster = with_a().await;
+    let set = cluster.merge(A, json!({"data": {"n": "1", "k": null}})).await.expect(200);
+    assert_eq!(set["data"], json!({"n": "1"}));
+    let emptied = cluster.merge(A, json!({"data": null})).await.expect(200);
+    assert_eq!(emptied.get("data"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_json_patch_does_all_or_nothing() {
+    let cluster = with_a().await;
+    let done = cluster
+        .patch(
+            A,
+            Patch::Json,
+            json!([
+                {"op": "test", "path": "/data/k", "value": "v"},
+                {"op": "replace", "path": "/data/k", "value": "w"},
+                {"op": "add", "path": "/data/q", "value": "x"},
+                {"op": "copy", "from": "/data/q", "path": "/data/r"},
+                {"op": "move", "from": "/data/q", "path": "/data/s"},
+            ]),
+        )
+        .await
+        .expect(200);
+    assert_eq!(done["data"], json!({"k": "w", "r": "x", "s": "x"}));
+
+    let failing = json!([
+        {"op": "replace", "path": "/data/k", "value": "z"},
+        {"op": "test", "path": "/data/r", "value": "not this"},
+    ]);
+    cluster.patch(A, Patch::Json, failing).await.expect(422);
+    assert_eq!(cluster.get(A).await.expect(200), done);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_json_patch_that_cannot_be_carried_out_is_refused_without_details() {
+    let cluster = with_a().await;
+    let patches = [
+        json!([{"op": "test", "path": "/data/k", "value": "zz"}]),
+        json!([{"op": "remove", "path": "/data/none"}]),
+        json!([{"op": "zork", "path": "/data/none"}]),
+        json!([{"op": "add", "value": 1}]),
+    ];
+    for patch in patches {
+        cluster.patch(A, Patch::Json, patch).await.refused(
+            422,
+            "Invalid",
+            "the server rejected our request due to an error in our request",
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_strategic_patch_merges_lists_by_their_keys() {
+    let cluster = Cluster::new().await;
+    let path = format!("{DEPLOYMENTS}/web");
+    cluster.post(DEPLOYMENTS, deployment("web")).await.expect(201);
+    let containers = |list: Value| json!({"spec": {"template": {"spec": {"containers": list}}}});
+    let shown = |object: &Value| {
+        let list = object.pointer("/spec/template/spec/containers").unwrap().as_array().unwrap();
+        list.iter()
+            .map(|c| format!("{}={}", c["name"].as_str().unwrap(), c["image"].as_str().unwrap()))
+            .collect::<Vec<_>>()
+    };
+    let patch = containers(json!([
+        {"name": "main", "image": "app:2"},
+        {"name": "side", "image": "log:1"},
+    ]));
+    let merged = cluster.patch(&path, Patch::Strategic, patch).await.expect(200);
+    assert_eq!(shown(&merged), ["main=app:2", "side=log:1"]);
+
+    let patch = containers(json!([{"name": "main", "$patch": "delete"}]));
+    let deleted = cluster.patch(&path, Patch::Strategic, patch).await.expect(200);
+    assert_eq!(shown(&deleted), ["side=log:1"]);
+
+    let patch = containers(json!([{"$patch": "replace"}, {"name": "new", "image": "new:1"}]));
+    let replaced = cluster.patch(&path, Patch::Strategic, patch).await.expect(200);
+    assert_eq!(shown(&replaced), ["new=new:1"]);
+    // The same as a merge patch replaces the list and with it the defaults.
+    let merged = cluster
+        .merge(&path, containers(json!([{"name": "last", "image": "last:1"}])))
+        .await
+        .expect(200);
+    assert_eq!(shown(&merged), ["last=last:1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn unreadable_patches_are_refused() {
+    let cluster = with_a().await;
+    let object = "json: cannot unmarshal array into Go value of type map[string]interface {}";
+    let cases = [
+        (Patch::Merge, "{", "error decoding patch: unexpected end of JSON input".to_owned()),
+        (Patch::Merge, "", "error decoding patch: unexpected end of JSON input".to_owned()),
+        (Patch::Merge, "[]", format!("error decoding patch: {object}")),
+        (Patch::Json, "[", "error decoding patch: unexpected end of JSON input".to_owned()),
+        (
+            Patch::Json,
+            "{}",
+            "error decoding patch: json: cannot unmarshal object into Go value of type \
+             []handlers.jsonPatchOp"
+                .to_owned(),
+        ),
+        (Patch::Strategic, "{", "unexpected end of JSON input".to_owned()),
+    ];
+    for (patch, body, message) in cases {
+        let headers = [("content-type", patch.media_type())];
+        let answer = cluster.send(Method::PATCH, A, &headers, body).await;
+        answer.refused(400, "BadRequest", &message);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_patch_does_not_change_what_an_object_is() {
+    let cluster = with_a().await;
+    cluster.merge(A, json!({"metadata": {"name": "b"}})).await.refused(
+        400,
+        "BadRequest",
+        "the name of the object (b) does not match the name on the URL (a)",
+    );
+    cluster.merge(A, json!({"metadata": {"namespace": "b"}})).await.refused(
+        400,
+        "BadRequest",
+        "the namespace of the provided object does not match the namespace sent on the request",
+    );
+    cluster.merge(A, json!({"metadata": {"uid": "b"}})).await.refused(
+        422,
+        "Invalid",
+        "ConfigMap \"a\" is invalid: metadata.uid: Invalid value: \"b\": field is immutable",
+    );
+    cluster.merge(A, json!({"kind": "Secret"})).await.expect(422);
+    // What is taken away is understood.
+    let remove =
+        json!([{"op": "remove", "path": "/kind"}, {"op": "remove", "path": "/apiVersion"}]);
+    let shown = cluster.patch(A, Patch::Json, remove).await.expect(200);
+    assert_eq!((&shown["kind"], &shown["apiVersion"]), (&json!("ConfigMap"), &json!("v1")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_patch_that_names_a_version_means_it() {
+    let cluster = with_a().await;
+    let stale = json!({"metadata": {"resourceVersion": "1"}, "data": {"k": "w"}});
+    cluster.merge(A, stale).await.refused(
+        409,
+        "Conflict",
+        "Operation cannot be fulfilled on configmaps \"a\": the object has been modified; please \
+         apply your changes to the latest version and try again",
+    );
+    let current = version(&cluster.get(A).await.expect(200)).to_string();
+    let fresh = json!({"metadata": {"resourceVersion": current}, "data": {"k": "w"}});
+    cluster.merge(A, fresh).await.expect(200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_patch_of_nothing_finds_nothing() {
+    let cluster = with_a().await;
+    for patch in [Patch::Merge, Patch::Strategic] {
+        cluster.patch(&format!("{CONFIG_MAPS}/none"), patch, json!({})).await.refused(
+            404,
+            "NotFound",
+            "configmaps \"none\" not found",
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn too_many_operations_are_too_large() {
+    let cluster = with_a().await;
+    let operation = json!({"op": "test", "path": "/kind", "value": "ConfigMap"});
+    let patch = Value::Array(vec![operation; 10_001]);
+    cluster.patch(A, Patch::Json, patch).await.refused(
+        413,
+        "RequestEntityTooLarge",
+        "Request entity too large: The allowed maximum operations in a JSON patch is 10000, got \
+         10001",
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_an_apply_can_be_forced() {
+    let cluster = with_a().await;
+    cluster.merge(&format!("{A}?force=true"), json!({})).await.refused(
+        422,
+        "Invalid",
+        "PatchOptions.meta.k8s.io \"\" is invalid: force: Forbidden: may not be specified for \
+         non-apply patch",
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_body_must_be_a_patch_of_a_kind_the_resource_takes() {
+    let cluster = Cluster::with_widgets().await;
+    cluster.post(CONFIG_MAPS, config_map("a", json!({}))).await.expect(201);
+    cluster.post(WIDGETS, widget("w", json!({"color": "red"}))).await.expect(201);
+    let json = [("content-type", "application/json")];
+    cluster.send(Method::PATCH, A, &json, "{}").await.refused(
+        415,
+        "UnsupportedMediaType",
+        "415: Unsupported Media Type",
+    );
+    let path = format!("{WIDGETS}/w");
+    for media_type in ["application/json", Patch::Strategic.media_type()] {
+        let headers = [("content-type", media_type)];
+        cluster.send(Method::PATCH, &path, &headers, "{}").await.refused(
+            415,
+            "UnsupportedMediaType",
+            "the body of the request was in an unknown format - accepted media types include: \
+             application/json-patch+json, application/merge-patch+json, \
+             application/apply-patch+yaml",
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn unknown_fields_of_a_patch_are_warned_of_or_refused() {
+    let cluster = with_a().await;
+    let warned = cluster.merge(A, json!({"bogus": 1})).await;
+    assert_eq!(warned.warnings(), ["299 - \"unknown field \\\"bogus\\\"\""]);
+    warned.expect(200);
+    let ignored = cluster.merge(&format!("{A}?fieldValidation=Ignore"), json!({"bogus": 1})).await;
+    assert_eq!(ignored.warnings(), [""; 0]);
+    let strict = cluster.merge(&format!("{A}?fieldValidation=Strict"), json!({"bogus": 1})).await;
+    let status = strict.expect(422);
+    let message = status["message"].as_str().unwrap();
+    assert!(message.ends_with("strict decoding error: unknown field \"bogus\""), "{message}");
+}
