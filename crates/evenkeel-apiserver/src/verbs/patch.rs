@@ -114,6 +114,12 @@ pub(super) fn kind(call: &Call) -> Result<Kind, Status> {
     }
 }
 
+/// The refusal of a patch whose outcome does not decode; it shows what was decoded.
+fn strict(shown: &str, why: &str) -> Status {
+    let error = field::Error::invalid("patch", shown, why);
+    Status::invalid(Named { group: "", kind: "" }, "", &[error])
+}
+
 /// A patch that can be read.
 pub(super) struct Patch {
     change: Change,
@@ -160,12 +166,10 @@ impl Patch {
     ///
     /// It shows what they were found in: for a strategic patch that is the patch itself.
     fn refuse_strictly(&self, patched: &Value, why: &str) -> Status {
-        let shown = match &self.change {
-            Change::Strategic(patch) => go::plain(&Value::Object(patch.clone())),
-            _ => patched.to_string(),
-        };
-        let error = field::Error::invalid("patch", shown, why);
-        Status::invalid(Named { group: "", kind: "" }, "", &[error])
+        match &self.change {
+            Change::Strategic(patch) => strict(&go::plain(&Value::Object(patch.clone())), why),
+            _ => strict(&patched.to_string(), why),
+        }
     }
 
     /// The object as the patch wants it. For the resource of `call`, or for its scale.
