@@ -59,6 +59,11 @@ pattern!(UID, r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}");
 // Sequences use years before 2025 for times of their own.
 pattern!(TIME, r"20(2[5-9]|[3-9][0-9])-[0-9]{2}-[0-9]{2}T[0-9:]{8}(\.[0-9]+)?(Z|\+00:00)");
 pattern!(ADDRESS, r"\b10\.0\.[0-9]{1,3}\.[0-9]{1,3}\b");
+// An object inside a text, as JSON (perhaps quoted once more) or YAML; a failed precondition.
+pattern!(
+    QUOTED_VERSION,
+    r#"(resourceVersion\\*"?: ?\\*"|ResourceVersion in (?:the precondition|record) \()[0-9]+"#
+);
 pattern!(NODE_PORT, r":(3[0-2][0-9]{3})/");
 pattern!(AGE, r"^([0-9]+[smhdy]){1,2}$");
 pattern!(
@@ -229,6 +234,9 @@ impl Canon {
             let replaced = VERSION_IN_TEXT
                 .replace_all(&text, |found: &Captures<'_>| format!("{}: <rv>", &found[1]));
             text = replaced.into_owned();
+        }
+        if text.contains("esourceVersion") {
+            text = QUOTED_VERSION.replace_all(&text, "$1<rv>").into_owned();
         }
         text
     }

@@ -116,7 +116,8 @@ fn class(step: &Step) -> &'static str {
         return "no resource";
     }
     let custom = path.contains("${group}") || path.contains(".test/");
-    match (custom, parts.len() > 2, path.contains("/namespaces/")) {
+    let namespaced = path.contains("/namespaces/") && parts[0] != "namespaces";
+    match (custom, parts.len() > 2, namespaced) {
         (true, true, _) => "custom sub",
         (true, false, true) => "custom namespaced",
         (true, false, false) => "custom cluster",

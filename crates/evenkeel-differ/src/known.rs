@@ -56,7 +56,7 @@ impl Known {
             let bad = |message| KnownError { line: at + 1, message };
             let inner = line.trim().trim_matches('|');
             let cells: Vec<_> =
-                inner.split('|').map(|cell| cell.trim().trim_matches('`').to_owned()).collect();
+                inner.split('|').map(|cell| unquoted(cell.trim()).to_owned()).collect();
             let [request, at, upstream, ours, why] =
                 <[String; 5]>::try_from(cells).map_err(|_| bad("a row has five cells"))?;
             if why.is_empty() {
@@ -88,6 +88,11 @@ impl Known {
         let unused = self.rows.iter().filter(|row| row.hits.load(Ordering::Relaxed) == 0);
         unused.map(|row| format!("{} at {} ({})", row.request, row.at, row.why)).collect()
     }
+}
+
+/// Blanks count inside backquotes.
+fn unquoted(cell: &str) -> &str {
+    cell.strip_prefix('`').and_then(|cell| cell.strip_suffix('`')).unwrap_or(cell)
 }
 
 fn plain(value: Option<&Value>) -> String {

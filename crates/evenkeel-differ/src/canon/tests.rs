@@ -73,3 +73,15 @@ fn ages_in_tables_have_no_value() {
     let seen = of(&[json!({"rows": [{"cells": ["a", "3s", 3, "1m2s"]}]})]);
     assert_eq!(seen[0]["rows"][0]["cells"], json!(["a", "<age>", 3, "<age>"]));
 }
+
+#[test]
+fn versions_inside_texts_have_no_value() {
+    let seen = of(&[json!({
+        "yaml": "metadata:\n  resourceVersion: \"226\"\n",
+        "json": "Invalid value: \"{\\\"resourceVersion\\\":\\\"250\\\"}\"",
+        "why": "the ResourceVersion in the precondition (1) does not match the ResourceVersion in record (234)",
+    })]);
+    assert_eq!(seen[0]["yaml"], "metadata:\n  resourceVersion: \"<rv>\"\n");
+    assert_eq!(seen[0]["json"], "Invalid value: \"{\\\"resourceVersion\\\":\\\"<rv>\\\"}\"");
+    assert!(!seen[0]["why"].as_str().unwrap().contains(char::is_numeric));
+}
