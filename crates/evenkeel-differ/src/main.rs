@@ -88,6 +88,9 @@ struct Record {
     /// Record this one alone
     #[arg(long)]
     only: Option<String>,
+    /// Write nothing; fail if the real server answers otherwise than recorded
+    #[arg(long)]
+    check: bool,
 }
 
 #[tokio::main]
@@ -167,12 +170,12 @@ async fn run(options: Run) -> anyhow::Result<bool> {
         });
         while let Some(done) = tasks.try_join_next() {
             let (sequence, finding) = done?;
-            total.add(sequence, finding);
+            total.add(&sequence, finding);
         }
     }
     while let Some(done) = tasks.join_next().await {
         let (sequence, finding) = done?;
-        total.add(sequence, finding);
+        total.add(&sequence, finding);
     }
     let took = begin.elapsed();
     total.show(&both.pair, &known, &options).await?;
@@ -237,7 +240,7 @@ struct Total {
 }
 
 impl Total {
-    fn add(&mut self, sequence: Sequence, outcome: Outcome) {
+    fn add(&mut self, sequence: &Sequence, outcome: Outcome) {
         self.sequences += 1;
         self.steps += sequence.steps.len();
         let finding = match outcome {
@@ -257,7 +260,7 @@ impl Total {
             }
         };
         self.explained += finding.explained;
-        self.coverage.count(&sequence, &finding.upstream);
+        self.coverage.count(sequence, &finding.upstream);
     }
 
     /// The first difference of each sequence, by class, the most frequent first.
@@ -352,12 +355,21 @@ async fn record(options: Record) -> anyhow::Result<bool> {
     let (_cluster, server) = real().await?;
     let target = folder("transcripts");
     std::fs::create_dir_all(&target)?;
-    for sequence in sequences {
-        let transcript = Transcript::record(&server, &sequence).await?;
-        std::fs::write(target.join(format!("{}.jsonl", sequence.name)), transcript.render())?;
-        say(&format!("recorded {} ({} steps)", sequence.name, sequence.steps.len()));
+    let mut changed = 0;
+    for sequence in &sequences {
+        let text = Transcript::record(&server, sequence).await?.render();
+        let path = target.join(format!("{}.jsonl", sequence.name));
+        let same = std::fs::read_to_string(&path).is_ok_and(|old| old == text);
+        changed += usize::from(!same);
+        if !same {
+            say(&format!("{} ({} steps) has changed", sequence.name, sequence.steps.len()));
+        }
+        if !same && !options.check {
+            std::fs::write(path, text)?;
+        }
     }
-    Ok(true)
+    say(&format!("{} transcripts, {changed} changed", sequences.len()));
+    Ok(changed == 0 || !options.check)
 }
 
 fn find(name: &str) -> anyhow::Result<Sequence> {

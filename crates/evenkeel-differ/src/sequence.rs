@@ -18,8 +18,8 @@
 //! ```
 //!
 //! `${ns}` is a namespace and `${group}` an API group of the sequence's own. A string that is
-//! nothing but `${name}` becomes the saved value whatever its type; a name nobody saved stays as
-//! it is written, on both servers alike.
+//! nothing but `${name}` becomes the saved value whatever its type; inside a longer text, what was
+//! not in the answer is empty. A name nobody saved stays as it is written, on both servers alike.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -233,6 +233,7 @@ pub fn expand_text(text: &str, variables: &Variables) -> String {
         let name = &rest[start + 2..start + length];
         match variables.get(name) {
             Some(Value::String(value)) => expanded.push_str(value),
+            Some(Value::Null) => {}
             Some(value) => expanded.push_str(&value.to_string()),
             None => expanded.push_str(&rest[start..=start + length]),
         }

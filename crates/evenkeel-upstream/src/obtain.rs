@@ -115,7 +115,7 @@ fn build(module: &Path, bin: &Path, program: Program) -> Result<(), ObtainError>
     let output = unfinished.to_string_lossy();
     let stamp = stamp();
     let package = package(program);
-    let arguments = ["build", "-trimpath", "-ldflags", &stamp, "-o", &*output, &*package];
+    let arguments = ["build", "-ldflags", &stamp, "-o", &*output, &*package];
     go(module, &arguments, Stdio::inherit())?;
     let finished = bin.join(program.name());
     fs::rename(&unfinished, &finished).map_err(cache(&finished))
@@ -179,7 +179,6 @@ fn go(folder: &Path, arguments: &[&str], errors: Stdio) -> Result<(), ObtainErro
         // A workspace or flags of the person who calls us are not part of the recipe.
         .env("GOWORK", "off")
         .env("GOFLAGS", "-mod=mod")
-        .env("CGO_ENABLED", "0")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(errors)

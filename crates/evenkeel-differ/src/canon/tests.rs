@@ -48,8 +48,8 @@ fn generated_names_are_replaced_wherever_they_show() {
         json!({"metadata": {"generateName": "web-", "name": "web-x7k2p"}}),
         json!({"message": "pods \"web-x7k2p\" not found"}),
     ]);
-    assert_eq!(seen[0]["metadata"]["name"], "web-<generated 1>");
-    assert_eq!(seen[1]["message"], "pods \"web-<generated 1>\" not found");
+    assert_eq!(seen[0]["metadata"]["name"], "web-<generated>");
+    assert_eq!(seen[1]["message"], "pods \"web-<generated>\" not found");
 }
 
 #[test]
@@ -84,4 +84,18 @@ fn versions_inside_texts_have_no_value() {
     assert_eq!(seen[0]["yaml"], "metadata:\n  resourceVersion: \"<rv>\"\n");
     assert_eq!(seen[0]["json"], "Invalid value: \"{\\\"resourceVersion\\\":\\\"<rv>\\\"}\"");
     assert!(!seen[0]["why"].as_str().unwrap().contains(char::is_numeric));
+}
+
+#[test]
+fn complaints_about_custom_objects_have_no_order() {
+    let status = |group: &str| {
+        json!({
+            "message": "x is invalid: [b: no, a: no]",
+            "details": {"group": group, "causes": [{"field": "b"}, {"field": "a"}]},
+        })
+    };
+    let seen = of(&[status("shared.differ.test"), status("apps")]);
+    assert_eq!(seen[0]["message"], "x is invalid: [a: no, b: no]");
+    assert_eq!(seen[0]["details"]["causes"][0]["field"], "a");
+    assert_eq!(seen[1], status("apps"));
 }

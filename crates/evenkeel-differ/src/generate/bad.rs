@@ -8,7 +8,7 @@ use super::steps::collection;
 use crate::sequence::Step;
 
 /// A bad request on `kind`; `object` is a good one.
-pub(super) fn step(random: &mut Random, kind: &Kind, name: &str, object: Value) -> Step {
+pub(super) fn step(random: &mut Random, kind: &Kind, name: &str, object: &Value) -> Step {
     let path = collection(kind);
     let named = format!("{path}/{name}");
     let text = object.to_string();

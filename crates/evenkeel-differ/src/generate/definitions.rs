@@ -100,7 +100,7 @@ fn widgets() -> Value {
         "widgets",
         "Widget",
         "Namespaced",
-        json!([version("v1", true), version("v1beta1", false)]),
+        &json!([version("v1", true), version("v1beta1", false)]),
     )
 }
 
@@ -115,7 +115,7 @@ fn loose() -> Value {
     let version = json!({
         "name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema},
     });
-    definition("loose", "Loose", "Namespaced", json!([version]))
+    definition("loose", "Loose", "Namespaced", &json!([version]))
 }
 
 fn globals() -> Value {
@@ -126,10 +126,10 @@ fn globals() -> Value {
     let version = json!({
         "name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema},
     });
-    definition("globals", "Global", "Cluster", json!([version]))
+    definition("globals", "Global", "Cluster", &json!([version]))
 }
 
-fn definition(plural: &str, kind: &str, scope: &str, versions: Value) -> Value {
+fn definition(plural: &str, kind: &str, scope: &str, versions: &Value) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",

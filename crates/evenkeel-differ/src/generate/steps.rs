@@ -289,6 +289,10 @@ impl<'a> Writer<'a> {
             return;
         }
         let kind = self.kind();
+        if !KINDS[kind].namespaced {
+            // Whether more follows would depend on other sequences.
+            return;
+        }
         let mut query = self.selectors(kind);
         query.push(format!("limit={}", 1 + self.random.below(2)));
         let token = self.variable();
@@ -315,7 +319,7 @@ impl<'a> Writer<'a> {
         let options = self.write_options();
         let path = format!("{}/{name}{options}", collection(&KINDS[kind]));
         let mut step = Step::call("PUT", path);
-        step.from = Some(saved.clone());
+        step.from = Some(saved);
         for _ in 0..self.random.below(3) {
             let (pointer, value) = self.edit(KINDS[kind].edits);
             step.set.insert(pointer, value);
@@ -540,7 +544,7 @@ impl<'a> Writer<'a> {
         let kind = self.kind();
         let name = self.name(kind);
         let object = self.object(kind, &name);
-        let step = bad::step(self.random, &KINDS[kind], &name, object);
+        let step = bad::step(self.random, &KINDS[kind], &name, &object);
         self.steps.push(step);
     }
 
