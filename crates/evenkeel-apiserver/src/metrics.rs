@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::core::Core;
+use crate::registry::Snapshot;
 use crate::route::{self, Route};
 
 /// What the server counts about itself.
@@ -95,11 +96,15 @@ impl Metrics {
 
 impl Seen<'_> {
     /// Counts the request by its answer.
-    pub(crate) fn end(mut self, code: u16) {
+    pub(crate) fn end(mut self, served: &Snapshot, code: u16) {
         let mut labels = std::mem::take(&mut self.labels);
         labels.code = code;
         // What is not served must not become a label, or clients could grow this without bound.
-        if matches!(code, 401 | 403 | 404 | 405) {
+        let resource = served.resource(&labels.group, &labels.version, &labels.resource);
+        let known = resource.is_some_and(|resource| {
+            labels.subresource.is_empty() || resource.subresource(&labels.subresource).is_some()
+        });
+        if !known {
             labels = Labels { verb: labels.verb, code, ..Labels::default() };
         }
         let mut requests = self.metrics.requests.lock().unwrap_or_else(PoisonError::into_inner);
@@ -116,15 +121,35 @@ impl Drop for Seen<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::query::Query;
+    use crate::registry::Registry;
+    use crate::storage::Store;
+
+    fn seen(metrics: &Metrics, path: &str, code: u16) {
+        let served = Registry::new(&Store::in_memory(&Default::default())).snapshot();
+        let route = route::route(&http::Method::GET, path, &Query::default());
+        metrics.begin(route.as_ref()).end(&served, code);
+    }
 
     #[test]
     fn a_request_given_up_is_no_longer_in_flight() {
         let metrics = Metrics::default();
-        let seen = metrics.begin(None);
+        let given_up = metrics.begin(None);
         assert_eq!(metrics.in_flight.load(Ordering::Relaxed), 1);
-        drop(seen);
+        drop(given_up);
         assert_eq!(metrics.in_flight.load(Ordering::Relaxed), 0);
-        metrics.begin(None).end(200);
+        seen(&metrics, "/api/v1/pods", 200);
         assert_eq!(metrics.in_flight.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn names_that_clients_make_up_do_not_become_labels() {
+        let metrics = Metrics::default();
+        for n in 0..9 {
+            seen(&metrics, &format!("/apis/x{n}.io/v1/things"), 413);
+            seen(&metrics, &format!("/api/v1/namespaces/a/pods/b/sub{n}"), 404);
+            seen(&metrics, "/api/v1/pods", 200);
+        }
+        assert_eq!(metrics.requests.lock().unwrap().len(), 3);
     }
 }

@@ -75,7 +75,7 @@ where
     .await;
     let response = outcome.unwrap_or_else(|status| encode::refusal(&headers, &status));
     let response = encode::common_headers(core, response);
-    seen.end(response.status().as_u16());
+    seen.end(&core.registry.snapshot(), response.status().as_u16());
     response
 }
 

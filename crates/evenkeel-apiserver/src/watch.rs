@@ -46,6 +46,8 @@ pub(crate) struct Events {
     /// Whether a table has been sent, so that the next need not define its columns.
     columns_sent: bool,
     stopping: tokio::sync::watch::Receiver<bool>,
+    /// Closed when the resource is served no longer, or differently.
+    served: Option<tokio::sync::watch::Receiver<()>>,
 }
 
 enum Phase {
@@ -98,6 +100,7 @@ impl Events {
                 Some(Ending(ending)) => ending.clone(),
                 None => call.core.stopping.clone(),
             },
+            served: call.resource.custom().map(|custom| custom.life.clone()),
         }
     }
 
@@ -234,6 +237,8 @@ impl Pieces for Events {
                         // An error means that the server is gone.
                         _ = self.stopping.wait_for(|stopping| *stopping) => Woken::Stop,
                         event = watcher.next() => Woken::Event(event),
+                        // Only once all that happened before has been told.
+                        () = withdrawn(&mut self.served) => Woken::Stop,
                         () = tokio::time::sleep_until(wake) => Woken::Timer(watcher.synced_revision()),
                     };
                     match woken {
@@ -265,6 +270,14 @@ enum Woken {
     Stop,
     Event(Result<Arc<Event>, Compacted>),
     Timer(Result<u64, Compacted>),
+}
+
+/// Waits until the resource is withdrawn; built-in ones never are.
+async fn withdrawn(served: &mut Option<tokio::sync::watch::Receiver<()>>) {
+    match served {
+        Some(life) => while life.changed().await.is_ok() {},
+        None => std::future::pending().await,
+    }
 }
 
 /// A client too slow for the window has to list again.

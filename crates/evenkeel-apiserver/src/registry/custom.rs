@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use evenkeel_kinds::columns;
 use evenkeel_schema::{Structural, jsonpath, record_storage_version};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 pub(crate) use self::establish::{instance_removed, mark_terminating, settle};
 use super::resource::Resource;
@@ -34,6 +35,8 @@ pub(crate) struct Custom {
     pub(crate) has_status: bool,
     pub(crate) columns: Vec<Column>,
     pub(crate) selectable: Vec<Selectable>,
+    /// Closed once the definition has become another one or is gone: watches end.
+    pub(crate) life: watch::Receiver<()>,
     /// What to tell everyone who still uses this version.
     pub(crate) deprecation: Option<Box<str>>,
     /// The definition is being deleted: no new objects.
@@ -66,6 +69,9 @@ pub(crate) struct Definitions(Mutex<BTreeMap<Box<str>, Served>>);
 struct Served {
     /// The revision of the definition this was made from; older ones do not replace it.
     revision: u64,
+    /// The generation and the accepted names: what makes this another set of resources.
+    identity: (i64, Value),
+    life: watch::Sender<()>,
     resources: Vec<Arc<Resource>>,
 }
 
@@ -207,11 +213,30 @@ impl Column {
 
 impl Definitions {
     /// Replaces what one definition serves, unless something newer is served already.
-    fn put(&self, name: &str, revision: u64, resources: Vec<Arc<Resource>>) {
+    ///
+    /// Watches of its resources end if it now means something else.
+    fn put(
+        &self,
+        definition: &Value,
+        revision: u64,
+        make: impl FnOnce(&watch::Receiver<()>) -> Vec<Arc<Resource>>,
+    ) {
+        let name = definition.meta_str("name");
+        let identity = (
+            definition.meta_i64("generation").unwrap_or(0),
+            definition["status"]["acceptedNames"].clone(),
+        );
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.get(name).is_none_or(|served| served.revision <= revision) {
-            all.insert(name.into(), Served { revision, resources });
+        let served = all.get(name);
+        if served.is_some_and(|served| served.revision > revision) {
+            return;
         }
+        let life = match served.filter(|served| served.identity == identity) {
+            Some(served) => served.life.clone(),
+            None => watch::Sender::new(()),
+        };
+        let resources = make(&life.subscribe());
+        all.insert(name.into(), Served { revision, identity, life, resources });
     }
 
     fn remove(&self, name: &str) {

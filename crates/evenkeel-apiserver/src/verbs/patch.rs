@@ -51,9 +51,9 @@ pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
     let persisted = persist::update(call, call.name(), options.dry_run, |old, record| {
         let mut patched = patch.apply(call, old)?;
         if call.resource.is_custom() {
-            check_type(call, &patched)?;
+            check_type(call, &patch, &patched)?;
         } else if let Err(why) = decode::keep_kind(&call.resource, &mut patched) {
-            return Err(strict(&patched, &why));
+            return Err(patch.refuse_strictly(&patched, &why));
         }
         check_named(call, &patched)?;
         check_namespace(call, &patched)?;
@@ -61,7 +61,7 @@ pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
         let object = decode::patched(call, patched, &patch.duplicates, options.field_validation)
             .map_err(|error| match error {
                 PatchedError::Refused(status) => status,
-                PatchedError::Strict(why) => strict(&shown, &why),
+                PatchedError::Strict(why) => patch.refuse_strictly(&shown, &why),
             })?;
         replace(call, object, old, record, part, &options)
     })
@@ -70,17 +70,19 @@ pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
 }
 
 /// Built-in objects are decoded into their type; the others could become of any kind.
-fn check_type(call: &Call, object: &Value) -> Result<(), Status> {
+fn check_type(call: &Call, patch: &Patch, object: &Value) -> Result<(), Status> {
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or("");
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     let resource = &call.resource;
     if kind.is_empty() {
-        return Err(strict(object, &format!("Object 'Kind' is missing in '{object}'")));
+        return Err(
+            patch.refuse_strictly(object, &format!("Object 'Kind' is missing in '{object}'"))
+        );
     }
     if !object["metadata"].is_object() {
         let found = go::json_kind(&object["metadata"]);
         let why = format!("json: cannot unmarshal {found} into Go value of type v1.ObjectMeta");
-        return Err(strict(object, &why));
+        return Err(patch.refuse_strictly(object, &why));
     }
     if api_version.is_empty() {
         return Err(Status::internal(
@@ -112,9 +114,9 @@ pub(super) fn kind(call: &Call) -> Result<Kind, Status> {
     }
 }
 
-/// The refusal of a patch that leaves fields nobody knows.
-fn strict(object: &Value, why: &str) -> Status {
-    let error = field::Error::invalid("patch", object.to_string(), why);
+/// The refusal of a patch whose outcome does not decode; it shows what was decoded.
+fn strict(shown: &str, why: &str) -> Status {
+    let error = field::Error::invalid("patch", shown, why);
     Status::invalid(Named { group: "", kind: "" }, "", &[error])
 }
 
@@ -158,6 +160,16 @@ impl Patch {
             }
         };
         Ok(Self { change, duplicates })
+    }
+
+    /// The refusal of a patch that leaves fields nobody knows.
+    ///
+    /// It shows what they were found in: for a strategic patch that is the patch itself.
+    fn refuse_strictly(&self, patched: &Value, why: &str) -> Status {
+        match &self.change {
+            Change::Strategic(patch) => strict(&go::plain(&Value::Object(patch.clone())), why),
+            _ => strict(&patched.to_string(), why),
+        }
     }
 
     /// The object as the patch wants it. For the resource of `call`, or for its scale.

@@ -51,8 +51,9 @@ async fn try_settle(core: &Arc<Core>, name: &str) -> Result<(), Status> {
         return Ok(());
     }
     if is_true(&definition, "Established") {
-        let resources = serve::resources(&core.store, &definition);
-        core.definitions.put(name, record.revision, resources);
+        core.definitions.put(&definition, record.revision, |life| {
+            serve::resources(&core.store, &definition, life)
+        });
         core.registry.replace_custom(&core.definitions.resources());
     }
     if definition.is_deleting() && definition.finalizers().contains(&CLEANUP) {

@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use evenkeel_schema::{Scale, Structural, jsonpath};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use super::{Column, Custom, Selectable, storage_version};
 use crate::object::Metadata as _;
@@ -18,13 +19,22 @@ const EDIT: &[&str] = &["get", "patch", "update"];
 
 /// The resources of all served versions. Empty if a schema cannot be compiled, which
 /// validation has made sure cannot happen.
-pub(super) fn resources(store: &Store, definition: &Value) -> Vec<Arc<Resource>> {
+pub(super) fn resources(
+    store: &Store,
+    definition: &Value,
+    life: &watch::Receiver<()>,
+) -> Vec<Arc<Resource>> {
     let versions = definition["spec"]["versions"].as_array();
     let served = versions.into_iter().flatten().filter(|version| version["served"] == true);
-    served.filter_map(|version| resource(store, definition, version)).map(Arc::new).collect()
+    served.filter_map(|version| resource(store, definition, version, life)).map(Arc::new).collect()
 }
 
-fn resource(store: &Store, definition: &Value, version: &Value) -> Option<Resource> {
+fn resource(
+    store: &Store,
+    definition: &Value,
+    version: &Value,
+    life: &watch::Receiver<()>,
+) -> Option<Resource> {
     let spec = &definition["spec"];
     // Accepted names rule, not wished-for ones.
     let names = &definition["status"]["acceptedNames"];
@@ -35,7 +45,7 @@ fn resource(store: &Store, definition: &Value, version: &Value) -> Option<Resour
     };
     let (group, plural) = (spec["group"].as_str()?, text("plural"));
     let version_name = version["name"].as_str()?;
-    let custom = custom(definition, version)?;
+    let custom = custom(definition, version, life)?;
     let mut subresources = Vec::new();
     if custom.has_status {
         subresources.push(Subresource {
@@ -78,7 +88,7 @@ fn resource(store: &Store, definition: &Value, version: &Value) -> Option<Resour
     })
 }
 
-fn custom(definition: &Value, version: &Value) -> Option<Custom> {
+fn custom(definition: &Value, version: &Value, life: &watch::Receiver<()>) -> Option<Custom> {
     let schema = compile(definition, version)?;
     let stored = storage_version(definition);
     let mut stored_schema = None;
@@ -105,6 +115,7 @@ fn custom(definition: &Value, version: &Value) -> Option<Custom> {
         has_status: subresources.get("status").is_some(),
         columns: columns(version),
         selectable: selectable.collect(),
+        life: life.clone(),
         deprecation: deprecation(&definition["spec"], version),
         terminating: definition.is_deleting(),
     })
