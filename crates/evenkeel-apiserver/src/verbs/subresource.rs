@@ -41,6 +41,10 @@ pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
                 Status::not_implemented("no node runs behind this API server: there are no logs")
             })
         }
+        ("serviceaccounts", "token") => {
+            current(call)?;
+            Err(Status::not_implemented("tokens of service accounts are not issued yet"))
+        }
         (plural, subresource) => {
             current(call)?;
             Err(Status::not_implemented(format!(

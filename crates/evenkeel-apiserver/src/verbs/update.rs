@@ -148,14 +148,8 @@ pub(super) fn check_named(call: &Call, object: &Value) -> Result<(), Status> {
 
 pub(super) fn check_name(call: &Call, object: &Value) -> Result<(), Status> {
     let given = object.meta_str("name");
-    if given == call.name() {
+    if given.is_empty() || given == call.name() {
         return Ok(());
-    }
-    if given.is_empty() {
-        return Err(Status::bad_request(format!(
-            "the name of the object ({} based on URL) was undeterminable: name must be provided",
-            call.name()
-        )));
     }
     Err(Status::bad_request(format!(
         "the name of the object ({given}) does not match the name on the URL ({})",

@@ -126,6 +126,18 @@ async fn scale_is_a_view_of_replicas() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_applied_scale_needs_no_name() {
+    let cluster = Cluster::new().await;
+    cluster.post(DEPLOYMENTS, deployment("web")).await.expect(201);
+    let config = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": 7}});
+    let path = format!("{DEPLOYMENTS}/web/scale");
+    let scaled = cluster.apply(&path, "scaler&force=true", config).await.expect(200);
+    assert_eq!(scaled["spec"]["replicas"], 7);
+    let object = cluster.get(&format!("{DEPLOYMENTS}/web")).await.expect(200);
+    assert_eq!(object["spec"]["replicas"], 7);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_custom_resource_scales_by_the_paths_of_its_definition() {
     let cluster = Cluster::with_widgets().await;
     let path = format!("{WIDGETS}/w");

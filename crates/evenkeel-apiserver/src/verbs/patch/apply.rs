@@ -5,7 +5,7 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::super::create;
-use super::super::update::{check_name, ok, replace_managed};
+use super::super::update::{check_name, check_named, ok, replace_managed};
 use crate::call::Call;
 use crate::json;
 use crate::object::Metadata as _;
@@ -52,7 +52,7 @@ pub(super) async fn answer(
 
 async fn create(call: &Call, config: &Value, options: &WriteOptions) -> Result<Answer, Status> {
     if config.get("kind").is_some() {
-        check_name(call, config)?;
+        check_named(call, config)?;
     }
     let uid = config.meta_str("uid");
     if !uid.is_empty() {
