@@ -16,7 +16,7 @@ mod kind;
 mod watch;
 
 // From keys to workers.
-mod queue;
+pub mod queue;
 
 pub use k8s_openapi;
 pub use key::Key;
