@@ -12,6 +12,8 @@ mod key;
 
 mod kind;
 
+mod random;
+
 // From the API server to the store.
 mod watch;
 
