@@ -155,12 +155,6 @@ impl Reflector {
     pub(crate) async fn run(mut self, sink: &mut impl Sink) -> Infallible {
         loop {
             let Err(error) = self.round(sink).await;
-            if error.is_expired() {
-                // All in a day's work: the next round lists.
-                tracing::debug!(kind = ?self.scope.kind, %error, "watch expired");
-            } else {
-                self.failed(sink, &error);
-            }
             self.pause(&error).await;
         }
     }
@@ -176,10 +170,20 @@ impl Reflector {
                 }
             }
         }
-        if stream.is_none() {
-            self.list(sink).await?;
+        if stream.is_none()
+            && let Err(error) = self.list(sink).await
+        {
+            self.failed(sink, &error);
+            return Err(error);
         }
-        self.watch(sink, stream).await
+        let Err(error) = self.watch(sink, stream).await;
+        if error.is_expired() {
+            // All in a day's work: the next round begins with the full state.
+            tracing::debug!(kind = ?self.scope.kind, %error, "watch expired");
+        } else {
+            self.failed(sink, &error);
+        }
+        Err(error)
     }
 
     /// Waits as long as is due after a failure.

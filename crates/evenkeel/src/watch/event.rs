@@ -139,3 +139,72 @@ struct Annotations<'a> {
     #[serde(borrow, rename = "k8s.io/initial-events-end")]
     end: Option<Cow<'a, str>>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(lines: &[&str]) -> (Vec<(Change, String)>, Layout) {
+        let mut layout = Layout::default();
+        let events = lines.iter().map(|line| {
+            let event = Event::read(line.as_bytes(), &mut layout).unwrap();
+            (event.change, String::from_utf8(event.object.to_vec()).unwrap())
+        });
+        (events.collect(), layout)
+    }
+
+    #[test]
+    fn the_layout_of_kube_apiserver_is_learnt_from_its_first_line() {
+        let (events, layout) = read(&[
+            "{\"type\":\"ADDED\",\"object\":{\"a\":\"}\"}}\n",
+            "{\"type\":\"DELETED\",\"object\":{\"b\":{}}}\r\n",
+            "{\"type\":\"ERROR\", \"object\": {}}\n",
+        ]);
+        assert_eq!(layout, Layout::Plain);
+        let expected = [
+            (Change::Added, "{\"a\":\"}\"}"),
+            (Change::Deleted, "{\"b\":{}}"),
+            (Change::Error, "{}"),
+        ];
+        assert_eq!(events, expected.map(|(change, text)| (change, text.to_owned())));
+    }
+
+    #[test]
+    fn another_layout_is_read_with_care() {
+        for first in [
+            "{\"object\":{\"a\":1},\"type\":\"ADDED\"}",
+            "{ \"type\" : \"ADDED\", \"object\" : {\"a\":1} }",
+            "{\"type\":\"ADDED\",\"object\":{\"a\":1},\"more\":{}}",
+        ] {
+            let (events, layout) = read(&[first, "{\"type\":\"ADDED\",\"object\":{},\"x\":{}}"]);
+            assert_eq!(layout, Layout::Other);
+            assert_eq!(events[0], (Change::Added, "{\"a\":1}".to_owned()));
+            assert_eq!(events[1], (Change::Added, "{}".to_owned()));
+        }
+    }
+
+    #[test]
+    fn versions_and_end_marks_are_found_wherever_they_are() {
+        let mark = |object: &str| {
+            let event = Event { change: Change::Bookmark, object: object.as_bytes() };
+            event.mark().map(|(version, end)| (version.into_owned(), end)).ok()
+        };
+        assert_eq!(
+            mark(r#"{"spec":{"metadata":{}},"metadata":{"x":[1],"resourceVersion":"7"}}"#),
+            Some(("7".to_owned(), false))
+        );
+        assert_eq!(
+            mark(
+                r#"{"metadata":{"annotations":{"a":"b","k8s.io\/initial-events-end":"true"},
+                "resourceVersion":"\u0037"}}"#
+            ),
+            Some(("7".to_owned(), true))
+        );
+        assert_eq!(
+            mark(r#"{"metadata":{"resourceVersion":"7","annotations":null}}"#),
+            Some(("7".to_owned(), false))
+        );
+        assert_eq!(mark(r#"{"metadata":{}}"#), None);
+        assert_eq!(mark("{}"), None);
+    }
+}

@@ -297,3 +297,6 @@ impl Items {
         Ok(false)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -84,3 +84,52 @@ impl Lines {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn lines_are_the_same_however_the_stream_is_cut(
+            lines in vec("[a-z]{0,12}", 0..12),
+            rest in "[a-z]{0,5}",
+            sizes in vec(1_usize..20, 1..6),
+        ) {
+            let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+            let text = text + &rest;
+            let mut unread = text.as_bytes();
+            let mut cut = Lines::default();
+            let mut found = Vec::new();
+            for size in sizes.iter().cycle() {
+                if unread.is_empty() {
+                    break;
+                }
+                let (frame, after) = unread.split_at((*size).min(unread.len()));
+                unread = after;
+                cut.feed(Bytes::copy_from_slice(frame));
+                while cut.advance().unwrap() {
+                    found.push(String::from_utf8(cut.line().to_vec()).unwrap());
+                }
+            }
+            let ended: Vec<_> = lines.iter().map(|line| format!("{line}\n")).collect();
+            prop_assert_eq!(found, ended);
+            prop_assert_eq!(cut.finish(), !rest.is_empty());
+            prop_assert_eq!(cut.line(), rest.as_bytes());
+        }
+    }
+
+    #[test]
+    fn a_line_without_end_is_given_up() {
+        let mut lines = Lines::default();
+        let frame = Bytes::from(vec![b'x'; 1 << 20]);
+        let frames = (0..100).take_while(|_| {
+            lines.feed(frame.clone());
+            lines.advance().is_ok()
+        });
+        assert_eq!(frames.count(), 64);
+    }
+}
