@@ -14,6 +14,8 @@ mod kind;
 
 mod uid;
 
+mod random;
+
 // From the API server to the store.
 mod watch;
 
