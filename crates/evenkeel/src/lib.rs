@@ -12,6 +12,8 @@ mod key;
 
 mod kind;
 
+mod random;
+
 mod uid;
 
 // From the API server to the store.
