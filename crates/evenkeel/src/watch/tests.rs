@@ -1,5 +1,6 @@
 //! The reflector against a server that does as it is told, and one that fails at random.
 
+mod between;
 mod faults;
 mod follow;
 mod list;

@@ -242,3 +242,27 @@ async fn requests_name_scope_selection_and_form() {
     assert_eq!(run.heads[0].headers.get("accept-encoding"), None);
     assert_eq!(run.heads[1].headers["accept-encoding"], "identity");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_great_many_objects_in_one_frame_do_not_keep_others_waiting() {
+    let names: Vec<_> = (0..5000).map(|number| format!("a@{}", number + 1)).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let stream = names.iter().fold(String::new(), |text, name| {
+        let version = name.trim_start_matches("a@");
+        text + "{\"type\":\"ADDED\",\"object\":" + &script::object("a", version).to_string() + "}\n"
+    });
+    for (streaming, answer) in
+        [(false, list("9", "", &names)), (true, open().send(&stream).end("9", "true").wait(1))]
+    {
+        let settings = Settings { streaming, ..Settings::default() };
+        let mut run = std::pin::pin!(script::run(scope(), settings, [answer]));
+        let mut turns = 0;
+        let run = std::future::poll_fn(|cx| {
+            turns += 1;
+            run.as_mut().poll(cx)
+        })
+        .await;
+        assert_eq!(run.told().len(), 5002);
+        assert!(turns > 20, "{turns}");
+    }
+}
