@@ -2,8 +2,8 @@
 //!
 //! A type may allow several shapes at once (a scalar, a list and a map, for fields without a
 //! declared type); the value at hand then decides. Types refer to each other by [`TypeId`], so
-//! recursive ones cost nothing. Built by [`SchemaBuilder`] for types known in advance and by
-//! [`Schema::from_structural`] or [`Schema::from_openapi`] from documents.
+//! recursive ones cost nothing. Built by [`SchemaBuilder`], by [`ObjectType::builtin`] for built-in
+//! kinds, and by [`Schema::from_structural`] or [`Schema::from_openapi`] from documents.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,6 +11,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 mod builder;
+mod builtin;
 mod openapi;
 #[cfg(test)]
 mod tests;
@@ -84,11 +85,20 @@ pub(crate) struct Keys {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MapType {
-    /// Sorted by name.
-    pub(crate) fields: Vec<Field>,
+    pub(crate) fields: Fields,
     /// The type of entries that are not declared; `None` if there may be none.
     pub(crate) element: Option<TypeId>,
     pub(crate) atomic: bool,
+}
+
+/// The declared fields of a map, sorted by name.
+///
+/// Every walk looks up every entry, so the search is over the names' first bytes, side by side in
+/// memory; whole names are compared only where those agree.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fields {
+    heads: Vec<u64>,
+    sorted: Vec<Field>,
 }
 
 #[derive(Clone, Debug)]
@@ -162,12 +172,46 @@ impl ObjectType {
 
 impl MapType {
     pub(crate) fn field(&self, name: &str) -> Option<&Field> {
-        let at = self.fields.binary_search_by(|field| field.name.as_str().cmp(name)).ok()?;
-        Some(&self.fields[at])
+        self.fields.get(name)
     }
 
     /// The type of an entry; `None` if the name is not declared and nothing else is allowed.
     pub(crate) fn type_of(&self, name: &str) -> Option<TypeId> {
         self.field(name).map(|field| field.ty).or(self.element)
     }
+}
+
+// === impl Fields ===
+
+impl Fields {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sorted.is_empty()
+    }
+
+    fn get(&self, name: &str) -> Option<&Field> {
+        let head = head(name);
+        let from = self.heads.partition_point(|known| *known < head);
+        let alike = self.heads[from..].iter().zip(&self.sorted[from..]);
+        let mut alike = alike.take_while(|(known, _)| **known == head).map(|(_, field)| field);
+        alike.find(|field| field.name == name)
+    }
+
+    /// Adds a field, in place of one of the same name.
+    fn insert(&mut self, field: Field) {
+        match self.sorted.binary_search_by(|known| known.name.cmp(&field.name)) {
+            Ok(at) => self.sorted[at] = field,
+            Err(at) => {
+                self.heads.insert(at, head(&field.name));
+                self.sorted.insert(at, field);
+            }
+        }
+    }
+}
+
+/// The first eight bytes of a name as a number that sorts as they do.
+fn head(name: &str) -> u64 {
+    let mut bytes = [0; 8];
+    let len = name.len().min(bytes.len());
+    bytes[..len].copy_from_slice(&name.as_bytes()[..len]);
+    u64::from_be_bytes(bytes)
 }

@@ -27,6 +27,7 @@ mod tests;
 mod validate;
 
 pub use compare::Comparison;
+pub(crate) use merge::Edit;
 
 /// Whether associative lists may hold several items with one identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +71,19 @@ impl ObjectType {
 
     /// Lays an applied configuration over a live value: nothing is removed, the applied leaves
     /// win, and lists follow the applied order where the two share items.
-    pub fn merge(&self, live: Value, applied: &Value) -> Result<Value, ValidationErrors> {
+    pub fn merge(&self, mut live: Value, applied: &Value) -> Result<Value, ValidationErrors> {
+        if let Some(edit) = self.edit(&live, applied)? {
+            edit.run(&mut live);
+        }
+        Ok(live)
+    }
+
+    /// What [`ObjectType::merge`] changes in the live value; `None` if that is nothing.
+    pub(crate) fn edit<'a>(
+        &self,
+        live: &Value,
+        applied: &'a Value,
+    ) -> Result<Option<Edit<'a>>, ValidationErrors> {
         self.walk(|walk, root| walk.merge(live, applied, root))
     }
 

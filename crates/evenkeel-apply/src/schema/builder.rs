@@ -346,10 +346,7 @@ impl MapDef {
     }
 
     fn insert(mut self, field: Field) -> Self {
-        match self.map.fields.binary_search_by(|known| known.name.cmp(&field.name)) {
-            Ok(at) => self.map.fields[at] = field,
-            Err(at) => self.map.fields.insert(at, field),
-        }
+        self.map.fields.insert(field);
         self
     }
 }

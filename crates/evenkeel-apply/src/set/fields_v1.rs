@@ -57,6 +57,11 @@ impl Set {
         Value::Object(contents(self, false))
     }
 
+    /// Whether [`Set::to_fields_v1`] gives this, found out without copying anything.
+    pub(crate) fn is_written_as(&self, fields: &Value) -> bool {
+        is_written_as(self, false, fields, &mut String::new())
+    }
+
     /// FieldsV1 as text, byte for byte what the reference implementation writes.
     pub fn to_json(&self) -> String {
         let mut out = String::new();
@@ -174,6 +179,40 @@ fn contents(set: Set, member: bool) -> Map<String, Value> {
         (key, Value::Object(contents(node.children, node.member)))
     });
     this.into_iter().chain(nodes).collect()
+}
+
+fn is_written_as(set: &Set, member: bool, fields: &Value, key: &mut String) -> bool {
+    let Value::Object(map) = fields else { return false };
+    let member = member && !set.is_empty();
+    if map.len() != set.nodes().len() + usize::from(member) {
+        return false;
+    }
+    // Names are in the same order on both sides; the other elements need not be.
+    let mut entries = map.iter();
+    if member {
+        let mark = entries.next();
+        if !mark.is_some_and(|(key, value)| key == "." && is_empty_object(value)) {
+            return false;
+        }
+    }
+    set.nodes().iter().all(|Node { element, member, children }| {
+        let found = match element {
+            PathElement::Field(name) => entries
+                .next()
+                .filter(|(key, _)| key.strip_prefix(FIELD_PREFIX) == Some(name))
+                .map(|(_, value)| value),
+            other => {
+                key.clear();
+                write_element(key, other);
+                map.get(key)
+            }
+        };
+        found.is_some_and(|found| is_written_as(children, *member, found, key))
+    })
+}
+
+fn is_empty_object(value: &Value) -> bool {
+    value.as_object().is_some_and(Map::is_empty)
 }
 
 fn write_contents(out: &mut String, set: &Set, member: bool) {
