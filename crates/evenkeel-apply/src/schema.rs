@@ -5,7 +5,7 @@
 //! recursive ones cost nothing. Built by [`SchemaBuilder`], by [`ObjectType::builtin`] for built-in
 //! kinds, and by [`Schema::from_structural`] or [`Schema::from_openapi`] from documents.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use serde_json::Value;
 use thiserror::Error;
@@ -103,7 +103,7 @@ pub(crate) struct Fields {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
-    pub(crate) name: String,
+    pub(crate) name: Cow<'static, str>,
     pub(crate) ty: TypeId,
     pub(crate) default: Option<Value>,
 }
@@ -190,10 +190,14 @@ impl Fields {
 
     fn get(&self, name: &str) -> Option<&Field> {
         let head = head(name);
-        let from = self.heads.partition_point(|known| *known < head);
-        let alike = self.heads[from..].iter().zip(&self.sorted[from..]);
-        let mut alike = alike.take_while(|(known, _)| **known == head).map(|(_, field)| field);
-        alike.find(|field| field.name == name)
+        let mut at = self.heads.partition_point(|known| *known < head);
+        while self.heads.get(at) == Some(&head) {
+            if self.sorted[at].name == name {
+                return Some(&self.sorted[at]);
+            }
+            at += 1;
+        }
+        None
     }
 
     /// Adds a field, in place of one of the same name.

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::{
     MAX_DEPTH,
     path::PathElement,
-    schema::{ListType, MapType, ObjectType, Scalar, Schema, TypeDef, TypeId},
+    schema::{Field, ListType, MapType, ObjectType, Scalar, Schema, TypeDef, TypeId},
     set::Set,
 };
 
@@ -220,13 +220,14 @@ impl<'s> Walk<'s> {
         self.errors.push(ValidationError { path: String::new(), message: message.into() });
     }
 
-    /// The type of a map entry; an undeclared one is reported.
-    fn entry_type(&mut self, map: &MapType, name: &str) -> Option<TypeId> {
-        let ty = map.type_of(name);
+    /// The type of a map entry, and the field it is declared as; an undeclared one is reported.
+    fn entry<'m>(&mut self, map: &'m MapType, name: &str) -> Option<(TypeId, Option<&'m Field>)> {
+        let field = map.field(name);
+        let ty = field.map(|field| field.ty).or(map.element);
         if ty.is_none() {
             self.at(|| PathElement::field(name), |walk| walk.error("field not declared in schema"));
         }
-        ty
+        Some((ty?, field))
     }
 
     fn shape(&mut self, ty: TypeId, value: Option<&Value>) -> Option<Shape<'s>> {

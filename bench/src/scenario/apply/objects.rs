@@ -16,7 +16,7 @@ pub(super) fn typical() -> Value {
     });
     json!({
         "apiVersion": API_VERSION, "kind": KIND,
-        "metadata": {"name": "n", "namespace": "default", "labels": labels,
+        "metadata": {"name": "typical", "namespace": "default", "labels": labels,
                      "annotations": {"example.org/owner": "team-web"}},
         "spec": {
             "replicas": 3,
@@ -45,7 +45,7 @@ pub(super) fn typical() -> Value {
                                 {"name": "DATABASE_PASSWORD", "valueFrom":
                                     {"secretKeyRef": {"name": "db", "key": "password"}}},
                                 {"name": "POD_NAME", "valueFrom":
-                                    {"fieldRef": {"fieldPath": "metadata.name"}}}
+                                    {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}}
                             ],
                             "resources": {"requests": {"cpu": "100m", "memory": "128Mi"},
                                           "limits": {"memory": "256Mi"}},
@@ -68,6 +68,16 @@ pub(super) fn typical() -> Value {
             }
         }
     })
+}
+
+/// The same with a reference that leaves out its version. References are replaced whole, so every
+/// apply takes the version away, and defaulting puts it back.
+pub(super) fn typical_but_for_defaults() -> Value {
+    let mut object = typical();
+    object["metadata"]["name"] = json!("defaulted");
+    let variables = &mut object["spec"]["template"]["spec"]["containers"][0]["env"];
+    variables[3]["valueFrom"]["fieldRef"] = json!({"fieldPath": "metadata.name"});
+    object
 }
 
 /// A Deployment with many containers, or with many environment variables.

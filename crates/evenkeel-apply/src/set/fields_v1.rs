@@ -5,6 +5,8 @@
 //! unknown kind are skipped, whatever they hold, so that a newer writer does not break an older
 //! reader.
 
+use std::borrow::Cow;
+
 use evenkeel_types::go::Quoted;
 use serde_json::{Map, Value};
 use thiserror::Error;
@@ -119,7 +121,7 @@ fn parse_element(key: &str) -> Result<Option<PathElement>, FieldsError> {
     }
     let content = &key[2..];
     let element = match bytes[0] {
-        b'f' => PathElement::Field(content.into()),
+        b'f' => PathElement::field(content),
         b'v' => PathElement::Value(parse_json(content)?),
         b'k' => match parse_json(content)? {
             Value::Object(map) => PathElement::Key(map.into_iter().collect()),
@@ -166,10 +168,11 @@ fn contents(set: Set, member: bool) -> Map<String, Value> {
     let this = member.then(|| (".".to_owned(), Value::Object(Map::new())));
     let nodes = set.into_nodes().into_iter().map(|node| {
         let key = match node.element {
-            PathElement::Field(mut name) => {
+            PathElement::Field(Cow::Owned(mut name)) => {
                 name.insert_str(0, FIELD_PREFIX);
                 name
             }
+            PathElement::Field(Cow::Borrowed(name)) => [FIELD_PREFIX, name].concat(),
             element => {
                 let mut key = String::new();
                 write_element(&mut key, &element);
@@ -199,7 +202,7 @@ fn is_written_as(set: &Set, member: bool, fields: &Value, key: &mut String) -> b
         let found = match element {
             PathElement::Field(name) => entries
                 .next()
-                .filter(|(key, _)| key.strip_prefix(FIELD_PREFIX) == Some(name))
+                .filter(|(key, _)| key.strip_prefix(FIELD_PREFIX) == Some(&**name))
                 .map(|(_, value)| value),
             other => {
                 key.clear();

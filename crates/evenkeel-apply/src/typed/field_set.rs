@@ -26,7 +26,7 @@ impl Walk<'_> {
                 let mut children = Set::new();
                 children.reserve(value.as_object().map_or(0, Map::len));
                 for (name, value) in value.as_object().into_iter().flatten() {
-                    let Some(ty) = self.entry_type(map, name) else { continue };
+                    let Some((ty, field)) = self.entry(map, name) else { continue };
                     let element = || PathElement::field(name);
                     let Some(mut tree) = self.at(element, |walk| walk.field_set(value, ty)) else {
                         continue;
@@ -36,8 +36,8 @@ impl Walk<'_> {
                         Value::Object(entries) => entries.is_empty(),
                         _ => false,
                     };
-                    tree.member |= empty || map.field(name).is_none();
-                    children.push(PathElement::walked(name), tree);
+                    tree.member |= empty || field.is_none();
+                    children.push(PathElement::walked(name, field), tree);
                 }
                 Tree { member: false, children }
             }

@@ -120,7 +120,7 @@ impl Walk<'_> {
         let mut edits = Vec::new();
         let mut live = live.into_iter().flatten().peekable();
         for (name, value) in applied {
-            let Some(ty) = self.entry_type(map, name) else { continue };
+            let Some((ty, _)) = self.entry(map, name) else { continue };
             let edit = match advance(&mut live, name) {
                 None => Some(Edit::Set(value)),
                 Some(before) => {
