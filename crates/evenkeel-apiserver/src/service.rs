@@ -28,6 +28,7 @@ struct State {
     addresses: BTreeSet<u32>,
     ports: BTreeSet<u16>,
     next_address: u32,
+    next_port: u16,
 }
 
 /// What a write has taken, until it is committed or fails.
@@ -38,6 +39,8 @@ pub(crate) struct Reservation {
 }
 
 const NODE_PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
+/// Ports below this are handed out last: they are for those who ask for a certain one.
+const PICKED_PORTS: u16 = 30_086;
 
 impl Taken {
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -236,11 +239,14 @@ fn take_ports(
         }
         let mut state = reservation.taken.lock();
         if given == 0 {
-            let free = NODE_PORTS.clone().find(|port| !state.ports.contains(port));
-            let Some(free) = free else {
+            // In turn, so that a port that was given back is not met again at once.
+            let start = state.next_port.max(PICKED_PORTS);
+            let mut ports = (start..=*NODE_PORTS.end()).chain(*NODE_PORTS.start()..start);
+            let Some(free) = ports.find(|port| !state.ports.contains(port)) else {
                 return refuse(0, "failed to allocate a nodePort: range is full");
             };
             state.ports.insert(free);
+            state.next_port = if free == *NODE_PORTS.end() { 0 } else { free + 1 };
             drop(state);
             reservation.ports.push(free);
             port["nodePort"] = free.into();

@@ -161,6 +161,8 @@ fn check_verb(call: &Call) -> Result<(), Status> {
     let collection_verb = matches!(call.verb, Verb::Create | Verb::List | Verb::DeleteCollection);
     let shape_fits = match call.verb {
         Verb::Watch => true,
+        // The handler of custom resources asks for a name itself, and for none where it needs none.
+        Verb::Create | Verb::Update | Verb::Patch if resource.is_custom() => true,
         _ => collection_verb == call.name.is_none(),
     };
     // Only reading goes across namespaces.

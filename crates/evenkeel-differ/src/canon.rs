@@ -259,11 +259,12 @@ impl Canon {
     }
 }
 
-/// The real server walks the properties of a custom object in the random order of Go's maps, so
-/// the order of its complaints says nothing. That of built-in kinds does.
+/// The real server walks the properties of a custom object, and those of a schema, in the random
+/// order of Go's maps, so the order of its complaints says nothing. That of built-in kinds does.
 fn sort_causes(status: &mut Value) {
-    let custom = status.pointer("/details/group").and_then(Value::as_str);
-    if !custom.is_some_and(|group| group.ends_with(".test")) {
+    let group = status.pointer("/details/group").and_then(Value::as_str);
+    let random = |group: &str| group.ends_with(".test") || group == "apiextensions.k8s.io";
+    if !group.is_some_and(random) {
         return;
     }
     let Some(Value::Array(causes)) = status.pointer_mut("/details/causes") else { return };

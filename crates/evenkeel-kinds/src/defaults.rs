@@ -37,6 +37,21 @@ pub struct Applied {
     /// template end up on the Job, too. Must reach `strategy::Context`, unless admission replaced
     /// the object.
     pub labels_from_template: bool,
+    /// A list of [`tells_empty`] was given, with nothing in it.
+    pub given_empty: bool,
+}
+
+/// The list of a kind, as a JSON pointer, for which it matters whether it was given empty or not
+/// at all: Go tells the two apart until the object is stored, though it prints neither.
+pub fn tells_empty(gvk: Gvk<'_>) -> Option<&'static str> {
+    match (gvk.group, gvk.kind) {
+        ("networking.k8s.io", "Ingress") => Some("/spec/rules"),
+        (
+            "admissionregistration.k8s.io",
+            "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration",
+        ) => Some("/webhooks"),
+        _ => None,
+    }
 }
 
 /// Fills in the defaults of a built-in kind; other kinds are left alone.

@@ -7,6 +7,7 @@
 
 mod forget;
 mod mismatch;
+mod restore;
 mod scalar;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use crate::{Custom, Expr, Shape, Type};
 pub use forget::forget_empty;
 use mismatch::Place;
 pub use mismatch::TypeMismatch;
+pub use restore::restore;
 pub(crate) use scalar::{print_double, print_time};
 use zero::zero_field;
 pub(crate) use zero::{complete, omitted, zero};

@@ -3,7 +3,7 @@
 //! The server fills in what only it may set, each kind prepares the object (status apart from
 //! spec, generation), and the result is checked: metadata, schema, rules of built-in kinds.
 
-use evenkeel_kinds::defaults::Applied;
+use evenkeel_kinds::defaults::{Applied, tells_empty};
 use evenkeel_kinds::strategy::{self, User};
 use evenkeel_kinds::validate;
 use evenkeel_schema::{field, metadata, names};
@@ -60,6 +60,7 @@ pub(crate) fn on_create(call: &Call, mutated: Mutated) -> Result<Checked, Status
     generate_name(call, &mut object);
 
     let gvk = resource.gvk();
+    let emptied = show_emptied(resource, applied, &mut object);
     let mut reservation = None;
     if resource.is("", "services") {
         strategy::before_allocation_on_create(&mut object);
@@ -88,6 +89,7 @@ pub(crate) fn on_create(call: &Call, mutated: Mutated) -> Result<Checked, Status
     if !errors.is_empty() {
         return Err(invalid(call, &object, &errors));
     }
+    hide_emptied(emptied, &mut object);
     if !resource.is_custom() {
         strategy::canonicalize(gvk, &mut object);
         for warning in strategy::warnings::on_create(gvk, &object) {
@@ -113,6 +115,7 @@ pub(crate) fn on_update(
     let resource = &*call.resource;
     keep_system_fields(&mut object, old);
     let gvk = resource.gvk();
+    let emptied = show_emptied(resource, applied, &mut object);
     let mut reservation = None;
     if resource.is("", "services") && part == Part::Main {
         strategy::before_allocation_on_update(old, &mut object);
@@ -137,6 +140,7 @@ pub(crate) fn on_update(
     if !errors.is_empty() {
         return Err(invalid(call, &object, &errors));
     }
+    hide_emptied(emptied, &mut object);
     if !resource.is_custom() {
         strategy::canonicalize(gvk, &mut object);
     }
@@ -152,6 +156,29 @@ pub(crate) fn on_update(
         warn_of_finalizers(call, &object, &old.finalizers());
     }
     Ok(Checked { object, reservation })
+}
+
+/// Puts back a list that was given empty, for rules that can tell; see [`tells_empty`].
+fn show_emptied(
+    resource: &Resource,
+    applied: Applied,
+    object: &mut Value,
+) -> Option<(&'static str, &'static str)> {
+    let (parent, field) = tells_empty(resource.gvk())
+        .filter(|_| applied.given_empty)
+        .and_then(|pointer| pointer.rsplit_once('/'))?;
+    let map = object.pointer_mut(parent)?.as_object_mut()?;
+    map.entry(field).or_insert_with(|| Value::Array(Vec::new()));
+    Some((parent, field))
+}
+
+/// What is stored does not show such a list.
+fn hide_emptied(emptied: Option<(&str, &str)>, object: &mut Value) {
+    if let Some((parent, field)) = emptied
+        && let Some(Value::Object(map)) = object.pointer_mut(parent)
+    {
+        map.retain(|key, value| key != field || *value != Value::Array(Vec::new()));
+    }
 }
 
 /// New finalizers should say whose they are.

@@ -201,7 +201,7 @@ fn from_storage_version(resource: &Resource, object: &mut Value) -> Result<(), S
         }
     }
     if resource.is_custom() {
-        decode::shape(resource, object)?;
+        decode::shape(resource, object).map_err(Status::internal)?;
         decode::fill_defaults(resource, object);
     }
     Ok(())
