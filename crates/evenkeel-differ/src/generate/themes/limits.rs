@@ -89,7 +89,7 @@ fn large(random: &mut Random, kind: &Kind) -> Step {
             patch(&named, JSON_PATCH, vec![operation; count].into())
         }
         5 => {
-            let mut step = patch(&named, random.pick(&[MERGE, STRATEGIC]), json!({}));
+            let mut step = patch(&named, *random.pick(&[MERGE, STRATEGIC]), json!({}));
             step.fill.insert(
                 "/metadata/annotations/big".to_owned(),
                 *random.pick(&[300_000, 3_200_000]),
