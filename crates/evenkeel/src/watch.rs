@@ -42,6 +42,9 @@ use crate::random::Random;
 /// No object is larger: etcd's limit is 1.5 MB, and aggregated servers keep near it.
 const LARGEST_OBJECT: usize = 64 << 20;
 
+/// A buffer is used again up to this size; one large object must not cost its memory for good.
+const LARGEST_SPARE: usize = 64 << 10;
+
 /// Where a reflector puts what it sees. Calls come from the reflector's task, in order.
 ///
 /// Objects are JSON text as the server sent it, managed fields included; objects of a list may
@@ -77,7 +80,8 @@ pub(crate) enum Health {
     Failing { since: Instant, error: Error },
 }
 
-/// How a reflector goes about it. The default is what client-go does.
+/// How a reflector goes about it. The defaults are client-go's, but for the silences, which it
+/// leaves to the connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     /// Whether the full state is asked for as a stream before it is asked for as a list.
@@ -191,6 +195,7 @@ impl Reflector {
         sleep(self.backoff.delay(error.retry_after())).await;
     }
 
+    /// Tells of a failure that was not expected in the course of things.
     fn failed(&mut self, sink: &mut impl Sink, error: &Error) {
         let since = *self.failing_since.get_or_insert_with(Instant::now);
         self.told_connected = false;
@@ -198,10 +203,17 @@ impl Reflector {
         sink.health(&Health::Failing { since, error: error.clone() });
     }
 
+    /// Tells that a watch is open, unless that is known.
     fn connected(&mut self, sink: &mut impl Sink) {
         self.failing_since = None;
         if !std::mem::replace(&mut self.told_connected, true) {
             sink.health(&Health::Connected);
         }
     }
+}
+
+/// Empties a buffer, and gives it up if it has grown large.
+fn reuse(buffer: &mut Vec<u8>) {
+    buffer.clear();
+    buffer.shrink_to(LARGEST_SPARE);
 }

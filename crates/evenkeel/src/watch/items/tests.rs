@@ -133,7 +133,7 @@ proptest! {
         objects in vec(vec(("[a-z]{0,5}", json()), 0..4), 0..6),
         extra in json(),
         pretty: bool,
-        sizes in vec(1_usize..40, 1..8),
+        sizes in vec(prop_oneof![1_usize..40, 60_usize..400], 1..8),
     ) {
         let objects: Vec<serde_json::Value> = objects
             .into_iter()

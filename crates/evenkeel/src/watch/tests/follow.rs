@@ -66,6 +66,8 @@ async fn a_connection_that_breaks_is_resumed_and_half_an_event_forgotten() {
         [paged("0"), watch("10"), watch("12"), watch("13"), watch("14"), watch("14")]
     );
     assert_eq!(run.told()[2..], ["changed a@12", "changed a@13", "changed a@14"]);
+    assert!(run.failures.is_empty());
+    assert_eq!(run.times.last().unwrap().as_secs(), 1, "nothing is waited for but the server");
 }
 
 #[tokio::test(start_paused = true)]
