@@ -12,14 +12,23 @@ mod key;
 
 mod kind;
 
+mod uid;
+
 mod random;
 
 // From the API server to the store.
 mod watch;
 
-// From keys to workers.
-mod queue;
+pub mod cache;
 
+mod event;
+
+// From keys to workers.
+pub mod queue;
+
+pub use uid::Uid;
+
+pub use event::Event;
 pub use k8s_openapi;
 pub use key::Key;
 pub use kind::{Kind, Object, Scope};

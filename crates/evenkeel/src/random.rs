@@ -16,7 +16,6 @@ impl Random {
     }
 
     /// A stream that differs from process to process and from call to call.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the cache is what uses this"))]
     pub(crate) fn from_entropy() -> Self {
         Self(RandomState::new().hash_one(0_u8))
     }

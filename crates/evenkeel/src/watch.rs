@@ -12,8 +12,6 @@
 //! The client must not retry by itself (`Config::default_retry = false`), for it would hide from
 //! the back-off and from [`Health`] what goes wrong, and would wait where this should not.
 
-#![cfg_attr(not(test), expect(dead_code, reason = "the cache is what uses this"))]
-
 mod backoff;
 mod connection;
 mod error;

@@ -35,6 +35,7 @@ pub(super) enum Ask<'a> {
 
 impl Scope {
     /// The scope of all objects of a kind.
+    #[cfg(test)]
     pub(crate) fn all(kind: Kind) -> Self {
         Self { kind, namespace: None, labels: None, fields: None, metadata_only: false }
     }
