@@ -40,6 +40,9 @@ use crate::random::Random;
 /// No object is larger: etcd's limit is 1.5 MB, and aggregated servers keep near it.
 const LARGEST_OBJECT: usize = 64 << 20;
 
+/// Servers keep versions for minutes: one that is younger should not be expired.
+const YOUNG: Duration = Duration::from_secs(60);
+
 /// A buffer is used again up to this size; one large object must not cost its memory for good.
 const LARGEST_SPARE: usize = 64 << 10;
 
@@ -122,6 +125,8 @@ pub(crate) struct Reflector {
     /// Whether the server pages a list it could have answered from its cache: it has none, and
     /// there is no reason not to page.
     pages_anyway: bool,
+    /// Whether the last round expired before a version can have grown old.
+    expired_early: bool,
     /// Whether this server sends bookmarks of its own accord.
     sends_bookmarks: bool,
     /// Since when nothing works, unless it does.
@@ -147,6 +152,7 @@ impl Reflector {
             version: String::new(),
             version_unavailable: false,
             pages_anyway: false,
+            expired_early: false,
             sends_bookmarks: false,
             failing_since: None,
             told_connected: false,
@@ -178,8 +184,11 @@ impl Reflector {
             self.failed(sink, &error);
             return Err(error);
         }
+        let begun = Instant::now();
         let Err(error) = self.watch(sink, stream).await;
-        if error.is_expired() {
+        let early = error.is_expired() && begun.elapsed() < YOUNG;
+        let twice = std::mem::replace(&mut self.expired_early, early) && early;
+        if error.is_expired() && !twice {
             // All in a day's work: the next round begins with the full state.
             tracing::debug!(kind = ?self.scope.kind, %error, "watch expired");
         } else {

@@ -145,42 +145,26 @@ impl Items {
     /// Takes the structure of the envelope one token further.
     fn step(&mut self, at: At, byte: u8) -> Result<(), Error> {
         use At::*;
-        let begins = matches!(at, FirstKey | Key | Value(_) | FirstItem | NextItem);
         self.at = match (at, byte) {
             (Start, b'{') => FirstKey,
             (FirstKey | Key, b'"') => InKey,
             (Colon(field), b':') => Value(field),
-            (Value(Field::Items), b'[') => {
-                self.has_items = true;
-                self.next += 1;
-                self.at = FirstItem;
-                return Ok(());
-            }
-            (Value(Field::Items), b'n') => {
-                self.has_items = true;
-                InValue(Field::Other)
-            }
+            (Value(Field::Items), b'[') => FirstItem,
+            (Value(Field::Items), b'n') => InValue(Field::Other),
             (Value(Field::Items), _) => return Err(Error::unexpected("items are not a list")),
             (Value(field), b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b't' | b'f' | b'n') => {
                 InValue(field)
             }
             (FirstItem | NextItem, b'{') => InItem,
-            (AfterValue, b',') => Key,
             (AfterItem, b',') => NextItem,
-            (FirstItem | AfterItem, b']') => {
-                self.next += 1;
-                self.at = AfterValue;
-                return Ok(());
-            }
-            (FirstKey | AfterValue, b'}') => {
-                self.next += 1;
-                self.at = End;
-                return Ok(());
-            }
+            (FirstItem | AfterItem, b']') => AfterValue,
+            (AfterValue, b',') => Key,
+            (FirstKey | AfterValue, b'}') => End,
             _ => return Err(Error::unexpected("not the JSON of a list")),
         };
-        if begins {
-            // The value's first byte belongs to what is walked.
+        self.has_items |= at == Value(Field::Items);
+        if matches!(self.at, InKey | InValue(_) | InItem) {
+            // The first byte belongs to what is walked.
             self.extent = Extent::begin(byte);
         } else {
             self.next += 1;
@@ -230,8 +214,9 @@ impl Items {
                             .map_err(unreadable("kind of a list"))?;
                     }
                     Field::Metadata => {
-                        self.meta = serde_json::from_slice(&self.carry)
-                            .map_err(unreadable("metadata of a list"))?;
+                        self.meta = serde_json::from_slice::<Option<_>>(&self.carry)
+                            .map_err(unreadable("metadata of a list"))?
+                            .unwrap_or_default();
                     }
                     Field::Items | Field::Other => {}
                 }

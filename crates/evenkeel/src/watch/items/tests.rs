@@ -58,8 +58,9 @@ fn only_the_items_of_the_envelope_are_items() {
 }
 
 #[test]
-fn no_items_may_be_null() {
+fn what_is_empty_may_be_null() {
     check(r#"{"items":null,"metadata":{"resourceVersion":"1"}}"#, &[], "1", "");
+    check(r#"{"items":[],"metadata":null}"#, &[], "", "");
 }
 
 #[test]

@@ -115,7 +115,7 @@ async fn a_relist_whose_version_is_gone_or_yet_to_come_takes_the_newest() {
             open().error(410, "Expired"),
             refusal(),
             list("20", "", &["a@3"]),
-            open().error(410, "Expired"),
+            open().wait(61).error(410, "Expired"),
             list("21", "", &["a@3"]),
         ])
         .await;
