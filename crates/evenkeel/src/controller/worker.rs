@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use super::context::Context;
+use crate::announce::Announcer;
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::finalizer::Cleaned;
@@ -33,6 +34,7 @@ pub(super) struct Shared<R: Reconciler> {
     pub(super) journal: Journal,
     pub(super) alarms: Mutex<Alarms>,
     pub(super) cleaned: Arc<Cleaned>,
+    pub(super) announcer: Announcer,
     pub(super) random: Mutex<Random>,
 }
 
@@ -96,6 +98,7 @@ impl<R: Reconciler> Shared<R> {
                 failures: item.failures,
                 clock: self.clock.clone(),
                 cleaned: self.cleaned.clone(),
+                announcer: self.announcer.clone(),
             };
             self.reconciler.reconcile(&context).await
         };

@@ -65,3 +65,41 @@ async fn a_journal_is_bounded() {
     assert!(maps.list(&Default::default()).await.unwrap().items.is_empty());
     stop(&manager, running).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn events_are_told_once_counted_when_repeated_and_bounded_per_object() {
+    use evenkeel::k8s_openapi::api::events::v1::Event;
+    struct Herald;
+    impl Reconciler for Herald {
+        type Object = ConfigMap;
+        async fn reconcile(&self, cx: &Context<ConfigMap>) -> Result<Action> {
+            cx.announce("Seen", "the map was looked at");
+            for n in 0..100 {
+                cx.warn("Noise", &format!("message {n}"));
+            }
+            Ok(Action::done())
+        }
+    }
+    let world = World::new().await;
+    world.create_map("a").await;
+    let manager = world.manager();
+    let controller = manager.controller(Herald).named("herald").register().unwrap();
+    let mut follower = controller.journal().follow();
+    let running = start(&manager);
+    follower.recv().await.unwrap();
+    for _ in 0..5 {
+        controller.trigger(key("a"), "again");
+        follower.recv().await.unwrap();
+    }
+    // What was announced is written before the manager has ended.
+    stop(&manager, running).await;
+    let events = Api::<Event>::namespaced(world.admin(), "default");
+    let events = events.list(&Default::default()).await.unwrap().items;
+    let seen: Vec<&Event> =
+        events.iter().filter(|event| event.reason.as_deref() == Some("Seen")).collect();
+    let [seen] = &seen[..] else { panic!("{} events", seen.len()) };
+    assert!(seen.series.as_ref().is_some_and(|series| series.count >= 2), "{seen:?}");
+    assert_eq!(seen.reporting_controller.as_deref(), Some("herald"));
+    assert_eq!(seen.regarding.as_ref().unwrap().name.as_deref(), Some("a"));
+    assert_eq!(events.len(), 25, "no object floods the cluster");
+}
