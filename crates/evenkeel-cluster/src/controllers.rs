@@ -33,3 +33,9 @@ pub(crate) fn register(manager: &Manager, settings: &Settings) -> Result<(), Sta
     }
     Ok(())
 }
+
+/// The names of all controllers.
+#[cfg(test)]
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    ALL.iter().map(|(name, _)| *name)
+}

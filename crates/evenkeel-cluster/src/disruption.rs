@@ -105,10 +105,10 @@ async fn status(
     let allowed = if expected <= 0 { 0 } else { (healthy - desired).max(0) };
     let generation = budget.metadata.generation;
     let mut status = PodDisruptionBudgetStatus {
-        current_healthy: healthy,
-        desired_healthy: desired,
-        expected_pods: expected,
-        disruptions_allowed: allowed,
+        current_healthy: Some(healthy),
+        desired_healthy: Some(desired),
+        expected_pods: Some(expected),
+        disruptions_allowed: Some(allowed),
         disrupted_pods: (!disrupted.is_empty()).then_some(disrupted),
         observed_generation: generation,
         conditions: budget.status.as_ref().and_then(|status| status.conditions.clone()),
@@ -127,7 +127,7 @@ fn failed(
     error: &(dyn std::error::Error + 'static),
 ) -> PodDisruptionBudgetStatus {
     let mut status = budget.status.clone().unwrap_or_default();
-    status.disruptions_allowed = 0;
+    status.disruptions_allowed = Some(0);
     let generation = status.observed_generation;
     let conditions = status.conditions.get_or_insert_default();
     set_allowed(cx, conditions, false, "SyncFailed", &error.to_string(), generation);

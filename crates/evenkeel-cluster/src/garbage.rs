@@ -159,7 +159,10 @@ impl Collector {
             self.graph.lock().gone_with(kind, &mut due);
         }
         let mut added = Vec::new();
-        for kind in wanted.into_iter().filter(|kind| !watched.contains_key(kind)) {
+        for kind in wanted {
+            if watched.contains_key(&kind) {
+                continue;
+            }
             let collector = Arc::downgrade(self);
             let observed = kind.clone();
             let told = move |event: Event| {

@@ -27,6 +27,9 @@ mod volumes;
 
 mod disruption;
 
+#[cfg(test)]
+mod testing;
+
 use evenkeel::Manager;
 use evenkeel::manager::RunError;
 use evenkeel_apiserver::{ApiServer, BuildError, ServeError, Serving};

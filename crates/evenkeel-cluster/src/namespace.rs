@@ -38,7 +38,7 @@ const FINALIZER: &str = "kubernetes";
 pub(crate) fn register(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
     let handle: Arc<OnceLock<ControllerHandle>> = Arc::default();
     // A namespace is retried at least every minute, never later.
-    let backoff = Backoff { max: Duration::from_secs(60), ..Backoff::default() };
+    let backoff = Backoff::exponential(Duration::from_millis(5), Duration::from_secs(60));
     let registered = manager
         .controller(Namespaces { handle: handle.clone(), waiting: Mutex::default() })
         .named(NAME)

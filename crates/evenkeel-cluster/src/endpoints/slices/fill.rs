@@ -37,6 +37,7 @@ pub(super) struct Plan {
 /// A slice that may get other endpoints.
 struct Open {
     slice: EndpointSlice,
+    endpoints: Vec<Endpoint>,
     changed: bool,
 }
 
@@ -68,7 +69,7 @@ impl Plan {
             let placeholder = slice(service, family, Vec::new(), Vec::new());
             let same = delete.iter().position(|slice| {
                 is_owned(slice, service)
-                    && slice.endpoints.is_empty()
+                    && slice.endpoints.as_deref().unwrap_or_default().is_empty()
                     && slice.ports.as_deref().unwrap_or_default().is_empty()
                     && slice.metadata.labels == placeholder.metadata.labels
             });
@@ -103,50 +104,48 @@ impl Plan {
             endpoints.into_iter().map(|endpoint| (identity(&endpoint), endpoint)).collect();
         let mut open = Vec::with_capacity(present.len());
         for slice in &present {
+            let present = slice.endpoints.as_deref().unwrap_or_default();
+            let kept = present.iter().filter_map(|endpoint| wanted.remove(&identity(endpoint)));
+            let endpoints: Vec<Endpoint> = kept.collect();
             let mut next = (**slice).clone();
-            next.endpoints = slice
-                .endpoints
-                .iter()
-                .filter_map(|endpoint| wanted.remove(&identity(endpoint)))
-                .collect();
             next.metadata.labels = template.metadata.labels.clone();
-            let changed = next != **slice;
-            open.push(Open { slice: next, changed });
+            let changed = endpoints != present || next != **slice;
+            open.push(Open { slice: next, endpoints, changed });
         }
         let mut left: Vec<Endpoint> = wanted.into_values().collect();
         // Slices that are written anyway are filled first, the fullest of them before others.
         let mut order: Vec<usize> = (0..open.len()).filter(|at| open[*at].changed).collect();
-        order.sort_by_key(|at| std::cmp::Reverse(open[*at].slice.endpoints.len()));
+        order.sort_by_key(|at| std::cmp::Reverse(open[*at].endpoints.len()));
         for at in order {
-            let endpoints = &mut open[at].slice.endpoints;
+            let endpoints = &mut open[at].endpoints;
             let room = FULL.saturating_sub(endpoints.len()).min(left.len());
             endpoints.extend(left.drain(..room));
         }
         while !left.is_empty() {
             let count = left.len().min(FULL);
             let fits = |open: &&mut Open| {
-                let held = open.slice.endpoints.len();
+                let held = open.endpoints.len();
                 !open.changed && held > 0 && held + count <= FULL
             };
-            let tightest = open.iter_mut().filter(fits).max_by_key(|open| open.slice.endpoints.len());
+            let tightest = open.iter_mut().filter(fits).max_by_key(|open| open.endpoints.len());
             let batch: Vec<Endpoint> = left.drain(..count).collect();
             match tightest {
                 Some(open) => {
-                    open.slice.endpoints.extend(batch);
+                    open.endpoints.extend(batch);
                     open.changed = true;
                 }
-                None => create.push(EndpointSlice { endpoints: batch, ..template.clone() }),
+                None => create.push(EndpointSlice { endpoints: Some(batch), ..template.clone() }),
             }
         }
         let mut kept = 0;
         for (open, former) in open.into_iter().zip(present) {
-            if open.slice.endpoints.is_empty() {
+            if open.endpoints.is_empty() {
                 delete.push(former);
                 continue;
             }
             kept += 1;
             if open.changed {
-                self.update.push(open.slice);
+                self.update.push(EndpointSlice { endpoints: Some(open.endpoints), ..open.slice });
             }
         }
         kept
@@ -217,7 +216,7 @@ fn slice(
             ..ObjectMeta::default()
         },
         address_type: family.to_owned(),
-        endpoints,
+        endpoints: Some(endpoints),
         ports: Some(ports),
     }
 }
