@@ -2,13 +2,26 @@
 
 use evenkeel::{BoxError, Manager};
 
-use crate::StartError;
 use crate::settings::Settings;
+use crate::{
+    StartError, disruption, endpoints, garbage, namespace, serviceaccount, volumes,
+};
 
 type Register = fn(&Manager, &Settings) -> Result<(), BoxError>;
 
 /// Every controller; the order has no meaning.
-const ALL: &[(&str, Register)] = &[];
+const ALL: &[(&str, Register)] = &[
+    (garbage::NAME, garbage::register),
+    (namespace::NAME, namespace::register),
+    (serviceaccount::ACCOUNTS, serviceaccount::register_accounts),
+    (serviceaccount::AUTHORITY, serviceaccount::register_authority),
+    (endpoints::SLICES, endpoints::register_slices),
+    (endpoints::LEGACY, endpoints::register_legacy),
+    (volumes::BINDER, volumes::register_binder),
+    (volumes::CLAIM_PROTECTION, volumes::register_claim_protection),
+    (volumes::VOLUME_PROTECTION, volumes::register_volume_protection),
+    (disruption::NAME, disruption::register),
+];
 
 /// Registers all that are not switched off.
 pub(crate) fn register(manager: &Manager, settings: &Settings) -> Result<(), StartError> {
@@ -19,4 +32,10 @@ pub(crate) fn register(manager: &Manager, settings: &Settings) -> Result<(), Sta
         }
     }
     Ok(())
+}
+
+/// The names of all controllers.
+#[cfg(test)]
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    ALL.iter().map(|(name, _)| *name)
 }

@@ -8,6 +8,28 @@ mod settings;
 
 mod controllers;
 
+// What controllers share.
+mod discovery;
+
+mod events;
+
+// Housekeeping: what goes when something else does, and what every namespace has.
+mod garbage;
+
+mod namespace;
+
+mod serviceaccount;
+
+// What follows from pods, services and claims.
+mod endpoints;
+
+mod volumes;
+
+mod disruption;
+
+#[cfg(test)]
+mod testing;
+
 use evenkeel::Manager;
 use evenkeel::manager::RunError;
 use evenkeel_apiserver::{ApiServer, BuildError, ServeError, Serving};
