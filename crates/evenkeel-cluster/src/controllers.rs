@@ -2,16 +2,27 @@
 
 use evenkeel::{BoxError, Manager};
 
-use crate::StartError;
 use crate::settings::Settings;
+use crate::{StartError, claim, deployment, kubelet, node_lifecycle, nodes, replicaset, scheduler};
 
 type Register = fn(&Manager, &Settings) -> Result<(), BoxError>;
 
 /// Every controller; the order has no meaning.
-const ALL: &[(&str, Register)] = &[];
+const ALL: &[(&str, Register)] = &[
+    (deployment::NAME, deployment::register),
+    (kubelet::NAME, kubelet::register),
+    (node_lifecycle::EVICTION, node_lifecycle::register_eviction),
+    (node_lifecycle::GARBAGE, node_lifecycle::register_garbage),
+    (node_lifecycle::NAME, node_lifecycle::register),
+    (nodes::NAME, nodes::register),
+    (replicaset::NAME, replicaset::register),
+    (scheduler::NAME, scheduler::register),
+];
 
 /// Registers all that are not switched off.
 pub(crate) fn register(manager: &Manager, settings: &Settings) -> Result<(), StartError> {
+    claim::index(manager)
+        .map_err(|source| StartError::Controller { name: "indexes", source: source.into() })?;
     for (name, register) in ALL {
         if !settings.without.contains(*name) {
             register(manager, settings)

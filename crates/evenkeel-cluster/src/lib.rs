@@ -8,12 +8,37 @@ mod settings;
 
 mod controllers;
 
+// What workload controllers have in common.
+mod claim;
+
+mod hash;
+
+mod pods;
+
+mod status;
+
+// Workloads.
+mod deployment;
+
+mod replicaset;
+
+// Nodes and what runs on them.
+mod kubelet;
+
+mod node_lifecycle;
+
+mod nodes;
+
+mod scheduler;
+
 use evenkeel::Manager;
 use evenkeel::manager::RunError;
 use evenkeel_apiserver::{ApiServer, BuildError, ServeError, Serving};
 use tokio::task::JoinSet;
 
-pub use settings::{Delays, Settings};
+pub use kubelet::{PLAN_ANNOTATION, Plan, PlanError, Plans};
+pub use nodes::{NODE_ANNOTATION, SIMULATED_ANNOTATION};
+pub use settings::{Capacity, Delays, Settings};
 
 /// A running cluster. Dropping it ends it at once; [`Cluster::stop`] ends it in order.
 pub struct Cluster {
