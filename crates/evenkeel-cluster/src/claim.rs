@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use evenkeel::cache::{DeclareError, Entry, Meta, Query};
 use evenkeel::predicate::Predicate;
-use evenkeel::{Context, Key, Manager, MapContext, Object, Result, Uid, Watch, owner};
+use evenkeel::{Context, Key, Kind, Manager, MapContext, Object, Result, Uid, Watch, owner};
 use k8s_openapi::api::apps::v1::{ControllerRevision, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -24,20 +24,17 @@ pub(crate) const BY_NODE: &str = "node";
 
 /// The indexes the workload controllers read by.
 pub(crate) fn index(manager: &Manager) -> Result<(), DeclareError> {
-    manager.index::<Pod>(ORPHANS, orphans)?;
-    manager.index::<ReplicaSet>(ORPHANS, orphans)?;
-    manager.index::<ControllerRevision>(ORPHANS, orphans)?;
+    let cache = manager.cache();
+    let kinds = [Kind::of::<Pod>(), Kind::of::<ReplicaSet>(), Kind::of::<ControllerRevision>()];
+    for kind in kinds {
+        cache.index_meta(&kind, ORPHANS, |meta| match meta.controller() {
+            Some(_) => Vec::new(),
+            None => meta.key().namespace().map(str::to_owned).into_iter().collect(),
+        })?;
+    }
     manager.index::<Pod>(BY_NODE, |pod| {
         pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).into_iter().collect()
     })
-}
-
-fn orphans<K: Object>(object: &K) -> Vec<String> {
-    let references = object.meta().owner_references.as_deref().unwrap_or_default();
-    if references.iter().any(|reference| reference.controller == Some(true)) {
-        return Vec::new();
-    }
-    object.meta().namespace.clone().into_iter().collect()
 }
 
 /// Reconciles every `O` of the namespace when a `C` that nobody controls appears or changes its
@@ -54,7 +51,7 @@ pub(crate) fn orphans_concern<C: Object, O: Object>() -> Watch {
         if meta.controller().is_some() {
             return Vec::new();
         }
-        let namespace = meta.key().namespace().map(str::to_owned);
+        let namespace = meta.key().namespace();
         cx.keys::<O>(&Query { namespace, ..Query::default() })
     };
     Watch::mapped_metadata::<C>(map).filter(changed)
