@@ -118,6 +118,14 @@ impl Cluster {
         Ok(Self { server, manager, running })
     }
 
+    /// Only the server: nothing happens but what clients do.
+    #[must_use]
+    pub fn bare(server: ApiServer) -> Self {
+        let client = kube::Client::new(server.service(), "default");
+        let manager = Manager::builder("kube-controller-manager").build(client);
+        Self { server, manager, running: JoinSet::new() }
+    }
+
     /// A client of the cluster, without a socket between, with all permissions.
     #[must_use]
     pub fn client(&self) -> kube::Client {
