@@ -5,6 +5,7 @@ mod scan;
 use std::fmt;
 
 use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
 /// Decodes `text`; also returns the paths of keys that occur twice (`data.x`), in order.
@@ -140,14 +141,19 @@ impl<'de> Visitor<'de> for Node<'_> {
         while let Some(key) = entries.next_key::<String>()? {
             let value =
                 self.inside(|| Step::Key(key.clone()), |node| entries.next_value_seed(node))?;
-            if map.contains_key(&key) {
-                self.0.found = true;
-                if let Some(trace) = &mut self.0.trace {
-                    let path = trace.path(&key);
-                    trace.paths.push(path);
+            match map.entry(key) {
+                Entry::Vacant(entry) => {
+                    entry.insert(value);
+                }
+                Entry::Occupied(mut entry) => {
+                    self.0.found = true;
+                    if let Some(trace) = &mut self.0.trace {
+                        let path = trace.path(entry.key());
+                        trace.paths.push(path);
+                    }
+                    entry.insert(value);
                 }
             }
-            map.insert(key, value);
         }
         Ok(Value::Object(map))
     }

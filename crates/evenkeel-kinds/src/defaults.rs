@@ -37,21 +37,35 @@ pub struct Applied {
     /// template end up on the Job, too. Must reach `strategy::Context`, unless admission replaced
     /// the object.
     pub labels_from_template: bool,
-    /// A list of [`tells_empty`] was given, with nothing in it.
+    /// The field of [`tells_empty`] was given, with nothing in it.
     pub given_empty: bool,
 }
 
-/// The list of a kind, as a JSON pointer, for which it matters whether it was given empty or not
-/// at all: Go tells the two apart until the object is stored, though it prints neither.
-pub fn tells_empty(gvk: Gvk<'_>) -> Option<&'static str> {
-    match (gvk.group, gvk.kind) {
-        ("networking.k8s.io", "Ingress") => Some("/spec/rules"),
+/// A list or map of a kind for which it matters whether it was given empty or not at all: Go
+/// tells the two apart until the object is stored, and refusals show, though it prints neither.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TellsEmpty {
+    /// The JSON pointer of the struct it is a field of.
+    pub parent: &'static str,
+    /// Its name.
+    pub field: &'static str,
+    /// Whether it is a map.
+    pub is_map: bool,
+}
+
+/// The one such field of a kind, if it has any.
+pub fn tells_empty(gvk: Gvk<'_>) -> Option<TellsEmpty> {
+    let (parent, field, is_map) = match (gvk.group, gvk.kind) {
+        ("", "PersistentVolume") => ("/spec", "capacity", true),
+        ("", "PersistentVolumeClaim") => ("/spec/resources", "requests", true),
+        ("networking.k8s.io", "Ingress") => ("/spec", "rules", false),
         (
             "admissionregistration.k8s.io",
             "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration",
-        ) => Some("/webhooks"),
-        _ => None,
-    }
+        ) => ("", "webhooks", false),
+        _ => return None,
+    };
+    Some(TellsEmpty { parent, field, is_map })
 }
 
 /// Fills in the defaults of a built-in kind; other kinds are left alone.

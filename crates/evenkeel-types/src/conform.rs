@@ -191,7 +191,11 @@ impl Walk {
             Custom::Time | Custom::MicroTime => scalar::time(custom, value, at),
             Custom::Quantity => scalar::quantity(value),
             Custom::IntOrString => scalar::int_or_string(value, at),
-            Custom::RawExtension | Custom::FieldsV1 | Custom::Json => Ok(()),
+            Custom::RawExtension | Custom::FieldsV1 => Ok(()),
+            Custom::Json => {
+                scalar::free_form(value);
+                Ok(())
+            }
             Custom::JsonSchemaPropsOrArray
             | Custom::JsonSchemaPropsOrBool
             | Custom::JsonSchemaPropsOrStringArray => {

@@ -113,7 +113,11 @@ impl Scan {
                 _ => return Err(Place::Words("in string escape code")),
             },
             At::Hex(left) if c.is_ascii_hexdigit() => {
-                if left == 1 { At::Text } else { At::Hex(left - 1) }
+                if left == 1 {
+                    At::Text
+                } else {
+                    At::Hex(left - 1)
+                }
             }
             At::Hex(_) => return Err(Place::Words("in \\u hexadecimal character escape")),
             At::Minus if c == b'0' => At::Zero,

@@ -376,8 +376,12 @@ fn set_kind(value: &mut Value, gvk: Gvk<'_>) {
 
 /// See [`tells_empty`]. To be asked before the object is given its shape.
 pub(crate) fn is_given_empty(resource: &Resource, value: &Value) -> bool {
-    let list = tells_empty(resource.gvk()).and_then(|pointer| value.pointer(pointer));
-    list.and_then(Value::as_array).is_some_and(Vec::is_empty)
+    let Some(place) = tells_empty(resource.gvk()) else { return false };
+    match value.pointer(place.parent).and_then(|parent| parent.get(place.field)) {
+        Some(Value::Array(items)) => !place.is_map && items.is_empty(),
+        Some(Value::Object(map)) => place.is_map && map.is_empty(),
+        _ => false,
+    }
 }
 
 /// Brings an object into the shape of its kind; tells which fields had to go, as a strict

@@ -14,7 +14,7 @@ use evenkeel_apply::{ObjectType, Set};
 use evenkeel_kinds::convert;
 use evenkeel_kinds::defaults::Applied;
 use evenkeel_kinds::strategy::{self, ResetFields};
-use evenkeel_types::Gvk;
+use evenkeel_types::{Gvk, restore};
 use serde_json::{Value, json};
 
 use super::decode::{self, Decoded};
@@ -74,15 +74,28 @@ pub(crate) fn on_apply(
         return Ok(Managed { object, applied: Applied::default() });
     }
     let given_empty = decode::is_given_empty(&call.resource, &object);
-    // Custom objects are not decoded anew: a null stays one, for validation to see.
-    if !call.resource.is_custom() {
-        let gvk = call.resource.gvk();
+    if let Nature::Builtin(builtin) = &call.resource.nature {
+        restore(builtin.ty, &object)
+            .map_err(|why| unconvertible(call, config, &why.to_string()))?;
         decode::shape(&call.resource, &mut object)
-            .map_err(|why| decode::cannot_be_handled(gvk, gvk.kind, &why))?;
+            .map_err(|why| unconvertible(call, config, &why))?;
     }
-    let applied =
-        Applied { given_empty, ..decode::fill_defaults(&call.resource, &mut object) };
+    // Custom objects are not decoded anew: a null stays one, for validation to see, and what is
+    // empty is stored so.
+    let applied = Applied { given_empty, ..decode::fill_defaults(&call.resource, &mut object) };
     Ok(Managed { object, applied })
+}
+
+/// The merged object is none of its kind.
+fn unconvertible(call: &Call, config: &Value, why: &str) -> Status {
+    let (namespace, name) = (config.meta_str("namespace"), config.meta_str("name"));
+    let Gvk { group, version, kind } = call.resource.gvk();
+    let message = format!(
+        "failed to convert new object ({namespace}/{name}; {group}/{version}, Kind={kind}) to \
+         proper version: unable to convert unstructured object to {group}/{version}, Kind={kind}: \
+         {why}"
+    );
+    Status::bare(500, message)
 }
 
 fn not_applied(error: ApplyError) -> Status {

@@ -3,19 +3,19 @@
 //! The server fills in what only it may set, each kind prepares the object (status apart from
 //! spec, generation), and the result is checked: metadata, schema, rules of built-in kinds.
 
-use evenkeel_kinds::defaults::{Applied, tells_empty};
+use evenkeel_kinds::defaults::{Applied, TellsEmpty, tells_empty};
 use evenkeel_kinds::strategy::{self, User};
 use evenkeel_kinds::validate;
 use evenkeel_schema::{field, metadata, names};
 use evenkeel_types::go::Quoted;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::mutate::Mutated;
 use crate::call::Call;
 use crate::object::{Metadata as _, metadata_mut, set_meta};
 use crate::registry::custom;
 use crate::registry::resource::{Nature, Resource};
-use crate::service::Reservation;
+use crate::service::{Refused, Reservation};
 use crate::status::{Named, Status};
 
 /// An object that follows the rules of its kind.
@@ -62,10 +62,11 @@ pub(crate) fn on_create(call: &Call, mutated: Mutated) -> Result<Checked, Status
     let gvk = resource.gvk();
     let emptied = show_emptied(resource, applied, &mut object);
     let mut reservation = None;
-    if resource.is("", "services") {
+    // Who creates a service by its status gets one without an address.
+    if resource.is("", "services") && call.subresource.is_none() {
         strategy::before_allocation_on_create(&mut object);
-        let taken = core.services.allocate(&mut object, None);
-        reservation = Some(taken.map_err(|errors| invalid(call, &object, &errors))?);
+        let taken = core.services.allocate(&mut object, None, call.is_dry_run());
+        reservation = Some(taken.map_err(|refused| without_address(call, &object, refused))?);
     }
     match &resource.nature {
         Nature::Builtin(_) if custom::is_definition(resource) => {
@@ -119,8 +120,8 @@ pub(crate) fn on_update(
     let mut reservation = None;
     if resource.is("", "services") && part == Part::Main {
         strategy::before_allocation_on_update(old, &mut object);
-        let taken = call.core.services.allocate(&mut object, Some(old));
-        reservation = Some(taken.map_err(|errors| invalid(call, &object, &errors))?);
+        let taken = call.core.services.allocate(&mut object, Some(old), call.is_dry_run());
+        reservation = Some(taken.map_err(|refused| without_address(call, &object, refused))?);
     }
     match &resource.nature {
         Nature::Builtin(_) if custom::is_definition(resource) => {
@@ -158,26 +159,21 @@ pub(crate) fn on_update(
     Ok(Checked { object, reservation })
 }
 
-/// Puts back a list that was given empty, for rules that can tell; see [`tells_empty`].
-fn show_emptied(
-    resource: &Resource,
-    applied: Applied,
-    object: &mut Value,
-) -> Option<(&'static str, &'static str)> {
-    let (parent, field) = tells_empty(resource.gvk())
-        .filter(|_| applied.given_empty)
-        .and_then(|pointer| pointer.rsplit_once('/'))?;
-    let map = object.pointer_mut(parent)?.as_object_mut()?;
-    map.entry(field).or_insert_with(|| Value::Array(Vec::new()));
-    Some((parent, field))
+/// Puts back a list or map that was given empty, for rules that can tell; see [`tells_empty`].
+fn show_emptied(resource: &Resource, applied: Applied, object: &mut Value) -> Option<TellsEmpty> {
+    let place = tells_empty(resource.gvk()).filter(|_| applied.given_empty)?;
+    let map = object.pointer_mut(place.parent)?.as_object_mut()?;
+    map.entry(place.field).or_insert_with(|| if place.is_map { json!({}) } else { json!([]) });
+    Some(place)
 }
 
-/// What is stored does not show such a list.
-fn hide_emptied(emptied: Option<(&str, &str)>, object: &mut Value) {
-    if let Some((parent, field)) = emptied
-        && let Some(Value::Object(map)) = object.pointer_mut(parent)
+/// What is stored does not show it.
+fn hide_emptied(emptied: Option<TellsEmpty>, object: &mut Value) {
+    let Some(place) = emptied else { return };
+    if let Some(Value::Object(map)) = object.pointer_mut(place.parent)
+        && map.get(place.field).is_some_and(|value| *value == json!([]) || *value == json!({}))
     {
-        map.retain(|key, value| key != field || *value != Value::Array(Vec::new()));
+        map.remove(place.field);
     }
 }
 
@@ -271,6 +267,13 @@ fn with_context(call: &Call, applied: &Applied, f: impl FnOnce(&strategy::Contex
         now: &call.core.sources.timestamp(),
         labels_from_template: applied.labels_from_template,
     });
+}
+
+fn without_address(call: &Call, service: &Value, refused: Refused) -> Status {
+    match refused {
+        Refused::Invalid(errors) => invalid(call, service, &errors),
+        Refused::Failed(status) => status,
+    }
 }
 
 fn invalid(call: &Call, object: &Value, errors: &[field::Error]) -> Status {

@@ -252,41 +252,41 @@ impl Deletion {
 
     /// Whether the object goes gracefully; only pods do.
     fn grace(&self, call: &Call, object: &Value, now: Timestamp) -> Grace {
-        if object.is_deleting() {
-            let Some(left) = object.meta_i64("deletionGracePeriodSeconds") else {
-                return Grace::None;
-            };
-            // A later wish can only shorten the period.
-            return match self.grace_period_seconds {
-                Some(wanted) if wanted < left => {
-                    let marked: Option<Timestamp> =
-                        object.meta_str("deletionTimestamp").parse().ok();
-                    let started =
-                        marked.unwrap_or(now).saturating_sub(SignedDuration::from_secs(left));
-                    let until = started
-                        .unwrap_or(now)
-                        .saturating_add(SignedDuration::from_secs(wanted.max(0)))
-                        .unwrap_or(now);
-                    Grace::Until { deletion_timestamp: until, seconds: wanted.max(0) }
-                }
-                _ if left == 0 && !is_graceful(call) => Grace::None,
-                _ => Grace::Pending,
-            };
-        }
         if !is_graceful(call) {
             return Grace::None;
         }
+        let at_least = |seconds: i64| if seconds < 0 { 1 } else { seconds };
+        let wanted = self.grace_period_seconds.map(at_least);
+        let after = |start: Timestamp, seconds: i64| {
+            start.saturating_add(SignedDuration::from_secs(seconds)).unwrap_or(start)
+        };
+        if object.is_deleting() {
+            let left = at_least(object.meta_i64("deletionGracePeriodSeconds").unwrap_or(0));
+            if left == 0 {
+                return Grace::None;
+            }
+            // A later wish can only shorten the period.
+            let Some(wanted) = wanted.filter(|wanted| *wanted < left) else {
+                return Grace::Pending;
+            };
+            let marked = object.meta_str("deletionTimestamp").parse().unwrap_or(now);
+            let until = after(marked, wanted - left);
+            // Nor can it end in the past, though whoever stops the object gets a moment.
+            return if until < now {
+                Grace::Until { deletion_timestamp: now, seconds: wanted.min(1) }
+            } else {
+                Grace::Until { deletion_timestamp: until, seconds: wanted }
+            };
+        }
         let own = object.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64);
-        let mut seconds = self.grace_period_seconds.or(own).unwrap_or(30);
         let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or("");
         let over = matches!(text("/status/phase"), "Failed" | "Succeeded");
-        if text("/spec/nodeName").is_empty() || over {
-            seconds = 0;
-        } else if seconds < 0 {
-            seconds = 1;
-        }
-        let until = now.saturating_add(SignedDuration::from_secs(seconds)).unwrap_or(now);
-        Grace::Until { deletion_timestamp: until, seconds }
+        let seconds = if text("/spec/nodeName").is_empty() || over {
+            0
+        } else {
+            at_least(wanted.or(own).unwrap_or(30))
+        };
+        Grace::Until { deletion_timestamp: after(now, seconds), seconds }
     }
 
     /// The finalizers the object waits for, given what shall become of its dependents.
@@ -376,11 +376,7 @@ enum End {
 }
 
 /// Removes the very object that has just been marked.
-async fn remove_marked(
-    call: &Call,
-    name: &str,
-    marked: Arc<Record>,
-) -> Result<Persisted, Status> {
+async fn remove_marked(call: &Call, name: &str, marked: Arc<Record>) -> Result<Persisted, Status> {
     let removed = persist::update(call, name, false, |_, found| {
         Ok(if found.uid == marked.uid { Change::Remove(None) } else { Change::Keep })
     });
@@ -416,8 +412,7 @@ fn namespace(call: &Call, options: &Deletion, object: &Value) -> Option<Decision
     let now = call.core.sources.timestamp();
     set_meta(&mut next, "deletionTimestamp", Some(now.into()));
     next["status"]["phase"] = "Terminating".into();
-    let mut finalizers: Vec<String> =
-        object.finalizers().into_iter().map(str::to_owned).collect();
+    let mut finalizers: Vec<String> = object.finalizers().into_iter().map(str::to_owned).collect();
     for (name, policy, unless_orphaned) in
         [(ORPHAN, Policy::Orphan, false), (FOREGROUND, Policy::Foreground, true)]
     {

@@ -169,7 +169,9 @@ impl Patch {
     pub(super) fn scale(&self, call: &Call, old: &Value, gvk: Gvk<'_>) -> Result<Value, Status> {
         let ty = evenkeel_types::lookup(gvk).ok_or_else(Status::unsupported_patch)?;
         let patched = self.apply(Some(ty), old)?;
-        self.checks().of_kind(call, patched, gvk, ty).map_err(|why| self.refuse(Some(ty), old, &why))
+        self.checks()
+            .of_kind(call, patched, gvk, ty)
+            .map_err(|why| self.refuse(Some(ty), old, &why))
     }
 
     fn checks(&self) -> Patched<'_> {

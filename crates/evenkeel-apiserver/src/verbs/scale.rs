@@ -1,8 +1,8 @@
 //! The `scale` subresource: how many, in one form for everything that can be scaled.
 
 use evenkeel_schema::{Replicas, Scale, field};
-use evenkeel_types::go::Quoted;
 use evenkeel_types::Gvk;
+use evenkeel_types::go::Quoted;
 use http::StatusCode;
 use serde_json::{Value, json};
 
@@ -65,9 +65,8 @@ async fn scale(call: &Call, body: &[u8]) -> Result<Value, Status> {
                 return write(call, &options, &ScaleWrite::Apply(&config)).await;
             }
             let patch = Patch::parse(kind, body, options.field_validation);
-            let make = |before: &Value| {
-                patch.as_ref().map_err(Status::clone)?.scale(call, before, SCALE)
-            };
+            let make =
+                |before: &Value| patch.as_ref().map_err(Status::clone)?.scale(call, before, SCALE);
             write(call, &options, &ScaleWrite::Patch(&make)).await
         }
         _ => Err(Status::method_not_allowed()),
@@ -85,11 +84,7 @@ fn undecodable(call: &Call, status: Status) -> Status {
 }
 
 /// Carries the number of replicas in a Scale over to the object.
-async fn write(
-    call: &Call,
-    options: &WriteOptions,
-    how: &ScaleWrite<'_>,
-) -> Result<Value, Status> {
+async fn write(call: &Call, options: &WriteOptions, how: &ScaleWrite<'_>) -> Result<Value, Status> {
     let persisted = persist::update(call, call.name(), options.dry_run, |old, record| {
         let before = scale_before(call, old)?;
         if let ScaleWrite::Replace(scale) = how {

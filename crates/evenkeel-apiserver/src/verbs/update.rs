@@ -30,7 +30,7 @@ pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
     settle_namespace(call, object.value_mut())?;
     check_named(call, object.value())?;
     let part = Part::of(call.subresource.as_deref());
-    if part == Part::Main
+    if matches!(part, Part::Main | Part::Status)
         && may_create(call)
         && call.resource.table.get(&call.key(call.name())).is_none()
     {
@@ -217,7 +217,8 @@ fn check_version(call: &Call, given: &str, record: &Record) -> Result<(), Status
     }
 }
 
-fn may_create(call: &Call) -> bool {
+/// Whether a write to what does not exist creates it, be it to its status.
+pub(super) fn may_create(call: &Call) -> bool {
     match &call.resource.nature {
         Nature::Builtin(builtin) => builtin.strategy.create_on_update,
         Nature::Custom(_) => false,

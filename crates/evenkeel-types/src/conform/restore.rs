@@ -48,10 +48,8 @@ fn restore_value(expr: Expr, shape: Shape, value: &Value) -> Result<(), TypeMism
         (Shape::Int32, _) => unrecognized("int32"),
         (Shape::Int64, _) => unrecognized("int64"),
         (Shape::Double, _) => unrecognized("float64"),
-        (Shape::Bytes, Value::String(_)) => {
-            scalar::bytes(&mut value.clone(), &Place::Root)
-                .map_err(|why| TypeMismatch::new(format!("error decoding from json: {why}")))
-        }
+        (Shape::Bytes, Value::String(_)) => scalar::bytes(&mut value.clone(), &Place::Root)
+            .map_err(|why| TypeMismatch::new(format!("error decoding from json: {why}"))),
         (Shape::Bytes, Value::Array(_)) => scalar::bytes(&mut value.clone(), &Place::Root),
         (Shape::List(element), Value::Array(list)) => list.iter().try_for_each(items(element)),
         (Shape::Bytes | Shape::List(_), _) => {

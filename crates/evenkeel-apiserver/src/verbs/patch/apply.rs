@@ -5,7 +5,7 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::super::create::{self, settle_namespace};
-use super::super::update::{check_named, ok, replace_managed};
+use super::super::update::{check_named, may_create, ok, replace_managed};
 use crate::call::Call;
 use crate::json;
 use crate::object::Metadata as _;
@@ -28,7 +28,8 @@ pub(super) async fn answer(
     let part = Part::of(call.subresource.as_deref());
     for _ in 0..ATTEMPTS {
         let exists = call.resource.table.get(&call.key(call.name())).is_some();
-        if exists || part != Part::Main {
+        let creates = part == Part::Main || (part == Part::Status && may_create(call));
+        if exists || !creates {
             let done = persist::update(call, call.name(), options.dry_run, |old, record| {
                 let config = config.as_ref().map_err(Status::clone)?;
                 let mut managed = manage::on_apply(call, config, Some(old), options)?;
@@ -40,7 +41,7 @@ pub(super) async fn answer(
             .await;
             return match done {
                 // It went away in between: create it.
-                Err(status) if status.code() == 404 && part == Part::Main => continue,
+                Err(status) if status.code() == 404 && creates => continue,
                 other => other.map(ok),
             };
         }

@@ -1,0 +1,136 @@
+//! A cluster in one process: the embedded API server with the controllers a cluster brings.
+//!
+//! The API server stores and answers; what makes a cluster live is a set of controllers. Here they
+//! are ordinary users of the Evenkeel runtime, clients like any other: the garbage collector,
+//! namespaces, workloads, and simulated nodes on which pods become ready. Each can be switched off.
+
+mod settings;
+
+mod controllers;
+
+use evenkeel::Manager;
+use evenkeel::manager::RunError;
+use evenkeel_apiserver::{ApiServer, BuildError, ServeError, Serving};
+use tokio::task::JoinSet;
+
+pub use settings::{Delays, Settings};
+
+/// A running cluster. Dropping it ends it at once; [`Cluster::stop`] ends it in order.
+pub struct Cluster {
+    server: ApiServer,
+    manager: Manager,
+    running: JoinSet<Result<(), RunError>>,
+}
+
+/// A cluster that could not be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The API server could not be set up.
+    #[error(transparent)]
+    Server(#[from] BuildError),
+    /// A controller could not be set up.
+    #[error("controller {name}: {source}")]
+    Controller {
+        /// Which one.
+        name: &'static str,
+        /// Why.
+        source: evenkeel::BoxError,
+    },
+}
+
+impl Cluster {
+    /// Starts a cluster with one node, everything switched on and no delays.
+    ///
+    /// # Errors
+    /// When the API server or a controller cannot be set up.
+    pub async fn start() -> Result<Self, StartError> {
+        Self::start_with(&Settings::default()).await
+    }
+
+    /// Starts a cluster as `settings` say.
+    ///
+    /// # Errors
+    /// When the API server or a controller cannot be set up.
+    pub async fn start_with(settings: &Settings) -> Result<Self, StartError> {
+        let mut builder = ApiServer::builder();
+        if let Some(seed) = settings.seed {
+            builder = builder.seed(seed);
+        }
+        Self::on(builder.build().await?, settings)
+    }
+
+    /// Brings a server of the caller's making to life.
+    ///
+    /// # Errors
+    /// When a controller cannot be set up.
+    pub fn on(server: ApiServer, settings: &Settings) -> Result<Self, StartError> {
+        let client = kube::Client::new(server.service(), "default");
+        let mut manager = Manager::builder("kube-controller-manager");
+        if let Some(seed) = settings.seed {
+            manager = manager.seed(seed);
+        }
+        if let Some(clock) = settings.clock.clone() {
+            manager = manager.clock(clock);
+        }
+        let manager = manager.build(client);
+        controllers::register(&manager, settings)?;
+        let mut running = JoinSet::new();
+        running.spawn(manager.clone().run_until(std::future::pending()));
+        Ok(Self { server, manager, running })
+    }
+
+    /// Only the server: nothing happens but what clients do.
+    #[must_use]
+    pub fn bare(server: ApiServer) -> Self {
+        let client = kube::Client::new(server.service(), "default");
+        let manager = Manager::builder("kube-controller-manager").build(client);
+        Self { server, manager, running: JoinSet::new() }
+    }
+
+    /// A client of the cluster, without a socket between, with all permissions.
+    #[must_use]
+    pub fn client(&self) -> kube::Client {
+        kube::Client::new(self.server.service(), "default")
+    }
+
+    /// The API server.
+    #[must_use]
+    pub fn server(&self) -> &ApiServer {
+        &self.server
+    }
+
+    /// The manager that runs the cluster's own controllers.
+    #[must_use]
+    pub fn manager(&self) -> &Manager {
+        &self.manager
+    }
+
+    /// Serves the API on an address for other processes.
+    ///
+    /// # Errors
+    /// When the address cannot be had.
+    pub async fn serve(&self, address: std::net::SocketAddr) -> Result<Serving, ServeError> {
+        self.server.serve(address).await
+    }
+
+    /// Ends the controllers, then the server.
+    pub async fn stop(mut self) {
+        self.manager.stop();
+        while let Some(ended) = self.running.join_next().await {
+            match ended {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::error!(%error, "the cluster's controllers"),
+                Err(error) => tracing::error!(%error, "the cluster's controllers"),
+            }
+        }
+        self.server.stop();
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.running.abort_all();
+        self.server.stop();
+    }
+}

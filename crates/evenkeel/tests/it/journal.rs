@@ -1,0 +1,67 @@
+//! Why something reconciled, and what it did.
+
+use evenkeel::journal::Written;
+use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
+use evenkeel::kube::Api;
+use evenkeel::kube::api::Patch;
+use evenkeel::prelude::*;
+use serde_json::json;
+
+use crate::harness::{World, each, key, next, quiet, start, stop};
+
+#[tokio::test(start_paused = true)]
+async fn a_record_tells_cause_reads_writes_and_outcome() {
+    let world = World::new().await;
+    world.create_map("a").await;
+    let manager = world.manager();
+    let (sender, mut told) = tokio::sync::mpsc::channel(4096);
+    let reconciler = each::<ConfigMap, _, _>(move |key, _, client| {
+        let sender = sender.clone();
+        async move {
+            client.get::<ConfigMap>(&key.sibling("other")).await?;
+            let patch = Patch::Merge(json!({"data": {"seen": "yes"}}));
+            client.patch::<ConfigMap>(&key, &patch).await?;
+            let _ = sender.try_send(());
+            Ok(Action::done())
+        }
+    });
+    let controller = manager.controller(reconciler).named("seer").register().unwrap();
+    let mut follower = controller.journal().follow();
+    let running = start(&manager);
+    next(&mut told).await;
+    let record = follower.recv().await.unwrap();
+    assert_eq!(record.key, key("a"));
+    assert_eq!(record.reads.len(), 2, "its own object, and the other: {:?}", record.reads);
+    let [write] = &record.writes[..] else { panic!("{:?}", record.writes) };
+    let Written::Changed { fields, .. } = &write.written else { panic!("{write:?}") };
+    assert_eq!(fields.iter().map(|field| field.path.as_str()).collect::<Vec<_>>(), ["data"]);
+    // The second run is set off by the first one's write, and changes nothing.
+    next(&mut told).await;
+    let record = follower.recv().await.unwrap();
+    assert_eq!(record.writes[0].written, Written::Nothing);
+    let text = record.to_string();
+    assert!(text.starts_with("ConfigMap updated"), "{text}");
+    assert!(text.ends_with("patch ConfigMap default/a (no change); done"), "{text}");
+    quiet(&mut told).await;
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_journal_is_bounded() {
+    let world = World::new().await;
+    let manager = world.manager();
+    let (reconciler, mut told) = crate::harness::telling::<ConfigMap>();
+    let controller = manager.controller(reconciler).register().unwrap();
+    let running = start(&manager);
+    for n in 0..1000 {
+        controller.trigger(key(&n.to_string()), "test");
+    }
+    for _ in 0..1000 {
+        next(&mut told).await;
+    }
+    quiet(&mut told).await;
+    assert_eq!(controller.journal().records().len(), 256);
+    let maps = Api::<ConfigMap>::namespaced(world.admin(), "default");
+    assert!(maps.list(&Default::default()).await.unwrap().items.is_empty());
+    stop(&manager, running).await;
+}
