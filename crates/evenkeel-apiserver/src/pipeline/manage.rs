@@ -171,7 +171,7 @@ impl Versions for KindVersions<'_> {
     }
 }
 
-/// The same objects in the other versions they are served in.
+/// The same objects in the other versions there are.
 fn others(call: &Call) -> Vec<Arc<Resource>> {
     let resource = &call.resource;
     let siblings = convert::siblings(resource.gvk());
@@ -187,6 +187,7 @@ fn others(call: &Call) -> Vec<Arc<Resource>> {
     found.extend(siblings.iter().filter(|sibling| sibling.group != &*resource.group).filter_map(
         |sibling| snapshot.resource(sibling.group, sibling.version, &resource.plural).cloned(),
     ));
+    found.extend(resource.custom().into_iter().flat_map(|custom| custom.unserved.iter().cloned()));
     found
 }
 
@@ -243,7 +244,23 @@ pub(crate) fn on_scale(
         ScaleWrite::Patch(make) => replaced(make(&before)?),
         ScaleWrite::Apply(config) => {
             let force = options.force.unwrap_or(false);
-            managed::apply(&request, Some(&before), config, force).map_err(not_applied)?.object
+            let applied =
+                managed::apply(&request, Some(&before), config, force).map_err(not_applied)?;
+            if applied.changed && call.resource.is_custom() {
+                // The converter of custom resources does not know a Scale.
+                return Err(Status::bare(
+                    500,
+                    format!(
+                        "failed to convert new object ({}/{}; {}, Kind=Scale) to proper version: \
+                         request to convert CR to an invalid group/version: {}",
+                        config.meta_str("namespace"),
+                        config.meta_str("name"),
+                        types::SCALE_VERSION,
+                        types::SCALE_VERSION
+                    ),
+                ));
+            }
+            applied.object
         }
     };
     let owned = handler.to_parent(owned, after.meta("managedFields")).map_err(unreadable)?;
