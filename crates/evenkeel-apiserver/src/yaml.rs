@@ -10,6 +10,9 @@ use crate::json;
 pub(crate) fn decode(text: &[u8]) -> Result<Value, String> {
     let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
     let mut value = read(text, DuplicateKeyPolicy::LastWins).map_err(|error| go_message(&error))?;
+    if json::is_too_deep(&value) {
+        return Err("exceeded max depth".into());
+    }
     // Upstream reads YAML by way of JSON, and Go writes the float 1.0 as 1 there.
     json::settle_floats(&mut value);
     Ok(value)
@@ -72,6 +75,16 @@ mod tests {
         let again = |text: &[u8]| repeated_key(text);
         assert_eq!(again(b"a: 1\nb: {c: 1,\n c: 2}").unwrap(), "line 3: key \"c\" already set in map");
         assert_eq!(again(b"a: 1\nb: {a: 1}"), None);
+    }
+
+    #[test]
+    fn too_deep_is_an_error_not_a_crash() {
+        for (open, close) in [("[", "]"), ("{a: ", "}"), ("- ", ""), ("{\"a\":", "}")] {
+            for depth in [130, 2_000, 100_000] {
+                let text = open.repeat(depth) + "x" + &close.repeat(depth);
+                assert!(decode(text.as_bytes()).is_err(), "{open} {depth}");
+            }
+        }
     }
 
     #[test]
