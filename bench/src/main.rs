@@ -66,6 +66,7 @@ enum Scenario {
     Fanout,
     Memory,
     Stop,
+    Apply,
     Queue,
 }
 
@@ -114,6 +115,9 @@ fn main() -> anyhow::Result<()> {
     }
     if wanted(Scenario::Stop) {
         threads()?.block_on(scenario::life::stop(report))?;
+    }
+    if wanted(Scenario::Apply) {
+        scenario::apply::apply(report)?;
     }
     if wanted(Scenario::Queue) {
         one_thread()?.block_on(scenario::queue::queue(report))?;

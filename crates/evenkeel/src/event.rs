@@ -61,6 +61,7 @@ impl Event {
 
     /// What it is, unless it is gone.
     #[must_use]
+    #[expect(clippy::new_ret_no_self, reason = "the counterpart of `old`")]
     pub fn new(&self) -> Option<&Arc<Entry>> {
         match self {
             Self::Added { new, .. } | Self::Updated { new, .. } => Some(new),

@@ -82,6 +82,13 @@ impl Key {
     }
 }
 
+/// Keys compare and hash as their text does, so maps of them can be searched by it.
+impl std::borrow::Borrow<str> for Key {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
