@@ -65,6 +65,7 @@ enum Scenario {
     Fanout,
     Memory,
     Stop,
+    Apply,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -112,6 +113,9 @@ fn main() -> anyhow::Result<()> {
     }
     if wanted(Scenario::Stop) {
         threads()?.block_on(scenario::life::stop(report))?;
+    }
+    if wanted(Scenario::Apply) {
+        scenario::apply::apply(report)?;
     }
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! What is measured, by what it is about.
 
+pub(crate) mod apply;
+
 pub(crate) mod create;
 
 pub(crate) mod life;

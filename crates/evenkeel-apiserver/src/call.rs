@@ -86,6 +86,11 @@ impl Call {
         Key::new(&self.namespace, name)
     }
 
+    /// Whether nothing is to come of this request.
+    pub(crate) fn is_dry_run(&self) -> bool {
+        self.query.get("dryRun").is_some_and(|value| !value.is_empty())
+    }
+
     pub(crate) fn name(&self) -> &str {
         self.name.as_deref().unwrap_or("")
     }

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use base64::alphabet::URL_SAFE;
+use base64::engine::general_purpose::{NO_PAD, STANDARD, URL_SAFE_NO_PAD};
+use base64::engine::{DecodePaddingMode, GeneralPurpose};
 use base64::{DecodeError, Engine as _};
 use ring::digest;
 
@@ -30,10 +32,17 @@ pub(crate) fn base64_url(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// Reads base64 for URLs. The error is where it goes wrong.
+/// Reads base64 for URLs, as leniently as Go. The error is where it goes wrong.
 pub(crate) fn from_base64_url(text: &str) -> Result<Vec<u8>, usize> {
-    URL_SAFE_NO_PAD.decode(text).map_err(|error| match error {
+    const LENIENT: GeneralPurpose = GeneralPurpose::new(
+        &URL_SAFE,
+        NO_PAD
+            .with_decode_allow_trailing_bits(true)
+            .with_decode_padding_mode(DecodePaddingMode::RequireNone),
+    );
+    LENIENT.decode(text).map_err(|error| match error {
         DecodeError::InvalidByte(at, _) => at,
-        _ => text.len(),
+        // Four characters make three bytes; Go points at the first that makes none.
+        _ => text.len() - text.len() % 4,
     })
 }

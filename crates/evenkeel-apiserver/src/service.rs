@@ -4,13 +4,19 @@
 //! data directory. A write holds what it takes as a [`Reservation`], which gives everything back
 //! unless the write is committed.
 
+mod families;
+
+mod ports;
+
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use evenkeel_schema::field;
+use evenkeel_schema::{field, names};
 use serde_json::{Value, json};
 
+use crate::object::Metadata as _;
+use crate::status::{Named, Status};
 use crate::storage::Record;
 
 /// Hands out cluster IPs from one IPv4 range, and node ports.
@@ -28,6 +34,7 @@ struct State {
     addresses: BTreeSet<u32>,
     ports: BTreeSet<u16>,
     next_address: u32,
+    next_port: u16,
 }
 
 /// What a write has taken, until it is committed or fails.
@@ -37,7 +44,20 @@ pub(crate) struct Reservation {
     ports: Vec<u16>,
 }
 
-const NODE_PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
+/// Why a service cannot have what it needs.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// The client asked for what cannot be.
+    Invalid(Vec<field::Error>),
+    /// The server cannot do it; upstream wraps some of these, and others not.
+    Failed(Status),
+}
+
+impl From<field::Error> for Refused {
+    fn from(error: field::Error) -> Self {
+        Self::Invalid(vec![error])
+    }
+}
 
 impl Taken {
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -90,82 +110,80 @@ impl Allocator {
         Ipv4Addr::from(self.base + 1)
     }
 
-    /// Gives a service what its type needs, keeping what `old` has.
+    /// Gives a service what its type needs, keeping what `old` has. In a dry run nothing is taken,
+    /// and what is given is made up.
     pub(crate) fn allocate(
         &self,
         service: &mut Value,
         old: Option<&Value>,
-    ) -> Result<Reservation, Vec<field::Error>> {
+        dry_run: bool,
+    ) -> Result<Reservation, Refused> {
         let mut reservation =
             Reservation { taken: self.taken.clone(), address: None, ports: Vec::new() };
-        let spec = &mut service["spec"];
-        let kind = spec["type"].as_str().unwrap_or("ClusterIP").to_owned();
-        if kind == "ExternalName" {
-            return Ok(reservation);
-        }
-        check_families(spec)?;
-        let old_ip = old.and_then(|old| old["spec"]["clusterIP"].as_str()).unwrap_or("");
-        let wished = spec["clusterIP"].as_str().unwrap_or("");
-        let address = match wished {
-            "None" => "None".to_owned(),
-            "" if !old_ip.is_empty() => old_ip.to_owned(),
-            given if !given.is_empty() && given == old_ip => old_ip.to_owned(),
-            given => {
-                let address = if given.is_empty() { self.pick() } else { self.take(given) }?;
-                reservation.address = Some(u32::from(address));
-                address.to_string()
+        if service["spec"]["type"] != "ExternalName" && !families::are_kept(service, old) {
+            families::settle(service, old)?;
+            let had_none = old.is_none_or(|old| old["spec"]["type"] == "ExternalName");
+            if had_none && service["spec"]["clusterIPs"][0] != "None" {
+                self.take_address(&mut reservation, service, dry_run)?;
             }
-        };
-        if kind != "ClusterIP" {
-            take_ports(&mut reservation, spec, old)?;
         }
-        if kind == "LoadBalancer" && spec["externalTrafficPolicy"] == "Local" {
-            take_health_port(&mut reservation, spec, old)?;
-        }
-        if is_selectorless(spec) && spec["ipFamilyPolicy"].is_null() && spec["ipFamilies"].is_null()
-        {
-            // Who manages endpoints on their own may give them addresses of either family.
-            spec["ipFamilyPolicy"] = "RequireDualStack".into();
-            spec["ipFamilies"] = json!(["IPv4", "IPv6"]);
-        }
-        spec["clusterIP"] = address.clone().into();
-        spec["clusterIPs"] = json!([address]);
-        if spec["ipFamilies"].as_array().is_none_or(Vec::is_empty) {
-            spec["ipFamilies"] = json!(["IPv4"]);
-        }
-        if spec["ipFamilyPolicy"].as_str().is_none_or(str::is_empty) {
-            spec["ipFamilyPolicy"] = "SingleStack".into();
-        }
+        ports::take(&mut reservation, service, old, dry_run)?;
         Ok(reservation)
     }
 
-    fn pick(&self) -> Result<Ipv4Addr, Vec<field::Error>> {
+    /// There is one family, and so one address.
+    fn take_address(
+        &self,
+        reservation: &mut Reservation,
+        service: &mut Value,
+        dry_run: bool,
+    ) -> Result<(), Refused> {
+        let wished = service["spec"]["clusterIP"].as_str().unwrap_or("").to_owned();
+        let address = match wished.as_str() {
+            // Looking for a free one would not be worth the effort.
+            "" if dry_run => Ipv4Addr::from(self.base),
+            "" => self.pick(service)?,
+            wished => self.take(service, wished, dry_run)?,
+        };
+        if !dry_run {
+            reservation.address = Some(u32::from(address));
+        }
+        service["spec"]["clusterIP"] = address.to_string().into();
+        service["spec"]["clusterIPs"] = json!([address.to_string()]);
+        Ok(())
+    }
+
+    fn pick(&self, service: &Value) -> Result<Ipv4Addr, Refused> {
         let mut state = self.taken.lock();
         // The first address is the network's, the last the broadcast's.
         let usable = self.size - 2;
         for _ in 0..usable {
             let offset = 1 + state.next_address % usable;
             state.next_address = (state.next_address + 1) % usable;
-            let address = self.base + offset;
-            if state.addresses.insert(address) {
-                return Ok(Ipv4Addr::from(address));
+            let address = Ipv4Addr::from(self.base + offset);
+            if state.addresses.contains(&u32::from(address)) {
+                continue;
             }
+            if let Some(fault) = owner_fault(service, address) {
+                let detail = format!("failed to allocate IP: {fault}");
+                return Err(field::Error::invalid("spec.clusterIPs", json!([""]), detail).into());
+            }
+            state.addresses.insert(u32::from(address));
+            return Ok(address);
         }
-        let detail = "failed to allocate IP: range is full";
-        Err(vec![field::Error::invalid("spec.clusterIPs", "", detail)])
+        Err(Refused::Failed(Status::internal(format_args!(
+            "failed to allocate a serviceIP for Service {:?}: range is full",
+            service.meta_str("name")
+        ))))
     }
 
-    fn take(&self, wished: &str) -> Result<Ipv4Addr, Vec<field::Error>> {
+    fn take(&self, service: &Value, wished: &str, dry_run: bool) -> Result<Ipv4Addr, Refused> {
         let refuse = |why: &str| {
             let detail = format!("failed to allocate IP {wished}: {why}");
-            Err(vec![field::Error::invalid("spec.clusterIPs", json!([wished]), detail)])
+            Err(field::Error::invalid("spec.clusterIPs", json!([wished]), detail).into())
         };
         let Ok(address) = wished.parse::<Ipv4Addr>() else {
-            if wished.parse::<std::net::Ipv6Addr>().is_ok() {
-                return refuse("not an IPv4 address");
-            }
-            let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-            return Err(vec![field::Error::invalid("spec.clusterIPs[0]", wished, detail)]);
+            return refuse("not an IPv4 address");
         };
         let number = u32::from(address);
         if number <= self.base || number >= self.base + self.size - 1 {
@@ -175,6 +193,12 @@ impl Allocator {
                 Ipv4Addr::from(self.base),
                 32 - self.size.trailing_zeros()
             ));
+        }
+        if dry_run {
+            return Ok(address);
+        }
+        if let Some(fault) = owner_fault(service, address) {
+            return refuse(&fault);
         }
         if !self.taken.lock().addresses.insert(number) {
             return refuse("provided IP is already allocated");
@@ -216,112 +240,22 @@ fn uses(service: &Value) -> (Option<u32>, BTreeSet<u16>) {
     (address.map(u32::from), ports.filter(|port| *port > 0).collect())
 }
 
-fn take_ports(
-    reservation: &mut Reservation,
-    spec: &mut Value,
-    old: Option<&Value>,
-) -> Result<(), Vec<field::Error>> {
-    let (_, had) = old.map(uses).unwrap_or_default();
-    // Load balancers may be told to do without.
-    let picks = spec["type"] != "LoadBalancer" || spec["allocateLoadBalancerNodePorts"] != false;
-    let Some(ports) = spec["ports"].as_array_mut() else { return Ok(()) };
-    for (at, port) in ports.iter_mut().enumerate() {
-        let refuse = |given: u64, detail: &str| {
-            let path = format!("spec.ports[{at}].nodePort");
-            Err(vec![field::Error::invalid(path, given, detail)])
-        };
-        let given = port["nodePort"].as_u64().unwrap_or(0);
-        if given == 0 && !picks {
-            continue;
-        }
-        let mut state = reservation.taken.lock();
-        if given == 0 {
-            let free = NODE_PORTS.clone().find(|port| !state.ports.contains(port));
-            let Some(free) = free else {
-                return refuse(0, "failed to allocate a nodePort: range is full");
-            };
-            state.ports.insert(free);
-            drop(state);
-            reservation.ports.push(free);
-            port["nodePort"] = free.into();
-            continue;
-        }
-        let number = u16::try_from(given).unwrap_or(0);
-        if !NODE_PORTS.contains(&number) {
-            return refuse(
-                given,
-                "provided port is not in the valid range. The range of valid ports is 30000-32767",
-            );
-        }
-        if had.contains(&number) {
-            continue;
-        }
-        if !state.ports.insert(number) {
-            return refuse(given, "provided port is already allocated");
-        }
-        drop(state);
-        reservation.ports.push(number);
-    }
-    Ok(())
-}
-
-/// Load balancers that keep traffic on a node ask it there whether it has any pods.
-fn take_health_port(
-    reservation: &mut Reservation,
-    spec: &mut Value,
-    old: Option<&Value>,
-) -> Result<(), Vec<field::Error>> {
-    let (_, had) = old.map(uses).unwrap_or_default();
-    let given = spec["healthCheckNodePort"].as_u64().unwrap_or(0);
-    let wished = u16::try_from(given).ok().filter(|port| *port > 0);
-    if wished.is_some_and(|port| had.contains(&port)) {
-        return Ok(());
-    }
-    let refuse = |why: &str| {
-        let detail = format!("failed to allocate requested HealthCheck NodePort {given}: {why}");
-        Err(vec![field::Error::invalid("spec.healthCheckNodePort", given, detail)])
+/// Upstream takes an address by making an object that names the service as its owner. What is wrong
+/// with the service's name shows there first.
+fn owner_fault(service: &Value, address: Ipv4Addr) -> Option<String> {
+    const PATH: &str = "spec.parentRef.name";
+    let name = service.meta_str("name");
+    let faults: Vec<field::Error> = if name.is_empty() {
+        vec![field::Error::required(PATH, "")]
+    } else {
+        let reasons = names::path_segment(name, false);
+        reasons.into_iter().map(|why| field::Error::invalid(PATH, name, why)).collect()
     };
-    if given > 0 && !wished.is_some_and(|port| NODE_PORTS.contains(&port)) {
-        return refuse(
-            "provided port is not in the valid range. The range of valid ports is 30000-32767",
-        );
+    if faults.is_empty() {
+        return None;
     }
-    let mut state = reservation.taken.lock();
-    let free = wished.or_else(|| NODE_PORTS.clone().rev().find(|port| !state.ports.contains(port)));
-    let Some(port) = free.filter(|port| state.ports.insert(*port)) else {
-        return refuse("provided port is already allocated");
-    };
-    drop(state);
-    reservation.ports.push(port);
-    spec["healthCheckNodePort"] = port.into();
-    Ok(())
-}
-
-/// A headless service whose endpoints somebody else manages.
-fn is_selectorless(spec: &Value) -> bool {
-    let selects = spec["selector"].as_object().is_some_and(|selector| !selector.is_empty());
-    spec["clusterIP"] == "None" && !selects
-}
-
-/// The server gives out addresses of one family only.
-fn check_families(spec: &Value) -> Result<(), Vec<field::Error>> {
-    if is_selectorless(spec) {
-        return Ok(());
-    }
-    let policy = &spec["ipFamilyPolicy"];
-    if policy == "RequireDualStack" {
-        let detail = "this cluster is not configured for dual-stack services";
-        return Err(vec![field::Error::invalid("spec.ipFamilyPolicy", policy.clone(), detail)]);
-    }
-    let families = spec["ipFamilies"].as_array().into_iter().flatten();
-    let foreign = families.enumerate().filter(|(_, family)| *family == "IPv6");
-    let errors: Vec<field::Error> = foreign
-        .map(|(at, family)| {
-            let path = format!("spec.ipFamilies[{at}]");
-            field::Error::invalid(path, family.clone(), "not configured on this cluster")
-        })
-        .collect();
-    if errors.is_empty() { Ok(()) } else { Err(errors) }
+    let named = Named { group: "networking.k8s.io", kind: "IPAddress" };
+    Some(Status::invalid(named, &address.to_string(), &faults).message().to_owned())
 }
 
 #[cfg(test)]
@@ -329,7 +263,7 @@ mod tests {
     use super::*;
 
     fn service() -> Value {
-        json!({"spec": {"type": "ClusterIP"}})
+        json!({"metadata": {"name": "s"}, "spec": {"type": "ClusterIP"}})
     }
 
     #[test]
@@ -337,9 +271,9 @@ mod tests {
         let allocator = Allocator::new("10.0.0.0/30").unwrap();
         let take = || {
             let mut service = service();
-            let reservation = allocator.allocate(&mut service, None)?;
+            let reservation = allocator.allocate(&mut service, None, false)?;
             reservation.keep();
-            Ok::<_, Vec<field::Error>>(service["spec"]["clusterIP"].clone())
+            Ok::<_, Refused>(service["spec"]["clusterIP"].clone())
         };
         assert_eq!(take().unwrap(), "10.0.0.1");
         assert_eq!(take().unwrap(), "10.0.0.2");
@@ -353,7 +287,7 @@ mod tests {
             let mut service = json!({"spec": {
                 "type": "NodePort", "clusterIP": "10.0.0.2", "ports": [{"nodePort": 30001}],
             }});
-            drop(allocator.allocate(&mut service, None).unwrap());
+            drop(allocator.allocate(&mut service, None, false).unwrap());
         }
     }
 
@@ -364,7 +298,7 @@ mod tests {
             "type": "LoadBalancer", "externalTrafficPolicy": "Local",
             "allocateLoadBalancerNodePorts": false, "ports": [{"port": 80}],
         }});
-        allocator.allocate(&mut service, None).unwrap().keep();
+        allocator.allocate(&mut service, None, false).unwrap().keep();
         assert!(service["spec"]["healthCheckNodePort"].as_u64().is_some_and(|port| port > 0));
         assert!(service["spec"]["ports"][0]["nodePort"].is_null());
     }
@@ -373,18 +307,18 @@ mod tests {
     fn only_services_without_selector_may_ask_for_two_families() {
         let allocator = Allocator::new("10.0.0.0/24").unwrap();
         let mut dual = json!({"spec": {"ipFamilyPolicy": "RequireDualStack"}});
-        assert!(allocator.allocate(&mut dual, None).is_err());
+        assert!(allocator.allocate(&mut dual, None, false).is_err());
         dual["spec"]["clusterIP"] = "None".into();
-        assert!(allocator.allocate(&mut dual, None).is_ok());
+        assert!(allocator.allocate(&mut dual, None, false).is_ok());
     }
 
     #[test]
     fn a_service_that_changes_its_type_gives_its_ports_back() {
         let allocator = Allocator::new("10.0.0.0/24").unwrap();
         let mut service = json!({"spec": {"type": "NodePort", "ports": [{"nodePort": 30001}]}});
-        allocator.allocate(&mut service, None).unwrap().keep();
+        allocator.allocate(&mut service, None, false).unwrap().keep();
         allocator.release(&service, None);
-        allocator.allocate(&mut service, None).unwrap().keep();
+        allocator.allocate(&mut service, None, false).unwrap().keep();
     }
 
     #[test]

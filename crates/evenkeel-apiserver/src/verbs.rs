@@ -64,9 +64,6 @@ pub(crate) async fn dispatch(
         ending: routed.parts.extensions.remove(),
     };
     check_verb(&call)?;
-    if let Some(text) = call.resource.deprecation() {
-        call.warnings.add(text);
-    }
     let response = respond(&call, &routed.body).await.unwrap_or_else(|status| {
         let mut response = encode::refusal(&call.headers, &status);
         encode::warn(&call, response.headers_mut());
@@ -79,6 +76,13 @@ async fn respond(call: &Call, body: &Bytes) -> Result<Response<Body>, Status> {
     if !call.resource.is_custom() {
         let watches = matches!(call.verb, Verb::List | Verb::Watch);
         negotiate::route(&call.headers, watches)?;
+        if call.verb == Verb::Patch {
+            patch::kind(call)?;
+        }
+    }
+    // What the router of built-in resources turns away is not told of their future.
+    if let Some(text) = call.resource.deprecation() {
+        call.warnings.add(text);
     }
     let output = negotiate::output(&call.headers, &call.query, !call.resource.is_custom())?;
     let printable = call.resource.supports("list");
@@ -161,6 +165,8 @@ fn check_verb(call: &Call) -> Result<(), Status> {
     let collection_verb = matches!(call.verb, Verb::Create | Verb::List | Verb::DeleteCollection);
     let shape_fits = match call.verb {
         Verb::Watch => true,
+        // The handler of custom resources asks for a name itself, and for none where it needs none.
+        Verb::Create | Verb::Update | Verb::Patch if resource.is_custom() => true,
         _ => collection_verb == call.name.is_none(),
     };
     // Only reading goes across namespaces.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use evenkeel_kinds::strategy;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -174,7 +175,9 @@ impl Events {
     fn frame_of_value(&mut self, kind: &str, object: Value) -> Bytes {
         let shown = match self.output.view {
             View::Whole => object,
-            View::Metadata | View::MetadataList => encode::to_metadata(&object),
+            View::Metadata | View::MetadataList => {
+                encode::to_metadata(self.resource.gvk(), &object)
+            }
             View::Table => {
                 let first = !std::mem::replace(&mut self.columns_sent, true);
                 let definitions = first.then(|| encode::table_definitions(&self.resource));
@@ -205,6 +208,7 @@ impl Events {
             if let Err(why) = evenkeel_types::conform(builtin.ty, &mut object) {
                 tracing::error!(%why, kind = &*self.resource.kind, "cannot make a bookmark");
             }
+            strategy::complete_blank(self.resource.gvk(), &mut object);
         }
         self.frame_of_value("BOOKMARK", object)
     }

@@ -252,7 +252,7 @@ impl Set {
     /// The node of a field, without building an element to look for.
     pub(crate) fn field(&self, name: &str) -> Option<&Node> {
         let order = |node: &Node| match &node.element {
-            PathElement::Field(field) => field.as_str().cmp(name),
+            PathElement::Field(field) => (**field).cmp(name),
             _ => Ordering::Greater,
         };
         self.nodes.binary_search_by(order).ok().map(|at| &self.nodes[at])

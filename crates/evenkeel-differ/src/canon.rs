@@ -64,12 +64,13 @@ pattern!(ADDRESS, r"\b10\.0\.[0-9]{1,3}\.[0-9]{1,3}\b");
 // An object inside a text, as JSON (perhaps quoted once more) or YAML; a failed precondition.
 pattern!(
     QUOTED_VERSION,
-    r#"(resourceVersion\\*"?: ?\\*"|ResourceVersion in (?:the precondition|record) \()[0-9]+"#
+    r#"(resourceVersion\\*"?: ?(?:\\*")?|ResourceVersion in (?:the precondition|record) \()[0-9]+"#
 );
 // What a refused object would have been called shows nowhere but in the refusal: sequences that
 // leave names to the server use prefixes such as `gen1-`.
 pattern!(GENERATED, r"\b((?:[a-z0-9-]+-)?gen[0-9]*-)[bcdfghjklmnpqrstvwxz2456789]{5}\b");
 pattern!(NODE_PORT, r":(3[0-2][0-9]{3})/");
+pattern!(PORT_IN_TEXT, r"(nodePort: \{[A-Z]+ )3[0-2][0-9]{3}\}");
 pattern!(AGE, r"^([0-9]+[smhdy]){1,2}$");
 pattern!(
     VERSION_IN_TEXT,
@@ -79,6 +80,7 @@ pattern!(
 impl Canon {
     fn answer(&mut self, answer: &Answer) -> Answer {
         let mut body = answer.body.clone();
+        forget_repeated_columns(&mut body);
         self.walk(&mut body, "");
         sort_causes(&mut body);
         let mut headers = answer.headers.clone();
@@ -252,6 +254,9 @@ impl Canon {
                 .replace_all(&text, |found: &Captures<'_>| format!("{}: <rv>", &found[1]));
             text = replaced.into_owned();
         }
+        if text.contains("nodePort: {") {
+            text = PORT_IN_TEXT.replace_all(&text, "${1}<port>}").into_owned();
+        }
         if text.contains("esourceVersion") {
             text = QUOTED_VERSION.replace_all(&text, "$1<rv>").into_owned();
         }
@@ -259,11 +264,30 @@ impl Canon {
     }
 }
 
-/// The real server walks the properties of a custom object in the random order of Go's maps, so
-/// the order of its complaints says nothing. That of built-in kinds does.
+/// Only the first table of a watch has to define its columns. The real server repeats them if
+/// another watch happened to encode the event before.
+fn forget_repeated_columns(body: &mut Value) {
+    let Some(events) = body.get_mut("events").and_then(Value::as_array_mut) else { return };
+    let mut defined = None;
+    for event in events {
+        let Some(columns) = event.pointer_mut("/object/columnDefinitions") else { continue };
+        match &defined {
+            None => defined = Some(columns.clone()),
+            Some(first) if first == columns => *columns = Value::Null,
+            Some(_) => {}
+        }
+    }
+}
+
+/// The real server walks the properties of a custom object, and those of a schema, in the random
+/// order of Go's maps, so the order of its complaints says nothing. That of built-in kinds does.
 fn sort_causes(status: &mut Value) {
-    let custom = status.pointer("/details/group").and_then(Value::as_str);
-    if !custom.is_some_and(|group| group.ends_with(".test")) {
+    let group = status.pointer("/details/group").and_then(Value::as_str);
+    let random = |group: &str| group.ends_with(".test") || group == "apiextensions.k8s.io";
+    // So do conflicts of an apply, which are of no object in particular.
+    let conflict = |cause: &Value| cause["reason"] == "FieldManagerConflict";
+    let conflicts = status.pointer("/details/causes/0").is_some_and(conflict);
+    if !conflicts && !group.is_some_and(random) {
         return;
     }
     let Some(Value::Array(causes)) = status.pointer_mut("/details/causes") else { return };

@@ -94,6 +94,11 @@ pub fn row_conditions(gvk: Gvk<'_>, object: &Value) -> Option<&'static RowCondit
     }
 }
 
+/// Whether the kind has no columns of its own. Empty lists of these have rows that are null.
+pub fn is_plain(gvk: Gvk<'_>) -> bool {
+    std::ptr::eq(printer(gvk), &raw const DEFAULT)
+}
+
 /// The order of rows in a list, for kinds whose table is not in the order of the list.
 pub fn row_order(gvk: Gvk<'_>) -> Option<fn(&Value, &Value) -> Ordering> {
     match (gvk.group, gvk.kind) {
@@ -161,7 +166,7 @@ const IMAGES: Column = Column::text("Images", "Container images of the pod templ
 const SELECTOR: Column = Column::text("Selector", "Labels of the pods it manages.").wide();
 
 /// For kinds without a printer: unlike an age, the creation time is left to the client to render.
-const DEFAULT: Printer = Printer {
+static DEFAULT: Printer = Printer {
     columns: &[NAME, Column::new("Created At", "date", "When the object was created.")],
     cells: |object, _| {
         let created = match str(&object["metadata"]["creationTimestamp"]) {

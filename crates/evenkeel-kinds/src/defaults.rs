@@ -37,6 +37,35 @@ pub struct Applied {
     /// template end up on the Job, too. Must reach `strategy::Context`, unless admission replaced
     /// the object.
     pub labels_from_template: bool,
+    /// The field of [`tells_empty`] was given, with nothing in it.
+    pub given_empty: bool,
+}
+
+/// A list or map of a kind for which it matters whether it was given empty or not at all: Go
+/// tells the two apart until the object is stored, and refusals show, though it prints neither.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TellsEmpty {
+    /// The JSON pointer of the struct it is a field of.
+    pub parent: &'static str,
+    /// Its name.
+    pub field: &'static str,
+    /// Whether it is a map.
+    pub is_map: bool,
+}
+
+/// The one such field of a kind, if it has any.
+pub fn tells_empty(gvk: Gvk<'_>) -> Option<TellsEmpty> {
+    let (parent, field, is_map) = match (gvk.group, gvk.kind) {
+        ("", "PersistentVolume") => ("/spec", "capacity", true),
+        ("", "PersistentVolumeClaim") => ("/spec/resources", "requests", true),
+        ("networking.k8s.io", "Ingress") => ("/spec", "rules", false),
+        (
+            "admissionregistration.k8s.io",
+            "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration",
+        ) => ("", "webhooks", false),
+        _ => return None,
+    };
+    Some(TellsEmpty { parent, field, is_map })
 }
 
 /// Fills in the defaults of a built-in kind; other kinds are left alone.

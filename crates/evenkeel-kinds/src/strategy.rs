@@ -27,8 +27,8 @@ use std::collections::BTreeMap;
 
 pub use pod::grace_period;
 pub use prepare::{
-    canonicalize, prepare_for_create, prepare_for_status_update, prepare_for_subresource_update,
-    prepare_for_update,
+    canonicalize, complete_blank, hide_versioned_metadata, prepare_for_create,
+    prepare_for_status_update, prepare_for_subresource_update, prepare_for_update,
 };
 pub use service::{before_allocation_on_create, before_allocation_on_update};
 pub use table::{of, reset_fields};

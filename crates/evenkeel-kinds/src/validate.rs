@@ -74,6 +74,13 @@ pub fn create(gvk: Gvk<'_>, object: &Value) -> Vec<Error> {
     errs.into_vec()
 }
 
+/// Checks what a service says of its addresses, before any are given to it.
+pub fn service_addresses(service: &Value, old: Option<&Value>) -> Vec<Error> {
+    let mut errs = Errors::new();
+    service::address_faults(&mut errs, service, old.unwrap_or(&Value::Null));
+    errs.into_vec()
+}
+
 /// Checks an object about to replace another, through the kind's own resource.
 pub fn update(gvk: Gvk<'_>, new: &Value, old: &Value) -> Vec<Error> {
     let mut errs = Errors::new();

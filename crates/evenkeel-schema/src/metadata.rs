@@ -28,8 +28,12 @@ pub enum Malformed {
 /// Brings metadata into typed form: unknown and empty fields go, times become UTC seconds.
 ///
 /// `path` is where the metadata stands (`metadata`); unknown fields are added to `unknown` with
-/// it. The error is the text Go's JSON decoder has for the first malformed field.
-pub(crate) fn coerce(
+/// it.
+///
+/// # Errors
+///
+/// The text Go's JSON decoder has for the first malformed field, if such are to be refused.
+pub fn coerce(
     metadata: &mut Value,
     malformed: Malformed,
     path: &str,

@@ -7,6 +7,7 @@
 
 mod forget;
 mod mismatch;
+mod restore;
 mod scalar;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use crate::{Custom, Expr, Shape, Type};
 pub use forget::forget_empty;
 use mismatch::Place;
 pub use mismatch::TypeMismatch;
+pub use restore::restore;
 pub(crate) use scalar::{print_double, print_time};
 use zero::zero_field;
 pub(crate) use zero::{complete, omitted, zero};
@@ -189,7 +191,11 @@ impl Walk {
             Custom::Time | Custom::MicroTime => scalar::time(custom, value, at),
             Custom::Quantity => scalar::quantity(value),
             Custom::IntOrString => scalar::int_or_string(value, at),
-            Custom::RawExtension | Custom::FieldsV1 | Custom::Json => Ok(()),
+            Custom::RawExtension | Custom::FieldsV1 => Ok(()),
+            Custom::Json => {
+                scalar::free_form(value);
+                Ok(())
+            }
             Custom::JsonSchemaPropsOrArray
             | Custom::JsonSchemaPropsOrBool
             | Custom::JsonSchemaPropsOrStringArray => {

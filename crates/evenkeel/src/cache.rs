@@ -82,6 +82,8 @@ struct Inner {
     options: CacheOptions,
     random: Mutex<Random>,
     types: RwLock<BTreeMap<Kind, Declared>>,
+    /// Indexes of types that are not declared yet.
+    early: Mutex<BTreeMap<Kind, Vec<Index>>>,
     hot: Hot,
     tasks: Arc<Tasks>,
 }
@@ -95,7 +97,28 @@ struct Declared {
     own: Option<Informer>,
 }
 
+struct Index {
+    definition: Definition,
+    /// Whether it needs whole objects.
+    decodes: bool,
+}
+
 impl Declared {
+    /// Adds an index, unless it cannot be had.
+    fn define(&mut self, kind: &Kind, index: &Index) -> Result<(), DeclareError> {
+        if index.decodes && self.options.metadata_only {
+            let problem = "an index over whole objects, of which only metadata is kept; use \
+                           `index_meta`, or declare the type without `metadata_only`";
+            return Err(DeclareError::Invalid { kind: kind.clone(), problem: problem.into() });
+        }
+        if self.indexes.iter().any(|other| other.name == index.definition.name) {
+            let name = index.definition.name.to_string();
+            return Err(DeclareError::IndexExists { kind: kind.clone(), name });
+        }
+        self.indexes.push(index.definition.clone());
+        Ok(())
+    }
+
     fn running(&self) -> Option<Informer> {
         self.own.clone().or_else(|| self.running.upgrade().map(Informer))
     }
@@ -120,6 +143,7 @@ impl Cache {
             client,
             random: Mutex::new(random),
             types: RwLock::default(),
+            early: Mutex::default(),
             hot: Hot::new(options.budget),
             tasks: Arc::new(Tasks::new()),
             options,
@@ -139,7 +163,10 @@ impl Cache {
                 Some(difference) => Err(DeclareError::Conflict { kind: kind.clone(), difference }),
             };
         }
-        let declared = Declared { options, indexes: Vec::new(), running: Weak::new(), own: None };
+        let mut declared =
+            Declared { options, indexes: Vec::new(), running: Weak::new(), own: None };
+        let early = self.0.early.lock().remove(kind).unwrap_or_default();
+        early.iter().try_for_each(|index| declared.define(kind, index))?;
         types.insert(kind.clone(), declared);
         Ok(())
     }
@@ -177,10 +204,11 @@ impl Cache {
         Ok(())
     }
 
-    /// Lets objects of type `K` be found by values that `function` takes from them.
+    /// Lets objects of type `K` be found by values that `function` takes from them. The type may be
+    /// declared later.
     ///
     /// # Errors
-    /// When the type is not declared or not whole, or has an index of that name.
+    /// When the type is declared and not whole, or has an index of that name.
     pub fn index<K: Object>(
         &self,
         name: &str,
@@ -210,7 +238,7 @@ impl Cache {
     /// them.
     ///
     /// # Errors
-    /// When the type is not declared, or has an index of that name.
+    /// When the type has an index of that name.
     pub fn index_meta(
         &self,
         kind: &Kind,
@@ -222,22 +250,17 @@ impl Cache {
     }
 
     fn define(&self, kind: &Kind, index: Definition, decodes: bool) -> Result<(), DeclareError> {
+        let index = Index { definition: index, decodes };
         let mut types = self.0.types.write();
-        let declared = declared(&mut types, kind)?;
-        if decodes && declared.options.metadata_only {
-            let problem = "an index over whole objects, of which only metadata is kept; use \
-                           `index_meta`, or declare the type without `metadata_only`";
-            return Err(DeclareError::Invalid { kind: kind.clone(), problem: problem.into() });
-        }
-        if declared.indexes.iter().any(|other| other.name == index.name) {
-            let name = index.name.to_string();
-            return Err(DeclareError::IndexExists { kind: kind.clone(), name });
-        }
-        declared.indexes.push(index.clone());
+        let Some(declared) = types.get_mut(kind) else {
+            self.0.early.lock().entry(kind.clone()).or_default().push(index);
+            return Ok(());
+        };
+        declared.define(kind, &index)?;
         let running = declared.running();
         drop(types);
         if let Some(informer) = running {
-            informer.0.0.define(index);
+            informer.0.0.define(index.definition);
         }
         Ok(())
     }
@@ -271,6 +294,13 @@ impl Cache {
         }
         declared.running = Arc::downgrade(&hold);
         Ok(Informer(hold))
+    }
+
+    /// What a read of `key` shows, if the type is watched and the cache can know: never begins a
+    /// watch, never waits.
+    #[must_use]
+    pub fn peek(&self, kind: &Kind, key: &Key) -> Option<Arc<Entry>> {
+        self.running(kind)?.get(key).ok().flatten()
     }
 
     fn running(&self, kind: &Kind) -> Option<Informer> {

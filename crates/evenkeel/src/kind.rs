@@ -3,6 +3,7 @@
 //! Everything below the typed public interface works on a [`Kind`], so that typed, dynamic and
 //! metadata-only users of one type share one watch and one store.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -67,10 +68,11 @@ pub struct Kind(Arc<Names>);
 
 #[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Names {
-    group: Box<str>,
-    version: Box<str>,
-    kind: Box<str>,
-    plural: Box<str>,
+    // Borrowed for types known at compile time: asking for a kind copies no text.
+    group: Cow<'static, str>,
+    version: Cow<'static, str>,
+    kind: Cow<'static, str>,
+    plural: Cow<'static, str>,
     namespaced: bool,
 }
 
@@ -79,10 +81,10 @@ impl Kind {
     #[must_use]
     pub fn of<K: Object>() -> Self {
         Self(Arc::new(Names {
-            group: K::group(&()).into(),
-            version: K::version(&()).into(),
-            kind: K::kind(&()).into(),
-            plural: K::plural(&()).into(),
+            group: K::group(&()),
+            version: K::version(&()),
+            kind: K::kind(&()),
+            plural: K::plural(&()),
             namespaced: <K::Scope as Scope>::NAMESPACED,
         }))
     }
@@ -91,10 +93,10 @@ impl Kind {
     #[must_use]
     pub fn dynamic(resource: &ApiResource, namespaced: bool) -> Self {
         Self(Arc::new(Names {
-            group: resource.group.as_str().into(),
-            version: resource.version.as_str().into(),
-            kind: resource.kind.as_str().into(),
-            plural: resource.plural.as_str().into(),
+            group: resource.group.clone().into(),
+            version: resource.version.clone().into(),
+            kind: resource.kind.clone().into(),
+            plural: resource.plural.clone().into(),
             namespaced,
         }))
     }

@@ -3,7 +3,7 @@
 //! Everything happens in the version of the request: the kind is checked, unknown and duplicate
 //! fields are dropped and reported as `fieldValidation` asks, types are checked, defaults filled.
 
-use evenkeel_kinds::defaults::Applied;
+use evenkeel_kinds::defaults::{Applied, tells_empty};
 use evenkeel_schema::metadata::Malformed;
 use evenkeel_types::{Gvk, Type, conform, go, protobuf};
 use serde_json::{Map, Value};
@@ -55,7 +55,7 @@ pub(crate) fn object(
     let format = negotiate::input(&call.headers, !resource.is_custom())?;
     let parsed = parse(body, format, &resource.kind)?;
     check_type_meta(&parsed.value).map_err(|why| unrecognized(&resource.kind, body, &why))?;
-    expect_kind(resource, &parsed.value, body)?;
+    expect_kind(resource, &parsed.value, body, validation)?;
     let mut decoded = conformed(call, parsed, validation)?;
     warn_of_owners(call, &mut decoded.object, "");
     Ok(decoded)
@@ -82,68 +82,87 @@ pub(crate) fn of_kind(
     validation: FieldValidation,
 ) -> Result<Value, Status> {
     let format = negotiate::input(&call.headers, true)?;
-    let parsed = parse(body, format, gvk.kind)?;
-    of_kind_value(call, parsed, gvk, validation)
-}
-
-/// Checks a value the server has made to be of a built-in kind.
-pub(crate) fn patched_kind(
-    call: &Call,
-    value: Value,
-    gvk: Gvk<'_>,
-    validation: FieldValidation,
-) -> Result<Value, Status> {
-    of_kind_value(call, Parsed { value, duplicates: Vec::new() }, gvk, validation)
-}
-
-fn of_kind_value(
-    call: &Call,
-    mut parsed: Parsed,
-    gvk: Gvk<'_>,
-    validation: FieldValidation,
-) -> Result<Value, Status> {
+    let mut parsed = parse(body, format, gvk.kind)?;
     expect_builtin_kind(gvk, &parsed.value)?;
     set_kind(&mut parsed.value, gvk);
     let ty = evenkeel_types::lookup(gvk).ok_or_else(Status::resource_not_found)?;
-    let unknown = conform_to(ty, &mut parsed.value, gvk)?;
-    report(call, validation, &parsed.duplicates, &unknown)
+    conform_to(ty, &mut parsed.value)
+        .and_then(|unknown| report(call, validation, &parsed.duplicates, &unknown))
         .map_err(|why| cannot_be_handled(gvk, gvk.kind, &why))?;
     evenkeel_kinds::defaults::apply(gvk, &mut parsed.value);
     Ok(parsed.value)
 }
 
-/// Checks an object the server has made itself, from a patch or a conversion.
-///
-/// The error is only the reason; what it says of the request is up to the caller.
-pub(crate) fn patched(
-    call: &Call,
-    value: Value,
-    duplicates: &[String],
-    validation: FieldValidation,
-) -> Result<Decoded, PatchedError> {
-    let resource = &*call.resource;
-    let mut value = value;
-    expect_kind(resource, &value, &[]).map_err(|status| match &resource.nature {
-        Nature::Builtin(_) => PatchedError::Strict(status.message().to_owned()),
-        Nature::Custom(_) => PatchedError::Refused(status),
-    })?;
-    set_kind(&mut value, resource.gvk());
-    match shape(resource, &mut value) {
-        Err(status) => Err(PatchedError::Refused(status)),
-        Ok(unknown) => match report(call, validation, duplicates, &unknown) {
-            Ok(()) => {
-                let applied = fill_defaults(resource, &mut value);
-                Ok(Decoded { object: value, applied })
-            }
-            Err(why) => Err(PatchedError::Strict(why)),
-        },
-    }
+/// What a patch has made, and how strictly it is looked at.
+#[derive(Clone, Copy)]
+pub(crate) struct Patched<'a> {
+    /// Keys the patch gives twice.
+    pub(crate) duplicates: &'a [String],
+    pub(crate) validation: FieldValidation,
+    /// A strategic merge ends in untyped values that are put into the type one by one; the other
+    /// patches end in a text that is decoded.
+    pub(crate) strategic: bool,
 }
 
-/// Why a patched object is no object of its kind.
-pub(crate) enum PatchedError {
-    Refused(Status),
-    Strict(String),
+impl Patched<'_> {
+    /// An object of the request's resource. The error is only the reason.
+    ///
+    /// The kind of a custom object is not looked at: whoever asks has to.
+    pub(crate) fn object(self, call: &Call, mut value: Value) -> Result<Decoded, String> {
+        let resource = &*call.resource;
+        let given_empty = is_given_empty(resource, &value);
+        match &resource.nature {
+            Nature::Builtin(builtin) => {
+                self.typed(call, builtin.ty, resource.gvk(), &mut value)?;
+            }
+            Nature::Custom(_) => {
+                check_object(&value)?;
+                check_type_meta(&value)?;
+                if text(&value, "kind").is_empty() {
+                    return Err(format!("Object 'Kind' is missing in '{value}'"));
+                }
+                let unknown = shape(resource, &mut value)?;
+                report(call, self.validation, self.duplicates, &unknown)?;
+            }
+        }
+        let applied = Applied { given_empty, ..fill_defaults(resource, &mut value) };
+        Ok(Decoded { object: value, applied })
+    }
+
+    /// An object of another built-in kind. The error is only the reason.
+    pub(crate) fn of_kind(
+        self,
+        call: &Call,
+        mut value: Value,
+        gvk: Gvk<'_>,
+        ty: &'static Type,
+    ) -> Result<Value, String> {
+        self.typed(call, ty, gvk, &mut value)?;
+        evenkeel_kinds::defaults::apply(gvk, &mut value);
+        Ok(value)
+    }
+
+    fn typed(
+        self,
+        call: &Call,
+        ty: &'static Type,
+        gvk: Gvk<'_>,
+        value: &mut Value,
+    ) -> Result<(), String> {
+        if self.strategic {
+            evenkeel_types::restore(ty, value).map_err(|why| why.to_string())?;
+            set_kind(value, gvk);
+        } else {
+            check_object(value)?;
+            check_type_meta(value)?;
+            keep_kind(gvk, value)?;
+        }
+        let mut unknown = conform_to(ty, value)?;
+        if self.strategic {
+            unknown.sort_unstable();
+        }
+        report(call, self.validation, self.duplicates, &unknown)
+    }
 }
 
 pub(crate) fn parse(body: &[u8], format: Format, kind: &str) -> Result<Parsed, Status> {
@@ -157,15 +176,7 @@ pub(crate) fn read(body: &[u8], format: Format) -> Result<Parsed, String> {
             let (value, duplicates) = json::decode(body).map_err(|why| not_json(&why))?;
             // Go decodes a null into whatever it has, and leaves that as it is.
             let value = if value.is_null() { Value::Object(Map::new()) } else { value };
-            if !value.is_object() {
-                let why = format!(
-                    "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \
-                     \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
-                     \"json:\\\"kind,omitempty\\\"\" }}",
-                    go::json_kind(&value)
-                );
-                return Err(not_json(&why));
-            }
+            check_object(&value)?;
             Ok(Parsed { value, duplicates })
         }
         Format::Yaml => {
@@ -181,6 +192,19 @@ pub(crate) fn read(body: &[u8], format: Format) -> Result<Parsed, String> {
             Ok(Parsed { value: decoded.object, duplicates: Vec::new() })
         }
     }
+}
+
+/// What has a kind and a version is an object.
+fn check_object(value: &Value) -> Result<(), String> {
+    if value.is_object() {
+        return Ok(());
+    }
+    Err(not_json(&format!(
+        "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \
+         \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
+         \"json:\\\"kind,omitempty\\\"\" }}",
+        go::json_kind(value)
+    )))
 }
 
 /// The kind and the version are read before anything else, and by a stricter decoder.
@@ -227,7 +251,8 @@ fn summary(body: &[u8]) -> String {
     }
 }
 
-fn cannot_be_handled(gvk: Gvk<'_>, expected: &str, why: &str) -> Status {
+/// What a create or update says of an object that is none of its kind.
+pub(crate) fn cannot_be_handled(gvk: Gvk<'_>, expected: &str, why: &str) -> Status {
     Status::bad_request(format!(
         "{} in version {:?} cannot be handled as a {expected}: {why}",
         gvk.kind, gvk.version
@@ -238,14 +263,23 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or("")
 }
 
-fn expect_kind(resource: &Resource, value: &Value, body: &[u8]) -> Result<(), Status> {
+fn expect_kind(
+    resource: &Resource,
+    value: &Value,
+    body: &[u8],
+    validation: FieldValidation,
+) -> Result<(), Status> {
     if !resource.is_custom() {
         return expect_builtin_kind(resource.gvk(), value);
     }
     let (api_version, kind) = (text(value, "apiVersion"), text(value, "kind"));
     if kind.is_empty() {
         let why = format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(body));
-        return Err(unrecognized(&resource.kind, body, &why));
+        return Err(match validation {
+            // The decoder that is not strict goes one step further before it gives up.
+            FieldValidation::Ignore => cannot_be_handled(resource.gvk(), &resource.kind, &why),
+            _ => unrecognized(&resource.kind, body, &why),
+        });
     }
     if api_version != &*resource.api_version {
         return Err(version_mismatch(api_version, &resource.api_version));
@@ -309,8 +343,7 @@ fn no_conversion(given: Gvk<'_>, expected: Gvk<'_>) -> String {
 /// Makes sure that a patch has left a built-in object of its kind; naming none is fine.
 ///
 /// The error is only the reason.
-pub(crate) fn keep_kind(resource: &Resource, value: &mut Value) -> Result<(), String> {
-    let expected = resource.gvk();
+fn keep_kind(expected: Gvk<'_>, value: &mut Value) -> Result<(), String> {
     let (api_version, kind) = (text(value, "apiVersion"), text(value, "kind"));
     let kind = if kind.is_empty() { expected.kind } else { kind };
     let given = Gvk::from_api_version(api_version, kind);
@@ -328,10 +361,11 @@ fn conformed(
 ) -> Result<Decoded, Status> {
     let resource = &*call.resource;
     set_kind(&mut parsed.value, resource.gvk());
-    let unknown = shape(resource, &mut parsed.value)?;
-    report(call, validation, &parsed.duplicates, &unknown)
+    let given_empty = is_given_empty(resource, &parsed.value);
+    shape(resource, &mut parsed.value)
+        .and_then(|unknown| report(call, validation, &parsed.duplicates, &unknown))
         .map_err(|why| cannot_be_handled(resource.gvk(), &resource.kind, &why))?;
-    let applied = fill_defaults(resource, &mut parsed.value);
+    let applied = Applied { given_empty, ..fill_defaults(resource, &mut parsed.value) };
     Ok(Decoded { object: parsed.value, applied })
 }
 
@@ -340,30 +374,38 @@ fn set_kind(value: &mut Value, gvk: Gvk<'_>) {
     value["kind"] = gvk.kind.into();
 }
 
+/// See [`tells_empty`]. To be asked before the object is given its shape.
+pub(crate) fn is_given_empty(resource: &Resource, value: &Value) -> bool {
+    let Some(place) = tells_empty(resource.gvk()) else { return false };
+    match value.pointer(place.parent).and_then(|parent| parent.get(place.field)) {
+        Some(Value::Array(items)) => !place.is_map && items.is_empty(),
+        Some(Value::Object(map)) => place.is_map && map.is_empty(),
+        _ => false,
+    }
+}
+
 /// Brings an object into the shape of its kind; tells which fields had to go, as a strict
-/// decoder words it.
-pub(crate) fn shape(resource: &Resource, value: &mut Value) -> Result<Vec<String>, Status> {
+/// decoder words it. The error is only the reason.
+pub(crate) fn shape(resource: &Resource, value: &mut Value) -> Result<Vec<String>, String> {
     match &resource.nature {
-        Nature::Builtin(builtin) => conform_to(builtin.ty, value, resource.gvk()),
+        Nature::Builtin(builtin) => conform_to(builtin.ty, value),
         Nature::Custom(custom) => {
             json::settle_floats(value);
-            let gvk = resource.gvk();
             match value.get("metadata") {
                 Some(Value::Object(_)) => {}
                 None | Some(Value::Null) => value["metadata"] = Value::Object(Map::new()),
                 Some(other) => {
-                    let why = format!(
+                    return Err(format!(
                         "json: cannot unmarshal {} into Go value of type v1.ObjectMeta",
                         go::json_kind(other)
-                    );
-                    return Err(cannot_be_handled(gvk, gvk.kind, &why));
+                    ));
                 }
             }
             custom
                 .schema
                 .normalize(value, Malformed::Refuse)
                 .map(|paths| paths.iter().map(|path| format!("unknown field {path:?}")).collect())
-                .map_err(|why| cannot_be_handled(gvk, gvk.kind, &why.to_string()))
+                .map_err(|why| why.to_string())
         }
     }
 }
@@ -382,9 +424,8 @@ pub(crate) fn fill_defaults(resource: &Resource, value: &mut Value) -> Applied {
     }
 }
 
-fn conform_to(ty: &'static Type, value: &mut Value, gvk: Gvk<'_>) -> Result<Vec<String>, Status> {
-    let problems =
-        conform(ty, value).map_err(|why| cannot_be_handled(gvk, gvk.kind, &why.to_string()))?;
+fn conform_to(ty: &'static Type, value: &mut Value) -> Result<Vec<String>, String> {
+    let problems = conform(ty, value).map_err(|why| why.to_string())?;
     Ok(problems.into_iter().map(|problem| problem.to_string()).collect())
 }
 

@@ -14,7 +14,7 @@ use evenkeel_apply::{ObjectType, Set};
 use evenkeel_kinds::convert;
 use evenkeel_kinds::defaults::Applied;
 use evenkeel_kinds::strategy::{self, ResetFields};
-use evenkeel_types::Gvk;
+use evenkeel_types::{Gvk, restore};
 use serde_json::{Value, json};
 
 use super::decode::{self, Decoded};
@@ -31,8 +31,18 @@ pub(crate) struct Managed {
 }
 
 impl Managed {
+    /// An object whose managed fields follow from a write to its Scale.
+    pub(crate) fn scaled(mut object: Value, owned: Option<Value>) -> Self {
+        set_meta(&mut object, "managedFields", owned);
+        Self { object, applied: Applied::default() }
+    }
+
     pub(crate) fn value(&self) -> &Value {
         &self.object
+    }
+
+    pub(crate) fn value_mut(&mut self) -> &mut Value {
+        &mut self.object
     }
 }
 
@@ -58,18 +68,42 @@ pub(crate) fn on_apply(
 ) -> Result<Managed, Status> {
     let force = options.force.unwrap_or(false);
     let done = with_request(call, options, |request| managed::apply(request, live, config, force));
-    let applied = done.map_err(|error| match error {
-        ApplyError::Conflict(conflicts) => Status::apply_conflict(&conflicts),
-        ApplyError::BadRequest(why) => Status::bad_request(why),
-        other => Status::bare(500, other.to_string()),
-    })?;
+    let applied = done.map_err(not_applied)?;
     let mut object = applied.object;
     if !applied.changed {
         return Ok(Managed { object, applied: Applied::default() });
     }
-    decode::shape(&call.resource, &mut object)?;
-    let applied = decode::fill_defaults(&call.resource, &mut object);
+    let given_empty = decode::is_given_empty(&call.resource, &object);
+    if let Nature::Builtin(builtin) = &call.resource.nature {
+        restore(builtin.ty, &object)
+            .map_err(|why| unconvertible(call, config, &why.to_string()))?;
+        decode::shape(&call.resource, &mut object)
+            .map_err(|why| unconvertible(call, config, &why))?;
+    }
+    // Custom objects are not decoded anew: a null stays one, for validation to see, and what is
+    // empty is stored so.
+    let applied = Applied { given_empty, ..decode::fill_defaults(&call.resource, &mut object) };
     Ok(Managed { object, applied })
+}
+
+/// The merged object is none of its kind.
+fn unconvertible(call: &Call, config: &Value, why: &str) -> Status {
+    let (namespace, name) = (config.meta_str("namespace"), config.meta_str("name"));
+    let Gvk { group, version, kind } = call.resource.gvk();
+    let message = format!(
+        "failed to convert new object ({namespace}/{name}; {group}/{version}, Kind={kind}) to \
+         proper version: unable to convert unstructured object to {group}/{version}, Kind={kind}: \
+         {why}"
+    );
+    Status::bare(500, message)
+}
+
+fn not_applied(error: ApplyError) -> Status {
+    match error {
+        ApplyError::Conflict(conflicts) => Status::apply_conflict(&conflicts),
+        ApplyError::BadRequest(why) => Status::bad_request(why),
+        other => Status::bare(500, other.to_string()),
+    }
 }
 
 fn record(call: &Call, decoded: Decoded, live: Option<&Value>, options: &WriteOptions) -> Managed {
@@ -156,48 +190,64 @@ fn others(call: &Call) -> Vec<Arc<Resource>> {
     found
 }
 
-/// Moves ownership of the replicas along when a Scale is written: `after` is what the write made
-/// of the Scale `before`, `object` the resource it belongs to, with its replicas set already.
+/// How a Scale is written.
+pub(crate) enum ScaleWrite<'a> {
+    /// It becomes this.
+    Replace(&'a Value),
+    /// It becomes what this makes of it.
+    Patch(&'a (dyn Fn(&Value) -> Result<Value, Status> + Sync)),
+    /// It is merged with this configuration.
+    Apply(&'a Value),
+}
+
+/// Writes the Scale of `parent`, which is `before`. Returns the Scale as written, and what that
+/// makes of the parent's managed fields: ownership of the replicas moves along.
 pub(crate) fn on_scale(
     call: &Call,
-    mut object: Value,
+    parent: &Value,
     mut before: Value,
-    mut after: Value,
+    write: &ScaleWrite<'_>,
     options: &WriteOptions,
-) -> Managed {
+) -> Result<(Value, Option<Value>), Status> {
     let paths: Vec<(String, Option<Path>)> = std::iter::once(&call.resource)
         .chain(&others(call))
         .map(|resource| (resource.api_version.to_string(), replicas_path(resource)))
         .collect();
     let handler = ScaleHandler { api_version: &call.resource.api_version, replicas_paths: &paths };
-    let mut owned = || -> Result<Option<Value>, DecodeError> {
-        let parent = object.meta("managedFields");
-        let in_scale = handler.to_subresource(parent)?;
-        set_meta(&mut before, "managedFields", in_scale.clone());
+    let unreadable = |why: DecodeError| Status::bare(500, why.to_string());
+    let owned = parent.meta("managedFields");
+    let in_scale = handler.to_subresource(owned).map_err(unreadable)?;
+    set_meta(&mut before, "managedFields", in_scale.clone());
+    let manager = call.field_manager(options.field_manager.as_deref());
+    let request = Request {
+        versions: types::scale(),
+        api_version: types::SCALE_VERSION,
+        kind: "Scale",
+        subresource: "scale",
+        reset_fields: &Filter::All,
+        zero: &before,
+        manager: &manager,
+        now: &call.core.sources.timestamp(),
+    };
+    let replaced = |mut after: Value| {
         if after.meta("managedFields").is_none() {
             set_meta(&mut after, "managedFields", in_scale);
         }
-        let manager = call.field_manager(options.field_manager.as_deref());
-        let request = Request {
-            versions: types::scale(),
-            api_version: types::SCALE_VERSION,
-            kind: "Scale",
-            subresource: "scale",
-            reset_fields: &Filter::All,
-            zero: &before,
-            manager: &manager,
-            now: &call.core.sources.timestamp(),
-        };
         if let Err(why) = managed::update(&request, Some(&before), &mut after) {
             tracing::warn!(kind = &*call.resource.kind, %why, "managed fields were dropped");
         }
-        handler.to_parent(parent, after.meta("managedFields"))
+        after
     };
-    match owned() {
-        Ok(fields) => set_meta(&mut object, "managedFields", fields),
-        Err(why) => tracing::warn!(kind = &*call.resource.kind, %why, "ownership is unreadable"),
-    }
-    Managed { object, applied: Applied::default() }
+    let after = match write {
+        ScaleWrite::Replace(scale) => replaced((*scale).clone()),
+        ScaleWrite::Patch(make) => replaced(make(&before)?),
+        ScaleWrite::Apply(config) => {
+            let force = options.force.unwrap_or(false);
+            managed::apply(&request, Some(&before), config, force).map_err(not_applied)?.object
+        }
+    };
+    let owned = handler.to_parent(owned, after.meta("managedFields")).map_err(unreadable)?;
+    Ok((after, owned))
 }
 
 fn replicas_path(resource: &Resource) -> Option<Path> {

@@ -19,7 +19,7 @@ use crate::storage::{Key, Record, WriteError};
 
 /// What a write left behind.
 pub(crate) enum Persisted {
-    /// The object as stored.
+    /// The object as stored; if it was deleted, its last state under the revision of that.
     Stored(Arc<Record>),
     /// The object as it would have been stored, or as it was when it went.
     Shown(Value),
@@ -31,8 +31,8 @@ pub(crate) enum Change {
     Write(Admitted),
     /// Leave everything as it is and answer with this.
     Keep,
-    /// Remove the object; its last state is this.
-    Remove(Value),
+    /// Remove the object, and answer with this if it is not to be what was stored.
+    Remove(Option<Value>),
 }
 
 /// Attempts at a compare-and-swap before the server gives up on an object that never rests.
@@ -97,7 +97,9 @@ pub(crate) async fn update(
         let mut taken = None;
         let written = match change(&current, &record)? {
             Change::Keep => return Ok(Persisted::Stored(record)),
-            Change::Remove(last) if dry_run => return Ok(Persisted::Shown(last)),
+            Change::Remove(last) if dry_run => {
+                return Ok(Persisted::Shown(last.unwrap_or(current)));
+            }
             Change::Remove(last) => {
                 // Watchers see the state that was stored, as etcd would give it to them.
                 match resource.table.delete(key.clone(), record.revision, None).await {
@@ -106,7 +108,7 @@ pub(crate) async fn update(
                             call.core.services.release(&current, None);
                         }
                         after_removal(call, &gone).await;
-                        return Ok(Persisted::Shown(last));
+                        return Ok(last.map_or(Persisted::Stored(gone), Persisted::Shown));
                     }
                     Err(error) => Err(error),
                 }
@@ -119,8 +121,15 @@ pub(crate) async fn update(
                 taken = reservation;
                 // Times alone are no change.
                 revert_timestamps(&current, &mut object);
+                if object == current
+                    && encode::is_current(resource, &record)
+                    && !commits_no_changes(call)
+                {
+                    return Ok(Persisted::Stored(record));
+                }
                 let draft = encode::draft(resource, object)?;
-                if encode::is_unchanged(&draft, &record) && !commits_no_changes(call) {
+                let unchanged = encode::is_unchanged(&draft, &record);
+                if unchanged && !is_completed(resource, &record) && !commits_no_changes(call) {
                     return Ok(Persisted::Stored(record));
                 }
                 resource.table.update(key.clone(), record.revision, draft).await
@@ -141,6 +150,12 @@ pub(crate) async fn update(
         }
     }
     Err(Status::modified(resource.named(), name))
+}
+
+/// A new claim is stored without its phase, which reading it fills in: its first update, whatever
+/// that is about, stores the phase, and so is a change.
+fn is_completed(resource: &Resource, record: &Record) -> bool {
+    resource.is("", "persistentvolumeclaims") && record.revision == record.create_revision
 }
 
 #[cfg(not(feature = "_planted-bugs"))]

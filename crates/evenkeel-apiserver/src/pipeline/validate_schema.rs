@@ -3,19 +3,19 @@
 //! The server fills in what only it may set, each kind prepares the object (status apart from
 //! spec, generation), and the result is checked: metadata, schema, rules of built-in kinds.
 
-use evenkeel_kinds::defaults::Applied;
+use evenkeel_kinds::defaults::{Applied, TellsEmpty, tells_empty};
 use evenkeel_kinds::strategy::{self, User};
 use evenkeel_kinds::validate;
 use evenkeel_schema::{field, metadata, names};
 use evenkeel_types::go::Quoted;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::mutate::Mutated;
 use crate::call::Call;
 use crate::object::{Metadata as _, metadata_mut, set_meta};
 use crate::registry::custom;
 use crate::registry::resource::{Nature, Resource};
-use crate::service::Reservation;
+use crate::service::{Refused, Reservation};
 use crate::status::{Named, Status};
 
 /// An object that follows the rules of its kind.
@@ -60,11 +60,13 @@ pub(crate) fn on_create(call: &Call, mutated: Mutated) -> Result<Checked, Status
     generate_name(call, &mut object);
 
     let gvk = resource.gvk();
+    let emptied = show_emptied(resource, applied, &mut object);
     let mut reservation = None;
-    if resource.is("", "services") {
+    // Who creates a service by its status gets one without an address.
+    if resource.is("", "services") && call.subresource.is_none() {
         strategy::before_allocation_on_create(&mut object);
-        let taken = core.services.allocate(&mut object, None);
-        reservation = Some(taken.map_err(|errors| invalid(call, &object, &errors))?);
+        let taken = core.services.allocate(&mut object, None, call.is_dry_run());
+        reservation = Some(taken.map_err(|refused| without_address(call, &object, refused))?);
     }
     match &resource.nature {
         Nature::Builtin(_) if custom::is_definition(resource) => {
@@ -88,6 +90,7 @@ pub(crate) fn on_create(call: &Call, mutated: Mutated) -> Result<Checked, Status
     if !errors.is_empty() {
         return Err(invalid(call, &object, &errors));
     }
+    hide_emptied(emptied, &mut object);
     if !resource.is_custom() {
         strategy::canonicalize(gvk, &mut object);
         for warning in strategy::warnings::on_create(gvk, &object) {
@@ -113,11 +116,12 @@ pub(crate) fn on_update(
     let resource = &*call.resource;
     keep_system_fields(&mut object, old);
     let gvk = resource.gvk();
+    let emptied = show_emptied(resource, applied, &mut object);
     let mut reservation = None;
     if resource.is("", "services") && part == Part::Main {
         strategy::before_allocation_on_update(old, &mut object);
-        let taken = call.core.services.allocate(&mut object, Some(old));
-        reservation = Some(taken.map_err(|errors| invalid(call, &object, &errors))?);
+        let taken = call.core.services.allocate(&mut object, Some(old), call.is_dry_run());
+        reservation = Some(taken.map_err(|refused| without_address(call, &object, refused))?);
     }
     match &resource.nature {
         Nature::Builtin(_) if custom::is_definition(resource) => {
@@ -137,6 +141,7 @@ pub(crate) fn on_update(
     if !errors.is_empty() {
         return Err(invalid(call, &object, &errors));
     }
+    hide_emptied(emptied, &mut object);
     if !resource.is_custom() {
         strategy::canonicalize(gvk, &mut object);
     }
@@ -152,6 +157,24 @@ pub(crate) fn on_update(
         warn_of_finalizers(call, &object, &old.finalizers());
     }
     Ok(Checked { object, reservation })
+}
+
+/// Puts back a list or map that was given empty, for rules that can tell; see [`tells_empty`].
+fn show_emptied(resource: &Resource, applied: Applied, object: &mut Value) -> Option<TellsEmpty> {
+    let place = tells_empty(resource.gvk()).filter(|_| applied.given_empty)?;
+    let map = object.pointer_mut(place.parent)?.as_object_mut()?;
+    map.entry(place.field).or_insert_with(|| if place.is_map { json!({}) } else { json!([]) });
+    Some(place)
+}
+
+/// What is stored does not show it.
+fn hide_emptied(emptied: Option<TellsEmpty>, object: &mut Value) {
+    let Some(place) = emptied else { return };
+    if let Some(Value::Object(map)) = object.pointer_mut(place.parent)
+        && map.get(place.field).is_some_and(|value| *value == json!([]) || *value == json!({}))
+    {
+        map.remove(place.field);
+    }
 }
 
 /// New finalizers should say whose they are.
@@ -244,6 +267,13 @@ fn with_context(call: &Call, applied: &Applied, f: impl FnOnce(&strategy::Contex
         now: &call.core.sources.timestamp(),
         labels_from_template: applied.labels_from_template,
     });
+}
+
+fn without_address(call: &Call, service: &Value, refused: Refused) -> Status {
+    match refused {
+        Refused::Invalid(errors) => invalid(call, service, &errors),
+        Refused::Failed(status) => status,
+    }
 }
 
 fn invalid(call: &Call, object: &Value, errors: &[field::Error]) -> Status {

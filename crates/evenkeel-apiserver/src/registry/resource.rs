@@ -128,6 +128,27 @@ impl Resource {
         }
     }
 
+    /// The key upstream keeps an object under in etcd: refusals by the storage name it.
+    pub(crate) fn etcd_key(&self, namespace: &str, name: &str) -> String {
+        let prefix = match (&self.nature, &*self.group, &*self.plural) {
+            (Nature::Custom(_), group, plural)
+            | (_, group @ ("apiextensions.k8s.io" | "apiregistration.k8s.io"), plural) => {
+                format!("{group}/{plural}")
+            }
+            (_, "", "replicationcontrollers") => "controllers".to_owned(),
+            (_, "", plural @ "endpoints") => format!("services/{plural}"),
+            (_, "", "nodes") => "minions".to_owned(),
+            (_, "", "services") => "services/specs".to_owned(),
+            (_, "networking.k8s.io", "ingresses") => "ingress".to_owned(),
+            (_, _, plural) => plural.to_owned(),
+        };
+        if namespace.is_empty() {
+            format!("/{prefix}/{name}")
+        } else {
+            format!("/{prefix}/{namespace}/{name}")
+        }
+    }
+
     /// The kind in the version its objects are stored in.
     pub(crate) fn storage_gvk(&self) -> Gvk<'_> {
         Gvk::from_api_version(&self.storage_version, &self.kind)

@@ -121,7 +121,7 @@ impl Table {
     }
 
     /// As [`list`](Self::list), passing over objects that `keep` refuses: they do not count
-    /// against the limit, nor make a next page.
+    /// against the limit, though one of them behind the last item makes a next page.
     ///
     /// # Errors
     ///
@@ -148,14 +148,13 @@ impl Table {
                 .read()
                 .walk(&bounds, pin.revision, keys, |record| chunk.push(record.clone()));
             for record in chunk.drain(..) {
-                if !keep(&record) {
-                    continue;
-                }
                 if page.items.len() == limit {
                     page.next = page.items.last().map(|last| last.key.clone());
                     return Ok(page);
                 }
-                page.items.push(record);
+                if keep(&record) {
+                    page.items.push(record);
+                }
             }
             if rest.is_none() {
                 return Ok(page);

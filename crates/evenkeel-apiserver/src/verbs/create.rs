@@ -40,7 +40,7 @@ pub(super) async fn create(
     mut object: Decoded,
     options: &WriteOptions,
 ) -> Result<Persisted, Status> {
-    check_namespace(call, object.value())?;
+    settle_namespace(call, object.value_mut())?;
     refuse_in_terminating_definition(call, object.value())?;
     let generated = object.value().meta_str("name").is_empty()
         && !object.value().meta_str("generateName").is_empty();
@@ -83,9 +83,14 @@ pub(super) async fn create_managed(
     persist::create(call, admitted, options.dry_run).await
 }
 
-pub(super) fn check_namespace(call: &Call, object: &Value) -> Result<(), Status> {
+/// The namespace is that of the URL: another one is a mistake, unless there is none at all.
+pub(super) fn settle_namespace(call: &Call, object: &mut Value) -> Result<(), Status> {
     let given = object.meta_str("namespace");
     if given.is_empty() || given == call.namespace {
+        return Ok(());
+    }
+    if call.namespace.is_empty() {
+        set_meta(object, "namespace", None);
         return Ok(());
     }
     Err(Status::bad_request(

@@ -3,7 +3,7 @@
 //! Finalizers, grace periods and propagation policies decide between the two exactly as
 //! upstream's registry does; see [`Deletion::decide`].
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use evenkeel_kinds::strategy::GarbageCollection;
 use evenkeel_schema::field;
@@ -28,6 +28,10 @@ use crate::storage::Record;
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
+/// What upstream's decoder of options knows besides DeleteOptions.
+const OPTIONS_SCHEME: [&str; 5] =
+    ["Status", "GetOptions", "CreateOptions", "UpdateOptions", "PatchOptions"];
+
 pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
     let options = Deletion::parse(call, body)?;
     let outcome = delete_named(call, call.name(), &options).await?;
@@ -37,39 +41,38 @@ pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
 /// What became of a deletion.
 pub(crate) enum Outcome {
     /// Gone. Its last state.
-    Gone(Value),
+    Gone(Persisted),
     /// Still there, waiting for finalizers or its grace period.
     Pending(Persisted),
 }
 
 impl Outcome {
     fn into_answer(self, call: &Call, options: &Deletion) -> Answer {
-        match self {
-            Self::Pending(persisted) => {
-                // The one case in which upstream says that it has only accepted the wish.
-                let code = if options.orphan_dependents == Some(false) {
-                    StatusCode::ACCEPTED
-                } else {
-                    StatusCode::OK
-                };
-                match persisted {
-                    Persisted::Stored(record) => Answer::Record(code, record),
-                    Persisted::Shown(value) => Answer::Object(code, value),
-                }
+        // The one case in which upstream says that it has only accepted the wish.
+        let (code, persisted) = match self {
+            Self::Pending(persisted) if options.orphan_dependents == Some(false) => {
+                (StatusCode::ACCEPTED, persisted)
             }
+            Self::Pending(persisted) => (StatusCode::OK, persisted),
+            Self::Gone(last) if returns_object(call) => (StatusCode::OK, last),
             Self::Gone(last) => {
-                if returns_object(call) {
-                    return Answer::Object(StatusCode::OK, last);
-                }
+                let (name, uid) = match &last {
+                    Persisted::Stored(record) => (record.key.name(), &*record.uid),
+                    Persisted::Shown(value) => (value.meta_str("name"), value.meta_str("uid")),
+                };
                 let details = Details {
-                    name: last.meta_str("name").to_owned(),
+                    name: name.to_owned(),
                     group: call.resource.group.to_string(),
                     kind: call.resource.plural.to_string(),
-                    uid: last.meta_str("uid").to_owned(),
+                    uid: uid.to_owned(),
                     ..Details::default()
                 };
-                Answer::Other(StatusCode::OK, success(&details))
+                return Answer::Other(StatusCode::OK, success(&details));
             }
+        };
+        match persisted {
+            Persisted::Stored(record) => Answer::Record(code, record),
+            Persisted::Shown(value) => Answer::Object(code, value),
         }
     }
 }
@@ -167,6 +170,9 @@ impl Deletion {
     }
 
     fn check_preconditions(&self, call: &Call, name: &str, object: &Value) -> Result<(), Status> {
+        if call.resource.is("", "namespaces") {
+            return self.check_namespace_preconditions(call, name, object);
+        }
         // Upstream names the kind, not the plural, here.
         let named = Named { group: &call.resource.group, kind: &call.resource.kind };
         let check = |what: &str, field: &str, wanted: &Option<String>, since: &str| match wanted {
@@ -182,6 +188,29 @@ impl Deletion {
         };
         check("UID", "uid", &self.uid, "deleted and then recreated")?;
         check("ResourceVersion", "resourceVersion", &self.resource_version, "modified")
+    }
+
+    /// Namespaces are looked at before the common rules are, and in other words.
+    fn check_namespace_preconditions(
+        &self,
+        call: &Call,
+        name: &str,
+        object: &Value,
+    ) -> Result<(), Status> {
+        for (what, field, wanted) in [
+            ("UID", "uid", &self.uid),
+            ("ResourceVersion", "resourceVersion", &self.resource_version),
+        ] {
+            let (Some(wanted), stored) = (wanted, object.meta_str(field)) else { continue };
+            if wanted != stored {
+                let why = format!(
+                    "Precondition failed: {what} in precondition: {wanted}, {what} in object \
+                     meta: {stored}"
+                );
+                return Err(Status::conflict(call.resource.named(), name, &why));
+            }
+        }
+        Ok(())
     }
 
     /// What happens to `object` now. `Ok(None)`: it can go at once.
@@ -208,6 +237,9 @@ impl Deletion {
             Grace::None if pending => {
                 if !object.is_deleting() {
                     bump_generation(&mut next);
+                }
+                let marked: Option<Timestamp> = object.meta_str("deletionTimestamp").parse().ok();
+                if marked.is_none_or(|marked| marked > now) {
                     set_meta(&mut next, "deletionTimestamp", Some(rfc3339(now).into()));
                 }
                 set_meta(&mut next, "deletionGracePeriodSeconds", Some(0.into()));
@@ -220,41 +252,41 @@ impl Deletion {
 
     /// Whether the object goes gracefully; only pods do.
     fn grace(&self, call: &Call, object: &Value, now: Timestamp) -> Grace {
-        if object.is_deleting() {
-            let Some(left) = object.meta_i64("deletionGracePeriodSeconds") else {
-                return Grace::None;
-            };
-            // A later wish can only shorten the period.
-            return match self.grace_period_seconds {
-                Some(wanted) if wanted < left => {
-                    let marked: Option<Timestamp> =
-                        object.meta_str("deletionTimestamp").parse().ok();
-                    let started =
-                        marked.unwrap_or(now).saturating_sub(SignedDuration::from_secs(left));
-                    let until = started
-                        .unwrap_or(now)
-                        .saturating_add(SignedDuration::from_secs(wanted.max(0)))
-                        .unwrap_or(now);
-                    Grace::Until { deletion_timestamp: until, seconds: wanted.max(0) }
-                }
-                _ if left == 0 && !is_graceful(call) => Grace::None,
-                _ => Grace::Pending,
-            };
-        }
         if !is_graceful(call) {
             return Grace::None;
         }
+        let at_least = |seconds: i64| if seconds < 0 { 1 } else { seconds };
+        let wanted = self.grace_period_seconds.map(at_least);
+        let after = |start: Timestamp, seconds: i64| {
+            start.saturating_add(SignedDuration::from_secs(seconds)).unwrap_or(start)
+        };
+        if object.is_deleting() {
+            let left = at_least(object.meta_i64("deletionGracePeriodSeconds").unwrap_or(0));
+            if left == 0 {
+                return Grace::None;
+            }
+            // A later wish can only shorten the period.
+            let Some(wanted) = wanted.filter(|wanted| *wanted < left) else {
+                return Grace::Pending;
+            };
+            let marked = object.meta_str("deletionTimestamp").parse().unwrap_or(now);
+            let until = after(marked, wanted - left);
+            // Nor can it end in the past, though whoever stops the object gets a moment.
+            return if until < now {
+                Grace::Until { deletion_timestamp: now, seconds: wanted.min(1) }
+            } else {
+                Grace::Until { deletion_timestamp: until, seconds: wanted }
+            };
+        }
         let own = object.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64);
-        let mut seconds = self.grace_period_seconds.or(own).unwrap_or(30);
         let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or("");
         let over = matches!(text("/status/phase"), "Failed" | "Succeeded");
-        if text("/spec/nodeName").is_empty() || over {
-            seconds = 0;
-        } else if seconds < 0 {
-            seconds = 1;
-        }
-        let until = now.saturating_add(SignedDuration::from_secs(seconds)).unwrap_or(now);
-        Grace::Until { deletion_timestamp: until, seconds }
+        let seconds = if text("/spec/nodeName").is_empty() || over {
+            0
+        } else {
+            at_least(wanted.or(own).unwrap_or(30))
+        };
+        Grace::Until { deletion_timestamp: after(now, seconds), seconds }
     }
 
     /// The finalizers the object waits for, given what shall become of its dependents.
@@ -314,12 +346,12 @@ pub(crate) async fn delete_named(
     let persisted = persist::update(call, name, options.dry_run, |old, _| {
         options.check_preconditions(call, name, old)?;
         validate::on_delete(call, old)?;
-        let decision = special(call, old).unwrap_or_else(|| options.decide(call, old));
+        let decision = special(call, options, old).unwrap_or_else(|| options.decide(call, old));
         let (change, next) = match decision {
             Decision::Keep => (Change::Keep, End::Stays),
             Decision::Mark(next) => (Change::Write(Admitted::marked(next)), End::Stays),
             Decision::MarkAndRemove(next) => (Change::Write(Admitted::marked(next)), End::Marked),
-            Decision::Remove => (Change::Remove(old.clone()), End::Gone),
+            Decision::Remove => (Change::Remove(None), End::Gone),
         };
         *end.lock().unwrap_or_else(PoisonError::into_inner) = next;
         Ok(change)
@@ -327,10 +359,10 @@ pub(crate) async fn delete_named(
     .await?;
     let end = end.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(match (persisted, end) {
-        (Persisted::Shown(last), End::Gone | End::Marked) => Outcome::Gone(last),
         (Persisted::Stored(record), End::Marked) => {
-            Outcome::Gone(remove_marked(call, name, &record).await?)
+            Outcome::Gone(remove_marked(call, name, record).await?)
         }
+        (last, End::Gone | End::Marked) => Outcome::Gone(last),
         (other, _) => Outcome::Pending(other),
     })
 }
@@ -343,25 +375,25 @@ enum End {
     Gone,
 }
 
-/// Removes the very object that has just been marked; its last state is what the mark left.
-async fn remove_marked(call: &Call, name: &str, marked: &Record) -> Result<Value, Status> {
-    let last = encode::value(&call.resource, marked)?;
-    let uid = last.meta_str("uid");
-    let removed = persist::update(call, name, false, |old, _| {
-        Ok(if old.meta_str("uid") == uid { Change::Remove(last.clone()) } else { Change::Keep })
+/// Removes the very object that has just been marked.
+async fn remove_marked(call: &Call, name: &str, marked: Arc<Record>) -> Result<Persisted, Status> {
+    let removed = persist::update(call, name, false, |_, found| {
+        Ok(if found.uid == marked.uid { Change::Remove(None) } else { Change::Keep })
     });
     match removed.await {
+        Ok(Persisted::Stored(gone)) if gone.uid == marked.uid => Ok(Persisted::Stored(gone)),
         // Somebody else was faster, which is what was wanted.
-        Err(status) if status.code() == 404 => Ok(last),
-        other => other.map(|_| last),
+        Ok(_) => Ok(Persisted::Stored(marked)),
+        Err(status) if status.code() == 404 => Ok(Persisted::Stored(marked)),
+        Err(status) => Err(status),
     }
 }
 
 /// Kinds whose deletion is a process of its own.
-fn special(call: &Call, object: &Value) -> Option<Decision> {
+fn special(call: &Call, options: &Deletion, object: &Value) -> Option<Decision> {
     let resource = &call.resource;
     if resource.is("", "namespaces") {
-        return namespace(call, object);
+        return namespace(call, options, object);
     }
     if crate::registry::custom::is_definition(resource) {
         return crate::registry::custom::mark_terminating(object, &call.core.sources.timestamp())
@@ -370,23 +402,31 @@ fn special(call: &Call, object: &Value) -> Option<Decision> {
     None
 }
 
-/// A namespace turns Terminating and goes when its finalizers are gone.
-fn namespace(call: &Call, object: &Value) -> Option<Decision> {
-    let waits = !object.finalizers().is_empty()
-        || object
-            .pointer("/spec/finalizers")
-            .and_then(Value::as_array)
-            .is_some_and(|f| !f.is_empty());
-    if !waits {
-        return None;
-    }
+/// A namespace turns Terminating first, and goes like others once its content has.
+fn namespace(call: &Call, options: &Deletion, object: &Value) -> Option<Decision> {
     if object.is_deleting() {
-        return Some(Decision::Keep);
+        let content = object.pointer("/spec/finalizers").and_then(Value::as_array);
+        return content.is_some_and(|all| !all.is_empty()).then_some(Decision::Keep);
     }
     let mut next = object.clone();
     let now = call.core.sources.timestamp();
     set_meta(&mut next, "deletionTimestamp", Some(now.into()));
     next["status"]["phase"] = "Terminating".into();
+    let mut finalizers: Vec<String> = object.finalizers().into_iter().map(str::to_owned).collect();
+    for (name, policy, unless_orphaned) in
+        [(ORPHAN, Policy::Orphan, false), (FOREGROUND, Policy::Foreground, true)]
+    {
+        let wanted = match (options.orphan_dependents, options.policy) {
+            (Some(orphan), _) => orphan != unless_orphaned,
+            (None, Some(given)) => given == policy,
+            (None, None) => continue,
+        };
+        finalizers.retain(|other| other != name);
+        if wanted {
+            finalizers.push(name.to_owned());
+        }
+    }
+    set_finalizers(&mut next, finalizers);
     Some(Decision::Mark(next))
 }
 
@@ -415,17 +455,15 @@ fn from_body(call: &Call, body: &[u8]) -> Result<Value, Status> {
     let parsed = decode::read(body, format).map_err(Status::bad_request)?;
     let kind = parsed.value["kind"].as_str().unwrap_or("DeleteOptions");
     if kind != "DeleteOptions" {
-        let version = parsed.value["apiVersion"].as_str().unwrap_or("v1");
-        return Err(Status::bad_request(
-            if evenkeel_types::lookup(Gvk::from_api_version(version, kind)).is_some() {
-                "decoded object cannot be converted to DeleteOptions".to_owned()
-            } else {
-                format!(
-                    "no kind {kind:?} is registered for version {version:?} in scheme \
-                     \"pkg/runtime/scheme.go:111\""
-                )
-            },
-        ));
+        let version = parsed.value["apiVersion"].as_str().unwrap_or("meta.k8s.io/v1");
+        return Err(Status::bad_request(if OPTIONS_SCHEME.contains(&kind) {
+            format!("converting (v1.{kind}) to (v1.DeleteOptions): unknown conversion")
+        } else {
+            format!(
+                "no kind {kind:?} is registered for version {version:?} in scheme \
+                 \"pkg/runtime/scheme.go:111\""
+            )
+        }));
     }
     let mut value = parsed.value;
     let gvk = Gvk::new("", "v1", "DeleteOptions");

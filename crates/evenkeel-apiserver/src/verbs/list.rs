@@ -201,7 +201,7 @@ impl Token {
         let bad = |why: &str| {
             Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
         };
-        let bytes = digest::from_base64_url(text.trim_end_matches('='))
+        let bytes = digest::from_base64_url(text)
             .map_err(|at| bad(&format!("illegal base64 data at input byte {at}")))?;
         let (token, _) = crate::json::decode(&bytes).map_err(|why| bad(&why))?;
         if token["v"] != "meta.k8s.io/v1" {

@@ -10,19 +10,19 @@ mod strategic;
 
 use evenkeel_apply::patch::{JsonPatch, JsonPatchError, StrategicError, merge_patch};
 use evenkeel_schema::field;
-use evenkeel_types::{Gvk, go};
+use evenkeel_types::{Gvk, Type, go};
 use serde_json::Value;
 
-use super::create::check_namespace;
-use super::update::{check_named, ok, replace};
+use super::create::settle_namespace;
+use super::update::{check_named, expect_name, ok, replace};
 use crate::call::Call;
 use crate::json;
 use crate::negotiate;
-use crate::pipeline::decode::{self, PatchedError};
+use crate::pipeline::decode::{Decoded, Patched};
 use crate::pipeline::encode::Answer;
 use crate::pipeline::persist;
 use crate::pipeline::validate_schema::Part;
-use crate::query::WriteOptions;
+use crate::query::{FieldValidation, WriteOptions};
 use crate::registry::resource::Nature;
 use crate::status::{Named, Status};
 
@@ -40,29 +40,26 @@ const MERGE_PATCH: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const APPLY_YAML: &str = "application/apply-patch+yaml";
 
+const BAD_PATCH: &str = "Invalid JSON Patch";
+
 pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
     let kind = kind(call)?;
+    expect_name(call)?;
     let options = WriteOptions::parse(&call.query, "PatchOptions", kind == Kind::Apply)?;
     if kind == Kind::Apply {
         return apply::answer(call, body, &options).await;
     }
-    let patch = Patch::parse(kind, body)?;
+    // Whether there is anything to patch comes before what is wrong with the patch.
+    let patch = Patch::parse(kind, body, options.field_validation);
     let part = Part::of(call.subresource.as_deref());
     let persisted = persist::update(call, call.name(), options.dry_run, |old, record| {
-        let mut patched = patch.apply(call, old)?;
+        let patch = patch.as_ref().map_err(Status::clone)?;
+        let mut object = patch.object(call, old)?;
+        settle_namespace(call, object.value_mut())?;
+        check_named(call, object.value())?;
         if call.resource.is_custom() {
-            check_type(call, &patch, &patched)?;
-        } else if let Err(why) = decode::keep_kind(&call.resource, &mut patched) {
-            return Err(patch.refuse_strictly(&patched, &why));
+            check_type(call, object.value())?;
         }
-        check_named(call, &patched)?;
-        check_namespace(call, &patched)?;
-        let shown = patched.clone();
-        let object = decode::patched(call, patched, &patch.duplicates, options.field_validation)
-            .map_err(|error| match error {
-                PatchedError::Refused(status) => status,
-                PatchedError::Strict(why) => patch.refuse_strictly(&shown, &why),
-            })?;
         replace(call, object, old, record, part, &options)
     })
     .await?;
@@ -70,20 +67,10 @@ pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
 }
 
 /// Built-in objects are decoded into their type; the others could become of any kind.
-fn check_type(call: &Call, patch: &Patch, object: &Value) -> Result<(), Status> {
+fn check_type(call: &Call, object: &Value) -> Result<(), Status> {
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or("");
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     let resource = &call.resource;
-    if kind.is_empty() {
-        return Err(
-            patch.refuse_strictly(object, &format!("Object 'Kind' is missing in '{object}'"))
-        );
-    }
-    if !object["metadata"].is_object() {
-        let found = go::json_kind(&object["metadata"]);
-        let why = format!("json: cannot unmarshal {found} into Go value of type v1.ObjectMeta");
-        return Err(patch.refuse_strictly(object, &why));
-    }
     if api_version.is_empty() {
         return Err(Status::internal(
             "Object 'apiVersion' is missing in 'object has no apiVersion field'",
@@ -114,16 +101,11 @@ pub(super) fn kind(call: &Call) -> Result<Kind, Status> {
     }
 }
 
-/// The refusal of a patch whose outcome does not decode; it shows what was decoded.
-fn strict(shown: &str, why: &str) -> Status {
-    let error = field::Error::invalid("patch", shown, why);
-    Status::invalid(Named { group: "", kind: "" }, "", &[error])
-}
-
 /// A patch that can be read.
 pub(super) struct Patch {
     change: Change,
     duplicates: Vec<String>,
+    validation: FieldValidation,
 }
 
 enum Change {
@@ -133,16 +115,26 @@ enum Change {
 }
 
 impl Patch {
-    pub(super) fn parse(kind: Kind, body: &[u8]) -> Result<Self, Status> {
+    pub(super) fn parse(
+        kind: Kind,
+        body: &[u8],
+        validation: FieldValidation,
+    ) -> Result<Self, Status> {
+        // Who does not care for unknown fields is spared the decoder that finds them.
+        let lenient = validation == FieldValidation::Ignore;
         let bad = |why: &str| match kind {
-            Kind::Strategic => Status::bad_request(why),
-            _ => Status::bad_request(format!("error decoding patch: {why}")),
+            Kind::Merge if lenient => Status::bad_request(BAD_PATCH),
+            Kind::Json | Kind::Merge if !lenient => {
+                Status::bad_request(format!("error decoding patch: {why}"))
+            }
+            _ => Status::bad_request(why),
         };
         let (value, duplicates) = json::decode(body).map_err(|why| bad(&why))?;
         let change = match (kind, value) {
             (Kind::Json, value) => {
                 Change::Json(JsonPatch::decode(value).map_err(|error| match error {
                     JsonPatchError::TooManyOperations(count) => Status::patch_too_long(count),
+                    other if lenient => bad(&other.to_string()),
                     other => {
                         bad(&other.to_string().replace("jsonpatch.Patch", "[]handlers.jsonPatchOp"))
                     }
@@ -150,8 +142,9 @@ impl Patch {
             }
             (Kind::Strategic, Value::Object(patch)) => Change::Strategic(patch),
             (Kind::Strategic, Value::Null) => Change::Strategic(serde_json::Map::new()),
-            (_, Value::Null) => return Err(Status::bad_request("Invalid JSON Patch")),
+            (_, Value::Null) => return Err(Status::bad_request(BAD_PATCH)),
             (_, value @ Value::Object(_)) => Change::Merge(value),
+            (Kind::Merge, value @ Value::Array(_)) if lenient => Change::Merge(value),
             (_, other) => {
                 let kind = go::json_kind(&other);
                 return Err(bad(&format!(
@@ -159,22 +152,54 @@ impl Patch {
                 )));
             }
         };
-        Ok(Self { change, duplicates })
+        Ok(Self { change, duplicates, validation })
     }
 
-    /// The refusal of a patch that leaves fields nobody knows.
-    ///
-    /// It shows what they were found in: for a strategic patch that is the patch itself.
-    fn refuse_strictly(&self, patched: &Value, why: &str) -> Status {
-        match &self.change {
-            Change::Strategic(patch) => strict(&go::plain(&Value::Object(patch.clone())), why),
-            _ => strict(&patched.to_string(), why),
+    /// What becomes of an object of the request's resource.
+    fn object(&self, call: &Call, old: &Value) -> Result<Decoded, Status> {
+        let ty = match &call.resource.nature {
+            Nature::Builtin(builtin) => Some(builtin.ty),
+            Nature::Custom(_) => None,
+        };
+        let patched = self.apply(ty, old)?;
+        self.checks().object(call, patched).map_err(|why| self.refuse(ty, old, &why))
+    }
+
+    /// What becomes of a Scale.
+    pub(super) fn scale(&self, call: &Call, old: &Value, gvk: Gvk<'_>) -> Result<Value, Status> {
+        let ty = evenkeel_types::lookup(gvk).ok_or_else(Status::unsupported_patch)?;
+        let patched = self.apply(Some(ty), old)?;
+        self.checks()
+            .of_kind(call, patched, gvk, ty)
+            .map_err(|why| self.refuse(Some(ty), old, &why))
+    }
+
+    fn checks(&self) -> Patched<'_> {
+        Patched {
+            duplicates: &self.duplicates,
+            validation: self.validation,
+            strategic: matches!(self.change, Change::Strategic(_)),
         }
     }
 
-    /// The object as the patch wants it. For the resource of `call`, or for its scale.
-    pub(super) fn apply(&self, call: &Call, object: &Value) -> Result<Value, Status> {
-        let patched = match &self.change {
+    /// The refusal of a patch that leaves no object of the kind. It shows what was looked at: the
+    /// outcome, which is worked out anew since that is rare, or the strategic patch itself.
+    fn refuse(&self, ty: Option<&'static Type>, old: &Value, why: &str) -> Status {
+        let shown = match &self.change {
+            Change::Strategic(patch) => go::plain(&Value::Object(patch.clone())),
+            _ => match self.apply(ty, old) {
+                Ok(patched) => patched.to_string(),
+                Err(status) => return status,
+            },
+        };
+        let error = field::Error::invalid("patch", shown, why);
+        Status::invalid(Named { group: "", kind: "" }, "", &[error])
+    }
+
+    fn apply(&self, ty: Option<&'static Type>, object: &Value) -> Result<Value, Status> {
+        let mut patched = match &self.change {
+            // Go's library takes a list for the new whole.
+            Change::Merge(patch @ Value::Array(_)) => patch.clone(),
             Change::Merge(patch) => merge_patch(object.clone(), patch.clone())
                 .map_err(|error| Status::bad_request(error.to_string()))?,
             Change::Json(patch) => patch
@@ -182,22 +207,19 @@ impl Patch {
                 .apply(object.clone())
                 .map_err(|error| Status::unprocessable(&error.to_string()))?,
             Change::Strategic(patch) => {
-                let ty = match (&call.resource.nature, call.subresource.as_deref()) {
-                    (Nature::Builtin(builtin), None | Some("status")) => builtin.ty,
-                    _ => super::scale::ty().ok_or_else(Status::unsupported_patch)?,
-                };
+                let ty = ty.ok_or_else(Status::unsupported_patch)?;
                 let object = object.as_object().cloned().unwrap_or_default();
-                strategic::apply(ty, object, patch.clone()).map(Value::Object).map_err(refuse)?
+                let merged = strategic::apply(ty, object, patch.clone());
+                merged.map(Value::Object).map_err(not_merged)?
             }
         };
-        let mut patched = patched;
         // Patches are worked out on untyped values, where `1.0` counts as an integer.
         json::settle_floats(&mut patched);
-        if patched.is_object() { Ok(patched) } else { Err(Status::unprocessable("not an object")) }
+        Ok(patched)
     }
 }
 
-fn refuse(error: StrategicError) -> Status {
+fn not_merged(error: StrategicError) -> Status {
     match error {
         StrategicError::ListOfLists => Status::unprocessable(&error.to_string()),
         StrategicError::Other(why) => Status::bare(500, why),

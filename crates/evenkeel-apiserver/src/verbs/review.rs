@@ -117,9 +117,11 @@ fn component_statuses(call: &Call, output: Output) -> Result<Answer, Status> {
         (Verb::List, _) => Ok(match output.view {
             // There is one component, so its table is that of the list.
             View::Table => Answer::Object(StatusCode::OK, store),
-            View::Metadata | View::MetadataList => {
-                list("meta.k8s.io/v1", "PartialObjectMetadataList", &encode::to_metadata(&store))
-            }
+            View::Metadata | View::MetadataList => list(
+                "meta.k8s.io/v1",
+                "PartialObjectMetadataList",
+                &encode::to_metadata(call.resource.gvk(), &store),
+            ),
             View::Whole => {
                 let item =
                     json!({"metadata": store["metadata"], "conditions": store["conditions"]});

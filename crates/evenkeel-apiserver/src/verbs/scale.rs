@@ -1,19 +1,20 @@
 //! The `scale` subresource: how many, in one form for everything that can be scaled.
 
 use evenkeel_schema::{Replicas, Scale, field};
+use evenkeel_types::Gvk;
 use evenkeel_types::go::Quoted;
-use evenkeel_types::{Gvk, Type};
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use super::create::settle_namespace;
 use super::patch::{self, Kind, Patch};
-use super::update::{check_name, check_uid, current, replace_managed};
+use super::update::{check_named, check_uid, current, replace_managed};
 use crate::call::Call;
 use crate::negotiate::{Output, View};
 use crate::object::{Metadata as _, set_meta};
 use crate::pipeline::decode;
 use crate::pipeline::encode::{self, Answer, Include};
-use crate::pipeline::manage;
+use crate::pipeline::manage::{self, Managed, ScaleWrite};
 use crate::pipeline::persist::{self, Persisted};
 use crate::pipeline::validate_schema::Part;
 use crate::query::WriteOptions;
@@ -23,10 +24,8 @@ use crate::status::{Named, Status};
 
 const SCALE: Gvk<'static> = Gvk::new("autoscaling", "v1", "Scale");
 
-/// The type of a Scale.
-pub(super) fn ty() -> Option<&'static Type> {
-    evenkeel_types::lookup(SCALE)
-}
+/// Stands for replicas that a custom object does not say: whoever writes its Scale has to.
+const UNSET: i64 = i32::MIN as i64;
 
 pub(super) async fn answer(call: &Call, output: Output, body: &[u8]) -> Result<Answer, Status> {
     let scale = scale(call, body).await?;
@@ -34,7 +33,7 @@ pub(super) async fn answer(call: &Call, output: Output, body: &[u8]) -> Result<A
         StatusCode::OK,
         match output.view {
             View::Whole => scale,
-            View::Metadata | View::MetadataList => encode::to_metadata(&scale),
+            View::Metadata | View::MetadataList => encode::to_metadata(SCALE, &scale),
             View::Table => {
                 let include = Include::parse(&call.query)?;
                 encode::table_of(SCALE, &scale, call.core.sources.now(), include)
@@ -51,102 +50,98 @@ async fn scale(call: &Call, body: &[u8]) -> Result<Value, Status> {
         }
         Verb::Update => {
             let options = WriteOptions::parse(&call.query, "UpdateOptions", false)?;
-            let scale = decode::of_kind(call, body, SCALE, options.field_validation)?;
-            write(call, &options, |_| Ok(scale.clone())).await
+            let mut scale = decode::of_kind(call, body, SCALE, options.field_validation)
+                .map_err(|status| undecodable(call, status))?;
+            settle_namespace(call, &mut scale)?;
+            check_named(call, &scale)?;
+            write(call, &options, &ScaleWrite::Replace(&scale)).await
         }
         Verb::Patch => {
             let kind = patch::kind(call)?;
             let options = WriteOptions::parse(&call.query, "PatchOptions", kind == Kind::Apply)?;
             if kind == Kind::Apply {
+                current(call)?;
                 let config = patch::apply::parse(body, options.field_validation)?;
-                return apply(call, &options, &config).await;
+                return write(call, &options, &ScaleWrite::Apply(&config)).await;
             }
-            let patch = Patch::parse(kind, body)?;
-            write(call, &options, |object| {
-                let patched = patch.apply(call, &scale_before(call, object)?)?;
-                decode::patched_kind(call, patched, SCALE, options.field_validation)
-            })
-            .await
+            let patch = Patch::parse(kind, body, options.field_validation);
+            let make =
+                |before: &Value| patch.as_ref().map_err(Status::clone)?.scale(call, before, SCALE);
+            write(call, &options, &ScaleWrite::Patch(&make)).await
         }
         _ => Err(Status::method_not_allowed()),
     }
 }
 
+/// The handler of custom resources does not know a Scale well enough to say what is wrong with it.
+fn undecodable(call: &Call, status: Status) -> Status {
+    if status.code() != 400 || !call.resource.is_custom() {
+        return status;
+    }
+    Status::bad_request(
+        "no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\"",
+    )
+}
+
 /// Carries the number of replicas in a Scale over to the object.
-async fn write(
-    call: &Call,
-    options: &WriteOptions,
-    make: impl Fn(&Value) -> Result<Value, Status>,
-) -> Result<Value, Status> {
+async fn write(call: &Call, options: &WriteOptions, how: &ScaleWrite<'_>) -> Result<Value, Status> {
     let persisted = persist::update(call, call.name(), options.dry_run, |old, record| {
-        let scale = make(old)?;
-        check(call, &scale)?;
+        let before = scale_before(call, old)?;
+        if let ScaleWrite::Replace(scale) = how {
+            check_uid(call, scale, old.meta_str("uid"), options.dry_run)?;
+        }
+        let (mut scale, owned) = manage::on_scale(call, old, before, how, options)?;
+        settle_namespace(call, &mut scale)?;
+        check_named(call, &scale)?;
+        check(call, &scale, old)?;
         let mut object = old.clone();
         let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
         set_replicas(call, &mut object, replicas);
-        for field in ["uid", "resourceVersion"] {
-            let given = scale.meta_str(field);
-            if !given.is_empty() {
-                set_meta(&mut object, field, Some(given.into()));
-            }
+        let version = scale.meta_str("resourceVersion");
+        if !version.is_empty() {
+            set_meta(&mut object, "resourceVersion", Some(version.into()));
         }
         let given = object.meta_str("resourceVersion").to_owned();
-        check_uid(call, &object, old)?;
-        let managed = manage::on_scale(call, object, scale_before(call, old)?, scale, options);
+        let managed = Managed::scaled(object, owned);
         replace_managed(call, managed, &given, old, record, Part::Main)
     })
     .await?;
-    written(call, &persisted)
-}
-
-/// Server-side apply: whoever applies a Scale owns the number of replicas in the object.
-async fn apply(call: &Call, options: &WriteOptions, config: &Value) -> Result<Value, Status> {
-    let given = config.get("apiVersion").and_then(Value::as_str).unwrap_or("");
-    let expected = SCALE.api_version();
-    if given != expected {
-        return Err(Status::bad_request(format!(
-            "Incorrect version specified in apply patch. Specified patch version: {given}, \
-             expected: {expected}"
-        )));
-    }
-    check_name(call, config)?;
-    check(call, config)?;
-    let resource = &call.resource;
-    let mut partial = json!({
-        "apiVersion": &*resource.api_version, "kind": &*resource.kind,
-        "metadata": {"name": call.name()},
-    });
-    if let Some(replicas) = config.pointer("/spec/replicas").and_then(Value::as_i64) {
-        set_replicas(call, &mut partial, replicas);
-    }
-    if let Some(version) = config.meta("resourceVersion") {
-        set_meta(&mut partial, "resourceVersion", Some(version.clone()));
-    }
-    let persisted = persist::update(call, call.name(), options.dry_run, |old, record| {
-        let managed = manage::on_apply(call, &partial, Some(old), options)?;
-        let version = managed.value().meta_str("resourceVersion").to_owned();
-        replace_managed(call, managed, &version, old, record, Part::Main)
-    })
-    .await?;
-    written(call, &persisted)
-}
-
-fn written(call: &Call, persisted: &Persisted) -> Result<Value, Status> {
-    match persisted {
+    match &persisted {
         Persisted::Stored(record) => scale_of(call, &super::delete::shown(call, record)?),
         Persisted::Shown(value) => scale_of(call, value),
     }
 }
 
-/// Custom resources have rules of their own for replicas, which say where the fault is.
-fn check(call: &Call, scale: &Value) -> Result<(), Status> {
+/// Whether the Scale may be written over that of `old`.
+fn check(call: &Call, scale: &Value, old: &Value) -> Result<(), Status> {
     let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
-    if replicas >= 0 || call.resource.is_custom() {
-        return Ok(());
+    if let Some(custom) = custom_scale(call) {
+        // Custom resources have rules of their own for replicas, which say where the fault is.
+        return if replicas == UNSET {
+            Err(Status::bad_request(format!(
+                "the spec replicas field {} cannot be empty",
+                Quoted(custom.spec_path())
+            )))
+        } else {
+            Ok(())
+        };
     }
-    let error =
-        field::Error::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
-    Err(Status::invalid(Named { group: "autoscaling", kind: "Scale" }, call.name(), &[error]))
+    if replicas < 0 {
+        let error =
+            field::Error::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
+        let named = Named { group: "autoscaling", kind: "Scale" };
+        return Err(Status::invalid(named, call.name(), &[error]));
+    }
+    let (given, stored) = (scale.meta_str("uid"), old.meta_str("uid"));
+    if !given.is_empty() && given != stored {
+        let kind = format!("{}/scale", call.resource.plural);
+        let named = Named { group: &call.resource.group, kind: &kind };
+        let why = format!(
+            "Precondition failed: UID in precondition: {given}, UID in object meta: {stored}"
+        );
+        return Err(Status::conflict(named, call.name(), &why));
+    }
+    Ok(())
 }
 
 fn set_replicas(call: &Call, object: &mut Value, replicas: i64) {
@@ -189,9 +184,11 @@ fn scale_of(call: &Call, object: &Value) -> Result<Value, Status> {
     }
 }
 
-/// The scale a patch starts from; one without replicas has none of them.
+/// The scale a write starts from.
 fn scale_before(call: &Call, object: &Value) -> Result<Value, Status> {
-    Ok(shown(object, replicas_of(call, object)?))
+    let mut replicas = replicas_of(call, object)?;
+    replicas.spec.get_or_insert(UNSET);
+    Ok(shown(object, replicas))
 }
 
 fn shown(object: &Value, replicas: Replicas) -> Value {

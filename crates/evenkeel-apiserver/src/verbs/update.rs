@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde_json::Value;
 
-use super::create::{self, check_namespace};
+use super::create::{self, settle_namespace};
 use crate::call::Call;
 use crate::object::{Metadata as _, set_finalizers, set_meta};
 use crate::pipeline::decode::Decoded;
@@ -21,18 +21,20 @@ use crate::route::Verb;
 use crate::status::{Named, Status};
 use crate::storage::Record;
 use evenkeel_schema::field;
+use evenkeel_types::go::Quoted;
 
 pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
+    expect_name(call)?;
     let options = WriteOptions::parse(&call.query, "UpdateOptions", false)?;
-    let object = decode::object(call, body, options.field_validation)?;
+    let mut object = decode::object(call, body, options.field_validation)?;
+    settle_namespace(call, object.value_mut())?;
     check_named(call, object.value())?;
-    check_namespace(call, object.value())?;
     let part = Part::of(call.subresource.as_deref());
-    if part == Part::Main
+    if matches!(part, Part::Main | Part::Status)
         && may_create(call)
         && call.resource.table.get(&call.key(call.name())).is_none()
     {
-        let mut object = object;
+        check_uid(call, object.value(), "", options.dry_run)?;
         set_meta(object.value_mut(), "resourceVersion", None);
         return Ok(match create::create(call, object, &options).await? {
             Persisted::Stored(record) => Answer::Record(StatusCode::CREATED, record),
@@ -104,7 +106,7 @@ pub(super) fn replace(
     let given_version = object.value().meta_str("resourceVersion").to_owned();
     // A patch has no preconditions of its own; validation refuses to change a uid.
     if call.verb == Verb::Update {
-        check_uid(call, object.value(), old)?;
+        check_uid(call, object.value(), old.meta_str("uid"), options.dry_run)?;
     }
     if resource.namespaced {
         set_meta(object.value_mut(), "namespace", Some(call.namespace.clone().into()));
@@ -129,10 +131,18 @@ pub(super) fn replace_managed(
     Ok(if is_finished(call, &admitted) {
         let mut last = admitted.value().clone();
         set_meta(&mut last, "resourceVersion", Some(record.revision.to_string().into()));
-        Change::Remove(last)
+        Change::Remove(Some(last))
     } else {
         Change::Write(admitted)
     })
+}
+
+/// Collections of custom resources take a PUT or PATCH up to here.
+pub(super) fn expect_name(call: &Call) -> Result<(), Status> {
+    match &call.name {
+        Some(_) => Ok(()),
+        None => Err(Status::bad_request("name must be provided")),
+    }
 }
 
 /// As [`check_name`], for objects that have to carry their name.
@@ -157,13 +167,25 @@ pub(super) fn check_name(call: &Call, object: &Value) -> Result<(), Status> {
     )))
 }
 
-pub(super) fn check_uid(call: &Call, object: &Value, old: &Value) -> Result<(), Status> {
-    let (given, stored) = (object.meta_str("uid"), old.meta_str("uid"));
+/// Whoever gives a uid means the object that has it. The storage minds, so its words show.
+pub(super) fn check_uid(
+    call: &Call,
+    object: &Value,
+    stored: &str,
+    dry_run: bool,
+) -> Result<(), Status> {
+    let given = object.meta_str("uid");
     if given.is_empty() || given == stored {
         return Ok(());
     }
-    let why =
-        format!("Precondition failed: UID in precondition: {given}, UID in object meta: {stored}");
+    // A dry run asks the layer above the one that knows where in etcd it all is.
+    let root = if dry_run { "" } else { "/registry" };
+    let key = call.resource.etcd_key(&call.namespace, call.name());
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: {root}{key}, ResourceVersion: 0, \
+         AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object \
+         meta: {stored}"
+    );
     Err(Status::conflict(call.resource.named(), call.name(), &why))
 }
 
@@ -186,14 +208,17 @@ fn check_version(call: &Call, given: &str, record: &Record) -> Result<(), Status
     match given.parse::<u64>() {
         Ok(version) if version == record.revision => Ok(()),
         Ok(_) => Err(Status::modified(resource.named(), call.name())),
-        Err(_) => Err(Status::bad_request(format!(
-            "invalid resource version {given:?}: strconv.ParseUint: parsing {given:?}: invalid \
-             syntax"
-        ))),
+        Err(_) => {
+            let digits = given.bytes().all(|byte| byte.is_ascii_digit());
+            let why = if digits { "value out of range" } else { "invalid syntax" };
+            let parsing = format!("strconv.ParseUint: parsing {}: {why}", Quoted(given));
+            Err(Status::bare(500, parsing))
+        }
     }
 }
 
-fn may_create(call: &Call) -> bool {
+/// Whether a write to what does not exist creates it, be it to its status.
+pub(super) fn may_create(call: &Call) -> bool {
     match &call.resource.nature {
         Nature::Builtin(builtin) => builtin.strategy.create_on_update,
         Nature::Custom(_) => false,

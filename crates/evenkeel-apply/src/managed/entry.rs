@@ -45,6 +45,14 @@ pub struct Managers {
     pub(super) entries: Vec<Entry>,
 }
 
+/// What a manager owned until now.
+#[derive(Debug)]
+pub(super) enum Last {
+    /// The same as it is about to own, since this time.
+    Same(Option<String>),
+    Other(Entry),
+}
+
 /// Why `managedFields` are not valid.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
@@ -113,7 +121,8 @@ impl Entry {
         self.time.as_deref().and_then(time::parse).unwrap_or(0)
     }
 
-    fn decode(index: usize, value: &Value) -> Result<Self, DecodeError> {
+    /// Reads an entry; its fields are handed back as they are.
+    fn decode(index: usize, value: &Value) -> Result<(Self, Option<&Value>), DecodeError> {
         let malformed = || DecodeError::Malformed(index);
         let map = value.as_object().ok_or_else(malformed)?;
         let text = |name: &str| match map.get(name) {
@@ -137,24 +146,27 @@ impl Entry {
                 return Err(DecodeError::FieldsType(go::quote(other), index));
             }
         }
-        let fields = match map.get("fieldsV1") {
-            None | Some(Value::Null) => Set::new(),
-            Some(fields) => {
-                Set::from_fields_v1(fields).map_err(|error| DecodeError::Fields(index, error))?
-            }
-        };
         let time = match text("time")? {
             "" => None,
             text => Some(time::format(time::parse(text).ok_or_else(malformed)?)),
         };
-        Ok(Self {
+        let entry = Self {
             manager: text("manager")?.into(),
             operation,
             api_version: api_version.into(),
             subresource: text("subresource")?.into(),
             time,
-            fields,
-        })
+            fields: Set::new(),
+        };
+        Ok((entry, map.get("fieldsV1").filter(|fields| !fields.is_null())))
+    }
+
+    fn decode_fields(&mut self, index: usize, fields: Option<&Value>) -> Result<(), DecodeError> {
+        if let Some(fields) = fields {
+            self.fields =
+                Set::from_fields_v1(fields).map_err(|error| DecodeError::Fields(index, error))?;
+        }
+        Ok(())
     }
 
     fn encode(self) -> Value {
@@ -182,16 +194,37 @@ impl Entry {
 impl Managers {
     /// Reads the value of `metadata.managedFields`. Null is the same as nothing.
     pub fn decode(managed_fields: Option<&Value>) -> Result<Self, DecodeError> {
-        let entries = match managed_fields {
-            None | Some(Value::Null) => return Ok(Self::default()),
-            Some(Value::Array(entries)) => entries,
-            Some(_) => return Err(DecodeError::Malformed(0)),
-        };
-        let mut managers = Self { entries: Vec::with_capacity(entries.len()) };
-        for (index, entry) in entries.iter().enumerate() {
-            managers.insert(Entry::decode(index, entry)?);
+        let mut managers = Self::default();
+        for (index, entry) in entries(managed_fields)?.iter().enumerate() {
+            let (mut entry, fields) = Entry::decode(index, entry)?;
+            entry.decode_fields(index, fields)?;
+            managers.insert(entry);
         }
         Ok(managers)
+    }
+
+    /// Reads all entries but that of one manager, who is about to write `own`. Where its fields are
+    /// the same as before they are not decoded: that is the usual case, and most of the work.
+    pub(super) fn decode_around(
+        managed_fields: Option<&Value>,
+        own: &Entry,
+    ) -> Result<(Self, Option<Last>), DecodeError> {
+        let (mut others, mut last) = (Self::default(), None);
+        for (index, entry) in entries(managed_fields)?.iter().enumerate() {
+            let (mut entry, fields) = Entry::decode(index, entry)?;
+            if !entry.same_manager(own) {
+                entry.decode_fields(index, fields)?;
+                others.insert(entry);
+            } else if entry.api_version == own.api_version
+                && fields.is_some_and(|fields| own.fields.is_written_as(fields))
+            {
+                last = Some(Last::Same(entry.time));
+            } else {
+                entry.decode_fields(index, fields)?;
+                last = Some(Last::Other(entry));
+            }
+        }
+        Ok((others, last))
     }
 
     /// The value of `metadata.managedFields`: appliers first, then by time, manager, version and
@@ -234,5 +267,13 @@ impl Managers {
             Some(at) => self.entries[at] = entry,
             None => self.entries.push(entry),
         }
+    }
+}
+
+fn entries(managed_fields: Option<&Value>) -> Result<&[Value], DecodeError> {
+    match managed_fields {
+        None | Some(Value::Null) => Ok(&[]),
+        Some(Value::Array(entries)) => Ok(entries),
+        Some(_) => Err(DecodeError::Malformed(0)),
     }
 }

@@ -194,7 +194,7 @@ fn only_a_job_without_labels_takes_those_of_its_template() {
         let applied = apply(Gvk::new("batch", "v1", "Job"), &mut job);
         (applied, job["metadata"]["labels"].take())
     };
-    let shared = Applied { labels_from_template: true };
+    let shared = Applied { labels_from_template: true, ..Applied::default() };
     assert_eq!(job(json!({})), (shared, json!({ "a": "b" })));
     let own = json!({ "a": "b" });
     assert_eq!(job(own.clone()), (Applied::default(), own));

@@ -107,7 +107,7 @@ fn job(object: &mut Object) -> Applied {
         .cloned();
     let labels_from_template =
         labels.is_some_and(|labels| core::label_like_template(object, &labels));
-    let applied = Applied { labels_from_template };
+    let applied = Applied { labels_from_template, ..Applied::default() };
     let Some(spec) = set::child(object, "spec") else { return applied };
     if set::is_unset(spec.get("completions")) && set::is_unset(spec.get("parallelism")) {
         spec.insert("completions".to_owned(), 1.into());

@@ -55,6 +55,35 @@ pub fn prepare_for_create(gvk: Gvk<'_>, object: &mut Value, cx: &Context<'_>) {
     }
 }
 
+/// Completes an object of which nothing is known but its type, as bookmarks of a watch carry it:
+/// what the server holds as plain numbers shows even if nobody set it.
+pub fn complete_blank(gvk: Gvk<'_>, object: &mut Value) {
+    let Some(object) = object.as_object_mut() else { return };
+    match (gvk.group, gvk.kind) {
+        ("apps", "DaemonSet") => workloads::set_template_generation(object, 0),
+        ("apps", "Deployment" | "ReplicaSet" | "StatefulSet") => {
+            if let Some(spec) = set::structure(object, "spec") {
+                spec.insert("replicas".to_owned(), 0.into());
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Takes off what only the versioned form of an object has, for views of its metadata alone.
+pub fn hide_versioned_metadata(gvk: Gvk<'_>, metadata: &mut Value) {
+    if (gvk.group, gvk.kind) != ("apps", "DaemonSet") {
+        return;
+    }
+    let Some(metadata) = metadata.as_object_mut() else { return };
+    if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
+        annotations.remove(super::TEMPLATE_GENERATION);
+        if annotations.is_empty() {
+            metadata.remove("annotations");
+        }
+    }
+}
+
 /// Prepares the new version of an object. Both must be in the same version of the API.
 pub fn prepare_for_update(gvk: Gvk<'_>, old: &Value, new: &mut Value, cx: &Context<'_>) {
     let (Some(old), Some(new)) = (old.as_object(), new.as_object_mut()) else { return };
@@ -223,7 +252,10 @@ fn count_generation(strategy: &Strategy, old: &Object, new: &mut Object) {
     else {
         return;
     };
-    if fields.iter().all(|path| semantic::equal(field(old, path), field(new, path))) {
+    // A list of webhooks that is given empty is news: none is stored of it, ever.
+    let empty = |path: &str| path == "webhooks" && field(new, path) == Some(&json!([]));
+    let same = |path: &str| semantic::equal(field(old, path), field(new, path)) && !empty(path);
+    if fields.iter().all(|path| same(path)) {
         return;
     }
     let generation = field(old, "metadata.generation").and_then(Value::as_i64).unwrap_or(0);

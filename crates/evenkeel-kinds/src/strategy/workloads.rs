@@ -87,7 +87,7 @@ pub(super) fn template_generation(object: &Object) -> i64 {
         .unwrap_or(0)
 }
 
-fn set_template_generation(object: &mut Object, generation: i64) {
+pub(super) fn set_template_generation(object: &mut Object, generation: i64) {
     let annotations = set::structure(object, "metadata")
         .and_then(|metadata| set::structure(metadata, "annotations"));
     if let Some(annotations) = annotations {

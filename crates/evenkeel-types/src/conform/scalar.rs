@@ -40,6 +40,16 @@ pub(super) fn double(number: &mut Number) {
     }
 }
 
+/// Numbers in free-form JSON are decoded too, and printed anew.
+pub(super) fn free_form(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => double(number),
+        Value::Array(items) => items.iter_mut().for_each(free_form),
+        Value::Object(map) => map.values_mut().for_each(free_form),
+        _ => {}
+    }
+}
+
 pub(crate) fn print_double(float: f64) -> Option<Number> {
     const EXACT: f64 = 9_223_372_036_854_775_808.0;
     if float.fract() == 0.0 && (-EXACT..EXACT).contains(&float) {

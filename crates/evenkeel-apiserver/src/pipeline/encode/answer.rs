@@ -84,7 +84,7 @@ fn respond_object(
     let resource = &call.resource;
     let shown = match output.view {
         View::Whole => value,
-        View::Metadata => view::to_metadata(&value),
+        View::Metadata => view::to_metadata(resource.gvk(), &value),
         View::MetadataList => {
             return Err(Status::wrong_shape(format!(
                 "you requested PartialObjectMetadataList, but the requested object is not a list \

@@ -131,9 +131,14 @@ impl List {
     }
 
     pub(super) fn to_metadata(&self) -> Result<Value, Status> {
-        let items = self.values().map(|value| Ok(view::to_metadata(&value?)));
+        let items = self.values().map(|value| Ok(view::to_metadata(self.resource.gvk(), &value?)));
         let items = items.collect::<Result<Vec<Value>, Status>>()?;
-        Ok(self.enclose("PartialObjectMetadataList", "meta.k8s.io/v1", "items", items))
+        let mut list = self.enclose("PartialObjectMetadataList", "meta.k8s.io/v1", "items", items);
+        // A Go slice that nothing was appended to.
+        if self.records.is_empty() {
+            list["items"] = Value::Null;
+        }
+        Ok(list)
     }
 
     pub(super) fn to_table(&self, now: Timestamp, include: view::Include) -> Result<Value, Status> {
@@ -144,7 +149,12 @@ impl List {
         let rows = objects.iter().map(|object| view::to_row(&self.resource, object, now, include));
         let rows = rows.collect();
         let definitions = Some(view::table_definitions(&self.resource));
-        Ok(view::table(self.metadata.clone(), definitions, rows))
+        let mut table = view::table(self.metadata.clone(), definitions, rows);
+        let plain = !self.resource.is_custom() && columns::is_plain(self.resource.gvk());
+        if plain && self.records.is_empty() {
+            table["rows"] = Value::Null;
+        }
+        Ok(table)
     }
 
     fn enclose(&self, kind: &str, api_version: &str, field: &str, items: Vec<Value>) -> Value {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use evenkeel_kinds::{convert, fields};
-use evenkeel_schema::metadata::Malformed;
+use evenkeel_schema::metadata::{Malformed, coerce};
 use serde_json::{Map, Value};
 
 use crate::object::set_meta;
@@ -33,25 +33,52 @@ pub(crate) fn draft(resource: &Resource, mut object: Value) -> Result<Draft, Sta
     let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or("").into();
     let (mut body, mut hole) = to_draft(&object)?;
     // Looking for them in the bytes is much cheaper than a walk over every object.
-    if body.windows(2).any(|pair| pair == b"[]") {
+    if !resource.is_custom() && body.windows(2).any(|pair| pair == b"[]") {
         forget_empty(resource, &mut object);
         (body, hole) = to_draft(&object)?;
     }
     let mut draft = Draft::new(body, hole, resource.storage_version.clone());
     draft.labels = labels;
     draft.fields = selectable;
-    draft.epoch = resource.epoch;
+    draft.epoch = if resource.is_custom() && has_empty_metadata(&object) {
+        UNSETTLED
+    } else {
+        resource.epoch
+    };
     draft.uid = uid;
     Ok(draft)
 }
 
+/// The epoch of bodies that reading has to bring into shape, whatever the schema.
+const UNSETTLED: u32 = u32::MAX;
+
+/// What is applied to a custom object is stored as it was given, and the next write is a change,
+/// though readers never see what is empty in its metadata.
+fn has_empty_metadata(object: &Value) -> bool {
+    let empty = |field: &Value| match field {
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        _ => false,
+    };
+    object["metadata"].as_object().is_some_and(|metadata| metadata.values().any(empty))
+}
+
 /// Built-in kinds are stored upstream in a form that does not know empty lists; definitions, which
-/// are stored as JSON, are the exception.
+/// are stored as JSON, are the exception. Of custom objects only the metadata is typed.
 pub(crate) fn forget_empty(resource: &Resource, object: &mut Value) {
-    if let Nature::Builtin(builtin) = &resource.nature
-        && !custom::is_definition(resource)
-    {
-        evenkeel_types::forget_empty(builtin.ty, object);
+    match &resource.nature {
+        Nature::Builtin(builtin) if !custom::is_definition(resource) => {
+            evenkeel_types::forget_empty(builtin.ty, object);
+        }
+        Nature::Builtin(_) => {}
+        Nature::Custom(_) if has_empty_metadata(object) => {
+            if let Some(metadata) = object.get_mut("metadata")
+                && let Err(why) = coerce(metadata, Malformed::Refuse, "metadata", &mut Vec::new())
+            {
+                tracing::error!(%why, kind = &*resource.kind, "metadata was not checked");
+            }
+        }
+        Nature::Custom(_) => {}
     }
 }
 
@@ -85,7 +112,8 @@ pub(crate) fn body(resource: &Resource, record: &Record) -> Result<Bytes, Status
     Ok(to_bytes(&object)?.into())
 }
 
-fn is_current(resource: &Resource, record: &Record) -> bool {
+/// Whether the stored bytes are what the resource shows.
+pub(crate) fn is_current(resource: &Resource, record: &Record) -> bool {
     record.version == resource.api_version && record.epoch == resource.epoch
 }
 
@@ -201,7 +229,7 @@ fn from_storage_version(resource: &Resource, object: &mut Value) -> Result<(), S
         }
     }
     if resource.is_custom() {
-        decode::shape(resource, object)?;
+        decode::shape(resource, object).map_err(Status::internal)?;
         decode::fill_defaults(resource, object);
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! Other ways to see objects: as rows of a table, or reduced to their metadata.
 
-use evenkeel_kinds::{columns, convert};
+use evenkeel_kinds::{columns, convert, strategy};
 use evenkeel_types::Gvk;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -32,11 +32,13 @@ impl Include {
 }
 
 /// The object with nothing but its metadata.
-pub(crate) fn to_metadata(object: &Value) -> Value {
+pub(crate) fn to_metadata(gvk: Gvk<'_>, object: &Value) -> Value {
+    let mut metadata = object.get("metadata").cloned().unwrap_or_else(|| json!({}));
+    strategy::hide_versioned_metadata(gvk, &mut metadata);
     json!({
         "kind": "PartialObjectMetadata",
         "apiVersion": "meta.k8s.io/v1",
-        "metadata": object.get("metadata").cloned().unwrap_or_else(|| json!({})),
+        "metadata": metadata,
     })
 }
 
@@ -89,7 +91,7 @@ pub(crate) fn to_row(
     {
         row["conditions"] = json!([condition.to_json()]);
     }
-    row["object"] = included(object, include);
+    row["object"] = included(resource.gvk(), object, include);
     row
 }
 
@@ -98,15 +100,15 @@ pub(crate) fn table_of(gvk: Gvk<'_>, object: &Value, now: Timestamp, include: In
     let definitions = columns::definitions(gvk).iter().map(columns::Column::to_json).collect();
     let row = json!({
         "cells": columns::row(gvk, object, now.as_second()),
-        "object": included(object, include),
+        "object": included(gvk, object, include),
     });
     table(table_metadata_of(object), Some(definitions), vec![row])
 }
 
-fn included(object: &Value, include: Include) -> Value {
+fn included(gvk: Gvk<'_>, object: &Value, include: Include) -> Value {
     match include {
         Include::Nothing => Value::Null,
-        Include::Metadata => to_metadata(object),
+        Include::Metadata => to_metadata(gvk, object),
         Include::Object => object.clone(),
     }
 }

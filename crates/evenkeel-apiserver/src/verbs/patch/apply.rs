@@ -4,8 +4,8 @@ use evenkeel_types::go;
 use http::StatusCode;
 use serde_json::Value;
 
-use super::super::create;
-use super::super::update::{check_name, check_named, ok, replace_managed};
+use super::super::create::{self, settle_namespace};
+use super::super::update::{check_named, may_create, ok, replace_managed};
 use crate::call::Call;
 use crate::json;
 use crate::object::Metadata as _;
@@ -24,25 +24,29 @@ pub(super) async fn answer(
     body: &[u8],
     options: &WriteOptions,
 ) -> Result<Answer, Status> {
-    let config = parse(body, options.field_validation)?;
+    let config = parse(body, options.field_validation);
     let part = Part::of(call.subresource.as_deref());
     for _ in 0..ATTEMPTS {
         let exists = call.resource.table.get(&call.key(call.name())).is_some();
-        if exists || part != Part::Main {
+        let creates = part == Part::Main || (part == Part::Status && may_create(call));
+        if exists || !creates {
             let done = persist::update(call, call.name(), options.dry_run, |old, record| {
-                let managed = manage::on_apply(call, &config, Some(old), options)?;
-                check_name(call, managed.value())?;
+                let config = config.as_ref().map_err(Status::clone)?;
+                let mut managed = manage::on_apply(call, config, Some(old), options)?;
+                settle_namespace(call, managed.value_mut())?;
+                check_named(call, managed.value())?;
                 let version = managed.value().meta_str("resourceVersion").to_owned();
                 replace_managed(call, managed, &version, old, record, part)
             })
             .await;
             return match done {
                 // It went away in between: create it.
-                Err(status) if status.code() == 404 && part == Part::Main => continue,
+                Err(status) if status.code() == 404 && creates => continue,
                 other => other.map(ok),
             };
         }
-        match create(call, &config, options).await {
+        let config = config.as_ref().map_err(Status::clone)?;
+        match create(call, config, options).await {
             Err(status) if status.reason() == "AlreadyExists" => {}
             other => return other,
         }
@@ -51,10 +55,8 @@ pub(super) async fn answer(
 }
 
 async fn create(call: &Call, config: &Value, options: &WriteOptions) -> Result<Answer, Status> {
-    if config.get("kind").is_some() {
-        check_named(call, config)?;
-    }
-    let uid = config.meta_str("uid");
+    let mut managed = manage::on_apply(call, config, None, options)?;
+    let uid = managed.value().meta_str("uid");
     if !uid.is_empty() {
         let why = format!(
             "uid mismatch: the provided object specified uid {uid}, and no existing object was \
@@ -62,8 +64,8 @@ async fn create(call: &Call, config: &Value, options: &WriteOptions) -> Result<A
         );
         return Err(Status::conflict(call.resource.named(), call.name(), &why));
     }
-    let managed = manage::on_apply(call, config, None, options)?;
-    create::check_namespace(call, config)?;
+    settle_namespace(call, managed.value_mut())?;
+    check_named(call, managed.value())?;
     Ok(match create::create_managed(call, managed, options).await? {
         Persisted::Stored(record) => Answer::Record(StatusCode::CREATED, record),
         Persisted::Shown(value) => Answer::Object(StatusCode::CREATED, value),

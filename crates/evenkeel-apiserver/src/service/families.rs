@@ -1,0 +1,127 @@
+//! Which families of addresses a service has, in a cluster that has one.
+
+use evenkeel_kinds::validate;
+use evenkeel_schema::field;
+use serde_json::{Value, json};
+
+use super::Refused;
+
+/// A service that takes what it can get is left with what it got, unless somebody asks otherwise.
+pub(super) fn are_kept(service: &Value, old: Option<&Value>) -> bool {
+    let (spec, Some(old)) = (&service["spec"], old.map(|old| &old["spec"])) else { return false };
+    let prefers = |spec: &Value| spec["ipFamilyPolicy"] == "PreferDualStack";
+    prefers(spec)
+        && (prefers(old) || old["ipFamilyPolicy"].is_null())
+        && ["type", "clusterIPs", "ipFamilies"].iter().all(|field| spec[field] == old[field])
+}
+
+/// Fills in policy and families, in upstream's order of checks.
+pub(super) fn settle(service: &mut Value, old: Option<&Value>) -> Result<(), Refused> {
+    let none = Value::Null;
+    let old_spec = old.map_or(&none, |old| &old["spec"]);
+    let headless = is_selectorless(&service["spec"]);
+    let spec = &mut service["spec"];
+    if spec["ipFamilyPolicy"].as_str().is_none_or(str::is_empty) {
+        spec["ipFamilyPolicy"] = match &old_spec["ipFamilyPolicy"] {
+            Value::String(before) => before.as_str(),
+            // Who manages endpoints on their own may give them addresses of either family.
+            _ if headless => "RequireDualStack",
+            _ => "SingleStack",
+        }
+        .into();
+    }
+    let faults = validate::service_addresses(service, old);
+    if !faults.is_empty() {
+        return Err(Refused::Invalid(faults));
+    }
+
+    let spec = &mut service["spec"];
+    let policy = spec["ipFamilyPolicy"].clone();
+    let single = policy == "SingleStack";
+    let count = |spec: &Value, field: &str| spec[field].as_array().map_or(0, Vec::len);
+    let mut errors = Vec::new();
+    let mut refuse = |detail: &str| {
+        errors.push(field::Error::invalid("spec.ipFamilyPolicy", policy.clone(), detail));
+    };
+    for (field, what) in [("clusterIPs", "cluster IP"), ("ipFamilies", "IP family")] {
+        let (had, has) = (count(old_spec, field), count(spec, field));
+        if old.is_some() && single && has > 1 && spec[field] == old_spec[field] {
+            let first = spec[field][0].take();
+            spec[field] = json!([first]);
+        } else if old.is_some() && !single && had == 2 && has == 1 {
+            refuse(&format!("must be 'SingleStack' to release the secondary {what}"));
+        }
+    }
+    for (field, what) in [("clusterIPs", "cluster IPs"), ("ipFamilies", "IP families")] {
+        if single && count(spec, field) == 2 {
+            refuse(&format!(
+                "must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified"
+            ));
+        }
+    }
+    infer(spec, &mut errors);
+    if !errors.is_empty() {
+        return Err(Refused::Invalid(errors));
+    }
+
+    if headless {
+        if count(spec, "ipFamilies") == 0 {
+            spec["ipFamilies"] = json!(["IPv4"]);
+        }
+        if let (1, false, Value::Array(families)) =
+            (count(spec, "ipFamilies"), single, &mut spec["ipFamilies"])
+        {
+            let other = if families[0] == "IPv4" { "IPv6" } else { "IPv4" };
+            families.push(other.into());
+        }
+        return Ok(());
+    }
+    if policy == "RequireDualStack" {
+        let detail = "this cluster is not configured for dual-stack services";
+        errors.push(field::Error::invalid("spec.ipFamilyPolicy", policy, detail));
+    }
+    for (at, family) in spec["ipFamilies"].as_array().into_iter().flatten().enumerate() {
+        if family != "IPv4" {
+            let path = format!("spec.ipFamilies[{at}]");
+            let detail = "not configured on this cluster";
+            errors.push(field::Error::invalid(path, family.clone(), detail));
+        }
+    }
+    if !errors.is_empty() {
+        return Err(Refused::Invalid(errors));
+    }
+    if count(spec, "ipFamilies") == 0 {
+        spec["ipFamilies"] = json!(["IPv4"]);
+    }
+    Ok(())
+}
+
+/// Addresses say of which family they are.
+fn infer(spec: &mut Value, errors: &mut Vec<field::Error>) {
+    let addresses = spec["clusterIPs"].clone();
+    let mut families = spec["ipFamilies"].as_array().cloned().unwrap_or_default();
+    for (at, address) in addresses.as_array().into_iter().flatten().enumerate() {
+        if address == "None" {
+            break;
+        }
+        if at < families.len() {
+            continue;
+        }
+        if address.as_str().is_some_and(|address| address.contains(':')) {
+            let path = format!("spec.clusterIPs[{at}]");
+            let detail = "IPv6 is not configured on this cluster";
+            errors.push(field::Error::invalid(path, addresses.clone(), detail));
+        } else {
+            families.push("IPv4".into());
+        }
+    }
+    if !families.is_empty() {
+        spec["ipFamilies"] = families.into();
+    }
+}
+
+/// A headless service whose endpoints somebody else manages.
+fn is_selectorless(spec: &Value) -> bool {
+    let selects = spec["selector"].as_object().is_some_and(|selector| !selector.is_empty());
+    spec["clusterIP"] == "None" && !selects
+}
