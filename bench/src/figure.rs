@@ -21,6 +21,8 @@ pub(crate) enum Target {
     AtMost(f64),
     /// So many times as much as the rival.
     TimesRival(f64),
+    /// The rival takes so many times as long.
+    Faster(f64),
 }
 
 #[expect(clippy::print_stdout, reason = "the table is what the program is for")]
@@ -32,9 +34,14 @@ impl Report {
         );
     }
 
+    /// Says why something is not measured.
+    pub(crate) fn skip(&self, what: &str, why: &str) {
+        println!("{what:<44}{:>12}  {why}", "skipped");
+    }
+
     pub(crate) fn add(&mut self, figure: &Figure) {
         let Figure { what, unit, ours, target, rival } = figure;
-        let less_is_better = matches!(target, Some(Target::AtMost(_)));
+        let less_is_better = matches!(target, Some(Target::AtMost(_) | Target::Faster(_)));
         let (target, met) = match target {
             None => (String::new(), true),
             Some(Target::AtLeast(bound)) => (format!(">= {}", number(*bound)), ours >= bound),
@@ -42,6 +49,10 @@ impl Report {
             Some(Target::TimesRival(factor)) => {
                 let met = rival.is_none_or(|rival| *ours >= factor * rival);
                 (format!(">= {factor}x rival"), met)
+            }
+            Some(Target::Faster(factor)) => {
+                let met = rival.is_none_or(|rival| factor * ours <= rival);
+                (format!("<= rival / {factor}"), met)
             }
         };
         let (rival, ratio) = match rival {

@@ -49,3 +49,31 @@ pub(crate) fn median(mut times: Vec<Duration>) -> Duration {
 pub(crate) fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
+
+/// How long each thing is repeated that [`best`] measures.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+/// The time of one call in the fastest round. A round is as many calls as take a millisecond.
+pub(crate) fn best<T>(mut call: impl FnMut() -> T) -> Duration {
+    let mut round = |calls: u32| {
+        let watch = Stopwatch::start();
+        for _ in 0..calls {
+            std::hint::black_box(call());
+        }
+        watch.elapsed()
+    };
+    let mut calls = 1;
+    while round(calls) < Duration::from_millis(1) {
+        calls *= 2;
+    }
+    let mut fastest = Duration::MAX;
+    let watch = Stopwatch::start();
+    while watch.elapsed() < PATIENCE {
+        fastest = fastest.min(round(calls));
+    }
+    fastest / calls
+}
+
+pub(crate) fn microseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}

@@ -1,10 +1,14 @@
 //! What is measured, by what it is about.
 
+pub(crate) mod apply;
+
 pub(crate) mod create;
 
 pub(crate) mod life;
 
 pub(crate) mod memory;
+
+pub(crate) mod queue;
 
 pub(crate) mod read;
 

@@ -8,13 +8,14 @@ use evenkeel_upstream::{Cluster, Options, Program, locate, obtain};
 const USAGE: &str = "usage: cargo run -p xtask -- upstream <build|start|path> [programs]
 
   build    build etcd, kubectl, kube-apiserver and kube-controller-manager (or those named) with Go
-  start    start etcd and kube-apiserver on loopback until Enter, Ctrl-C or the end of input
+  start    start etcd and kube-apiserver on loopback until Enter, Ctrl-C or the end of input;
+           with --controllers, kube-controller-manager beside them
   path     say where the executables are, or what is missing";
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     match arguments.first().map(String::as_str) {
         Some("build") => build(&arguments[1..]),
-        Some("start") => start(),
+        Some("start") => start(arguments.iter().any(|argument| argument == "--controllers")),
         Some("path") => {
             let found = locate()?;
             say(&format!("etcd {}", found.etcd.display()));
@@ -46,10 +47,12 @@ fn build(names: &[String]) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn start() -> Result<(), Box<dyn Error>> {
+fn start(controllers: bool) -> Result<(), Box<dyn Error>> {
     let binaries = locate()?;
+    let mut options = Options::default();
+    options.controllers = controllers;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let cluster = runtime.block_on(Cluster::start(&binaries, &Options::default()))?;
+    let cluster = runtime.block_on(Cluster::start(&binaries, &options))?;
     say(&format!("ready at https://{}", cluster.address()));
     say(&format!("export KUBECONFIG={}", cluster.kubeconfig().display()));
     say("Enter or Ctrl-C stops.");

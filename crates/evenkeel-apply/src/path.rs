@@ -4,19 +4,21 @@
 //! everything that is printed or stored.
 
 use std::{
+    borrow::Cow,
     cmp::Ordering,
     fmt::{self, Display},
 };
 
 use serde_json::Value;
 
-use crate::{text, value};
+use crate::{schema::Field, text, value, work};
 
 /// One step of a path.
 #[derive(Clone, Debug)]
 pub enum PathElement {
-    /// A struct field or a map key.
-    Field(String),
+    /// A struct field or a map key. The fields of built-in types are known in advance, so their
+    /// names need not be copied.
+    Field(Cow<'static, str>),
     /// The item of an associative list with these key fields, sorted by name.
     Key(Vec<(String, Value)>),
     /// The item of a set with this value.
@@ -48,7 +50,7 @@ pub fn print(path: &[PathElement]) -> String {
 impl PathElement {
     /// The element of a struct field or map key.
     pub fn field(name: impl Into<String>) -> Self {
-        Self::Field(name.into())
+        Self::Field(Cow::Owned(name.into()))
     }
 
     /// The element of an associative list's item; the pairs may come in any order.
@@ -59,12 +61,16 @@ impl PathElement {
         Self::Key(pairs)
     }
 
-    /// A field whose name has room for the prefix FieldsV1 puts before it, so that encoding a
-    /// freshly walked set does not allocate every name twice.
-    pub(crate) fn walked(name: &str) -> Self {
+    /// The element of a map entry that was met on a walk.
+    pub(crate) fn walked(name: &str, declared: Option<&Field>) -> Self {
+        if let Some(Field { name: name @ Cow::Borrowed(_), .. }) = declared {
+            return Self::Field(name.clone());
+        }
+        // With room for the prefix FieldsV1 puts before a name, so that encoding a freshly walked
+        // set does not allocate it twice.
         let mut roomy = String::with_capacity(name.len() + FIELD_PREFIX.len());
         roomy.push_str(name);
-        Self::Field(roomy)
+        Self::Field(Cow::Owned(roomy))
     }
 
     /// The name, if this is a field.
@@ -132,6 +138,7 @@ impl Display for PathElement {
 
 impl Ord for PathElement {
     fn cmp(&self, other: &Self) -> Ordering {
+        work::step();
         match (self, other) {
             (Self::Field(a), Self::Field(b)) => a.cmp(b),
             (Self::Key(a), Self::Key(b)) => compare_keys(

@@ -2,15 +2,16 @@
 //!
 //! A type may allow several shapes at once (a scalar, a list and a map, for fields without a
 //! declared type); the value at hand then decides. Types refer to each other by [`TypeId`], so
-//! recursive ones cost nothing. Built by [`SchemaBuilder`] for types known in advance and by
-//! [`Schema::from_structural`] or [`Schema::from_openapi`] from documents.
+//! recursive ones cost nothing. Built by [`SchemaBuilder`], by [`ObjectType::builtin`] for built-in
+//! kinds, and by [`Schema::from_structural`] or [`Schema::from_openapi`] from documents.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use serde_json::Value;
 use thiserror::Error;
 
 mod builder;
+mod builtin;
 mod openapi;
 #[cfg(test)]
 mod tests;
@@ -84,16 +85,25 @@ pub(crate) struct Keys {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MapType {
-    /// Sorted by name.
-    pub(crate) fields: Vec<Field>,
+    pub(crate) fields: Fields,
     /// The type of entries that are not declared; `None` if there may be none.
     pub(crate) element: Option<TypeId>,
     pub(crate) atomic: bool,
 }
 
+/// The declared fields of a map, sorted by name.
+///
+/// Every walk looks up every entry, so the search is over the names' first bytes, side by side in
+/// memory; whole names are compared only where those agree.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fields {
+    heads: Vec<u64>,
+    sorted: Vec<Field>,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
-    pub(crate) name: String,
+    pub(crate) name: Cow<'static, str>,
     pub(crate) ty: TypeId,
     pub(crate) default: Option<Value>,
 }
@@ -162,12 +172,50 @@ impl ObjectType {
 
 impl MapType {
     pub(crate) fn field(&self, name: &str) -> Option<&Field> {
-        let at = self.fields.binary_search_by(|field| field.name.as_str().cmp(name)).ok()?;
-        Some(&self.fields[at])
+        self.fields.get(name)
     }
 
     /// The type of an entry; `None` if the name is not declared and nothing else is allowed.
     pub(crate) fn type_of(&self, name: &str) -> Option<TypeId> {
         self.field(name).map(|field| field.ty).or(self.element)
     }
+}
+
+// === impl Fields ===
+
+impl Fields {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sorted.is_empty()
+    }
+
+    fn get(&self, name: &str) -> Option<&Field> {
+        let head = head(name);
+        let mut at = self.heads.partition_point(|known| *known < head);
+        while self.heads.get(at) == Some(&head) {
+            if self.sorted[at].name == name {
+                return Some(&self.sorted[at]);
+            }
+            at += 1;
+        }
+        None
+    }
+
+    /// Adds a field, in place of one of the same name.
+    fn insert(&mut self, field: Field) {
+        match self.sorted.binary_search_by(|known| known.name.cmp(&field.name)) {
+            Ok(at) => self.sorted[at] = field,
+            Err(at) => {
+                self.heads.insert(at, head(&field.name));
+                self.sorted.insert(at, field);
+            }
+        }
+    }
+}
+
+/// The first eight bytes of a name as a number that sorts as they do.
+fn head(name: &str) -> u64 {
+    let mut bytes = [0; 8];
+    let len = name.len().min(bytes.len());
+    bytes[..len].copy_from_slice(&name.as_bytes()[..len]);
+    u64::from_be_bytes(bytes)
 }

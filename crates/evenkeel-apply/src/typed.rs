@@ -11,8 +11,9 @@ use serde_json::Value;
 use crate::{
     MAX_DEPTH,
     path::PathElement,
-    schema::{ListType, MapType, ObjectType, Scalar, Schema, TypeDef, TypeId},
+    schema::{Field, ListType, MapType, ObjectType, Scalar, Schema, TypeDef, TypeId},
     set::Set,
+    work,
 };
 
 mod compare;
@@ -27,6 +28,7 @@ mod tests;
 mod validate;
 
 pub use compare::Comparison;
+pub(crate) use merge::Edit;
 
 /// Whether associative lists may hold several items with one identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +72,19 @@ impl ObjectType {
 
     /// Lays an applied configuration over a live value: nothing is removed, the applied leaves
     /// win, and lists follow the applied order where the two share items.
-    pub fn merge(&self, live: Value, applied: &Value) -> Result<Value, ValidationErrors> {
+    pub fn merge(&self, mut live: Value, applied: &Value) -> Result<Value, ValidationErrors> {
+        if let Some(edit) = self.edit(&live, applied)? {
+            edit.run(&mut live);
+        }
+        Ok(live)
+    }
+
+    /// What [`ObjectType::merge`] changes in the live value; `None` if that is nothing.
+    pub(crate) fn edit<'a>(
+        &self,
+        live: &Value,
+        applied: &'a Value,
+    ) -> Result<Option<Edit<'a>>, ValidationErrors> {
         self.walk(|walk, root| walk.merge(live, applied, root))
     }
 
@@ -184,6 +198,7 @@ impl<'s> Walk<'s> {
         element: impl Fn() -> PathElement,
         run: impl FnOnce(&mut Self) -> T,
     ) -> Option<T> {
+        work::step();
         let reported = self.errors.len();
         let out = if self.depth < MAX_DEPTH {
             self.depth += 1;
@@ -207,13 +222,14 @@ impl<'s> Walk<'s> {
         self.errors.push(ValidationError { path: String::new(), message: message.into() });
     }
 
-    /// The type of a map entry; an undeclared one is reported.
-    fn entry_type(&mut self, map: &MapType, name: &str) -> Option<TypeId> {
-        let ty = map.type_of(name);
+    /// The type of a map entry, and the field it is declared as; an undeclared one is reported.
+    fn entry<'m>(&mut self, map: &'m MapType, name: &str) -> Option<(TypeId, Option<&'m Field>)> {
+        let field = map.field(name);
+        let ty = field.map(|field| field.ty).or(map.element);
         if ty.is_none() {
             self.at(|| PathElement::field(name), |walk| walk.error("field not declared in schema"));
         }
-        ty
+        Some((ty?, field))
     }
 
     fn shape(&mut self, ty: TypeId, value: Option<&Value>) -> Option<Shape<'s>> {

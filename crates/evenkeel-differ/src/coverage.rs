@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use crate::run::Answer;
-use crate::sequence::{Sequence, Step};
+use crate::sequence::{Scope, Sequence, Step};
 
 /// Counts of steps.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +21,9 @@ impl Coverage {
     /// Counts a sequence that was carried out.
     pub fn count(&mut self, sequence: &Sequence, answers: &[Answer]) {
         for (step, answer) in sequence.steps.iter().zip(answers) {
+            if step.compact {
+                *self.kinds.entry("(compaction)".to_owned()).or_default() += 1;
+            }
             if step.call.is_empty() {
                 continue;
             }
@@ -112,8 +115,11 @@ fn class(step: &Step) -> &'static str {
     if path.contains("/customresourcedefinitions") {
         return "definition";
     }
+    if path.starts_with("/openapi") {
+        return "openapi";
+    }
     if parts.is_empty() {
-        return "no resource";
+        return if path.starts_with("/api") { "discovery" } else { "no resource" };
     }
     let custom = path.contains("${group}") || path.contains(".test/");
     let namespaced = path.contains("/namespaces/") && parts[0] != "namespaces";
@@ -152,8 +158,16 @@ fn options(step: &Step) -> BTreeSet<String> {
             options.insert((*name).to_owned());
         }
     }
-    if step.raw.is_some() {
-        options.insert("raw".to_owned());
+    for (name, used) in [
+        ("raw", step.raw.is_some()),
+        ("oversize", step.fill.values().any(|size| *size > 100_000)),
+        ("deep", !step.nest.is_empty()),
+        ("own facts", step.facts == Some(Scope::Own)),
+        ("all facts", step.facts == Some(Scope::BuiltIn)),
+    ] {
+        if used {
+            options.insert(name.to_owned());
+        }
     }
     if step.from.is_some() {
         options.insert("read-modify-write".to_owned());

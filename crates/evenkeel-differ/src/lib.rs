@@ -20,6 +20,8 @@ mod run;
 
 mod canon;
 
+mod facts;
+
 mod compare;
 
 mod known;
@@ -40,5 +42,5 @@ pub use pair::{Finding, Pair};
 pub use report::show;
 pub use run::{Answer, RunError, Running, run};
 pub use sequence::{Sequence, Step};
-pub use server::Server;
+pub use server::{Real, Server};
 pub use shrink::shrink;

@@ -10,10 +10,9 @@ use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand};
 use evenkeel_apiserver::ApiServer;
 use evenkeel_differ::coverage::Coverage;
-use evenkeel_differ::generate::{self, definitions};
+use evenkeel_differ::generate::{self, Theme, definitions};
 use evenkeel_differ::transcript::Transcript;
 use evenkeel_differ::{Finding, Known, Pair, Sequence, Server, show, shrink};
-use evenkeel_upstream::client::Client;
 use evenkeel_upstream::{Cluster, Options, locate};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -54,11 +53,14 @@ struct Run {
     #[arg(long, default_value_t = 0)]
     from: u64,
     /// How many at a time
-    #[arg(long, default_value_t = 24)]
+    #[arg(long, default_value_t = 48)]
     at_once: usize,
     /// How many classes of differences to shrink and show
     #[arg(long, default_value_t = 10)]
     show: usize,
+    /// Generated sequences of this theme alone, such as definitions
+    #[arg(long, value_parser = theme)]
+    theme: Option<Theme>,
     /// Leave the area files out, and do not ask whether every known difference occurs
     #[arg(long)]
     generated_only: bool,
@@ -82,9 +84,12 @@ struct Record {
     /// The seed of the generated sequences
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many generated sequences
+    /// How many mixed sequences
     #[arg(long, default_value_t = 20)]
     generated: u64,
+    /// How many sequences of each other theme
+    #[arg(long, default_value_t = 2)]
+    themed: u64,
     /// Record this one alone
     #[arg(long)]
     only: Option<String>,
@@ -117,52 +122,51 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Both servers, for as long as this lives.
-struct Both {
-    pair: Arc<Pair>,
-    _ours: ApiServer,
-    _cluster: Cluster,
+fn theme(name: &str) -> Result<Theme, String> {
+    let known = Theme::ALL.into_iter().find(|theme| theme.name() == name);
+    known.ok_or_else(|| format!("one of {}", Theme::ALL.map(Theme::name).join(", ")))
 }
 
-async fn real() -> anyhow::Result<(Cluster, Server)> {
+async fn real() -> anyhow::Result<Server> {
     let binaries = locate().context("there is no real server to compare with")?;
     let mut options = Options::default();
     // Room for the services of thousands of sequences.
     "10.0.0.0/16".clone_into(&mut options.service_cluster_ip_range);
-    let cluster = Cluster::start(&binaries, &options).await?;
-    let client = Client::connect(cluster.address(), cluster.credentials(), 8).await?;
-    let server = Server::remote(client);
+    let server = Server::real(Cluster::start(&binaries, &options).await?).await?;
     definitions::prepare(&server).await?;
-    Ok((cluster, server))
+    Ok(server)
 }
 
-async fn both(prefix: &str) -> anyhow::Result<Both> {
-    let (cluster, upstream) = real().await?;
-    let ours = ApiServer::builder().build().await?;
-    let server = Server::ours(&ours);
-    definitions::prepare(&server).await?;
-    let pair = Arc::new(Pair::new(upstream, server, prefix));
-    Ok(Both { pair, _ours: ours, _cluster: cluster })
+async fn both(prefix: &str) -> anyhow::Result<Arc<Pair>> {
+    let upstream = real().await?;
+    let ours = Server::ours(ApiServer::builder().build().await?);
+    definitions::prepare(&ours).await?;
+    Ok(Arc::new(Pair::new(upstream, ours, prefix)))
 }
 
 async fn run(options: Run) -> anyhow::Result<bool> {
     let known = Arc::new(Known::built_in()?);
-    let both = both(&format!("s{}", options.seed)).await?;
+    let pair = both(&format!("s{}", options.seed)).await?;
     let mut sequences = Vec::new();
     if !options.generated_only {
         sequences.extend(Sequence::load_folder(&folder("sequences"))?);
     }
     let areas = sequences.len();
     let numbers = options.from..options.from + options.sequences;
-    sequences.extend(numbers.map(|number| generate::sequence(options.seed, number)));
+    sequences.extend(numbers.map(|number| match options.theme {
+        Some(theme) => generate::themed(theme, options.seed, number),
+        None => generate::sequence(options.seed, number),
+    }));
 
     let begin = Instant::now();
     let mut total = Total::default();
+    let (forgetful, sequences): (Vec<_>, Vec<_>) =
+        sequences.into_iter().partition(Sequence::compacts);
     let permits = Arc::new(Semaphore::new(options.at_once));
     let mut tasks = JoinSet::new();
     for sequence in sequences {
         let permit = permits.clone().acquire_owned().await?;
-        let (pair, known) = (both.pair.clone(), known.clone());
+        let (pair, known) = (pair.clone(), known.clone());
         tasks.spawn(async move {
             let finding = confirm(&pair, &known, &sequence).await;
             drop(permit);
@@ -177,8 +181,14 @@ async fn run(options: Run) -> anyhow::Result<bool> {
         let (sequence, finding) = done?;
         total.add(&sequence, finding);
     }
+    // Those that make the servers forget come last, when nobody else is there to notice.
+    for some in forgetful.chunks(options.at_once) {
+        for (sequence, outcome) in confirm_together(&pair, &known, some).await {
+            total.add(&sequence, outcome);
+        }
+    }
     let took = begin.elapsed();
-    total.show(&both.pair, &known, &options).await?;
+    total.show(&pair, &known, &options).await?;
     say(&total.coverage.render());
     let mut fine = total.unexplained == 0 && total.broken.is_empty();
     for broken in &total.broken {
@@ -225,6 +235,43 @@ async fn confirm(pair: &Pair, known: &Known, sequence: &Sequence) -> Outcome {
             Ok(again) => Outcome::Different(again),
         },
     }
+}
+
+/// As [`confirm`], for sequences that forget together.
+async fn confirm_together(
+    pair: &Pair,
+    known: &Known,
+    sequences: &[Sequence],
+) -> Vec<(Arc<Sequence>, Outcome)> {
+    let all: Vec<_> = sequences.iter().cloned().map(Arc::new).collect();
+    let first = pair.find_together(&all, known).await;
+    let mut done = Vec::new();
+    let mut doubtful = Vec::new();
+    for (sequence, finding) in all.into_iter().zip(first) {
+        match finding {
+            Err(error) => {
+                let why = format!("{}: {error}", sequence.name);
+                done.push((sequence, Outcome::Broken(why)));
+            }
+            Ok(finding) if finding.unexplained.is_empty() => {
+                done.push((sequence, Outcome::Same(finding)));
+            }
+            Ok(_) => doubtful.push(sequence),
+        }
+    }
+    if doubtful.is_empty() {
+        return done;
+    }
+    let second = pair.find_together(&doubtful, known).await;
+    for (sequence, finding) in doubtful.into_iter().zip(second) {
+        let outcome = match finding {
+            Err(error) => Outcome::Broken(format!("{}: {error}", sequence.name)),
+            Ok(again) if again.unexplained.is_empty() => Outcome::Flaky(again),
+            Ok(again) => Outcome::Different(again),
+        };
+        done.push((sequence, outcome));
+    }
+    done
 }
 
 #[derive(Default)]
@@ -313,17 +360,17 @@ fn without_name(call: &str) -> String {
 async fn replay(options: Replay) -> anyhow::Result<bool> {
     let known = Known::built_in()?;
     let sequences: Vec<_> = options.names.iter().map(|n| find(n)).collect::<Result<_, _>>()?;
-    let both = both("r").await?;
+    let pair = both("r").await?;
     let mut fine = true;
     for sequence in sequences {
-        let finding = both.pair.find(&sequence, &known).await?;
+        let finding = pair.find(&sequence, &known).await?;
         let count = finding.unexplained.len();
         say(&format!("{}: {count} unexplained, {} explained", sequence.name, finding.explained));
         let Some(first) = finding.unexplained.first() else { continue };
         fine = false;
         if options.shrink {
-            let short = shrink(&both.pair, &known, &sequence, first).await;
-            let finding = both.pair.find(&short, &known).await?;
+            let short = shrink(&pair, &known, &sequence, first).await;
+            let finding = pair.find(&short, &known).await?;
             say(&show(&short, &finding));
             continue;
         }
@@ -350,9 +397,12 @@ async fn record(options: Record) -> anyhow::Result<bool> {
         None => Sequence::load_folder(&folder("sequences"))?,
     };
     if options.only.is_none() {
-        sequences.extend((0..options.generated).map(|n| generate::sequence(options.seed, n)));
+        for theme in Theme::ALL {
+            let count = if theme == Theme::Mixed { options.generated } else { options.themed };
+            sequences.extend((0..count).map(|n| generate::themed(theme, options.seed, n)));
+        }
     }
-    let (_cluster, server) = real().await?;
+    let server = real().await?;
     let target = folder("transcripts");
     std::fs::create_dir_all(&target)?;
     let mut changed = 0;

@@ -1,11 +1,14 @@
 //! Two servers side by side, and what a sequence shows of them.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::task::JoinSet;
 
 use crate::canon::canonical;
 use crate::compare::{Difference, compare};
 use crate::known::Known;
-use crate::run::{Answer, RunError, Running, run};
+use crate::run::{Answer, RunError, Running, Session, run};
 use crate::sequence::Sequence;
 use crate::server::Server;
 
@@ -68,12 +71,88 @@ impl Pair {
     ///
     /// If one of the servers cannot be talked to.
     pub async fn find(&self, sequence: &Sequence, known: &Known) -> Result<Finding, RunError> {
-        let number = self.runs.fetch_add(1, Ordering::Relaxed);
-        let namespace = format!("{}-{number}", self.prefix);
-        let running = Running { namespace: &namespace, expected: None };
+        let namespace = self.namespace();
+        let running = Running { namespace: namespace.clone(), expected: None };
         let upstream = run(&self.upstream, sequence, running).await?;
-        let running = Running { namespace: &namespace, expected: Some(&upstream) };
+        let running = Running { namespace, expected: Some(upstream.clone()) };
         let ours = run(&self.ours, sequence, running).await?;
         Ok(Finding::new(sequence, canonical(&upstream), canonical(&ours), known))
     }
+
+    /// Runs sequences side by side, which forget together: making a real server forget takes
+    /// seconds, and nobody else may use it in the meantime.
+    pub async fn find_together(
+        &self,
+        sequences: &[Arc<Sequence>],
+        known: &Known,
+    ) -> Vec<Result<Finding, RunError>> {
+        let runs = sequences.iter().map(|sequence| {
+            (sequence.clone(), Running { namespace: self.namespace(), expected: None })
+        });
+        let runs: Vec<_> = runs.collect();
+        let upstream = together(&self.upstream, runs.clone()).await;
+        let again = runs.into_iter().zip(&upstream).map(|((sequence, running), answers)| {
+            (sequence, Running { expected: answers.as_ref().ok().cloned(), ..running })
+        });
+        let ours = together(&self.ours, again.collect()).await;
+        let found = sequences.iter().zip(upstream).zip(ours);
+        found
+            .map(|((sequence, upstream), ours)| {
+                Ok(Finding::new(sequence, canonical(&upstream?), canonical(&ours?), known))
+            })
+            .collect()
+    }
+
+    fn namespace(&self) -> String {
+        let number = self.runs.fetch_add(1, Ordering::Relaxed);
+        format!("{}-{number}", self.prefix)
+    }
+}
+
+type Answers = Result<Vec<Answer>, RunError>;
+
+async fn together(server: &Server, runs: Vec<(Arc<Sequence>, Running)>) -> Vec<Answers> {
+    let mut results: Vec<Option<Answers>> = runs.iter().map(|_| None).collect();
+    let mut tasks = JoinSet::new();
+    for (at, (sequence, running)) in runs.into_iter().enumerate() {
+        let server = server.clone();
+        tasks.spawn(async move {
+            let begun = Session::begin(&server, sequence, running).await;
+            (at, advance(begun).await)
+        });
+    }
+    loop {
+        let mut waiting = Vec::new();
+        // A task that panicked leaves its place empty, which is reported below.
+        while let Some(Ok((at, result))) = tasks.join_next().await {
+            match result {
+                Ok((session, true)) => waiting.push((at, session)),
+                Ok((session, false)) => results[at] = Some(Ok(session.finish().await)),
+                Err(error) => results[at] = Some(Err(error)),
+            }
+        }
+        if waiting.is_empty() {
+            break;
+        }
+        match server.compact().await {
+            Ok(()) => {
+                for (at, session) in waiting {
+                    tasks.spawn(async move { (at, advance(Ok(session)).await) });
+                }
+            }
+            Err(error) => {
+                if let Some((at, _)) = waiting.first() {
+                    results[*at] = Some(Err(error.into()));
+                }
+                break;
+            }
+        }
+    }
+    results.into_iter().map(|result| result.unwrap_or(Err(RunError::Abandoned))).collect()
+}
+
+async fn advance(session: Result<Session, RunError>) -> Result<(Session, bool), RunError> {
+    let mut session = session?;
+    let more = session.advance().await?;
+    Ok((session, more))
 }

@@ -54,6 +54,9 @@ fn as_typed(step: &Step) -> String {
     if let Some(name) = &step.close {
         return format!("close {name}");
     }
+    if step.compact {
+        return "compact".to_owned();
+    }
     let (method, path) = step.method_and_path();
     let mut text = String::new();
     if let Some(name) = &step.watch {
@@ -68,7 +71,8 @@ fn as_typed(step: &Step) -> String {
     }
     match (&step.raw, &step.from, &step.body) {
         (Some(raw), _, _) => {
-            let _ = write!(text, " --data-raw {raw:?}");
+            let cut: String = raw.chars().take(2000).collect();
+            let _ = write!(text, " --data-raw {cut:?}");
         }
         (None, Some(from), _) => {
             let _ = write!(text, " -d ${from}");
@@ -83,6 +87,9 @@ fn as_typed(step: &Step) -> String {
     }
     for (pointer, size) in &step.fill {
         let _ = write!(text, " (fill {pointer} with {size} bytes)");
+    }
+    for (pointer, depth) in &step.nest {
+        let _ = write!(text, " (nest {depth} objects at {pointer})");
     }
     for pointer in &step.unset {
         let _ = write!(text, " (unset {pointer})");

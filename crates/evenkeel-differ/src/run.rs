@@ -5,9 +5,11 @@
 //! missing event costs time.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use evenkeel_upstream::StartError;
 use evenkeel_upstream::client::ClientError;
 use http::{HeaderMap, Request, Response};
 use http_body_util::{BodyExt as _, Full};
@@ -17,6 +19,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
+use crate::facts;
 use crate::sequence::{Sequence, Step, Variables, expand, expand_text, set_at, unset_at};
 use crate::server::{ResponseBody, Server};
 
@@ -27,7 +30,7 @@ const QUIET: Duration = Duration::from_millis(500);
 const SURPLUS: Duration = Duration::from_millis(5);
 
 /// For events the other server has sent, the end of a stream, or an `until` to hold.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(4);
 
 /// The headers clients act on.
 const HEADERS: [&str; 7] =
@@ -64,6 +67,12 @@ pub enum RunError {
         /// What happened.
         source: ClientError,
     },
+    /// The server did not survive forgetting.
+    #[error("compaction: {0}")]
+    Compact(#[from] StartError),
+    /// Another sequence, with which this one was to forget, failed.
+    #[error("given up because the server did not survive forgetting")]
+    Abandoned,
     /// The step does not make a request.
     #[error("step {step}: not a request: {source}")]
     Step {
@@ -75,12 +84,12 @@ pub enum RunError {
 }
 
 /// How a sequence is to be run.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Running<'a> {
+#[derive(Clone, Debug, Default)]
+pub struct Running {
     /// The namespace of its own, which is made first.
-    pub namespace: &'a str,
+    pub namespace: String,
     /// The answers of the server that went first.
-    pub expected: Option<&'a [Answer]>,
+    pub expected: Option<Vec<Answer>>,
 }
 
 /// Carries out all steps and gives an answer for each.
@@ -91,23 +100,60 @@ pub struct Running<'a> {
 pub async fn run(
     server: &Server,
     sequence: &Sequence,
-    running: Running<'_>,
+    running: Running,
 ) -> Result<Vec<Answer>, RunError> {
-    let mut state = State::new(server, running.namespace);
-    let namespace = Step::call("POST", "/api/v1/namespaces")
-        .with_body(json!({"metadata": {"name": running.namespace}}));
-    state.request(0, &namespace).await?;
-    let mut answers = Vec::with_capacity(sequence.steps.len());
-    for (at, step) in sequence.steps.iter().enumerate() {
-        let expected = running.expected.and_then(|answers| answers.get(at));
-        answers.push(state.step(at, step, expected).await?);
+    let mut session = Session::begin(server, Arc::new(sequence.clone()), running).await?;
+    while session.advance().await? {
+        server.compact().await?;
     }
-    state.clean_up(sequence).await;
-    Ok(answers)
+    Ok(session.finish().await)
 }
 
-struct State<'a> {
-    server: &'a Server,
+/// A sequence on its way. It stops where the server is to forget, so that several can do so
+/// together.
+pub(crate) struct Session {
+    sequence: Arc<Sequence>,
+    expected: Option<Vec<Answer>>,
+    answers: Vec<Answer>,
+    state: State,
+}
+
+impl Session {
+    pub(crate) async fn begin(
+        server: &Server,
+        sequence: Arc<Sequence>,
+        running: Running,
+    ) -> Result<Self, RunError> {
+        let state = State::new(server.clone(), &running.namespace);
+        let namespace = Step::call("POST", "/api/v1/namespaces")
+            .with_body(json!({"metadata": {"name": running.namespace}}));
+        state.request(0, &namespace).await?;
+        Ok(Self { sequence, expected: running.expected, answers: Vec::new(), state })
+    }
+
+    /// Goes on to the end, or to just before the next compaction, which the caller is to do; then
+    /// the answer is true.
+    pub(crate) async fn advance(&mut self) -> Result<bool, RunError> {
+        while let Some(step) = self.sequence.steps.get(self.answers.len()) {
+            let at = self.answers.len();
+            if step.compact {
+                self.answers.push(Answer::default());
+                return Ok(true);
+            }
+            let expected = self.expected.as_ref().and_then(|answers| answers.get(at));
+            self.answers.push(self.state.step(at, step, expected).await?);
+        }
+        Ok(false)
+    }
+
+    pub(crate) async fn finish(mut self) -> Vec<Answer> {
+        self.state.clean_up(&self.sequence).await;
+        self.answers
+    }
+}
+
+struct State {
+    server: Server,
     variables: Variables,
     streams: BTreeMap<String, Stream>,
     readers: JoinSet<()>,
@@ -118,8 +164,8 @@ struct Stream {
     ended: bool,
 }
 
-impl<'a> State<'a> {
-    fn new(server: &'a Server, namespace: &str) -> Self {
+impl State {
+    fn new(server: Server, namespace: &str) -> Self {
         let variables = Variables::from([
             ("ns".to_owned(), namespace.into()),
             ("group".to_owned(), format!("{namespace}.differ.test").into()),
@@ -137,20 +183,22 @@ impl<'a> State<'a> {
             self.streams.remove(name);
             return Ok(Answer::default());
         }
-        if let Some(name) = &step.read {
-            return Ok(self.read(name, step.end, expected).await);
-        }
-        let answer = match &step.until {
-            None => self.request(at, step).await?,
-            Some(until) => {
+        let answer = match (&step.read, &step.until) {
+            (Some(name), _) => self.read(name, step.end, expected).await,
+            (None, None) => self.answer(at, step).await?,
+            (None, Some(until)) => {
                 let deadline = Instant::now() + PATIENCE;
+                let hopeless = until
+                    .unless_null
+                    .as_ref()
+                    .is_some_and(|name| self.variables.get(name).is_none_or(Value::is_null));
                 loop {
-                    let answer = self.request(at, step).await?;
+                    let answer = self.answer(at, step).await?;
                     let fits = until.status.is_none_or(|status| status == answer.status)
                         && until.contains.as_ref().is_none_or(|text| {
                             answer.body.to_string().contains(&expand_text(text, &self.variables))
                         });
-                    if fits || Instant::now() >= deadline {
+                    if fits || hopeless || Instant::now() >= deadline {
                         break answer;
                     }
                     tokio::time::sleep(Duration::from_millis(15)).await;
@@ -164,28 +212,33 @@ impl<'a> State<'a> {
         Ok(answer)
     }
 
-    async fn request(&mut self, at: usize, step: &Step) -> Result<Answer, RunError> {
+    async fn answer(&mut self, at: usize, step: &Step) -> Result<Answer, RunError> {
+        let Some(name) = &step.watch else {
+            let mut answer = self.request(at, step).await?;
+            if let Some(scope) = step.facts {
+                answer.body = facts::of(&answer.body, scope, self.variables["group"].as_str());
+            }
+            return Ok(answer);
+        };
+        let response = self.send(at, step).await?;
+        if response.status().as_u16() != 200 {
+            return Ok(read_answer(response).await);
+        }
+        let headers = headers_of(response.headers());
+        let (sender, events) = mpsc::channel(1024);
+        self.readers.spawn(read_stream(response, sender));
+        self.streams.insert(name.clone(), Stream { events, ended: false });
+        Ok(Answer { status: 200, headers, body: Value::Null })
+    }
+
+    async fn request(&self, at: usize, step: &Step) -> Result<Answer, RunError> {
+        Ok(read_answer(self.send(at, step).await?).await)
+    }
+
+    async fn send(&self, at: usize, step: &Step) -> Result<Response<ResponseBody>, RunError> {
         let request = self.build(step).map_err(|source| RunError::Step { step: at + 1, source })?;
         let failed = |source| RunError::Connection { step: at + 1, source };
-        let response = self.server.send(request).await.map_err(failed)?;
-        let status = response.status().as_u16();
-        let headers = headers_of(response.headers());
-        if let (Some(name), 200) = (&step.watch, status) {
-            let (sender, events) = mpsc::channel(1024);
-            self.readers.spawn(read_stream(response, sender));
-            self.streams.insert(name.clone(), Stream { events, ended: false });
-            return Ok(Answer { status, headers, body: Value::Null });
-        }
-        let body = match response.into_body().collect().await {
-            // YAML is compared by what it says: where to put quotes is a writer's own affair.
-            Ok(body) if headers.get("content-type").is_some_and(|kind| kind.contains("yaml")) => {
-                let text = String::from_utf8_lossy(&body.to_bytes()).into_owned();
-                serde_saphyr::from_str(&text).unwrap_or(Value::String(text))
-            }
-            Ok(body) => parse(&body.to_bytes()),
-            Err(error) => Value::String(format!("<the answer broke off: {error}>")),
-        };
-        Ok(Answer { status, headers, body })
+        self.server.send(request).await.map_err(failed)
     }
 
     fn build(&self, step: &Step) -> Result<Request<Full<Bytes>>, http::Error> {
@@ -229,7 +282,16 @@ impl<'a> State<'a> {
         for pointer in &step.unset {
             unset_at(&mut body, pointer);
         }
-        Some(body.to_string().into())
+        for (pointer, depth) in &step.nest {
+            set_at(&mut body, pointer, format!("${{nest {depth}}}").into());
+        }
+        let mut text = body.to_string();
+        // Not as values, which could not be dropped without running out of stack.
+        for depth in step.nest.values() {
+            let levels = format!("{}1{}", "{\"a\":".repeat(*depth), "}".repeat(*depth));
+            text = text.replace(&format!("\"${{nest {depth}}}\""), &levels);
+        }
+        Some(text.into())
     }
 
     async fn read(&mut self, name: &str, to_the_end: bool, expected: Option<&Answer>) -> Answer {
@@ -271,6 +333,21 @@ impl<'a> State<'a> {
             }
         }
     }
+}
+
+async fn read_answer(response: Response<ResponseBody>) -> Answer {
+    let status = response.status().as_u16();
+    let headers = headers_of(response.headers());
+    let body = match response.into_body().collect().await {
+        // YAML is compared by what it says: where to put quotes is a writer's own affair.
+        Ok(body) if headers.get("content-type").is_some_and(|kind| kind.contains("yaml")) => {
+            let text = String::from_utf8_lossy(&body.to_bytes()).into_owned();
+            serde_saphyr::from_str(&text).unwrap_or(Value::String(text))
+        }
+        Ok(body) => parse(&body.to_bytes()),
+        Err(error) => Value::String(format!("<the answer broke off: {error}>")),
+    };
+    Answer { status, headers, body }
 }
 
 async fn read_stream(response: Response<ResponseBody>, sender: mpsc::Sender<Value>) {

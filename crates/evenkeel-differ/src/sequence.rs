@@ -15,6 +15,9 @@
 //! - close: w
 //! - do: GET /apis/${group}/v1/widgets
 //!   until: {status: 200}               # asked again until it is so
+//! - do: GET /openapi/v2
+//!   facts: own                         # a document as what it says of ${group}
+//! - compact: true                      # what was before now is forgotten; watches end
 //! ```
 //!
 //! `${ns}` is a namespace and `${group}` an API group of the sequence's own. A string that is
@@ -76,6 +79,12 @@ pub struct Step {
     /// Strings of so many bytes to put into the body, by JSON pointer.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub fill: BTreeMap<String, usize>,
+    /// Objects in objects, so many deep, to put into the body, by JSON pointer.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub nest: BTreeMap<String, usize>,
+    /// Compare the document that is answered by what it says, not by how it says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts: Option<Scope>,
     /// What to keep of the answer, by JSON pointer.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub save: BTreeMap<String, String>,
@@ -91,6 +100,19 @@ pub struct Step {
     /// The stream to close.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub close: Option<String>,
+    /// Make the server forget everything before now. Open watches do not survive it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub compact: bool,
+}
+
+/// What of a document is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// What concerns the sequence's own group.
+    Own,
+    /// All but the groups of sequences.
+    BuiltIn,
 }
 
 /// What an answer has to be like.
@@ -103,6 +125,9 @@ pub struct Until {
     /// A text its body contains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contains: Option<String>,
+    /// Something saved without which it cannot be: then it is asked once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unless_null: Option<String>,
 }
 
 /// Why a file is no sequence.
@@ -169,6 +194,11 @@ impl Sequence {
         }
         paths.sort();
         paths.iter().map(|path| Self::load(path)).collect()
+    }
+
+    /// Whether it makes servers forget, which nobody else who uses them would expect.
+    pub fn compacts(&self) -> bool {
+        self.steps.iter().any(|step| step.compact)
     }
 
     /// The text of a file: one step a line, which is YAML too.

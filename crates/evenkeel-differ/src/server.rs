@@ -5,9 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use evenkeel_apiserver::{ApiServer, Service};
 use evenkeel_upstream::client::{Client, ClientError};
+use evenkeel_upstream::{Cluster, StartError};
 use http::{Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
+use tokio::sync::RwLock;
 use tower_service::Service as _;
 
 /// What a response body may fail with.
@@ -21,20 +23,36 @@ pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, BodyError>;
 #[non_exhaustive]
 pub enum Server {
     /// The embedded server.
-    Ours(Service),
-    /// A server behind TLS.
-    Remote(Arc<Client>),
+    Ours(Arc<ApiServer>, Service),
+    /// A real cluster, behind TLS.
+    Real(Arc<RwLock<Real>>),
 }
+
+/// A real cluster and the connections to it.
+#[derive(Debug)]
+pub struct Real {
+    cluster: Cluster,
+    client: Arc<Client>,
+}
+
+/// Connections to a real cluster; each carries up to 250 watches.
+const CONNECTIONS: usize = 8;
 
 impl Server {
     /// The embedded server, reached without a socket.
-    pub fn ours(server: &ApiServer) -> Self {
-        Self::Ours(server.service())
+    pub fn ours(server: ApiServer) -> Self {
+        let service = server.service();
+        Self::Ours(Arc::new(server), service)
     }
 
-    /// A server behind TLS.
-    pub fn remote(client: Client) -> Self {
-        Self::Remote(Arc::new(client))
+    /// A real cluster, which ends with the last clone of this.
+    ///
+    /// # Errors
+    ///
+    /// If there is no connection to be had.
+    pub async fn real(cluster: Cluster) -> Result<Self, ClientError> {
+        let client = Arc::new(connect(&cluster).await?);
+        Ok(Self::Real(Arc::new(RwLock::new(Real { cluster, client }))))
     }
 
     pub(crate) async fn send(
@@ -42,23 +60,41 @@ impl Server {
         request: Request<Full<Bytes>>,
     ) -> Result<Response<ResponseBody>, ClientError> {
         match self {
-            Self::Ours(service) => {
+            Self::Ours(_, service) => {
                 let Ok(response) = service.clone().call(request).await;
                 Ok(response.map(|body| body.map_err(|never| match never {}).boxed_unsync()))
             }
-            Self::Remote(client) => {
+            Self::Real(real) => {
+                let client = real.read().await.client.clone();
                 let response = client.send(request).await?;
                 Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
             }
         }
     }
+
+    /// Makes the server forget everything before now.
+    pub(crate) async fn compact(&self) -> Result<(), StartError> {
+        match self {
+            Self::Ours(server, _) => server.compact(),
+            Self::Real(real) => {
+                let mut real = real.write().await;
+                real.cluster.compact().await?;
+                real.client = Arc::new(connect(&real.cluster).await?);
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn connect(cluster: &Cluster) -> Result<Client, ClientError> {
+    Client::connect(cluster.address(), cluster.credentials(), CONNECTIONS).await
 }
 
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Ours(_) => "Ours",
-            Self::Remote(_) => "Remote",
+            Self::Ours(..) => "Ours",
+            Self::Real(_) => "Real",
         })
     }
 }

@@ -14,6 +14,9 @@ use crate::sequence::{Sequence, Step};
 /// Attempts before what is left is good enough.
 const BUDGET: usize = 300;
 
+/// The same where each attempt makes a real server forget, which takes seconds.
+const SLOW_BUDGET: usize = 12;
+
 struct Shrinking<'a> {
     pair: &'a Pair,
     known: &'a Known,
@@ -30,7 +33,8 @@ pub async fn shrink(
     difference: &Difference,
 ) -> Sequence {
     let wanted = kind(sequence, difference);
-    let mut shrinking = Shrinking { pair, known, wanted, budget: BUDGET };
+    let budget = if sequence.compacts() { SLOW_BUDGET } else { BUDGET };
+    let mut shrinking = Shrinking { pair, known, wanted, budget };
     // What comes after the difference cannot have caused it.
     let mut best = sequence.clone();
     best.steps.truncate(difference.step + 1);

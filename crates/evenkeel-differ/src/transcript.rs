@@ -52,7 +52,7 @@ impl Transcript {
     ///
     /// If the server cannot be talked to.
     pub async fn record(server: &Server, sequence: &Sequence) -> Result<Self, RunError> {
-        let running = Running { namespace: &namespace(sequence), expected: None };
+        let running = Running { namespace: namespace(sequence), expected: None };
         let answers = canonical(&run(server, sequence, running).await?);
         Ok(Self { sequence: sequence.clone(), answers })
     }
@@ -64,7 +64,7 @@ impl Transcript {
     /// If the server cannot be talked to.
     pub async fn replay(&self, server: &Server, known: &Known) -> Result<Finding, RunError> {
         let namespace = namespace(&self.sequence);
-        let running = Running { namespace: &namespace, expected: Some(&self.answers) };
+        let running = Running { namespace, expected: Some(self.answers.clone()) };
         let ours = canonical(&run(server, &self.sequence, running).await?);
         Ok(Finding::new(&self.sequence, self.answers.clone(), ours, known))
     }

@@ -8,7 +8,7 @@ use evenkeel_differ::{Known, Pair, Server, show, shrink};
 async fn a_version_bumped_by_an_update_without_change_is_found_and_shrunk() {
     let good = ApiServer::builder().seed(1).build().await.unwrap();
     let bad = ApiServer::builder().seed(1).commit_no_changes().build().await.unwrap();
-    let (good, bad) = (Server::ours(&good), Server::ours(&bad));
+    let (good, bad) = (Server::ours(good), Server::ours(bad));
     definitions::prepare(&good).await.unwrap();
     definitions::prepare(&bad).await.unwrap();
     let pair = Pair::new(good, bad, "planted");

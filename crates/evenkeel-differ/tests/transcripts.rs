@@ -31,7 +31,7 @@ fn open() -> BTreeMap<String, usize> {
 #[tokio::test(start_paused = true)]
 async fn recorded_answers_are_ours_too() {
     let server = ApiServer::builder().seed(1).build().await.unwrap();
-    let server = Server::ours(&server);
+    let server = Server::ours(server);
     definitions::prepare(&server).await.unwrap();
     let known = Known::built_in().unwrap();
     let transcripts = Transcript::load_folder(&folder("transcripts")).unwrap();

@@ -16,6 +16,7 @@ use http_body_util::Full;
 use tokio::time::Instant;
 
 use crate::client::{Client, ClientError, Credentials};
+use crate::etcd;
 use crate::guard::{Guarded, SpawnError};
 use crate::locate::Binaries;
 
@@ -71,6 +72,9 @@ pub enum StartError {
     /// The server is ready and cannot be reached.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// etcd would not forget.
+    #[error("etcd does not compact: {0}")]
+    Compact(#[from] etcd::EtcdError),
 }
 
 /// A real API server with its store. Dropping it ends both and removes what they wrote.
@@ -78,12 +82,16 @@ pub enum StartError {
 pub struct Cluster {
     // In the order they end.
     controllers: Option<Guarded>,
-    apiserver: Guarded,
+    apiserver: Option<Guarded>,
     etcd: Guarded,
+    binaries: Binaries,
+    options: Options,
     address: SocketAddr,
     etcd_address: SocketAddr,
     credentials: Credentials,
-    kubeconfig: PathBuf,
+    /// Lives as long as etcd, so that the API server can be started again.
+    certificates: PathBuf,
+    folder: Folder,
 }
 
 /// Attempts with other ports, should somebody else take one between our look and their use.
@@ -110,12 +118,18 @@ impl Cluster {
     }
 
     async fn attempt(binaries: &Binaries, options: &Options) -> Result<Self, StartError> {
+        if options.controllers && binaries.kube_controller_manager.is_none() {
+            return Err(StartError::NoControllers);
+        }
         let folder = Folder::new()?;
-        let deadline = Instant::now() + options.patience;
         let (client_port, peer_port, secure_port) = free_ports()?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, secure_port));
         let etcd_url = format!("http://127.0.0.1:{client_port}");
 
         let etcd_folder = folder.part("etcd")?;
+        let certificates = etcd_folder.join("certificates");
+        fs::create_dir(&certificates)?;
+        let credentials = write_certificates(&certificates, address)?;
         let flags = vec![
             format!("--data-dir={}", etcd_folder.join("data").display()),
             format!("--listen-client-urls={etcd_url}"),
@@ -124,25 +138,52 @@ impl Cluster {
             "--unsafe-no-fsync=true".to_owned(),
         ];
         let etcd = Guarded::spawn(&binaries.etcd, &flags, &etcd_folder)?;
-
-        let folder_of_server = folder.part("kube-apiserver")?;
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, secure_port));
-        let (credentials, kubeconfig) = write_certificates(&folder_of_server, address)?;
-        let flags = apiserver_flags(&folder_of_server, &etcd_url, secure_port, options);
-        let mut apiserver = Guarded::spawn(&binaries.kube_apiserver, &flags, &folder_of_server)?;
-
-        wait_until_ready(address, &credentials, &mut apiserver, deadline).await?;
-        let controllers = match (&binaries.kube_controller_manager, options.controllers) {
-            (_, false) => None,
-            (None, true) => return Err(StartError::NoControllers),
-            (Some(program), true) => {
-                let part = folder.part("kube-controller-manager")?;
-                let flags = controller_flags(&kubeconfig, &folder_of_server);
-                Some(Guarded::spawn(program, &flags, &part)?)
-            }
+        let mut cluster = Self {
+            controllers: None,
+            apiserver: None,
+            etcd,
+            binaries: binaries.clone(),
+            options: options.clone(),
+            address,
+            etcd_address: SocketAddr::from((Ipv4Addr::LOCALHOST, client_port)),
+            credentials,
+            certificates,
+            folder,
         };
-        let etcd_address = SocketAddr::from((Ipv4Addr::LOCALHOST, client_port));
-        Ok(Self { controllers, apiserver, etcd, address, etcd_address, credentials, kubeconfig })
+        cluster.start_apiserver().await?;
+        if let (true, Some(program)) = (options.controllers, &binaries.kube_controller_manager) {
+            let part = cluster.folder.part("kube-controller-manager")?;
+            let flags = controller_flags(&cluster.kubeconfig(), &cluster.certificates);
+            cluster.controllers = Some(Guarded::spawn(program, &flags, &part)?);
+        }
+        Ok(cluster)
+    }
+
+    async fn start_apiserver(&mut self) -> Result<(), StartError> {
+        let deadline = Instant::now() + self.options.patience;
+        let part = self.folder.part("kube-apiserver")?;
+        let etcd = format!("http://{}", self.etcd_address);
+        let flags = apiserver_flags(&self.certificates, &etcd, self.address.port(), &self.options);
+        let apiserver = Guarded::spawn(&self.binaries.kube_apiserver, &flags, &part)?;
+        let apiserver = self.apiserver.insert(apiserver);
+        wait_until_ready(self.address, &self.credentials, apiserver, deadline).await
+    }
+
+    /// Makes the cluster forget its past: what was before now can no longer be listed, paged
+    /// through or watched from.
+    ///
+    /// etcd is told to compact, and the API server is started again at the same address, because
+    /// it serves watches and pages from a cache of its own that outlives any compaction of etcd.
+    /// Every connection and open watch breaks.
+    ///
+    /// # Errors
+    ///
+    /// If etcd refuses, or the API server does not come up again.
+    pub async fn compact(&mut self) -> Result<(), StartError> {
+        // It waits for its end, and only what is gone can be started again.
+        tokio::task::block_in_place(|| self.apiserver = None);
+        etcd::compact(self.etcd_address).await?;
+        self.start_apiserver().await
     }
 
     /// Where the API server listens.
@@ -161,35 +202,36 @@ impl Cluster {
     }
 
     /// The administrator's kubeconfig; it goes when the cluster goes.
-    pub fn kubeconfig(&self) -> &Path {
-        &self.kubeconfig
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.certificates.join(KUBECONFIG)
     }
 
     /// The end of the API server's log.
     pub fn last_words(&self) -> String {
-        self.apiserver.last_words()
+        self.apiserver.as_ref().map_or_else(String::new, Guarded::last_words)
     }
 }
+
+const KUBECONFIG: &str = "kubeconfig";
 
 impl Drop for Cluster {
     fn drop(&mut self) {
         // All at once: each then only waits for itself.
-        if let Some(controllers) = &mut self.controllers {
-            controllers.let_go();
+        for program in [&mut self.controllers, &mut self.apiserver].into_iter().flatten() {
+            program.let_go();
         }
-        self.apiserver.let_go();
         self.etcd.let_go();
     }
 }
 
 /// The flags envtest starts kube-apiserver with.
-fn apiserver_flags(folder: &Path, etcd: &str, port: u16, options: &Options) -> Vec<String> {
-    let file = |name: &str| folder.join(name).display().to_string();
+fn apiserver_flags(certificates: &Path, etcd: &str, port: u16, options: &Options) -> Vec<String> {
+    let file = |name: &str| certificates.join(name).display().to_string();
     let mut flags = vec![
         "--allow-privileged=true".to_owned(),
         "--authorization-mode=RBAC".to_owned(),
         "--bind-address=127.0.0.1".to_owned(),
-        format!("--cert-dir={}", folder.display()),
+        format!("--cert-dir={}", certificates.display()),
         format!("--client-ca-file={}", file("ca.crt")),
         "--disable-admission-plugins=ServiceAccount".to_owned(),
         format!("--etcd-servers={etcd}"),
@@ -220,10 +262,7 @@ fn controller_flags(kubeconfig: &Path, certificates: &Path) -> Vec<String> {
     ]
 }
 
-fn write_certificates(
-    folder: &Path,
-    address: SocketAddr,
-) -> Result<(Credentials, PathBuf), StartError> {
+fn write_certificates(folder: &Path, address: SocketAddr) -> Result<Credentials, StartError> {
     let authority = Authority::generate("evenkeel-upstream", now_unix())?;
     let addresses = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1))];
     authority.issue_serving(addresses)?.save_to_directory(folder)?;
@@ -232,20 +271,18 @@ fn write_certificates(
     fs::write(folder.join("ca.crt"), authority.certificate_pem())?;
     fs::write(folder.join("sa-signer.crt"), signer.certificate_pem())?;
     fs::write(folder.join("sa-signer.key"), signer.key_pem())?;
-    let kubeconfig = folder.join("kubeconfig");
     Kubeconfig {
         context: "upstream",
         server: &format!("https://{address}"),
         authority_pem: &authority.certificate_pem(),
         credential: Credential::Certificate(&admin),
     }
-    .write(&kubeconfig)?;
-    let credentials = Credentials {
+    .write(&folder.join(KUBECONFIG))?;
+    Ok(Credentials {
         authority: authority.certificate_pem(),
         certificate: admin.certificate_pem().to_owned(),
         key: admin.key_pem().to_owned(),
-    };
-    Ok((credentials, kubeconfig))
+    })
 }
 
 async fn wait_until_ready(
@@ -293,6 +330,7 @@ fn now_unix() -> u64 {
 
 /// A folder that is ours alone. Its parts are removed by the programs' guards; what no guard took
 /// over goes with this.
+#[derive(Debug)]
 struct Folder(PathBuf);
 
 impl Folder {

@@ -1,11 +1,14 @@
 //! Where the executables are: named by the environment, in an envtest folder, or in our cache.
 //!
-//! Looking never builds and never downloads. What is not there is named, with what would bring it.
+//! Looking never builds and never downloads. What is not there is named, with what would bring it;
+//! what is there and is not the real thing ([`identify`]) is refused.
+//!
+//! [`identify`]: crate::identify
 
 use std::ffi::OsString;
-use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::identify::identify;
 use crate::obtain::{ETCD_VERSION, KUBERNETES_VERSION};
 
 /// An executable of a Kubernetes release.
@@ -58,26 +61,32 @@ pub struct Binaries {
 }
 
 /// Why there is no real server to compare with: a sentence to print when something is skipped.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Missing {
-    program: Program,
-    looked_in: PathBuf,
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Missing {
+    /// Nothing names or holds the program.
+    #[error(
+        "no {} (set EVENKEEL_TEST_{} or KUBEBUILDER_ASSETS, or fill {} with `cargo run -p xtask -- \
+         upstream build`)",
+        .program.name(), .program.variable(), .looked_in.display()
+    )]
+    Absent {
+        /// Which.
+        program: Program,
+        /// The folder it would be in.
+        looked_in: PathBuf,
+    },
+    /// There is one, and comparing with it would say nothing.
+    #[error("{named_by} names {}, which {why}", .path.display())]
+    Unfit {
+        /// What named it: a variable, or the cache.
+        named_by: String,
+        /// The executable.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
 }
-
-impl fmt::Display for Missing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "no {} (set EVENKEEL_TEST_{} or KUBEBUILDER_ASSETS, or fill {} with `cargo run -p \
-             xtask -- upstream build`)",
-            self.program.name(),
-            self.program.variable(),
-            self.looked_in.display(),
-        )
-    }
-}
-
-impl std::error::Error for Missing {}
 
 /// Where built executables are kept: `$EVENKEEL_CACHE` or the platform's cache folder, and in it
 /// a folder for the pinned versions.
@@ -85,13 +94,13 @@ pub fn cache_folder() -> PathBuf {
     folder_in(|name| std::env::var_os(name))
 }
 
-/// Finds the executables.
+/// Finds the executables, and asks each what it is.
 ///
 /// # Errors
 ///
-/// If there is no etcd or no kube-apiserver.
+/// If there is no etcd or no kube-apiserver, or one that is not of the pinned release.
 pub fn locate() -> Result<Binaries, Missing> {
-    locate_in(|name| std::env::var_os(name))
+    locate_in(|name| std::env::var_os(name), identify)
 }
 
 fn folder_in(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
@@ -107,35 +116,40 @@ fn folder_in(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
     base.join(format!("kubernetes-{KUBERNETES_VERSION}-etcd-{ETCD_VERSION}"))
 }
 
-fn locate_in(variable: impl Fn(&str) -> Option<OsString>) -> Result<Binaries, Missing> {
+fn locate_in(
+    variable: impl Fn(&str) -> Option<OsString>,
+    identify: impl Fn(Program, &Path) -> Result<(), String>,
+) -> Result<Binaries, Missing> {
     let folder = folder_in(&variable);
-    let find = |program: Program| -> Option<PathBuf> {
-        let named = |name: String| variable(&name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let set = |name: &str| variable(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let find = |program: Program| -> Result<Option<PathBuf>, Missing> {
         let key = program.variable();
-        // A path somebody wrote down is taken at its word; starting it will say what is wrong.
-        named(format!("EVENKEEL_TEST_{key}"))
-            .or_else(|| named(format!("TEST_ASSET_{key}")))
-            .or_else(|| {
-                let assets = named("KUBEBUILDER_ASSETS".to_owned())?.join(program.name());
-                is_there(&assets).then_some(assets)
-            })
-            .or_else(|| {
-                let cached = folder.join("bin").join(program.name());
-                is_there(&cached).then_some(cached)
-            })
+        // A path somebody wrote down counts even if nothing is there: silence would hide a typo.
+        let written = ["EVENKEEL_TEST", "TEST_ASSET"].into_iter().find_map(|prefix| {
+            let name = format!("{prefix}_{key}");
+            set(&name).map(|path| (name, path))
+        });
+        let kept = || {
+            let assets = set("KUBEBUILDER_ASSETS").map(|f| ("KUBEBUILDER_ASSETS".to_owned(), f));
+            let cache = ("the cache".to_owned(), folder.join("bin"));
+            let folders = assets.into_iter().chain([cache]);
+            folders.map(|(by, f)| (by, f.join(program.name()))).find(|(_, path)| path.is_file())
+        };
+        let Some((named_by, path)) = written.or_else(kept) else { return Ok(None) };
+        match identify(program, &path) {
+            Ok(()) => Ok(Some(path)),
+            Err(why) => Err(Missing::Unfit { named_by, path, why }),
+        }
     };
-    let need =
-        |program| find(program).ok_or_else(|| Missing { program, looked_in: folder.clone() });
+    let need = |program| {
+        find(program)?.ok_or_else(|| Missing::Absent { program, looked_in: folder.clone() })
+    };
     Ok(Binaries {
         etcd: need(Program::Etcd)?,
         kube_apiserver: need(Program::KubeApiserver)?,
-        kube_controller_manager: find(Program::KubeControllerManager),
-        kubectl: find(Program::Kubectl),
+        kube_controller_manager: find(Program::KubeControllerManager)?,
+        kubectl: find(Program::Kubectl)?,
     })
-}
-
-fn is_there(path: &Path) -> bool {
-    path.is_file()
 }
 
 #[cfg(test)]

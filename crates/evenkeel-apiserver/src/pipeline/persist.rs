@@ -121,6 +121,12 @@ pub(crate) async fn update(
                 taken = reservation;
                 // Times alone are no change.
                 revert_timestamps(&current, &mut object);
+                if object == current
+                    && encode::is_current(resource, &record)
+                    && !commits_no_changes(call)
+                {
+                    return Ok(Persisted::Stored(record));
+                }
                 let draft = encode::draft(resource, object)?;
                 let unchanged = encode::is_unchanged(&draft, &record);
                 if unchanged && !is_completed(resource, &record) && !commits_no_changes(call) {

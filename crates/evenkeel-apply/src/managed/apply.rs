@@ -2,21 +2,19 @@
 //!
 //! The configuration is merged into the live object, what the applier gave up is pruned, and
 //! whatever then differs from the live object must not belong to somebody else. An apply that
-//! changes nothing leaves the object and all times alone.
+//! changes nothing leaves the object and all times alone, and does not copy or decode what it need
+//! not look at: controllers apply the same thing over and over.
 
 use serde_json::Value;
 use thiserror::Error;
 
 use super::{
-    Conflicts, ConvertError, DecodeError, Entry, Managers, Operation, Request, UpdateError,
-    last_applied, object,
-    prune::prune,
-    update::{Changes, record, store, strip, take_over},
+    Conflicts, ConvertError, DecodeError, Managers, Operation, Request, UpdateError,
+    entry::Last,
+    last_applied, object, prune,
+    update::{Adapted, Changes, STRIPPED, record, store, strip, take_over},
 };
-use crate::{
-    typed::{Comparison, Duplicates, ValidationErrors},
-    value::equal,
-};
+use crate::typed::{Duplicates, ValidationErrors};
 
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
@@ -87,36 +85,32 @@ pub fn apply(
     applied: &Value,
     force: bool,
 ) -> Result<Applied, ApplyError> {
-    let live = live.unwrap_or(request.zero);
-    let managers = Managers::decode(object::managed_fields(live)).map_err(ApplyError::Decode)?;
     check(request, applied)?;
-
-    let live = object::clone_without_managed_fields(live);
-    let attempt = Attempt::new(request, live, managers)?;
-    let mut result = attempt.run(applied, force);
+    let live = live.unwrap_or(request.zero);
+    let mut result = attempt(request, live, applied, force);
     if let Err(ApplyError::Conflict(conflicts)) = &mut result
         && request.manager == last_applied::MANAGER
-        && let Some(allowed) = last_applied::allowed_conflicts(request, &attempt.live)
+        && let Some(allowed) = last_applied::allowed_conflicts(request, live)
     {
         conflicts.retain(|conflict| !allowed.has(&conflict.path));
         if conflicts.is_empty() {
-            result = attempt.run(applied, true);
+            result = attempt(request, live, applied, true);
         }
     }
-    let (merged, mut managers) = result?;
+    let Outcome { merged, managers } = result?;
 
     let changed = merged.is_some();
-    let mut object = match merged {
-        Some(merged) => merged,
-        None => attempt.live,
+    let mut object = match (merged, &managers) {
+        (Some(merged), _) => merged,
+        (None, Some(_)) => object::clone_without_managed_fields(live),
+        (None, None) => live.clone(),
     };
     if request.manager == last_applied::MANAGER {
         last_applied::rewrite(&mut object, applied);
     }
-    if changed && let Some(at) = managers.find(&attempt.own) {
-        managers.entries[at].time = Some(request.now.into());
+    if let Some(managers) = managers {
+        store(&mut object, managers);
     }
-    store(&mut object, managers);
     Ok(Applied { object, changed })
 }
 
@@ -134,90 +128,96 @@ fn check(request: &Request<'_>, applied: &Value) -> Result<(), ApplyError> {
     Ok(())
 }
 
-/// An apply, repeatable with and without force.
-struct Attempt<'a> {
-    request: &'a Request<'a>,
-    /// The stored object, without managed fields and in its own version.
-    live: Value,
-    managers: Managers,
-    /// Who applies; its fields do not count.
-    own: Entry,
+/// What an apply comes to.
+struct Outcome {
+    /// The new object, without managed fields; `None` if it is the live one.
+    merged: Option<Value>,
+    /// The new managers; `None` if they are the live ones.
+    managers: Option<Managers>,
 }
 
-impl<'a> Attempt<'a> {
-    fn new(
-        request: &'a Request<'a>,
-        live: Value,
-        mut managers: Managers,
-    ) -> Result<Self, ApplyError> {
-        if managers.is_empty() {
-            // Whatever is there now belongs to whoever wrote it before anybody applied.
-            managers = record(request, request.zero, &live, managers, BEFORE_FIRST_APPLY)?;
-        }
-        let own = request.entry(request.manager, Operation::Apply, Default::default());
-        Ok(Self { request, live, managers: request.reconcile(managers), own })
+fn attempt(
+    request: &Request<'_>,
+    stored: &Value,
+    applied: &Value,
+    force: bool,
+) -> Result<Outcome, ApplyError> {
+    let ty = request.object_type()?;
+    let live = request.versioned(stored).map_err(|error| ApplyError::Convert {
+        step: format!("convert live object ({}) to proper version", object::describe(stored)),
+        error,
+    })?;
+    for (which, object, duplicates) in
+        [("patch", applied, Duplicates::Refuse), ("live", live.as_ref(), Duplicates::Allow)]
+    {
+        let typed = |error| ApplyError::Typed { which, object: object::describe(object), error };
+        ty.validate(object, duplicates).map_err(typed)?;
     }
+    let merge = |error| ApplyError::Merge { step: "merge config", error };
+    let edit = ty.edit(&live, applied).map_err(merge)?;
+    let field_set = |error| ApplyError::Merge { step: "get field set", error };
+    let fields = request.reset_fields.apply(ty.to_field_set(applied).map_err(field_set)?);
+    let identity = fields.intersection(&STRIPPED);
+    let mut own = request.entry(request.manager, Operation::Apply, strip(fields));
 
-    /// The new object, or `None` if it would be the same, and the managers.
-    fn run(&self, applied: &Value, force: bool) -> Result<(Option<Value>, Managers), ApplyError> {
-        let Self { request, own, .. } = self;
-        let ty = request.object_type()?;
-        let live = request.versioned(&self.live).map_err(|error| ApplyError::Convert {
-            step: format!(
-                "convert live object ({}) to proper version",
-                object::describe(&self.live)
-            ),
-            error,
-        })?;
-        for (which, object, duplicates) in
-            [("patch", applied, Duplicates::Refuse), ("live", live.as_ref(), Duplicates::Allow)]
-        {
-            let typed =
-                |error| ApplyError::Typed { which, object: object::describe(object), error };
-            ty.validate(object, duplicates).map_err(typed)?;
+    let (mut others, last) = Managers::decode_around(object::managed_fields(stored), &own)
+        .map_err(ApplyError::Decode)?;
+    if others.is_empty() && last.is_none() {
+        // Whatever is there now belongs to whoever wrote it before anybody applied.
+        others = record(request, request.zero, stored, others, BEFORE_FIRST_APPLY)?;
+    }
+    let adapted = request.reconcile(&mut others);
+    let last = match last {
+        Some(Last::Same(_)) if edit.is_none() && !adapted => {
+            return Ok(Outcome { merged: None, managers: None });
         }
+        Some(Last::Same(time)) => {
+            own.time = time;
+            None
+        }
+        Some(Last::Other(mut last)) => {
+            own.time = last.time.clone();
+            (request.adapt(&mut last) != Adapted::Gone).then_some(last)
+        }
+        None => None,
+    };
 
-        let merge = |error| ApplyError::Merge { step: "merge config", error };
-        let merged = ty.merge(live.clone().into_owned(), applied).map_err(merge)?;
-        let field_set = |error| ApplyError::Merge { step: "get field set", error };
-        let fields = request.reset_fields.apply(ty.to_field_set(applied).map_err(field_set)?);
-
-        let mut managers = self.managers.clone();
-        let last = managers.find(own).map(|at| managers.entries[at].clone());
-        let time = last.as_ref().and_then(|last| last.time.clone());
-        managers.insert(Entry { fields, time, ..own.clone() });
-        let new = prune(request, merged, &managers, own, last.as_ref())?;
-
-        let same = equal(&live, &new);
-        let changes = if same {
-            Comparison::default()
-        } else {
-            let changes = ty.compare(&live, &new).map_err(UpdateError::Compare)?;
-            request.filter(changes)
-        };
-        let mut changes = Changes::new(request, &live, &new, changes);
+    own.fields = own.fields.union(identity);
+    let gives_up = last.filter(|last| prune::gives_up(request, last, &own));
+    let mut merged = None;
+    if edit.is_some() || gives_up.is_some() {
+        let mut object = object::clone_without_managed_fields(&live);
+        if let Some(edit) = edit {
+            edit.run(&mut object);
+        }
+        if let Some(last) = gives_up {
+            object = prune::prune(request, object, &others, &own, &last)?;
+        }
+        merged = Some(object).filter(|object| !object::same_but_managed_fields(&live, object));
+    }
+    if let Some(merged) = &merged
+        && !others.is_empty()
+    {
+        let live = object::clone_without_managed_fields(&live);
+        let mut changes = Changes::new(request, &live, merged);
         if !force {
-            refuse_conflicts(&managers, own, &mut changes)?;
+            refuse_conflicts(&others, &mut changes)?;
         }
-        take_over(&mut managers, Some(own), &mut changes)?;
-        if let Some(at) = managers.find(own) {
-            let entry = &mut managers.entries[at];
-            entry.fields = strip(std::mem::take(&mut entry.fields));
-            if entry.fields.is_empty() {
-                managers.entries.remove(at);
-            }
-        }
-        Ok(((!same).then_some(new), managers))
+        take_over(&mut others, &mut changes)?;
     }
+    own.fields = strip(own.fields);
+    if merged.is_some() {
+        own.time = Some(request.now.into());
+    }
+    let mut managers = others;
+    managers.entries.push(own);
+    managers.entries.retain(|entry| !entry.fields.is_empty());
+    Ok(Outcome { merged, managers: Some(managers) })
 }
 
-fn refuse_conflicts(
-    managers: &Managers,
-    own: &Entry,
-    changes: &mut Changes<'_>,
-) -> Result<(), ApplyError> {
+fn refuse_conflicts(others: &Managers, changes: &mut Changes<'_>) -> Result<(), ApplyError> {
     let mut conflicts = Conflicts::default();
-    for entry in managers.iter().filter(|entry| !entry.same_manager(own)) {
+    for entry in others.iter() {
         let Some(changes) = changes.in_version(&entry.api_version)? else { continue };
         let modified = entry.fields.intersection(&changes.modified);
         let added = entry.fields.intersection(&changes.added);

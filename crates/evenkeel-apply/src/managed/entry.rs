@@ -3,6 +3,8 @@
 //! A manager is identified by name, operation and subresource, and an updater also by the version
 //! it wrote in. An applier has one entry, which moves with the version it applies.
 
+use std::{collections::HashMap, hash::Hash};
+
 use evenkeel_types::go;
 use serde_json::{Map, Value};
 use thiserror::Error;
@@ -10,11 +12,11 @@ use thiserror::Error;
 use super::time;
 use crate::{
     set::{FieldsError, Set},
-    text,
+    text, work,
 };
 
 /// How a manager wrote.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
     /// By server-side apply.
     Apply,
@@ -43,6 +45,14 @@ pub struct Entry {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Managers {
     pub(super) entries: Vec<Entry>,
+}
+
+/// What a manager owned until now.
+#[derive(Debug)]
+pub(super) enum Last {
+    /// The same as it is about to own, since this time.
+    Same(Option<String>),
+    Other(Entry),
 }
 
 /// Why `managedFields` are not valid.
@@ -85,10 +95,14 @@ impl Operation {
 impl Entry {
     /// Whether two entries are of one manager.
     pub(super) fn same_manager(&self, other: &Self) -> bool {
-        self.manager == other.manager
-            && self.operation == other.operation
-            && self.subresource == other.subresource
-            && (self.operation == Operation::Apply || self.api_version == other.api_version)
+        work::step();
+        self.identity() == other.identity()
+    }
+
+    /// What tells managers apart.
+    fn identity(&self) -> impl Eq + Hash {
+        let version = (self.operation == Operation::Update).then_some(self.api_version.as_str());
+        (self.manager.as_str(), self.operation, self.subresource.as_str(), version)
     }
 
     /// The text managers are sorted by where the order shows.
@@ -113,7 +127,8 @@ impl Entry {
         self.time.as_deref().and_then(time::parse).unwrap_or(0)
     }
 
-    fn decode(index: usize, value: &Value) -> Result<Self, DecodeError> {
+    /// Reads an entry; its fields are handed back as they are.
+    fn decode(index: usize, value: &Value) -> Result<(Self, Option<&Value>), DecodeError> {
         let malformed = || DecodeError::Malformed(index);
         let map = value.as_object().ok_or_else(malformed)?;
         let text = |name: &str| match map.get(name) {
@@ -137,24 +152,27 @@ impl Entry {
                 return Err(DecodeError::FieldsType(go::quote(other), index));
             }
         }
-        let fields = match map.get("fieldsV1") {
-            None | Some(Value::Null) => Set::new(),
-            Some(fields) => {
-                Set::from_fields_v1(fields).map_err(|error| DecodeError::Fields(index, error))?
-            }
-        };
         let time = match text("time")? {
             "" => None,
             text => Some(time::format(time::parse(text).ok_or_else(malformed)?)),
         };
-        Ok(Self {
+        let entry = Self {
             manager: text("manager")?.into(),
             operation,
             api_version: api_version.into(),
             subresource: text("subresource")?.into(),
             time,
-            fields,
-        })
+            fields: Set::new(),
+        };
+        Ok((entry, map.get("fieldsV1").filter(|fields| !fields.is_null())))
+    }
+
+    fn decode_fields(&mut self, index: usize, fields: Option<&Value>) -> Result<(), DecodeError> {
+        if let Some(fields) = fields {
+            self.fields =
+                Set::from_fields_v1(fields).map_err(|error| DecodeError::Fields(index, error))?;
+        }
+        Ok(())
     }
 
     fn encode(self) -> Value {
@@ -182,16 +200,58 @@ impl Entry {
 impl Managers {
     /// Reads the value of `metadata.managedFields`. Null is the same as nothing.
     pub fn decode(managed_fields: Option<&Value>) -> Result<Self, DecodeError> {
-        let entries = match managed_fields {
-            None | Some(Value::Null) => return Ok(Self::default()),
-            Some(Value::Array(entries)) => entries,
-            Some(_) => return Err(DecodeError::Malformed(0)),
-        };
-        let mut managers = Self { entries: Vec::with_capacity(entries.len()) };
-        for (index, entry) in entries.iter().enumerate() {
-            managers.insert(Entry::decode(index, entry)?);
+        let mut read = Vec::new();
+        for (index, entry) in entries(managed_fields)?.iter().enumerate() {
+            let (mut entry, fields) = Entry::decode(index, entry)?;
+            entry.decode_fields(index, fields)?;
+            read.push(entry);
         }
-        Ok(managers)
+        Ok(Self::latest(read))
+    }
+
+    /// Keeps the last entry of each manager, where its first one was.
+    fn latest(read: Vec<Entry>) -> Self {
+        let mut known = HashMap::with_capacity(read.len());
+        let slots: Vec<usize> = read
+            .iter()
+            .map(|entry| {
+                let next = known.len();
+                *known.entry(entry.identity()).or_insert(next)
+            })
+            .collect();
+        let mut entries = Vec::with_capacity(known.len());
+        drop(known);
+        for (slot, entry) in slots.into_iter().zip(read) {
+            match entries.get_mut(slot) {
+                Some(earlier) => *earlier = entry,
+                None => entries.push(entry),
+            }
+        }
+        Self { entries }
+    }
+
+    /// Reads all entries but that of one manager, who is about to write `own`. Where its fields are
+    /// the same as before they are not decoded: that is the usual case, and most of the work.
+    pub(super) fn decode_around(
+        managed_fields: Option<&Value>,
+        own: &Entry,
+    ) -> Result<(Self, Option<Last>), DecodeError> {
+        let (mut others, mut last) = (Vec::new(), None);
+        for (index, entry) in entries(managed_fields)?.iter().enumerate() {
+            let (mut entry, fields) = Entry::decode(index, entry)?;
+            if !entry.same_manager(own) {
+                entry.decode_fields(index, fields)?;
+                others.push(entry);
+            } else if entry.api_version == own.api_version
+                && fields.is_some_and(|fields| own.fields.is_written_as(fields))
+            {
+                last = Some(Last::Same(entry.time));
+            } else {
+                entry.decode_fields(index, fields)?;
+                last = Some(Last::Other(entry));
+            }
+        }
+        Ok((Self::latest(others), last))
     }
 
     /// The value of `metadata.managedFields`: appliers first, then by time, manager, version and
@@ -234,5 +294,13 @@ impl Managers {
             Some(at) => self.entries[at] = entry,
             None => self.entries.push(entry),
         }
+    }
+}
+
+fn entries(managed_fields: Option<&Value>) -> Result<&[Value], DecodeError> {
+    match managed_fields {
+        None | Some(Value::Null) => Ok(&[]),
+        Some(Value::Array(entries)) => Ok(entries),
+        Some(_) => Err(DecodeError::Malformed(0)),
     }
 }

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::value::equal;
+
 /// The object's `metadata`, if it is a map.
 pub(super) fn metadata(object: &Value) -> Option<&Map<String, Value>> {
     object.get("metadata")?.as_object()
@@ -27,6 +29,26 @@ pub(super) fn clone_without_managed_fields(object: &Value) -> Value {
         value => (name.clone(), value.clone()),
     });
     Value::Object(copy.collect())
+}
+
+/// Whether two objects are the same, their managed fields aside.
+pub(super) fn same_but_managed_fields(a: &Value, b: &Value) -> bool {
+    fn but<'o>(
+        map: &'o Map<String, Value>,
+        name: &str,
+    ) -> impl Iterator<Item = (&'o String, &'o Value)> {
+        map.iter().filter(move |(key, _)| *key != name)
+    }
+    let same = |((ka, a), (kb, b)): ((&String, &Value), (&String, &Value))| ka == kb && equal(a, b);
+    let all = |a: &Map<String, Value>, b: &Map<String, Value>, aside: &str| {
+        but(a, aside).count() == but(b, aside).count() && but(a, aside).zip(but(b, aside)).all(same)
+    };
+    match (a, b, metadata(a), metadata(b)) {
+        (Value::Object(a), Value::Object(b), Some(a_meta), Some(b_meta)) => {
+            all(a, b, "metadata") && all(a_meta, b_meta, "managedFields")
+        }
+        _ => equal(a, b),
+    }
 }
 
 fn text<'a>(object: &'a Value, field: &str) -> &'a str {

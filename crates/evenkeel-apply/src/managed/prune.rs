@@ -11,26 +11,25 @@ use serde_json::Value;
 use super::{ApplyError, ConvertError, Entry, Managers, Request, object};
 use crate::{schema::ObjectType, set::Set};
 
+/// Whether the applier owned something (`last`) that it no longer applies.
+pub(super) fn gives_up(request: &Request<'_>, last: &Entry, own: &Entry) -> bool {
+    let again = last.api_version == own.api_version && last.fields.is_subset(&own.fields);
+    // Everything is applied again, the usual case: nothing can go.
+    !again && !last.fields.is_empty() && request.versions.object_type(&last.api_version).is_some()
+}
+
 /// The merged object without what the applier owned (`last`) and nobody owns any more.
 pub(super) fn prune(
     request: &Request<'_>,
     merged: Value,
-    managers: &Managers,
+    others: &Managers,
     own: &Entry,
-    last: Option<&Entry>,
+    last: &Entry,
 ) -> Result<Value, ApplyError> {
-    let Some(last) = last.filter(|last| !last.fields.is_empty()) else { return Ok(merged) };
-    let applied = managers.find(own).map(|at| &managers.entries[at]);
-    if let Some(applied) = applied
-        && applied.api_version == last.api_version
-        && last.fields.is_subset(&applied.fields)
-    {
-        // Everything is applied again, the usual case: nothing can go.
-        return Ok(merged);
-    }
     let Some(ty) = request.versions.object_type(&last.api_version) else { return Ok(merged) };
     let in_last_version = match convert(request, &merged, &last.api_version) {
-        Ok(object) => object.into_owned(),
+        Ok(Cow::Borrowed(_)) => merged,
+        Ok(Cow::Owned(converted)) => converted,
         Err(ConvertError::MissingVersion) => return Ok(merged),
         Err(error) => {
             return Err(failed("convert merged object to last applied version", error));
@@ -38,7 +37,8 @@ pub(super) fn prune(
     };
     let last_fields = ty.with_named_fields(&last.fields);
     let pruned = ty.remove(in_last_version.clone(), &last_fields);
-    let pruned = add_back_owned(request, &in_last_version, pruned, &last.api_version, managers)?;
+    let owners = others.iter().chain([own]);
+    let pruned = add_back_owned(request, &in_last_version, pruned, &last.api_version, owners)?;
     let pruned = add_back_dangling(request, ty, in_last_version, &pruned, last, &last_fields)?;
     convert(request, &pruned, request.api_version)
         .map(Cow::into_owned)
@@ -46,17 +46,16 @@ pub(super) fn prune(
 }
 
 /// Adds back what any manager owns, version by version.
-fn add_back_owned(
+fn add_back_owned<'m>(
     request: &Request<'_>,
     merged: &Value,
     pruned: Value,
     last_version: &str,
-    managers: &Managers,
+    owners: impl Iterator<Item = &'m Entry>,
 ) -> Result<Value, ApplyError> {
-    let mut owned: BTreeMap<&str, Set> = BTreeMap::new();
-    for entry in managers.iter() {
-        let set = owned.entry(&entry.api_version).or_default();
-        *set = std::mem::take(set).union(entry.fields.clone());
+    let mut owned: BTreeMap<&str, Vec<Set>> = BTreeMap::new();
+    for entry in owners {
+        owned.entry(&entry.api_version).or_default().push(entry.fields.clone());
     }
     // The version the object is in comes first: converting may need fields that were just pruned.
     let first = owned.remove_entry(last_version);
@@ -78,7 +77,8 @@ fn add_back_owned(
                 return Err(failed(&format!("convert pruned object at version {version}"), error));
             }
         };
-        let kept = named_fields(ty, &converted)?.union(ty.with_named_fields(&owned));
+        let owned = ty.with_named_fields(&Set::union_all(owned));
+        let kept = named_fields(ty, &converted)?.union(owned);
         let gone = named_fields(ty, &merged)?.difference(&kept);
         pruned = ty.remove(merged.clone(), &gone);
     }

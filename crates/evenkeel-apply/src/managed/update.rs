@@ -13,7 +13,7 @@ use crate::{
     path::fields,
     schema::ObjectType,
     set::Set,
-    typed::{Comparison, ValidationErrors},
+    typed::{Comparison, Duplicates, ValidationErrors},
 };
 
 /// Updaters beyond this number are folded into [`ANCIENT`].
@@ -21,7 +21,7 @@ const MAX_UPDATERS: usize = 10;
 const ANCIENT: &str = "ancient-changes";
 
 /// What is never owned by anybody: the type, the identity and what only the server writes.
-static STRIPPED: LazyLock<Set> = LazyLock::new(|| {
+pub(super) static STRIPPED: LazyLock<Set> = LazyLock::new(|| {
     let mut set = Set::from_paths([fields(["apiVersion"]), fields(["kind"]), fields(["metadata"])]);
     for name in [
         "name",
@@ -118,19 +118,16 @@ pub(super) fn record(
     request: &Request<'_>,
     live: &Value,
     new: &Value,
-    managers: Managers,
+    mut managers: Managers,
     manager: &str,
 ) -> Result<Managers, UpdateError> {
     let live = request.versioned(live).map_err(|error| UpdateError::Convert("old", error))?;
     let new = request.versioned(new).map_err(|error| UpdateError::Convert("new", error))?;
-    let ty = request.object_type()?;
-    let mut managers = request.reconcile(managers);
-    let changes = ty.compare(&live, &new).map_err(UpdateError::Compare)?;
-    let changes = request.filter(changes);
-    let mut versions = Changes::new(request, &live, &new, changes);
-    take_over(&mut managers, None, &mut versions)?;
+    request.reconcile(&mut managers);
+    let mut changes = Changes::new(request, &live, &new);
+    take_over(&mut managers, &mut changes)?;
 
-    let Comparison { added, modified, .. } = versions.into_own();
+    let Comparison { added, modified, .. } = changes.into_own()?;
     let fields = request.reset_fields.apply(modified.union(added)).difference(&STRIPPED);
     if !fields.is_empty() {
         let mut entry = request.entry(manager, Operation::Update, fields);
@@ -147,22 +144,19 @@ pub(super) fn record(
     Ok(managers)
 }
 
-/// Takes from every manager but one what changed; who is left with nothing goes.
+/// Takes from every manager what changed; who is left with nothing goes.
 pub(super) fn take_over(
     managers: &mut Managers,
-    but: Option<&Entry>,
     changes: &mut Changes<'_>,
 ) -> Result<(), UpdateError> {
     let mut left = Vec::with_capacity(managers.entries.len());
     for mut entry in std::mem::take(&mut managers.entries) {
-        if !but.is_some_and(|but| entry.same_manager(but)) {
-            let Some(changes) = changes.in_version(&entry.api_version)? else { continue };
-            entry.fields = entry
-                .fields
-                .difference(&changes.modified)
-                .difference(&changes.added)
-                .difference(&changes.removed);
-        }
+        let Some(changes) = changes.in_version(&entry.api_version)? else { continue };
+        entry.fields = entry
+            .fields
+            .difference(&changes.modified)
+            .difference(&changes.added)
+            .difference(&changes.removed);
         if !entry.fields.is_empty() {
             left.push(entry);
         }
@@ -171,42 +165,47 @@ pub(super) fn take_over(
     Ok(())
 }
 
-/// One change, seen in the versions managers wrote in.
+/// One change, seen in the versions managers wrote in, as far as somebody asks.
 pub(super) struct Changes<'a> {
     request: &'a Request<'a>,
     live: &'a Value,
     new: &'a Value,
-    own: Comparison,
     /// `None` for versions that are gone.
-    others: Vec<(String, Option<Comparison>)>,
+    known: Vec<(String, Option<Comparison>)>,
 }
 
 impl<'a> Changes<'a> {
-    pub(super) fn new(
-        request: &'a Request<'a>,
-        live: &'a Value,
-        new: &'a Value,
-        own: Comparison,
-    ) -> Self {
-        Self { request, live, new, own, others: Vec::new() }
+    /// Both objects are in the version of the request.
+    pub(super) fn new(request: &'a Request<'a>, live: &'a Value, new: &'a Value) -> Self {
+        Self { request, live, new, known: Vec::new() }
     }
 
     pub(super) fn in_version(
         &mut self,
         api_version: &str,
     ) -> Result<Option<&Comparison>, UpdateError> {
-        if api_version == self.request.api_version {
-            return Ok(Some(&self.own));
-        }
-        let at = match self.others.iter().position(|(version, _)| version == api_version) {
+        let at = match self.known.iter().position(|(version, _)| version == api_version) {
             Some(at) => at,
             None => {
-                let changes = self.convert(api_version)?;
-                self.others.push((api_version.into(), changes));
-                self.others.len() - 1
+                let changes = match api_version == self.request.api_version {
+                    true => Some(self.compare(self.live, self.new, self.request.object_type()?)?),
+                    false => self.convert(api_version)?,
+                };
+                self.known.push((api_version.into(), changes));
+                self.known.len() - 1
             }
         };
-        Ok(self.others[at].1.as_ref())
+        Ok(self.known[at].1.as_ref())
+    }
+
+    fn compare(
+        &self,
+        live: &Value,
+        new: &Value,
+        ty: &ObjectType,
+    ) -> Result<Comparison, UpdateError> {
+        let changes = ty.compare(live, new).map_err(UpdateError::Compare)?;
+        Ok(changes.map(|set| self.request.reset_fields.apply(set)))
     }
 
     fn convert(&self, api_version: &str) -> Result<Option<Comparison>, UpdateError> {
@@ -215,17 +214,25 @@ impl<'a> Changes<'a> {
         let mut converted = Vec::with_capacity(2);
         for (which, object) in [("old", self.live), ("new", self.new)] {
             match versions.convert(object, api_version) {
-                Ok(object) => converted.push(object),
+                Ok(object) => {
+                    ty.validate(&object, Duplicates::Allow).map_err(|error| {
+                        UpdateError::Convert(which, ConvertError::Failed(error.to_string()))
+                    })?;
+                    converted.push(object);
+                }
                 Err(ConvertError::MissingVersion) => return Ok(None),
                 Err(error) => return Err(UpdateError::Convert(which, error)),
             }
         }
-        let changes = ty.compare(&converted[0], &converted[1]).map_err(UpdateError::Compare)?;
-        Ok(Some(self.request.filter(changes)))
+        self.compare(&converted[0], &converted[1], ty).map(Some)
     }
 
-    fn into_own(self) -> Comparison {
-        self.own
+    /// The change in the version of the request.
+    fn into_own(mut self) -> Result<Comparison, UpdateError> {
+        let own = self.request.api_version;
+        self.in_version(own)?;
+        let own = self.known.into_iter().find(|(version, _)| version == own);
+        Ok(own.and_then(|(_, changes)| changes).unwrap_or_default())
     }
 }
 
@@ -280,6 +287,15 @@ fn cap(managers: &mut Managers) {
     managers.entries = updaters.into_iter().flatten().chain(rest).collect();
 }
 
+/// What a changed type makes of what a manager owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Adapted {
+    AsItWas,
+    Differently,
+    /// Its version is no longer served.
+    Gone,
+}
+
 // === impl Request ===
 
 impl<'a> Request<'a> {
@@ -298,20 +314,27 @@ impl<'a> Request<'a> {
     }
 
     /// Adapts what managers own to types that changed since; versions that are gone take their
-    /// managers with them.
-    pub(super) fn reconcile(&self, mut managers: Managers) -> Managers {
+    /// managers with them. Says whether anything is different now.
+    pub(super) fn reconcile(&self, managers: &mut Managers) -> bool {
+        let mut different = false;
         managers.entries.retain_mut(|entry| {
-            let Some(ty) = self.versions.object_type(&entry.api_version) else { return false };
-            if let Some(adapted) = ty.reconcile(&entry.fields) {
-                entry.fields = adapted;
-            }
-            true
+            let adapted = self.adapt(entry);
+            different |= adapted != Adapted::AsItWas;
+            adapted != Adapted::Gone
         });
-        managers
+        different
     }
 
-    pub(super) fn filter(&self, changes: Comparison) -> Comparison {
-        changes.map(|set| self.reset_fields.apply(set))
+    /// Adapts what one manager owns.
+    pub(super) fn adapt(&self, entry: &mut Entry) -> Adapted {
+        let Some(ty) = self.versions.object_type(&entry.api_version) else { return Adapted::Gone };
+        match ty.reconcile(&entry.fields) {
+            Some(fields) => {
+                entry.fields = fields;
+                Adapted::Differently
+            }
+            None => Adapted::AsItWas,
+        }
     }
 
     pub(super) fn entry(&self, manager: &str, operation: Operation, fields: Set) -> Entry {

@@ -4,6 +4,7 @@
 //! still missing when the schema is finished is an error.
 
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     sync::{Arc, LazyLock},
 };
@@ -180,7 +181,8 @@ impl SchemaBuilder {
         let strings = self.map_of(string);
         let owner = self.map(
             MapDef::new()
-                .fields(["apiVersion", "kind", "name", "uid"], string)
+                .fields(["apiVersion", "kind", "name"], string)
+                .field_with_default("uid", string, Value::String(String::new()))
                 .fields(["blockOwnerDeletion", "controller"], boolean)
                 .atomic(),
         );
@@ -306,7 +308,7 @@ impl MapDef {
 
     /// Declares a field, replacing an earlier one of the same name.
     #[must_use]
-    pub fn field(self, name: impl Into<String>, ty: TypeId) -> Self {
+    pub fn field(self, name: impl Into<Cow<'static, str>>, ty: TypeId) -> Self {
         self.insert(Field { name: name.into(), ty, default: None })
     }
 
@@ -314,7 +316,7 @@ impl MapDef {
     #[must_use]
     pub fn field_with_default(
         self,
-        name: impl Into<String>,
+        name: impl Into<Cow<'static, str>>,
         ty: TypeId,
         default: impl Into<Option<Value>>,
     ) -> Self {
@@ -323,7 +325,7 @@ impl MapDef {
 
     /// Declares several fields of one type.
     #[must_use]
-    pub fn fields<'a>(self, names: impl IntoIterator<Item = &'a str>, ty: TypeId) -> Self {
+    pub fn fields(self, names: impl IntoIterator<Item = &'static str>, ty: TypeId) -> Self {
         names.into_iter().fold(self, |this, name| this.field(name, ty))
     }
 
@@ -346,10 +348,7 @@ impl MapDef {
     }
 
     fn insert(mut self, field: Field) -> Self {
-        match self.map.fields.binary_search_by(|known| known.name.cmp(&field.name)) {
-            Ok(at) => self.map.fields[at] = field,
-            Err(at) => self.map.fields.insert(at, field),
-        }
+        self.map.fields.insert(field);
         self
     }
 }

@@ -126,7 +126,7 @@ impl Reader<'_> {
         let properties = document.get("properties").and_then(Value::as_object);
         for (name, property) in properties.into_iter().flatten() {
             let ty = self.read(builder, property, preserve, depth + 1)?;
-            def = def.field_with_default(name, ty, property.get("default").cloned());
+            def = def.field_with_default(name.clone(), ty, property.get("default").cloned());
         }
         let embedded = self.structural && flag(document, "x-kubernetes-embedded-resource");
         if embedded {

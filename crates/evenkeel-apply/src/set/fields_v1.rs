@@ -5,6 +5,8 @@
 //! unknown kind are skipped, whatever they hold, so that a newer writer does not break an older
 //! reader.
 
+use std::borrow::Cow;
+
 use evenkeel_types::go::Quoted;
 use serde_json::{Map, Value};
 use thiserror::Error;
@@ -13,7 +15,7 @@ use super::{Node, Set, Tree};
 use crate::{
     MAX_DEPTH,
     path::{FIELD_PREFIX, PathElement},
-    text,
+    text, work,
 };
 
 /// Why a FieldsV1 document is not a field set.
@@ -57,6 +59,11 @@ impl Set {
         Value::Object(contents(self, false))
     }
 
+    /// Whether [`Set::to_fields_v1`] gives this, found out without copying anything.
+    pub(crate) fn is_written_as(&self, fields: &Value) -> bool {
+        is_written_as(self, false, fields, &mut String::new())
+    }
+
     /// FieldsV1 as text, byte for byte what the reference implementation writes.
     pub fn to_json(&self) -> String {
         let mut out = String::new();
@@ -66,6 +73,7 @@ impl Set {
 }
 
 fn read(value: &Value, depth: usize) -> Result<Tree, FieldsError> {
+    work::step();
     if depth > MAX_DEPTH {
         return Err(FieldsError::TooDeep);
     }
@@ -114,7 +122,7 @@ fn parse_element(key: &str) -> Result<Option<PathElement>, FieldsError> {
     }
     let content = &key[2..];
     let element = match bytes[0] {
-        b'f' => PathElement::Field(content.into()),
+        b'f' => PathElement::field(content),
         b'v' => PathElement::Value(parse_json(content)?),
         b'k' => match parse_json(content)? {
             Value::Object(map) => PathElement::Key(map.into_iter().collect()),
@@ -161,10 +169,11 @@ fn contents(set: Set, member: bool) -> Map<String, Value> {
     let this = member.then(|| (".".to_owned(), Value::Object(Map::new())));
     let nodes = set.into_nodes().into_iter().map(|node| {
         let key = match node.element {
-            PathElement::Field(mut name) => {
+            PathElement::Field(Cow::Owned(mut name)) => {
                 name.insert_str(0, FIELD_PREFIX);
                 name
             }
+            PathElement::Field(Cow::Borrowed(name)) => [FIELD_PREFIX, name].concat(),
             element => {
                 let mut key = String::new();
                 write_element(&mut key, &element);
@@ -174,6 +183,40 @@ fn contents(set: Set, member: bool) -> Map<String, Value> {
         (key, Value::Object(contents(node.children, node.member)))
     });
     this.into_iter().chain(nodes).collect()
+}
+
+fn is_written_as(set: &Set, member: bool, fields: &Value, key: &mut String) -> bool {
+    let Value::Object(map) = fields else { return false };
+    let member = member && !set.is_empty();
+    if map.len() != set.nodes().len() + usize::from(member) {
+        return false;
+    }
+    // Names are in the same order on both sides; the other elements need not be.
+    let mut entries = map.iter();
+    if member {
+        let mark = entries.next();
+        if !mark.is_some_and(|(key, value)| key == "." && is_empty_object(value)) {
+            return false;
+        }
+    }
+    set.nodes().iter().all(|Node { element, member, children }| {
+        let found = match element {
+            PathElement::Field(name) => entries
+                .next()
+                .filter(|(key, _)| key.strip_prefix(FIELD_PREFIX) == Some(&**name))
+                .map(|(_, value)| value),
+            other => {
+                key.clear();
+                write_element(key, other);
+                map.get(key)
+            }
+        };
+        found.is_some_and(|found| is_written_as(children, *member, found, key))
+    })
+}
+
+fn is_empty_object(value: &Value) -> bool {
+    value.as_object().is_some_and(Map::is_empty)
 }
 
 fn write_contents(out: &mut String, set: &Set, member: bool) {

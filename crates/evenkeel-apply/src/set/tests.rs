@@ -147,7 +147,7 @@ fn many_keys_in_the_worst_order_are_read_in_linear_time() {
 
 fn element() -> impl Strategy<Value = PathElement> {
     prop_oneof![
-        "[a-c<\"\n]{0,2}".prop_map(PathElement::Field),
+        "[a-c<\"\n]{0,2}".prop_map(PathElement::field),
         ("[a-b]", 0..3i64).prop_map(|(name, port)| {
             PathElement::key([("name", json!(name)), ("port", json!(port))])
         }),

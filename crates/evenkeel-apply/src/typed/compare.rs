@@ -198,8 +198,8 @@ impl<'s> Walk<'s> {
             };
             let before = if order.is_le() { old.next() } else { None };
             let after = if order.is_ge() { new.next() } else { None };
-            let Some(ty) = self.entry_type(map, name) else { continue };
-            let element = || PathElement::walked(name);
+            let Some((ty, field)) = self.entry(map, name) else { continue };
+            let element = || PathElement::walked(name, field);
             let (before, after) = (before.map(|(_, value)| value), after.map(|(_, value)| value));
             if let Some(child) = self.at(element, |walk| walk.diff(before, after, ty)) {
                 diff.push(element, child);

@@ -1,6 +1,6 @@
 //! The fields a value mentions.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Shape, Walk};
 use crate::{
@@ -24,8 +24,9 @@ impl Walk<'_> {
             },
             Some(Shape::Map(map)) => {
                 let mut children = Set::new();
+                children.reserve(value.as_object().map_or(0, Map::len));
                 for (name, value) in value.as_object().into_iter().flatten() {
-                    let Some(ty) = self.entry_type(map, name) else { continue };
+                    let Some((ty, field)) = self.entry(map, name) else { continue };
                     let element = || PathElement::field(name);
                     let Some(mut tree) = self.at(element, |walk| walk.field_set(value, ty)) else {
                         continue;
@@ -35,8 +36,8 @@ impl Walk<'_> {
                         Value::Object(entries) => entries.is_empty(),
                         _ => false,
                     };
-                    tree.member |= empty || map.field(name).is_none();
-                    children.push(PathElement::walked(name), tree);
+                    tree.member |= empty || field.is_none();
+                    children.push(PathElement::walked(name, field), tree);
                 }
                 Tree { member: false, children }
             }
@@ -49,6 +50,7 @@ impl Walk<'_> {
         let mut sorted: Vec<_> = known.iter().zip(items).collect();
         sorted.sort_by_key(|(id, _)| *id);
         let mut set = Set::new();
+        set.reserve(items.len());
         for same in sorted.chunk_by(|(a, _), (b, _)| a == b) {
             let id = same[0].0;
             let mut tree = Tree { member: true, children: Set::new() };

@@ -20,7 +20,9 @@ use crate::{
 pub(crate) enum Item<'a> {
     /// One key field, the common case.
     Key(&'a str, &'a Value),
-    /// Several key fields, sorted by name.
+    /// Two key fields, sorted by name: ports are known by number and protocol.
+    TwoKeys([(&'a str, &'a Value); 2]),
+    /// More key fields, sorted by name.
     Keys(Vec<(&'a str, &'a Value)>),
     /// The item itself.
     Value(&'a Value),
@@ -67,19 +69,23 @@ impl<'a> Item<'a> {
                  (and doesn't have default values for any key fields)"
             ));
         };
-        match present.next() {
-            None => Ok(Self::Key(name, value)),
-            Some(second) => {
-                Ok(Self::Keys([(name, value), second].into_iter().chain(present).collect()))
+        Ok(match (present.next(), present.next()) {
+            (None, _) => Self::Key(name, value),
+            (Some(second), None) => Self::TwoKeys([(name, value), second]),
+            (Some(second), Some(third)) => {
+                Self::Keys([(name, value), second, third].into_iter().chain(present).collect())
             }
-        }
+        })
     }
 
     pub(crate) fn to_element(&self) -> PathElement {
         match self {
             Self::Key(name, value) => PathElement::Key(vec![((*name).into(), (*value).clone())]),
-            Self::Keys(pairs) => PathElement::Key(
-                pairs.iter().map(|(name, value)| ((*name).into(), (*value).clone())).collect(),
+            Self::TwoKeys(_) | Self::Keys(_) => PathElement::Key(
+                self.pairs()
+                    .iter()
+                    .map(|(name, value)| ((*name).into(), (*value).clone()))
+                    .collect(),
             ),
             Self::Value(value) => PathElement::Value((*value).clone()),
         }
@@ -89,11 +95,11 @@ impl<'a> Item<'a> {
     pub(crate) fn find<'n>(&self, set: &'n Set) -> Option<&'n Node> {
         set.search(|node| match (&node.element, self) {
             (PathElement::Field(_), _) => Ordering::Less,
-            (PathElement::Key(pairs), Self::Key(..) | Self::Keys(_)) => compare_keys(
+            (PathElement::Key(_), Self::Value(_)) => Ordering::Less,
+            (PathElement::Key(pairs), _) => compare_keys(
                 pairs.iter().map(|(name, value)| (name.as_str(), value)),
                 self.pairs().iter().copied(),
             ),
-            (PathElement::Key(_), Self::Value(_)) => Ordering::Less,
             (PathElement::Value(a), Self::Value(b)) => value::compare(a, b),
             (PathElement::Value(_), _) | (PathElement::Index(_), _) => Ordering::Greater,
         })
@@ -102,6 +108,7 @@ impl<'a> Item<'a> {
     fn pairs(&self) -> Pairs<'_, 'a> {
         match self {
             Self::Key(name, value) => Pairs::One([(name, value)]),
+            Self::TwoKeys(pairs) => Pairs::Many(pairs),
             Self::Keys(pairs) => Pairs::Many(pairs),
             Self::Value(_) => Pairs::Many(&[]),
         }

@@ -1,7 +1,11 @@
 //! Lays an applied configuration over a live value.
 //!
-//! The live value is consumed and edited in place, so what the configuration does not mention is
-//! neither walked nor copied.
+//! The walk only reads. What it finds to be done is an [`Edit`], which borrows from the
+//! configuration: none if there is nothing to do, and otherwise as large as the difference. Parts
+//! that stay as they are have not been copied, nor looked at if the configuration does not mention
+//! them.
+
+use std::{cmp::Ordering, iter::Peekable};
 
 use serde_json::{Map, Value};
 
@@ -9,108 +13,175 @@ use super::{Shape, Walk, item::Item};
 use crate::{
     path::PathElement,
     schema::{ListType, MapType, Relation, TypeId},
+    value::equal,
 };
 
-impl Walk<'_> {
-    pub(super) fn merge(&mut self, live: Value, applied: &Value, ty: TypeId) -> Value {
-        self.merge_at(Some(live), applied, ty).unwrap_or(Value::Null)
-    }
+/// What makes a live value the merged one.
+#[derive(Debug)]
+pub(crate) enum Edit<'a> {
+    /// It becomes this.
+    Set(&'a Value),
+    /// These of its entries are edited, or added.
+    Entries(Vec<(&'a str, Edit<'a>)>),
+    /// It becomes a list of these.
+    Items(Vec<Slot<'a>>),
+}
 
-    /// `None` if nothing is left to say, as when two nulls of a list meet.
-    fn merge_at(&mut self, live: Option<Value>, applied: &Value, ty: TypeId) -> Option<Value> {
-        let Some(live) = live else { return Some(applied.clone()) };
-        match self.shape(ty, Some(applied))? {
-            Shape::Scalar(_) => Some(applied.clone()),
-            Shape::List(list) => {
-                let live = as_array(live);
-                let items = applied.as_array().map_or(&[][..], Vec::as_slice);
-                if matches!(list.relation, Relation::Atomic)
-                    || (live.is_empty() && items.is_empty())
-                {
-                    return Some(applied.clone());
+/// An item of a merged list.
+#[derive(Debug)]
+pub(crate) enum Slot<'a> {
+    /// The live item at a position, edited or not.
+    Live(usize, Option<Edit<'a>>),
+    /// An item of the configuration.
+    New(&'a Value),
+}
+
+impl Edit<'_> {
+    /// Edits the live value the edit was made for, or a copy of it.
+    pub(crate) fn run(self, value: &mut Value) {
+        match self {
+            Self::Set(new) => *value = new.clone(),
+            Self::Entries(edits) => {
+                if !value.is_object() {
+                    *value = Value::Object(Map::new());
                 }
-                let merged = self.merge_lists(live, items, list);
-                (!merged.is_empty()).then_some(Value::Array(merged))
+                let Value::Object(entries) = value else { return };
+                for (name, edit) in edits {
+                    match (entries.get_mut(name), edit) {
+                        (Some(entry), edit) => edit.run(entry),
+                        (None, edit) => {
+                            let mut entry = Value::Null;
+                            edit.run(&mut entry);
+                            entries.insert(name.to_owned(), entry);
+                        }
+                    }
+                }
+            }
+            Self::Items(slots) => {
+                let mut live = match value.take() {
+                    Value::Array(items) => items,
+                    _ => Vec::new(),
+                };
+                let item = |slot| match slot {
+                    Slot::New(item) => item.clone(),
+                    Slot::Live(at, edit) => {
+                        let mut item = live.get_mut(at).map(Value::take).unwrap_or_default();
+                        if let Some(edit) = edit {
+                            edit.run(&mut item);
+                        }
+                        item
+                    }
+                };
+                *value = Value::Array(slots.into_iter().map(item).collect());
+            }
+        }
+    }
+}
+
+impl Walk<'_> {
+    /// `None` if the live value is the merged one already.
+    pub(super) fn merge<'a>(
+        &mut self,
+        live: &Value,
+        applied: &'a Value,
+        ty: TypeId,
+    ) -> Option<Edit<'a>> {
+        let whole = || (!equal(live, applied)).then_some(Edit::Set(applied));
+        match self.shape(ty, Some(applied))? {
+            Shape::Scalar(_) => whole(),
+            Shape::List(list) => {
+                let items = applied.as_array().map_or(&[][..], Vec::as_slice);
+                let live_items = live.as_array().map_or(&[][..], Vec::as_slice);
+                if matches!(list.relation, Relation::Atomic)
+                    || (live_items.is_empty() && items.is_empty())
+                {
+                    return whole();
+                }
+                self.merge_lists(live_items, items, list)
             }
             Shape::Map(map) => {
-                let live = as_object(live);
                 let entries = applied.as_object();
-                if map.atomic || (live.is_empty() && entries.is_none_or(Map::is_empty)) {
-                    return Some(applied.clone());
+                let live_entries = live.as_object();
+                let empty = |map: Option<&Map<_, _>>| map.is_none_or(Map::is_empty);
+                if map.atomic || (empty(live_entries) && empty(entries)) {
+                    return whole();
                 }
-                let merged = self.merge_maps(live, entries, map);
-                (!merged.is_empty()).then_some(Value::Object(merged))
+                self.merge_maps(live_entries, entries?, map)
             }
         }
     }
 
-    fn merge_maps(
+    fn merge_maps<'a>(
         &mut self,
-        mut live: Map<String, Value>,
-        applied: Option<&Map<String, Value>>,
+        live: Option<&Map<String, Value>>,
+        applied: &'a Map<String, Value>,
         map: &MapType,
-    ) -> Map<String, Value> {
-        for (name, value) in applied.into_iter().flatten() {
-            let Some(ty) = self.entry_type(map, name) else { continue };
-            // Taking the value and leaving null keeps the entry in place while it is merged.
-            let slot = live.get_mut(name);
-            let before = slot.map(Value::take);
-            let known = before.is_some();
-            let element = || PathElement::field(name);
-            let merged = self.at(element, |walk| walk.merge_at(before, value, ty)).flatten();
-            match (merged, known) {
-                (Some(merged), true) => live[name] = merged,
-                (Some(merged), false) => {
-                    live.insert(name.clone(), merged);
+    ) -> Option<Edit<'a>> {
+        let mut edits = Vec::new();
+        let mut live = live.into_iter().flatten().peekable();
+        for (name, value) in applied {
+            let Some((ty, _)) = self.entry(map, name) else { continue };
+            let edit = match advance(&mut live, name) {
+                None => Some(Edit::Set(value)),
+                Some(before) => {
+                    let element = || PathElement::field(name);
+                    self.at(element, |walk| walk.merge(before, value, ty)).flatten()
                 }
-                (None, true) => {
-                    live.remove(name);
-                }
-                (None, false) => {}
-            }
+            };
+            edits.extend(edit.map(|edit| (name.as_str(), edit)));
         }
-        live
+        (!edits.is_empty()).then_some(Edit::Entries(edits))
     }
 
-    fn merge_lists(
+    fn merge_lists<'a>(
         &mut self,
-        mut live: Vec<Value>,
-        applied: &[Value],
+        live: &[Value],
+        applied: &'a [Value],
         list: &ListType,
-    ) -> Vec<Value> {
-        let plan = {
-            let (Some(ids), Some(new)) = (self.identify(&live, list), self.identify(applied, list))
-            else {
-                return Vec::new();
-            };
-            plan(&ids, &new)
-        };
-        let mut merged = Vec::with_capacity(plan.len());
-        for step in plan {
-            match step {
-                Step::Keep(at) => merged.push(live[at].take()),
-                Step::Merge(before, after) => {
-                    let item = &applied[after];
-                    let before = before.map(|at| live[at].take());
-                    let element = || match Item::of(list, item) {
-                        Ok(id) => id.to_element(),
-                        Err(_) => PathElement::Index(0),
-                    };
-                    let out = self.at(element, |walk| walk.merge_at(before, item, list.element));
-                    merged.extend(out.flatten());
-                }
+    ) -> Option<Edit<'a>> {
+        let (ids, new) = (self.identify(live, list)?, self.identify(applied, list)?);
+        let mut slot = |step| match step {
+            Step::Keep(at) => Slot::Live(at, None),
+            Step::New(after) => Slot::New(&applied[after]),
+            Step::Merge(at, after) => {
+                let merge = |walk: &mut Self| walk.merge(&live[at], &applied[after], list.element);
+                Slot::Live(at, self.at(|| new[after].to_element(), merge).flatten())
             }
-        }
-        merged
+        };
+        let slots: Vec<_> = if ids == new {
+            (0..ids.len()).map(|at| slot(Step::Merge(at, at))).collect()
+        } else {
+            plan(&ids, &new).into_iter().map(slot).collect()
+        };
+        let untouched = |(position, slot): (usize, &Slot<'_>)| matches!(slot, Slot::Live(at, None) if *at == position);
+        let same = slots.len() == live.len() && slots.iter().enumerate().all(untouched);
+        (!same).then_some(Edit::Items(slots))
+    }
+}
+
+/// Moves on in a sorted map to an entry of this name.
+fn advance<'l>(
+    entries: &mut Peekable<impl Iterator<Item = (&'l String, &'l Value)>>,
+    name: &str,
+) -> Option<&'l Value> {
+    loop {
+        match entries.peek()?.0.as_str().cmp(name) {
+            Ordering::Less => entries.next(),
+            Ordering::Equal => return entries.next().map(|(_, value)| value),
+            Ordering::Greater => return None,
+        };
     }
 }
 
 /// One item of a merged list.
+#[derive(Clone, Copy)]
 enum Step {
     /// The live item at this position, untouched.
     Keep(usize),
-    /// An applied item, over the live one of the same identity if there is exactly one.
-    Merge(Option<usize>, usize),
+    /// A live item and the applied one of the same identity.
+    Merge(usize, usize),
+    /// An applied item by itself.
+    New(usize),
 }
 
 /// What the live list says about an applied item.
@@ -141,8 +212,8 @@ fn plan(live: &[Item<'_>], applied: &[Item<'_>]) -> Vec<Step> {
         }
     }
     let merge = |at: usize| match known[at] {
-        Known::Once(live) => Step::Merge(Some(live), at),
-        _ => Step::Merge(None, at),
+        Known::Once(live) => Step::Merge(live, at),
+        _ => Step::New(at),
     };
 
     let mut shared = (0..applied.len()).filter(|&at| !matches!(known[at], Known::No));
@@ -187,18 +258,4 @@ fn plan(live: &[Item<'_>], applied: &[Item<'_>]) -> Vec<Step> {
         }
     }
     steps
-}
-
-fn as_array(value: Value) -> Vec<Value> {
-    match value {
-        Value::Array(items) => items,
-        _ => Vec::new(),
-    }
-}
-
-fn as_object(value: Value) -> Map<String, Value> {
-    match value {
-        Value::Object(entries) => entries,
-        _ => Map::new(),
-    }
 }

@@ -26,7 +26,7 @@ impl Walk<'_> {
                 Value::Object(entries) => {
                     for (name, value) in entries {
                         // The first undeclared entry ends the walk of its map.
-                        let Some(ty) = self.entry_type(map, name) else { break };
+                        let Some((ty, _)) = self.entry(map, name) else { break };
                         let element = || PathElement::field(name);
                         self.at(element, |walk| walk.validate(value, ty, duplicates));
                     }
@@ -46,17 +46,12 @@ impl Walk<'_> {
             return;
         }
         let Some(known) = self.identify(items, list) else { return };
-        let mut repeated = vec![false; items.len()];
-        if duplicates == Duplicates::Refuse {
-            let mut sorted: Vec<usize> = (0..known.len()).collect();
-            sorted.sort_by(|&a, &b| known[a].cmp(&known[b]));
-            for pair in sorted.windows(2) {
-                // The sort is stable: the later of two equal items comes second.
-                repeated[pair[1]] = known[pair[0]] == known[pair[1]];
-            }
-        }
-        for ((item, id), repeated) in items.iter().zip(&known).zip(repeated) {
-            if repeated {
+        let repeated = match duplicates {
+            Duplicates::Refuse => repeated(&known),
+            Duplicates::Allow => Vec::new(),
+        };
+        for (i, (item, id)) in items.iter().zip(&known).enumerate() {
+            if repeated.get(i) == Some(&true) {
                 self.error(format!("duplicate entries for key {}", id.to_element()));
             }
             self.at(|| id.to_element(), |walk| walk.validate(item, list.element, duplicates));
@@ -121,4 +116,19 @@ impl Walk<'_> {
             self.error(format!("expected map, got &{{{}}}", go::plain(value)));
         }
     }
+}
+
+/// Which items have the identity of an earlier one; empty if none has.
+fn repeated(known: &[Item<'_>]) -> Vec<bool> {
+    if known.is_sorted_by(|a, b| a < b) {
+        return Vec::new();
+    }
+    let mut sorted: Vec<usize> = (0..known.len()).collect();
+    sorted.sort_by(|&a, &b| known[a].cmp(&known[b]));
+    let mut repeated = vec![false; known.len()];
+    for pair in sorted.windows(2) {
+        // The sort is stable: the later of two equal items comes second.
+        repeated[pair[1]] = known[pair[0]] == known[pair[1]];
+    }
+    repeated
 }

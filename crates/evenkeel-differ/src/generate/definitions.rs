@@ -23,14 +23,14 @@ pub async fn prepare(server: &Server) -> Result<(), RunError> {
         steps.push(wait_for(format!("/apis/shared.differ.test/{path}")));
     }
     let sequence = Sequence { name: "shared".to_owned(), steps, ..Sequence::default() };
-    run(server, &sequence, Running { namespace: "setup", expected: None }).await?;
+    run(server, &sequence, Running { namespace: "setup".to_owned(), expected: None }).await?;
     Ok(())
 }
 
 /// Where a definition is served, once it is.
 pub(super) fn wait_for(path: String) -> Step {
     let mut step = Step::call("GET", path);
-    step.until = Some(Until { status: Some(200), contains: None });
+    step.until = Some(Until { status: Some(200), ..Until::default() });
     step
 }
 

@@ -9,9 +9,10 @@ use super::{bad, schema};
 use crate::sequence::{Step, set_at};
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
-const PARTIAL: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
-const PARTIAL_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
+pub(super) const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+pub(super) const PARTIAL: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
+pub(super) const PARTIAL_LIST: &str =
+    "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 
 /// Where the objects of a kind are.
 pub(super) fn collection(kind: &Kind) -> String {
@@ -30,8 +31,15 @@ struct Made {
     saved: String,
 }
 
+/// A mixed sequence.
+pub(super) fn write(random: &mut Random) -> Vec<Step> {
+    let mut writer = Writer::new(random);
+    writer.write();
+    writer.steps
+}
+
 /// Writes one sequence.
-pub(super) struct Writer<'a> {
+struct Writer<'a> {
     random: &'a mut Random,
     kinds: Vec<usize>,
     made: Vec<Made>,
@@ -43,7 +51,7 @@ pub(super) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    pub(super) fn new(random: &'a mut Random) -> Self {
+    fn new(random: &'a mut Random) -> Self {
         let (custom, built_in): (Vec<_>, Vec<_>) =
             (0..KINDS.len()).partition(|kind| KINDS[*kind].custom);
         let mut kinds = Vec::new();
@@ -63,7 +71,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    pub(super) fn write(&mut self) {
+    fn write(&mut self) {
         if self.random.percent(7) {
             self.definition();
         }
@@ -90,10 +98,6 @@ impl<'a> Writer<'a> {
         for name in std::mem::take(&mut self.watches) {
             self.steps.push(Step { read: Some(name), ..Step::default() });
         }
-    }
-
-    pub(super) fn finish(self) -> Vec<Step> {
-        self.steps
     }
 
     fn kind(&mut self) -> usize {
@@ -571,9 +575,15 @@ impl<'a> Writer<'a> {
                 "names": {"plural": "things", "kind": "Thing"},
             },
         });
-        self.steps.push(Step::call("POST", definitions).with_body(body));
+        let mut step = Step::call("POST", definitions).with_body(body);
+        step.save.insert("crd".to_owned(), "/metadata/uid".to_owned());
+        self.steps.push(step);
         let path = "/apis/${group}/v1/namespaces/${ns}/things";
-        self.steps.push(wait_for(path.to_owned()));
+        let mut wait = wait_for(path.to_owned());
+        if let Some(until) = &mut wait.until {
+            until.unless_null = Some("crd".to_owned());
+        }
+        self.steps.push(wait);
         let object = |random: &mut Random, name: &str| {
             json!({
                 "apiVersion": "${group}/v1", "kind": "Thing", "metadata": {"name": name},

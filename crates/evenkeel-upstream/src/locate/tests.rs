@@ -8,13 +8,21 @@ fn environment(pairs: &[(&str, &str)]) -> impl Fn(&str) -> Option<OsString> {
     move |name| map.get(name).cloned()
 }
 
+fn all_fine(_: Program, _: &Path) -> Result<(), String> {
+    Ok(())
+}
+
 #[test]
 fn our_variables_win_over_those_of_envtest() {
-    let found = locate_in(environment(&[
-        ("EVENKEEL_TEST_ETCD", "/ours/etcd"),
-        ("TEST_ASSET_ETCD", "/theirs/etcd"),
-        ("TEST_ASSET_KUBE_APISERVER", "/theirs/kube-apiserver"),
-    ]))
+    let found = locate_in(
+        environment(&[
+            ("EVENKEEL_TEST_ETCD", "/ours/etcd"),
+            ("TEST_ASSET_ETCD", "/theirs/etcd"),
+            ("TEST_ASSET_KUBE_APISERVER", "/theirs/kube-apiserver"),
+            ("EVENKEEL_CACHE", "/nowhere"),
+        ]),
+        all_fine,
+    )
     .unwrap();
     assert_eq!(found.etcd, Path::new("/ours/etcd"));
     assert_eq!(found.kube_apiserver, Path::new("/theirs/kube-apiserver"));
@@ -23,7 +31,7 @@ fn our_variables_win_over_those_of_envtest() {
 
 #[test]
 fn what_is_missing_is_named_with_the_way_to_get_it() {
-    let missing = locate_in(environment(&[("EVENKEEL_CACHE", "/nowhere")])).unwrap_err();
+    let missing = locate_in(environment(&[("EVENKEEL_CACHE", "/nowhere")]), all_fine).unwrap_err();
     let text = missing.to_string();
     assert!(text.contains("no etcd"), "{text}");
     assert!(text.contains("EVENKEEL_TEST_ETCD"), "{text}");
@@ -32,8 +40,10 @@ fn what_is_missing_is_named_with_the_way_to_get_it() {
 
 #[test]
 fn empty_variables_count_as_unset() {
-    let missing =
-        locate_in(environment(&[("EVENKEEL_TEST_ETCD", ""), ("EVENKEEL_CACHE", "/nowhere")]));
+    let missing = locate_in(
+        environment(&[("EVENKEEL_TEST_ETCD", ""), ("EVENKEEL_CACHE", "/nowhere")]),
+        all_fine,
+    );
     assert!(missing.is_err());
 }
 
@@ -41,4 +51,20 @@ fn empty_variables_count_as_unset() {
 fn the_cache_follows_the_platform() {
     let folder = folder_in(environment(&[("HOME", "/home/me"), ("XDG_CACHE_HOME", "/c")]));
     assert!(folder.starts_with("/c/evenkeel"), "{}", folder.display());
+}
+
+#[test]
+fn an_impostor_is_named_with_what_named_it() {
+    let named = environment(&[
+        ("EVENKEEL_TEST_ETCD", "/ours/etcd"),
+        ("EVENKEEL_TEST_KUBE_APISERVER", "/ours/kube-apiserver"),
+    ]);
+    let refused = locate_in(named, |program, _| match program {
+        Program::KubeApiserver => Err("is made of paper".to_owned()),
+        _ => Ok(()),
+    });
+    assert_eq!(
+        refused.unwrap_err().to_string(),
+        "EVENKEEL_TEST_KUBE_APISERVER names /ours/kube-apiserver, which is made of paper"
+    );
 }

@@ -112,7 +112,8 @@ pub(crate) fn body(resource: &Resource, record: &Record) -> Result<Bytes, Status
     Ok(to_bytes(&object)?.into())
 }
 
-fn is_current(resource: &Resource, record: &Record) -> bool {
+/// Whether the stored bytes are what the resource shows.
+pub(crate) fn is_current(resource: &Resource, record: &Record) -> bool {
     record.version == resource.api_version && record.epoch == resource.epoch
 }
 

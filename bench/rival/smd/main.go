@@ -1,0 +1,149 @@
+// The rival of `evenkeel-bench apply`: the structured-merge-diff that kube-apiserver 1.36 uses.
+//
+// Reads a schema from the file named first, and from standard input a line of JSON with a live
+// object, a configuration for it and the live object after a change. Answers each line with the
+// nanoseconds that one merge, one comparison and one apply took at best.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/merge"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+)
+
+const (
+	version  = fieldpath.APIVersion("apps/v1")
+	manager  = "bench"
+	typeName = "io.k8s.api.apps.v1.Deployment"
+	// How long each thing is repeated; the best round counts.
+	patience = 300 * time.Millisecond
+)
+
+type question struct {
+	Live, Applied, Changed map[string]interface{}
+}
+
+type answer struct {
+	Merge   int64 `json:"merge"`
+	Compare int64 `json:"compare"`
+	Apply   int64 `json:"apply"`
+}
+
+// One version is all there is.
+type converter struct{}
+
+func (converter) Convert(object *typed.TypedValue, _ fieldpath.APIVersion) (*typed.TypedValue, error) {
+	return object, nil
+}
+
+func (converter) IsMissingVersionError(error) bool { return false }
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	schema, err := os.ReadFile(os.Args[1])
+	if err != nil {
+		return err
+	}
+	parser, err := typed.NewParser(typed.YAMLObject(schema))
+	if err != nil {
+		return err
+	}
+	in := bufio.NewScanner(os.Stdin)
+	in.Buffer(nil, 64<<20)
+	for in.Scan() {
+		var asked question
+		if err := json.Unmarshal(in.Bytes(), &asked); err != nil {
+			return err
+		}
+		answered, err := measure(parser.Type(typeName), asked)
+		if err != nil {
+			return err
+		}
+		if err := json.NewEncoder(os.Stdout).Encode(answered); err != nil {
+			return err
+		}
+	}
+	return in.Err()
+}
+
+func measure(kind typed.ParseableType, asked question) (answer, error) {
+	var objects [3]*typed.TypedValue
+	for i, object := range []map[string]interface{}{asked.Live, asked.Applied, asked.Changed} {
+		// Validated here, once, so that the figures are of the walks alone.
+		typed, err := kind.FromUnstructured(object)
+		if err != nil {
+			return answer{}, err
+		}
+		objects[i] = typed
+	}
+	live, applied, changed := objects[0], objects[1], objects[2]
+	fields, err := applied.ToFieldSet()
+	if err != nil {
+		return answer{}, err
+	}
+	updater := (&merge.UpdaterBuilder{Converter: converter{}, ReturnInputOnNoop: true}).BuildUpdater()
+
+	var failed error
+	check := func(err error) {
+		if err != nil {
+			failed = err
+		}
+	}
+	answered := answer{
+		Merge: best(func() {
+			_, err := live.Merge(applied)
+			check(err)
+		}),
+		Compare: best(func() {
+			_, err := live.Compare(changed)
+			check(err)
+		}),
+		Apply: best(func() {
+			managers := fieldpath.ManagedFields{
+				manager: fieldpath.NewVersionedSet(fields, version, true),
+			}
+			_, _, err := updater.Apply(live, applied, version, managers, manager, false)
+			check(err)
+		}),
+	}
+	return answered, failed
+}
+
+// The time of the fastest round. A round is as many calls as take about a millisecond, so that the
+// collector's work is paid for in it.
+func best(call func()) int64 {
+	runtime.GC()
+	calls := 1
+	for {
+		start := time.Now()
+		for i := 0; i < calls; i++ {
+			call()
+		}
+		if time.Since(start) > time.Millisecond {
+			break
+		}
+		calls *= 2
+	}
+	fastest := time.Duration(1 << 62)
+	for begin := time.Now(); time.Since(begin) < patience; {
+		start := time.Now()
+		for i := 0; i < calls; i++ {
+			call()
+		}
+		fastest = min(fastest, time.Since(start))
+	}
+	return int64(fastest) / int64(calls)
+}

@@ -1,0 +1,83 @@
+//! Go's structured-merge-diff, in a process of its own.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde_json::{Value, json};
+
+const MODULE: &str = "sigs.k8s.io/structured-merge-diff/v6";
+/// The schema the module's own benchmarks use; it knows Deployments.
+const SCHEMA: &str = "internal/testdata/k8s-schema.yaml";
+
+pub(super) struct Rival {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Rival {
+    /// Builds and starts the program; fails where there is no Go.
+    pub(super) fn build() -> anyhow::Result<Self> {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("rival/smd");
+        let module = go(&source, &["list", "-m", "-f", "{{.Dir}}", MODULE])?;
+        let program =
+            std::env::temp_dir().join(format!("evenkeel-bench-smd-{}", std::process::id()));
+        let target = program.to_str().context("odd temporary directory")?;
+        go(&source, &["build", "-o", target, "."])?;
+        let schema = PathBuf::from(module.trim()).join(SCHEMA);
+        let started =
+            Command::new(&program).arg(schema).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        // A running program keeps its file.
+        std::fs::remove_file(&program)?;
+        let mut child = started?;
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().context("no output")?);
+        Ok(Self { child, input, output })
+    }
+
+    /// The time of one merge, one comparison and one apply.
+    pub(super) fn measure(
+        &mut self,
+        live: &Value,
+        applied: &Value,
+        changed: &Value,
+    ) -> anyhow::Result<[Duration; 3]> {
+        let strip = |object: &Value| {
+            let mut object = object.clone();
+            if let Some(meta) = object["metadata"].as_object_mut() {
+                meta.remove("managedFields");
+            }
+            object
+        };
+        let question = json!({"live": strip(live), "applied": applied, "changed": strip(changed)});
+        let input = self.input.as_mut().context("no input")?;
+        writeln!(input, "{question}")?;
+        let mut line = String::new();
+        self.output.read_line(&mut line)?;
+        let answer: Value = serde_json::from_str(&line).context("the rival gave up")?;
+        let time = |what: &str| {
+            let nanos = answer[what].as_u64().with_context(|| format!("no {what}"))?;
+            anyhow::Ok(Duration::from_nanos(nanos))
+        };
+        Ok([time("merge")?, time("compare")?, time("apply")?])
+    }
+}
+
+impl Drop for Rival {
+    fn drop(&mut self) {
+        // Its input ends, and so does it; nobody is left to tell if it does not.
+        self.input = None;
+        let _ = self.child.wait();
+    }
+}
+
+fn go(directory: &Path, arguments: &[&str]) -> anyhow::Result<String> {
+    let output =
+        Command::new("go").args(arguments).current_dir(directory).output().context("no go")?;
+    let says = String::from_utf8_lossy(&output.stderr);
+    anyhow::ensure!(output.status.success(), "go {}: {}", arguments[0], says.trim());
+    Ok(String::from_utf8(output.stdout)?)
+}

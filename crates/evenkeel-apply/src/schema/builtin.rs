@@ -1,0 +1,122 @@
+//! Schemas of built-in kinds, from the table of their types.
+//!
+//! Built-in types never change, so all servers of a process share what is derived from them.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{OnceLock, PoisonError, RwLock},
+};
+
+use evenkeel_types::{Custom, DefaultValue, Expr, Field, ListType, MapType, Shape, Type};
+use serde_json::Value;
+
+use super::{MapDef, ObjectType, Scalar, SchemaBuilder, SchemaError, TypeId};
+
+impl ObjectType {
+    /// The type of a built-in kind.
+    pub fn builtin(ty: &'static Type) -> Result<Self, SchemaError> {
+        static MADE: OnceLock<RwLock<HashMap<&'static str, ObjectType>>> = OnceLock::new();
+        let made = MADE.get_or_init(RwLock::default);
+        if let Some(found) = made.read().unwrap_or_else(PoisonError::into_inner).get(ty.name) {
+            return Ok(found.clone());
+        }
+        let mut builder = SchemaBuilder::new();
+        let root = structure(&mut builder, &mut Seen::new(), ty);
+        let object_type = builder.finish(root)?;
+        let mut made = made.write().unwrap_or_else(PoisonError::into_inner);
+        Ok(made.entry(ty.name).or_insert(object_type).clone())
+    }
+}
+
+/// Types that have been met; they may refer to themselves.
+type Seen = HashSet<&'static str>;
+
+fn structure(builder: &mut SchemaBuilder, seen: &mut Seen, ty: &'static Type) -> TypeId {
+    if !seen.insert(ty.name) {
+        return builder.declare(ty.name);
+    }
+    let id = builder.declare(ty.name);
+    let mut def = MapDef::new();
+    for field in &ty.fields {
+        let of_field = of_field(builder, seen, field);
+        def = match default(field) {
+            Some(value) => def.field_with_default(field.name, of_field, value),
+            None => def.field(field.name, of_field),
+        };
+    }
+    if ty.atomic {
+        def = def.atomic();
+    }
+    let defined = builder.map(def);
+    builder.define(ty.name, defined);
+    id
+}
+
+/// Defaults matter where they complete the keys of a list.
+fn default(field: &Field) -> Option<Value> {
+    match field.default {
+        DefaultValue::Json(text) => serde_json::from_str(text).ok(),
+        DefaultValue::None => None,
+        DefaultValue::Zero => match field.shape {
+            Shape::String => Some(Value::String(String::new())),
+            Shape::Int32 | Shape::Int64 | Shape::Double => Some(Value::from(0)),
+            Shape::Bool => Some(Value::Bool(false)),
+            // No list has keys that are not scalars.
+            _ => None,
+        },
+    }
+}
+
+fn of_field(builder: &mut SchemaBuilder, seen: &mut Seen, field: &Field) -> TypeId {
+    if let Shape::List(element) = field.shape {
+        let element = of_expr(builder, seen, element);
+        let merges = field.patch_strategies().any(|strategy| strategy == "merge");
+        return match (field.list_type, field.merge_key) {
+            (Some(ListType::Map), _) => builder.map_list(element, field.list_keys()),
+            (Some(ListType::Set), _) => builder.set(element),
+            (Some(ListType::Atomic), _) => builder.atomic_list(element),
+            (None, Some(key)) if merges => builder.map_list(element, [key]),
+            (None, None) if merges => builder.set(element),
+            (None, _) => builder.atomic_list(element),
+        };
+    }
+    let id = of_shape(builder, seen, field.shape);
+    match field.map_type {
+        Some(map_type) => builder.with_atomic(id, map_type == MapType::Atomic),
+        None => id,
+    }
+}
+
+fn of_expr(builder: &mut SchemaBuilder, seen: &mut Seen, expr: Expr) -> TypeId {
+    of_shape(builder, seen, expr.shape())
+}
+
+fn of_shape(builder: &mut SchemaBuilder, seen: &mut Seen, shape: Shape) -> TypeId {
+    match shape {
+        Shape::String => builder.scalar(Scalar::String),
+        Shape::Bool => builder.scalar(Scalar::Boolean),
+        Shape::Int32 | Shape::Int64 | Shape::Double => builder.scalar(Scalar::Numeric),
+        Shape::Bytes => builder.scalar(Scalar::String),
+        Shape::Any => builder.deduced(),
+        Shape::List(element) => {
+            let element = of_expr(builder, seen, element);
+            builder.atomic_list(element)
+        }
+        Shape::Map { value, .. } => {
+            let value = of_expr(builder, seen, value);
+            builder.map_of(value)
+        }
+        Shape::Struct(ty) => structure(builder, seen, ty.get()),
+        Shape::Custom(custom, _) => match custom {
+            Custom::Time | Custom::MicroTime | Custom::Quantity | Custom::IntOrString => {
+                builder.scalar(Scalar::Untyped)
+            }
+            Custom::FieldsV1
+            | Custom::RawExtension
+            | Custom::Json
+            | Custom::JsonSchemaPropsOrArray
+            | Custom::JsonSchemaPropsOrBool
+            | Custom::JsonSchemaPropsOrStringArray => builder.untyped(),
+        },
+    }
+}

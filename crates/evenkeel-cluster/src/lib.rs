@@ -1,0 +1,193 @@
+//! A cluster in one process: the embedded API server with the controllers a cluster brings.
+//!
+//! The API server stores and answers; what makes a cluster live is a set of controllers. Here they
+//! are ordinary users of the Evenkeel runtime, clients like any other: the garbage collector,
+//! namespaces, workloads, and simulated nodes on which pods become ready. Each can be switched off.
+
+mod settings;
+
+mod controllers;
+
+// What controllers share.
+mod discovery;
+
+mod events;
+
+// Housekeeping: what goes when something else does, and what every namespace has.
+mod garbage;
+
+mod namespace;
+
+mod serviceaccount;
+
+// What follows from pods, services and claims.
+mod endpoints;
+
+mod volumes;
+
+mod disruption;
+
+// What workload controllers have in common.
+mod claim;
+
+mod hash;
+
+mod pods;
+
+mod status;
+
+// Workloads.
+mod deployment;
+
+mod replicaset;
+
+// Nodes and what runs on them.
+mod kubelet;
+
+mod node_lifecycle;
+
+mod nodes;
+
+mod scheduler;
+
+#[cfg(test)]
+mod testing;
+
+use evenkeel::Manager;
+use evenkeel::manager::RunError;
+use evenkeel_apiserver::{ApiServer, BuildError, ServeError, Serving};
+use tokio::task::JoinSet;
+
+pub use kubelet::{PLAN_ANNOTATION, Plan, PlanError, Plans};
+pub use nodes::{NODE_ANNOTATION, SIMULATED_ANNOTATION};
+pub use settings::{Capacity, Delays, Settings};
+
+/// What time it is when a seeded cluster starts: 2026-01-01T00:00:00Z, as the API server has it.
+const SEEDED_START: i64 = 1_767_225_600;
+
+/// A running cluster. Dropping it ends it at once; [`Cluster::stop`] ends it in order.
+pub struct Cluster {
+    server: ApiServer,
+    manager: Manager,
+    running: JoinSet<Result<(), RunError>>,
+}
+
+/// A cluster that could not be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The API server could not be set up.
+    #[error(transparent)]
+    Server(#[from] BuildError),
+    /// A controller could not be set up.
+    #[error("controller {name}: {source}")]
+    Controller {
+        /// Which one.
+        name: &'static str,
+        /// Why.
+        source: evenkeel::BoxError,
+    },
+}
+
+impl Cluster {
+    /// Starts a cluster with one node, everything switched on and no delays.
+    ///
+    /// # Errors
+    /// When the API server or a controller cannot be set up.
+    pub async fn start() -> Result<Self, StartError> {
+        Self::start_with(&Settings::default()).await
+    }
+
+    /// Starts a cluster as `settings` say.
+    ///
+    /// # Errors
+    /// When the API server or a controller cannot be set up.
+    pub async fn start_with(settings: &Settings) -> Result<Self, StartError> {
+        let mut builder = ApiServer::builder();
+        if let Some(seed) = settings.seed {
+            builder = builder.seed(seed);
+        }
+        let server = builder.build().await?;
+        if settings.seed.is_none() || settings.clock.is_some() {
+            return Self::on(server, settings);
+        }
+        // A seeded server's clock starts at a fixed time; the controllers' is the same.
+        let start = jiff::Timestamp::from_second(SEEDED_START).unwrap_or_default();
+        let clock = Some(evenkeel::Clock::starting_at(start));
+        Self::on(server, &Settings { clock, ..settings.clone() })
+    }
+
+    /// Brings a server of the caller's making to life.
+    ///
+    /// # Errors
+    /// When a controller cannot be set up.
+    pub fn on(server: ApiServer, settings: &Settings) -> Result<Self, StartError> {
+        let client = kube::Client::new(server.service(), "default");
+        let mut manager = Manager::builder("kube-controller-manager");
+        if let Some(seed) = settings.seed {
+            manager = manager.seed(seed);
+        }
+        if let Some(clock) = settings.clock.clone() {
+            manager = manager.clock(clock);
+        }
+        let manager = manager.build(client);
+        controllers::register(&manager, settings)?;
+        let mut running = JoinSet::new();
+        running.spawn(manager.clone().run_until(std::future::pending()));
+        Ok(Self { server, manager, running })
+    }
+
+    /// Only the server: nothing happens but what clients do.
+    #[must_use]
+    pub fn bare(server: ApiServer) -> Self {
+        let client = kube::Client::new(server.service(), "default");
+        let manager = Manager::builder("kube-controller-manager").build(client);
+        Self { server, manager, running: JoinSet::new() }
+    }
+
+    /// A client of the cluster, without a socket between, with all permissions.
+    #[must_use]
+    pub fn client(&self) -> kube::Client {
+        kube::Client::new(self.server.service(), "default")
+    }
+
+    /// The API server.
+    #[must_use]
+    pub fn server(&self) -> &ApiServer {
+        &self.server
+    }
+
+    /// The manager that runs the cluster's own controllers.
+    #[must_use]
+    pub fn manager(&self) -> &Manager {
+        &self.manager
+    }
+
+    /// Serves the API on an address for other processes.
+    ///
+    /// # Errors
+    /// When the address cannot be had.
+    pub async fn serve(&self, address: std::net::SocketAddr) -> Result<Serving, ServeError> {
+        self.server.serve(address).await
+    }
+
+    /// Ends the controllers, then the server.
+    pub async fn stop(mut self) {
+        self.manager.stop();
+        while let Some(ended) = self.running.join_next().await {
+            match ended {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::error!(%error, "the cluster's controllers"),
+                Err(error) => tracing::error!(%error, "the cluster's controllers"),
+            }
+        }
+        self.server.stop();
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.running.abort_all();
+        self.server.stop();
+    }
+}

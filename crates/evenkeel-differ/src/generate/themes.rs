@@ -1,0 +1,191 @@
+//! What a sequence is about. A theme's steps build on each other where those of a mixed sequence
+//! only meet.
+
+mod compaction;
+
+mod life;
+
+mod limits;
+
+mod pages;
+
+mod pods;
+
+mod watches;
+
+mod writers;
+
+use serde_json::{Value, json};
+
+use super::kinds::{KINDS, Kind};
+use super::random::Random;
+use super::steps::{self, collection};
+use crate::sequence::{Step, set_at};
+
+pub(super) const MERGE: &str = "application/merge-patch+json";
+pub(super) const JSON_PATCH: &str = "application/json-patch+json";
+pub(super) const STRATEGIC: &str = "application/strategic-merge-patch+json";
+pub(super) const APPLY: &str = "application/apply-patch+yaml";
+
+/// What a sequence is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Theme {
+    /// Everything operators do every day.
+    Mixed,
+    /// Definitions made, changed and deleted while in use, with discovery and OpenAPI.
+    Definitions,
+    /// Watches and streaming lists, opened, moved by selectors and resumed.
+    Watches,
+    /// What is left of lists, pages and watches after a compaction.
+    Compaction,
+    /// Lists in pages, continued over writes.
+    Pages,
+    /// Writers that do not know of each other.
+    Writers,
+    /// Pods and other kinds with subresources of their own.
+    Pods,
+    /// Too deep, too large, too many, too strange.
+    Limits,
+}
+
+impl Theme {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Mixed,
+        Self::Definitions,
+        Self::Watches,
+        Self::Compaction,
+        Self::Pages,
+        Self::Writers,
+        Self::Pods,
+        Self::Limits,
+    ];
+
+    /// By which its sequences are called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mixed => "seed",
+            Self::Definitions => "definitions",
+            Self::Watches => "watches",
+            Self::Compaction => "compaction",
+            Self::Pages => "pages",
+            Self::Writers => "writers",
+            Self::Pods => "pods",
+            Self::Limits => "limits",
+        }
+    }
+
+    /// Whose turn it is.
+    pub(super) fn of(number: u64) -> Self {
+        match number % 20 {
+            3 | 9 | 15 => Self::Definitions,
+            5 | 16 => Self::Watches,
+            7 => Self::Pages,
+            11 => Self::Writers,
+            13 => Self::Pods,
+            17 => Self::Limits,
+            19 => Self::Compaction,
+            _ => Self::Mixed,
+        }
+    }
+
+    pub(super) fn write(self, random: &mut Random) -> Vec<Step> {
+        match self {
+            Self::Mixed => steps::write(random),
+            Self::Definitions => life::write(random),
+            Self::Watches => watches::write(random),
+            Self::Compaction => compaction::write(random),
+            Self::Pages => pages::write(random),
+            Self::Writers => writers::write(random),
+            Self::Pods => pods::write(random),
+            Self::Limits => limits::write(random),
+        }
+    }
+}
+
+/// One of the kinds in a namespace.
+fn namespaced(random: &mut Random) -> &'static Kind {
+    loop {
+        let kind = random.pick(KINDS);
+        if kind.namespaced {
+            return kind;
+        }
+    }
+}
+
+/// An object of a kind that is likely to be accepted, with a label to select by.
+fn object(random: &mut Random, kind: &Kind, name: &str) -> Value {
+    let mut object = (kind.make)(random);
+    object["apiVersion"] = kind.api_version.into();
+    object["kind"] = kind.kind.into();
+    set_at(&mut object, "/metadata/name", name.into());
+    set_at(&mut object, "/metadata/labels", json!({"app": *random.pick(&["x", "y"])}));
+    object
+}
+
+fn post(path: impl AsRef<str>, body: Value) -> Step {
+    Step::call("POST", path).with_body(body)
+}
+
+fn get(path: impl AsRef<str>) -> Step {
+    Step::call("GET", path)
+}
+
+fn patch(path: impl AsRef<str>, content_type: &str, body: Value) -> Step {
+    Step::call("PATCH", path).with_body(body).with_type(content_type)
+}
+
+fn delete(path: impl AsRef<str>) -> Step {
+    Step::call("DELETE", path)
+}
+
+/// A PUT of something saved.
+fn put(path: impl AsRef<str>, from: &str) -> Step {
+    Step { from: Some(from.to_owned()), ..Step::call("PUT", path) }
+}
+
+fn watch(name: &str, path: impl AsRef<str>) -> Step {
+    Step { watch: Some(name.to_owned()), ..get(path) }
+}
+
+fn read(name: &str) -> Step {
+    Step { read: Some(name.to_owned()), ..Step::default() }
+}
+
+fn close(name: &str) -> Step {
+    Step { close: Some(name.to_owned()), ..Step::default() }
+}
+
+impl Step {
+    fn accepting(mut self, accept: &str) -> Self {
+        self.headers.insert("accept".to_owned(), accept.to_owned());
+        self
+    }
+
+    fn setting(mut self, pointer: &str, value: Value) -> Self {
+        self.set.insert(pointer.to_owned(), value);
+        self
+    }
+
+    fn keeping(mut self, name: &str, pointer: &str) -> Self {
+        self.save.insert(name.to_owned(), pointer.to_owned());
+        self
+    }
+}
+
+/// A label's change, by one of the ways there are.
+fn touch(random: &mut Random, kind: &Kind, name: &str) -> Step {
+    let path = format!("{}/{name}", collection(kind));
+    let value = *random.pick(&["x", "y", "z"]);
+    let labels = json!({"metadata": {"labels": {"app": value}}});
+    match random.below(4) {
+        0 => patch(
+            path,
+            JSON_PATCH,
+            json!([{"op": "replace", "path": "/metadata/labels/app", "value": value}]),
+        ),
+        1 if !kind.custom => patch(path, STRATEGIC, labels),
+        _ => patch(path, MERGE, labels),
+    }
+}

@@ -1,0 +1,537 @@
+//! The life of a definition: made, refused, used in several versions, changed and deleted while in
+//! use, made again; with what discovery and OpenAPI say of it.
+//!
+//! A real server takes a definition up in its own time. Each revision therefore has a column and a
+//! property of its own name, `rev3`: once they show, the revision is in force.
+
+use serde_json::{Value, json};
+
+use super::super::random::Random;
+use super::super::schema;
+use super::super::steps::TABLE;
+use super::{APPLY, JSON_PATCH, MERGE, close, delete, get, patch, post, put, read, watch};
+use crate::sequence::{Scope, Step, Until, set_at};
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.${group}";
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+/// In the order of discovery.
+const VERSIONS: [&str; 4] = ["v2", "v1", "v1beta1", "v1alpha1"];
+
+#[derive(Clone)]
+struct Version {
+    name: &'static str,
+    served: bool,
+    storage: bool,
+    spec: Value,
+    extra: Value,
+}
+
+struct Life<'a> {
+    random: &'a mut Random,
+    steps: Vec<Step>,
+    versions: Vec<Version>,
+    namespaced: bool,
+    names: Value,
+    revision: usize,
+    watches: Vec<String>,
+}
+
+pub(super) fn write(random: &mut Random) -> Vec<Step> {
+    let mut life = Life {
+        namespaced: random.percent(75),
+        random,
+        steps: Vec::new(),
+        versions: Vec::new(),
+        names: json!({"plural": "things", "kind": "Thing"}),
+        revision: 0,
+        watches: Vec::new(),
+    };
+    life.write();
+    life.steps
+}
+
+impl Life<'_> {
+    fn write(&mut self) {
+        self.plan();
+        while self.random.percent(35) {
+            self.refused();
+        }
+        self.make();
+        let mut changes = 0;
+        while self.steps.len() < 34 {
+            match self.random.weighted(&[12, 5, 4, 3, 2, 3]) {
+                0 => self.write_object(),
+                1 => self.read_objects(),
+                2 if changes < 4 => {
+                    changes += 1;
+                    self.change();
+                }
+                3 => self.documents(),
+                4 => self.watch(),
+                5 if changes < 4 && self.random.percent(15) => {
+                    changes += 2;
+                    self.end();
+                    self.plan();
+                    self.make();
+                }
+                _ => self.write_object(),
+            }
+        }
+        if self.random.percent(50) {
+            self.end();
+        }
+        for name in std::mem::take(&mut self.watches) {
+            self.steps.push(read(&name));
+        }
+    }
+
+    /// Which versions there are, and what they are like.
+    fn plan(&mut self) {
+        let count = 1 + self.random.below(3);
+        let skip = self.random.below(VERSIONS.len() - count + 1);
+        let base = schema::object(self.random, 3);
+        let storage = self.random.below(count);
+        self.versions = (0..count)
+            .map(|at| Version {
+                name: VERSIONS[skip + at],
+                served: self.random.percent(90),
+                storage: at == storage,
+                spec: if self.random.percent(70) {
+                    base.clone()
+                } else {
+                    schema::object(self.random, 2)
+                },
+                extra: extra(self.random),
+            })
+            .collect();
+        if self.random.percent(40) {
+            self.names["shortNames"] = json!(["th"]);
+            self.names["categories"] = json!(["all"]);
+        }
+    }
+
+    fn definition(&self) -> Value {
+        let versions: Vec<_> = self.versions.iter().map(|v| v.render(self.revision)).collect();
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "things.${group}"},
+            "spec": {
+                "group": "${group}", "names": self.names, "versions": versions,
+                "scope": if self.namespaced { "Namespaced" } else { "Cluster" },
+            },
+        })
+    }
+
+    fn make(&mut self) {
+        self.revision += 1;
+        let step = post(DEFINITIONS, self.definition());
+        self.steps.push(step.keeping("crd", "/metadata/uid"));
+        self.wait();
+        self.steps.push(get(DEFINITION).saving("definition"));
+    }
+
+    /// Until the revision is in force, unless it was refused.
+    fn wait(&mut self) {
+        let Some(version) = self.versions.iter().find(|version| version.served) else { return };
+        let mut step = get(self.collection(version.name)).accepting(TABLE);
+        step.until = Some(self.until());
+        self.steps.push(step);
+    }
+
+    fn until(&self) -> Until {
+        Until {
+            status: Some(200),
+            contains: Some(format!("rev{}", self.revision)),
+            unless_null: Some("crd".to_owned()),
+        }
+    }
+
+    fn collection(&self, version: &str) -> String {
+        if self.namespaced {
+            format!("/apis/${{group}}/{version}/namespaces/${{ns}}/things")
+        } else {
+            format!("/apis/${{group}}/{version}/things")
+        }
+    }
+
+    /// A definition with one thing wrong.
+    fn refused(&mut self) {
+        let mut body = self.definition();
+        let root = "/spec/versions/0/schema/openAPIV3Schema";
+        let faults: &[(&str, Value)] = &[
+            ("/metadata/name", json!("wrong.${group}")),
+            ("/spec/scope", json!("Galaxy")),
+            ("/spec/group", json!("")),
+            ("/spec/names/kind", json!("")),
+            ("/spec/names/plural", json!("Things")),
+            ("/spec/names/listKind", json!("Thing")),
+            ("/spec/names/shortNames", json!(["th", "TH"])),
+            ("/spec/versions", json!([])),
+            ("/spec/versions/0/name", json!("V1")),
+            ("/spec/versions/0/storage", json!(false)),
+            ("/spec/versions/0/schema", json!(null)),
+            (root, json!({"type": "string"})),
+            (root, json!({"type": "object", "properties": {"spec": {}}})),
+            (
+                root,
+                json!({"type": "object", "properties": {"metadata": {"type": "object", "properties": {"labels": {"type": "object"}}}}}),
+            ),
+            (root, json!({"type": "object", "properties": {"a": {"type": "array"}}})),
+            (
+                root,
+                json!({"type": "object", "properties": {"a": {"type": "array", "items": {"type": "object"}, "x-kubernetes-list-type": "map"}}}),
+            ),
+            (
+                root,
+                json!({"type": "object", "properties": {"a": {"type": "array", "items": {"type": "object", "properties": {"k": {"type": "string"}}}, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]}}}),
+            ),
+            (
+                root,
+                json!({"type": "object", "properties": {"a": {"type": "array", "items": {"type": "object"}, "x-kubernetes-list-type": "set"}}}),
+            ),
+            (
+                root,
+                json!({"type": "object", "properties": {"a": {"type": "string", "x-kubernetes-int-or-string": true}}}),
+            ),
+            (
+                root,
+                json!({"type": "object", "properties": {"a": {"type": "object", "properties": {"b": {"type": "string"}}, "additionalProperties": {"type": "string"}}}}),
+            ),
+            (
+                root,
+                json!({"type": "object", "properties": {"a": {"type": "string", "default": 5}}}),
+            ),
+            (
+                root,
+                json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "("}}}),
+            ),
+            (
+                root,
+                json!({"type": "object", "properties": {"a": {"type": "integer", "minimum": 5, "maximum": 1, "enum": [1, 1]}}}),
+            ),
+            (root, json!({"type": "object", "properties": {"a": {"$ref": "#/x"}}})),
+            (
+                root,
+                json!({"type": "object", "properties": {"a": {"type": "string", "nullable": true, "default": null}}}),
+            ),
+            (root, json!({"type": "object", "x-kubernetes-embedded-resource": true})),
+            (
+                root,
+                json!({"type": "object", "properties": {"a": {"type": "object", "x-kubernetes-embedded-resource": true}}}),
+            ),
+            (root, json!({"type": "object", "properties": {"a": {"anyOf": [{"type": "string"}]}}})),
+            (
+                root,
+                json!({"type": "object", "properties": {"a": {"type": "string", "uniqueItems": true}}}),
+            ),
+            (
+                "/spec/versions/0/subresources",
+                json!({"scale": {"specReplicasPath": "spec.replicas"}}),
+            ),
+            (
+                "/spec/versions/0/additionalPrinterColumns",
+                json!([{"name": "A", "type": "text", "jsonPath": ".spec.a"}]),
+            ),
+            (
+                "/spec/versions/0/additionalPrinterColumns",
+                json!([{"name": "A", "type": "string", "jsonPath": "spec[?"}]),
+            ),
+            ("/spec/versions/0/selectableFields", json!([{"jsonPath": ".spec.nope"}])),
+            ("/spec/versions/0/selectableFields", json!([{"jsonPath": ".metadata.name"}])),
+            ("/spec/conversion", json!({"strategy": "Webhook"})),
+            ("/spec/conversion", json!({"strategy": "Magic"})),
+            ("/spec/preserveUnknownFields", json!(true)),
+        ];
+        let (pointer, value) = self.random.pick(faults);
+        set_at(&mut body, pointer, value.clone());
+        self.steps.push(post(format!("{DEFINITIONS}?dryRun=All"), body));
+    }
+
+    /// Changes the definition, in a way that may be refused.
+    fn change(&mut self) {
+        self.revision += 1;
+        let before = self.versions.clone();
+        let mut fields = json!({});
+        let at = self.random.below(self.versions.len());
+        match self.random.below(14) {
+            0 => self.versions[at].served = !self.versions[at].served,
+            1 => self.versions.iter_mut().enumerate().for_each(|(i, v)| v.storage = i == at),
+            2 => {
+                let unused = VERSIONS.iter().find(|name| before.iter().all(|v| v.name != **name));
+                if let Some(name) = unused {
+                    let added =
+                        Version { name, storage: false, served: true, ..before[at].clone() };
+                    self.versions.push(added);
+                }
+            }
+            3 if self.versions.len() > 1 => _ = self.versions.remove(at),
+            4 => self.versions[at].spec = schema::object(self.random, 2),
+            5 => {
+                let names = *self.random.pick(&["a", "b"]);
+                set_at(&mut self.versions[at].spec, "/required", json!([names]));
+            }
+            6 => {
+                let added = json!({"type": "string", "default": "filled"});
+                set_at(&mut self.versions[at].spec, "/properties/added", added);
+            }
+            7 => self.versions[at].extra = extra(self.random),
+            8 => {
+                self.versions[at].extra["deprecated"] = true.into();
+                if self.random.percent(50) {
+                    self.versions[at].extra["deprecationWarning"] = "do not use".into();
+                }
+            }
+            9 => fields["scope"] = if self.namespaced { "Cluster" } else { "Namespaced" }.into(),
+            10 => fields["names"] = json!({"plural": "others"}),
+            11 => {
+                self.names["shortNames"] = json!(["tt", "ts"]);
+                fields["names"] = self.names.clone();
+            }
+            12 => fields["names"] = json!({"kind": "Other"}),
+            _ => fields["conversion"] = json!({"strategy": "None", "webhook": null}),
+        }
+        fields["versions"] = self.definition()["spec"]["versions"].clone();
+        let step = match self.random.below(3) {
+            0 => {
+                let mut step = put(DEFINITION, "definition");
+                for (name, value) in fields.as_object().into_iter().flatten() {
+                    step.set.insert(format!("/spec/{name}"), value.clone());
+                }
+                step.unset.push("/metadata/resourceVersion".to_owned());
+                step
+            }
+            _ => patch(DEFINITION, MERGE, json!({"spec": fields})),
+        };
+        self.steps.push(step.keeping("crd", "/metadata/uid"));
+        self.wait();
+        if self.random.percent(50) {
+            self.steps.push(get(DEFINITION).saving("definition"));
+        }
+    }
+
+    /// Deletes the definition under its objects.
+    fn end(&mut self) {
+        let Some(version) = self.versions.iter().find(|version| version.served) else { return };
+        let path = self.collection(version.name);
+        let held = self.random.percent(25);
+        let mut object = self.object(version.name, "held");
+        if held {
+            object["metadata"]["finalizers"] = json!(["example.com/hold"]);
+        }
+        self.steps.push(post(&path, object));
+        let name = format!("w{}", self.steps.len());
+        self.steps.push(watch(&name, format!("{path}?watch=1&resourceVersion=0")));
+        self.steps.push(delete(DEFINITION).keeping("crd", "/metadata/uid"));
+        let mut gone = get(DEFINITION);
+        if held {
+            gone.until = Some(Until {
+                contains: Some("InstanceDeletionInProgress".to_owned()),
+                ..self.until()
+            });
+            self.steps.push(gone);
+            let object = self.object(self.versions[0].name, "late");
+            self.steps.push(post(&path, object));
+            self.steps.push(patch(
+                format!("{path}/held"),
+                JSON_PATCH,
+                json!([{"op": "remove", "path": "/metadata/finalizers"}]),
+            ));
+            self.steps.push(close(&name));
+            return;
+        }
+        gone.until =
+            Some(Until { status: Some(404), unless_null: Some("crd".to_owned()), contains: None });
+        self.steps.push(gone);
+        self.steps.push(Step { end: true, ..read(&name) });
+        self.steps.push(get(&path));
+    }
+
+    fn object(&mut self, version: &str, name: &str) -> Value {
+        let spec = self.versions.iter().find(|known| known.name == version);
+        let spec = spec.map_or_else(|| json!({}), |version| version.spec.clone());
+        let mut value = schema::value(self.random, &spec);
+        if value.is_object() && self.random.percent(20) {
+            value["replicas"] = (*self.random.pick(&[0, 2])).into();
+        }
+        json!({
+            "apiVersion": format!("${{group}}/{version}"), "kind": "Thing",
+            "metadata": {"name": format!("{name}${{ns}}"), "labels": {"app": "x"}}, "spec": value,
+        })
+    }
+
+    fn write_object(&mut self) {
+        let version = self.versions[self.random.below(self.versions.len())].name;
+        let name = *self.random.pick(&NAMES);
+        let body = self.object(version, name);
+        let path = self.collection(version);
+        let named = format!("{path}/{name}${{ns}}");
+        let options = *self.random.pick(&[
+            "",
+            "",
+            "",
+            "?fieldValidation=Strict",
+            "?dryRun=All",
+            "?fieldValidation=Ignore",
+        ]);
+        let step = match self.random.below(12) {
+            0..=3 => post(format!("{path}{options}"), body),
+            4 => patch(format!("{named}?fieldManager=m&force=true"), APPLY, body),
+            5 | 6 => patch(format!("{named}{options}"), MERGE, json!({"spec": body["spec"]})),
+            7 => {
+                // What was read in another version goes back in this one.
+                let step = put(format!("{named}{options}"), "object");
+                step.setting("/spec", body["spec"].clone())
+            }
+            8 => patch(
+                format!("{named}/status"),
+                MERGE,
+                json!({"status": {"phase": "p", "replicas": 3}}),
+            ),
+            9 => match self.random.below(3) {
+                0 => get(format!("{named}/scale")),
+                1 => patch(format!("{named}/scale"), MERGE, json!({"spec": {"replicas": 5}})),
+                _ => put(format!("{named}/status"), "object"),
+            },
+            10 => get(&named).saving("object"),
+            _ => delete(&named),
+        };
+        self.steps.push(step);
+    }
+
+    fn read_objects(&mut self) {
+        let version = *self.random.pick(&VERSIONS);
+        let path = self.collection(version);
+        let step = match self.random.below(5) {
+            0 => get(format!("{path}/a${{ns}}")).accepting(TABLE),
+            1 => get(format!("{path}?fieldSelector=spec.a%3Dx")),
+            2 => get(format!("{path}?fieldSelector=metadata.name%3Da${{ns}}")),
+            3 => get(path).accepting(TABLE),
+            _ => get(path),
+        };
+        self.steps.push(step);
+    }
+
+    fn watch(&mut self) {
+        if let Some(name) = self.watches.pop() {
+            self.steps.push(read(&name));
+            self.steps.push(close(&name));
+            return;
+        }
+        let name = format!("w{}", self.steps.len());
+        let version = self.versions[self.random.below(self.versions.len())].name;
+        self.steps.push(watch(&name, format!("{}?watch=1", self.collection(version))));
+        self.watches.push(name);
+    }
+
+    /// What others are told of the definition.
+    fn documents(&mut self) {
+        let served: Vec<_> = VERSIONS
+            .iter()
+            .filter(|name| self.versions.iter().any(|v| v.served && v.name == **name))
+            .collect();
+        let Some(version) = served.first() else { return };
+        let marker = format!("rev{}", self.revision);
+        let wait = |mut step: Step, contains: String| {
+            step.until = Some(Until {
+                status: Some(200),
+                contains: Some(contains),
+                unless_null: Some("crd".to_owned()),
+            });
+            step
+        };
+        let facts = |path: &str| Step { facts: Some(Scope::Own), ..get(path) };
+        let list: Vec<_> = served.iter().map(|name| format!("\"{name}\"")).collect();
+        let list = format!("[{}]", list.join(","));
+        let step = match self.random.below(10) {
+            0 | 1 => wait(facts("/apis/${group}"), format!("\"versions\":{list}")),
+            2 => wait(facts("/apis"), format!("\"versions\":{list}")),
+            3 => wait(facts("/apis").accepting(AGGREGATED), list),
+            4 | 5 => wait(facts(&format!("/apis/${{group}}/{version}")), "things".to_owned()),
+            6 | 7 => wait(facts(&format!("/openapi/v3/apis/${{group}}/{version}")), marker),
+            8 => wait(facts("/openapi/v3"), format!("/{version}")),
+            _ if self.random.percent(30) => wait(facts("/openapi/v2"), marker),
+            _ => get(format!("/apis/${{group}}/{}", self.random.pick(&VERSIONS))),
+        };
+        self.steps.push(step);
+    }
+}
+
+impl Version {
+    fn render(&self, revision: usize) -> Value {
+        let marker = format!("rev{revision}");
+        let mut spec = self.spec.clone();
+        set_at(&mut spec, &format!("/properties/{marker}"), json!({"type": "string"}));
+        set_at(&mut spec, "/properties/replicas", json!({"type": "integer", "format": "int32"}));
+        let mut schema = json!({"type": "object", "properties": {
+            "spec": spec,
+            "status": {"type": "object", "properties": {
+                "phase": {"type": "string"}, "replicas": {"type": "integer"},
+            }},
+        }});
+        if self.extra["loose"] == true {
+            schema["x-kubernetes-preserve-unknown-fields"] = true.into();
+        }
+        let mut version = json!({
+            "name": self.name, "served": self.served, "storage": self.storage,
+            "schema": {"openAPIV3Schema": schema},
+        });
+        for (name, value) in self.extra.as_object().into_iter().flatten() {
+            if name != "loose" {
+                version[name] = value.clone();
+            }
+        }
+        let mut columns = vec![json!({"name": marker, "type": "string", "jsonPath": ".spec.a"})];
+        columns.extend(
+            self.extra["additionalPrinterColumns"].as_array().into_iter().flatten().cloned(),
+        );
+        version["additionalPrinterColumns"] = columns.into();
+        version
+    }
+}
+
+/// What a version may have beside its schema.
+fn extra(random: &mut Random) -> Value {
+    let mut extra = json!({});
+    if random.percent(40) {
+        extra["subresources"] = json!({"status": {}});
+    }
+    if random.percent(25) {
+        extra["subresources"]["scale"] = json!({
+            "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas",
+        });
+    }
+    if random.percent(40) {
+        let mut columns = Vec::new();
+        for (at, (kind, path)) in [
+            ("integer", ".spec.b"),
+            ("number", ".spec.c"),
+            ("boolean", ".spec.d"),
+            ("string", ".spec.alpha"),
+            ("date", ".metadata.creationTimestamp"),
+            ("string", ".metadata.labels['app']"),
+            ("string", ".spec.beta[*].k"),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            if random.percent(40) {
+                let mut column = json!({"name": format!("C{at}"), "type": kind, "jsonPath": path});
+                if random.percent(30) {
+                    column["priority"] = 1.into();
+                }
+                columns.push(column);
+            }
+        }
+        extra["additionalPrinterColumns"] = columns.into();
+    }
+    if random.percent(20) {
+        extra["selectableFields"] = json!([{"jsonPath": ".spec.replicas"}]);
+    }
+    if random.percent(10) {
+        extra["loose"] = true.into();
+    }
+    extra
+}

@@ -1,0 +1,101 @@
+//! Lists in pages: tokens held over writes, used twice, used where they do not belong.
+
+use serde_json::json;
+
+use super::super::random::Random;
+use super::super::steps::{PARTIAL_LIST, TABLE, collection};
+use super::{delete, get, namespaced, object, post, touch};
+use crate::sequence::Step;
+
+const NAMES: [&str; 9] = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
+
+pub(super) fn write(random: &mut Random) -> Vec<Step> {
+    let kind = namespaced(random);
+    let path = collection(kind);
+    let other = collection(namespaced(random));
+    let mut steps: Vec<_> = NAMES[..7]
+        .iter()
+        .map(|name| {
+            post(&path, object(random, kind, name)).keeping("v", "/metadata/resourceVersion")
+        })
+        .collect();
+    // A token, and the query it goes with.
+    let mut tokens: Vec<(String, String)> = Vec::new();
+    while steps.len() < 36 {
+        let name = *random.pick(&NAMES);
+        match random.weighted(&[8, 12, 4, 4, 5, 4]) {
+            0 => {
+                let selector = *random.pick(&[
+                    "",
+                    "",
+                    "&labelSelector=app%3Dx",
+                    "&labelSelector=app%21%3Dx",
+                    "&fieldSelector=metadata.name%21%3Dc",
+                ]);
+                let version = *random.pick(&[
+                    "",
+                    "",
+                    "",
+                    "&resourceVersion=0",
+                    "&resourceVersion=${v}&resourceVersionMatch=Exact",
+                    "&resourceVersion=${v}&resourceVersionMatch=NotOlderThan",
+                    "&resourceVersion=${v}",
+                ]);
+                if version.contains("=0") {
+                    // It waits until the cache behind the next one is up to date.
+                    steps.push(get(&path));
+                }
+                let query = format!("limit={}{selector}", 1 + random.below(4));
+                let token = format!("t{}", steps.len());
+                let mut step = get(format!("{path}?{query}{version}"))
+                    .keeping(&token, "/metadata/continue")
+                    .keeping("list", "/metadata/resourceVersion");
+                match random.below(6) {
+                    0 => step = step.accepting(TABLE),
+                    1 => step = step.accepting(PARTIAL_LIST),
+                    _ => {}
+                }
+                steps.push(step);
+                tokens.push((token, query));
+            }
+            1 if !tokens.is_empty() => {
+                let at = random.below(tokens.len());
+                let (token, query) = tokens[at].clone();
+                let next = format!("t{}", steps.len());
+                let query = match random.below(8) {
+                    0 => "limit=1".to_owned(),
+                    1 => String::new(),
+                    2 => format!("{query}&resourceVersion=${{list}}"),
+                    _ => query,
+                };
+                let place = if random.percent(5) { &other } else { &path };
+                steps.push(
+                    get(format!("{place}?{query}&continue=${{{token}}}"))
+                        .keeping(&next, "/metadata/continue"),
+                );
+                tokens[at] = (next, query);
+            }
+            2 => steps.push(post(&path, object(random, kind, name))),
+            3 => {
+                let mut step = delete(format!("{path}/{name}"));
+                step.body = Some(json!({"gracePeriodSeconds": 0}));
+                steps.push(step);
+            }
+            4 => steps.push(touch(random, kind, name)),
+            5 => {
+                let query = *random.pick(&[
+                    "limit=0",
+                    "limit=-1",
+                    "limit=100",
+                    "continue=e30",
+                    "continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiJhIn0",
+                    "resourceVersion=${list}&resourceVersionMatch=Exact",
+                    "resourceVersion=999999999&resourceVersionMatch=Exact",
+                ]);
+                steps.push(get(format!("{path}?{query}")));
+            }
+            _ => steps.push(get(&path)),
+        }
+    }
+    steps
+}

@@ -1,0 +1,279 @@
+//! A real cluster comes up, works, and is gone when its owner is, however that ends.
+//!
+//! Without the executables every check is skipped, and that is said and counted.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a test harness of its own")]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use bytes::Bytes;
+use evenkeel_upstream::client::Client;
+use evenkeel_upstream::{Binaries, Cluster, KUBERNETES_VERSION, Options, locate};
+use http::Request;
+use http_body_util::{BodyExt as _, Full};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+type Check = (&'static str, fn(&Binaries) -> anyhow::Result<()>);
+
+const CHECKS: &[Check] = &[
+    ("every_program_says_the_pinned_version", versions),
+    ("a_deployment_gets_its_replica_set_from_the_controllers", controllers),
+    ("what_was_before_a_compaction_is_gone", compaction),
+    ("a_panic_ends_what_was_started", |binaries| ends_after(binaries, Death::Panic)),
+    ("ctrl_c_ends_a_server_with_an_open_watch", |binaries| ends_after(binaries, Death::Interrupt)),
+    ("kill_9_ends_what_was_started", |binaries| ends_after(binaries, Death::Kill)),
+];
+
+/// Set for the process that is to die.
+const CHILD: &str = "EVENKEEL_UPSTREAM_DIES";
+
+fn main() -> ExitCode {
+    if std::env::var_os(CHILD).is_some() {
+        return hold();
+    }
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let filters: Vec<_> = arguments.iter().filter(|a| !a.starts_with('-')).collect();
+    let wanted = |name: &str| filters.is_empty() || filters.iter().any(|f| name.contains(&***f));
+    let checks: Vec<_> = CHECKS.iter().filter(|(name, _)| wanted(name)).collect();
+    if arguments.iter().any(|argument| argument == "--list") {
+        checks.iter().for_each(|(name, _)| println!("{name}: test"));
+        return ExitCode::SUCCESS;
+    }
+    let binaries = match locate() {
+        Ok(binaries) => binaries,
+        Err(missing) => {
+            println!("skipped: {} checks of a real cluster: {missing}", checks.len());
+            return ExitCode::SUCCESS;
+        }
+    };
+    // All at once: most of their time is spent waiting for servers to end.
+    let failed = std::thread::scope(|scope| {
+        let run = |(name, check): &Check| match check(&binaries) {
+            Ok(()) => {
+                println!("test {name} ... ok");
+                0
+            }
+            Err(error) => {
+                println!("test {name} ... FAILED\n{error:?}");
+                1
+            }
+        };
+        let running: Vec<_> = checks.iter().map(|check| scope.spawn(move || run(check))).collect();
+        running.into_iter().map(|check| check.join().unwrap_or(1)).sum::<usize>()
+    });
+    println!("{} passed, {failed} failed", checks.len() - failed);
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(future)
+}
+
+async fn ask(client: &Client, method: &str, path: &str, body: Value) -> anyhow::Result<Value> {
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("content-type", "application/json")
+        .body(Full::new(if body.is_null() { Bytes::new() } else { body.to_string().into() }))?;
+    let bytes = client.send(request).await?.into_body().collect().await?.to_bytes();
+    // A watch gives several; the first is enough to judge.
+    let mut values = serde_json::Deserializer::from_slice(&bytes).into_iter();
+    values.next().context("an empty answer")?.context("not JSON")
+}
+
+fn versions(binaries: &Binaries) -> anyhow::Result<()> {
+    block_on(async {
+        let cluster = Cluster::start(binaries, &Options::default()).await?;
+        let client = Client::connect(cluster.address(), cluster.credentials(), 1).await?;
+        let version = ask(&client, "GET", "/version", Value::Null).await?;
+        let said = version["gitVersion"].as_str().unwrap_or_default();
+        ensure!(said.starts_with("v1.36."), "{version}");
+        let Some(kubectl) = &binaries.kubectl else {
+            println!("skipped: 1 part of a check: no kubectl");
+            return Ok(());
+        };
+        let output = Command::new(kubectl)
+            .args(["version", "--kubeconfig"])
+            .arg(cluster.kubeconfig())
+            .output()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        ensure!(text.contains(&format!("Server Version: {said}")), "{text}");
+        // One of another patch release may be named by the environment.
+        let client = text.lines().find_map(|line| line.strip_prefix("Client Version: v"));
+        let minor = KUBERNETES_VERSION.rsplit_once('.').map_or("", |(minor, _)| minor);
+        ensure!(client.is_some_and(|version| version.starts_with(minor)), "{text}");
+        Ok(())
+    })
+}
+
+fn controllers(binaries: &Binaries) -> anyhow::Result<()> {
+    if binaries.kube_controller_manager.is_none() {
+        println!("skipped: 1 check: no kube-controller-manager");
+        return Ok(());
+    }
+    block_on(async {
+        let mut options = Options::default();
+        options.controllers = true;
+        let cluster = Cluster::start(binaries, &options).await?;
+        let client = Client::connect(cluster.address(), cluster.credentials(), 1).await?;
+        let deployment = json!({
+            "metadata": {"name": "a"},
+            "spec": {
+                "selector": {"matchLabels": {"app": "x"}},
+                "template": {
+                    "metadata": {"labels": {"app": "x"}},
+                    "spec": {"containers": [{"name": "c", "image": "image"}]},
+                },
+            },
+        });
+        let collection = "/apis/apps/v1/namespaces/default";
+        let made = ask(&client, "POST", &format!("{collection}/deployments"), deployment).await?;
+        ensure!(made["metadata"]["uid"].is_string(), "{made}");
+        // The stream ends with the first set, or the server ends it.
+        let path = format!("{collection}/replicasets?watch=1&timeoutSeconds=60");
+        let response = client.send(Request::get(path).body(Full::new(Bytes::new()))?).await?;
+        let mut body = response.into_body();
+        let mut line = Vec::new();
+        while !line.contains(&b'\n') {
+            let frame = body.frame().await.context("no replica set within a minute")??;
+            line.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
+        }
+        let event: Value = serde_json::Deserializer::from_slice(&line)
+            .into_iter()
+            .next()
+            .context("no event")??;
+        let owner = event.pointer("/object/metadata/ownerReferences/0/uid");
+        ensure!(owner == made.pointer("/metadata/uid"), "{event}");
+        Ok(())
+    })
+}
+
+fn compaction(binaries: &Binaries) -> anyhow::Result<()> {
+    block_on(async {
+        let mut cluster = Cluster::start(binaries, &Options::default()).await?;
+        let client = Client::connect(cluster.address(), cluster.credentials(), 1).await?;
+        let collection = "/api/v1/namespaces/default/configmaps";
+        let mut old = String::new();
+        for name in ["a", "b"] {
+            let body = json!({"metadata": {"name": name}});
+            let made = ask(&client, "POST", collection, body).await?;
+            let version = made["metadata"]["resourceVersion"].as_str().context("a version")?;
+            if old.is_empty() {
+                version.clone_into(&mut old);
+            }
+        }
+        cluster.compact().await?;
+        let client = Client::connect(cluster.address(), cluster.credentials(), 1).await?;
+        let path = format!("{collection}?resourceVersion={old}&resourceVersionMatch=Exact");
+        let list = ask(&client, "GET", &path, Value::Null).await?;
+        ensure!(list["reason"] == "Expired", "{list}");
+        let path = format!("{collection}?watch=1&timeoutSeconds=1&resourceVersion={old}");
+        let event = ask(&client, "GET", &path, Value::Null).await?;
+        ensure!(event["type"] == "ERROR" && event["object"]["code"] == 410, "{event}");
+        let list = ask(&client, "GET", collection, Value::Null).await?;
+        ensure!(list["items"].as_array().is_some_and(|items| items.len() >= 2), "{list}");
+        Ok(())
+    })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Death {
+    Panic,
+    Interrupt,
+    Kill,
+}
+
+/// The process that is to die: starts a cluster, opens a watch, says where everything is and waits
+/// to be told.
+fn hold() -> ExitCode {
+    let held = block_on(async {
+        let binaries = locate()?;
+        let cluster = Cluster::start(&binaries, &Options::default()).await?;
+        let client = Client::connect(cluster.address(), cluster.credentials(), 1).await?;
+        let watch = Request::get("/api/v1/namespaces?watch=1").body(Full::new(Bytes::new()))?;
+        let _watch = client.send(watch).await?;
+        println!("{}", cluster.address());
+        println!("{}", cluster.etcd_address());
+        println!("{}", cluster.kubeconfig().display());
+        let mut byte = [0];
+        std::io::stdin().read_exact(&mut byte)?;
+        #[expect(clippy::panic, reason = "what is to be survived")]
+        {
+            panic!("as asked");
+        }
+        #[expect(unreachable_code, reason = "gives the block its type")]
+        Ok(())
+    });
+    eprintln!("{held:?}");
+    ExitCode::FAILURE
+}
+
+/// As long as a server may take to be killed, and a little for a machine that is busy.
+const GONE_WITHIN: Duration = Duration::from_secs(15);
+
+fn ends_after(_: &Binaries, death: Death) -> anyhow::Result<()> {
+    let mut child = Command::new(std::env::current_exe()?)
+        .env(CHILD, "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let said = (|| {
+        let output = child.stdout.take().context("no output")?;
+        let lines: Vec<_> = BufReader::new(output).lines().take(3).collect::<Result<_, _>>()?;
+        let [server, etcd, kubeconfig] = <[String; 3]>::try_from(lines)
+            .map_err(|lines| anyhow::anyhow!("it said only {lines:?}"))?;
+        Ok::<_, anyhow::Error>((server.parse()?, etcd.parse()?, PathBuf::from(kubeconfig)))
+    })();
+    let (server, etcd, kubeconfig) = match said {
+        Ok(said) => said,
+        Err(error) => {
+            let _ = child.kill();
+            return Err(error);
+        }
+    };
+    ensure!(listens(server) && listens(etcd), "not even up");
+    let folder = kubeconfig.ancestors().nth(3).context("a folder")?.to_owned();
+    ensure!(folder.is_dir(), "no {}", folder.display());
+    let begin = Instant::now();
+    kill(&mut child, death)?;
+    child.wait()?;
+    while listens(server) || listens(etcd) || folder.exists() {
+        ensure!(begin.elapsed() < GONE_WITHIN, "still there: {}", left(server, etcd, &folder));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    println!("  gone {:.1} s after {death:?}", begin.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn kill(child: &mut Child, death: Death) -> anyhow::Result<()> {
+    match death {
+        Death::Panic => child.stdin.take().context("no input")?.write_all(b"\n")?,
+        Death::Kill => child.kill()?,
+        Death::Interrupt => {
+            let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status()?;
+            ensure!(sent.success(), "kill: {sent}");
+        }
+    }
+    Ok(())
+}
+
+fn listens(address: SocketAddr) -> bool {
+    TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok()
+}
+
+fn left(server: SocketAddr, etcd: SocketAddr, folder: &Path) -> String {
+    format!(
+        "server {}, etcd {}, {} {}",
+        listens(server),
+        listens(etcd),
+        folder.display(),
+        folder.exists()
+    )
+}

@@ -1,0 +1,164 @@
+//! From the text of an object to an entry: cut, transformed, its header parsed, nothing else.
+//!
+//! All objects come this way, from lists, watches and the replies to writes, so that what the cache
+//! shows of an object does not depend on how it came in.
+
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::cut::{self, Layout};
+use super::entry::{Entry, Form};
+use super::meta::Meta;
+use super::options::TypeOptions;
+use crate::key::Key;
+use crate::kind::Kind;
+
+/// How objects of one type are taken in.
+#[derive(Debug)]
+pub(super) struct Ingest {
+    kind: Kind,
+    options: TypeOptions,
+    /// What an object that does not say what it is begins with.
+    prefix: Box<[u8]>,
+}
+
+/// An object that is left out.
+#[derive(Debug)]
+pub(super) struct Rejected {
+    /// Which it is, if that much could be read.
+    pub(super) meta: Option<Box<Meta>>,
+    pub(super) problem: String,
+}
+
+impl Rejected {
+    pub(super) fn key(&self) -> Option<&Key> {
+        self.meta.as_ref().map(|meta| meta.key())
+    }
+}
+
+impl From<String> for Rejected {
+    fn from(problem: String) -> Self {
+        Self { meta: None, problem }
+    }
+}
+
+impl Ingest {
+    pub(super) fn new(kind: Kind, options: TypeOptions) -> Self {
+        let quoted = |text: &str| serde_json::Value::from(text).to_string();
+        let prefix = format!(
+            "{{\"apiVersion\":{},\"kind\":{},",
+            quoted(&kind.api_version()),
+            quoted(kind.kind())
+        );
+        Self { kind, options, prefix: prefix.into_bytes().into() }
+    }
+
+    pub(super) fn kind(&self) -> &Kind {
+        &self.kind
+    }
+
+    pub(super) fn options(&self) -> &TypeOptions {
+        &self.options
+    }
+
+    /// The entry of the object in `raw`.
+    pub(super) fn entry(&self, raw: &[u8]) -> Result<Entry, Rejected> {
+        let (mut body, at) = self.body(raw)?;
+        let mut meta = Meta::parse(&body, at)?;
+        if let Some(transform) = &self.options.transform {
+            let changed = catch_unwind(AssertUnwindSafe(|| transform.apply(&body)))
+                .unwrap_or_else(|_| Err("it panicked".to_owned()))
+                .and_then(|changed| {
+                    let (body, at) = self.body(&changed)?;
+                    let after = Meta::parse(&body, at)?;
+                    let same = after.key == meta.key
+                        && after.uid == meta.uid
+                        && after.version == meta.version;
+                    if !same {
+                        return Err("it changed name, namespace, uid or version".to_owned());
+                    }
+                    Ok((body, after))
+                });
+            (body, meta) = match changed {
+                Ok(changed) => changed,
+                Err(problem) => {
+                    let problem = format!("the transform failed: {problem}");
+                    return Err(Rejected { meta: Some(Box::new(meta)), problem });
+                }
+            };
+        }
+        self.finish(meta, body)
+    }
+
+    /// Which object is in `raw`, and no more; for one that is gone.
+    pub(super) fn meta(&self, raw: &[u8]) -> Result<Meta, Rejected> {
+        let (body, at) = self.body(raw)?;
+        Ok(Meta::parse(&body, at)?)
+    }
+
+    fn finish(&self, mut meta: Meta, mut body: Vec<u8>) -> Result<Entry, Rejected> {
+        let form = self.options.form();
+        let decoder = self.options.view.or(self.options.eager);
+        let typed = decoder.map(|decoder| (decoder.decode)(&body)).transpose();
+        let typed = match typed {
+            Ok(typed) => typed,
+            // An eager object keeps its bytes, and whoever touches it is told.
+            Err(error) if form == Form::Whole => {
+                tracing::warn!(kind = %self.kind, key = %meta.key, %error, "object does not decode");
+                None
+            }
+            Err(error) => {
+                let problem = format!("the view cannot be made: {error}");
+                return Err(Rejected { meta: Some(Box::new(meta)), problem });
+            }
+        };
+        if let Form::View(_) = form {
+            let at = meta.annotations.start as usize..meta.annotations.end as usize;
+            body = body.get(at).unwrap_or_default().to_vec();
+            meta.annotations = 0..meta.annotations.end - meta.annotations.start;
+        }
+        let entry = Entry::new(self.kind.clone(), meta, body.into_boxed_slice(), form);
+        if let Some(typed) = typed {
+            entry.pin(typed);
+        }
+        Ok(entry)
+    }
+
+    /// The text to keep, and where its metadata stands.
+    fn body(&self, raw: &[u8]) -> Result<(Vec<u8>, Range<usize>), String> {
+        let layout = cut::layout(raw).map_err(|error| error.to_string())?;
+        if layout.spaced || raw.first() != Some(&b'{') {
+            let raw = cut::compact(raw);
+            let layout = cut::layout(&raw).map_err(|error| error.to_string())?;
+            return Ok(self.assemble(&raw, layout));
+        }
+        Ok(self.assemble(raw, layout))
+    }
+
+    fn assemble(&self, raw: &[u8], layout: Layout) -> (Vec<u8>, Range<usize>) {
+        let Layout { metadata, managed, typed, .. } = layout;
+        let managed = managed.filter(|_| !self.options.keep_managed_fields);
+        let cut = managed.unwrap_or(metadata.end..metadata.end);
+        let length = metadata.len() - cut.len();
+        if self.options.metadata_only {
+            const NAME: &[u8] = b"\"metadata\":";
+            let parts: [&[u8]; 5] = [
+                &self.prefix,
+                NAME,
+                &raw[metadata.start..cut.start],
+                &raw[cut.end..metadata.end],
+                b"}",
+            ];
+            let start = self.prefix.len() + NAME.len();
+            return (parts.concat(), start..start + length);
+        }
+        // The brace that begins the text is in the prefix.
+        let (prefix, skip): (&[u8], _) = if typed { (&[], 0) } else { (&self.prefix, 1) };
+        let body = [prefix, &raw[skip..cut.start], &raw[cut.end..]].concat();
+        let start = prefix.len() + metadata.start - skip;
+        (body, start..start + length)
+    }
+}

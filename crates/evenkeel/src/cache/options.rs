@@ -1,0 +1,322 @@
+//! What a user declares: the cache as a whole, and each type in it.
+
+use std::any::{Any, TypeId, type_name};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::core::Selector;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::entry::{Form, Typed};
+use super::error::DeclareError;
+use super::query::Fields;
+use crate::kind::Kind;
+
+/// What goes for all types of a cache.
+#[derive(Clone, Debug)]
+pub struct CacheOptions {
+    /// How many bytes of typed objects stay in memory although nobody holds them. 64 MB.
+    pub budget: usize,
+    /// How often handlers that want it look at everything again, give or take a tenth. 10 hours.
+    pub resync: Duration,
+    /// How long a type may take to be there before waiting for it fails. 2 minutes.
+    pub sync_timeout: Duration,
+    /// Where jitter comes from: equal seeds give equal timing. Drawn at random unless set.
+    pub seed: Option<u64>,
+}
+
+impl Default for CacheOptions {
+    fn default() -> Self {
+        Self {
+            budget: 64 << 20,
+            resync: Duration::from_secs(10 * 3600),
+            sync_timeout: Duration::from_secs(120),
+            seed: None,
+        }
+    }
+}
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+type OnValue = dyn Fn(&mut Value) -> Result<(), Failure> + Send + Sync;
+type OnBytes = dyn Fn(&[u8]) -> Result<Vec<u8>, Failure> + Send + Sync;
+
+/// A change made to each object once, before it is kept.
+#[derive(Clone)]
+pub(super) enum Transform {
+    Value(Arc<OnValue>),
+    Bytes(Arc<OnBytes>),
+}
+
+impl Transform {
+    /// The changed object. What is wrong is said in words: it is for the log.
+    pub(super) fn apply(&self, body: &[u8]) -> Result<Vec<u8>, String> {
+        match self {
+            Self::Value(change) => {
+                let mut value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+                change(&mut value).map_err(|error| error.to_string())?;
+                serde_json::to_vec(&value).map_err(|error| error.to_string())
+            }
+            Self::Bytes(change) => change(body).map_err(|error| error.to_string()),
+        }
+    }
+
+    fn same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Value(one), Self::Value(other)) => Arc::ptr_eq(one, other),
+            (Self::Bytes(one), Self::Bytes(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+}
+
+/// How a typed form is made when an object comes in.
+#[derive(Clone, Copy)]
+pub(super) struct Decoder {
+    id: TypeId,
+    pub(super) name: &'static str,
+    pub(super) decode: fn(&[u8]) -> Result<Typed, serde_json::Error>,
+}
+
+impl Decoder {
+    fn of<T: DeserializeOwned + Send + Sync + 'static>() -> Self {
+        Self {
+            id: TypeId::of::<T>(),
+            name: type_name::<T>(),
+            decode: |body| {
+                let typed: Arc<T> = Arc::new(serde_json::from_slice(body)?);
+                Ok(typed as Arc<dyn Any + Send + Sync>)
+            },
+        }
+    }
+}
+
+/// How one type is cached. The default is everything the API server has of it.
+///
+/// ```
+/// use evenkeel::cache::TypeOptions;
+///
+/// let options = TypeOptions::new().namespaces(["shop", "pay"]).metadata_only();
+/// # let _ = options;
+/// ```
+#[derive(Clone, Default)]
+pub struct TypeOptions {
+    pub(super) namespaces: Option<BTreeSet<String>>,
+    pub(super) labels: Selector,
+    pub(super) fields: Fields,
+    pub(super) transform: Option<Transform>,
+    pub(super) metadata_only: bool,
+    pub(super) keep_managed_fields: bool,
+    pub(super) eager: Option<Decoder>,
+    pub(super) view: Option<Decoder>,
+    pub(super) resync: Option<Duration>,
+    pub(super) optional: bool,
+    pub(super) cluster_wide_secrets: bool,
+}
+
+impl TypeOptions {
+    /// Everything the API server has of the type.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Only what is in these namespaces. They can be changed later.
+    #[must_use]
+    pub fn namespaces<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.namespaces = Some(names.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Only what these labels select.
+    #[must_use]
+    pub fn labels(mut self, selector: Selector) -> Self {
+        self.labels = selector;
+        self
+    }
+
+    /// Only what these fields select, as in `status.phase=Running,spec.nodeName!=`. The server
+    /// decides which fields of a type can be used.
+    #[must_use]
+    pub fn fields(mut self, selector: impl Into<String>) -> Self {
+        self.fields = Fields::new(selector.into());
+        self
+    }
+
+    /// Changes each object once before it is kept. An object it fails on is left out and reported.
+    /// It may not change name, namespace, uid or version.
+    #[must_use]
+    pub fn transform<F, E>(mut self, change: F) -> Self
+    where
+        F: Fn(&mut Value) -> Result<(), E> + Send + Sync + 'static,
+        E: Into<Failure>,
+    {
+        self.transform =
+            Some(Transform::Value(Arc::new(move |value| change(value).map_err(Into::into))));
+        self
+    }
+
+    /// As [`TypeOptions::transform`], on the JSON text of the object.
+    #[must_use]
+    pub fn transform_bytes<F, E>(mut self, change: F) -> Self
+    where
+        F: Fn(&[u8]) -> Result<Vec<u8>, E> + Send + Sync + 'static,
+        E: Into<Failure>,
+    {
+        self.transform =
+            Some(Transform::Bytes(Arc::new(move |body| change(body).map_err(Into::into))));
+        self
+    }
+
+    /// Only metadata is asked of the server and kept.
+    #[must_use]
+    pub fn metadata_only(mut self) -> Self {
+        self.metadata_only = true;
+        self
+    }
+
+    /// managedFields are kept, which often doubles the size of an object.
+    #[must_use]
+    pub fn keep_managed_fields(mut self) -> Self {
+        self.keep_managed_fields = true;
+        self
+    }
+
+    /// Each object is decoded when it comes in and stays decoded: more memory, no cold read.
+    #[must_use]
+    pub fn eager<K: DeserializeOwned + Send + Sync + 'static>(mut self) -> Self {
+        self.eager = Some(Decoder::of::<K>());
+        self
+    }
+
+    /// Only `V`, made from each object, is kept, and the object read as `V`.
+    #[must_use]
+    pub fn view<V: DeserializeOwned + Send + Sync + 'static>(mut self) -> Self {
+        self.view = Some(Decoder::of::<V>());
+        self
+    }
+
+    /// Another resync period than the cache's.
+    #[must_use]
+    pub fn resync(mut self, period: Duration) -> Self {
+        self.resync = Some(period);
+        self
+    }
+
+    /// The type need not exist: its definition may come and go while the program runs.
+    #[must_use]
+    pub fn optional(mut self) -> Self {
+        self.optional = true;
+        self
+    }
+
+    /// Yes, all Secrets of the cluster are to be held in this process.
+    #[must_use]
+    pub fn cluster_wide_secrets(mut self) -> Self {
+        self.cluster_wide_secrets = true;
+        self
+    }
+
+    pub(super) fn form(&self) -> Form {
+        match self.view {
+            Some(view) => Form::View(view.name),
+            None if self.metadata_only => Form::Metadata,
+            None => Form::Whole,
+        }
+    }
+
+    /// Whether these options can be had for `kind`.
+    pub(super) fn check(&self, kind: &Kind) -> Result<(), DeclareError> {
+        let invalid = |problem: &'static str| {
+            Err(DeclareError::Invalid { kind: kind.clone(), problem: problem.into() })
+        };
+        if self.namespaces.is_some() && !kind.namespaced() {
+            return invalid("the type is cluster-scoped and has no namespaces to choose from");
+        }
+        if self.namespaces.as_ref().is_some_and(|names| names.iter().any(String::is_empty)) {
+            return invalid("a namespace is empty; leave `namespaces` away to have all of them");
+        }
+        if self.eager.is_some() && self.view.is_some() {
+            return invalid("`eager` and `view` exclude each other: a view is always eager");
+        }
+        if self.metadata_only && self.eager.is_some() {
+            return invalid("`eager` needs whole objects, `metadata_only` leaves them out");
+        }
+        if let Err(problem) = self.fields.terms() {
+            return Err(DeclareError::Invalid { kind: kind.clone(), problem: problem.into() });
+        }
+        let all = self.namespaces.is_none()
+            && self.labels.selects_all()
+            && self.fields.is_empty()
+            && !self.metadata_only;
+        if kind.is("", "Secret") && all && !self.cluster_wide_secrets {
+            return Err(DeclareError::Secrets);
+        }
+        Ok(())
+    }
+
+    /// Whether both mean the same; if not, the first difference in words.
+    pub(super) fn conflict(&self, other: &Self) -> Option<String> {
+        let differ = |name: &str, one: &dyn fmt::Debug, other: &dyn fmt::Debug| {
+            Some(format!("`{name}` is {one:?} here and {other:?} there"))
+        };
+        let id = |decoder: &Option<Decoder>| decoder.map(|decoder| decoder.id);
+        let name = |decoder: &Option<Decoder>| decoder.map(|decoder| decoder.name);
+        if self.namespaces != other.namespaces {
+            return differ("namespaces", &self.namespaces, &other.namespaces);
+        }
+        if self.labels != other.labels {
+            return differ("labels", &self.labels.to_string(), &other.labels.to_string());
+        }
+        if self.fields != other.fields {
+            return differ("fields", &self.fields.text(), &other.fields.text());
+        }
+        let same = match (&self.transform, &other.transform) {
+            (None, None) => true,
+            (Some(one), Some(other)) => one.same(other),
+            _ => false,
+        };
+        if !same {
+            return Some("`transform` is not the same function".to_owned());
+        }
+        if id(&self.eager) != id(&other.eager) {
+            return differ("eager", &name(&self.eager), &name(&other.eager));
+        }
+        if id(&self.view) != id(&other.view) {
+            return differ("view", &name(&self.view), &name(&other.view));
+        }
+        if self.resync != other.resync {
+            return differ("resync", &self.resync, &other.resync);
+        }
+        for (name, one, other) in [
+            ("metadata_only", self.metadata_only, other.metadata_only),
+            ("keep_managed_fields", self.keep_managed_fields, other.keep_managed_fields),
+            ("optional", self.optional, other.optional),
+            ("cluster_wide_secrets", self.cluster_wide_secrets, other.cluster_wide_secrets),
+        ] {
+            if one != other {
+                return differ(name, &one, &other);
+            }
+        }
+        None
+    }
+}
+
+impl fmt::Debug for TypeOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TypeOptions")
+            .field("namespaces", &self.namespaces)
+            .field("labels", &self.labels.to_string())
+            .field("fields", &self.fields.text())
+            .field("transform", &self.transform.is_some())
+            .field("metadata_only", &self.metadata_only)
+            .field("keep_managed_fields", &self.keep_managed_fields)
+            .field("eager", &self.eager.map(|decoder| decoder.name))
+            .field("view", &self.view.map(|decoder| decoder.name))
+            .field("resync", &self.resync)
+            .field("optional", &self.optional)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,110 @@
+//! A handler and the task that calls it.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, coop};
+use tokio::time::{Instant, sleep_until};
+
+use super::buffer::{Buffer, Item};
+use super::error::SyncError;
+use super::informer::{Hold, Informer, Shared};
+use crate::event::Event;
+
+/// A handler of an informer; it is no longer called once this is dropped.
+///
+/// Like an [`Informer`] it keeps the watch alive.
+#[must_use = "dropping it ends the subscription"]
+pub struct Subscription {
+    informer: Informer,
+    number: u64,
+    task: Option<AbortHandle>,
+    synced: watch::Receiver<bool>,
+}
+
+impl Subscription {
+    pub(super) fn new(
+        hold: Arc<Hold>,
+        number: u64,
+        task: Option<AbortHandle>,
+        synced: watch::Receiver<bool>,
+    ) -> Self {
+        Self { informer: Informer(hold), number, task, synced }
+    }
+
+    /// Waits until the handler has been called for everything that was there in the beginning.
+    ///
+    /// # Errors
+    /// As [`Informer::synced`].
+    pub async fn synced(&self) -> Result<(), SyncError> {
+        self.informer.synced().await?;
+        let mut synced = self.synced.clone();
+        match synced.wait_for(|synced| *synced).await {
+            Ok(_) => Ok(()),
+            Err(_) => Err(SyncError::Stopped { kind: self.informer.kind().clone() }),
+        }
+    }
+
+    /// What it subscribes to.
+    #[must_use]
+    pub fn informer(&self) -> &Informer {
+        &self.informer
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.informer.0.0.unsubscribe(self.number);
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+}
+
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscription").field("kind", self.informer.kind()).finish_non_exhaustive()
+    }
+}
+
+/// Calls a handler for what its buffer gets, and for everything once in each period.
+pub(super) async fn deliver(
+    shared: Arc<Shared>,
+    buffer: Arc<Buffer>,
+    synced: watch::Sender<bool>,
+    period: Option<Duration>,
+    mut handler: impl FnMut(Event),
+) {
+    let period_or_day = period.unwrap_or(Duration::from_secs(86_400));
+    let mut due = pin!(sleep_until(Instant::now() + period_or_day));
+    loop {
+        let item = tokio::select! {
+            biased;
+            () = &mut due, if period.is_some() => {
+                let next = due.deadline() + period_or_day;
+                due.as_mut().reset(next);
+                shared.resync(&buffer);
+                continue;
+            }
+            item = buffer.next() => item,
+        };
+        match item {
+            Item::Synced => {
+                synced.send_replace(true);
+            }
+            Item::Event(event) => {
+                if catch_unwind(AssertUnwindSafe(|| handler(event))).is_err() {
+                    shared.panics.fetch_add(1, Ordering::Relaxed);
+                    tracing::error!(kind = %shared.ingest.kind(), "a handler panicked");
+                }
+            }
+        }
+        // A handler that always has work must not keep its thread from everybody else's.
+        coop::consume_budget().await;
+    }
+}

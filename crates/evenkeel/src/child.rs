@@ -1,0 +1,137 @@
+//! Names of children, and taking over objects that are there already.
+
+use std::sync::Arc;
+
+use kube::api::Patch;
+use serde_json::json;
+
+use crate::client::{Client, Error};
+use crate::key::Key;
+use crate::kind::Object;
+use crate::owner::{self, OwnerError};
+
+/// The longest name that is valid as a DNS label.
+const LONGEST: usize = 63;
+
+/// A name for a child: always the same for the same parent and suffix, so that a create that is
+/// repeated meets its own result instead of making a second child.
+///
+/// Names that would be too long are cut and get a digest of the whole, so that two long names that
+/// begin alike stay apart.
+///
+/// ```
+/// assert_eq!(evenkeel::child_name("web", "cache"), "web-cache");
+/// assert!(evenkeel::child_name(&"x".repeat(70), "cache").len() <= 63);
+/// ```
+#[must_use]
+pub fn child_name(parent: &str, suffix: &str) -> String {
+    let whole = format!("{parent}-{suffix}");
+    if whole.len() <= LONGEST {
+        return whole;
+    }
+    let digest = format!("{:08x}", digest(&whole));
+    let mut end = LONGEST - 1 - digest.len();
+    while !whole.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}-{digest}", whole[..end].trim_end_matches(['-', '.']))
+}
+
+/// FNV-1a. The digest is part of names that are stored, so its function must never change.
+fn digest(text: &str) -> u32 {
+    text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+/// What [`Client::create_or_update`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changed {
+    /// The object was as it should be.
+    Nothing,
+    /// It was missing and has been created.
+    Created,
+    /// It differed and has been updated.
+    Updated,
+}
+
+impl Client {
+    /// Makes the object `key` be as `change` leaves it: creates it when it is missing, updates it
+    /// when `change` changes something.
+    ///
+    /// `change` starts from what the server has, so it must set only what it cares about. Where it
+    /// can, prefer [`Client::apply`], which needs no read and leaves others' fields alone.
+    ///
+    /// # Errors
+    /// When the API server refuses or does not answer.
+    pub async fn create_or_update<K: Object + Default>(
+        &self,
+        key: &Key,
+        change: impl FnOnce(&mut K),
+    ) -> Result<(Arc<K>, Changed), Error> {
+        let Some(present) = self.get::<K>(key).await? else {
+            let mut object = K::default();
+            object.meta_mut().name = Some(key.name().to_owned());
+            object.meta_mut().namespace = key.namespace().map(str::to_owned);
+            change(&mut object);
+            return Ok((self.create(&object).await?, Changed::Created));
+        };
+        let mut object = (*present).clone();
+        change(&mut object);
+        let json = |object: &K| serde_json::to_value(object).ok();
+        if json(&object) == json(&present) {
+            return Ok((present, Changed::Nothing));
+        }
+        Ok((self.update(&object).await?, Changed::Updated))
+    }
+
+    /// Makes `owner` the controller of an object that exists already and has none.
+    ///
+    /// # Errors
+    /// [`AdoptError::Owner`] when it belongs to another controller or cannot be owned; a conflict
+    /// when the object changed, or is another one of the same name.
+    pub async fn adopt<O: Object, C: Object>(
+        &self,
+        owner: &O,
+        child: &C,
+    ) -> Result<Arc<C>, AdoptError> {
+        let mut owned = child.clone();
+        owner::set_controller(owner, &mut owned)?;
+        Ok(self.set_owners(&owned).await?)
+    }
+
+    /// Ends `owner`'s ownership of `child`, which then outlives it.
+    ///
+    /// # Errors
+    /// When the API server refuses or does not answer; a conflict when the object changed.
+    pub async fn orphan<O: Object, C: Object>(
+        &self,
+        owner: &O,
+        child: &C,
+    ) -> Result<Arc<C>, AdoptError> {
+        let mut freed = child.clone();
+        owner::remove_owner(owner, &mut freed);
+        Ok(self.set_owners(&freed).await?)
+    }
+
+    /// Sets the owners, only if the object is still the one that was read, and as it was.
+    async fn set_owners<C: Object>(&self, child: &C) -> Result<Arc<C>, Error> {
+        let meta = child.meta();
+        let patch = Patch::Merge(json!({ "metadata": {
+            "ownerReferences": meta.owner_references,
+            "resourceVersion": meta.resource_version,
+            "uid": meta.uid,
+        }}));
+        self.patch::<C>(&Key::of(child), &patch).await
+    }
+}
+
+/// An adoption that failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AdoptError {
+    /// The object cannot be owned by this owner.
+    #[error(transparent)]
+    Owner(#[from] OwnerError),
+    /// The write failed.
+    #[error(transparent)]
+    Write(#[from] Error),
+}

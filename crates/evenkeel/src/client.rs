@@ -1,0 +1,103 @@
+//! Reads from the cache, writes to the API server.
+//!
+//! A read gives the cache's own `Arc` and copies nothing. A write's answer is handed to the cache,
+//! so that this process reads at least what it wrote; an answer that was lost makes the next read
+//! of that object a live one. `live()` goes past the cache.
+
+mod applied;
+
+mod call;
+
+mod delete;
+
+mod dynamic;
+
+mod error;
+
+mod live;
+
+mod read;
+
+mod retry;
+
+mod subresource;
+
+mod write;
+
+use std::sync::Arc;
+
+pub use delete::{Delete, DeleteAll};
+pub use dynamic::Dynamic;
+pub use error::{Attempt, Error, Target};
+pub use kube::api::Patch;
+pub use live::Live;
+pub use read::List;
+pub use retry::retry_on_conflict;
+pub use subresource::Subresource;
+pub use write::Write;
+
+use crate::cache::Cache;
+use crate::journal::Notes;
+use applied::Applied;
+
+/// Talks to one cluster: cached reads, live reads, writes.
+///
+/// Cheap to clone. What a controller writes goes under its own name as field manager.
+#[derive(Clone)]
+pub struct Client {
+    http: kube::Client,
+    cache: Cache,
+    /// Under which name fields are owned.
+    owner: Arc<str>,
+    applied: Arc<Applied>,
+    /// Where a reconcile's reads and writes are noted.
+    notes: Option<Notes>,
+}
+
+impl Client {
+    /// A client that writes as `owner`.
+    pub(crate) fn new(http: kube::Client, cache: Cache, owner: &str) -> Self {
+        Self { http, cache, owner: owner.into(), applied: Arc::default(), notes: None }
+    }
+
+    /// The same client writing under another name.
+    #[must_use]
+    pub fn with_owner(&self, owner: &str) -> Self {
+        Self { owner: owner.into(), ..self.clone() }
+    }
+
+    /// The same client, noting what it does for the journal.
+    pub(crate) fn noting(&self, notes: Notes) -> Self {
+        Self { notes: Some(notes), ..self.clone() }
+    }
+
+    /// The field manager this client writes as.
+    #[must_use]
+    pub fn owner(&self) -> &str {
+        &self.owner
+    }
+
+    /// The cache this client reads from.
+    #[must_use]
+    pub fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    /// The `kube` client underneath, for what is not covered here.
+    #[must_use]
+    pub fn kube(&self) -> &kube::Client {
+        &self.http
+    }
+
+    /// Reads that ask the API server, whatever the cache holds.
+    #[must_use]
+    pub fn live(&self) -> Live<'_> {
+        Live::new(self)
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("owner", &self.owner).finish_non_exhaustive()
+    }
+}

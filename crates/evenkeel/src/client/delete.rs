@@ -1,0 +1,236 @@
+//! Deleting, one or many.
+
+use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::time::Duration;
+
+use http::Method;
+use kube::api::PropagationPolicy;
+use kube::core::{Expression, Selector};
+use serde::Serialize;
+
+use super::Client;
+use super::call::Call;
+use super::error::Error;
+use super::write::{Header, encode};
+use crate::cache::Query;
+use crate::journal::WriteNote;
+use crate::key::Key;
+use crate::kind::{Kind, Object};
+use crate::uid::Uid;
+
+/// What a deletion is sent with.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Options {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    dry_run: Vec<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    grace_period_seconds: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    propagation_policy: Option<PropagationPolicy>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    preconditions: Option<Preconditions>,
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Preconditions {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uid: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resource_version: Option<String>,
+}
+
+/// A deletion in the making; `.await` sends it and tells whether there was anything to delete.
+#[must_use = "a deletion is sent when it is awaited"]
+pub struct Delete<'a> {
+    client: &'a Client,
+    kind: Kind,
+    key: Key,
+    options: Options,
+}
+
+impl Client {
+    /// Deletes exactly this object: should another have taken its name, that one stays.
+    ///
+    /// An object that is gone already is no error.
+    pub fn delete<K: Object>(&self, object: &K) -> Delete<'_> {
+        let delete = Delete::new(self, Kind::of::<K>(), Key::of(object));
+        match &object.meta().uid {
+            Some(uid) => delete.if_uid(&Uid::new(uid)),
+            None => delete,
+        }
+    }
+
+    /// Deletes whatever has this name.
+    pub fn delete_named<K: Object>(&self, key: &Key) -> Delete<'_> {
+        Delete::new(self, Kind::of::<K>(), key.clone())
+    }
+
+    /// Deletes all objects of a type in a namespace, or in the cluster, narrowed by what is called
+    /// on it first.
+    pub fn delete_all<K: Object>(&self, namespace: Option<&str>) -> DeleteAll<'_, K> {
+        DeleteAll {
+            client: self,
+            namespace: namespace.map(str::to_owned),
+            labels: Selector::default(),
+            options: Options::default(),
+            marker: PhantomData,
+        }
+    }
+}
+
+impl<'a> Delete<'a> {
+    pub(super) fn new(client: &'a Client, kind: Kind, key: Key) -> Self {
+        Self { client, kind, key, options: Options::default() }
+    }
+
+    /// Only if the object of this name is the one with this uid.
+    pub fn if_uid(mut self, uid: &Uid) -> Self {
+        self.options.preconditions.get_or_insert_default().uid = Some(uid.to_string());
+        self
+    }
+
+    /// Only if the object has not changed since it was at this resourceVersion.
+    pub fn if_version(mut self, version: &str) -> Self {
+        self.options.preconditions.get_or_insert_default().resource_version =
+            Some(version.to_owned());
+        self
+    }
+
+    /// What becomes of the objects it owns.
+    pub fn propagation(mut self, policy: PropagationPolicy) -> Self {
+        self.options.propagation_policy = Some(policy);
+        self
+    }
+
+    /// How long it may take to stop, where the type has such a thing.
+    pub fn grace_period(mut self, period: Duration) -> Self {
+        self.options.grace_period_seconds = Some(period.as_secs());
+        self
+    }
+
+    /// Asks what would happen; nothing is deleted.
+    pub fn dry_run(mut self) -> Self {
+        self.options.dry_run = vec!["All"];
+        self
+    }
+
+    async fn send(self) -> Result<bool, Error> {
+        let Self { client, kind, key, options } = self;
+        let dry_run = !options.dry_run.is_empty();
+        let known = client.cache.peek(&kind, &key).map(|entry| entry.meta().uid().clone());
+        let body = encode(&options).unwrap_or_default();
+        let call = Call::on("delete", Method::DELETE, &kind, &key).body("application/json", body);
+        let attempt = call.attempt().clone();
+        let note = |note: WriteNote| {
+            if let Some(notes) = &client.notes
+                && !dry_run
+            {
+                notes.wrote(note);
+            }
+        };
+        let answer = match call.send(&client.http).await {
+            Ok(answer) => answer,
+            Err(error) if error.is_not_found() => {
+                note(WriteNote::suppressed(attempt));
+                return Ok(false);
+            }
+            Err(error) => {
+                if error.is_uncertain() && !dry_run {
+                    client.cache.uncertain(&kind, &key);
+                }
+                note(WriteNote::failed(attempt, &error));
+                return Err(error);
+            }
+        };
+        let header = Header::of(&answer);
+        if !dry_run {
+            if header.is(&kind) && header.lingers {
+                client.cache.wrote(&kind, &answer);
+            } else if let Some(uid) = header.uid.as_deref().map(Uid::new).or(known) {
+                client.cache.deleted(&kind, &key, &uid);
+            } else {
+                client.cache.uncertain(&kind, &key);
+            }
+        }
+        note(WriteNote::deleted(attempt));
+        Ok(true)
+    }
+}
+
+impl<'a> IntoFuture for Delete<'a> {
+    type Output = Result<bool, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.send())
+    }
+}
+
+/// A deletion of many in the making; `.await` sends it.
+#[must_use = "a deletion is sent when it is awaited"]
+pub struct DeleteAll<'a, K> {
+    client: &'a Client,
+    namespace: Option<String>,
+    labels: Selector,
+    options: Options,
+    marker: PhantomData<fn() -> K>,
+}
+
+impl<'a, K: Object> DeleteAll<'a, K> {
+    /// Only objects with this label.
+    pub fn label(mut self, name: &str, value: &str) -> Self {
+        self.labels.extend(Expression::Equal(name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Only objects that the selector matches.
+    pub fn matching(mut self, selector: impl Into<Selector>) -> Self {
+        self.labels.extend(selector.into());
+        self
+    }
+
+    /// What becomes of the objects they own.
+    pub fn propagation(mut self, policy: PropagationPolicy) -> Self {
+        self.options.propagation_policy = Some(policy);
+        self
+    }
+
+    async fn send(self) -> Result<(), Error> {
+        let kind = Kind::of::<K>();
+        let namespace = self.namespace.as_deref();
+        let mut call = Call::over("deletecollection", Method::DELETE, &kind, namespace);
+        if !self.labels.selects_all() {
+            call = call.parameter("labelSelector", &self.labels.to_string());
+        }
+        let body = encode(&self.options).unwrap_or_default();
+        let call = call.body("application/json", body);
+        let attempt = call.attempt().clone();
+        // The answer tells what was found, not what is left of it: each read asks for itself.
+        let query = Query { namespace, labels: self.labels.clone(), ..Query::default() };
+        let affected = self.client.cache.list(&kind, &query).unwrap_or_default();
+        let answer = call.send(&self.client.http).await;
+        for entry in affected {
+            self.client.cache.uncertain(&kind, entry.meta().key());
+        }
+        if let Some(notes) = &self.client.notes {
+            notes.wrote(match &answer {
+                Ok(_) => WriteNote::deleted(attempt),
+                Err(error) => WriteNote::failed(attempt, error),
+            });
+        }
+        answer.map(drop)
+    }
+}
+
+impl<'a, K: Object> IntoFuture for DeleteAll<'a, K> {
+    type Output = Result<(), Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.send())
+    }
+}

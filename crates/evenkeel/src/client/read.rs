@@ -1,0 +1,181 @@
+//! Reads from the cache.
+
+use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use kube::core::{Expression, Selector};
+
+use super::error::Error;
+use super::{Client, Live};
+use crate::cache::{Entry, Query, ReadError, SyncError};
+use crate::journal::ReadNote;
+use crate::key::Key;
+use crate::kind::{Kind, Object};
+use crate::uid::Uid;
+
+impl Client {
+    /// The object, if it exists, from the cache.
+    ///
+    /// The type must be cached: a controller's own type and those it owns or watches are; others
+    /// are declared with `reads`.
+    ///
+    /// # Errors
+    /// When the type is not cached (the error says which line to add), or the object's bytes are not
+    /// a `K`.
+    pub async fn get<K: Object>(&self, key: &Key) -> Result<Option<Arc<K>>, Error> {
+        match self.entry(&Kind::of::<K>(), key).await? {
+            Some(entry) => Ok(Some(self.cache.typed::<K>(&entry)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// The object's metadata and bytes, if it exists, without decoding it.
+    ///
+    /// # Errors
+    /// When the type is not cached.
+    pub async fn peek<K: Object>(&self, key: &Key) -> Result<Option<Arc<Entry>>, Error> {
+        self.entry(&Kind::of::<K>(), key).await
+    }
+
+    /// Objects of one type from the cache, ordered by key: `client.list::<Pod>().await?`, narrowed
+    /// by what is called on it first.
+    pub fn list<K: Object>(&self) -> List<'_, K> {
+        List {
+            client: self,
+            namespace: None,
+            labels: Selector::default(),
+            index: None,
+            owner: None,
+            marker: PhantomData,
+        }
+    }
+
+    pub(crate) async fn entry(&self, kind: &Kind, key: &Key) -> Result<Option<Arc<Entry>>, Error> {
+        let found = loop {
+            match self.cache.get(kind, key) {
+                Ok(found) => break found,
+                Err(error) => self.mend(kind, error).await?,
+            }
+        };
+        if let Some(notes) = &self.notes {
+            notes.read(ReadNote::get(kind, key, found.as_deref()));
+        }
+        Ok(found)
+    }
+
+    pub(crate) async fn entries(
+        &self,
+        kind: &Kind,
+        query: &Query<'_>,
+    ) -> Result<Vec<Arc<Entry>>, Error> {
+        let found = loop {
+            match self.cache.list(kind, query) {
+                Ok(found) => break found,
+                Err(error) => self.mend(kind, error).await?,
+            }
+        };
+        if let Some(notes) = &self.notes {
+            notes.read(ReadNote::list(kind, query.namespace, found.len()));
+        }
+        Ok(found)
+    }
+
+    /// Makes the cache able to answer, where waiting or asking the server can.
+    async fn mend(&self, kind: &Kind, error: ReadError) -> Result<(), Error> {
+        match error {
+            ReadError::NotSynced { .. } => match self.cache.informer(kind)?.synced().await {
+                Ok(()) => Ok(()),
+                Err(SyncError::NotSynced { kind, last }) => {
+                    Err(ReadError::NotSynced { kind, last }.into())
+                }
+                Err(SyncError::Stopped { kind }) => Err(ReadError::Stopped { kind }.into()),
+            },
+            // A write's answer was lost: what came of it is asked of the server.
+            ReadError::Uncertain { doubts, .. } => {
+                for doubt in doubts {
+                    let raw = Live::new(self).raw(kind, doubt.key()).await?;
+                    self.cache.resolved(kind, &doubt, raw.as_deref());
+                }
+                Ok(())
+            }
+            error => Err(error.into()),
+        }
+    }
+}
+
+/// A list in the making; `.await` runs it.
+#[must_use = "a list runs when it is awaited"]
+pub struct List<'a, K> {
+    client: &'a Client,
+    namespace: Option<String>,
+    labels: Selector,
+    index: Option<(String, String)>,
+    owner: Option<Uid>,
+    marker: PhantomData<fn() -> K>,
+}
+
+impl<'a, K: Object> List<'a, K> {
+    /// Only this namespace.
+    pub fn in_namespace(mut self, namespace: &str) -> Self {
+        self.namespace = Some(namespace.to_owned());
+        self
+    }
+
+    /// Only objects with this label.
+    pub fn label(mut self, name: &str, value: &str) -> Self {
+        self.labels.extend(Expression::Equal(name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Only objects that the selector matches.
+    pub fn matching(mut self, selector: impl Into<Selector>) -> Self {
+        self.labels.extend(selector.into());
+        self
+    }
+
+    /// Only objects that the index `name` files under `value`.
+    pub fn index(mut self, name: &str, value: &str) -> Self {
+        self.index = Some((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Only objects that the object with this uid owns.
+    pub fn owned_by(mut self, uid: &Uid) -> Self {
+        self.owner = Some(uid.clone());
+        self
+    }
+
+    /// Metadata and bytes, without decoding.
+    ///
+    /// # Errors
+    /// When the type, or the index, is not in the cache.
+    pub async fn entries(self) -> Result<Vec<Arc<Entry>>, Error> {
+        let index = self.index.as_ref().map(|(name, value)| (name.as_str(), value.as_str()));
+        let query = Query {
+            namespace: self.namespace.as_deref(),
+            labels: self.labels,
+            index,
+            owner: self.owner,
+        };
+        self.client.entries(&Kind::of::<K>(), &query).await
+    }
+}
+
+impl<'a, K: Object> IntoFuture for List<'a, K> {
+    type Output = Result<Vec<Arc<K>>, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let client = self.client;
+            let entries = self.entries().await?;
+            let mut objects = Vec::with_capacity(entries.len());
+            for entry in &entries {
+                objects.push(client.cache.typed::<K>(entry)?);
+            }
+            Ok(objects)
+        })
+    }
+}

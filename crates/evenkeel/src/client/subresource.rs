@@ -1,0 +1,109 @@
+//! Status, scale and every other subresource.
+
+use http::Method;
+use kube::api::Patch;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::call::Call;
+use super::error::Error;
+use super::write::{Verb, Write, encode};
+use super::{Client, live};
+use crate::key::Key;
+use crate::kind::{Kind, Object};
+
+/// One subresource of one object; the body may be of another type than the object, as a `Scale`
+/// is.
+pub struct Subresource<'a> {
+    client: &'a Client,
+    kind: Kind,
+    key: Key,
+    name: &'static str,
+}
+
+impl Client {
+    /// A subresource of an object, as in `client.subresource::<Deployment>(&key, "scale")`.
+    #[must_use]
+    pub fn subresource<K: Object>(&self, key: &Key, name: &'static str) -> Subresource<'_> {
+        self.subresource_of(Kind::of::<K>(), key, name)
+    }
+
+    pub(crate) fn subresource_of(
+        &self,
+        kind: Kind,
+        key: &Key,
+        name: &'static str,
+    ) -> Subresource<'_> {
+        Subresource { client: self, kind, key: key.clone(), name }
+    }
+}
+
+impl<'a> Subresource<'a> {
+    /// The subresource as it is now; asks the API server.
+    ///
+    /// # Errors
+    /// When the API server refuses or does not answer.
+    pub async fn get<R: DeserializeOwned>(&self) -> Result<R, Error> {
+        let bytes = Call::on("get", Method::GET, &self.kind, &self.key)
+            .subresource(Some(self.name))
+            .send(&self.client.http)
+            .await?;
+        live::decode(&self.kind, &self.key, &bytes)
+    }
+
+    /// Creates it: an eviction, a binding, a token request.
+    pub fn create<R: Serialize + DeserializeOwned + Send + Sync + 'static>(
+        &self,
+        body: &R,
+    ) -> Write<'a, R> {
+        self.write(Verb::Create, encode(body))
+    }
+
+    /// Replaces it.
+    pub fn update<R: Serialize + DeserializeOwned + Send + Sync + 'static>(
+        &self,
+        body: &R,
+    ) -> Write<'a, R> {
+        self.write(Verb::Update, encode(body))
+    }
+
+    /// Changes parts of it.
+    pub fn patch<R: DeserializeOwned + Send + Sync + 'static>(
+        &self,
+        patch: &Patch<impl Serialize>,
+    ) -> Write<'a, R> {
+        Write::patch(self.client, self.kind.clone(), self.key.clone(), patch).on(Some(self.name))
+    }
+
+    /// Declares fields of it and takes ownership of them.
+    pub fn apply<R: Serialize + DeserializeOwned + Send + Sync + 'static>(
+        &self,
+        body: &R,
+    ) -> Write<'a, R> {
+        self.declare(serde_json::to_value(body).map_err(|error| error.to_string()))
+    }
+
+    /// As [`apply`](Self::apply), with a body that need not be a whole `R`.
+    pub(crate) fn apply_value<R: DeserializeOwned + Send + Sync + 'static>(
+        &self,
+        body: Value,
+    ) -> Write<'a, R> {
+        self.declare(Ok(body))
+    }
+
+    fn declare<R: DeserializeOwned + Send + Sync + 'static>(
+        &self,
+        body: Result<Value, String>,
+    ) -> Write<'a, R> {
+        Write::apply(self.client, self.kind.clone(), self.key.clone(), Some(self.name), body)
+    }
+
+    fn write<R: DeserializeOwned + Send + Sync + 'static>(
+        &self,
+        verb: Verb,
+        body: Result<Vec<u8>, String>,
+    ) -> Write<'a, R> {
+        Write::new(self.client, verb, self.kind.clone(), self.key.clone(), body).on(Some(self.name))
+    }
+}

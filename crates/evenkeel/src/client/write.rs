@@ -1,0 +1,390 @@
+//! Creating, updating, patching and applying.
+
+use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Method;
+use kube::api::Patch;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::applied::digest;
+use super::call::Call;
+use super::error::{Attempt, Error, Target};
+use super::{Client, live};
+use crate::cache::{Entry, Version};
+use crate::journal::WriteNote;
+use crate::key::Key;
+use crate::kind::{Kind, Object};
+use crate::uid::Uid;
+
+/// A write in the making; `.await` sends it and gives the object as the server has it then.
+#[must_use = "a write is sent when it is awaited"]
+pub struct Write<'a, R> {
+    client: &'a Client,
+    verb: Verb,
+    kind: Kind,
+    key: Key,
+    subresource: Option<&'static str>,
+    body: Result<Vec<u8>, String>,
+    owner: Option<Arc<str>>,
+    dry_run: bool,
+    force: bool,
+    lenient: bool,
+    marker: PhantomData<fn() -> R>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verb {
+    Create,
+    Update,
+    Apply,
+    Patch(&'static str),
+}
+
+impl Verb {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Apply => "apply",
+            Self::Patch(_) => "patch",
+        }
+    }
+}
+
+impl Client {
+    /// Creates the object.
+    pub fn create<K: Object>(&self, object: &K) -> Write<'_, K> {
+        let key = Key::of(object);
+        Write::new(self, Verb::Create, Kind::of::<K>(), key, encode(object))
+    }
+
+    /// Replaces the object; the server refuses if it changed since `object` was read.
+    pub fn update<K: Object>(&self, object: &K) -> Write<'_, K> {
+        let key = Key::of(object);
+        Write::new(self, Verb::Update, Kind::of::<K>(), key, encode(object))
+    }
+
+    /// Changes parts of an object.
+    pub fn patch<K: Object>(&self, key: &Key, patch: &Patch<impl Serialize>) -> Write<'_, K> {
+        Write::patch(self, Kind::of::<K>(), key.clone(), patch)
+    }
+
+    /// Declares the fields that are set in `object` and takes ownership of them: creates the object
+    /// when it is missing, changes what differs, gives up fields that were declared last time and
+    /// are not now.
+    ///
+    /// Nothing is sent when the same was applied last and the object is still what came of it.
+    /// Fields that another manager owns with another value are a conflict unless
+    /// [`forced`](Write::force).
+    pub fn apply<K: Object>(&self, object: &K) -> Write<'_, K> {
+        let body = serde_json::to_value(object).map_err(|error| error.to_string());
+        Write::apply(self, Kind::of::<K>(), Key::of(object), None, body)
+    }
+}
+
+impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
+    pub(super) fn new(
+        client: &'a Client,
+        verb: Verb,
+        kind: Kind,
+        key: Key,
+        body: Result<Vec<u8>, String>,
+    ) -> Self {
+        Self {
+            client,
+            verb,
+            kind,
+            key,
+            subresource: None,
+            body,
+            owner: None,
+            dry_run: false,
+            force: false,
+            lenient: false,
+            marker: PhantomData,
+        }
+    }
+
+    pub(super) fn patch(
+        client: &'a Client,
+        kind: Kind,
+        key: Key,
+        patch: &Patch<impl Serialize>,
+    ) -> Self {
+        let (content_type, body) = match patch {
+            Patch::Json(operations) => ("application/json-patch+json", encode(operations)),
+            Patch::Merge(patch) => ("application/merge-patch+json", encode(patch)),
+            Patch::Strategic(patch) => ("application/strategic-merge-patch+json", encode(patch)),
+            Patch::Apply(patch) => {
+                let body = serde_json::to_value(patch).map_err(|error| error.to_string());
+                return Self::apply(client, kind, key, None, body);
+            }
+            _ => ("", Err("this sort of patch is not known".to_owned())),
+        };
+        Self::new(client, Verb::Patch(content_type), kind, key, body)
+    }
+
+    pub(super) fn apply(
+        client: &'a Client,
+        kind: Kind,
+        key: Key,
+        subresource: Option<&'static str>,
+        body: Result<Value, String>,
+    ) -> Self {
+        let declared = body.and_then(|mut body| {
+            declare(&mut body, &kind, subresource);
+            encode(&body)
+        });
+        Self::new(client, Verb::Apply, kind, key, declared).on(subresource)
+    }
+
+    pub(super) fn on(mut self, subresource: Option<&'static str>) -> Self {
+        self.subresource = subresource;
+        self
+    }
+
+    /// Fails when awaited, for a reason found earlier.
+    pub(crate) fn refuse(mut self, reason: String) -> Self {
+        self.body = Err(reason);
+        self
+    }
+
+    /// Asks what would happen; nothing is stored.
+    pub fn dry_run(mut self) -> Self {
+        self.dry_run = true;
+        self
+    }
+
+    /// Writes as this field manager instead of the client's own.
+    pub fn field_owner(mut self, owner: &str) -> Self {
+        self.owner = Some(owner.into());
+        self
+    }
+
+    /// Takes fields over from other managers; has a meaning for applies only.
+    ///
+    /// A controller that is the one authority on what it applies wants this; where people may edit,
+    /// a conflict is worth reading.
+    pub fn force(mut self) -> Self {
+        self.force = true;
+        self
+    }
+
+    /// Unknown fields are dropped with a warning instead of failing the write.
+    pub fn lenient(mut self) -> Self {
+        self.lenient = true;
+        self
+    }
+
+    fn call(&self, body: Vec<u8>) -> Call {
+        let Self { kind, key, .. } = self;
+        let mut call = match self.verb {
+            Verb::Create if self.subresource.is_none() => Call::into("create", kind, key),
+            Verb::Create => Call::on("create", Method::POST, kind, key),
+            Verb::Update => Call::on("update", Method::PUT, kind, key),
+            Verb::Apply => Call::on("apply", Method::PATCH, kind, key),
+            Verb::Patch(_) => Call::on("patch", Method::PATCH, kind, key),
+        };
+        call = call.subresource(self.subresource);
+        call = call.parameter("fieldManager", self.owner.as_deref().unwrap_or(self.client.owner()));
+        if self.verb == Verb::Apply {
+            call = call.parameter("force", if self.force { "true" } else { "false" });
+        }
+        if self.dry_run {
+            call = call.parameter("dryRun", "All");
+        }
+        call = call.parameter("fieldValidation", if self.lenient { "Warn" } else { "Strict" });
+        let content_type = match self.verb {
+            Verb::Patch(content_type) => content_type,
+            Verb::Apply => "application/apply-patch+yaml",
+            Verb::Create | Verb::Update => "application/json",
+        };
+        call.body(content_type, body)
+    }
+
+    async fn send(mut self) -> Result<Arc<R>, Error> {
+        let body = match std::mem::replace(&mut self.body, Ok(Vec::new())) {
+            Ok(body) => body,
+            Err(reason) => return Err(Error::Refused { attempt: self.attempt(), reason }),
+        };
+        let client = self.client;
+        let before = client.cache.peek(&self.kind, &self.key);
+        let digest = (self.verb == Verb::Apply && !self.dry_run).then(|| {
+            let owner = self.owner.as_deref().unwrap_or(client.owner());
+            digest(&[&body, owner.as_bytes(), &[u8::from(self.force)]])
+        });
+        let id = (self.kind.clone(), self.key.clone(), self.subresource);
+        if let (Some(digest), Some(before)) = (digest, &before)
+            && client.applied.is_current(&id, digest, before.meta().version())
+        {
+            self.note(Some(before), Outcome::Suppressed);
+            return Ok(client.cache.typed::<R>(before)?);
+        }
+        let answer = self.call(body).send(&client.http).await;
+        let bytes = match answer {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                if error.is_uncertain() && !self.dry_run {
+                    client.cache.uncertain(&self.kind, &self.key);
+                }
+                self.note(before.as_ref(), Outcome::Failed(&error));
+                return Err(error);
+            }
+        };
+        // The name of an object that the server named is in its answer.
+        let header = Header::of(&bytes);
+        if self.key.name().is_empty()
+            && let Some(name) = &header.name
+        {
+            self.key = self.key.sibling(name);
+        }
+        if !self.dry_run && header.is(&self.kind) {
+            match &header.uid {
+                // The write took away the last thing that kept a deleted object.
+                Some(uid) if header.deleting && !header.lingers => {
+                    client.cache.deleted(&self.kind, &self.key, &Uid::new(uid));
+                }
+                _ => client.cache.wrote(&self.kind, &bytes),
+            }
+        }
+        if let (Some(digest), Some(version)) = (digest, header.version) {
+            client.applied.remember(id, digest, version);
+        }
+        self.note(before.as_ref(), Outcome::Written(&bytes, header.version));
+        Ok(Arc::new(live::decode(&self.kind, &self.key, &bytes)?))
+    }
+
+    fn attempt(&self) -> Attempt {
+        Attempt {
+            verb: self.verb.name(),
+            kind: self.kind.clone(),
+            subresource: self.subresource,
+            target: Target::Object(self.key.clone()),
+        }
+    }
+
+    fn note(&self, before: Option<&Arc<Entry>>, outcome: Outcome<'_>) {
+        let Some(notes) = &self.client.notes else { return };
+        if self.dry_run {
+            return;
+        }
+        notes.wrote(match outcome {
+            Outcome::Suppressed => WriteNote::suppressed(self.attempt()),
+            Outcome::Failed(error) => WriteNote::failed(self.attempt(), error),
+            Outcome::Written(bytes, version) => {
+                WriteNote::written(self.attempt(), before.map(|entry| &**entry), bytes, version)
+            }
+        });
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Outcome<'a> {
+    Suppressed,
+    Failed(&'a Error),
+    Written(&'a Bytes, Option<Version>),
+}
+
+impl<'a, R: DeserializeOwned + Send + Sync + 'static> IntoFuture for Write<'a, R> {
+    type Output = Result<Arc<R>, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.send())
+    }
+}
+
+pub(super) fn encode(body: &impl Serialize) -> Result<Vec<u8>, String> {
+    serde_json::to_vec(body).map_err(|error| error.to_string())
+}
+
+/// Leaves only what is declared: what the server keeps, and the other half of the object, goes.
+fn declare(body: &mut Value, kind: &Kind, subresource: Option<&str>) {
+    let Value::Object(object) = body else { return };
+    // A subresource has a type of its own, which its body tells.
+    if subresource.is_none_or(|name| name == "status") {
+        object.insert("apiVersion".to_owned(), kind.api_version().into());
+        object.insert("kind".to_owned(), kind.kind().into());
+    }
+    match subresource {
+        None => {
+            object.remove("status");
+        }
+        Some("status") => object.retain(|field, _| {
+            matches!(field.as_str(), "apiVersion" | "kind" | "metadata" | "status")
+        }),
+        Some(_) => {}
+    }
+    let Some(Value::Object(meta)) = object.get_mut("metadata") else { return };
+    let kept = ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"]
+        .into_iter()
+        .chain(["generation", "managedFields", "resourceVersion", "selfLink", "uid"]);
+    for field in kept {
+        meta.remove(field);
+    }
+    if subresource == Some("status") {
+        meta.retain(|field, _| matches!(field.as_str(), "name" | "namespace"));
+    }
+}
+
+/// The little that must be known of an answer before it is decoded as what the caller wants.
+#[derive(Default)]
+pub(super) struct Header {
+    kind: String,
+    pub(super) name: Option<String>,
+    pub(super) version: Option<Version>,
+    pub(super) uid: Option<String>,
+    /// Deletion has been requested.
+    pub(super) deleting: bool,
+    /// Deletion has been requested, and something still keeps the object.
+    pub(super) lingers: bool,
+}
+
+impl Header {
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        #[derive(serde::Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Outer {
+            #[serde(default)]
+            kind: String,
+            metadata: Option<Inner>,
+            details: Option<Details>,
+        }
+        #[derive(Default, serde::Deserialize)]
+        #[serde(rename_all = "camelCase", default)]
+        struct Inner {
+            name: Option<String>,
+            uid: Option<String>,
+            resource_version: Option<String>,
+            deletion_timestamp: Option<String>,
+            deletion_grace_period_seconds: Option<i64>,
+            finalizers: Option<Vec<String>>,
+        }
+        #[derive(serde::Deserialize)]
+        struct Details {
+            uid: Option<String>,
+        }
+        let Ok(outer) = serde_json::from_slice::<Outer>(bytes) else { return Self::default() };
+        let meta = outer.metadata.unwrap_or_default();
+        let graceful = meta.deletion_grace_period_seconds.is_some_and(|seconds| seconds > 0);
+        let finalized = meta.finalizers.is_some_and(|names| !names.is_empty());
+        Self {
+            kind: outer.kind,
+            name: meta.name,
+            version: meta.resource_version.as_deref().and_then(Version::parse),
+            uid: meta.uid.or(outer.details.and_then(|details| details.uid)),
+            deleting: meta.deletion_timestamp.is_some(),
+            lingers: meta.deletion_timestamp.is_some() && (graceful || finalized),
+        }
+    }
+
+    pub(super) fn is(&self, kind: &Kind) -> bool {
+        self.kind == kind.kind()
+    }
+}

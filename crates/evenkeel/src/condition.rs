@@ -1,0 +1,113 @@
+//! Conditions: an object's own account of how it is, in the form every tool reads.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition as Stored, Time};
+
+/// One statement about an object, as in "Available: True, all replicas are up".
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    name: String,
+    status: &'static str,
+    reason: String,
+    message: String,
+}
+
+impl Condition {
+    /// The statement holds. `reason` is one word for programs, `message` a sentence for people.
+    #[must_use]
+    pub fn yes(name: &str, reason: &str, message: &str) -> Self {
+        Self::new(name, "True", reason, message)
+    }
+
+    /// The statement does not hold.
+    #[must_use]
+    pub fn no(name: &str, reason: &str, message: &str) -> Self {
+        Self::new(name, "False", reason, message)
+    }
+
+    /// Nobody can tell.
+    #[must_use]
+    pub fn unknown(name: &str, reason: &str, message: &str) -> Self {
+        Self::new(name, "Unknown", reason, message)
+    }
+
+    /// The statement holds or not, as `holds` says.
+    #[must_use]
+    pub fn when(holds: bool, name: &str, reason: &str, message: &str) -> Self {
+        Self::new(name, if holds { "True" } else { "False" }, reason, message)
+    }
+
+    fn new(name: &str, status: &'static str, reason: &str, message: &str) -> Self {
+        let (name, reason, message) = (name.into(), reason.into(), message.into());
+        Self { name, status, reason, message }
+    }
+
+    /// Puts the statement into `conditions`, as true of `generation`; tells whether anything
+    /// changed. The transition time moves only when the status does.
+    pub fn set(
+        &self,
+        conditions: &mut Vec<Stored>,
+        generation: Option<i64>,
+        now: Timestamp,
+    ) -> bool {
+        let present = conditions.iter_mut().find(|stored| stored.type_ == self.name);
+        let Some(present) = present else {
+            conditions.push(self.stored(generation, Time(now)));
+            return true;
+        };
+        let since = if present.status == self.status {
+            present.last_transition_time.clone()
+        } else {
+            Time(now)
+        };
+        let next = self.stored(generation, since);
+        let changed = *present != next;
+        *present = next;
+        changed
+    }
+
+    fn stored(&self, generation: Option<i64>, since: Time) -> Stored {
+        Stored {
+            type_: self.name.clone(),
+            status: self.status.to_owned(),
+            reason: self.reason.clone(),
+            message: self.message.clone(),
+            observed_generation: generation,
+            last_transition_time: since,
+        }
+    }
+}
+
+/// Whether the statement `name` holds.
+#[must_use]
+pub fn is_true(conditions: &[Stored], name: &str) -> bool {
+    conditions.iter().any(|stored| stored.type_ == name && stored.status == "True")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_transition_time_moves_with_the_status_only() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut conditions = Vec::new();
+        assert!(Condition::no("Ready", "Starting", "").set(&mut conditions, Some(1), at(1)));
+        assert!(Condition::no("Ready", "Pulling", "").set(&mut conditions, Some(1), at(2)));
+        assert_eq!(conditions[0].last_transition_time, Time(at(1)));
+        assert!(!Condition::no("Ready", "Pulling", "").set(&mut conditions, Some(1), at(3)));
+        assert!(Condition::yes("Ready", "Up", "").set(&mut conditions, Some(1), at(4)));
+        assert_eq!(conditions[0].last_transition_time, Time(at(4)));
+        assert!(is_true(&conditions, "Ready"));
+    }
+
+    #[test]
+    fn a_newer_generation_is_a_change_without_a_transition() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut conditions = Vec::new();
+        Condition::yes("Ready", "Up", "").set(&mut conditions, Some(1), at(1));
+        assert!(Condition::yes("Ready", "Up", "").set(&mut conditions, Some(2), at(2)));
+        assert_eq!(conditions[0].last_transition_time, Time(at(1)));
+        assert_eq!(conditions[0].observed_generation, Some(2));
+    }
+}

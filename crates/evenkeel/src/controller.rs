@@ -1,0 +1,112 @@
+//! One reconciler with its watches, its queue and its workers.
+
+mod builder;
+
+mod context;
+
+mod run;
+
+mod watches;
+
+mod worker;
+
+use std::sync::Arc;
+
+pub use builder::Builder;
+pub use context::Context;
+pub use watches::{Watch, WatchError, WatchGuard};
+
+use crate::journal::Journal;
+use crate::key::Key;
+use crate::queue::{Cause, Queue};
+use watches::Watches;
+
+/// A registered controller, to look at and to reach into while it runs.
+#[derive(Clone)]
+pub struct ControllerHandle {
+    name: Arc<str>,
+    journal: Journal,
+    queue: Queue<Key>,
+    watches: Watches,
+    state: State,
+}
+
+/// Where a controller stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// It has not been started.
+    New,
+    /// Its sources have not all delivered what there is; these are left.
+    Syncing(Vec<String>),
+    /// A source cannot deliver; says which and why. It is tried on.
+    Stuck(String),
+    /// Its workers run.
+    Running,
+    /// It has ended.
+    Stopped,
+}
+
+#[derive(Clone)]
+pub(crate) struct State(Arc<parking_lot::Mutex<Phase>>);
+
+impl State {
+    fn new() -> Self {
+        Self(Arc::new(parking_lot::Mutex::new(Phase::New)))
+    }
+
+    fn set(&self, phase: Phase) {
+        *self.0.lock() = phase;
+    }
+
+    fn get(&self) -> Phase {
+        self.0.lock().clone()
+    }
+}
+
+impl ControllerHandle {
+    /// The controller's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where it stands.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        self.state.get()
+    }
+
+    /// What it did lately, and why.
+    #[must_use]
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// The keys it has still to look at.
+    #[must_use]
+    pub fn queue(&self) -> &Queue<Key> {
+        &self.queue
+    }
+
+    /// Has it look at `key` now; `why` appears in the journal.
+    pub fn trigger(&self, key: Key, why: &str) {
+        self.queue.add(key, Cause::External(why.into()));
+    }
+
+    /// Adds a watch while the controller runs; it lasts as long as what is returned is held.
+    ///
+    /// # Errors
+    /// When the type is not cached.
+    pub fn watch(&self, watch: Watch) -> Result<WatchGuard, WatchError> {
+        self.watches.attach(watch)
+    }
+}
+
+impl std::fmt::Debug for ControllerHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Controller")
+            .field("name", &self.name)
+            .field("phase", &self.phase())
+            .finish()
+    }
+}

@@ -1,0 +1,218 @@
+//! Putting a controller together.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::run::Controller;
+use super::watches::{self, Watch, WatchError, Watches};
+use super::worker::Shared;
+use super::{ControllerHandle, State};
+use crate::cache::{DeclareError, TypeOptions};
+use crate::handler::MapContext;
+use crate::journal::Journal;
+use crate::key::Key;
+use crate::kind::{Kind, Object};
+use crate::manager::{Manager, RegisterError};
+use crate::predicate::Predicate;
+use crate::queue::{Options, Queue};
+use crate::reconcile::Reconciler;
+use crate::source::Source;
+
+/// How many reconciles a controller's journal remembers.
+const JOURNAL: usize = 256;
+
+/// How long sources may take before it is called an error, as in controller-runtime.
+const SYNC_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// A controller in the making; [`register`](Builder::register) hands it to the manager.
+#[must_use = "a controller runs once it is registered"]
+pub struct Builder<'m, R: Reconciler> {
+    manager: &'m Manager,
+    reconciler: R,
+    name: Option<String>,
+    primary: Watch,
+    watches: Vec<Watch>,
+    reads: Vec<(Kind, Option<TypeOptions>)>,
+    sources: Vec<Source>,
+    filter: Option<Predicate>,
+    workers: usize,
+    timeout: Option<Duration>,
+    sync_timeout: Duration,
+    queue: Options,
+}
+
+impl<'m, R: Reconciler> Builder<'m, R> {
+    pub(crate) fn new(manager: &'m Manager, reconciler: R) -> Self {
+        Self {
+            manager,
+            reconciler,
+            name: None,
+            primary: Watch::object::<R::Object>(),
+            watches: Vec::new(),
+            reads: Vec::new(),
+            sources: Vec::new(),
+            filter: None,
+            workers: 1,
+            timeout: None,
+            sync_timeout: SYNC_TIMEOUT,
+            queue: Options::default(),
+        }
+    }
+
+    /// The controller's name: in logs, in metrics, and as the owner of the fields it applies. The
+    /// kind in lower case unless set.
+    pub fn named(mut self, name: &str) -> Self {
+        self.name = Some(name.to_owned());
+        self
+    }
+
+    /// Reconciles the owner when an object of type `C` that it controls changes.
+    pub fn owns<C: Object>(self) -> Self {
+        self.watch(Watch::owned::<C, R::Object>())
+    }
+
+    /// Reconciles every owner, not only the controller, when an object of type `C` changes.
+    pub fn owns_any<C: Object>(self) -> Self {
+        self.watch(Watch::owned_by_any::<C, R::Object>())
+    }
+
+    /// Reconciles what `map` names when an object of type `W` changes.
+    pub fn watches<W: Object>(
+        self,
+        map: impl Fn(&W, &MapContext) -> Vec<Key> + Send + Sync + 'static,
+    ) -> Self {
+        self.watch(Watch::mapped(map))
+    }
+
+    /// Adds a watch with all its choices: [`Watch::owned`], [`Watch::mapped_metadata`] and so on.
+    pub fn watch(mut self, watch: Watch) -> Self {
+        self.watches.push(watch);
+        self
+    }
+
+    /// Adds a source of keys that is not a type of object.
+    pub fn source(mut self, source: Source) -> Self {
+        self.sources.push(source);
+        self
+    }
+
+    /// Lets the reconciler read objects of type `K` from the cache, without being told of changes.
+    pub fn reads<K: Object>(mut self) -> Self {
+        self.reads.push((Kind::of::<K>(), None));
+        self
+    }
+
+    /// As [`reads`](Builder::reads), telling how the type is cached.
+    pub fn reads_with<K: Object>(mut self, options: TypeOptions) -> Self {
+        self.reads.push((Kind::of::<K>(), Some(options)));
+        self
+    }
+
+    /// Drops events of the reconciled type itself that do not meet `predicate`.
+    pub fn filter_object(mut self, predicate: Predicate) -> Self {
+        self.primary = self.primary.filter(predicate);
+        self
+    }
+
+    /// How the reconciled type itself is cached.
+    pub fn cached(mut self, options: TypeOptions) -> Self {
+        self.primary = self.primary.cached(options);
+        self
+    }
+
+    /// Drops events of any watch that do not meet `predicate`; other sources are not concerned.
+    pub fn filter(mut self, predicate: Predicate) -> Self {
+        self.filter = Some(match self.filter {
+            Some(present) => present.and(predicate),
+            None => predicate,
+        });
+        self
+    }
+
+    /// How many objects may be reconciled at once; one unless set.
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = workers.max(1);
+        self
+    }
+
+    /// How long one reconcile may take before it is cancelled and retried; no limit unless set.
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.timeout = Some(limit);
+        self
+    }
+
+    /// How long sources may take before it is called an error; two minutes unless set.
+    pub fn sync_timeout(mut self, limit: Duration) -> Self {
+        self.sync_timeout = limit;
+        self
+    }
+
+    /// Back-off, rate limit and ageing of its queue.
+    pub fn queue(mut self, options: Options) -> Self {
+        self.queue = options;
+        self
+    }
+
+    /// Hands the controller to the manager, which runs it from its start on, or now if it runs.
+    ///
+    /// # Errors
+    /// When the name is taken, a type cannot be cached as asked, or the manager has ended.
+    pub fn register(self) -> Result<ControllerHandle, RegisterError> {
+        let Self { manager, reconciler, name, primary, watches, reads, sources, .. } = self;
+        let kind = Kind::of::<R::Object>();
+        let name: Arc<str> = name.unwrap_or_else(|| kind.kind().to_lowercase()).into();
+        let cache = manager.cache().clone();
+        let mut watched = vec![primary];
+        watched.extend(watches);
+        let declared = |error: DeclareError| RegisterError::Watch {
+            controller: name.to_string(),
+            source: Box::new(WatchError::Declare(error)),
+        };
+        let mut read = Vec::with_capacity(reads.len());
+        for (kind, options) in reads {
+            watches::declare(&cache, &kind, options).map_err(declared)?;
+            read.push(kind);
+        }
+        for watch in &watched {
+            watch.declare(&cache).map_err(declared)?;
+        }
+        let queue = Queue::new(self.queue);
+        let watches =
+            Watches { kind: kind.clone(), cache, queue: queue.clone(), filter: self.filter };
+        let journal = Journal::new(JOURNAL);
+        let state = State::new();
+        let handle = ControllerHandle {
+            name: name.clone(),
+            journal: journal.clone(),
+            queue: queue.clone(),
+            watches: watches.clone(),
+            state: state.clone(),
+        };
+        let shared = Arc::new(Shared {
+            client: manager.client().with_owner(&name),
+            clock: manager.clock().clone(),
+            random: parking_lot::Mutex::new(manager.random()),
+            name,
+            kind,
+            reconciler,
+            queue,
+            timeout: self.timeout,
+            journal,
+            alarms: parking_lot::Mutex::default(),
+            cleaned: Arc::default(),
+            announcer: manager.announcer().clone(),
+        });
+        let controller = Controller {
+            shared,
+            watches,
+            watched,
+            reads: read,
+            sources,
+            workers: self.workers,
+            sync_timeout: self.sync_timeout,
+            state,
+        };
+        manager.add_controller(handle.clone(), move |stop| controller.run(stop))?;
+        Ok(handle)
+    }
+}

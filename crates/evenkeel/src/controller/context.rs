@@ -1,0 +1,105 @@
+//! What a reconciler gets: which object, and everything to do something about it.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::announce::Announcer;
+use crate::client::{Client, Write};
+use crate::clock::Clock;
+use crate::finalizer::Cleaned;
+use crate::key::Key;
+use crate::kind::{Kind, Object};
+use crate::owner;
+use crate::queue::Causes;
+
+/// One reconcile: the object in question, and a [`Client`] that notes what it does.
+///
+/// It derefs to the client: `cx.get::<Secret>(&key)`, `cx.list::<Pod>()`, `cx.delete(&pod)`.
+pub struct Context<K> {
+    pub(crate) key: Key,
+    pub(crate) object: Option<Arc<K>>,
+    pub(crate) client: Client,
+    pub(super) causes: Causes,
+    pub(super) failures: u32,
+    pub(super) clock: Clock,
+    pub(super) cleaned: Arc<Cleaned>,
+    pub(crate) announcer: Announcer,
+}
+
+impl<K: Object> Context<K> {
+    /// Which object is to be reconciled.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// The object as the cache has it, if it exists.
+    #[must_use]
+    pub fn object(&self) -> Option<Arc<K>> {
+        self.object.clone()
+    }
+
+    /// Why the reconcile runs. For people and logs: what is to be done follows from what is.
+    #[must_use]
+    pub fn causes(&self) -> &Causes {
+        &self.causes
+    }
+
+    /// How often it has failed in a row before.
+    #[must_use]
+    pub fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// Where wall-clock time comes from.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// The client, for functions that take one.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(crate) fn cleaned(&self) -> &Cleaned {
+        &self.cleaned
+    }
+
+    /// Applies `child` as the object's own: the object becomes its controller, and a namespaced
+    /// child without a namespace goes into the object's.
+    ///
+    /// See [`Client::apply`]; [`Client::apply`] itself is for objects that are not owned.
+    pub fn apply<C: Object>(&self, mut child: C) -> Write<'_, C> {
+        if Kind::of::<C>().namespaced() && child.meta().namespace.is_none() {
+            child.meta_mut().namespace = self.key.namespace().map(str::to_owned);
+        }
+        let owned = match &self.object {
+            Some(owner) => owner::set_controller(&**owner, &mut child).map_err(|e| e.to_string()),
+            None => Err(format!("{} {} that should own it is gone", Kind::of::<K>(), self.key)),
+        };
+        let write = self.client.apply(&child);
+        match owned {
+            Ok(()) => write,
+            Err(reason) => write.refuse(reason),
+        }
+    }
+}
+
+impl<K> Deref for Context<K> {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl<K> std::fmt::Debug for Context<K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Context")
+            .field("key", &self.key)
+            .field("causes", &self.causes)
+            .finish_non_exhaustive()
+    }
+}

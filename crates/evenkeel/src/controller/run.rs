@@ -1,0 +1,167 @@
+//! A controller's life: sources first, then workers, then an orderly end.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{StreamExt as _, future};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::watches::{Watch, WatchGuard, Watches};
+use super::worker::Shared;
+use super::{Phase, State};
+use crate::cache::{Cache, Informer, SyncError};
+use crate::handler::MapContext;
+use crate::kind::Kind;
+use crate::queue::Cause;
+use crate::reconcile::{BoxError, Reconciler};
+use crate::source::Source;
+
+/// A controller that has not been started.
+pub(crate) struct Controller<R: Reconciler> {
+    pub(super) shared: Arc<Shared<R>>,
+    pub(super) watches: Watches,
+    pub(super) watched: Vec<Watch>,
+    /// Types it reads without being told of their changes.
+    pub(super) reads: Vec<Kind>,
+    pub(super) sources: Vec<Source>,
+    pub(super) workers: usize,
+    pub(super) sync_timeout: Duration,
+    pub(super) state: State,
+}
+
+impl<R: Reconciler> Controller<R> {
+    /// Runs until `stop`, then lets what is being reconciled end. Dropping it cancels that too.
+    pub(crate) async fn run(self, stop: CancellationToken) -> Result<(), BoxError> {
+        let Self { shared, watches, watched, reads, sources, workers, sync_timeout, state } = self;
+        let ended = Ended { state: state.clone(), shared: shared.clone() };
+        let mut guards = Vec::with_capacity(watched.len());
+        for watch in watched {
+            guards.push(watches.attach(watch)?);
+        }
+        let mut informers = Vec::with_capacity(reads.len());
+        for kind in &reads {
+            informers.push(watches.cache.informer(kind)?);
+        }
+        let mut tasks = JoinSet::new();
+        for source in sources {
+            tasks.spawn(feed(source, watches.cache.clone(), shared.clone()));
+        }
+        let synced = synced(&shared.name, &guards, &informers, sync_timeout, &state);
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return Ok(()),
+            () = synced => {}
+        }
+        state.set(Phase::Running);
+        tracing::info!(controller = %shared.name, workers, "workers start");
+        let mut working = JoinSet::new();
+        for _ in 0..workers {
+            working.spawn(shared.clone().work());
+        }
+        stop.cancelled().await;
+        // Intake ends first: no event and no other source adds a key from here on.
+        drop((guards, tasks));
+        shared.queue.shutdown();
+        while working.join_next().await.is_some() {}
+        drop((ended, informers));
+        Ok(())
+    }
+}
+
+/// However the controller ends, its state says so and its queue takes nothing more.
+struct Ended<R: Reconciler> {
+    state: State,
+    shared: Arc<Shared<R>>,
+}
+
+impl<R: Reconciler> Drop for Ended<R> {
+    fn drop(&mut self) {
+        self.state.set(Phase::Stopped);
+        self.shared.queue.shutdown();
+    }
+}
+
+async fn feed<R: Reconciler>(source: Source, cache: Cache, shared: Arc<Shared<R>>) {
+    let (name, mut keys) = source.start(MapContext::new(cache));
+    while let Some(key) = keys.next().await {
+        shared.queue.add(key, Cause::External(name.clone()));
+    }
+}
+
+/// Waits until every source has delivered what there is.
+///
+/// After `timeout` the error is told, and again after each further one, naming the source and what
+/// the API server said; meanwhile it is tried on, so that a permission granted late is enough.
+async fn synced(
+    name: &str,
+    guards: &[WatchGuard],
+    informers: &[Informer],
+    timeout: Duration,
+    state: &State,
+) {
+    let mut waits: Vec<Wait<'_>> = Vec::with_capacity(guards.len() + informers.len());
+    for guard in guards {
+        waits.push(Wait {
+            what: format!("watch of {}", guard.informer.kind()),
+            informer: &guard.informer,
+            done: Box::pin(tried_on(|| guard.subscription.synced())),
+        });
+    }
+    for informer in informers {
+        waits.push(Wait {
+            what: format!("cache of {}", informer.kind()),
+            informer,
+            done: Box::pin(tried_on(|| informer.synced())),
+        });
+    }
+    let left = |waits: &[Wait<'_>]| waits.iter().map(|wait| wait.what.clone()).collect();
+    state.set(Phase::Syncing(left(&waits)));
+    let mut deadline = Instant::now() + timeout;
+    while !waits.is_empty() {
+        let next = future::select_all(waits.iter_mut().map(|wait| wait.done.as_mut()));
+        if let Ok(((), index, _)) = tokio::time::timeout_at(deadline, next).await {
+            waits.remove(index);
+            state.set(Phase::Syncing(left(&waits)));
+            continue;
+        }
+        let stuck: Vec<String> = waits.iter().map(Wait::tell).collect();
+        let error = format!("not synced after {timeout:?}: {}", stuck.join("; "));
+        tracing::error!(controller = name, "{error}");
+        state.set(Phase::Stuck(error));
+        deadline += timeout;
+    }
+}
+
+/// The informer tries on after each failure, and so does whoever waits for it.
+async fn tried_on<F: Future<Output = Result<(), SyncError>>>(wait: impl Fn() -> F) {
+    loop {
+        match wait().await {
+            Ok(()) => return,
+            // The cache ends with the manager, which ends whoever waits here.
+            Err(SyncError::Stopped { .. }) => return future::pending().await,
+            Err(SyncError::NotSynced { .. }) => tokio::time::sleep(PAUSE).await,
+        }
+    }
+}
+
+/// A type that is refused says so at once, each time it is asked.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// One thing that is waited for.
+struct Wait<'a> {
+    what: String,
+    informer: &'a Informer,
+    done: Pin<Box<dyn Future<Output = ()> + Send + 'a>>,
+}
+
+impl Wait<'_> {
+    fn tell(&self) -> String {
+        match self.informer.health().trouble {
+            Some(trouble) => format!("{}: {trouble}", self.what),
+            None => format!("{}: the API server has not answered", self.what),
+        }
+    }
+}

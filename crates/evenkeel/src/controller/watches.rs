@@ -1,0 +1,249 @@
+//! From the cache to the queue: what a controller watches.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::cache::{
+    Cache, DeclareError, Entry, Informer, Meta, ReadError, Subscription, TypeOptions,
+};
+use crate::event::Event;
+use crate::handler::{Handler, MapContext};
+use crate::key::Key;
+use crate::kind::{Kind, Object};
+use crate::predicate::Predicate;
+use crate::queue::{AddOptions, Cause, Change, LOW_PRIORITY, Origin, Queue};
+
+/// A type whose changes concern a controller.
+#[derive(Clone)]
+#[must_use]
+pub struct Watch {
+    kind: Kind,
+    to: To,
+    filter: Option<Predicate>,
+    options: Option<TypeOptions>,
+    /// Metadata will do: whoever caches the whole type is served along.
+    sparing: bool,
+}
+
+type Map = dyn Fn(&Entry, &MapContext) -> Vec<Key> + Send + Sync;
+
+#[derive(Clone)]
+enum To {
+    Handler(Handler),
+    /// A map function, once there is something for it to look things up in.
+    Map(Arc<Map>),
+}
+
+impl Watch {
+    /// Changes of the objects themselves.
+    pub fn object<K: Object>() -> Self {
+        Self::new(Kind::of::<K>(), To::Handler(Handler::object()))
+    }
+
+    /// Changes of objects of type `C` that an `O` controls.
+    pub fn owned<C: Object, O: Object>() -> Self {
+        Self::new(Kind::of::<C>(), To::Handler(Handler::owner(Kind::of::<O>(), false)))
+    }
+
+    /// Changes of objects of type `C` that an `O` owns, as its controller or not.
+    pub fn owned_by_any<C: Object, O: Object>() -> Self {
+        Self::new(Kind::of::<C>(), To::Handler(Handler::owner(Kind::of::<O>(), true)))
+    }
+
+    /// Changes of objects of type `W` that concern the keys `map` names. It is asked for the object
+    /// before and after a change.
+    pub fn mapped<W: Object>(
+        map: impl Fn(&W, &MapContext) -> Vec<Key> + Send + Sync + 'static,
+    ) -> Self {
+        let map = move |entry: &Entry, cx: &MapContext| match entry.decode::<W>() {
+            Ok(object) => map(&object, cx),
+            Err(error) => {
+                tracing::error!(%error, "a watched object cannot be mapped");
+                Vec::new()
+            }
+        };
+        Self::new(Kind::of::<W>(), To::Map(Arc::new(map)))
+    }
+
+    /// As [`Watch::mapped`], by metadata alone: nothing is decoded, and no more than metadata is
+    /// asked of the server unless somebody else caches the whole type.
+    pub fn mapped_metadata<W: Object>(
+        map: impl Fn(&Meta, &MapContext) -> Vec<Key> + Send + Sync + 'static,
+    ) -> Self {
+        let map = move |entry: &Entry, cx: &MapContext| map(entry.meta(), cx);
+        let watch = Self::new(Kind::of::<W>(), To::Map(Arc::new(map)));
+        Self { sparing: true, ..watch }
+    }
+
+    fn new(kind: Kind, to: To) -> Self {
+        Self { kind, to, filter: None, options: None, sparing: false }
+    }
+
+    /// Drops events that do not meet `predicate`.
+    pub fn filter(mut self, predicate: Predicate) -> Self {
+        self.filter = Some(match self.filter {
+            Some(present) => present.and(predicate),
+            None => predicate,
+        });
+        self
+    }
+
+    /// Asks the server for metadata only.
+    pub fn metadata_only(mut self) -> Self {
+        self.options = Some(self.options.unwrap_or_default().metadata_only());
+        self
+    }
+
+    /// How the type is cached: namespaces, selectors, transforms and so on.
+    pub fn cached(mut self, options: TypeOptions) -> Self {
+        self.options = Some(options);
+        self
+    }
+
+    /// At registration: what others will ask for is not known yet, so one that is content with
+    /// metadata asks for nothing.
+    pub(super) fn declare(&self, cache: &Cache) -> Result<(), DeclareError> {
+        if self.sparing && self.options.is_none() {
+            return Ok(());
+        }
+        declare(cache, &self.kind, self.options.clone())
+    }
+
+    /// At the start: the type is watched from here on.
+    fn settle(&self, cache: &Cache) -> Result<(), DeclareError> {
+        if self.sparing && self.options.is_none() && !cache.is_declared(&self.kind) {
+            return cache.declare(&self.kind, TypeOptions::default().metadata_only());
+        }
+        self.declare(cache)
+    }
+
+    fn handler(&self, cache: &Cache) -> Handler {
+        match &self.to {
+            To::Handler(handler) => handler.clone().checking(cache),
+            To::Map(map) => {
+                let (map, cx) = (map.clone(), MapContext::new(cache.clone()));
+                Handler::map(move |entry| map(entry, &cx))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "watch of {}", self.kind)
+    }
+}
+
+/// What all watches of a controller share.
+#[derive(Clone)]
+pub(crate) struct Watches {
+    /// The type the controller reconciles.
+    pub(super) kind: Kind,
+    pub(super) cache: Cache,
+    pub(super) queue: Queue<Key>,
+    /// What every event must meet, whatever it is of.
+    pub(super) filter: Option<Predicate>,
+}
+
+/// A watch that cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WatchError {
+    /// The type cannot be cached as asked.
+    #[error(transparent)]
+    Declare(#[from] DeclareError),
+    /// The type cannot be watched.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+/// Sees to it that a type is cached: as asked, or as somebody else asked, or whole.
+pub(super) fn declare(
+    cache: &Cache,
+    kind: &Kind,
+    options: Option<TypeOptions>,
+) -> Result<(), DeclareError> {
+    match options {
+        Some(options) => cache.declare(kind, options),
+        None if cache.is_declared(kind) => Ok(()),
+        None => cache.declare(kind, TypeOptions::default()),
+    }
+}
+
+/// Keeps a watch alive.
+pub struct WatchGuard {
+    pub(super) subscription: Subscription,
+    pub(super) informer: Informer,
+}
+
+impl fmt::Debug for WatchGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "watch of {}", self.informer.kind())
+    }
+}
+
+impl Watches {
+    /// Connects a watch to the queue.
+    pub(super) fn attach(&self, watch: Watch) -> Result<WatchGuard, WatchError> {
+        watch.settle(&self.cache)?;
+        let informer = self.cache.informer(&watch.kind)?;
+        let handler = watch.handler(&self.cache);
+        let (queue, all) = (self.queue.clone(), self.filter.clone());
+        let own = Origin::own(watch.kind.clone());
+        let itself = watch.kind == self.kind;
+        let subscription = informer.subscribe_resynced(move |event: Event| {
+            let passes = |filter: &Option<Predicate>| {
+                filter.as_ref().is_none_or(|filter| filter.passes(&event))
+            };
+            if !passes(&all) || !passes(&watch.filter) {
+                return;
+            }
+            for key in handler.keys(&event) {
+                let object = event.object();
+                let origin = if itself && key == *object.meta().key() {
+                    own.clone()
+                } else {
+                    Origin::other(object.kind().clone(), object.meta().key().clone())
+                };
+                let options =
+                    AddOptions { priority: Some(priority(&event)), ..AddOptions::default() };
+                queue.add_with(key, options, cause(&event, origin));
+            }
+        });
+        Ok(WatchGuard { subscription, informer })
+    }
+}
+
+fn cause(event: &Event, origin: Origin) -> Cause {
+    match event {
+        Event::Added { initial: true, .. } => Cause::Listed(origin),
+        Event::Added { .. } => Cause::Created(origin),
+        Event::Updated { old, new } => Cause::Updated(origin, change(old, new)),
+        Event::Resynced { .. } => Cause::Resync(origin),
+        Event::Deleted { .. } => Cause::Deleted(origin),
+    }
+}
+
+fn change(old: &Entry, new: &Entry) -> Change {
+    let (from, to) = (old.meta(), new.meta());
+    let change = Change {
+        generation: (from.generation() != to.generation())
+            .then(|| (from.generation(), to.generation())),
+        labels: !from.labels().eq(to.labels()),
+        annotations: old.annotations_json() != new.annotations_json(),
+        finalizers: !from.finalizers().eq(to.finalizers()),
+        owners: from.owners() != to.owners(),
+        deletion: !from.is_deleting() && to.is_deleting(),
+        replaced: from.uid() != to.uid(),
+        other: false,
+    };
+    Change { other: change == Change::default() && from.version() != to.version(), ..change }
+}
+
+/// What was there before and what did not change can wait for what did.
+fn priority(event: &Event) -> i32 {
+    match event {
+        Event::Added { initial: true, .. } | Event::Resynced { .. } => LOW_PRIORITY,
+        _ => 0,
+    }
+}

@@ -1,0 +1,203 @@
+//! One reconcile from hand-out to outcome.
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use tracing::Instrument as _;
+
+use super::context::Context;
+use crate::announce::Announcer;
+use crate::client::Client;
+use crate::clock::Clock;
+use crate::finalizer::Cleaned;
+use crate::journal::{Alarms, Journal, Notes, Outcome, Record};
+use crate::key::Key;
+use crate::kind::Kind;
+use crate::queue::{AddOptions, Cause, Causes, Item, Queue};
+use crate::random::Random;
+use crate::reconcile::{Action, Next, Reconciler, Result, Retry, chain};
+
+/// What all workers of a controller share.
+pub(super) struct Shared<R: Reconciler> {
+    pub(super) name: Arc<str>,
+    pub(super) kind: Kind,
+    pub(super) reconciler: R,
+    pub(super) client: Client,
+    pub(super) clock: Clock,
+    pub(super) queue: Queue<Key>,
+    pub(super) timeout: Option<Duration>,
+    pub(super) journal: Journal,
+    pub(super) alarms: Mutex<Alarms>,
+    pub(super) cleaned: Arc<Cleaned>,
+    pub(super) announcer: Announcer,
+    pub(super) random: Mutex<Random>,
+}
+
+impl<R: Reconciler> Shared<R> {
+    /// Works until the queue has been shut down.
+    pub(super) async fn work(self: Arc<Self>) {
+        while let Some(item) = self.queue.get().await {
+            self.process(item).await;
+        }
+    }
+
+    async fn process(&self, mut item: Item<Key, Causes>) {
+        let causes = std::mem::take(&mut item.causes);
+        let id = format!("{:016x}", self.random.lock().next());
+        let span = tracing::info_span!(
+            "reconcile",
+            controller = %self.name,
+            kind = self.kind.kind(),
+            namespace = item.key.namespace(),
+            name = item.key.name(),
+            reconcile_id = id,
+        );
+        let (started, begun) = (self.clock.now(), Instant::now());
+        let notes = Notes::default();
+        let ended = self.reconcile(&item, &causes, &notes).instrument(span.clone()).await;
+        let took = begun.elapsed();
+
+        let _entered = span.enter();
+        let outcome = self.settle(&item, ended);
+        let collected = notes.take();
+        let record = self.journal.push(Record {
+            controller: self.name.clone(),
+            kind: self.kind.clone(),
+            key: item.key.clone(),
+            causes,
+            priority: item.priority,
+            failures: item.failures,
+            started,
+            queued: item.queued_for,
+            took,
+            reads: collected.reads,
+            writes: collected.writes,
+            more: collected.more,
+            outcome,
+        });
+        log(&record);
+        for alarm in self.alarms.lock().observe(&record, Instant::now()) {
+            tracing::warn!("{alarm}");
+            self.journal.alarm(alarm);
+        }
+        item.done();
+    }
+
+    async fn reconcile(&self, item: &Item<Key, Causes>, causes: &Causes, notes: &Notes) -> Ended {
+        let client = self.client.noting(notes.clone());
+        let run = async {
+            let context = Context {
+                key: item.key.clone(),
+                object: client.get::<R::Object>(&item.key).await?,
+                client,
+                causes: causes.clone(),
+                failures: item.failures,
+                clock: self.clock.clone(),
+                cleaned: self.cleaned.clone(),
+                announcer: self.announcer.clone(),
+            };
+            self.reconciler.reconcile(&context).await
+        };
+        // What a panic leaves half done in the reconciler's own state is the author's to mend; the
+        // runtime shares nothing with it that could be left half done.
+        let run = AssertUnwindSafe(run).catch_unwind();
+        let ended = match self.timeout {
+            Some(limit) => match tokio::time::timeout(limit, run).await {
+                Ok(ended) => ended,
+                Err(_) => return Ended::TimedOut(limit),
+            },
+            None => run.await,
+        };
+        match ended {
+            Ok(result) => Ended::Returned(result),
+            Err(panic) => Ended::Panicked(message(&*panic)),
+        }
+    }
+
+    /// Tells the queue what comes next: an error before a delay before nothing.
+    fn settle(&self, item: &Item<Key, Causes>, ended: Ended) -> Outcome {
+        let retry = || {
+            let options = AddOptions { rate_limited: true, ..AddOptions::default() };
+            item.requeue(options, Cause::Retry(item.failures + 1));
+        };
+        let error = match ended {
+            Ended::Returned(Ok(action)) => return self.next(item, action),
+            Ended::Returned(Err(error)) => error,
+            Ended::TimedOut(limit) => {
+                retry();
+                return Outcome::TimedOut(limit);
+            }
+            Ended::Panicked(message) => {
+                retry();
+                return Outcome::Panicked(message);
+            }
+        };
+        let text = chain(&*error);
+        match Retry::of(&*error) {
+            Retry::BackOff => {
+                retry();
+                Outcome::Failed(text)
+            }
+            Retry::After(delay) => {
+                let options = AddOptions { after: Some(delay), ..AddOptions::default() };
+                item.requeue(options, Cause::Retry(item.failures + 1));
+                Outcome::Failed(text)
+            }
+            Retry::Never => {
+                self.queue.forget(&item.key);
+                Outcome::Terminal(text)
+            }
+        }
+    }
+
+    fn next(&self, item: &Item<Key, Causes>, action: Action) -> Outcome {
+        let priority = action.priority();
+        match action.next() {
+            Next::Done => {
+                self.queue.forget(&item.key);
+                Outcome::Done
+            }
+            Next::Requeue => {
+                let options = AddOptions { rate_limited: true, priority, after: None };
+                item.requeue(options, Cause::Requeue);
+                Outcome::Requeue
+            }
+            Next::After(delay) => {
+                self.queue.forget(&item.key);
+                let options = AddOptions { after: Some(delay), priority, rate_limited: false };
+                item.requeue(options, Cause::RequeueAfter(delay));
+                Outcome::RequeueAfter(delay)
+            }
+        }
+    }
+}
+
+/// How the reconciler's future ended.
+enum Ended {
+    Returned(Result<Action>),
+    Panicked(String),
+    TimedOut(Duration),
+}
+
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".into())
+}
+
+fn log(record: &Record) {
+    match &record.outcome {
+        Outcome::Failed(_) | Outcome::TimedOut(_) => tracing::warn!("{record}"),
+        Outcome::Terminal(_) | Outcome::Panicked(_) => tracing::error!("{record}"),
+        Outcome::Done | Outcome::Requeue | Outcome::RequeueAfter(_)
+            if record.changes().next().is_none() =>
+        {
+            tracing::debug!("{record}");
+        }
+        Outcome::Done | Outcome::Requeue | Outcome::RequeueAfter(_) => tracing::info!("{record}"),
+    }
+}

@@ -1,0 +1,162 @@
+//! Which events matter: conditions on what changed, told from an object's metadata.
+//!
+//! A predicate never loses a deletion by accident: conditions on a *change* have an opinion on
+//! updates only, and an update that begins a deletion always passes them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use kube::core::{Selector, SelectorExt as _};
+
+use crate::cache::{Entry, Meta};
+use crate::event::Event;
+use crate::kind::Object;
+
+/// A condition on events; those that do not meet it are dropped before they reach the queue.
+///
+/// ```
+/// use evenkeel::predicate;
+///
+/// let relevant = predicate::generation_changed().or(predicate::labels_changed());
+/// # let _ = relevant;
+/// ```
+#[derive(Clone)]
+#[must_use]
+pub struct Predicate(Arc<Test>);
+
+enum Test {
+    /// On what changed between two states; no opinion on other events.
+    Change(&'static str, fn(&Meta, &Meta, &Event) -> bool),
+    /// On the whole event.
+    Event(Box<dyn Fn(&Event) -> bool + Send + Sync>),
+    And(Predicate, Predicate),
+    Or(Predicate, Predicate),
+    Not(Predicate),
+}
+
+impl Predicate {
+    /// A condition of the author's own.
+    pub fn new(test: impl Fn(&Event) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(Test::Event(Box::new(test))))
+    }
+
+    /// A condition on the decoded object: the new one, or the last one of a deletion.
+    ///
+    /// An object that does not decode passes, so that the reconciler's read reports it.
+    pub fn of<K: Object>(test: impl Fn(&K) -> bool + Send + Sync + 'static) -> Self {
+        Self::new(move |event| match event.object().decode::<K>() {
+            Ok(object) => test(&object),
+            Err(_) => true,
+        })
+    }
+
+    /// Passes what passes both.
+    pub fn and(self, other: Self) -> Self {
+        Self(Arc::new(Test::And(self, other)))
+    }
+
+    /// Passes what passes either.
+    pub fn or(self, other: Self) -> Self {
+        Self(Arc::new(Test::Or(self, other)))
+    }
+
+    /// Whether `event` passes.
+    #[must_use]
+    pub fn passes(&self, event: &Event) -> bool {
+        self.opinion(event).unwrap_or(true)
+    }
+
+    /// None when the condition does not apply to this sort of event; a negation then changes
+    /// nothing either.
+    fn opinion(&self, event: &Event) -> Option<bool> {
+        match &*self.0 {
+            Test::Change(_, differs) => match event {
+                Event::Updated { old, new } => {
+                    let (old, new) = (old.meta(), new.meta());
+                    // Deletion has begun, or another object took the name: neither may be lost.
+                    if old.uid != new.uid || old.deleting != new.deleting {
+                        return None;
+                    }
+                    Some(differs(old, new, event))
+                }
+                Event::Resynced { .. } => Some(false),
+                Event::Added { .. } | Event::Deleted { .. } => None,
+            },
+            Test::Event(test) => Some(test(event)),
+            Test::And(a, b) => match (a.opinion(event), b.opinion(event)) {
+                (Some(a), Some(b)) => Some(a && b),
+                (a, b) => a.or(b),
+            },
+            Test::Or(a, b) => match (a.opinion(event), b.opinion(event)) {
+                (Some(a), Some(b)) => Some(a || b),
+                (a, b) => a.or(b),
+            },
+            Test::Not(inner) => inner.opinion(event).map(|passes| !passes),
+        }
+    }
+}
+
+/// Passes what the predicate does not.
+impl std::ops::Not for Predicate {
+    type Output = Self;
+
+    fn not(self) -> Self {
+        Self(Arc::new(Test::Not(self)))
+    }
+}
+
+impl fmt::Debug for Predicate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.0 {
+            Test::Change(name, _) => f.write_str(name),
+            Test::Event(_) => f.write_str("custom"),
+            Test::And(a, b) => write!(f, "({a:?} and {b:?})"),
+            Test::Or(a, b) => write!(f, "({a:?} or {b:?})"),
+            Test::Not(inner) => write!(f, "not {inner:?}"),
+        }
+    }
+}
+
+fn change(name: &'static str, differs: fn(&Meta, &Meta, &Event) -> bool) -> Predicate {
+    Predicate(Arc::new(Test::Change(name, differs)))
+}
+
+/// Updates of the desired state: status-only writes are dropped, where the type has generations.
+pub fn generation_changed() -> Predicate {
+    change("generation changed", |old, new, _| old.generation != new.generation)
+}
+
+/// Updates of any kind; resyncs are dropped.
+pub fn resource_version_changed() -> Predicate {
+    change("resourceVersion changed", |old, new, _| old.version != new.version)
+}
+
+/// Updates that change labels.
+pub fn labels_changed() -> Predicate {
+    change("labels changed", |old, new, _| old.labels != new.labels)
+}
+
+/// Updates that change annotations.
+pub fn annotations_changed() -> Predicate {
+    change("annotations changed", |_, _, event| {
+        event.old().map(|old| old.annotations_json())
+            != event.new().map(|new| new.annotations_json())
+    })
+}
+
+/// Updates that change finalizers.
+pub fn finalizers_changed() -> Predicate {
+    change("finalizers changed", |old, new, _| old.finalizers != new.finalizers)
+}
+
+/// Objects whose labels match, before or after the change: leaving the selection is an event too.
+pub fn label_selector(selector: impl Into<Selector>) -> Predicate {
+    let selector = selector.into();
+    let matches = move |entry: &Arc<Entry>| {
+        let labels = entry.meta().labels().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
+        selector.matches(&labels)
+    };
+    Predicate::new(move |event| {
+        event.old().is_some_and(&matches) || event.new().is_some_and(&matches)
+    })
+}

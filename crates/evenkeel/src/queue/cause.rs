@@ -1,0 +1,331 @@
+//! Why a key is in the queue.
+//!
+//! Each add brings one [`Cause`]. The queue merges them into [`Causes`], which is capped: it forgets
+//! details when there are many, never that there was a cause of some kind. Causes are for people,
+//! logs and the journal; a reconciler must not decide by them.
+//!
+//! The common case, one cause that is about the very object the key names, takes 24 bytes and no
+//! allocation, so that a million queued keys stay cheap.
+
+mod merged;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+pub use self::merged::Causes;
+use crate::{Key, Kind};
+
+/// Something of which several become one when adds of one key are merged.
+pub trait Merge {
+    /// Takes in a later one.
+    fn merge(&mut self, later: Self);
+}
+
+/// For queues whose users do not care why.
+impl Merge for () {
+    fn merge(&mut self, (): Self) {}
+}
+
+/// Why a key was added.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The controller has started.
+    Start,
+    /// The initial list had this object.
+    Listed(Origin),
+    /// This object was created.
+    Created(Origin),
+    /// This object was changed.
+    Updated(Origin, Change),
+    /// This object was deleted.
+    Deleted(Origin),
+    /// The regular second look at this object, which has not changed.
+    Resync(Origin),
+    /// The reconciler asked to be called again.
+    Requeue,
+    /// The reconciler asked to be called again after some time.
+    RequeueAfter(Duration),
+    /// The reconciler failed so many times in a row.
+    Retry(u32),
+    /// Something outside the cluster, by name: a channel, a stream, an interval.
+    External(Arc<str>),
+}
+
+/// The object that a cause is about: the one that the queued key names, or another one.
+///
+/// It is a shared pointer. Make one for a kind and clone it, where it is the key's own object; then a
+/// cause costs no allocation.
+///
+/// ```
+/// use evenkeel::queue::Origin;
+/// use evenkeel::{Key, Kind};
+/// use k8s_openapi::api::apps::v1::Deployment;
+///
+/// let kind = Kind::of::<Deployment>();
+/// assert_eq!(Origin::own(kind.clone()).to_string(), "Deployment");
+/// let other = Origin::other(kind, Key::namespaced("shop", "web"));
+/// assert_eq!(other.to_string(), "Deployment shop/web");
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Origin(Arc<Inner>);
+
+#[derive(PartialEq, Eq)]
+enum Inner {
+    Own(Kind),
+    Other(Kind, Key),
+    /// Not an object at all, but it is kept where objects are; never seen outside.
+    External(Arc<str>),
+}
+
+impl Origin {
+    /// The object that the queued key names.
+    #[must_use]
+    pub fn own(kind: Kind) -> Self {
+        Self(Arc::new(Inner::Own(kind)))
+    }
+
+    /// Another object, as one that is owned by the object that the queued key names.
+    #[must_use]
+    pub fn other(kind: Kind, key: Key) -> Self {
+        Self(Arc::new(Inner::Other(kind, key)))
+    }
+
+    /// The kind of the object.
+    #[must_use]
+    pub fn kind(&self) -> Option<&Kind> {
+        match &*self.0 {
+            Inner::Own(kind) | Inner::Other(kind, _) => Some(kind),
+            Inner::External(_) => None,
+        }
+    }
+
+    /// The key of the object, unless it is the queued one.
+    #[must_use]
+    pub fn key(&self) -> Option<&Key> {
+        match &*self.0 {
+            Inner::Other(_, key) => Some(key),
+            Inner::Own(_) | Inner::External(_) => None,
+        }
+    }
+}
+
+/// `Deployment` for the queued object itself, `Deployment shop/web` for another.
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.0 {
+            Inner::Own(kind) => f.write_str(kind.kind()),
+            Inner::Other(kind, key) => write!(f, "{} {key}", kind.kind()),
+            Inner::External(name) => f.write_str(name),
+        }
+    }
+}
+
+impl fmt::Debug for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// What an update changed, as far as the metadata tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// The generation before and after, if it changed: the spec did.
+    pub generation: Option<(i64, i64)>,
+    /// Labels changed.
+    pub labels: bool,
+    /// Annotations changed.
+    pub annotations: bool,
+    /// Finalizers changed.
+    pub finalizers: bool,
+    /// Owner references changed.
+    pub owners: bool,
+    /// The object is to be deleted and was not before.
+    pub deletion: bool,
+    /// The object was deleted and made anew under its name.
+    pub replaced: bool,
+    /// None of those: the status, or the body of an object that has no generation.
+    pub other: bool,
+}
+
+impl Change {
+    /// What changed between two versions of an object.
+    #[must_use]
+    pub fn between(old: &ObjectMeta, new: &ObjectMeta) -> Self {
+        let generation = match (old.generation, new.generation) {
+            (Some(from), Some(to)) if from != to => Some((from, to)),
+            _ => None,
+        };
+        let change = Self {
+            generation,
+            labels: old.labels != new.labels,
+            annotations: old.annotations != new.annotations,
+            finalizers: old.finalizers != new.finalizers,
+            owners: old.owner_references != new.owner_references,
+            deletion: old.deletion_timestamp.is_none() && new.deletion_timestamp.is_some(),
+            replaced: old.uid != new.uid,
+            other: false,
+        };
+        Self {
+            other: change == Self::default() && old.resource_version != new.resource_version,
+            ..change
+        }
+    }
+
+    const NAMES: [&str; 7] =
+        ["labels", "annotations", "finalizers", "owners", "deletion", "replaced", "status"];
+
+    fn bits(self) -> u8 {
+        let Self { labels, annotations, finalizers, owners, deletion, replaced, other, .. } = self;
+        let flags = [labels, annotations, finalizers, owners, deletion, replaced, other];
+        (0..).zip(flags).fold(0, |bits, (place, flag)| bits | u8::from(flag) << place)
+    }
+
+    fn from_bits(generation: Option<(i64, i64)>, bits: u8) -> Self {
+        let flag = |place: u8| bits & 1 << place != 0;
+        Self {
+            generation,
+            labels: flag(0),
+            annotations: flag(1),
+            finalizers: flag(2),
+            owners: flag(3),
+            deletion: flag(4),
+            replaced: flag(5),
+            other: flag(6),
+        }
+    }
+}
+
+/// `generation 3→4, labels`; nothing if nothing changed.
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bits = self.bits();
+        let mut separator = "";
+        if let Some((from, to)) = self.generation {
+            write!(f, "generation {from}→{to}")?;
+            separator = ", ";
+        }
+        for (place, name) in Self::NAMES.iter().enumerate() {
+            if bits & 1 << place != 0 {
+                write!(f, "{separator}{name}")?;
+                separator = ", ";
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The kinds of [`Cause`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum CauseKind {
+    /// [`Cause::Start`].
+    Start,
+    /// [`Cause::Listed`].
+    Listed,
+    /// [`Cause::Created`].
+    Created,
+    /// [`Cause::Updated`].
+    Updated,
+    /// [`Cause::Deleted`].
+    Deleted,
+    /// [`Cause::Resync`].
+    Resync,
+    /// [`Cause::Requeue`].
+    Requeue,
+    /// [`Cause::RequeueAfter`].
+    RequeueAfter,
+    /// [`Cause::Retry`].
+    Retry,
+    /// [`Cause::External`].
+    External,
+}
+
+impl CauseKind {
+    const ALL: [Self; 10] = [
+        Self::Start,
+        Self::Listed,
+        Self::Created,
+        Self::Updated,
+        Self::Deleted,
+        Self::Resync,
+        Self::Requeue,
+        Self::RequeueAfter,
+        Self::Retry,
+        Self::External,
+    ];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Listed => "listed",
+            Self::Created => "created",
+            Self::Updated => "updated",
+            Self::Deleted => "deleted",
+            Self::Resync => "resync",
+            Self::Requeue => "requeue",
+            Self::RequeueAfter => "requeue after",
+            Self::Retry => "retry",
+            Self::External => "external",
+        }
+    }
+}
+
+impl fmt::Display for CauseKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A set of kinds of cause.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct CauseKinds(u16);
+
+impl CauseKinds {
+    const fn one(kind: CauseKind) -> Self {
+        Self(1 << kind as u16)
+    }
+
+    /// Whether a kind is in the set.
+    #[must_use]
+    pub const fn contains(self, kind: CauseKind) -> bool {
+        self.0 & Self::one(kind).0 != 0
+    }
+
+    /// Whether the set is empty.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The kinds in the set, in the order of [`CauseKind`].
+    pub fn iter(self) -> impl Iterator<Item = CauseKind> {
+        CauseKind::ALL.into_iter().filter(move |kind| self.contains(*kind))
+    }
+
+    const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+}
+
+/// The kinds, separated by commas.
+impl fmt::Display for CauseKinds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        self.iter()
+            .try_for_each(|kind| write!(f, "{}{kind}", std::mem::replace(&mut separator, ", ")))
+    }
+}
+
+impl fmt::Debug for CauseKinds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}

@@ -1,0 +1,168 @@
+//! How long a failed key waits: longer with each failure, and in line with all the others.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The delay before a key's next try, by how often it has failed in a row.
+///
+/// ```
+/// use std::time::Duration;
+/// use evenkeel::queue::Backoff;
+///
+/// let backoff = Backoff::default();
+/// assert_eq!(backoff.delay(1), Duration::from_millis(5));
+/// assert_eq!(backoff.delay(4), Duration::from_millis(40));
+/// assert_eq!(backoff.delay(1_000), Duration::from_secs(1_000));
+/// ```
+#[derive(Clone)]
+pub struct Backoff(Curve);
+
+#[derive(Clone)]
+enum Curve {
+    Exponential { base: Duration, max: Duration },
+    Custom(Arc<dyn Fn(u32) -> Duration + Send + Sync>),
+}
+
+impl Backoff {
+    /// `base` after the first failure, twice as much after each further one, never above `max`.
+    #[must_use]
+    pub const fn exponential(base: Duration, max: Duration) -> Self {
+        Self(Curve::Exponential { base, max })
+    }
+
+    /// Any other curve, from the number of failures in a row (1 after the first).
+    ///
+    /// It is called while the queue is locked, so it has to be quick and must not use the queue.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use evenkeel::queue::Backoff;
+    ///
+    /// // Three quick tries, then one a minute.
+    /// let backoff = Backoff::custom(|failures| match failures {
+    ///     ..=3 => Duration::from_millis(100),
+    ///     _ => Duration::from_secs(60),
+    /// });
+    /// assert_eq!(backoff.delay(4), Duration::from_secs(60));
+    /// ```
+    pub fn custom(delay: impl Fn(u32) -> Duration + Send + Sync + 'static) -> Self {
+        Self(Curve::Custom(Arc::new(delay)))
+    }
+
+    /// The delay after so many failures in a row.
+    #[must_use]
+    pub fn delay(&self, failures: u32) -> Duration {
+        match &self.0 {
+            Curve::Exponential { base, max } => {
+                let factor = 1_u64 << failures.saturating_sub(1).min(63);
+                Duration::from_nanos(nanos(*base).saturating_mul(factor)).min(*max)
+            }
+            Curve::Custom(delay) => delay(failures),
+        }
+    }
+}
+
+/// 5 ms, doubling up to 1000 s.
+impl Default for Backoff {
+    fn default() -> Self {
+        Self::exponential(Duration::from_millis(5), Duration::from_secs(1000))
+    }
+}
+
+impl fmt::Debug for Backoff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Curve::Exponential { base, max } => write!(f, "{base:?} doubling to {max:?}"),
+            Curve::Custom(_) => f.write_str("custom"),
+        }
+    }
+}
+
+/// A limit on the retries of all keys together: `burst` at once, then one each `every`.
+///
+/// ```
+/// use std::time::Duration;
+/// use evenkeel::queue::Bucket;
+///
+/// // Ten a second, up to a hundred at once.
+/// let bucket = Bucket { every: Duration::from_millis(100), burst: 100 };
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    /// The time in which one more token is there.
+    pub every: Duration,
+    /// How many tokens there are at most, and at first.
+    pub burst: u32,
+}
+
+/// The state of a bucket: not a count of tokens but the time at which it will be full again.
+#[derive(Debug)]
+pub(super) struct Tokens {
+    bucket: Bucket,
+    full_at: u64,
+}
+
+impl Tokens {
+    pub(super) fn new(bucket: Bucket) -> Self {
+        Self { bucket, full_at: 0 }
+    }
+
+    /// Takes a token and says how long it takes until that token is there.
+    pub(super) fn reserve(&mut self, now: u64) -> Duration {
+        let every = nanos(self.bucket.every);
+        self.full_at = self.full_at.max(now).saturating_add(every);
+        let depth = every.saturating_mul(u64::from(self.bucket.burst));
+        Duration::from_nanos(self.full_at.saturating_sub(depth).saturating_sub(now))
+    }
+}
+
+/// A duration in the unit of the queue's clock, which lasts for 500 years.
+pub(super) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn backoff_doubles_to_its_cap_and_never_overflows() {
+        let backoff = Backoff::exponential(MS, 1000 * Duration::from_secs(1));
+        let delays: Vec<_> = (1..=5).map(|failures| backoff.delay(failures)).collect();
+        assert_eq!(delays, [MS, 2 * MS, 4 * MS, 8 * MS, 16 * MS]);
+        for failures in [21, 32, 33, 64, 1000, u32::MAX] {
+            assert_eq!(backoff.delay(failures), Duration::from_secs(1000), "{failures}");
+        }
+        let none = Backoff::exponential(Duration::ZERO, Duration::MAX);
+        assert_eq!(none.delay(u32::MAX), Duration::ZERO);
+    }
+
+    #[test]
+    fn tokens_are_a_burst_and_then_a_rate() {
+        let mut tokens = Tokens::new(Bucket { every: MS, burst: 3 });
+        let delays: Vec<_> = (0..5).map(|_| tokens.reserve(1_000_000_000)).collect();
+        assert_eq!(delays, [Duration::ZERO, Duration::ZERO, Duration::ZERO, MS, 2 * MS]);
+    }
+
+    #[test]
+    fn tokens_come_back_with_time_but_not_beyond_the_burst() {
+        let mut tokens = Tokens::new(Bucket { every: MS, burst: 2 });
+        for _ in 0..2 {
+            tokens.reserve(0);
+        }
+        assert_eq!(tokens.reserve(0), MS);
+        let later = nanos(Duration::from_secs(60));
+        let delays: Vec<_> = (0..3).map(|_| tokens.reserve(later)).collect();
+        assert_eq!(delays, [Duration::ZERO, Duration::ZERO, MS]);
+    }
+
+    #[test]
+    fn a_bucket_without_a_burst_still_lets_work_through_at_its_rate() {
+        let mut tokens = Tokens::new(Bucket { every: MS, burst: 0 });
+        assert_eq!(tokens.reserve(0), MS);
+        assert_eq!(tokens.reserve(0), 2 * MS);
+    }
+}

@@ -1,0 +1,173 @@
+//! Why a key is here, through the queue and by itself.
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::jiff::Timestamp;
+
+use super::*;
+use crate::{Key, Kind};
+
+fn own() -> Origin {
+    Origin::own(Kind::of::<Deployment>())
+}
+
+fn other(name: &str) -> Origin {
+    Origin::other(Kind::of::<ConfigMap>(), Key::namespaced("shop", name))
+}
+
+fn generation(from: i64, to: i64) -> Change {
+    Change { generation: Some((from, to)), ..Change::default() }
+}
+
+fn merged(causes: impl IntoIterator<Item = Cause>) -> Causes {
+    let mut merged = Causes::default();
+    causes.into_iter().for_each(|cause| merged.merge(cause.into()));
+    merged
+}
+
+#[tokio::test(start_paused = true)]
+async fn adds_that_collapse_leave_all_their_causes() {
+    let queue = Queue::<Key>::default();
+    let key = Key::namespaced("shop", "web");
+    queue.add(key.clone(), Cause::Listed(own()));
+    queue.add(key.clone(), Cause::Updated(other("settings"), Change::default()));
+    queue.add(key, Cause::Retry(2));
+    let item = poll(&queue).unwrap();
+    assert_eq!(
+        item.causes.to_string(),
+        "Deployment listed, ConfigMap shop/settings updated, retry 2"
+    );
+    assert_eq!(item.causes.count(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_has_the_causes_of_its_own_time_only() {
+    let queue = Queue::<Key>::default();
+    let key = Key::namespaced("shop", "web");
+    queue.add(key.clone(), Cause::Start);
+    let first = poll(&queue).unwrap();
+    queue.add(key, Cause::Deleted(own()));
+    assert_eq!(first.causes.to_string(), "start");
+    first.done();
+    assert_eq!(poll(&queue).unwrap().causes.to_string(), "Deployment deleted");
+}
+
+#[test]
+fn each_cause_reads_as_a_person_would_say_it() {
+    let change = Change { labels: true, deletion: true, ..generation(3, 4) };
+    let texts = [
+        (Cause::Listed(own()), "Deployment listed"),
+        (Cause::Created(other("a")), "ConfigMap shop/a created"),
+        (Cause::Updated(own(), change), "Deployment updated (generation 3→4, labels, deletion)"),
+        (Cause::Updated(own(), Change::default()), "Deployment updated"),
+        (Cause::Deleted(own()), "Deployment deleted"),
+        (Cause::Resync(own()), "Deployment resync"),
+        (Cause::Requeue, "requeue"),
+        (Cause::RequeueAfter(Duration::from_secs(90)), "requeue after 90s"),
+        (Cause::Retry(3), "retry 3"),
+        (Cause::External("billing".into()), "billing external"),
+        (Cause::Start, "start"),
+    ];
+    for (cause, text) in texts {
+        let causes = Causes::from(cause.clone());
+        assert_eq!(causes.to_string(), text);
+        assert_eq!(causes.iter().collect::<Vec<_>>(), [cause], "and comes out as it went in");
+    }
+    assert_eq!(Causes::default().to_string(), "no cause");
+}
+
+#[test]
+fn updates_of_one_object_become_one_from_the_first_generation_to_the_last() {
+    let labels = Change { labels: true, ..Change::default() };
+    let causes = merged([
+        Cause::Updated(own(), labels),
+        Cause::Updated(own(), generation(3, 4)),
+        Cause::Updated(own(), generation(4, 6)),
+    ]);
+    assert_eq!(causes.to_string(), "Deployment updated (generation 3→6, labels) ×3");
+}
+
+#[test]
+fn causes_about_one_object_share_a_place() {
+    let causes = merged([Cause::Created(own()), Cause::Updated(own(), generation(1, 2))]);
+    assert_eq!(causes.to_string(), "Deployment created and updated (generation 1→2)");
+}
+
+#[test]
+fn the_latest_retry_and_delay_count() {
+    let causes = merged([
+        Cause::Retry(3),
+        Cause::RequeueAfter(Duration::from_secs(9)),
+        Cause::RequeueAfter(Duration::from_secs(8)),
+        Cause::Retry(4),
+        Cause::Requeue,
+    ]);
+    assert_eq!(causes.to_string(), "requeue, requeue after 8s, retry 4 ×5");
+}
+
+#[test]
+fn details_are_capped_but_no_kind_is_lost() {
+    let mut causes = merged((0..100).map(|n| Cause::Created(other(&format!("c{n}")))));
+    causes.merge(Cause::Deleted(other("gone")).into());
+    causes.merge(Cause::Start.into());
+    causes.merge(Cause::Created(other("c1")).into());
+    assert_eq!(
+        causes.to_string(),
+        "ConfigMap shop/c0 created, ConfigMap shop/c1 created ×2, ConfigMap shop/c2 created, \
+         ConfigMap shop/c3 created and 98 more (start, deleted)"
+    );
+    assert_eq!(causes.count(), 103);
+    let kinds: Vec<_> = causes.kinds().iter().collect();
+    assert_eq!(kinds, [CauseKind::Start, CauseKind::Created, CauseKind::Deleted]);
+}
+
+#[test]
+fn merging_merged_causes_is_merging_each() {
+    let all: Vec<Cause> = (0..6)
+        .map(|n| Cause::Created(other(&format!("c{n}"))))
+        .chain([Cause::Retry(1), Cause::Start, Cause::Deleted(own())])
+        .collect();
+    for split in 0..all.len() {
+        let (first, second) = all.split_at(split);
+        let mut causes = merged(first.iter().cloned());
+        causes.merge(merged(second.iter().cloned()));
+        let expected = merged(all.iter().cloned());
+        assert_eq!(causes.kinds(), expected.kinds(), "{split}");
+        assert_eq!(causes.count(), expected.count(), "{split}");
+    }
+}
+
+#[test]
+fn a_change_names_what_differs_between_two_versions() {
+    let old = ObjectMeta {
+        generation: Some(3),
+        uid: Some("u".into()),
+        resource_version: Some("10".into()),
+        ..ObjectMeta::default()
+    };
+    let change = |edit: fn(&mut ObjectMeta)| {
+        let mut new = old.clone();
+        new.resource_version = Some("11".into());
+        edit(&mut new);
+        Change::between(&old, &new).to_string()
+    };
+    assert_eq!(change(|new| new.generation = Some(4)), "generation 3→4");
+    assert_eq!(change(|new| new.labels = Some([("a".into(), "b".into())].into())), "labels");
+    assert_eq!(
+        change(|new| new.annotations = Some([("a".into(), "b".into())].into())),
+        "annotations"
+    );
+    assert_eq!(change(|new| new.finalizers = Some(vec!["x".into()])), "finalizers");
+    assert_eq!(change(|new| new.owner_references = Some(vec![Default::default()])), "owners");
+    let deleted = |new: &mut ObjectMeta| new.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+    assert_eq!(change(deleted), "deletion");
+    assert_eq!(change(|new| new.uid = Some("v".into())), "replaced");
+    assert_eq!(change(|_| ()), "status");
+    assert_eq!(change(|new| new.resource_version = Some("10".into())), "");
+}
+
+#[test]
+fn a_slot_of_the_default_kind_is_as_small_as_promised() {
+    assert_eq!(size_of::<super::super::slots::Slot<Key, Causes>>(), 72);
+}

@@ -1,0 +1,65 @@
+//! Randomness for jitter: small, seeded, never for secrets.
+//!
+//! Whoever spreads work over time is given one of these, so that a run under a seed repeats.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+/// A stream of pseudo-random numbers (`SplitMix64`).
+#[derive(Clone, Debug)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    /// The stream of a seed; equal seeds give equal streams.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// A stream that differs from process to process and from call to call.
+    pub(crate) fn from_entropy() -> Self {
+        Self(RandomState::new().hash_one(0_u8))
+    }
+
+    /// The next number.
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A duration of at least `low` and less than `high`; `low` if there is none between.
+    pub(crate) fn range(&mut self, low: Duration, high: Duration) -> Duration {
+        let span = u64::try_from(high.saturating_sub(low).as_nanos()).unwrap_or(u64::MAX);
+        // The upper half of the product is below `span`, and nearly as even as the factor.
+        let nanos = (u128::from(self.next()) * u128::from(span)) >> 64;
+        low + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_seeds_give_equal_streams() {
+        let (mut one, mut other) = (Random::new(7), Random::new(7));
+        let stream: Vec<_> = (0..100).map(|_| one.next()).collect();
+        assert!(stream.iter().all(|&number| number == other.next()));
+        assert_ne!(Random::new(8).next(), stream[0]);
+        assert_ne!(Random::from_entropy().next(), Random::from_entropy().next());
+    }
+
+    #[test]
+    fn a_range_is_kept_and_filled() {
+        let mut random = Random::new(1);
+        let (low, high) = (Duration::from_secs(300), Duration::from_secs(600));
+        let drawn: Vec<_> = (0..1000).map(|_| random.range(low, high)).collect();
+        assert!(drawn.iter().all(|&drawn| low <= drawn && drawn < high));
+        assert!(drawn.iter().any(|&drawn| drawn < Duration::from_secs(310)));
+        assert!(drawn.iter().any(|&drawn| drawn > Duration::from_secs(590)));
+        assert_eq!(random.range(high, low), high);
+        assert_eq!(random.range(low, low), low);
+    }
+}

@@ -1,0 +1,201 @@
+//! What an operator author writes, and what it answers.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
+
+use crate::client::Error;
+use crate::controller::Context;
+use crate::kind::Object;
+
+/// Any error; everything a reconciler calls converts into it with `?`.
+pub type BoxError = Box<dyn StdError + Send + Sync + 'static>;
+
+/// What fallible functions of a reconciler return.
+pub type Result<T, E = BoxError> = std::result::Result<T, E>;
+
+/// Makes reality match intent, for one object at a time.
+///
+/// `reconcile` is told which object to look at, never what happened to it: it compares what should
+/// be with what is and closes the gap, from any state, however often it runs. The same object is
+/// never reconciled twice at once.
+///
+/// ```
+/// use evenkeel::prelude::*;
+/// use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
+///
+/// struct Greeter;
+///
+/// impl Reconciler for Greeter {
+///     type Object = ConfigMap;
+///
+///     async fn reconcile(&self, cx: &Context<ConfigMap>) -> Result<Action> {
+///         let Some(map) = cx.object() else { return Ok(Action::done()) };
+///         println!("hello {}", map.metadata.name.as_deref().unwrap_or_default());
+///         Ok(Action::done())
+///     }
+/// }
+/// ```
+pub trait Reconciler: Send + Sync + 'static {
+    /// The type of object this reconciler is responsible for.
+    type Object: Object;
+
+    /// Looks at the object `cx` names and does what is left to do.
+    ///
+    /// An error is retried with a growing delay; see [`terminal`] and [`retry_after`] to steer that.
+    fn reconcile(&self, cx: &Context<Self::Object>) -> impl Future<Output = Result<Action>> + Send;
+}
+
+/// What to do with the key after a reconcile without error.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Action {
+    next: Next,
+    priority: Option<i32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    Done,
+    Requeue,
+    After(Duration),
+}
+
+impl Action {
+    /// Nothing is left to do until something changes.
+    #[doc(alias = "await_change")]
+    pub const fn done() -> Self {
+        Self { next: Next::Done, priority: None }
+    }
+
+    /// Look again soon, with the delay that also follows errors.
+    pub const fn requeue() -> Self {
+        Self { next: Next::Requeue, priority: None }
+    }
+
+    /// Look again after this long, or earlier if something changes.
+    ///
+    /// Zero means at once, which [`Action::done`] does not.
+    pub const fn requeue_after(delay: Duration) -> Self {
+        Self { next: Next::After(delay), priority: None }
+    }
+
+    /// The priority of the next look; without it, the one this look had.
+    pub const fn with_priority(mut self, priority: i32) -> Self {
+        self.priority = Some(priority);
+        self
+    }
+
+    pub(crate) fn next(self) -> Next {
+        self.next
+    }
+
+    pub(crate) fn priority(self) -> Option<i32> {
+        self.priority
+    }
+}
+
+/// Wraps `error` so that it is not retried: only a change of the object or a resync helps.
+///
+/// ```
+/// use evenkeel::{Action, Result, terminal};
+///
+/// fn check(replicas: i32) -> Result<Action> {
+///     if replicas < 0 {
+///         return Err(terminal("replicas must not be negative"));
+///     }
+///     Ok(Action::done())
+/// }
+/// ```
+pub fn terminal(error: impl Into<BoxError>) -> BoxError {
+    Box::new(Steered { error: error.into(), retry: Retry::Never })
+}
+
+/// Wraps `error` so that it is retried after exactly `delay`, not with a growing one.
+pub fn retry_after(error: impl Into<BoxError>, delay: Duration) -> BoxError {
+    Box::new(Steered { error: error.into(), retry: Retry::After(delay) })
+}
+
+/// How an error is retried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Retry {
+    BackOff,
+    After(Duration),
+    Never,
+}
+
+#[derive(Debug)]
+struct Steered {
+    error: BoxError,
+    retry: Retry,
+}
+
+impl fmt::Display for Steered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl StdError for Steered {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&*self.error)
+    }
+}
+
+impl Retry {
+    /// What `error` asks for, however deeply it has been wrapped since.
+    pub(crate) fn of(error: &(dyn StdError + 'static)) -> Self {
+        let mut next = Some(error);
+        while let Some(error) = next {
+            if let Some(steered) = error.downcast_ref::<Steered>() {
+                return steered.retry;
+            }
+            // A server that asks to be left alone knows better than a growing delay.
+            if let Some(delay) = error.downcast_ref::<Error>().and_then(Error::retry_after) {
+                return Self::After(delay);
+            }
+            next = error.source();
+        }
+        Self::BackOff
+    }
+}
+
+/// The error and what caused it, in one line.
+pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        // Many errors repeat their source's words in their own.
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        next = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("outer")]
+    struct Outer(#[source] BoxError);
+
+    #[test]
+    fn steering_survives_wrapping() {
+        let error = Outer(terminal("inner"));
+        assert_eq!(Retry::of(&error), Retry::Never);
+        let error = Outer(Box::new(Outer(retry_after("inner", Duration::from_secs(3)))));
+        assert_eq!(Retry::of(&error), Retry::After(Duration::from_secs(3)));
+        assert_eq!(Retry::of(&Outer("plain".into())), Retry::BackOff);
+    }
+
+    #[test]
+    fn a_chain_names_every_cause_once() {
+        assert_eq!(chain(&Outer(terminal("inner"))), "outer: inner");
+    }
+}

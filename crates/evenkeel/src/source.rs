@@ -1,0 +1,77 @@
+//! Triggers that are not objects in the cache: channels, streams, intervals.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{Stream, StreamExt as _, stream};
+use tokio::sync::mpsc;
+
+use crate::handler::MapContext;
+use crate::key::Key;
+
+/// How many triggers a channel holds before its sender has to wait, as in controller-runtime.
+const BUFFER: usize = 1024;
+
+/// A source of keys from outside the cluster.
+pub struct Source {
+    name: Arc<str>,
+    keys: Keys,
+}
+
+type Keys = Box<dyn FnOnce(MapContext) -> BoxStream + Send>;
+type BoxStream = Pin<Box<dyn Stream<Item = Key> + Send>>;
+
+impl Source {
+    /// Keys sent by hand, as when an external system calls back.
+    #[must_use]
+    pub fn channel(name: &str) -> (Trigger, Self) {
+        let (sender, mut receiver) = mpsc::channel(BUFFER);
+        let keys = stream::poll_fn(move |cx| receiver.poll_recv(cx));
+        (Trigger(sender), Self::stream(name, keys))
+    }
+
+    /// Keys from a stream; the source ends with it.
+    pub fn stream(name: &str, keys: impl Stream<Item = Key> + Send + 'static) -> Self {
+        Self { name: name.into(), keys: Box::new(|_| Box::pin(keys)) }
+    }
+
+    /// The keys `which` names, at once and then every `period`.
+    pub fn interval(
+        name: &str,
+        period: Duration,
+        which: impl Fn(&MapContext) -> Vec<Key> + Send + 'static,
+    ) -> Self {
+        let keys = move |cx: MapContext| -> BoxStream {
+            let ticks = tokio::time::interval(period);
+            let batches = stream::unfold((ticks, which, cx), |(mut ticks, which, cx)| async {
+                ticks.tick().await;
+                Some((stream::iter(which(&cx)), (ticks, which, cx)))
+            });
+            Box::pin(batches.flatten())
+        };
+        Self { name: name.into(), keys: Box::new(keys) }
+    }
+
+    pub(crate) fn start(self, cx: MapContext) -> (Arc<str>, BoxStream) {
+        (self.name, (self.keys)(cx))
+    }
+}
+
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "source {}", self.name)
+    }
+}
+
+/// Sends keys to a controller; see [`Source::channel`].
+#[derive(Clone, Debug)]
+pub struct Trigger(mpsc::Sender<Key>);
+
+impl Trigger {
+    /// Has the controller look at `key`. Waits while very many are pending; false when the
+    /// controller is gone.
+    pub async fn send(&self, key: Key) -> bool {
+        self.0.send(key).await.is_ok()
+    }
+}

@@ -1,0 +1,135 @@
+//! The lines of a watch stream, cut from frames as they come.
+//!
+//! A line that lies within one frame is lent from it; only one that crosses frames is copied.
+
+use std::io::BufRead;
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::{Error, LARGEST_OBJECT, reuse};
+
+#[derive(Default)]
+pub(super) struct Lines {
+    frame: Bytes,
+    /// Where the unread part of the frame begins.
+    next: usize,
+    /// The beginning of a line whose end is in a later frame.
+    carry: Vec<u8>,
+    line: Line,
+}
+
+#[derive(Default)]
+enum Line {
+    #[default]
+    None,
+    Frame(Range<usize>),
+    Carry,
+}
+
+impl Lines {
+    /// Takes the next frame; the last one must have been used up.
+    pub(super) fn feed(&mut self, frame: Bytes) {
+        debug_assert_eq!(self.next, self.frame.len());
+        self.frame = frame;
+        self.next = 0;
+    }
+
+    /// Goes to the next line; false if it is not complete yet.
+    pub(super) fn advance(&mut self) -> Result<bool, Error> {
+        if matches!(self.line, Line::Carry) {
+            reuse(&mut self.carry);
+        }
+        self.line = Line::None;
+        let begin = self.next;
+        let mut rest = &self.frame[begin..];
+        // As `memchr`, which the standard library has but does not show.
+        let length = rest.skip_until(b'\n').map_err(|e| Error::unexpected(e.to_string()))?;
+        self.next += length;
+        let found = &self.frame[begin..self.next];
+        let complete = found.last() == Some(&b'\n');
+        if complete && self.carry.is_empty() {
+            self.line = Line::Frame(begin..self.next);
+            return Ok(true);
+        }
+        if self.carry.len() + found.len() > LARGEST_OBJECT {
+            return Err(Error::unexpected("an event is too large"));
+        }
+        self.carry.extend_from_slice(found);
+        if complete {
+            self.line = Line::Carry;
+        } else {
+            // A frame that is used up is not kept while waiting for the next.
+            self.feed(Bytes::new());
+        }
+        Ok(complete)
+    }
+
+    /// At the end of the stream: goes to a last line without a line end; false if there is none.
+    pub(super) fn finish(&mut self) -> bool {
+        if matches!(self.line, Line::Carry) {
+            reuse(&mut self.carry);
+        }
+        let rest = !self.carry.is_empty();
+        self.line = if rest { Line::Carry } else { Line::None };
+        rest
+    }
+
+    /// The line `advance` went to.
+    pub(super) fn line(&self) -> &[u8] {
+        match &self.line {
+            Line::None => &[],
+            Line::Frame(range) => &self.frame[range.clone()],
+            Line::Carry => &self.carry,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn lines_are_the_same_however_the_stream_is_cut(
+            lines in vec("[a-z]{0,12}", 0..12),
+            rest in "[a-z]{0,5}",
+            sizes in vec(1_usize..20, 1..6),
+        ) {
+            let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+            let text = text + &rest;
+            let mut unread = text.as_bytes();
+            let mut cut = Lines::default();
+            let mut found = Vec::new();
+            for size in sizes.iter().cycle() {
+                if unread.is_empty() {
+                    break;
+                }
+                let (frame, after) = unread.split_at((*size).min(unread.len()));
+                unread = after;
+                cut.feed(Bytes::copy_from_slice(frame));
+                while cut.advance().unwrap() {
+                    found.push(String::from_utf8(cut.line().to_vec()).unwrap());
+                }
+            }
+            let ended: Vec<_> = lines.iter().map(|line| format!("{line}\n")).collect();
+            prop_assert_eq!(found, ended);
+            prop_assert_eq!(cut.finish(), !rest.is_empty());
+            prop_assert_eq!(cut.line(), rest.as_bytes());
+        }
+    }
+
+    #[test]
+    fn a_line_without_end_is_given_up() {
+        let mut lines = Lines::default();
+        let frame = Bytes::from(vec![b'x'; 1 << 20]);
+        let frames = (0..100).take_while(|_| {
+            lines.feed(frame.clone());
+            lines.advance().is_ok()
+        });
+        assert_eq!(frames.count(), 64);
+    }
+}

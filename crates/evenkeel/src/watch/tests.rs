@@ -1,0 +1,72 @@
+//! The reflector against a server that does as it is told, and one that fails at random.
+
+mod between;
+mod faults;
+mod follow;
+mod list;
+mod script;
+mod stream;
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+
+use self::script::{Answer, Run};
+use super::*;
+use crate::kind::Kind;
+
+#[expect(dead_code, reason = "that it compiles is the claim")]
+fn a_reflector_can_run_on_any_thread<S: Sink>(reflector: Reflector, sink: &mut S) -> impl Send {
+    reflector.run(sink)
+}
+
+fn scope() -> Scope {
+    Scope::all(Kind::of::<ConfigMap>())
+}
+
+/// Runs with lists only, until the server is asked for more than it has answers.
+async fn listing(answers: impl IntoIterator<Item = Answer>) -> Run {
+    let settings = Settings { streaming: false, ..Settings::default() };
+    script::run(scope(), settings, answers).await
+}
+
+/// Runs with streaming lists, until the server is asked for more than it has answers.
+async fn streaming(answers: impl IntoIterator<Item = Answer>) -> Run {
+    script::run(scope(), Settings::default(), answers).await
+}
+
+/// The request for a list in pages.
+fn paged(version: &str) -> String {
+    match version {
+        "" => "limit=500".to_owned(),
+        _ => format!("limit=500&resourceVersion={version}"),
+    }
+}
+
+/// The request for the page after the first.
+fn page(token: &str) -> String {
+    format!("limit=500&continue={token}")
+}
+
+/// The request for a list in one piece.
+fn whole(version: &str) -> String {
+    match version {
+        "" => String::new(),
+        _ => format!("resourceVersion={version}"),
+    }
+}
+
+/// The request for a watch.
+fn watch(version: &str) -> String {
+    format!("watch=true&allowWatchBookmarks=true&{}", whole(version))
+        .trim_end_matches('&')
+        .to_owned()
+}
+
+/// The request for a streaming list.
+fn stream(version: &str) -> String {
+    let start = "watch=true&allowWatchBookmarks=true&sendInitialEvents=true";
+    format!("{start}&resourceVersionMatch=NotOlderThan&{}", whole(version))
+        .trim_end_matches('&')
+        .to_owned()
+}

@@ -1,0 +1,259 @@
+//! Following changes: what is resumed, what is listed anew, what is waited for.
+
+use std::io::ErrorKind;
+
+use super::script::{failure, list, object, open, silent, too_large, unreachable};
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn changes_are_told_in_order_and_versions_followed() {
+    let run = listing([
+        list("10", "", &["a@3"]),
+        open().added("b@11").modified("a@12").deleted("b@13").bookmark("15").modified("a@16"),
+    ])
+    .await;
+    assert_eq!(
+        run.diary,
+        [
+            "begin",
+            "listed a@3",
+            "commit 10",
+            "connected",
+            "changed b@11",
+            "changed a@12",
+            "deleted b@13",
+            "bookmark 15",
+            "changed a@16"
+        ]
+    );
+    assert_eq!(run.requests, [paged("0"), watch("10"), watch("16")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_closed_cleanly_is_resumed_at_once_and_without_a_list() {
+    let run = listing([
+        list("10", "", &["a@3"]),
+        open().modified("a@12"),
+        open().wait(2),
+        open().modified("a@14"),
+    ])
+    .await;
+    assert_eq!(run.requests, [paged("0"), watch("10"), watch("12"), watch("12"), watch("14")]);
+    assert_eq!(run.times.last().unwrap().as_secs(), 2);
+    assert_eq!(run.diary.iter().filter(|line| *line == "connected").count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bookmark_moves_the_version_to_resume_from() {
+    let run = listing([list("10", "", &["a@3"]), open().bookmark("40")]).await;
+    assert_eq!(run.told(), ["begin", "listed a@3", "commit 10", "bookmark 40"]);
+    assert_eq!(run.requests, [paged("0"), watch("10"), watch("40")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_breaks_is_resumed_and_half_an_event_forgotten() {
+    let run = listing([
+        list("10", "", &[]),
+        open().modified("a@12").send("{\"type\":\"MODIFIED\",\"obj").cut(),
+        open().modified("a@13").send("{\"type\":\"MODIFIED\",\"obj"),
+        // The same at a proper end, but all of the event is there.
+        open().send(&format!("{{\"type\":\"MODIFIED\",\"object\":{}}}", object("a", "14"))),
+        open().wait(1).cut(),
+    ])
+    .await;
+    assert_eq!(
+        run.requests,
+        [paged("0"), watch("10"), watch("12"), watch("13"), watch("14"), watch("14")]
+    );
+    assert_eq!(run.told()[2..], ["changed a@12", "changed a@13", "changed a@14"]);
+    assert!(run.failures.is_empty());
+    assert_eq!(run.times.last().unwrap().as_secs(), 1, "nothing is waited for but the server");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_watch_is_followed_by_a_list_in_whatever_way_it_is_told() {
+    for expired in [
+        failure(410, "Expired"),
+        failure(410, "Gone"),
+        // As proxies say it.
+        failure(410, ""),
+        open().error(410, "Expired"),
+        open().error(410, "Gone"),
+        too_large(),
+    ] {
+        let run = listing([list("10", "", &["a@3"]), expired, list("20", "", &["a@3"])]).await;
+        assert_eq!(run.requests, [paged("0"), watch("10"), whole("10"), watch("20")]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_busy_or_away_is_waited_for_without_a_list() {
+    for trouble in [
+        || failure(429, "TooManyRequests"),
+        || open().error(429, "TooManyRequests"),
+        || unreachable(ErrorKind::ConnectionRefused),
+        || unreachable(ErrorKind::ConnectionReset),
+        || failure(502, ""),
+        || failure(503, "ServiceUnavailable"),
+        || failure(504, "Timeout"),
+        || open().cut(),
+    ] {
+        let answers = [list("10", "", &["a@3"]), trouble(), trouble(), open().modified("a@12")];
+        let run = listing(answers).await;
+        assert_eq!(run.requests, [paged("0"), watch("10"), watch("10"), watch("10"), watch("12")]);
+        assert!(run.pause(2) >= Duration::from_millis(800));
+        assert!(run.pause(3) >= Duration::from_millis(1600));
+        assert!(run.diary.iter().any(|line| line.starts_with("failing: ")));
+        assert_eq!(run.told().last(), Some(&"changed a@12"));
+        let connected = run.diary.iter().rposition(|line| line == "connected");
+        assert!(connected > run.diary.iter().rposition(|line| line.starts_with("failing")));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_the_server_asks_for_is_waited() {
+    let run = listing([
+        list("10", "", &[]),
+        failure(429, "TooManyRequests").header("retry-after", "9"),
+        failure(503, "").header("retry-after", "11"),
+        open().modified("a@12"),
+    ])
+    .await;
+    assert_eq!((run.pause(2).as_secs(), run.pause(3).as_secs()), (9, 11));
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_failures_in_a_watch_lead_to_a_list() {
+    for trouble in [
+        failure(500, "InternalError"),
+        open().error(500, "InternalError"),
+        open().error(504, "Timeout"),
+        // A corrupt object that was deleted unsafely is told like this.
+        open().error(0, "StoreReadError"),
+        failure(403, "Forbidden"),
+        // Closed within a second, and no event.
+        open(),
+    ] {
+        let run = listing([list("10", "", &["a@3"]), trouble, list("20", "", &[])]).await;
+        assert_eq!(run.requests, [paged("0"), watch("10"), whole("10"), watch("20")]);
+        assert!(run.pause(2) >= Duration::from_millis(800));
+        assert!(run.diary.iter().any(|line| line.starts_with("failing: ")), "{:?}", run.diary);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_cannot_be_read_leads_to_a_list_for_it_may_not_be_missed() {
+    let run = |line: &str| {
+        listing([
+            list("10", "", &["a@3"]),
+            open().modified("a@11").send(line).modified("a@13").hang(),
+            list("20", "", &[]),
+        ])
+    };
+    for line in [
+        "rubbish\n",
+        "{\"type\":\"MODIFIED\",\"object\":{\"metadata\":{\"name\":\"a\"}}}\n",
+        "{\"type\":\"MODIFIED\",\"object\":{\"metadata\":{\"resourceVersion\":\"\"}}}\n",
+        "{\"type\":\"MODIFIED\",\"object\":{\"metadata\":}}\n",
+        "{\"type\":\"MODIFIED\"}\n",
+        "{\"type\":\"ERROR\",\"object\":7}\n",
+    ] {
+        let run = run(line).await;
+        assert_eq!(run.requests, [paged("0"), watch("10"), whole("11"), watch("20")], "{line}");
+        assert_eq!(run.told()[3..], ["changed a@11", "begin", "commit 20"], "{line}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn unknown_events_and_empty_lines_are_passed_over() {
+    let run = listing([
+        list("10", "", &[]),
+        open()
+            .send("\n{\"type\":\"NEWS\",\"object\":{\"metadata\":{\"resourceVersion\":\"11\"}}}\n")
+            .modified("a@12"),
+    ])
+    .await;
+    assert_eq!(run.told()[2..], ["changed a@12"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_last_five_to_ten_minutes_at_random() {
+    let watches = (0..100).map(|number| open().modified(&format!("a@{}", 100 + number)));
+    let run = listing([list("10", "", &[])].into_iter().chain(watches)).await;
+    assert_eq!(run.timeouts.len(), 101);
+    assert!(run.timeouts.iter().all(|timeout| (300..600).contains(timeout)));
+    assert!(run.timeouts.iter().any(|timeout| *timeout < 330));
+    assert!(run.timeouts.iter().any(|timeout| *timeout > 570));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_connection_is_noticed() {
+    // Of a server that sends no bookmarks, when it should have ended the watch.
+    let run =
+        listing([list("10", "", &[]), open().modified("a@12").hang(), silent(), open().hang()])
+            .await;
+    assert_eq!(run.requests, [paged("0"), watch("10"), watch("12"), watch("12"), watch("12")]);
+    for index in [2, 3, 4] {
+        let due = run.timeouts[index - 2] + 5;
+        assert!((due..=due + 1).contains(&run.pause(index).as_secs()), "{index}");
+    }
+    // Of one that does, when two are overdue; also the next connection.
+    let run = listing([
+        list("10", "", &[]),
+        open().wait(60).bookmark("12").wait(149).modified("a@13").hang(),
+        open().hang(),
+        silent(),
+        open().modified("a@14"),
+    ])
+    .await;
+    assert_eq!(
+        run.requests,
+        [paged("0"), watch("10"), watch("13"), watch("13"), watch("13"), watch("14")]
+    );
+    let seconds: Vec<_> = (2..5).map(|index| run.pause(index).as_secs()).collect();
+    assert_eq!(seconds[..2], [60 + 149 + 150, 150]);
+    assert!((150..=152).contains(&seconds[2]), "a server that does not answer is failing");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_from_nowhere_has_no_version_before_its_state_is_over() {
+    let run = listing([
+        list("", "", &[]),
+        // The state, in the order of names.
+        open().added("a@30").added("b@20").cut(),
+        open().added("a@30").added("b@20").modified("b@31").added("c@32"),
+    ])
+    .await;
+    assert_eq!(run.requests, [paged("0"), watch(""), watch(""), watch("32")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_lasts_from_the_first_of_a_row_until_a_watch_is_open() {
+    let run = listing([
+        failure(500, ""),
+        list("10", "", &[]),
+        failure(500, ""),
+        list("11", "", &[]),
+        open().modified("a@12").error(500, ""),
+        list("13", "", &[]),
+    ])
+    .await;
+    let since: Vec<_> = run.failures.iter().map(|(since, _)| *since).collect();
+    assert_eq!(since, [run.times[0], run.times[0], run.times[4]]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_keeps_no_version_at_all_is_failing() {
+    let state = |version| list(version, "", &[]);
+    let expired = || open().error(410, "Expired");
+    let run =
+        listing([state("10"), expired(), state("11"), expired(), state("12"), open().wait(2)]);
+    let run = run.await;
+    assert_eq!(run.failures.len(), 1, "{:?}", run.diary);
+    assert_eq!(run.failures[0].0, run.times[3]);
+    // But one that has kept it for a while is not.
+    let expired = || open().wait(61).error(410, "Expired");
+    let run =
+        listing([state("10"), expired(), state("11"), expired(), state("12"), open().wait(2)]);
+    assert!(run.await.failures.is_empty());
+}

@@ -1,0 +1,369 @@
+//! A server that gives scripted answers in order, and a sink that keeps a diary.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, StatusCode};
+use http_body::Frame;
+use kube::Client;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::super::{Error, Health, Reflector, Scope, Settings, Sink};
+use crate::random::Random;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// What the server does with one request.
+pub(crate) struct Answer {
+    status: Option<StatusCode>,
+    headers: HeaderMap,
+    error: Option<std::io::ErrorKind>,
+    steps: Vec<Step>,
+}
+
+/// What a body does next.
+pub(crate) enum Step {
+    Send(Bytes),
+    Wait(Duration),
+    Break,
+    Hang,
+}
+
+/// An object of the given name and version.
+pub(crate) fn object(name: &str, version: &str) -> Value {
+    json!({"metadata": {"name": name, "resourceVersion": version}})
+}
+
+/// A list of such objects, from `name@version`.
+pub(crate) fn list(version: &str, token: &str, objects: &[&str]) -> Answer {
+    let items: Vec<_> = objects.iter().map(|text| parse(text)).collect();
+    let metadata = json!({"resourceVersion": version, "continue": token});
+    body(&json!({"kind": "ConfigMapList", "metadata": metadata, "items": items}).to_string())
+}
+
+/// A successful answer with this body.
+pub(crate) fn body(text: &str) -> Answer {
+    Answer::new(StatusCode::OK).send(text)
+}
+
+/// A watch that is open, with nothing sent yet.
+pub(crate) fn open() -> Answer {
+    Answer::new(StatusCode::OK)
+}
+
+/// A connection that does not come about.
+pub(crate) fn unreachable(kind: std::io::ErrorKind) -> Answer {
+    Answer { error: Some(kind), ..open() }
+}
+
+/// No answer at all.
+pub(crate) fn silent() -> Answer {
+    Answer { status: None, ..open() }
+}
+
+/// A failure.
+pub(crate) fn failure(code: u16, reason: &str) -> Answer {
+    let status = StatusCode::from_u16(code).unwrap();
+    Answer::new(status).send(&status_text(code, reason))
+}
+
+/// The failure for a version this server does not have yet.
+pub(crate) fn too_large() -> Answer {
+    let status = json!({
+        "kind": "Status", "status": "Failure", "code": 504, "reason": "Timeout",
+        "message": "Timeout: Too large resource version: 20, current: 10",
+        "details": {"causes": [{"reason": "ResourceVersionTooLarge", "message": "…"}]},
+    });
+    Answer::new(StatusCode::GATEWAY_TIMEOUT).send(&status.to_string())
+}
+
+fn status_text(code: u16, reason: &str) -> String {
+    let message = format!("{reason} says the script");
+    json!({"kind": "Status", "status": "Failure", "code": code, "reason": reason,
+        "message": message})
+    .to_string()
+}
+
+fn parse(text: &str) -> Value {
+    let (name, version) = text.split_once('@').unwrap();
+    object(name, version)
+}
+
+fn show(raw: &[u8]) -> String {
+    let object: Value = serde_json::from_slice(raw).unwrap();
+    let meta = &object["metadata"];
+    format!("{}@{}", meta["name"].as_str().unwrap(), meta["resourceVersion"].as_str().unwrap())
+}
+
+impl Answer {
+    fn new(status: StatusCode) -> Self {
+        Self { status: Some(status), headers: HeaderMap::new(), error: None, steps: Vec::new() }
+    }
+
+    pub(crate) fn header(mut self, name: &'static str, value: &'static str) -> Self {
+        self.headers.insert(name, value.parse().unwrap());
+        self
+    }
+
+    pub(crate) fn send(mut self, text: &str) -> Self {
+        self.steps.push(Step::Send(Bytes::copy_from_slice(text.as_bytes())));
+        self
+    }
+
+    fn event(self, kind: &str, object: &Value) -> Self {
+        // The order the server has, which `json!` does not keep.
+        self.send(&format!("{{\"type\":{},\"object\":{object}}}\n", json!(kind)))
+    }
+
+    pub(crate) fn added(self, text: &str) -> Self {
+        self.event("ADDED", &parse(text))
+    }
+
+    pub(crate) fn modified(self, text: &str) -> Self {
+        self.event("MODIFIED", &parse(text))
+    }
+
+    pub(crate) fn deleted(self, text: &str) -> Self {
+        self.event("DELETED", &parse(text))
+    }
+
+    pub(crate) fn bookmark(self, version: &str) -> Self {
+        self.event("BOOKMARK", &json!({"metadata": {"resourceVersion": version}}))
+    }
+
+    /// The bookmark that ends the initial state, if `value` says so.
+    pub(crate) fn end(self, version: &str, value: &str) -> Self {
+        let annotations = json!({"k8s.io/initial-events-end": value});
+        let metadata = json!({"resourceVersion": version, "annotations": annotations});
+        self.event("BOOKMARK", &json!({"metadata": metadata}))
+    }
+
+    pub(crate) fn error(self, code: u16, reason: &str) -> Self {
+        self.event("ERROR", &serde_json::from_str(&status_text(code, reason)).unwrap())
+    }
+
+    pub(crate) fn wait(mut self, seconds: u64) -> Self {
+        self.steps.push(Step::Wait(Duration::from_secs(seconds)));
+        self
+    }
+
+    pub(crate) fn cut(mut self) -> Self {
+        self.steps.push(Step::Break);
+        self
+    }
+
+    pub(crate) fn hang(mut self) -> Self {
+        self.steps.push(Step::Hang);
+        self
+    }
+}
+
+/// What happened.
+pub(crate) struct Run {
+    /// The queries, without their time-outs.
+    pub(crate) requests: Vec<String>,
+    /// When each came, since the start.
+    pub(crate) times: Vec<Duration>,
+    /// The time-outs of the watches among them.
+    pub(crate) timeouts: Vec<u64>,
+    /// The requests as they were.
+    pub(crate) heads: Vec<http::request::Parts>,
+    /// What the sink was told.
+    pub(crate) diary: Vec<String>,
+    /// The failures it was told of, and since when that had been going on.
+    pub(crate) failures: Vec<(Duration, Error)>,
+}
+
+impl Run {
+    /// The time between a request and the one before it.
+    pub(crate) fn pause(&self, index: usize) -> Duration {
+        self.times[index] - self.times[index - 1]
+    }
+
+    /// What the sink was told, without how the connection is.
+    pub(crate) fn told(&self) -> Vec<&str> {
+        let health = |line: &&str| !line.starts_with("failing") && *line != "connected";
+        self.diary.iter().map(String::as_str).filter(health).collect()
+    }
+}
+
+/// Lets a reflector run until it asks for more than there are answers.
+pub(crate) async fn run(
+    scope: Scope,
+    settings: Settings,
+    answers: impl IntoIterator<Item = Answer>,
+) -> Run {
+    let begun = Instant::now();
+    let state = Arc::new(Mutex::new(State {
+        answers: answers.into_iter().collect(),
+        requests: Vec::new(),
+        over: Arc::new(Notify::new()),
+    }));
+    let over = state.lock().over.clone();
+    let client = Client::new(Server(state.clone()), "default");
+    let reflector = Reflector::new(client, scope, settings, Random::new(1));
+    let mut diary = Diary::default();
+    tokio::select! {
+        biased;
+        () = over.notified() => {}
+        never = reflector.run(&mut diary) => match never {},
+    }
+    let mut run = Run {
+        requests: Vec::new(),
+        times: Vec::new(),
+        timeouts: Vec::new(),
+        heads: Vec::new(),
+        diary: diary.lines,
+        failures: diary.failures.into_iter().map(|(since, e)| (since - begun, e)).collect(),
+    };
+    for (time, head) in state.lock().requests.drain(..) {
+        let query = head.uri.query().unwrap_or_default();
+        run.requests.push(match query.split_once("timeoutSeconds=") {
+            Some((before, seconds)) => {
+                run.timeouts.push(seconds.parse().unwrap());
+                before.trim_end_matches('&').to_owned()
+            }
+            None => query.to_owned(),
+        });
+        run.times.push(time - begun);
+        run.heads.push(head);
+    }
+    run
+}
+
+struct State {
+    answers: VecDeque<Answer>,
+    requests: Vec<(Instant, http::request::Parts)>,
+    over: Arc<Notify>,
+}
+
+struct Server(Arc<Mutex<State>>);
+
+impl tower_service::Service<Request<kube::client::Body>> for Server {
+    type Response = Response<Steps>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<kube::client::Body>) -> Self::Future {
+        let mut state = self.0.lock();
+        state.requests.push((Instant::now(), request.into_parts().0));
+        let Some(answer) = state.answers.pop_front() else {
+            state.over.notify_one();
+            return Box::pin(std::future::pending());
+        };
+        Box::pin(async move {
+            if let Some(kind) = answer.error {
+                return Err(std::io::Error::from(kind).into());
+            }
+            let Some(status) = answer.status else { return std::future::pending().await };
+            let mut response = Response::new(Steps { steps: answer.steps.into(), sleep: None });
+            *response.status_mut() = status;
+            *response.headers_mut() = answer.headers;
+            Ok(response)
+        })
+    }
+}
+
+/// A body that does what is written.
+pub(crate) struct Steps {
+    steps: VecDeque<Step>,
+    sleep: Option<Pin<Box<Sleep>>>,
+}
+
+impl http_body::Body for Steps {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        loop {
+            if let Some(sleep) = &mut self.sleep {
+                std::task::ready!(sleep.as_mut().poll(cx));
+                self.sleep = None;
+            }
+            return match self.steps.pop_front() {
+                None => Poll::Ready(None),
+                Some(Step::Send(bytes)) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                Some(Step::Break) => Poll::Ready(Some(Err("connection reset".into()))),
+                Some(Step::Hang) => {
+                    self.steps.push_front(Step::Hang);
+                    Poll::Pending
+                }
+                Some(Step::Wait(time)) => {
+                    self.sleep = Some(Box::pin(sleep(time)));
+                    continue;
+                }
+            };
+        }
+    }
+}
+
+/// A sink that writes down what it is told, and checks the order of it.
+#[derive(Default)]
+pub(crate) struct Diary {
+    lines: Vec<String>,
+    failures: Vec<(Instant, Error)>,
+}
+
+impl Diary {
+    fn within_state(&self) -> bool {
+        let marks = ["begin", "commit", "abandon"];
+        let last =
+            self.lines.iter().rev().find(|line| marks.iter().any(|mark| line.starts_with(mark)));
+        last.is_some_and(|line| line == "begin")
+    }
+
+    fn note(&mut self, within_state: bool, line: String) {
+        assert_eq!(self.within_state(), within_state, "{line} after {:?}", self.lines);
+        self.lines.push(line);
+    }
+}
+
+impl Sink for Diary {
+    fn begin(&mut self) {
+        self.note(false, "begin".to_owned());
+    }
+    fn listed(&mut self, raw: &[u8]) {
+        self.note(true, format!("listed {}", show(raw)));
+    }
+    fn unlisted(&mut self, raw: &[u8]) {
+        self.note(true, format!("unlisted {}", show(raw)));
+    }
+    fn commit(&mut self, version: &str) {
+        self.note(true, format!("commit {version}"));
+    }
+    fn abandon(&mut self) {
+        self.note(true, "abandon".to_owned());
+    }
+    fn changed(&mut self, raw: &[u8]) {
+        self.note(false, format!("changed {}", show(raw)));
+    }
+    fn deleted(&mut self, raw: &[u8]) {
+        self.note(false, format!("deleted {}", show(raw)));
+    }
+    fn bookmark(&mut self, version: &str) {
+        self.note(false, format!("bookmark {version}"));
+    }
+    fn health(&mut self, health: &Health) {
+        match health {
+            Health::Connected => self.note(false, "connected".to_owned()),
+            Health::Failing { since, error } => {
+                self.failures.push((*since, error.clone()));
+                self.note(false, format!("failing: {error}"));
+            }
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Starting, adding, stopping.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
+use evenkeel::manager::{RegisterError, RunError, Runnable, Stop, When};
+use evenkeel::prelude::*;
+use tokio::sync::mpsc;
+
+use crate::harness::{World, each, key, next, quiet, start, stop, telling, until};
+
+#[tokio::test(start_paused = true)]
+async fn running_reconciles_finish_when_asked_to_stop_and_nothing_new_begins() {
+    let world = World::new().await;
+    for name in ["a", "b"] {
+        world.create_map(name).await;
+    }
+    let manager = world.manager();
+    let (sender, mut told) = mpsc::channel(4096);
+    let reconciler = each::<ConfigMap, _, _>(move |_, _, _| {
+        let sender = sender.clone();
+        async move {
+            let _ = sender.try_send("begun");
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            let _ = sender.try_send("ended");
+            Ok(Action::done())
+        }
+    });
+    manager.controller(reconciler).register().unwrap();
+    let running = start(&manager);
+    assert_eq!(next(&mut told).await, "begun");
+    let begun = tokio::time::Instant::now();
+    manager.stop();
+    running.ended().await.unwrap();
+    assert_eq!(next(&mut told).await, "ended");
+    assert!(told.recv().await.is_none(), "the second object is left for the next process");
+    assert_eq!(begun.elapsed(), Duration::from_secs(20));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_end_in_time_is_cancelled_and_named() {
+    let world = World::new().await;
+    world.create_map("a").await;
+    let manager = world.manager();
+    let (sender, mut told) = mpsc::channel(4096);
+    let reconciler = each::<ConfigMap, _, _>(move |key, _, _| {
+        let _ = sender.try_send(key);
+        std::future::pending::<Result<Action>>()
+    });
+    manager.controller(reconciler).named("endless").register().unwrap();
+    let running = start(&manager);
+    next(&mut told).await;
+    let begun = tokio::time::Instant::now();
+    manager.stop();
+    let error = running.ended().await.unwrap_err();
+    assert_eq!(begun.elapsed(), Duration::from_secs(30));
+    assert!(matches!(&error, RunError::Late { names, .. } if names == &["endless"]), "{error}");
+    assert!(told.recv().await.is_none(), "its worker is gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runnable_that_fails_ends_the_manager_with_its_error() {
+    let world = World::new().await;
+    let manager = world.manager();
+    manager.spawn("probe", When::Always, |_| async { Err("the disk is full".into()) }).unwrap();
+    let error = start(&manager).ended().await.unwrap_err();
+    assert_eq!(error.to_string(), "probe: the disk is full");
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_is_ended_in_the_order_of_the_reference() {
+    struct Work(mpsc::Sender<&'static str>);
+    impl Runnable for Work {
+        const WHEN: When = When::Leader;
+        async fn run(self, stop: Stop) -> Result<()> {
+            stop.requested().await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let _ = self.0.try_send("leader");
+            Ok(())
+        }
+    }
+    let world = World::new().await;
+    let manager = world.manager();
+    let (sender, mut told) = mpsc::channel(4096);
+    manager.add(Work(sender.clone())).unwrap();
+    manager
+        .spawn("always", When::Always, move |stop| async move {
+            stop.requested().await;
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            let _ = sender.try_send("always");
+            Ok(())
+        })
+        .unwrap();
+    let running = start(&manager);
+    stop(&manager, running).await;
+    assert_eq!(next(&mut told).await, "always");
+    assert_eq!(next(&mut told).await, "leader");
+}
+
+#[tokio::test(start_paused = true)]
+async fn controllers_can_be_added_while_running_and_not_after() {
+    let world = World::new().await;
+    world.create_map("a").await;
+    let manager = world.manager();
+    let running = start(&manager);
+    tokio::task::yield_now().await;
+    let (reconciler, mut told) = telling::<ConfigMap>();
+    manager.controller(reconciler).register().unwrap();
+    assert_eq!(next(&mut told).await, key("a"));
+    stop(&manager, running).await;
+    let (late, _told) = telling::<ConfigMap>();
+    let error = manager.controller(late).named("late").register().unwrap_err();
+    assert!(matches!(error, RegisterError::Stopping), "{error}");
+    let error = start(&manager).ended().await.unwrap_err();
+    assert!(matches!(error, RunError::RunBefore), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_are_unique_within_a_manager_and_free_across() {
+    let world = World::new().await;
+    world.create_map("a").await;
+    let (one, other) = (world.manager(), world.manager());
+    let (reconciler, mut told) = telling::<ConfigMap>();
+    one.controller(reconciler).register().unwrap();
+    let (same, _) = telling::<ConfigMap>();
+    let error = one.controller(same).register().unwrap_err();
+    assert!(error.to_string().contains("\"configmap\" already"), "{error}");
+    let (reconciler, mut other_told) = telling::<ConfigMap>();
+    other.controller(reconciler).register().unwrap();
+    let (first, second) = (start(&one), start(&other));
+    assert_eq!(next(&mut told).await, key("a"));
+    assert_eq!(next(&mut other_told).await, key("a"));
+    stop(&one, first).await;
+    world.create_map("b").await;
+    assert_eq!(next(&mut other_told).await, key("b"));
+    quiet(&mut told_or_closed(told)).await;
+    stop(&other, second).await;
+}
+
+/// A receiver whose senders may be gone counts as quiet.
+fn told_or_closed(receiver: mpsc::Receiver<Key>) -> mpsc::Receiver<Key> {
+    receiver
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopping_in_any_phase_leaves_nothing_behind() {
+    static LIVE: AtomicUsize = AtomicUsize::new(0);
+    struct Counted;
+    impl Counted {
+        fn new() -> Self {
+            LIVE.fetch_add(1, Ordering::SeqCst);
+            Self
+        }
+    }
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            LIVE.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+    let world = World::new().await;
+    world.create_map("a").await;
+    for millis in [0_u64, 1, 2, 5, 10, 100, 5_000] {
+        let manager = world.manager();
+        let counted = Arc::new(Counted::new());
+        let reconciler = each::<ConfigMap, _, _>(move |_, _, _| {
+            let counted = counted.clone();
+            async move {
+                let _held = counted;
+                tokio::time::sleep(Duration::from_millis(3)).await;
+                Ok(Action::requeue_after(Duration::from_millis(1)))
+            }
+        });
+        manager.controller(reconciler).register().unwrap();
+        let running = start(&manager);
+        tokio::time::sleep(Duration::from_millis(millis)).await;
+        stop(&manager, running).await;
+        drop(manager);
+        until(|| LIVE.load(Ordering::SeqCst) == 0).await;
+    }
+    let alive = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    // What is left belongs to the clients' own buffers, which end with the clients.
+    assert!(alive < 20, "{alive} tasks are left");
+}

@@ -1,0 +1,171 @@
+//! What a process reads after what it wrote.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use evenkeel::Kind;
+use evenkeel::cache::TypeOptions;
+use evenkeel::k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use evenkeel::kube::Api;
+use evenkeel::prelude::*;
+use serde_json::json;
+
+use crate::harness::{Fate, World, key, map, start, stop, until};
+
+/// A manager that caches config maps and is synced.
+async fn caching(world: &World) -> (Manager, crate::harness::Running) {
+    let manager = world.manager();
+    manager.caches::<ConfigMap>(TypeOptions::new()).unwrap();
+    let running = start(&manager);
+    manager.client().get::<ConfigMap>(&key("none")).await.ok();
+    until(|| manager.cache().get(&Kind::of::<ConfigMap>(), &key("none")).is_ok()).await;
+    (manager, running)
+}
+
+/// Holds back everything the server tells about config maps from now on.
+fn hold_watches(world: &World) {
+    world.rule(|request| {
+        if request.uri().query().is_some_and(|query| query.contains("watch")) {
+            Fate::Hang
+        } else {
+            Fate::Pass
+        }
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_is_read_back_at_once_by_key_and_in_lists() {
+    let world = World::new().await;
+    let (manager, running) = caching(&world).await;
+    let client = manager.client();
+    for round in 0..100 {
+        let name = format!("map-{round}");
+        let created = client.create(&map(&name)).await.unwrap();
+        let read = client.get::<ConfigMap>(&key(&name)).await.unwrap().unwrap();
+        assert_eq!(read.metadata.uid, created.metadata.uid);
+        assert_eq!(client.list::<ConfigMap>().in_namespace("default").await.unwrap().len(), 1);
+        let mut changed = (*read).clone();
+        changed.data = Some([("round".to_owned(), round.to_string())].into());
+        client.update(&changed).await.unwrap();
+        let read = client.get::<ConfigMap>(&key(&name)).await.unwrap().unwrap();
+        assert_eq!(read.data, changed.data);
+        assert!(client.delete(&*read).await.unwrap());
+        assert_eq!(client.get::<ConfigMap>(&key(&name)).await.unwrap(), None);
+        assert!(client.list::<ConfigMap>().in_namespace("default").await.unwrap().is_empty());
+    }
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn own_writes_are_read_back_while_the_watch_is_down() {
+    let world = World::new().await;
+    let (manager, running) = caching(&world).await;
+    hold_watches(&world);
+    // Cut the watch that is open.
+    world.server.compact();
+    let client = manager.client();
+    client.create(&map("a")).await.unwrap();
+    let begun = tokio::time::Instant::now();
+    assert!(client.get::<ConfigMap>(&key("a")).await.unwrap().is_some());
+    assert!(client.get::<ConfigMap>(&key("other")).await.unwrap().is_none());
+    assert_eq!(begun.elapsed(), Duration::ZERO, "a read of the cache waits for nothing");
+    world.rule(|_| Fate::Pass);
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_makes_the_next_read_of_that_key_a_live_one() {
+    let world = World::new().await;
+    let (manager, running) = caching(&world).await;
+    let lose = Arc::new(AtomicBool::new(true));
+    let losing = lose.clone();
+    world.rule(move |request| {
+        let post = request.method() == http::Method::POST;
+        if post && losing.swap(false, Ordering::Relaxed) { Fate::Lose } else { Fate::Pass }
+    });
+    let client = manager.client();
+    let error = client.create(&map("a")).await.unwrap_err();
+    assert_eq!(error.to_string(), "create ConfigMap default/a: no answer from the API server");
+    world.requests();
+    assert!(client.get::<ConfigMap>(&key("a")).await.unwrap().is_some());
+    assert!(client.get::<ConfigMap>(&key("b")).await.unwrap().is_none());
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_of_an_undeclared_type_says_what_to_add() {
+    let world = World::new().await;
+    let (manager, running) = caching(&world).await;
+    world.requests();
+    let error = manager.client().get::<Pod>(&key("a")).await.unwrap_err();
+    assert!(error.to_string().starts_with("Pod is not cached"), "{error}");
+    assert!(world.requests().is_empty(), "nothing is watched behind the author's back");
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn caching_every_secret_takes_an_explicit_word() {
+    use evenkeel::k8s_openapi::api::core::v1::Secret;
+    let world = World::new().await;
+    let manager = world.manager();
+    let error = manager.caches::<Secret>(TypeOptions::new()).unwrap_err();
+    assert!(error.to_string().contains("cluster_wide_secrets"), "{error}");
+    manager.caches::<Secret>(TypeOptions::new().cluster_wide_secrets()).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn reads_share_one_object_and_copy_nothing() {
+    let world = World::new().await;
+    world.create_map("a").await;
+    let (manager, running) = caching(&world).await;
+    let client = manager.client();
+    let one = client.get::<ConfigMap>(&key("a")).await.unwrap().unwrap();
+    let other = client.get::<ConfigMap>(&key("a")).await.unwrap().unwrap();
+    let listed = client.list::<ConfigMap>().await.unwrap();
+    assert!(Arc::ptr_eq(&one, &other));
+    assert!(listed.iter().any(|map| Arc::ptr_eq(map, &one)));
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_does_not_decode_is_an_error_of_its_own() {
+    #[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
+    struct Odd {
+        metadata: evenkeel::k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
+        data: std::collections::BTreeMap<String, u32>,
+    }
+    impl Resource for Odd {
+        type DynamicType = ();
+        type Scope = evenkeel::k8s_openapi::NamespaceResourceScope;
+        fn kind((): &()) -> std::borrow::Cow<'_, str> {
+            "ConfigMap".into()
+        }
+        fn group((): &()) -> std::borrow::Cow<'_, str> {
+            "".into()
+        }
+        fn version((): &()) -> std::borrow::Cow<'_, str> {
+            "v1".into()
+        }
+        fn plural((): &()) -> std::borrow::Cow<'_, str> {
+            "configmaps".into()
+        }
+        fn meta(&self) -> &evenkeel::k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+            &self.metadata
+        }
+        fn meta_mut(
+            &mut self,
+        ) -> &mut evenkeel::k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+            &mut self.metadata
+        }
+    }
+    let world = World::new().await;
+    let maps = Api::<ConfigMap>::namespaced(world.admin(), "default");
+    for (name, value) in [("good", "1"), ("bad", "one")] {
+        let object = json!({"metadata": {"name": name}, "data": {"n": value}});
+        maps.create(&Default::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+    }
+    let (manager, running) = caching(&world).await;
+    let error = manager.client().get::<Odd>(&key("bad")).await.unwrap_err();
+    assert!(error.to_string().starts_with("ConfigMap default/bad does not decode:"), "{error}");
+    assert!(manager.client().get::<ConfigMap>(&key("bad")).await.unwrap().is_some());
+    stop(&manager, running).await;
+}

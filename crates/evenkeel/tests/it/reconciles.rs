@@ -1,0 +1,223 @@
+//! What happens to a key: retries, time-outs, panics, priorities.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use evenkeel::journal::Outcome;
+use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
+use evenkeel::prelude::*;
+use evenkeel::queue::CauseKind;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::harness::{World, each, key, next, quiet, start, stop, telling};
+
+#[tokio::test(start_paused = true)]
+async fn every_object_that_exists_is_reconciled_once_at_start() {
+    let world = World::new().await;
+    for name in ["a", "b", "c"] {
+        world.create_map(name).await;
+    }
+    let manager = world.manager();
+    let (reconciler, mut told) = telling::<ConfigMap>();
+    let controller = manager.controller(reconciler).register().unwrap();
+    let running = start(&manager);
+    let mut keys = vec![next(&mut told).await, next(&mut told).await, next(&mut told).await];
+    keys.sort();
+    assert_eq!(keys, [key("a"), key("b"), key("c")]);
+    quiet(&mut told).await;
+    let records = controller.journal().records();
+    assert!(records.iter().all(|record| record.causes.kinds().contains(CauseKind::Listed)));
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_back_off_by_doubling_and_success_starts_over() {
+    let world = World::new().await;
+    world.create_map("a").await;
+    let manager = world.manager();
+    let (sender, mut told) = mpsc::channel(4096);
+    let runs = AtomicU32::new(0);
+    let reconciler = each::<ConfigMap, _, _>(move |_, _, _| {
+        let run = runs.fetch_add(1, Ordering::Relaxed);
+        let _ = sender.try_send(Instant::now());
+        // Three failures, a success that asks for another look, a failure, then quiet.
+        let outcome = match run {
+            0..3 | 4 => Err("not yet".into()),
+            3 => Ok(Action::requeue_after(Duration::from_secs(9))),
+            _ => Ok(Action::done()),
+        };
+        async { outcome }
+    });
+    manager.controller(reconciler).register().unwrap();
+    let running = start(&manager);
+    let mut last = next(&mut told).await;
+    for expected in [5, 10, 20, 9_000, 5] {
+        let now = next(&mut told).await;
+        assert_eq!((now - last).as_millis(), expected);
+        last = now;
+    }
+    quiet(&mut told).await;
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_terminal_error_is_not_retried_and_is_told() {
+    let world = World::new().await;
+    world.create_map("a").await;
+    let manager = world.manager();
+    let (sender, mut told) = mpsc::channel(4096);
+    let reconciler = each::<ConfigMap, _, _>(move |key, _, _| {
+        let _ = sender.try_send(key);
+        async { Err(terminal("the spec makes no sense")) }
+    });
+    let controller = manager.controller(reconciler).register().unwrap();
+    let running = start(&manager);
+    next(&mut told).await;
+    quiet(&mut told).await;
+    assert_eq!(controller.queue().failures(&key("a")), 0);
+    let record = controller.journal().records().pop().unwrap();
+    assert_eq!(record.outcome, Outcome::Terminal("the spec makes no sense".into()));
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_with_a_delay_of_its_own_is_retried_then() {
+    let world = World::new().await;
+    world.create_map("a").await;
+    let manager = world.manager();
+    let (sender, mut told) = mpsc::channel(4096);
+    let reconciler = each::<ConfigMap, _, _>(move |_, _, _| {
+        let _ = sender.try_send(Instant::now());
+        async { Err(retry_after("try later", Duration::from_secs(7))) }
+    });
+    manager.controller(reconciler).register().unwrap();
+    let running = start(&manager);
+    let first = next(&mut told).await;
+    assert_eq!((next(&mut told).await - first).as_secs(), 7);
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_an_error_of_its_key_and_others_go_on() {
+    let world = World::new().await;
+    world.create_map("bad").await;
+    world.create_map("good").await;
+    let manager = world.manager();
+    let (sender, mut told) = mpsc::channel(4096);
+    let panics = AtomicU32::new(0);
+    let reconciler = each::<ConfigMap, _, _>(move |key, _, _| {
+        if key.name() == "bad" && panics.fetch_add(1, Ordering::Relaxed) < 3 {
+            panic!("bug in the reconciler");
+        }
+        let _ = sender.try_send(key);
+        async { Ok(Action::done()) }
+    });
+    let controller = manager.controller(reconciler).register().unwrap();
+    let running = start(&manager);
+    let mut keys = [next(&mut told).await, next(&mut told).await];
+    keys.sort();
+    assert_eq!(keys, [key("bad"), key("good")]);
+    let panicked = controller
+        .journal()
+        .records()
+        .iter()
+        .filter(|record| record.outcome == Outcome::Panicked("bug in the reconciler".into()))
+        .count();
+    assert_eq!(panicked, 3);
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconcile_that_takes_too_long_is_cancelled_and_retried() {
+    let world = World::new().await;
+    world.create_map("a").await;
+    let manager = world.manager();
+    let (sender, mut told) = mpsc::channel(4096);
+    let runs = AtomicU32::new(0);
+    let reconciler = each::<ConfigMap, _, _>(move |_, _, _| {
+        let _ = sender.try_send(Instant::now());
+        let first = runs.fetch_add(1, Ordering::Relaxed) == 0;
+        async move {
+            if first {
+                std::future::pending::<()>().await;
+            }
+            Ok(Action::done())
+        }
+    });
+    let limit = Duration::from_secs(30);
+    let controller = manager.controller(reconciler).timeout(limit).register().unwrap();
+    let running = start(&manager);
+    let first = next(&mut told).await;
+    let second = next(&mut told).await;
+    assert_eq!(second - first, limit + Duration::from_millis(5));
+    quiet(&mut told).await;
+    let outcomes: Vec<Outcome> =
+        controller.journal().records().iter().map(|record| record.outcome.clone()).collect();
+    assert_eq!(outcomes, [Outcome::TimedOut(limit), Outcome::Done]);
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_keeps_the_priority_it_had_unless_told_otherwise() {
+    let world = World::new().await;
+    world.create_map("a").await;
+    let manager = world.manager();
+    let (sender, mut told) = mpsc::channel(4096);
+    let runs = AtomicU32::new(0);
+    let reconciler = each::<ConfigMap, _, _>(move |_, _, _| {
+        let run = runs.fetch_add(1, Ordering::Relaxed);
+        let _ = sender.try_send(run);
+        async move {
+            match run {
+                0 => Err("not yet".into()),
+                1 => Ok(Action::requeue_after(Duration::from_secs(1)).with_priority(7)),
+                _ => Ok(Action::done()),
+            }
+        }
+    });
+    let controller = manager.controller(reconciler).register().unwrap();
+    let queue = controller.queue().clone();
+    let running = start(&manager);
+    for _ in 0..3 {
+        next(&mut told).await;
+    }
+    quiet(&mut told).await;
+    drop(queue);
+    let priorities: Vec<i32> =
+        controller.journal().records().iter().map(|record| record.priority).collect();
+    assert_eq!(priorities, [evenkeel::queue::LOW_PRIORITY, evenkeel::queue::LOW_PRIORITY, 7]);
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_during_a_reconcile_are_one_more_reconcile_after_it() {
+    let world = World::new().await;
+    world.create_map("a").await;
+    let manager = world.manager();
+    let (sender, mut told) = mpsc::channel(4096);
+    let (release, hold) = tokio::sync::watch::channel(false);
+    let reconciler = each::<ConfigMap, _, _>(move |_, object: Option<Arc<ConfigMap>>, _| {
+        let _ = sender.try_send(object.and_then(|map| map.data.clone()).unwrap_or_default().len());
+        let mut hold = hold.clone();
+        async move {
+            let _ = hold.wait_for(|released| *released).await;
+            Ok(Action::done())
+        }
+    });
+    manager.controller(reconciler).workers(4).register().unwrap();
+    let running = start(&manager);
+    assert_eq!(next(&mut told).await, 0);
+    let admin = evenkeel::kube::Api::<ConfigMap>::namespaced(world.admin(), "default");
+    for count in 1..=5 {
+        let data: serde_json::Map<_, _> =
+            (0..count).map(|n| (format!("k{n}"), "v".into())).collect();
+        let patch = serde_json::json!({ "data": data });
+        let parameters = evenkeel::kube::api::PatchParams::default();
+        admin.patch("a", &parameters, &evenkeel::kube::api::Patch::Merge(patch)).await.unwrap();
+    }
+    quiet(&mut told).await;
+    release.send(true).unwrap();
+    assert_eq!(next(&mut told).await, 5);
+    quiet(&mut told).await;
+    stop(&manager, running).await;
+}

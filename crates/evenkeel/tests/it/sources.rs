@@ -1,0 +1,282 @@
+//! When a controller's workers start, and what sets them off.
+
+use evenkeel::controller::Phase;
+use evenkeel::k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use evenkeel::prelude::*;
+use evenkeel::queue::CauseKind;
+use evenkeel::{Source, Watch};
+
+use crate::harness::{Fate, PATIENCE, World, key, next, quiet, start, stop, telling, until};
+
+const FORBIDDEN: &str = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","code":403,
+    "reason":"Forbidden","message":"pods is forbidden: User \"x\" cannot list resource \"pods\""}"#;
+
+#[tokio::test(start_paused = true)]
+async fn no_reconcile_runs_before_every_source_has_delivered() {
+    let world = World::new().await;
+    world.create_map("a").await;
+    world.rule(
+        |request| {
+            if request.uri().path().ends_with("/pods") { Fate::Hang } else { Fate::Pass }
+        },
+    );
+    let manager = world.manager();
+    let (reconciler, mut told) = telling::<ConfigMap>();
+    let controller = manager.controller(reconciler).owns::<Pod>().register().unwrap();
+    let running = start(&manager);
+    quiet(&mut told).await;
+    assert_eq!(controller.phase(), Phase::Syncing(vec!["watch of Pod".into()]));
+    assert!(!manager.readiness().is_ready());
+    world.rule(|_| Fate::Pass);
+    manager.stop();
+    running.ended().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_is_late_is_named_with_the_servers_words_and_heals() {
+    let world = World::new().await;
+    world.create_map("a").await;
+    world.rule(|request| {
+        let pods = request.uri().path().ends_with("/pods");
+        if pods { Fate::Answer(403, FORBIDDEN) } else { Fate::Pass }
+    });
+    let manager = world.manager();
+    let (reconciler, mut told) = telling::<ConfigMap>();
+    let controller = manager.controller(reconciler).owns::<Pod>().register().unwrap();
+    let (other, mut other_told) = telling::<ConfigMap>();
+    manager.controller(other).named("other").register().unwrap();
+    let running = start(&manager);
+    // The rest runs.
+    assert_eq!(next(&mut other_told).await, key("a"));
+    until(|| matches!(controller.phase(), Phase::Stuck(_))).await;
+    let Phase::Stuck(error) = controller.phase() else { panic!() };
+    assert!(error.contains("watch of Pod"), "{error}");
+    assert!(error.contains("cannot list resource"), "{error}");
+    quiet(&mut told).await;
+    // The permission is granted: no restart is needed.
+    world.rule(|_| Fate::Pass);
+    assert_eq!(next(&mut told).await, key("a"));
+    until(|| manager.readiness().is_ready()).await;
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forbidden_type_shows_in_readiness_within_seconds() {
+    let world = World::new().await;
+    world.rule(|request| {
+        let pods = request.uri().path().ends_with("/pods");
+        if pods { Fate::Answer(403, FORBIDDEN) } else { Fate::Pass }
+    });
+    let manager = world.manager();
+    let (reconciler, _told) = telling::<ConfigMap>();
+    manager.controller(reconciler).owns::<Pod>().register().unwrap();
+    let running = start(&manager);
+    let begun = tokio::time::Instant::now();
+    let forbidden =
+        || {
+            manager.readiness().checks.iter().any(|check| {
+                check.problem.as_ref().is_some_and(|text| text.contains("cannot list"))
+            })
+        };
+    until(forbidden).await;
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_object_is_reconciled_as_absent() {
+    let world = World::new().await;
+    world.create_map("a").await;
+    let manager = world.manager();
+    let (sender, mut told) = tokio::sync::mpsc::channel(4096);
+    let reconciler = crate::harness::each::<ConfigMap, _, _>(move |_, object, _| {
+        let _ = sender.try_send(object.is_some());
+        async { Ok(Action::done()) }
+    });
+    let controller = manager.controller(reconciler).register().unwrap();
+    let running = start(&manager);
+    assert!(next(&mut told).await);
+    let api = evenkeel::kube::Api::<ConfigMap>::namespaced(world.admin(), "default");
+    api.delete("a", &Default::default()).await.unwrap();
+    assert!(!next(&mut told).await);
+    let record = controller.journal().records().pop().unwrap();
+    assert!(record.causes.kinds().contains(CauseKind::Deleted), "{record}");
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn triggers_from_outside_name_themselves() {
+    let world = World::new().await;
+    let manager = world.manager();
+    let (reconciler, mut told) = telling::<ConfigMap>();
+    let (trigger, source) = Source::channel("billing");
+    let every = Source::interval("hourly", Duration::from_secs(3600), |_| vec![key("timed")]);
+    let controller =
+        manager.controller(reconciler).source(source).source(every).register().unwrap();
+    let running = start(&manager);
+    assert_eq!(next(&mut told).await, key("timed"));
+    assert!(trigger.send(key("called")).await);
+    assert_eq!(next(&mut told).await, key("called"));
+    let record = controller.journal().records().pop().unwrap();
+    assert!(record.to_string().starts_with("billing"), "{record}");
+    let begun = tokio::time::Instant::now();
+    tokio::time::timeout(PATIENCE * 10, told.recv()).await.unwrap().unwrap();
+    assert!(begun.elapsed() > Duration::from_secs(3500));
+    stop(&manager, running).await;
+    assert!(!trigger.send(key("late")).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_that_are_not_owned_reach_those_who_refer_to_them() {
+    let world = World::new().await;
+    let manager = world.manager();
+    let (reconciler, mut told) = telling::<ConfigMap>();
+    manager
+        .index::<ConfigMap>("secret", |map| {
+            map.data.iter().filter_map(|data| data.get("secret").cloned()).collect()
+        })
+        .unwrap();
+    manager
+        .controller(reconciler)
+        .watch(
+            Watch::mapped::<Secret>(|secret, cx| {
+                cx.indexed::<ConfigMap>("secret", secret.metadata.name.as_deref().unwrap_or(""))
+            })
+            .cached(evenkeel::cache::TypeOptions::new().namespaces(["default"])),
+        )
+        .register()
+        .unwrap();
+    let running = start(&manager);
+    let maps = evenkeel::kube::Api::<ConfigMap>::namespaced(world.admin(), "default");
+    for (name, secret) in [("a", "one"), ("b", "two"), ("c", "one")] {
+        let mut map = crate::harness::map(name);
+        map.data = Some([("secret".to_owned(), secret.to_owned())].into());
+        maps.create(&Default::default(), &map).await.unwrap();
+        next(&mut told).await;
+    }
+    let secrets = evenkeel::kube::Api::<Secret>::namespaced(world.admin(), "default");
+    let mut secret = Secret::default();
+    secret.metadata.name = Some("one".to_owned());
+    secrets.create(&Default::default(), &secret).await.unwrap();
+    let mut keys = [next(&mut told).await, next(&mut told).await];
+    keys.sort();
+    assert_eq!(keys, [key("a"), key("c")]);
+    quiet(&mut told).await;
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_added_while_running_lasts_as_long_as_it_is_held() {
+    let world = World::new().await;
+    let manager = world.manager();
+    let (reconciler, mut told) = telling::<ConfigMap>();
+    let controller = manager.controller(reconciler).register().unwrap();
+    let running = start(&manager);
+    until(|| controller.phase() == Phase::Running).await;
+    let pods = evenkeel::kube::Api::<Pod>::namespaced(world.admin(), "default");
+    let create = async |name: &str| {
+        let pod = serde_json::json!({"metadata": {"name": name},
+            "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        pods.create(&Default::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+    };
+    let guard = controller.watch(Watch::mapped::<Pod>(|_, _| vec![key("mapped")])).unwrap();
+    create("one").await;
+    assert_eq!(next(&mut told).await, key("mapped"));
+    drop(guard);
+    create("two").await;
+    quiet(&mut told).await;
+    stop(&manager, running).await;
+}
+
+/// kube-runtime has one back-off around all watches of a controller, so one that fails delays the
+/// events of all others by seconds.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_fails_does_not_delay_the_others() {
+    let world = World::new().await;
+    let manager = world.manager();
+    let (reconciler, mut told) = telling::<ConfigMap>();
+    let controller = manager.controller(reconciler).owns::<Pod>().register().unwrap();
+    let running = start(&manager);
+    until(|| controller.phase() == Phase::Running).await;
+    // From now on pods are forbidden, and their watch ends.
+    world.rule(|request| {
+        let pods = request.uri().path().ends_with("/pods");
+        if pods { Fate::Answer(403, FORBIDDEN) } else { Fate::Pass }
+    });
+    tokio::time::sleep(Duration::from_secs(1200)).await;
+    until(|| !manager.readiness().is_ready()).await;
+    for n in 0..20 {
+        let begun = tokio::time::Instant::now();
+        world.create_map(&format!("map-{n}")).await;
+        next(&mut told).await;
+        assert!(begun.elapsed() < Duration::from_millis(10), "{:?}", begun.elapsed());
+        tokio::time::sleep(Duration::from_secs(60)).await;
+    }
+    world.rule(|_| Fate::Pass);
+    until(|| manager.readiness().is_ready()).await;
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_type_may_come_and_go_while_the_controller_runs() {
+    use evenkeel::cache::TypeOptions;
+    use evenkeel::k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+
+    #[derive(
+        CustomResource, Clone, Debug, serde::Deserialize, serde::Serialize, schemars::JsonSchema,
+    )]
+    #[kube(group = "example.com", version = "v1", kind = "Widget", namespaced)]
+    struct WidgetSpec {
+        size: i32,
+    }
+    let world = World::new().await;
+    let manager = world.manager();
+    let (reconciler, mut told) = telling::<Widget>();
+    let optional = TypeOptions::new().optional();
+    manager.controller(reconciler).cached(optional).register().unwrap();
+    let (other, mut other_told) = telling::<ConfigMap>();
+    manager.controller(other).register().unwrap();
+    let running = start(&manager);
+    world.create_map("a").await;
+    assert_eq!(next(&mut other_told).await, key("a"));
+    until(|| manager.readiness().is_ready()).await;
+
+    let definitions = evenkeel::kube::Api::<CustomResourceDefinition>::all(world.admin());
+    definitions.create(&Default::default(), &Widget::crd()).await.unwrap();
+    let widgets = evenkeel::kube::Api::<Widget>::namespaced(world.admin(), "default");
+    let widget = Widget::new("w", WidgetSpec { size: 1 });
+    let created = async {
+        while widgets.create(&Default::default(), &widget).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, created).await.unwrap();
+    assert_eq!(next(&mut told).await, key("w"));
+
+    definitions.delete("widgets.example.com", &Default::default()).await.unwrap();
+    assert_eq!(next(&mut told).await, key("w"), "its object is gone with the type");
+    world.create_map("b").await;
+    assert_eq!(next(&mut other_told).await, key("b"));
+    until(|| manager.readiness().is_ready()).await;
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resync_looks_again_at_low_priority_without_asking_the_server() {
+    use evenkeel::cache::TypeOptions;
+    let world = World::new().await;
+    world.create_map("a").await;
+    let manager = world.manager();
+    let (reconciler, mut told) = telling::<ConfigMap>();
+    let hourly = TypeOptions::new().resync(Duration::from_secs(400));
+    let controller = manager.controller(reconciler).cached(hourly).register().unwrap();
+    let running = start(&manager);
+    next(&mut told).await;
+    world.requests();
+    next(&mut told).await;
+    let record = controller.journal().records().pop().unwrap();
+    assert!(record.causes.kinds().contains(CauseKind::Resync), "{record}");
+    assert_eq!(record.priority, evenkeel::queue::LOW_PRIORITY);
+    assert!(world.requests().iter().all(|request| request.contains("watch")));
+    stop(&manager, running).await;
+}

@@ -1,0 +1,208 @@
+//! Writes: truthful, and not sent when they would change nothing.
+
+use evenkeel::Condition;
+use evenkeel::cache::TypeOptions;
+use evenkeel::client::retry_on_conflict;
+use evenkeel::k8s_openapi::api::apps::v1::Deployment;
+use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
+use evenkeel::kube::Api;
+use evenkeel::prelude::*;
+use serde_json::json;
+
+use crate::harness::{World, each, key, map, next, quiet, start, stop};
+
+#[tokio::test(start_paused = true)]
+async fn an_apply_that_changes_nothing_is_not_sent_again() {
+    let world = World::new().await;
+    let manager = world.manager();
+    manager.caches::<ConfigMap>(TypeOptions::new()).unwrap();
+    let running = start(&manager);
+    let client = manager.client();
+    let mut wanted = map("a");
+    wanted.data = Some([("k".to_owned(), "1".to_owned())].into());
+    let first = client.apply(&wanted).await.unwrap();
+    world.requests();
+    let second = client.apply(&wanted).await.unwrap();
+    assert_eq!(first.metadata.resource_version, second.metadata.resource_version);
+    assert!(!world.requests().iter().any(|request| request.starts_with("PATCH")));
+
+    // Somebody else changes it: the apply is sent, and the change is undone by force only.
+    let maps = Api::<ConfigMap>::namespaced(world.admin(), "default");
+    let theirs = evenkeel::kube::api::Patch::Merge(json!({"data": {"k": "2"}}));
+    maps.patch("a", &Default::default(), &theirs).await.unwrap();
+    crate::harness::until(|| {
+        let entry = manager.cache().get(&evenkeel::Kind::of::<ConfigMap>(), &key("a"));
+        entry
+            .ok()
+            .flatten()
+            .is_some_and(|entry| entry.json().windows(7).any(|w| w == b"\"k\":\"2\""))
+    })
+    .await;
+    let error = client.apply(&wanted).await.unwrap_err();
+    assert!(error.is_conflict(), "{error}");
+    let healed = client.apply(&wanted).force().await.unwrap();
+    assert_eq!(healed.data, wanted.data);
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_changes_nothing_is_not_sent() {
+    let world = World::new().await;
+    let deployments = Api::<Deployment>::namespaced(world.admin(), "default");
+    let object = json!({"metadata": {"name": "web"}, "spec": {"selector": {"matchLabels": {"a": "b"}},
+        "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
+    deployments
+        .create(&Default::default(), &serde_json::from_value(object).unwrap())
+        .await
+        .unwrap();
+    let manager = world.manager();
+    let (sender, mut told) = tokio::sync::mpsc::channel(4096);
+
+    struct Reporter(tokio::sync::mpsc::Sender<Option<String>>);
+    impl Reconciler for Reporter {
+        type Object = Deployment;
+        async fn reconcile(&self, cx: &Context<Deployment>) -> Result<Action> {
+            let Some(deployment) = cx.object() else { return Ok(Action::done()) };
+            let condition = Condition::yes("Checked", "LookedAt", "all is well");
+            let written = cx.status(&deployment).condition(condition).write().await?;
+            let _ = self
+                .0
+                .try_send(written.and_then(|object| object.metadata.resource_version.clone()));
+            Ok(Action::done())
+        }
+    }
+    let controller = manager.controller(Reporter(sender)).register().unwrap();
+    let mut follower = controller.journal().follow();
+    let running = start(&manager);
+    let record = follower.recv().await.unwrap();
+    assert_eq!(record.outcome, evenkeel::journal::Outcome::Done);
+    assert!(next(&mut told).await.is_some());
+    assert!(next(&mut told).await.is_none(), "the second reconcile finds it as it left it");
+    quiet(&mut told).await;
+    let stored = deployments.get("web").await.unwrap();
+    let status = stored.status.unwrap();
+    assert_eq!(status.observed_generation, Some(1));
+    let condition = &status.conditions.unwrap()[0];
+    assert_eq!((condition.type_.as_str(), condition.status.as_str()), ("Checked", "True"));
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_never_hits_another_object_of_the_same_name() {
+    let world = World::new().await;
+    let former = world.create_map("a").await;
+    let maps = Api::<ConfigMap>::namespaced(world.admin(), "default");
+    maps.delete("a", &Default::default()).await.unwrap();
+    world.create_map("a").await;
+    let manager = world.manager();
+    let error = manager.client().delete(&former).await.unwrap_err();
+    assert!(error.is_conflict(), "{error}");
+    assert!(maps.get_opt("a").await.unwrap().is_some());
+    assert!(!manager.client().delete(&map("gone")).await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn conflicting_updates_are_retried_on_a_fresh_read() {
+    let world = World::new().await;
+    world.create_map("a").await;
+    let manager = world.manager();
+    let client = manager.client();
+    let mut tries = 0;
+    let written = retry_on_conflict(|| {
+        tries += 1;
+        let interfere = tries == 1;
+        let admin = Api::<ConfigMap>::namespaced(world.admin(), "default");
+        async move {
+            let mut object = client.live().get::<ConfigMap>(&key("a")).await?.unwrap();
+            if interfere {
+                let theirs = evenkeel::kube::api::Patch::Merge(json!({"data": {"theirs": "1"}}));
+                admin.patch("a", &Default::default(), &theirs).await.unwrap();
+            }
+            object.data.get_or_insert_default().insert("ours".into(), "1".into());
+            client.update(&object).await
+        }
+    })
+    .await
+    .unwrap();
+    assert_eq!(written.data.as_ref().unwrap().len(), 2);
+    assert_eq!(tries, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finalizer_is_added_first_and_cleaned_up_once() {
+    let world = World::new().await;
+    world.create_map("a").await;
+    let manager = world.manager();
+    let (sender, mut told) = tokio::sync::mpsc::channel(4096);
+    struct Dns(tokio::sync::mpsc::Sender<&'static str>);
+    impl Reconciler for Dns {
+        type Object = ConfigMap;
+        async fn reconcile(&self, cx: &Context<ConfigMap>) -> Result<Action> {
+            let tell = self.0.clone();
+            let cleanup = |_| async move {
+                let _ = tell.try_send("cleaned");
+                Ok(())
+            };
+            match cx.finalize("example.com/dns", cleanup).await? {
+                Some(map) => {
+                    assert!(
+                        map.metadata
+                            .finalizers
+                            .as_ref()
+                            .unwrap()
+                            .contains(&"example.com/dns".to_owned())
+                    );
+                    let _ = self.0.try_send("kept");
+                }
+                None => {
+                    let _ = self.0.try_send("gone");
+                }
+            }
+            Ok(Action::done())
+        }
+    }
+    manager.controller(Dns(sender)).register().unwrap();
+    let running = start(&manager);
+    assert_eq!(next(&mut told).await, "kept");
+    let maps = Api::<ConfigMap>::namespaced(world.admin(), "default");
+    // The finalizer itself was an update.
+    assert_eq!(next(&mut told).await, "kept");
+    maps.delete("a", &Default::default()).await.unwrap();
+    assert_eq!(next(&mut told).await, "cleaned");
+    assert_eq!(next(&mut told).await, "gone");
+    assert!(maps.get_opt("a").await.unwrap().is_none());
+    assert_eq!(next(&mut told).await, "gone");
+    quiet(&mut told).await;
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn applied_children_are_owned_and_go_to_the_owners_namespace() {
+    let world = World::new().await;
+    let owner = world.create_map("owner").await;
+    let manager = world.manager();
+    let (sender, mut told) = tokio::sync::mpsc::channel(4096);
+    struct Maker(tokio::sync::mpsc::Sender<Arc<Deployment>>);
+    impl Reconciler for Maker {
+        type Object = ConfigMap;
+        async fn reconcile(&self, cx: &Context<ConfigMap>) -> Result<Action> {
+            let child = json!({"metadata": {"name": "web"}, "spec": {"selector": {"matchLabels": {"a": "b"}},
+                "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
+            let child: Deployment = serde_json::from_value(child)?;
+            let _ = self.0.try_send(cx.apply(child).await?);
+            Ok(Action::done())
+        }
+    }
+    manager.controller(Maker(sender)).named("maker").owns::<Deployment>().register().unwrap();
+    let running = start(&manager);
+    let child = next(&mut told).await;
+    assert_eq!(child.metadata.namespace.as_deref(), Some("default"));
+    assert!(evenkeel::owner::is_controller(&owner, &*child));
+    let managers = child.metadata.managed_fields.as_ref().unwrap();
+    assert_eq!(managers[0].manager.as_deref(), Some("maker"));
+    // Its creation brings the owner up once more, and then there is nothing to do.
+    next(&mut told).await;
+    quiet(&mut told).await;
+    stop(&manager, running).await;
+    let _ = each::<ConfigMap, _, _>(|_, _, _| async { Ok(Action::done()) });
+}
