@@ -4,10 +4,15 @@ use serde_json::Value;
 
 use crate::json;
 
-/// Decodes one document.
+/// Levels of nesting, as many as in JSON.
+const MAX_DEPTH: usize = 128;
+
+/// Decodes the first document.
 pub(crate) fn decode(text: &[u8]) -> Result<Value, String> {
     let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
+    let text = first_document(text);
     let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! { max_depth: MAX_DEPTH },
         legacy_octal_numbers: true,
         duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
     };
@@ -16,6 +21,24 @@ pub(crate) fn decode(text: &[u8]) -> Result<Value, String> {
     // Upstream reads YAML by way of JSON, and Go writes the float 1.0 as 1 there.
     json::settle_floats(&mut value);
     Ok(value)
+}
+
+/// What comes before the marker that begins a second document.
+fn first_document(text: &str) -> &str {
+    let is_marker = |line: &str, mark: &str| {
+        line.strip_prefix(mark).is_some_and(|rest| rest.trim_start().len() < rest.len())
+    };
+    let mut begun = false;
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        if begun && (is_marker(line, "---") || is_marker(line, "...")) {
+            return &text[..at];
+        }
+        let line_says_nothing = line.trim().is_empty() || line.starts_with(['#', '%']);
+        begun |= !line_says_nothing && !is_marker(line, "---");
+        at += line.len();
+    }
+    text
 }
 
 /// Encodes `value` as one document.
@@ -36,6 +59,14 @@ mod tests {
         assert_eq!(value["name"], "yes");
         assert_eq!(value["f"], 1);
         assert_eq!(value["a"], 2);
+    }
+
+    #[test]
+    fn only_the_first_document_counts() {
+        let value = decode(b"# a comment\n---\na: 1\nb: |\n  ---x\n---\na: 2\n").unwrap();
+        assert_eq!(value, json!({"a": 1, "b": "---x\n"}));
+        assert_eq!(decode(b"a: 1\n...\nb: [\n").unwrap(), json!({"a": 1}));
+        assert_eq!(decode(b"a: ---\n").unwrap(), json!({"a": "---"}));
     }
 
     #[test]
