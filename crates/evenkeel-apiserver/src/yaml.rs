@@ -6,9 +6,6 @@ use serde_saphyr::{DuplicateKeyPolicy, Error};
 
 use crate::json;
 
-/// Levels of nesting, as many as in JSON.
-const MAX_DEPTH: usize = 128;
-
 /// Decodes the first document.
 pub(crate) fn decode(text: &[u8]) -> Result<Value, String> {
     let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
@@ -35,7 +32,6 @@ pub(crate) fn repeated_key(text: &[u8]) -> Option<String> {
 
 fn read(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Value, Error> {
     let options = serde_saphyr::options! {
-        budget: serde_saphyr::budget! { max_depth: MAX_DEPTH },
         legacy_octal_numbers: true,
         duplicate_keys: duplicate_keys,
     };

@@ -102,10 +102,7 @@ pub(crate) async fn until_gone<K: Object>(cluster: &Cluster, object: &K) {
 
 /// Waits until `wanted` finds what it looks for among all objects of a type, looking again at each
 /// change.
-pub(crate) async fn wait<K: Object, T>(
-    cluster: &Cluster,
-    wanted: impl Fn(&[K]) -> Option<T>,
-) -> T {
+pub(crate) async fn wait<K: Object, T>(cluster: &Cluster, wanted: impl Fn(&[K]) -> Option<T>) -> T {
     let kind = Kind::of::<K>();
     let cache = Cache::new(cluster.client(), CacheOptions::default());
     cache.declare(&kind, TypeOptions::new().cluster_wide_secrets()).unwrap();
