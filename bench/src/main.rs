@@ -21,6 +21,7 @@ use tokio::runtime::{self, Runtime};
 
 use self::client::Endpoint;
 use self::figure::Report;
+use self::scenario::cache::{Objects, Side};
 
 /// Measures the API server.
 #[derive(Debug, Parser)]
@@ -51,6 +52,9 @@ enum Command {
     /// Serves, asks itself one question, and says how many microseconds that took.
     #[command(hide = true)]
     FirstAnswer,
+    /// Fills a server in this process, reads it into a cache, and says what that took.
+    #[command(hide = true)]
+    Sync { side: Side, objects: Objects },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -66,6 +70,7 @@ enum Scenario {
     Memory,
     Stop,
     Apply,
+    Cache,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -73,6 +78,9 @@ fn main() -> anyhow::Result<()> {
     match arguments.command {
         Some(Command::Serve) => return threads()?.block_on(server::serve()),
         Some(Command::FirstAnswer) => return server::first_answer(),
+        Some(Command::Sync { side, objects }) => {
+            return one_thread()?.block_on(scenario::cache::child(side, objects));
+        }
         None => {}
     }
     let rival = match (&arguments.rival, arguments.token) {
@@ -116,6 +124,9 @@ fn main() -> anyhow::Result<()> {
     }
     if wanted(Scenario::Apply) {
         scenario::apply::apply(report)?;
+    }
+    if wanted(Scenario::Cache) {
+        scenario::cache::cache(report)?;
     }
     Ok(())
 }
