@@ -15,9 +15,9 @@ use clap::ValueEnum;
 use evenkeel::cache::{Cache, CacheOptions, Query, TypeOptions};
 use evenkeel::{Key, Kind, Object};
 use futures_util::StreamExt as _;
-use kube::runtime::reflector::{self, ObjectRef, Store};
-use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
+use kube_runtime::reflector::{self, ObjectRef, Store};
+use kube_runtime::{WatchStreamExt as _, watcher};
 use serde::{Deserialize, Serialize};
 
 use self::objects::{NAMESPACES, Widget};
