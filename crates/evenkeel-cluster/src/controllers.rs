@@ -3,9 +3,7 @@
 use evenkeel::{BoxError, Manager};
 
 use crate::settings::Settings;
-use crate::{
-    StartError, disruption, endpoints, garbage, namespace, serviceaccount, volumes,
-};
+use crate::{StartError, disruption, endpoints, garbage, namespace, serviceaccount, volumes};
 
 type Register = fn(&Manager, &Settings) -> Result<(), BoxError>;
 

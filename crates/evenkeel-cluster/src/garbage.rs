@@ -126,9 +126,10 @@ impl Collector {
     fn watch_definitions(self: &Arc<Self>) -> Option<Subscription> {
         let collector = Arc::downgrade(self);
         let told = move |event: Event| {
-            let replaced = event.old().zip(event.new()).is_none_or(|(old, new)| {
-                old.meta().version() != new.meta().version()
-            });
+            let replaced = event
+                .old()
+                .zip(event.new())
+                .is_none_or(|(old, new)| old.meta().version() != new.meta().version());
             if let Some(collector) = collector.upgrade().filter(|_| replaced) {
                 collector.changed.notify_one();
             }
@@ -143,12 +144,9 @@ impl Collector {
     }
 
     /// Watches types that came, and forgets those that went.
-    async fn follow(
-        self: &Arc<Self>,
-        types: Types,
-        watched: &mut BTreeMap<Kind, Subscription>,
-    ) {
-        let wanted: Vec<Kind> = types.iter().filter(|found| is_collected(found)).map(kind).collect();
+    async fn follow(self: &Arc<Self>, types: Types, watched: &mut BTreeMap<Kind, Subscription>) {
+        let wanted: Vec<Kind> =
+            types.iter().filter(|found| is_collected(found)).map(kind).collect();
         let whole = types.stale.is_empty();
         *self.types.write() = types;
         let gone: Vec<Kind> =

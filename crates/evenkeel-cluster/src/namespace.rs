@@ -123,9 +123,7 @@ impl Namespaces {
     /// Takes our finalizer off.
     async fn finalize(&self, cx: &Context<Namespace>, namespace: &Namespace) -> Result<()> {
         let mut next = namespace.clone();
-        if let Some(finalizers) =
-            next.spec.as_mut().and_then(|spec| spec.finalizers.as_mut())
-        {
+        if let Some(finalizers) = next.spec.as_mut().and_then(|spec| spec.finalizers.as_mut()) {
             finalizers.retain(|name| name != FINALIZER);
             finalizers.sort_unstable();
         }

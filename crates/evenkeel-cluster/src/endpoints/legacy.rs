@@ -54,8 +54,10 @@ impl Reconciler for Legacy {
             return Ok(Action::done());
         }
         let namespace = cx.key().namespace().unwrap_or_default();
-        let labels: Selector =
-            selector.iter().map(|(name, value)| Expression::Equal(name.clone(), value.clone())).collect();
+        let labels: Selector = selector
+            .iter()
+            .map(|(name, value)| Expression::Equal(name.clone(), value.clone()))
+            .collect();
         let pods = cx.list::<Pod>().in_namespace(namespace).matching(labels).await?;
         let mut subsets = subsets(&service, &pods);
         let cut = truncate(&mut subsets);

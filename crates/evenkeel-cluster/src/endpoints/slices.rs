@@ -61,8 +61,10 @@ impl Reconciler for Slices {
         {
             return Ok(Action::done());
         }
-        let labels: Selector =
-            selector.iter().map(|(name, value)| Expression::Equal(name.clone(), value.clone())).collect();
+        let labels: Selector = selector
+            .iter()
+            .map(|(name, value)| Expression::Equal(name.clone(), value.clone()))
+            .collect();
         let pods = cx.list::<Pod>().in_namespace(namespace).matching(labels).await?;
         let existing = cx
             .list::<EndpointSlice>()

@@ -7,8 +7,8 @@ use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Api;
-use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::api::PropagationPolicy::{Background, Foreground, Orphan};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use serde_json::json;
 
@@ -116,8 +116,7 @@ async fn orphans_stay_without_the_reference() {
     delete(&cluster, &root, Orphan).await;
     until_gone(&cluster, &root).await;
     settle().await;
-    let child =
-        until::<ConfigMap>(&cluster, &Key::of(&child), |map| owners(map).len() == 1).await;
+    let child = until::<ConfigMap>(&cluster, &Key::of(&child), |map| owners(map).len() == 1).await;
     assert_eq!(owners(&child)[0].uid, other.metadata.uid.unwrap());
 }
 
@@ -126,7 +125,8 @@ async fn one_owner_is_enough_to_stay() {
     let cluster = cluster(&[NAME]).await;
     let one: ConfigMap = create(&cluster, config_map("one", &[])).await;
     let other: ConfigMap = create(&cluster, config_map("other", &[])).await;
-    let child: ConfigMap = create(&cluster, config_map("child", &[owner(&one), owner(&other)])).await;
+    let child: ConfigMap =
+        create(&cluster, config_map("child", &[owner(&one), owner(&other)])).await;
     settle().await;
     delete(&cluster, &one, Background).await;
     let freed = until::<ConfigMap>(&cluster, &Key::of(&child), |map| owners(map).len() == 1).await;
@@ -260,8 +260,7 @@ async fn a_circle_ends() {
         let one: ConfigMap = create(&cluster, config_map("one", &[])).await;
         let two: ConfigMap = create(&cluster, config_map("two", &[owner(&one)])).await;
         let three: ConfigMap = create(&cluster, config_map("three", &[owner(&two)])).await;
-        let patch =
-            Patch::Merge(json!({"metadata": {"ownerReferences": [owner(&three)]}}));
+        let patch = Patch::Merge(json!({"metadata": {"ownerReferences": [owner(&three)]}}));
         api.patch("one", &PatchParams::default(), &patch).await.unwrap();
         settle().await;
         delete(&cluster, &one, policy).await;

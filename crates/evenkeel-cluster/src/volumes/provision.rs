@@ -6,7 +6,7 @@ use std::sync::Arc;
 use evenkeel::client::Client;
 use evenkeel::{BoxError, Context, Key, Result};
 use k8s_openapi::api::core::v1::{
-    CSIPersistentVolumeSource, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, Pod,
+    HostPathVolumeSource, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, Pod,
 };
 use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -132,10 +132,10 @@ fn volume(claim: &PersistentVolumeClaim, class: &StorageClass) -> PersistentVolu
             access_modes: spec.and_then(|spec| spec.access_modes.clone()),
             capacity: requests,
             claim_ref: Some(bind::reference(claim)),
-            csi: Some(CSIPersistentVolumeSource {
-                driver: class.provisioner.clone(),
-                volume_handle: name,
-                ..CSIPersistentVolumeSource::default()
+            // Any source would do: nothing is behind it.
+            host_path: Some(HostPathVolumeSource {
+                path: format!("/var/lib/evenkeel/{name}"),
+                type_: None,
             }),
             mount_options: class.mount_options.clone(),
             persistent_volume_reclaim_policy: class.reclaim_policy.clone(),
