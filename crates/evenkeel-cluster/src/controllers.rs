@@ -3,7 +3,10 @@
 use evenkeel::{BoxError, Manager};
 
 use crate::settings::Settings;
-use crate::{StartError, disruption, endpoints, garbage, namespace, serviceaccount, volumes};
+use crate::{
+    StartError, claim, deployment, disruption, endpoints, garbage, kubelet, namespace,
+    node_lifecycle, nodes, replicaset, scheduler, serviceaccount, volumes,
+};
 
 type Register = fn(&Manager, &Settings) -> Result<(), BoxError>;
 
@@ -19,10 +22,20 @@ const ALL: &[(&str, Register)] = &[
     (volumes::CLAIM_PROTECTION, volumes::register_claim_protection),
     (volumes::VOLUME_PROTECTION, volumes::register_volume_protection),
     (disruption::NAME, disruption::register),
+    (deployment::NAME, deployment::register),
+    (kubelet::NAME, kubelet::register),
+    (node_lifecycle::EVICTION, node_lifecycle::register_eviction),
+    (node_lifecycle::GARBAGE, node_lifecycle::register_garbage),
+    (node_lifecycle::NAME, node_lifecycle::register),
+    (nodes::NAME, nodes::register),
+    (replicaset::NAME, replicaset::register),
+    (scheduler::NAME, scheduler::register),
 ];
 
 /// Registers all that are not switched off.
 pub(crate) fn register(manager: &Manager, settings: &Settings) -> Result<(), StartError> {
+    claim::index(manager)
+        .map_err(|source| StartError::Controller { name: "indexes", source: source.into() })?;
     for (name, register) in ALL {
         if !settings.without.contains(*name) {
             register(manager, settings)

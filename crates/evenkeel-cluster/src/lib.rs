@@ -27,6 +27,29 @@ mod volumes;
 
 mod disruption;
 
+// What workload controllers have in common.
+mod claim;
+
+mod hash;
+
+mod pods;
+
+mod status;
+
+// Workloads.
+mod deployment;
+
+mod replicaset;
+
+// Nodes and what runs on them.
+mod kubelet;
+
+mod node_lifecycle;
+
+mod nodes;
+
+mod scheduler;
+
 #[cfg(test)]
 mod testing;
 
@@ -35,7 +58,12 @@ use evenkeel::manager::RunError;
 use evenkeel_apiserver::{ApiServer, BuildError, ServeError, Serving};
 use tokio::task::JoinSet;
 
-pub use settings::{Delays, Settings};
+pub use kubelet::{PLAN_ANNOTATION, Plan, PlanError, Plans};
+pub use nodes::{NODE_ANNOTATION, SIMULATED_ANNOTATION};
+pub use settings::{Capacity, Delays, Settings};
+
+/// What time it is when a seeded cluster starts: 2026-01-01T00:00:00Z, as the API server has it.
+const SEEDED_START: i64 = 1_767_225_600;
 
 /// A running cluster. Dropping it ends it at once; [`Cluster::stop`] ends it in order.
 pub struct Cluster {
@@ -79,7 +107,14 @@ impl Cluster {
         if let Some(seed) = settings.seed {
             builder = builder.seed(seed);
         }
-        Self::on(builder.build().await?, settings)
+        let server = builder.build().await?;
+        if settings.seed.is_none() || settings.clock.is_some() {
+            return Self::on(server, settings);
+        }
+        // A seeded server's clock starts at a fixed time; the controllers' is the same.
+        let start = jiff::Timestamp::from_second(SEEDED_START).unwrap_or_default();
+        let clock = Some(evenkeel::Clock::starting_at(start));
+        Self::on(server, &Settings { clock, ..settings.clone() })
     }
 
     /// Brings a server of the caller's making to life.
@@ -100,6 +135,14 @@ impl Cluster {
         let mut running = JoinSet::new();
         running.spawn(manager.clone().run_until(std::future::pending()));
         Ok(Self { server, manager, running })
+    }
+
+    /// Only the server: nothing happens but what clients do.
+    #[must_use]
+    pub fn bare(server: ApiServer) -> Self {
+        let client = kube::Client::new(server.service(), "default");
+        let manager = Manager::builder("kube-controller-manager").build(client);
+        Self { server, manager, running: JoinSet::new() }
     }
 
     /// A client of the cluster, without a socket between, with all permissions.

@@ -1,5 +1,7 @@
 //! What tests of controllers share: a cluster in virtual time, and waiting that wakes on changes.
 
+pub(crate) mod world;
+
 use std::time::Duration;
 
 use evenkeel::cache::{Cache, CacheOptions, TypeOptions};

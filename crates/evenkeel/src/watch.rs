@@ -40,6 +40,12 @@ use crate::random::Random;
 /// No object is larger: etcd's limit is 1.5 MB, and aggregated servers keep near it.
 const LARGEST_OBJECT: usize = 64 << 20;
 
+/// Servers keep versions for minutes: one that is younger should not be expired.
+const YOUNG: Duration = Duration::from_secs(60);
+
+/// A buffer is used again up to this size; one large object must not cost its memory for good.
+const LARGEST_SPARE: usize = 64 << 10;
+
 /// Where a reflector puts what it sees. Calls come from the reflector's task, in order.
 ///
 /// Objects are JSON text as the server sent it, managed fields included; objects of a list may
@@ -75,7 +81,8 @@ pub(crate) enum Health {
     Failing { since: Instant, error: Error },
 }
 
-/// How a reflector goes about it. The default is what client-go does.
+/// How a reflector goes about it. The defaults are client-go's, but for the silences, which it
+/// leaves to the connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     /// Whether the full state is asked for as a stream before it is asked for as a list.
@@ -118,6 +125,8 @@ pub(crate) struct Reflector {
     /// Whether the server pages a list it could have answered from its cache: it has none, and
     /// there is no reason not to page.
     pages_anyway: bool,
+    /// Whether the last round expired before a version can have grown old.
+    expired_early: bool,
     /// Whether this server sends bookmarks of its own accord.
     sends_bookmarks: bool,
     /// Since when nothing works, unless it does.
@@ -143,6 +152,7 @@ impl Reflector {
             version: String::new(),
             version_unavailable: false,
             pages_anyway: false,
+            expired_early: false,
             sends_bookmarks: false,
             failing_since: None,
             told_connected: false,
@@ -174,8 +184,11 @@ impl Reflector {
             self.failed(sink, &error);
             return Err(error);
         }
+        let begun = Instant::now();
         let Err(error) = self.watch(sink, stream).await;
-        if error.is_expired() {
+        let early = error.is_expired() && begun.elapsed() < YOUNG;
+        let twice = std::mem::replace(&mut self.expired_early, early) && early;
+        if error.is_expired() && !twice {
             // All in a day's work: the next round begins with the full state.
             tracing::debug!(kind = ?self.scope.kind, %error, "watch expired");
         } else {
@@ -189,6 +202,7 @@ impl Reflector {
         sleep(self.backoff.delay(error.retry_after())).await;
     }
 
+    /// Tells of a failure that was not expected in the course of things.
     fn failed(&mut self, sink: &mut impl Sink, error: &Error) {
         let since = *self.failing_since.get_or_insert_with(Instant::now);
         self.told_connected = false;
@@ -196,10 +210,17 @@ impl Reflector {
         sink.health(&Health::Failing { since, error: error.clone() });
     }
 
+    /// Tells that a watch is open, unless that is known.
     fn connected(&mut self, sink: &mut impl Sink) {
         self.failing_since = None;
         if !std::mem::replace(&mut self.told_connected, true) {
             sink.health(&Health::Connected);
         }
     }
+}
+
+/// Empties a buffer, and gives it up if it has grown large.
+fn reuse(buffer: &mut Vec<u8>) {
+    buffer.clear();
+    buffer.shrink_to(LARGEST_SPARE);
 }

@@ -14,7 +14,7 @@ const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// The server answered with a failure, or sent one in the stream.
-    #[error("{} (HTTP {})", .status.message, .status.code)]
+    #[error("{}", told(.status))]
     Api { status: Arc<Status>, retry_after: Option<Duration> },
     /// There was no answer to the request.
     #[error("cannot reach the API server: {message}")]
@@ -163,6 +163,19 @@ fn plain(code: StatusCode, body: &[u8]) -> Status {
         text => text,
     };
     Status::failure(message, "")
+}
+
+/// A status in words, with the code that says what kind of failure it is.
+fn told(status: &Status) -> String {
+    let words = match (&*status.message, &*status.reason) {
+        ("", "") => "unknown failure",
+        ("", reason) => reason,
+        (message, _) => message,
+    };
+    match status.code {
+        0 => words.to_owned(),
+        code => format!("{words} (HTTP {code})"),
+    }
 }
 
 fn causes<'a>(

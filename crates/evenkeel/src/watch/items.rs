@@ -5,12 +5,15 @@
 //! braces and minds strings: whether an object is well-formed within is for its reader to say. The
 //! envelope's fields may come in any order.
 
+mod extent;
+
 use std::ops::Range;
 
 use bytes::Bytes;
 use serde::Deserialize;
 
-use super::{Error, LARGEST_OBJECT};
+use self::extent::Extent;
+use super::{Error, LARGEST_OBJECT, reuse};
 
 /// What a list says of itself.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
@@ -74,63 +77,6 @@ enum Field {
     Other,
 }
 
-/// How far a value reaches, over any number of frames.
-#[derive(Default)]
-struct Extent {
-    depth: usize,
-    string: bool,
-    escape: bool,
-    /// A number, `true`, `false` or `null`, which end before what follows.
-    bare: bool,
-}
-
-impl Extent {
-    fn begin(first: u8) -> Self {
-        Self { bare: !matches!(first, b'{' | b'[' | b'"'), ..Self::default() }
-    }
-
-    /// The length of the value's part in `bytes`, if it ends there.
-    fn end(&mut self, bytes: &[u8]) -> Option<usize> {
-        if self.bare {
-            return bytes
-                .iter()
-                .position(|byte| matches!(byte, b',' | b'}' | b']') || byte.is_ascii_whitespace());
-        }
-        let mut at = 0;
-        while at < bytes.len() {
-            if self.escape {
-                self.escape = false;
-                at += 1;
-            } else if self.string {
-                at += bytes[at..].iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
-                if bytes[at] == b'\\' {
-                    self.escape = true;
-                } else {
-                    self.string = false;
-                    if self.depth == 0 {
-                        return Some(at + 1);
-                    }
-                }
-                at += 1;
-            } else {
-                match bytes[at] {
-                    b'"' => self.string = true,
-                    b'{' | b'[' => self.depth += 1,
-                    b'}' | b']' => {
-                        self.depth -= 1;
-                        if self.depth == 0 {
-                            return Some(at + 1);
-                        }
-                    }
-                    _ => {}
-                }
-                at += 1;
-            }
-        }
-        None
-    }
-}
-
 impl Items {
     pub(super) fn new() -> Self {
         Self {
@@ -165,7 +111,7 @@ impl Items {
     /// Goes to the next object; false if it is not complete yet.
     pub(super) fn advance(&mut self) -> Result<bool, Error> {
         if matches!(self.item, Item::Carry) {
-            self.carry.clear();
+            reuse(&mut self.carry);
         }
         self.item = Item::None;
         while let Some(&byte) = self.frame.get(self.next) {
@@ -199,42 +145,26 @@ impl Items {
     /// Takes the structure of the envelope one token further.
     fn step(&mut self, at: At, byte: u8) -> Result<(), Error> {
         use At::*;
-        let begins = matches!(at, FirstKey | Key | Value(_) | FirstItem | NextItem);
         self.at = match (at, byte) {
             (Start, b'{') => FirstKey,
             (FirstKey | Key, b'"') => InKey,
             (Colon(field), b':') => Value(field),
-            (Value(Field::Items), b'[') => {
-                self.has_items = true;
-                self.next += 1;
-                self.at = FirstItem;
-                return Ok(());
-            }
-            (Value(Field::Items), b'n') => {
-                self.has_items = true;
-                InValue(Field::Other)
-            }
+            (Value(Field::Items), b'[') => FirstItem,
+            (Value(Field::Items), b'n') => InValue(Field::Other),
             (Value(Field::Items), _) => return Err(Error::unexpected("items are not a list")),
             (Value(field), b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b't' | b'f' | b'n') => {
                 InValue(field)
             }
             (FirstItem | NextItem, b'{') => InItem,
-            (AfterValue, b',') => Key,
             (AfterItem, b',') => NextItem,
-            (FirstItem | AfterItem, b']') => {
-                self.next += 1;
-                self.at = AfterValue;
-                return Ok(());
-            }
-            (FirstKey | AfterValue, b'}') => {
-                self.next += 1;
-                self.at = End;
-                return Ok(());
-            }
+            (FirstItem | AfterItem, b']') => AfterValue,
+            (AfterValue, b',') => Key,
+            (FirstKey | AfterValue, b'}') => End,
             _ => return Err(Error::unexpected("not the JSON of a list")),
         };
-        if begins {
-            // The value's first byte belongs to what is walked.
+        self.has_items |= at == Value(Field::Items);
+        if matches!(self.at, InKey | InValue(_) | InItem) {
+            // The first byte belongs to what is walked.
             self.extent = Extent::begin(byte);
         } else {
             self.next += 1;
@@ -284,8 +214,9 @@ impl Items {
                             .map_err(unreadable("kind of a list"))?;
                     }
                     Field::Metadata => {
-                        self.meta = serde_json::from_slice(&self.carry)
-                            .map_err(unreadable("metadata of a list"))?;
+                        self.meta = serde_json::from_slice::<Option<_>>(&self.carry)
+                            .map_err(unreadable("metadata of a list"))?
+                            .unwrap_or_default();
                     }
                     Field::Items | Field::Other => {}
                 }

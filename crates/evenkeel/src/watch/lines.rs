@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::{Error, LARGEST_OBJECT};
+use super::{Error, LARGEST_OBJECT, reuse};
 
 #[derive(Default)]
 pub(super) struct Lines {
@@ -38,7 +38,7 @@ impl Lines {
     /// Goes to the next line; false if it is not complete yet.
     pub(super) fn advance(&mut self) -> Result<bool, Error> {
         if matches!(self.line, Line::Carry) {
-            self.carry.clear();
+            reuse(&mut self.carry);
         }
         self.line = Line::None;
         let begin = self.next;
@@ -68,7 +68,7 @@ impl Lines {
     /// At the end of the stream: goes to a last line without a line end; false if there is none.
     pub(super) fn finish(&mut self) -> bool {
         if matches!(self.line, Line::Carry) {
-            self.carry.clear();
+            reuse(&mut self.carry);
         }
         let rest = !self.carry.is_empty();
         self.line = if rest { Line::Carry } else { Line::None };

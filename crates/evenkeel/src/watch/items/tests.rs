@@ -58,8 +58,9 @@ fn only_the_items_of_the_envelope_are_items() {
 }
 
 #[test]
-fn no_items_may_be_null() {
+fn what_is_empty_may_be_null() {
     check(r#"{"items":null,"metadata":{"resourceVersion":"1"}}"#, &[], "1", "");
+    check(r#"{"items":[],"metadata":null}"#, &[], "", "");
 }
 
 #[test]
@@ -133,7 +134,7 @@ proptest! {
         objects in vec(vec(("[a-z]{0,5}", json()), 0..4), 0..6),
         extra in json(),
         pretty: bool,
-        sizes in vec(1_usize..40, 1..8),
+        sizes in vec(prop_oneof![1_usize..40, 60_usize..400], 1..8),
     ) {
         let objects: Vec<serde_json::Value> = objects
             .into_iter()

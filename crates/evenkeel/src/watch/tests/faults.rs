@@ -250,7 +250,7 @@ async fn trial(seed: u64, writes: usize, settings: Settings) -> Outcome {
             match writer.random.next() % 200 {
                 0 => sleep(Duration::from_secs(400)).await,
                 1..8 => server.compact(),
-                8..150 => sleep(Duration::from_millis(writer.random.next() % 40_000)).await,
+                8..160 => sleep(Duration::from_millis(writer.random.next() % 80_000)).await,
                 _ => tokio::task::yield_now().await,
             }
         }
@@ -303,7 +303,7 @@ async fn under_thousands_of_faults_nothing_is_missed_and_nothing_made_up() {
             page_size: (seed % 3 == 1).then_some(7),
             ..Settings::default()
         };
-        let outcome = trial(seed, 1500, settings).await;
+        let outcome = trial(seed, 700, settings).await;
         for (name, count) in outcome.counts {
             *counts.entry(name).or_default() += count;
         }

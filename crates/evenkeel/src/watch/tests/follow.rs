@@ -66,6 +66,8 @@ async fn a_connection_that_breaks_is_resumed_and_half_an_event_forgotten() {
         [paged("0"), watch("10"), watch("12"), watch("13"), watch("14"), watch("14")]
     );
     assert_eq!(run.told()[2..], ["changed a@12", "changed a@13", "changed a@14"]);
+    assert!(run.failures.is_empty());
+    assert_eq!(run.times.last().unwrap().as_secs(), 1, "nothing is waited for but the server");
 }
 
 #[tokio::test(start_paused = true)]
@@ -238,4 +240,20 @@ async fn a_failure_lasts_from_the_first_of_a_row_until_a_watch_is_open() {
     .await;
     let since: Vec<_> = run.failures.iter().map(|(since, _)| *since).collect();
     assert_eq!(since, [run.times[0], run.times[0], run.times[4]]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_keeps_no_version_at_all_is_failing() {
+    let state = |version| list(version, "", &[]);
+    let expired = || open().error(410, "Expired");
+    let run =
+        listing([state("10"), expired(), state("11"), expired(), state("12"), open().wait(2)]);
+    let run = run.await;
+    assert_eq!(run.failures.len(), 1, "{:?}", run.diary);
+    assert_eq!(run.failures[0].0, run.times[3]);
+    // But one that has kept it for a while is not.
+    let expired = || open().wait(61).error(410, "Expired");
+    let run =
+        listing([state("10"), expired(), state("11"), expired(), state("12"), open().wait(2)]);
+    assert!(run.await.failures.is_empty());
 }

@@ -94,6 +94,20 @@ async fn a_full_list_that_expires_too_is_followed_by_one_at_the_newest_version()
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_full_list_is_tried_once_even_if_the_server_pages_it() {
+    let run = listing([
+        list("10", "t", &["a@3"]),
+        failure(410, "Expired"),
+        list("12", "u", &["a@3"]),
+        failure(410, "Expired"),
+        list("14", "", &[]),
+    ]);
+    let rest = "continue=u".to_owned();
+    let requests = [paged("0"), page("t"), whole("0"), rest, paged(""), watch("14")];
+    assert_eq!(run.await.requests, requests);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_relist_whose_version_is_gone_or_yet_to_come_takes_the_newest() {
     for refusal in [|| failure(410, "Expired"), || failure(410, "Gone"), || too_large()] {
         let run = listing([
@@ -101,7 +115,7 @@ async fn a_relist_whose_version_is_gone_or_yet_to_come_takes_the_newest() {
             open().error(410, "Expired"),
             refusal(),
             list("20", "", &["a@3"]),
-            open().error(410, "Expired"),
+            open().wait(61).error(410, "Expired"),
             list("21", "", &["a@3"]),
         ])
         .await;

@@ -1,0 +1,58 @@
+//! Custom resource definitions, from types and from files.
+
+use evenkeel::client::Error;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+
+use crate::TestCluster;
+
+/// A definition that could not be installed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InstallError {
+    /// The text is not a definition.
+    #[error("this is not a CustomResourceDefinition: {0}")]
+    Parse(String),
+    /// The API server refused it.
+    #[error(transparent)]
+    Apply(#[from] Error),
+}
+
+impl TestCluster {
+    /// Installs the definition of a type and waits until it is served.
+    ///
+    /// # Errors
+    /// When the API server refuses it.
+    pub async fn install<K: CustomResourceExt>(&self) -> Result<(), InstallError> {
+        self.install_definition(&K::crd()).await
+    }
+
+    /// Installs every definition of a YAML text and waits until they are served.
+    ///
+    /// # Errors
+    /// When the text is not YAML of definitions, or the API server refuses one.
+    pub async fn install_yaml(&self, text: &str) -> Result<(), InstallError> {
+        let definitions: Vec<CustomResourceDefinition> = serde_saphyr::from_multiple(text)
+            .map_err(|error| InstallError::Parse(error.to_string()))?;
+        for definition in &definitions {
+            self.install_definition(definition).await?;
+        }
+        Ok(())
+    }
+
+    async fn install_definition(
+        &self,
+        definition: &CustomResourceDefinition,
+    ) -> Result<(), InstallError> {
+        self.client().apply(definition).force().await?;
+        let key = evenkeel::Key::of(definition);
+        self.eventually::<CustomResourceDefinition>(&key, |definition| {
+            let conditions = definition.status.iter().flat_map(|status| status.conditions.iter());
+            conditions
+                .flatten()
+                .any(|condition| condition.type_ == "Established" && condition.status == "True")
+        })
+        .await;
+        Ok(())
+    }
+}

@@ -1,0 +1,159 @@
+//! What an operator's tests use: a cluster per test, ready in milliseconds.
+//!
+//! [`TestCluster`] is the embedded API server with the controllers of a cluster, in this process:
+//! Deployments become ready, owners take their children with them, namespaces die. The same tests
+//! run on a real kube-apiserver when `EVENKEEL_TEST_KUBE_APISERVER` and `EVENKEEL_TEST_ETCD` (or
+//! the names envtest uses) point at executables, and on a cluster that exists when
+//! `EVENKEEL_TEST_KUBECONFIG` names it.
+//!
+//! ```
+//! use evenkeel::Key;
+//! use evenkeel_test::TestCluster;
+//! use k8s_openapi::api::core::v1::ConfigMap;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let cluster = TestCluster::start().await;
+//! let map = cluster.parse::<ConfigMap>("metadata: {name: greeting}\ndata: {hello: world}");
+//! cluster.client().create(&map).await.unwrap();
+//! let key = Key::of(&map);
+//! let map = cluster.eventually::<ConfigMap>(&key, |map| map.data.is_some()).await;
+//! assert_eq!(map.data.as_ref().unwrap()["hello"], "world");
+//! cluster.stop().await;
+//! # }
+//! ```
+
+mod backend;
+
+mod builder;
+
+mod install;
+
+mod rules;
+
+mod wait;
+
+mod differ;
+
+use std::time::Duration;
+
+use evenkeel::Manager;
+use evenkeel::client::Client;
+use evenkeel::manager::RunError;
+use serde::de::DeserializeOwned;
+use tokio::task::JoinSet;
+
+pub use builder::Builder;
+pub use differ::diff;
+pub use install::InstallError;
+pub use rules::Rule;
+
+use backend::Backend;
+
+/// How long [`TestCluster::eventually`] waits, unless the builder says otherwise.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A cluster for one test. What it started ends with it.
+pub struct TestCluster {
+    backend: Backend,
+    namespace: String,
+    observer: Manager,
+    patience: Duration,
+    managers: Vec<Manager>,
+    running: JoinSet<Result<(), RunError>>,
+}
+
+impl TestCluster {
+    /// Starts a cluster with everything switched on.
+    ///
+    /// # Panics
+    /// When it cannot be started: there is no test without it.
+    pub async fn start() -> Self {
+        Self::builder().start().await
+    }
+
+    /// A cluster of the test's choosing.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// A client with all permissions. Its reads are cached, its cache opens to every type.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        self.observer.client()
+    }
+
+    /// The `kube` client of the cluster, with all permissions.
+    #[must_use]
+    pub fn kube(&self) -> kube::Client {
+        self.client().kube().clone()
+    }
+
+    /// The namespace that belongs to this test.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// A manager for the operator under test, with all permissions.
+    #[must_use]
+    pub fn manager(&self, name: &str) -> Manager {
+        self.backend.manager(name, None)
+    }
+
+    /// A manager for the operator under test that may do what `rules` say and nothing else, as a
+    /// service account would.
+    ///
+    /// # Panics
+    /// On a back end whose permissions this process does not decide.
+    #[must_use]
+    pub fn manager_with(&self, name: &str, rules: &[Rule]) -> Manager {
+        self.backend.manager(name, Some(rules))
+    }
+
+    /// Runs a manager until the test ends or the manager is stopped.
+    pub fn run(&mut self, manager: &Manager) {
+        self.managers.push(manager.clone());
+        self.running.spawn(manager.clone().run_until(std::future::pending()));
+    }
+
+    /// An object from YAML or JSON; a namespaced one without a namespace goes into the test's own.
+    ///
+    /// # Panics
+    /// When the text is not such an object.
+    #[must_use]
+    pub fn parse<K: evenkeel::Object + DeserializeOwned>(&self, text: &str) -> K {
+        let mut object: K = match serde_saphyr::from_str(text) {
+            Ok(object) => object,
+            Err(error) => fail(&format!("this is no {}: {error}", evenkeel::Kind::of::<K>())),
+        };
+        if evenkeel::Kind::of::<K>().namespaced() && object.meta().namespace.is_none() {
+            object.meta_mut().namespace = Some(self.namespace.clone());
+        }
+        object
+    }
+
+    /// Ends the managers under test in order, then the cluster.
+    ///
+    /// # Panics
+    /// When a manager did not end well: the test should know.
+    pub async fn stop(mut self) {
+        for manager in &self.managers {
+            manager.stop();
+        }
+        while let Some(ended) = self.running.join_next().await {
+            if let Err(error) = ended.unwrap_or_else(|panic| fail(&panic.to_string())) {
+                fail(&format!("a manager under test ended badly: {error}"));
+            }
+        }
+        self.observer.cache().stop().await;
+        self.backend.stop().await;
+    }
+}
+
+/// Fails the test.
+#[track_caller]
+#[expect(clippy::panic, reason = "this is how a test fails")]
+fn fail(message: &str) -> ! {
+    panic!("{message}")
+}

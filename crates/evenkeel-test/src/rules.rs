@@ -1,0 +1,66 @@
+//! What an operator under test may do, in the words of RBAC.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use evenkeel_apiserver::{AllowAuthenticated, Attributes, Authorizer, Decision};
+use parking_lot::RwLock;
+
+/// Permission for some verbs on some resources of a group; `*` stands for all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// The API group; empty for the core group.
+    pub group: &'static str,
+    /// Plural names; subresources as `deployments/status`.
+    pub resources: &'static [&'static str],
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
+    pub verbs: &'static [&'static str],
+}
+
+impl Rule {
+    /// Permission for `verbs` on `resources` of `group`.
+    #[must_use]
+    pub const fn new(
+        group: &'static str,
+        resources: &'static [&'static str],
+        verbs: &'static [&'static str],
+    ) -> Self {
+        Self { group, resources, verbs }
+    }
+
+    fn allows(&self, group: &str, resource: &str, verb: &str) -> bool {
+        let has =
+            |list: &[&str], wanted: &str| list.iter().any(|&item| item == wanted || item == "*");
+        has(&[self.group], group) && has(self.resources, resource) && has(self.verbs, verb)
+    }
+}
+
+/// Restricts the users it has rules for; others may do what they always may.
+#[derive(Clone, Default)]
+pub(crate) struct Ruled(Arc<RwLock<BTreeMap<String, Vec<Rule>>>>);
+
+impl Ruled {
+    pub(crate) fn allow(&self, user: &str, rules: &[Rule]) {
+        self.0.write().insert(user.to_owned(), rules.to_vec());
+    }
+}
+
+impl Authorizer for Ruled {
+    fn decide(&self, attributes: &Attributes<'_>) -> Decision {
+        let users = self.0.read();
+        let (Some(rules), Some(resource)) =
+            (users.get(&attributes.user.user), &attributes.resource)
+        else {
+            return AllowAuthenticated.decide(attributes);
+        };
+        let name = match resource.subresource {
+            "" => resource.resource.to_owned(),
+            subresource => format!("{}/{subresource}", resource.resource),
+        };
+        if rules.iter().any(|rule| rule.allows(resource.group, &name, attributes.verb)) {
+            Decision::Allow
+        } else {
+            Decision::Deny(String::new())
+        }
+    }
+}
