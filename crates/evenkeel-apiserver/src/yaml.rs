@@ -30,7 +30,8 @@ pub(crate) fn repeated_key(text: &[u8]) -> Option<String> {
 }
 
 fn read(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Value, Error> {
-    let options = serde_saphyr::options! { legacy_octal_numbers: true, duplicate_keys: duplicate_keys };
+    let options =
+        serde_saphyr::options! { legacy_octal_numbers: true, duplicate_keys: duplicate_keys };
     serde_saphyr::from_str_with_options(text, options)
 }
 
@@ -73,7 +74,10 @@ mod tests {
         assert_eq!(why(b"a: b: c"), "mapping values are not allowed in this context");
         assert_eq!(why(b"x: y\na: b: c"), "line 2: mapping values are not allowed in this context");
         let again = |text: &[u8]| repeated_key(text);
-        assert_eq!(again(b"a: 1\nb: {c: 1,\n c: 2}").unwrap(), "line 3: key \"c\" already set in map");
+        assert_eq!(
+            again(b"a: 1\nb: {c: 1,\n c: 2}").unwrap(),
+            "line 3: key \"c\" already set in map"
+        );
         assert_eq!(again(b"a: 1\nb: {a: 1}"), None);
     }
 

@@ -583,7 +583,8 @@ mod tests {
             {"op": "move", "from": "/a", "path": "/b"},
         ]);
         let deeper = deeper.as_array().unwrap();
-        let patch = |times: usize| Value::Array(deeper.iter().cycle().take(3 * times).cloned().collect());
+        let patch =
+            |times: usize| Value::Array(deeper.iter().cycle().take(3 * times).cloned().collect());
         assert!(apply(json!({"b": {}}), patch(100)).is_ok());
         assert_eq!(apply(json!({"b": {}}), patch(130)).unwrap_err(), "exceeded max depth");
         let into_itself = json!({"op": "copy", "from": "/a", "path": "/a/a"});

@@ -13,8 +13,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::bind::{self, BY_CONTROLLER};
 use super::{BINDER, PODS, fit};
-use crate::endpoints::is_over;
 use crate::events::{self, About};
+use crate::pods::is_terminal;
 
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 
@@ -110,7 +110,7 @@ pub(super) async fn provision(
 /// Whether a pod needs the claim.
 async fn is_used(cx: &Context<PersistentVolumeClaim>) -> Result<bool> {
     let pods = cx.list::<Pod>().index(PODS, cx.key().as_str()).await?;
-    Ok(pods.iter().any(|pod| !is_over(pod)))
+    Ok(pods.iter().any(|pod| !is_terminal(pod)))
 }
 
 fn volume(claim: &PersistentVolumeClaim, class: &StorageClass) -> PersistentVolume {
