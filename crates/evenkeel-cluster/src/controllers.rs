@@ -3,13 +3,20 @@
 use evenkeel::{BoxError, Manager};
 
 use crate::settings::Settings;
-use crate::{StartError, claim, deployment, kubelet, node_lifecycle, nodes, replicaset, scheduler};
+use crate::{
+    StartError, claim, cronjob, daemonset, deployment, job, kubelet, node_lifecycle, nodes,
+    replicaset, scheduler, statefulset,
+};
 
 type Register = fn(&Manager, &Settings) -> Result<(), BoxError>;
 
 /// Every controller; the order has no meaning.
 const ALL: &[(&str, Register)] = &[
+    (cronjob::NAME, cronjob::register),
+    (daemonset::NAME, daemonset::register),
     (deployment::NAME, deployment::register),
+    (job::NAME, job::register),
+    (job::TTL, job::register_ttl),
     (kubelet::NAME, kubelet::register),
     (node_lifecycle::EVICTION, node_lifecycle::register_eviction),
     (node_lifecycle::GARBAGE, node_lifecycle::register_garbage),
@@ -17,6 +24,7 @@ const ALL: &[(&str, Register)] = &[
     (nodes::NAME, nodes::register),
     (replicaset::NAME, replicaset::register),
     (scheduler::NAME, scheduler::register),
+    (statefulset::NAME, statefulset::register),
 ];
 
 /// Registers all that are not switched off.
