@@ -1,4 +1,5 @@
-//! Load on a whole API server: how fast it starts, writes, lists, tells watchers and stops.
+//! Load on a whole API server: how fast it starts, writes, lists, tells watchers and stops. Beside
+//! it, load on the parts of the runtime.
 //!
 //! Each scenario measures Evenkeel and, where a rival is given, the rival with the same client.
 //! Whatever goes over TLS is served by a process of its own, as the rival is.
@@ -66,6 +67,7 @@ enum Scenario {
     Memory,
     Stop,
     Apply,
+    Queue,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -116,6 +118,9 @@ fn main() -> anyhow::Result<()> {
     }
     if wanted(Scenario::Apply) {
         scenario::apply::apply(report)?;
+    }
+    if wanted(Scenario::Queue) {
+        one_thread()?.block_on(scenario::queue::queue(report))?;
     }
     Ok(())
 }

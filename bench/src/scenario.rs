@@ -8,6 +8,8 @@ pub(crate) mod life;
 
 pub(crate) mod memory;
 
+pub(crate) mod queue;
+
 pub(crate) mod read;
 
 use bytes::Bytes;

@@ -279,17 +279,19 @@ impl State {
         for (pointer, size) in &step.fill {
             set_at(&mut body, pointer, "x".repeat(*size).into());
         }
-        for (pointer, depth) in &step.nest {
-            let mut value = Value::from(1);
-            for _ in 0..*depth {
-                value = json!({"a": value});
-            }
-            set_at(&mut body, pointer, value);
-        }
         for pointer in &step.unset {
             unset_at(&mut body, pointer);
         }
-        Some(body.to_string().into())
+        for (pointer, depth) in &step.nest {
+            set_at(&mut body, pointer, format!("${{nest {depth}}}").into());
+        }
+        let mut text = body.to_string();
+        // Not as values, which could not be dropped without running out of stack.
+        for depth in step.nest.values() {
+            let levels = format!("{}1{}", "{\"a\":".repeat(*depth), "}".repeat(*depth));
+            text = text.replace(&format!("\"${{nest {depth}}}\""), &levels);
+        }
+        Some(text.into())
     }
 
     async fn read(&mut self, name: &str, to_the_end: bool, expected: Option<&Answer>) -> Answer {

@@ -271,10 +271,10 @@ impl Graph {
     }
 
     /// The objects that a foreground deletion of this one waits for, and whether each of them waits
-    /// in turn.
+    /// in turn. One that owns itself does not wait for itself.
     pub(super) fn blocking(&self, uid: &Uid) -> Vec<(Uid, bool)> {
         let blocking = self.owned(uid).filter(|(slot, node)| {
-            node.owners.iter().any(|edge| edge.owner == *slot && edge.blocks)
+            node.uid != *uid && node.owners.iter().any(|edge| edge.owner == *slot && edge.blocks)
         });
         blocking.map(|(_, node)| (node.uid.clone(), node.state == State::Foreground)).collect()
     }

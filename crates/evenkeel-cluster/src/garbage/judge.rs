@@ -1,6 +1,6 @@
 //! Whether an object that has owners is garbage.
 
-use evenkeel::cache::{Entry, Owner};
+use evenkeel::cache::{Entry, Owner, Query};
 use evenkeel::{BoxError, Uid};
 use kube::api::PropagationPolicy;
 
@@ -74,19 +74,20 @@ impl Collector {
     async fn verdict(&self, child: &Entry, owner: &Owner) -> Result<(Verdict, bool), BoxError> {
         let key = child.meta().key();
         let known = self.graph.lock().known(owner, key);
-        if known == Known::Elsewhere {
-            self.report_elsewhere(child, owner).await;
-        }
         match known {
             Known::There(State::Foreground) => return Ok((Verdict::Waiting, true)),
             Known::There(_) => return Ok((Verdict::Solid, true)),
             Known::Absent => return Ok((Verdict::Dangling, true)),
             Known::Elsewhere | Known::Nothing => {}
         }
-        let Some(place) = self.place(owner, key) else { return Ok((Verdict::Undecidable, true)) };
+        let Some(place) = self.place(owner, key) else {
+            self.report_elsewhere(child, owner).await;
+            return Ok((Verdict::Undecidable, true));
+        };
         let live = self.client.dynamic(&place.kind).live(&place.key).await?;
         let live = live.filter(|live| live.metadata.uid.as_deref().is_some_and(|uid| owner.uid == *uid));
         let Some(live) = live else {
+            self.report_elsewhere(child, owner).await;
             self.graph.lock().absent(&owner.uid, place);
             return Ok((Verdict::Dangling, true));
         };
@@ -96,13 +97,21 @@ impl Collector {
         Ok((if waits { Verdict::Waiting } else { Verdict::Solid }, false))
     }
 
-    /// Tells those who look at the object that it names an owner of another namespace.
+    /// Tells those who look at the object if the owner it names lives in another namespace.
     async fn report_elsewhere(&self, child: &Entry, owner: &Owner) {
-        let there = self.graph.lock().find(&owner.uid).map(|found| found.place);
-        let namespace = there.as_ref().and_then(|place| place.key.namespace());
-        let other = namespace.is_some() && namespace != child.meta().key().namespace();
-        if other {
-            self.reporter.owner_elsewhere(child, owner).await;
+        let Some(kind) = self.types.read().named(&owner.group, &owner.kind).cloned() else { return };
+        let is_declared = self.cache().is_declared(&kind);
+        if !kind.namespaced() || !is_declared {
+            return;
+        }
+        // Objects are not filed by uid: this looks at all of the type, once for each such owner.
+        let Ok(all) = self.cache().list(&kind, &Query::default()) else { return };
+        let there = all.iter().find(|entry| *entry.meta().uid() == owner.uid);
+        let elsewhere = there.is_some_and(|entry| {
+            entry.meta().key().namespace() != child.meta().key().namespace()
+        });
+        if elsewhere {
+            self.reporter.owner_elsewhere(child, owner, &kind.api_version()).await;
         }
     }
 }

@@ -25,7 +25,7 @@ impl Reporter {
     }
 
     /// The object names an owner that lives in another namespace than it does.
-    pub(super) async fn owner_elsewhere(&self, child: &Entry, owner: &Owner) {
+    pub(super) async fn owner_elsewhere(&self, child: &Entry, owner: &Owner, api_version: &str) {
         let meta = child.meta();
         {
             let mut told = self.told.lock();
@@ -37,10 +37,8 @@ impl Reporter {
             }
         }
         let namespace = meta.key().namespace().unwrap_or_default();
-        let group = &*owner.group;
-        let prefix = if group.is_empty() { String::new() } else { format!("{group}/") };
         let message = format!(
-            "ownerRef [{prefix}{}, namespace: {namespace}, name: {}, uid: {}] does not exist in \
+            "ownerRef [{api_version}/{}, namespace: {namespace}, name: {}, uid: {}] does not exist in \
              namespace {namespace:?}",
             owner.kind, owner.name, owner.uid,
         );

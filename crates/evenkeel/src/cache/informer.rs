@@ -204,6 +204,14 @@ impl Shared {
         hub.parts.insert(namespace, part);
     }
 
+    /// A further way into a part that is watched, for tests that play the reflector.
+    #[cfg(test)]
+    pub(super) fn feed(self: &Arc<Self>, namespace: Option<&str>) -> Feed {
+        let namespace = namespace.map(str::to_owned);
+        let number = self.hub.lock().parts[&namespace].number;
+        Feed::new(self.clone(), namespace, number)
+    }
+
     /// Watches these namespaces and no others: objects of new ones appear, of others vanish.
     pub(super) fn set_namespaces(self: &Arc<Self>, wanted: &BTreeSet<String>) {
         let mut hub = self.hub.lock();
@@ -314,7 +322,8 @@ impl Shared {
     /// Waits until everything is there.
     async fn synced(&self) -> Result<(), SyncError> {
         let mut state = self.state.subscribe();
-        let latest = Instant::now() + self.sync_timeout;
+        let start = Instant::now();
+        let latest = start + self.sync_timeout;
         loop {
             let now = state.borrow_and_update().clone();
             let kind = || self.ingest.kind().clone();
@@ -324,7 +333,10 @@ impl Shared {
             if now.synced {
                 return Ok(());
             }
-            let deadline = now.refused.map_or(latest, |since| latest.min(since + REFUSAL));
+            // Counted from the call, however long it has been refused: who tries again in a loop
+            // must not spin.
+            let refused = now.refused.map(|since| since.max(start) + REFUSAL);
+            let deadline = refused.map_or(latest, |refused| latest.min(refused));
             tokio::select! {
                 biased;
                 changed = state.changed() => if changed.is_err() {
@@ -420,7 +432,7 @@ impl Shared {
             Some(raw) => self.wrote(raw),
             None => {
                 if let Some(uid) = self.overlay.uid(&self.store, doubt.key()) {
-                    self.overlay.deleted(doubt.key(), &uid);
+                    self.overlay.deleted(&self.store, doubt.key(), &uid);
                 }
             }
         }
@@ -428,7 +440,7 @@ impl Shared {
     }
 
     pub(super) fn deleted(&self, key: &Key, uid: &Uid) {
-        self.overlay.deleted(key, uid);
+        self.overlay.deleted(&self.store, key, uid);
     }
 
     pub(super) fn uncertain(&self, key: &Key) {

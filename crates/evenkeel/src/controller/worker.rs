@@ -15,7 +15,7 @@ use crate::announce::Announcer;
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::finalizer::Cleaned;
-use crate::journal::{Alarm, Alarms, Journal, Notes, Outcome, Record};
+use crate::journal::{Alarms, Journal, Notes, Outcome, Record};
 use crate::key::Key;
 use crate::kind::Kind;
 use crate::queue::{AddOptions, Cause, Causes, Item, Queue};
@@ -82,7 +82,8 @@ impl<R: Reconciler> Shared<R> {
         });
         log(&record);
         for alarm in self.alarms.lock().observe(&record, Instant::now()) {
-            warn(&alarm);
+            tracing::warn!("{alarm}");
+            self.journal.alarm(alarm);
         }
         item.done();
     }
@@ -198,20 +199,5 @@ fn log(record: &Record) {
             tracing::debug!("{record}");
         }
         Outcome::Done | Outcome::Requeue | Outcome::RequeueAfter(_) => tracing::info!("{record}"),
-    }
-}
-
-fn warn(alarm: &Alarm) {
-    match alarm {
-        Alarm::Spin { streak, object, fields } => tracing::warn!(
-            "spinning: {streak} reconciles in a row were each set off by the one before; the last \
-             did {object} and changed {}",
-            if fields.is_empty() { "nothing the cache knew".into() } else { fields.join(", ") },
-        ),
-        Alarm::Fight { object, field, count, other } => tracing::warn!(
-            "fighting: {field} of {object} was set to the same value {count} times, so somebody \
-             sets it back{}",
-            other.as_ref().map(|name| format!("; {name} wrote to it last")).unwrap_or_default(),
-        ),
     }
 }

@@ -25,8 +25,19 @@ pub(super) fn resources(
     life: &watch::Receiver<()>,
 ) -> Vec<Arc<Resource>> {
     let versions = definition["spec"]["versions"].as_array();
-    let served = versions.into_iter().flatten().filter(|version| version["served"] == true);
-    served.filter_map(|version| resource(store, definition, version, life)).map(Arc::new).collect()
+    let (served, unserved): (Vec<&Value>, Vec<&Value>) =
+        versions.into_iter().flatten().partition(|version| version["served"] == true);
+    let none = || Arc::from([]);
+    let unserved: Arc<[Arc<Resource>]> = unserved
+        .into_iter()
+        .filter_map(|version| resource(store, definition, version, life, none()))
+        .map(Arc::new)
+        .collect();
+    served
+        .into_iter()
+        .filter_map(|version| resource(store, definition, version, life, unserved.clone()))
+        .map(Arc::new)
+        .collect()
 }
 
 fn resource(
@@ -34,6 +45,7 @@ fn resource(
     definition: &Value,
     version: &Value,
     life: &watch::Receiver<()>,
+    unserved: Arc<[Arc<Resource>]>,
 ) -> Option<Resource> {
     let spec = &definition["spec"];
     // Accepted names rule, not wished-for ones.
@@ -45,7 +57,7 @@ fn resource(
     };
     let (group, plural) = (spec["group"].as_str()?, text("plural"));
     let version_name = version["name"].as_str()?;
-    let custom = custom(definition, version, life)?;
+    let custom = Custom { unserved, ..custom(definition, version, life)? };
     let mut subresources = Vec::new();
     if custom.has_status {
         subresources.push(Subresource {
@@ -118,6 +130,7 @@ fn custom(definition: &Value, version: &Value, life: &watch::Receiver<()>) -> Op
         life: life.clone(),
         deprecation: deprecation(&definition["spec"], version),
         terminating: definition.is_deleting(),
+        unserved: Arc::from([]),
     })
 }
 
