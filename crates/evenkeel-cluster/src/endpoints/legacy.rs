@@ -9,7 +9,8 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{Expression, Selector};
 
-use super::{HEADLESS, has_address, is_ready, port_on};
+use super::{HEADLESS, has_address, port_on};
+use crate::pods::is_ready;
 
 const INDEX: &str = "endpoints-selector";
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";

@@ -26,9 +26,9 @@ impl Collector {
     pub(super) async fn judge(&self, uid: &Uid, found: &Found) -> Result<Looked, BoxError> {
         let place = &found.place;
         // What is judged is what is deleted: references and version are of one state.
-        let Some(entry) = self.entry(place) else { return Ok(Looked::Done) };
+        let Some(entry) = self.entry(place, uid).await? else { return Ok(Looked::Done) };
         let meta = entry.meta();
-        if meta.uid() != uid || meta.is_deleting() || meta.owners().is_empty() {
+        if meta.is_deleting() || meta.owners().is_empty() {
             return Ok(Looked::Done);
         }
         let mut verdicts = Vec::with_capacity(meta.owners().len());
