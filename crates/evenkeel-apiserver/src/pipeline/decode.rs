@@ -307,14 +307,18 @@ fn version_mismatch(given: &str, expected: &str) -> Status {
 /// Built-in kinds may leave out what the URL says.
 fn expect_builtin_kind(expected: Gvk<'_>, value: &Value) -> Result<(), Status> {
     let (api_version, kind) = (text(value, "apiVersion"), text(value, "kind"));
-    let given = Gvk::from_api_version(api_version, kind);
-    let same_kind = kind.is_empty() || kind == expected.kind;
-    let same_version = api_version.is_empty()
-        || (given.group, given.version) == (expected.group, expected.version);
-    if same_kind && same_version {
+    let kind = if kind.is_empty() { expected.kind } else { kind };
+    let given = match api_version {
+        "" => Gvk { kind, ..expected },
+        api_version => Gvk::from_api_version(api_version, kind),
+    };
+    if given == expected {
         return Ok(());
     }
-    if same_kind && given.group == expected.group && evenkeel_types::lookup(given).is_some() {
+    if kind == expected.kind
+        && given.group == expected.group
+        && evenkeel_types::lookup(given).is_some()
+    {
         return Err(version_mismatch(api_version, &expected.api_version()));
     }
     Err(cannot_be_handled(given, expected.kind, &no_conversion(given, expected)))
