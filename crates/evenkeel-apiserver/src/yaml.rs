@@ -1,26 +1,54 @@
 //! YAML in and out, read the way kubectl's YAML reader does.
 
+use evenkeel_types::go::Quoted;
 use serde_json::Value;
+use serde_saphyr::{DuplicateKeyPolicy, Error};
 
 use crate::json;
-
-/// Levels of nesting, as many as in JSON.
-const MAX_DEPTH: usize = 128;
 
 /// Decodes the first document.
 pub(crate) fn decode(text: &[u8]) -> Result<Value, String> {
     let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
     let text = first_document(text);
-    let options = serde_saphyr::options! {
-        budget: serde_saphyr::budget! { max_depth: MAX_DEPTH },
-        legacy_octal_numbers: true,
-        duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
-    };
-    let mut value = serde_saphyr::from_str_with_options(text, options)
-        .map_err(|error| error.to_string().lines().next().unwrap_or("").to_owned())?;
+    let mut value = read(text, DuplicateKeyPolicy::LastWins).map_err(|error| go_message(&error))?;
+    if json::is_too_deep(&value) {
+        return Err("exceeded max depth".into());
+    }
     // Upstream reads YAML by way of JSON, and Go writes the float 1.0 as 1 there.
     json::settle_floats(&mut value);
     Ok(value)
+}
+
+/// The first key a mapping has twice, as a strict reader words it.
+pub(crate) fn repeated_key(text: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(text).ok()?;
+    match read(first_document(text), DuplicateKeyPolicy::Error).err()?.without_snippet() {
+        Error::DuplicateMappingKey { key: Some(key), location } => {
+            Some(format!("line {}: key {} already set in map", location.line(), Quoted(key)))
+        }
+        _ => None,
+    }
+}
+
+fn read(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Value, Error> {
+    let options = serde_saphyr::options! {
+        legacy_octal_numbers: true,
+        duplicate_keys: duplicate_keys,
+    };
+    serde_saphyr::from_str_with_options(text, options)
+}
+
+/// The complaint with its line, which Go's reader leaves out in the first one.
+fn go_message(error: &Error) -> String {
+    let text = error.to_string();
+    let text = text.lines().next().unwrap_or("").trim_start_matches("error: ");
+    let Some(location) = error.location() else { return text.to_owned() };
+    let place = format!("line {} column {}: ", location.line(), location.column());
+    match (text.strip_prefix(&place), location.line()) {
+        (None, _) => text.to_owned(),
+        (Some(what), 1) => what.to_owned(),
+        (Some(what), line) => format!("line {line}: {what}"),
+    }
 }
 
 /// What comes before the marker that begins a second document.
@@ -59,6 +87,29 @@ mod tests {
         assert_eq!(value["name"], "yes");
         assert_eq!(value["f"], 1);
         assert_eq!(value["a"], 2);
+    }
+
+    #[test]
+    fn complaints_and_repeated_keys_say_where() {
+        let why = |text: &[u8]| decode(text).unwrap_err();
+        assert_eq!(why(b"a: b: c"), "mapping values are not allowed in this context");
+        assert_eq!(why(b"x: y\na: b: c"), "line 2: mapping values are not allowed in this context");
+        let again = |text: &[u8]| repeated_key(text);
+        assert_eq!(
+            again(b"a: 1\nb: {c: 1,\n c: 2}").unwrap(),
+            "line 3: key \"c\" already set in map"
+        );
+        assert_eq!(again(b"a: 1\nb: {a: 1}"), None);
+    }
+
+    #[test]
+    fn too_deep_is_an_error_not_a_crash() {
+        for (open, close) in [("[", "]"), ("{a: ", "}"), ("- ", ""), ("{\"a\":", "}")] {
+            for depth in [130, 2_000, 100_000] {
+                let text = open.repeat(depth) + "x" + &close.repeat(depth);
+                assert!(decode(text.as_bytes()).is_err(), "{open} {depth}");
+            }
+        }
     }
 
     #[test]

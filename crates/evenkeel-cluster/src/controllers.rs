@@ -2,16 +2,45 @@
 
 use evenkeel::{BoxError, Manager};
 
-use crate::StartError;
 use crate::settings::Settings;
+use crate::{
+    StartError, claim, cronjob, daemonset, deployment, disruption, endpoints, garbage, job, kubelet,
+    namespace, node_lifecycle, nodes, replicaset, scheduler, serviceaccount, statefulset, volumes,
+};
 
 type Register = fn(&Manager, &Settings) -> Result<(), BoxError>;
 
 /// Every controller; the order has no meaning.
-const ALL: &[(&str, Register)] = &[];
+const ALL: &[(&str, Register)] = &[
+    (garbage::NAME, garbage::register),
+    (namespace::NAME, namespace::register),
+    (serviceaccount::ACCOUNTS, serviceaccount::register_accounts),
+    (serviceaccount::AUTHORITY, serviceaccount::register_authority),
+    (endpoints::SLICES, endpoints::register_slices),
+    (endpoints::LEGACY, endpoints::register_legacy),
+    (volumes::BINDER, volumes::register_binder),
+    (volumes::CLAIM_PROTECTION, volumes::register_claim_protection),
+    (volumes::VOLUME_PROTECTION, volumes::register_volume_protection),
+    (disruption::NAME, disruption::register),
+    (cronjob::NAME, cronjob::register),
+    (daemonset::NAME, daemonset::register),
+    (deployment::NAME, deployment::register),
+    (job::NAME, job::register),
+    (job::TTL, job::register_ttl),
+    (kubelet::NAME, kubelet::register),
+    (node_lifecycle::EVICTION, node_lifecycle::register_eviction),
+    (node_lifecycle::GARBAGE, node_lifecycle::register_garbage),
+    (node_lifecycle::NAME, node_lifecycle::register),
+    (nodes::NAME, nodes::register),
+    (replicaset::NAME, replicaset::register),
+    (scheduler::NAME, scheduler::register),
+    (statefulset::NAME, statefulset::register),
+];
 
 /// Registers all that are not switched off.
 pub(crate) fn register(manager: &Manager, settings: &Settings) -> Result<(), StartError> {
+    claim::index(manager)
+        .map_err(|source| StartError::Controller { name: "indexes", source: source.into() })?;
     for (name, register) in ALL {
         if !settings.without.contains(*name) {
             register(manager, settings)
@@ -19,4 +48,10 @@ pub(crate) fn register(manager: &Manager, settings: &Settings) -> Result<(), Sta
         }
     }
     Ok(())
+}
+
+/// The names of all controllers.
+#[cfg(test)]
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    ALL.iter().map(|(name, _)| *name)
 }

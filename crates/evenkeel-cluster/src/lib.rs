@@ -8,12 +8,72 @@ mod settings;
 
 mod controllers;
 
+// What controllers share.
+mod discovery;
+
+mod events;
+
+// Housekeeping: what goes when something else does, and what every namespace has.
+mod garbage;
+
+mod namespace;
+
+mod serviceaccount;
+
+// What follows from pods, services and claims.
+mod endpoints;
+
+mod volumes;
+
+mod disruption;
+
+// What workload controllers have in common.
+mod claim;
+
+mod hash;
+
+mod history;
+
+mod pods;
+
+mod status;
+
+// Workloads.
+mod cronjob;
+
+mod daemonset;
+
+mod deployment;
+
+mod job;
+
+mod replicaset;
+
+mod statefulset;
+
+// Nodes and what runs on them.
+mod kubelet;
+
+mod node_lifecycle;
+
+mod nodes;
+
+mod scheduler;
+
+#[cfg(test)]
+mod testing;
+
 use evenkeel::Manager;
 use evenkeel::manager::RunError;
 use evenkeel_apiserver::{ApiServer, BuildError, ServeError, Serving};
 use tokio::task::JoinSet;
 
-pub use settings::{Delays, Settings};
+pub use kubelet::{PLAN_ANNOTATION, Plan, PlanError, Plans};
+pub use nodes::{NODE_ANNOTATION, SIMULATED_ANNOTATION};
+pub use settings::{Capacity, Delays, Settings};
+
+/// What time it is when a seeded cluster starts: 2026-01-01T00:00:00Z, as the API server has it.
+const SEEDED_START: i64 = 1_767_225_600;
 
 /// A running cluster. Dropping it ends it at once; [`Cluster::stop`] ends it in order.
 pub struct Cluster {
@@ -57,7 +117,14 @@ impl Cluster {
         if let Some(seed) = settings.seed {
             builder = builder.seed(seed);
         }
-        Self::on(builder.build().await?, settings)
+        let server = builder.build().await?;
+        if settings.seed.is_none() || settings.clock.is_some() {
+            return Self::on(server, settings);
+        }
+        // A seeded server's clock starts at a fixed time; the controllers' is the same.
+        let start = jiff::Timestamp::from_second(SEEDED_START).unwrap_or_default();
+        let clock = Some(evenkeel::Clock::starting_at(start));
+        Self::on(server, &Settings { clock, ..settings.clone() })
     }
 
     /// Brings a server of the caller's making to life.

@@ -5,13 +5,19 @@ use std::time::Duration;
 
 use evenkeel::Clock;
 
+use crate::kubelet::Plans;
+
 /// How a cluster behaves. The default is one node, everything switched on, no delays.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// How many simulated nodes there are.
     pub nodes: usize,
+    /// What each simulated node has to give.
+    pub capacity: Capacity,
     /// How long simulated pods take.
     pub delays: Delays,
+    /// How pods fare that do not say so themselves.
+    pub plans: Plans,
     /// Controllers that are not run, by the names `kube-controller-manager --controllers` knows
     /// (and `scheduler`, `kubelet`).
     pub without: BTreeSet<String>,
@@ -19,6 +25,9 @@ pub struct Settings {
     pub seed: Option<u64>,
     /// Where wall-clock time comes from; the machine's unless set.
     pub clock: Option<Clock>,
+    /// The certificate authority of the API server in PEM form, which every namespace gets in the
+    /// ConfigMap `kube-root-ca.crt`. Without it a line saying that there is none is published.
+    pub root_ca: Option<String>,
 }
 
 /// How long a simulated pod takes from one state to the next.
@@ -30,18 +39,47 @@ pub struct Delays {
     pub start: Duration,
     /// From running to ready.
     pub ready: Duration,
+    /// From running to completion, for pods that are not always restarted; those that are run on.
+    pub run: Duration,
     /// From the request to stop to being gone, at most the pod's own grace period.
     pub stop: Duration,
+}
+
+/// What a simulated node has to give; quantities as Kubernetes writes them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// Processors.
+    pub cpu: String,
+    /// Memory.
+    pub memory: String,
+    /// Disk that pods may fill.
+    pub ephemeral_storage: String,
+    /// How many pods may run.
+    pub pods: u32,
+}
+
+impl Default for Capacity {
+    fn default() -> Self {
+        Self {
+            cpu: "32".to_owned(),
+            memory: "256Gi".to_owned(),
+            ephemeral_storage: "1Ti".to_owned(),
+            pods: 110,
+        }
+    }
 }
 
 impl Default for Settings {
     fn default() -> Self {
         Self {
             nodes: 1,
+            capacity: Capacity::default(),
             delays: Delays::default(),
+            plans: Plans::default(),
             without: BTreeSet::new(),
             seed: None,
             clock: None,
+            root_ca: None,
         }
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::call::Call;
 use crate::json;
 use crate::negotiate::{self, Format};
-use crate::object::dedup_owners;
+use crate::object::{Metadata as _, dedup_owners, set_meta};
 use crate::query::FieldValidation;
 use crate::registry::custom;
 use crate::registry::resource::{Nature, Resource};
@@ -392,7 +392,15 @@ pub(crate) fn is_given_empty(resource: &Resource, value: &Value) -> bool {
 /// decoder words it. The error is only the reason.
 pub(crate) fn shape(resource: &Resource, value: &mut Value) -> Result<Vec<String>, String> {
     match &resource.nature {
-        Nature::Builtin(builtin) => conform_to(builtin.ty, value),
+        Nature::Builtin(builtin) => {
+            let forgets_owners = value.meta("managedFields") == Some(&Value::Array(Vec::new()));
+            let unknown = conform_to(builtin.ty, value)?;
+            if forgets_owners {
+                // Empty, so the type leaves it out; but it is a wish.
+                set_meta(value, "managedFields", Some(Value::Array(Vec::new())));
+            }
+            Ok(unknown)
+        }
         Nature::Custom(custom) => {
             json::settle_floats(value);
             match value.get("metadata") {

@@ -176,7 +176,7 @@ impl Versions for KindVersions<'_> {
     }
 }
 
-/// The same objects in the other versions they are served in.
+/// The same objects in the other versions there are.
 fn others(call: &Call) -> Vec<Arc<Resource>> {
     let resource = &call.resource;
     let siblings = convert::siblings(resource.gvk());
@@ -192,6 +192,7 @@ fn others(call: &Call) -> Vec<Arc<Resource>> {
     found.extend(siblings.iter().filter(|sibling| sibling.group != &*resource.group).filter_map(
         |sibling| snapshot.resource(sibling.group, sibling.version, &resource.plural).cloned(),
     ));
+    found.extend(resource.custom().into_iter().flat_map(|custom| custom.unserved.iter().cloned()));
     found
 }
 

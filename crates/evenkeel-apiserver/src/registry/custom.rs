@@ -41,6 +41,8 @@ pub(crate) struct Custom {
     pub(crate) deprecation: Option<Box<str>>,
     /// The definition is being deleted: no new objects.
     pub(crate) terminating: bool,
+    /// The versions nobody can ask for; what was written in them still has owners.
+    pub(crate) unserved: Arc<[Arc<Resource>]>,
 }
 
 /// A field that selectors may ask for.

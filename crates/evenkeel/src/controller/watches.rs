@@ -21,6 +21,8 @@ pub struct Watch {
     to: To,
     filter: Option<Predicate>,
     options: Option<TypeOptions>,
+    /// Metadata will do: whoever caches the whole type is served along.
+    sparing: bool,
 }
 
 type Map = dyn Fn(&Entry, &MapContext) -> Vec<Key> + Send + Sync;
@@ -69,11 +71,12 @@ impl Watch {
         map: impl Fn(&Meta, &MapContext) -> Vec<Key> + Send + Sync + 'static,
     ) -> Self {
         let map = move |entry: &Entry, cx: &MapContext| map(entry.meta(), cx);
-        Self::new(Kind::of::<W>(), To::Map(Arc::new(map))).metadata_only()
+        let watch = Self::new(Kind::of::<W>(), To::Map(Arc::new(map)));
+        Self { sparing: true, ..watch }
     }
 
     fn new(kind: Kind, to: To) -> Self {
-        Self { kind, to, filter: None, options: None }
+        Self { kind, to, filter: None, options: None, sparing: false }
     }
 
     /// Drops events that do not meet `predicate`.
@@ -97,8 +100,21 @@ impl Watch {
         self
     }
 
+    /// At registration: what others will ask for is not known yet, so one that is content with
+    /// metadata asks for nothing.
     pub(super) fn declare(&self, cache: &Cache) -> Result<(), DeclareError> {
+        if self.sparing && self.options.is_none() {
+            return Ok(());
+        }
         declare(cache, &self.kind, self.options.clone())
+    }
+
+    /// At the start: the type is watched from here on.
+    fn settle(&self, cache: &Cache) -> Result<(), DeclareError> {
+        if self.sparing && self.options.is_none() && !cache.is_declared(&self.kind) {
+            return cache.declare(&self.kind, TypeOptions::default().metadata_only());
+        }
+        self.declare(cache)
     }
 
     fn handler(&self, cache: &Cache) -> Handler {
@@ -169,7 +185,7 @@ impl fmt::Debug for WatchGuard {
 impl Watches {
     /// Connects a watch to the queue.
     pub(super) fn attach(&self, watch: Watch) -> Result<WatchGuard, WatchError> {
-        watch.declare(&self.cache)?;
+        watch.settle(&self.cache)?;
         let informer = self.cache.informer(&watch.kind)?;
         let handler = watch.handler(&self.cache);
         let (queue, all) = (self.queue.clone(), self.filter.clone());

@@ -32,14 +32,15 @@ pub(super) fn resources(
         Some((name.into(), compile(definition, version)?))
     });
     let schemas = Arc::new(schemas.collect());
-    let served = versions().filter(|version| version["served"] == true);
-    served
-        .filter_map(|version| {
-            let custom = custom(definition, version, &schemas, life)?;
-            resource(store, definition, version, custom)
-        })
-        .map(Arc::new)
-        .collect()
+    let of = |version, unserved| {
+        let custom = custom(definition, version, &schemas, life)?;
+        resource(store, definition, version, Custom { unserved, ..custom }).map(Arc::new)
+    };
+    let (served, unserved): (Vec<&Value>, Vec<&Value>) =
+        versions().partition(|version| version["served"] == true);
+    let unserved: Arc<[Arc<Resource>]> =
+        unserved.into_iter().filter_map(|version| of(version, Arc::from([]))).collect();
+    served.into_iter().filter_map(|version| of(version, unserved.clone())).collect()
 }
 
 fn resource(
@@ -128,6 +129,7 @@ fn custom(
         life: life.clone(),
         deprecation: deprecation(&definition["spec"], version),
         terminating: definition.is_deleting(),
+        unserved: Arc::from([]),
     })
 }
 

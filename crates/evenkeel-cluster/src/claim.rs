@@ -1,0 +1,144 @@
+//! Which objects belong to a controller: adoption and release.
+//!
+//! A controller keeps what it controls and its selector matches, lets go what no longer matches,
+//! and takes in what matches and belongs to nobody. Ownership goes by uid. No expectations are kept
+//! of writes whose events have not come back yet, as upstream must: the runtime's cache has every
+//! write of this process before the next read.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use evenkeel::cache::{DeclareError, Entry, Meta, Query};
+use evenkeel::predicate::Predicate;
+use evenkeel::{Context, Key, Kind, Manager, MapContext, Object, Result, Uid, Watch, owner};
+use k8s_openapi::api::apps::v1::{ControllerRevision, ReplicaSet};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::core::{Selector, SelectorExt as _};
+
+/// Objects without a controller, by namespace.
+const ORPHANS: &str = "orphans";
+
+/// Pods by the node they are bound to.
+pub(crate) const BY_NODE: &str = "node";
+
+/// The indexes the workload controllers read by.
+pub(crate) fn index(manager: &Manager) -> Result<(), DeclareError> {
+    let cache = manager.cache();
+    let kinds = [Kind::of::<Pod>(), Kind::of::<ReplicaSet>(), Kind::of::<ControllerRevision>()];
+    for kind in kinds {
+        cache.index_meta(&kind, ORPHANS, |meta| match meta.controller() {
+            Some(_) => Vec::new(),
+            None => meta.key().namespace().map(str::to_owned).into_iter().collect(),
+        })?;
+    }
+    manager.index::<Pod>(BY_NODE, |pod| {
+        pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).into_iter().collect()
+    })
+}
+
+/// Reconciles every `O` of the namespace when a `C` that nobody controls appears or changes its
+/// labels or owners: one of them may take it in.
+pub(crate) fn orphans_concern<C: Object, O: Object>() -> Watch {
+    let changed = Predicate::new(|event| match (event.old(), event.new()) {
+        (Some(old), Some(new)) => {
+            let (old, new) = (old.meta(), new.meta());
+            old.owners() != new.owners() || !old.labels().eq(new.labels())
+        }
+        (_, new) => new.is_some(),
+    });
+    let map = |meta: &Meta, cx: &MapContext| {
+        if meta.controller().is_some() {
+            return Vec::new();
+        }
+        let namespace = meta.key().namespace();
+        cx.keys::<O>(&Query { namespace, ..Query::default() })
+    };
+    Watch::mapped_metadata::<C>(map).filter(changed)
+}
+
+/// A selector as objects carry it; one that selects everything, or that does not parse, is none:
+/// a workload that would own all pods of its namespace does nothing instead.
+pub(crate) fn selector(selector: &LabelSelector) -> Option<Selector> {
+    Selector::try_from(selector.clone()).ok().filter(|selector| !selector.selects_all())
+}
+
+/// Whether the labels match.
+pub(crate) fn matches(selector: &Selector, meta: &Meta) -> bool {
+    let labels: BTreeMap<String, String> =
+        meta.labels().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    selector.matches(&labels)
+}
+
+/// What `owner` controls after letting go what `selector` no longer matches and taking in what it
+/// matches and nobody controls. Nothing is decoded but what changes hands.
+pub(crate) async fn claim<O: Object, C: Object>(
+    cx: &Context<O>,
+    owner: &O,
+    selector: &Selector,
+) -> Result<Vec<Arc<Entry>>> {
+    let meta = owner.meta();
+    let namespace = meta.namespace.as_deref().unwrap_or_default();
+    let uid = Uid::new(meta.uid.as_deref().unwrap_or_default());
+    let deleting = meta.deletion_timestamp.is_some();
+    let mut claimed = Vec::new();
+    for entry in cx.list::<C>().in_namespace(namespace).owned_by(&uid).entries().await? {
+        if entry.meta().controller().is_none_or(|controller| controller.uid != uid) {
+            continue;
+        }
+        if matches(selector, entry.meta()) {
+            claimed.push(entry);
+        } else if !deleting {
+            let child = entry.decode::<C>()?;
+            match cx.orphan(owner, &*child).await {
+                Ok(_) => {}
+                Err(evenkeel::AdoptError::Write(error)) if error.is_not_found() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    if deleting {
+        return Ok(claimed);
+    }
+    let orphans = cx.list::<C>().in_namespace(namespace).index(ORPHANS, namespace);
+    let orphans = orphans.matching(selector.clone()).entries().await?;
+    let mut checked = false;
+    for entry in orphans.into_iter().filter(|entry| !entry.meta().is_deleting()) {
+        // The cache may not know yet that the owner is gone: what it adopted now would go with it.
+        if !std::mem::replace(&mut checked, true) && !still_there(cx, owner).await? {
+            break;
+        }
+        let child = entry.decode::<C>()?;
+        match cx.adopt(owner, &*child).await {
+            Ok(_) => {}
+            Err(evenkeel::AdoptError::Write(error)) if error.is_not_found() => continue,
+            Err(error) => return Err(error.into()),
+        }
+        claimed.extend(cx.peek::<C>(&Key::of(&*child)).await?);
+    }
+    Ok(claimed)
+}
+
+async fn still_there<O: Object>(cx: &Context<O>, owner: &O) -> Result<bool> {
+    let live = cx.live().get::<O>(cx.key()).await?;
+    Ok(live.is_some_and(|live| {
+        live.meta().uid == owner.meta().uid && live.meta().deletion_timestamp.is_none()
+    }))
+}
+
+/// Decodes what was claimed.
+pub(crate) fn decode<C: Object>(entries: &[Arc<Entry>]) -> Result<Vec<Arc<C>>> {
+    entries.iter().map(|entry| Ok(entry.decode::<C>()?)).collect()
+}
+
+/// As [`claim`], decoded; for types of which an owner has few.
+pub(crate) async fn claimed<O: Object, C: Object>(
+    cx: &Context<O>,
+    owner: &O,
+    selector: &Selector,
+) -> Result<Vec<Arc<C>>> {
+    let entries = claim::<O, C>(cx, owner, selector).await?;
+    let children = decode::<C>(&entries)?;
+    debug_assert!(children.iter().all(|child| owner::is_controller(owner, &**child)));
+    Ok(children)
+}

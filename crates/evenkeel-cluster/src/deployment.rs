@@ -1,0 +1,119 @@
+//! Rolls a Deployment out: a ReplicaSet for each template it ever had, scaled so that enough pods
+//! are available at any time.
+//!
+//! A reconcile does one step (the new set up, or old sets down) and reports; the status of a
+//! ReplicaSet that changes by it brings the next. Which set is the new one follows from the
+//! template alone, so a rollout is resumed, undone or redirected from any state.
+
+mod limits;
+
+mod revisions;
+
+mod rollout;
+
+mod scaling;
+
+mod status;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use evenkeel::{Action, BoxError, Context, Manager, Reconciler, Result};
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStatus, ReplicaSet};
+use k8s_openapi::api::core::v1::Pod;
+
+use crate::claim;
+use crate::settings::Settings;
+
+pub(crate) use limits::resolve;
+
+pub(crate) const NAME: &str = "deployment-controller";
+
+struct Deployments;
+
+pub(crate) fn register(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+    manager
+        .controller(Deployments)
+        .named(NAME)
+        .owns::<ReplicaSet>()
+        .watch(claim::orphans_concern::<ReplicaSet, Deployment>())
+        .reads::<Pod>()
+        .workers(4)
+        .register()?;
+    Ok(())
+}
+
+/// One Deployment, and the ReplicaSets it controls.
+struct Rollout<'a> {
+    cx: &'a Context<Deployment>,
+    deployment: Arc<Deployment>,
+    spec: DeploymentSpec,
+    /// What is to be reported; it goes out once, at the end, so that nobody ever sees a generation
+    /// observed with the counts of the one before.
+    status: DeploymentStatus,
+    sets: Vec<Arc<ReplicaSet>>,
+}
+
+impl Reconciler for Deployments {
+    type Object = Deployment;
+
+    async fn reconcile(&self, cx: &Context<Deployment>) -> Result<Action> {
+        let Some(deployment) = cx.object() else { return Ok(Action::done()) };
+        let Some(spec) = deployment.spec.clone() else { return Ok(Action::done()) };
+        let Some(selector) = claim::selector(&spec.selector) else { return Ok(Action::done()) };
+        let sets = claim::claimed::<_, ReplicaSet>(cx, &*deployment, &selector).await?;
+        let status = deployment.status.clone().unwrap_or_default();
+        Rollout { cx, deployment, spec, status, sets }.run().await
+    }
+}
+
+impl Rollout<'_> {
+    async fn run(mut self) -> Result<Action> {
+        if self.deployment.metadata.deletion_timestamp.is_some() {
+            let (new, _) = self.generations();
+            return self.report(new.as_deref()).await;
+        }
+        self.tell_pause();
+        if self.spec.paused == Some(true) || self.is_scaling() {
+            return self.scale_only().await;
+        }
+        match self.strategy() {
+            Strategy::Recreate => self.recreate().await,
+            Strategy::Rolling => self.roll().await,
+        }
+    }
+
+    fn replicas(&self) -> i32 {
+        self.spec.replicas.unwrap_or(1)
+    }
+
+    fn strategy(&self) -> Strategy {
+        let named = self.spec.strategy.as_ref().and_then(|strategy| strategy.type_.as_deref());
+        match named {
+            Some("Recreate") => Strategy::Recreate,
+            _ => Strategy::Rolling,
+        }
+    }
+
+    /// Takes up a set that was written.
+    fn put(&mut self, set: &Arc<ReplicaSet>) {
+        match self.sets.iter_mut().find(|present| present.metadata.uid == set.metadata.uid) {
+            Some(present) => *present = set.clone(),
+            None => self.sets.push(set.clone()),
+        }
+    }
+
+    async fn pods_of(&self, set: &ReplicaSet) -> Result<Vec<Arc<Pod>>> {
+        let uid = evenkeel::Uid::new(set.metadata.uid.as_deref().unwrap_or_default());
+        let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
+        Ok(self.cx.list::<Pod>().in_namespace(namespace).owned_by(&uid).await?)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Strategy {
+    Recreate,
+    Rolling,
+}

@@ -1,0 +1,96 @@
+//! How many pods there may be, and how many may be missing.
+
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use super::{Rollout, Strategy};
+use crate::replicaset::replicas;
+
+/// A number of pods, or a share of `total` rounded up or down; what does not parse is none.
+pub(crate) fn resolve(value: Option<&IntOrString>, total: i32, up: bool) -> i32 {
+    match value {
+        None => 0,
+        Some(IntOrString::Int(count)) => *count,
+        Some(IntOrString::String(text)) => {
+            let percent = text.strip_suffix('%').and_then(|number| number.parse::<i64>().ok());
+            let hundredths = percent.unwrap_or(0).saturating_mul(i64::from(total));
+            let share =
+                if up { hundredths.saturating_add(99).div_euclid(100) } else { hundredths / 100 };
+            i32::try_from(share).unwrap_or(i32::MAX)
+        }
+    }
+}
+
+/// The sum of what the sets ask for.
+pub(super) fn asked<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> i32 {
+    sets.into_iter().map(replicas).fold(0, i32::saturating_add)
+}
+
+/// The sum of what the sets' status counts.
+pub(super) fn counted<'a>(
+    sets: impl IntoIterator<Item = &'a ReplicaSet>,
+    count: impl Fn(&k8s_openapi::api::apps::v1::ReplicaSetStatus) -> Option<i32>,
+) -> i32 {
+    let counts = sets.into_iter().filter_map(|set| count(set.status.as_ref()?));
+    counts.fold(0, i32::saturating_add)
+}
+
+/// How many pods of a set are available.
+pub(super) fn available(set: &ReplicaSet) -> i32 {
+    set.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0)
+}
+
+impl Rollout<'_> {
+    /// How many pods may exist beyond those asked for.
+    pub(super) fn max_surge(&self) -> i32 {
+        self.fenceposts().0
+    }
+
+    /// How many of the pods asked for may be unavailable.
+    pub(super) fn max_unavailable(&self) -> i32 {
+        if self.strategy() != Strategy::Rolling || self.replicas() == 0 {
+            return 0;
+        }
+        self.fenceposts().1.min(self.replicas())
+    }
+
+    /// Surge and unavailability; if both came to nothing, no rollout could ever move.
+    fn fenceposts(&self) -> (i32, i32) {
+        if self.strategy() != Strategy::Rolling {
+            return (0, 0);
+        }
+        let rolling = self.spec.strategy.as_ref().and_then(|s| s.rolling_update.as_ref());
+        let surge = rolling.and_then(|rolling| rolling.max_surge.as_ref());
+        let unavailable = rolling.and_then(|rolling| rolling.max_unavailable.as_ref());
+        let surge = resolve(surge, self.replicas(), true);
+        let unavailable = resolve(unavailable, self.replicas(), false);
+        if surge == 0 && unavailable == 0 { (0, 1) } else { (surge, unavailable) }
+    }
+
+    /// How large the new set may be now.
+    pub(super) fn new_size(&self, new: i32) -> i32 {
+        if self.strategy() == Strategy::Recreate {
+            return self.replicas();
+        }
+        let most = self.replicas().saturating_add(self.max_surge());
+        let present = asked(self.sets.iter().map(|set| &**set));
+        if present >= most {
+            return new;
+        }
+        new + (most - present).min(self.replicas() - new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_round_as_asked() {
+        let percent = IntOrString::String("25%".to_owned());
+        assert_eq!(resolve(Some(&percent), 10, true), 3);
+        assert_eq!(resolve(Some(&percent), 10, false), 2);
+        assert_eq!(resolve(Some(&IntOrString::Int(4)), 10, false), 4);
+        assert_eq!(resolve(Some(&IntOrString::String("many".to_owned())), 10, true), 0);
+    }
+}

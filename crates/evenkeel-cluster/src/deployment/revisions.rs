@@ -1,0 +1,299 @@
+//! Which ReplicaSet is the new one, and the numbers that history and undo go by.
+//!
+//! `kubectl rollout undo` copies an old set's template back into the Deployment: that set becomes
+//! the new one again and takes the next revision number; no other trace of the undo is needed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use evenkeel::client::Patch;
+use evenkeel::{Key, Result, owner};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, ReplicaSetSpec};
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::json;
+
+use super::{Rollout, limits};
+use crate::hash;
+use crate::replicaset::{is_terminating, replicas};
+
+pub(super) const REVISION: &str = "deployment.kubernetes.io/revision";
+const HISTORY: &str = "deployment.kubernetes.io/revision-history";
+pub(super) const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
+pub(super) const MAX: &str = "deployment.kubernetes.io/max-replicas";
+const HASH: &str = "pod-template-hash";
+
+/// Annotations that stay with the object they were made for.
+const OWN: [&str; 6] = [
+    "kubectl.kubernetes.io/last-applied-configuration",
+    REVISION,
+    HISTORY,
+    DESIRED,
+    MAX,
+    "deprecated.deployment.rollback.to",
+];
+
+/// As long as upstream lets the list of former revisions grow.
+const HISTORY_MAX: usize = 2000;
+
+pub(super) fn annotation<'a>(set: &'a ReplicaSet, name: &str) -> Option<&'a str> {
+    set.metadata.annotations.as_ref()?.get(name).map(String::as_str)
+}
+
+pub(super) fn revision(set: &ReplicaSet) -> i64 {
+    annotation(set, REVISION).and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+/// The order in which sets were made.
+pub(super) fn age(set: &ReplicaSet) -> (Option<jiff::Timestamp>, Option<String>) {
+    (set.metadata.creation_timestamp.as_ref().map(|time| time.0), set.metadata.name.clone())
+}
+
+/// Whether two templates differ in nothing but the label that tells sets apart.
+fn same_template(one: &PodTemplateSpec, other: &PodTemplateSpec) -> bool {
+    let plain = |template: &PodTemplateSpec| {
+        let mut template = template.clone();
+        let meta = template.metadata.get_or_insert_default();
+        if let Some(labels) = &mut meta.labels {
+            labels.remove(HASH);
+        }
+        serde_json::to_value(template).ok()
+    };
+    plain(one) == plain(other)
+}
+
+impl Rollout<'_> {
+    /// The set of the present template, if there is one, and all others; by age.
+    pub(super) fn generations(&self) -> (Option<Arc<ReplicaSet>>, Vec<Arc<ReplicaSet>>) {
+        let mut sets = self.sets.clone();
+        sets.sort_by_key(|set| age(set));
+        let wanted = &self.spec.template;
+        let is_new = |set: &Arc<ReplicaSet>| {
+            let template = set.spec.as_ref().and_then(|spec| spec.template.as_ref());
+            template.is_some_and(|template| same_template(template, wanted))
+        };
+        // Should there be several, the oldest has most of the pods.
+        let new = sets.iter().find(|set| is_new(set)).cloned();
+        let uid = new.as_ref().map(|set| set.metadata.uid.clone());
+        sets.retain(|set| Some(&set.metadata.uid) != uid.as_ref());
+        (new, sets)
+    }
+
+    /// As [`generations`](Self::generations), with revisions and annotations brought up to date,
+    /// and the new set made if it is missing and `create`.
+    pub(super) async fn synced_generations(
+        &mut self,
+        create: bool,
+    ) -> Result<(Option<Arc<ReplicaSet>>, Vec<Arc<ReplicaSet>>)> {
+        let (new, old) = self.generations();
+        let next = old.iter().map(|set| revision(set)).max().unwrap_or(0) + 1;
+        let new = match new {
+            Some(new) => Some(self.refresh(new, next).await?),
+            None if create => self.create(next).await?,
+            None => None,
+        };
+        if let Some(new) = &new {
+            self.put(new);
+            self.note_revision(new).await?;
+        }
+        Ok((new, old))
+    }
+
+    /// Gives an existing set the number and the annotations of the new one.
+    async fn refresh(&self, set: Arc<ReplicaSet>, next: i64) -> Result<Arc<ReplicaSet>> {
+        let (mut annotations, mut changed) = self.inherited(&set);
+        changed |= number(&mut annotations, next);
+        let min_ready = self.spec.min_ready_seconds.unwrap_or(0);
+        let present = set.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
+        if !changed && min_ready == present {
+            return Ok(set);
+        }
+        let patch = Patch::Merge(json!({
+            "metadata": {"uid": set.metadata.uid, "annotations": annotations},
+            "spec": {"minReadySeconds": min_ready},
+        }));
+        Ok(self.cx.patch::<ReplicaSet>(&Key::of(&*set), &patch).await?)
+    }
+
+    /// A set's annotations with the Deployment's own added, and whether that changed any.
+    fn inherited(&self, set: &ReplicaSet) -> (BTreeMap<String, String>, bool) {
+        let mut annotations = set.metadata.annotations.clone().unwrap_or_default();
+        let mut changed = false;
+        for (name, value) in self.deployment.metadata.annotations.iter().flatten() {
+            if !OWN.contains(&name.as_str()) && annotations.get(name) != Some(value) {
+                annotations.insert(name.clone(), value.clone());
+                changed = true;
+            }
+        }
+        (annotations, changed)
+    }
+
+    async fn create(&mut self, next: i64) -> Result<Option<Arc<ReplicaSet>>> {
+        let mut template = self.spec.template.clone();
+        let hash = hash::of_template(&template, self.status.collision_count);
+        let meta = template.metadata.get_or_insert_default();
+        meta.labels.get_or_insert_default().insert(HASH.to_owned(), hash.clone());
+        let mut selector = self.spec.selector.clone();
+        selector.match_labels.get_or_insert_default().insert(HASH.to_owned(), hash.clone());
+        let mut set = ReplicaSet {
+            metadata: ObjectMeta {
+                name: Some(format!("{}-{hash}", self.cx.key().name())),
+                namespace: self.cx.key().namespace().map(str::to_owned),
+                labels: meta.labels.clone(),
+                ..ObjectMeta::default()
+            },
+            spec: Some(ReplicaSetSpec {
+                replicas: Some(self.new_size(0)),
+                min_ready_seconds: self.spec.min_ready_seconds,
+                selector,
+                template: Some(template),
+            }),
+            status: None,
+        };
+        let (mut annotations, _) = self.inherited(&set);
+        number(&mut annotations, next);
+        annotations.extend(self.replica_annotations());
+        set.metadata.annotations = Some(annotations);
+        owner::set_controller(&*self.deployment, &mut set)?;
+        match self.cx.create(&set).await {
+            Ok(set) => {
+                let name = set.metadata.name.clone().unwrap_or_default();
+                let message = format!("Created new replica set \"{name}\"");
+                self.tell_progress("True", "NewReplicaSetCreated", message);
+                Ok(Some(set))
+            }
+            Err(error) if error.is_already_exists() => self.collided(&set, &error).await,
+            Err(error) if error.is_forbidden() && is_terminating(&error) => Ok(None),
+            Err(error) => {
+                let name = set.metadata.name.as_deref().unwrap_or_default();
+                let message = format!("Failed to create new replica set \"{name}\": {error}");
+                self.tell_progress("False", "ReplicaSetCreateError", message);
+                let _ = self.report(None).await?;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// The name is taken: by our own set, if the cache was behind, or by one whose template has
+    /// the same digest.
+    async fn collided(
+        &mut self,
+        set: &ReplicaSet,
+        error: &evenkeel::client::Error,
+    ) -> Result<Option<Arc<ReplicaSet>>> {
+        let present = self.cx.live().get::<ReplicaSet>(&Key::of(set)).await?;
+        let ours = present.filter(|present| {
+            let template = present.spec.as_ref().and_then(|spec| spec.template.as_ref());
+            owner::is_controller(&*self.deployment, present)
+                && template.is_some_and(|template| same_template(template, &self.spec.template))
+        });
+        if let Some(ours) = ours {
+            return Ok(Some(Arc::new(ours)));
+        }
+        self.status.collision_count = Some(self.status.collision_count.unwrap_or(0) + 1);
+        let _ = self.report(None).await?;
+        Err(error.to_string().into())
+    }
+
+    /// What a set remembers of the Deployment's size, so that a later change can be told apart.
+    pub(super) fn replica_annotations(&self) -> [(String, String); 2] {
+        let most = self.replicas().saturating_add(self.max_surge());
+        [(DESIRED.to_owned(), self.replicas().to_string()), (MAX.to_owned(), most.to_string())]
+    }
+
+    /// The Deployment carries the number of its new set.
+    async fn note_revision(&mut self, new: &ReplicaSet) -> Result<()> {
+        let number = annotation(new, REVISION);
+        let annotations = self.deployment.metadata.annotations.as_ref();
+        if number == annotations.and_then(|all| all.get(REVISION)).map(String::as_str) {
+            return Ok(());
+        }
+        let patch = Patch::Merge(json!({"metadata": {
+            "uid": self.deployment.metadata.uid,
+            "annotations": {REVISION: number},
+        }}));
+        // By the status subresource, as upstream: it is not a change of the desired state.
+        let status = self.cx.subresource::<Deployment>(self.cx.key(), "status");
+        self.deployment = status.patch(&patch).await?;
+        Ok(())
+    }
+
+    /// Deletes old sets beyond the history limit, the oldest first.
+    pub(super) async fn clean_up(&self, old: &[Arc<ReplicaSet>]) -> Result<()> {
+        let Some(limit) = self.spec.revision_history_limit.filter(|&limit| limit != i32::MAX)
+        else {
+            return Ok(());
+        };
+        let mut old: Vec<_> =
+            old.iter().filter(|set| set.metadata.deletion_timestamp.is_none()).collect();
+        let beyond = old.len().saturating_sub(usize::try_from(limit).unwrap_or(0));
+        old.sort_by_key(|set| (revision(set), age(set)));
+        for set in old.into_iter().take(beyond) {
+            let status = set.status.clone().unwrap_or_default();
+            let observed = status.observed_generation >= set.metadata.generation;
+            if status.replicas == 0 && replicas(set) == 0 && observed {
+                self.cx.delete(&**set).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Resizes a set, and has it remember the Deployment's size; gives it as it is then.
+    pub(super) async fn resize(&mut self, set: &Arc<ReplicaSet>, size: i32) -> Result<bool> {
+        let wanted = self.replica_annotations();
+        let current =
+            wanted.iter().all(|(name, value)| annotation(set, name) == Some(value.as_str()));
+        let resized = replicas(set) != size;
+        if !resized && current {
+            return Ok(false);
+        }
+        let patch = Patch::Merge(json!({
+            "metadata": {
+                "uid": set.metadata.uid,
+                "annotations": BTreeMap::from(wanted),
+            },
+            "spec": {"replicas": size},
+        }));
+        let written = self.cx.patch::<ReplicaSet>(&Key::of(&**set), &patch).await?;
+        self.put(&written);
+        Ok(resized)
+    }
+
+    /// Whether the Deployment's size differs from what its active sets remember of it.
+    pub(super) fn is_scaling(&self) -> bool {
+        let size = self.replicas().to_string();
+        self.sets
+            .iter()
+            .filter(|set| replicas(set) > 0)
+            .any(|set| annotation(set, DESIRED).is_some_and(|desired| desired != size))
+    }
+
+    /// What the sets ask for together.
+    pub(super) fn asked(&self) -> i32 {
+        limits::asked(self.sets.iter().map(|set| &**set))
+    }
+}
+
+/// Gives the annotations the number `next` unless they have a higher one; the former goes into the
+/// history. Tells whether anything changed.
+fn number(annotations: &mut BTreeMap<String, String>, next: i64) -> bool {
+    let former = annotations.get(REVISION).cloned();
+    let present = former.as_deref().and_then(|text| text.parse::<i64>().ok()).unwrap_or(0);
+    if present >= next {
+        return false;
+    }
+    annotations.insert(REVISION.to_owned(), next.to_string());
+    if let Some(former) = former.filter(|_| present > 0) {
+        let history = annotations.entry(HISTORY.to_owned()).or_default();
+        if !history.is_empty() {
+            history.push(',');
+        }
+        history.push_str(&former);
+        while history.len() > HISTORY_MAX
+            && let Some(comma) = history.find(',')
+        {
+            history.drain(..=comma);
+        }
+    }
+    true
+}

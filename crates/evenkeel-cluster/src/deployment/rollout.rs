@@ -1,0 +1,120 @@
+//! One step of a rollout, by either strategy.
+
+use std::sync::Arc;
+
+use evenkeel::{Action, Result};
+use k8s_openapi::api::apps::v1::ReplicaSet;
+
+use super::revisions::age;
+use super::{Rollout, limits};
+use crate::pods;
+use crate::replicaset::replicas;
+
+impl Rollout<'_> {
+    /// Old pods go before new ones come.
+    pub(super) async fn recreate(&mut self) -> Result<Action> {
+        let (new, old) = self.synced_generations(false).await?;
+        let mut scaled = false;
+        for set in old.iter().filter(|set| replicas(set) > 0) {
+            scaled |= self.resize(set, 0).await?;
+        }
+        if scaled || self.old_pods_run(&old).await? {
+            return self.report(new.as_deref()).await;
+        }
+        let new = match new {
+            Some(new) => Some(new),
+            None => self.synced_generations(true).await?.0,
+        };
+        if let Some(new) = &new {
+            self.resize(new, self.replicas()).await?;
+        }
+        self.finish(&old).await
+    }
+
+    /// Pods of old sets that have not ended. One that is terminating is in its set's status, whose
+    /// change brings this reconcile up again when it is gone.
+    async fn old_pods_run(&self, old: &[Arc<ReplicaSet>]) -> Result<bool> {
+        if limits::counted(old.iter().map(|set| &**set), |status| Some(status.replicas)) > 0 {
+            return Ok(true);
+        }
+        for set in old {
+            if self.pods_of(set).await?.iter().any(|pod| !pods::is_terminal(pod)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// New pods come as far as the surge allows, old ones go as far as availability allows.
+    pub(super) async fn roll(&mut self) -> Result<Action> {
+        let (new, old) = self.synced_generations(true).await?;
+        let Some(new) = new else { return self.report(None).await };
+        if self.scale_up(&new).await? || self.scale_down(&new, &old).await? {
+            let new = self.generations().0;
+            return self.report(new.as_deref()).await;
+        }
+        self.finish(&old).await
+    }
+
+    async fn finish(&mut self, old: &[Arc<ReplicaSet>]) -> Result<Action> {
+        if self.deployment.status.as_ref().is_some_and(|status| self.is_complete(status)) {
+            self.clean_up(old).await?;
+        }
+        let new = self.generations().0;
+        self.report(new.as_deref()).await
+    }
+
+    async fn scale_up(&mut self, new: &Arc<ReplicaSet>) -> Result<bool> {
+        let size = replicas(new);
+        if size == self.replicas() {
+            return Ok(false);
+        }
+        let wanted = if size > self.replicas() { self.replicas() } else { self.new_size(size) };
+        self.resize(new, wanted).await
+    }
+
+    async fn scale_down(&mut self, new: &ReplicaSet, old: &[Arc<ReplicaSet>]) -> Result<bool> {
+        let mut old: Vec<_> = old.iter().filter(|set| replicas(set) > 0).cloned().collect();
+        if old.is_empty() {
+            return Ok(false);
+        }
+        old.sort_by_key(|set| age(set));
+        let least = self.replicas() - self.max_unavailable();
+        let unavailable = replicas(new) - limits::available(new);
+        let spare = self.asked() - least - unavailable;
+        if spare <= 0 {
+            return Ok(false);
+        }
+        // Pods that are not available are missed by nobody: they go first.
+        let mut scaled = false;
+        let mut cleaned = 0;
+        for set in &mut old {
+            let broken = replicas(set) - limits::available(set);
+            let take = broken.min(spare - cleaned);
+            if take > 0 {
+                let size = replicas(set) - take;
+                scaled |= self.resize(set, size).await?;
+                cleaned += take;
+                self.take_up(set);
+            }
+        }
+        let available = limits::available(new)
+            + old.iter().map(|set| limits::available(set)).fold(0, i32::saturating_add);
+        let mut surplus = available - least;
+        for set in &old {
+            let take = replicas(set).min(surplus);
+            if take > 0 {
+                scaled |= self.resize(set, replicas(set) - take).await?;
+                surplus -= take;
+            }
+        }
+        Ok(scaled)
+    }
+
+    /// The set as it was last written.
+    fn take_up(&self, set: &mut Arc<ReplicaSet>) {
+        if let Some(present) = self.sets.iter().find(|s| s.metadata.uid == set.metadata.uid) {
+            *set = present.clone();
+        }
+    }
+}

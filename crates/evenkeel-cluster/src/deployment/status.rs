@@ -1,0 +1,221 @@
+//! What a Deployment tells of itself: counts, and the conditions Available, Progressing and
+//! ReplicaFailure.
+
+use std::time::Duration;
+
+use evenkeel::{Action, Result};
+use jiff::SignedDuration;
+use k8s_openapi::api::apps::v1::{DeploymentCondition, DeploymentStatus, ReplicaSet};
+
+use super::{Rollout, limits};
+use crate::{pods, status};
+
+const PROGRESSING: &str = "Progressing";
+const AVAILABLE: &str = "Available";
+const FAILURE: &str = "ReplicaFailure";
+/// The reason that says a rollout is complete.
+const COMPLETE: &str = "NewReplicaSetAvailable";
+const TIMED_OUT: &str = "ProgressDeadlineExceeded";
+
+fn find<'a>(status: &'a DeploymentStatus, name: &str) -> Option<&'a DeploymentCondition> {
+    status.conditions.as_deref().unwrap_or_default().iter().find(|c| c.type_ == name)
+}
+
+fn remove(status: &mut DeploymentStatus, name: &str) {
+    if let Some(conditions) = &mut status.conditions {
+        conditions.retain(|condition| condition.type_ != name);
+    }
+}
+
+/// Sets a condition unless it stands with this status and reason already.
+fn set(status: &mut DeploymentStatus, mut condition: DeploymentCondition) {
+    if let Some(present) = find(status, &condition.type_) {
+        if present.status == condition.status && present.reason == condition.reason {
+            return;
+        }
+        if present.status == condition.status {
+            condition.last_transition_time = present.last_transition_time.clone();
+        }
+    }
+    remove(status, &condition.type_);
+    status.conditions.get_or_insert_default().push(condition);
+}
+
+impl Rollout<'_> {
+    fn condition(
+        &self,
+        name: &str,
+        status: &str,
+        reason: &str,
+        message: String,
+    ) -> DeploymentCondition {
+        let now = pods::stamp(self.cx.clock());
+        DeploymentCondition {
+            type_: name.to_owned(),
+            status: status.to_owned(),
+            reason: Some(reason.to_owned()),
+            message: Some(message),
+            last_update_time: Some(now.clone()),
+            last_transition_time: Some(now),
+        }
+    }
+
+    /// How long a rollout may stand still.
+    fn deadline(&self) -> Option<SignedDuration> {
+        let seconds = self.spec.progress_deadline_seconds.filter(|&s| s != i32::MAX)?;
+        Some(SignedDuration::from_secs(seconds.into()))
+    }
+
+    /// Whether every pod is new and available, and nothing old is left.
+    pub(super) fn is_complete(&self, status: &DeploymentStatus) -> bool {
+        let wanted = Some(self.replicas()).filter(|&count| count > 0);
+        status.updated_replicas == wanted
+            && status.replicas == wanted
+            && status.available_replicas == wanted
+            && status.observed_generation >= self.deployment.metadata.generation
+    }
+
+    /// Has the Progressing condition say that the rollout is paused, or no longer.
+    pub(super) fn tell_pause(&mut self) {
+        let reason = find(&self.status, PROGRESSING).and_then(|present| present.reason.as_deref());
+        let told = reason == Some("DeploymentPaused");
+        match self.spec.paused == Some(true) {
+            _ if reason == Some(TIMED_OUT) => {}
+            true if !told => {
+                self.tell_progress("Unknown", "DeploymentPaused", "Deployment is paused".into());
+            }
+            false if told => {
+                self.tell_progress("Unknown", "DeploymentResumed", "Deployment is resumed".into());
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn tell_progress(&mut self, status: &str, reason: &str, message: String) {
+        if self.deadline().is_some() {
+            let condition = self.condition(PROGRESSING, status, reason, message);
+            set(&mut self.status, condition);
+        }
+    }
+
+    /// Writes the status if it changed, and says when the rollout will have stood still too long.
+    pub(super) async fn report(&mut self, new: Option<&ReplicaSet>) -> Result<Action> {
+        let mut next = self.counted(new);
+        if self.deadline().is_none() {
+            remove(&mut next, PROGRESSING);
+        } else if self.deployment.metadata.deletion_timestamp.is_none()
+            && self.spec.paused != Some(true)
+            && !self.is_scaling()
+        {
+            self.judge(&mut next, new);
+        }
+        self.tell_failures(&mut next, new);
+        let wait = self.stalls_in(&next);
+        let old = self.deployment.status.as_ref();
+        if let Some(written) = status::write(self.cx, &*self.deployment, old, &next).await? {
+            self.deployment = written;
+        }
+        Ok(wait.map_or(Action::done(), Action::requeue_after))
+    }
+
+    fn counted(&self, new: Option<&ReplicaSet>) -> DeploymentStatus {
+        let all = || self.sets.iter().map(|set| &**set);
+        let available = limits::counted(all(), |status| status.available_replicas);
+        let positive = |count: i32| Some(count).filter(|&count| count > 0);
+        let mut status = DeploymentStatus {
+            observed_generation: self.deployment.metadata.generation,
+            replicas: positive(limits::counted(all(), |status| Some(status.replicas))),
+            updated_replicas: positive(limits::counted(new, |status| Some(status.replicas))),
+            ready_replicas: positive(limits::counted(all(), |status| status.ready_replicas)),
+            available_replicas: positive(available),
+            unavailable_replicas: positive(self.asked() - available),
+            terminating_replicas: Some(limits::counted(all(), |s| s.terminating_replicas)),
+            collision_count: self.status.collision_count,
+            conditions: self.status.conditions.clone(),
+        };
+        let condition = if available >= self.replicas() - self.max_unavailable() {
+            let message = "Deployment has minimum availability.".to_owned();
+            self.condition(AVAILABLE, "True", "MinimumReplicasAvailable", message)
+        } else {
+            let message = "Deployment does not have minimum availability.".to_owned();
+            self.condition(AVAILABLE, "False", "MinimumReplicasUnavailable", message)
+        };
+        set(&mut status, condition);
+        status
+    }
+
+    /// Complete, moving, or standing still for too long.
+    fn judge(&self, next: &mut DeploymentStatus, new: Option<&ReplicaSet>) {
+        let present = find(&self.status, PROGRESSING);
+        let old = self.deployment.status.clone().unwrap_or_default();
+        let complete = next.replicas == next.updated_replicas
+            && present.is_some_and(|present| present.reason.as_deref() == Some(COMPLETE));
+        if complete {
+            return;
+        }
+        let what = match new.and_then(|new| new.metadata.name.as_deref()) {
+            Some(name) => format!("ReplicaSet \"{name}\""),
+            None => format!("Deployment \"{}\"", self.cx.key().name()),
+        };
+        if self.is_complete(next) {
+            let message = format!("{what} has successfully progressed.");
+            set(next, self.condition(PROGRESSING, "True", COMPLETE, message));
+        } else if has_moved(&old, next) {
+            let message = format!("{what} is progressing.");
+            let mut condition = self.condition(PROGRESSING, "True", "ReplicaSetUpdated", message);
+            if let Some(present) = present.filter(|present| present.status == "True") {
+                condition.last_transition_time = present.last_transition_time.clone();
+            }
+            // Not by `set`: the time of the last move counts, whatever the reason was before.
+            remove(next, PROGRESSING);
+            next.conditions.get_or_insert_default().push(condition);
+        } else if present.is_some() && self.stalls_in(next) == Some(Duration::ZERO) {
+            let message = format!("{what} has timed out progressing.");
+            set(next, self.condition(PROGRESSING, "False", TIMED_OUT, message));
+        }
+    }
+
+    /// How long until the rollout has stood still for too long, unless it is done, given up or
+    /// paused.
+    fn stalls_in(&self, status: &DeploymentStatus) -> Option<Duration> {
+        let deadline = self.deadline()?;
+        let present = find(status, PROGRESSING)?;
+        let settled = [COMPLETE, TIMED_OUT, "DeploymentPaused"];
+        if self.is_complete(status)
+            || present.reason.as_deref().is_some_and(|r| settled.contains(&r))
+        {
+            return None;
+        }
+        let since = present.last_update_time.as_ref()?.0;
+        let then = since.checked_add(deadline).ok()?;
+        Some(Duration::try_from(then.duration_since(self.cx.clock().now())).unwrap_or_default())
+    }
+
+    /// Passes on what keeps a set from making or deleting pods, the new set's word first.
+    fn tell_failures(&self, next: &mut DeploymentStatus, new: Option<&ReplicaSet>) {
+        let sets = new.into_iter().chain(self.sets.iter().map(|set| &**set));
+        let failure = sets
+            .filter_map(|set| set.status.as_ref()?.conditions.as_ref())
+            .flatten()
+            .find(|condition| condition.type_ == FAILURE);
+        match failure {
+            None => remove(next, FAILURE),
+            Some(failure) => {
+                let reason = failure.reason.clone().unwrap_or_default();
+                let message = failure.message.clone().unwrap_or_default();
+                set(next, self.condition(FAILURE, &failure.status, &reason, message));
+            }
+        }
+    }
+}
+
+/// Whether more is new, fewer are old, or more are ready or available than before.
+fn has_moved(old: &DeploymentStatus, next: &DeploymentStatus) -> bool {
+    let count = |count: Option<i32>| count.unwrap_or(0);
+    let outdated =
+        |status: &DeploymentStatus| count(status.replicas) - count(status.updated_replicas);
+    count(next.updated_replicas) > count(old.updated_replicas)
+        || outdated(next) < outdated(old)
+        || count(next.ready_replicas) > count(old.ready_replicas)
+        || count(next.available_replicas) > count(old.available_replicas)
+}

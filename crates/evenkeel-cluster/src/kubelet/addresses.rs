@@ -1,0 +1,70 @@
+//! Addresses of pods: each node hands out those of its own network.
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::Ipv4Addr;
+use std::sync::{Mutex, PoisonError};
+
+/// The addresses in use, by node.
+#[derive(Default)]
+pub(super) struct Addresses(Mutex<HashMap<String, Pool>>);
+
+#[derive(Default)]
+struct Pool {
+    used: BTreeSet<Ipv4Addr>,
+    last: u8,
+}
+
+impl Addresses {
+    /// A free address of a /24 `network`: `former` if it is free, else the next in turn, so that an
+    /// address is not used again at once. None when all are in use.
+    pub(super) fn take(
+        &self,
+        node: &str,
+        network: Ipv4Addr,
+        former: Option<Ipv4Addr>,
+    ) -> Option<Ipv4Addr> {
+        let mut pools = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let pool = pools.entry(node.to_owned()).or_default();
+        if let Some(former) = former
+            && pool.used.insert(former)
+        {
+            return Some(former);
+        }
+        let [a, b, c, _] = network.octets();
+        // The first is the network's, the second the gateway's, the last reaches all.
+        for _ in 0..=u8::MAX {
+            pool.last = pool.last.wrapping_add(1);
+            let address = Ipv4Addr::new(a, b, c, pool.last);
+            if (2..u8::MAX).contains(&pool.last) && pool.used.insert(address) {
+                return Some(address);
+            }
+        }
+        None
+    }
+
+    pub(super) fn release(&self, node: &str, address: Option<Ipv4Addr>) {
+        let Some(address) = address else { return };
+        let mut pools = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pool) = pools.get_mut(node) {
+            pool.used.remove(&address);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_used_once_and_all_are_used_before_one_comes_back() {
+        let addresses = Addresses::default();
+        let network = Ipv4Addr::new(10, 128, 3, 0);
+        let taken: BTreeSet<_> =
+            std::iter::from_fn(|| addresses.take("node", network, None)).collect();
+        assert_eq!(taken.len(), 253);
+        assert!(!taken.contains(&Ipv4Addr::new(10, 128, 3, 1)));
+        let freed = Ipv4Addr::new(10, 128, 3, 77);
+        addresses.release("node", Some(freed));
+        assert_eq!(addresses.take("node", network, None), Some(freed));
+    }
+}

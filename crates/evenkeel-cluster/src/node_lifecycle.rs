@@ -1,0 +1,306 @@
+//! What becomes of nodes that fall silent, and of their pods.
+//!
+//! Three controllers, as in `kube-controller-manager`: a node's conditions and taints follow from its
+//! lease (`node-lifecycle-controller`), taints drive pods away (`taint-eviction-controller`), and
+//! pods of nodes that are no more are removed (`pod-garbage-collector-controller`).
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use evenkeel::client::Patch;
+use evenkeel::predicate::Predicate;
+use evenkeel::{Action, BoxError, Context, Key, Manager, Reconciler, Result, Watch};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Node, NodeCondition, Pod, Taint, Toleration};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::claim::BY_NODE;
+use crate::pods;
+use crate::scheduler::tolerates;
+use crate::settings::Settings;
+
+pub(crate) const NAME: &str = "node-lifecycle-controller";
+pub(crate) const EVICTION: &str = "taint-eviction-controller";
+pub(crate) const GARBAGE: &str = "pod-garbage-collector-controller";
+
+/// How long a node may be silent.
+const GRACE: Duration = Duration::from_secs(50);
+
+/// How long a node must be gone before its pods are removed.
+const QUARANTINE: Duration = Duration::from_secs(40);
+
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
+const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+
+pub(crate) fn register(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+    manager
+        .controller(Lifecycle)
+        .named(NAME)
+        .reads::<Lease>()
+        .reads::<Pod>()
+        .workers(2)
+        .register()?;
+    Ok(())
+}
+
+pub(crate) fn register_eviction(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+    let arrivals = Watch::mapped::<Pod>(|pod, _| {
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+        node.map(Key::cluster).into_iter().collect()
+    });
+    // A pod matters when it arrives on a node; what it does there does not.
+    let fresh = Predicate::new(|event| match (event.old(), event.new()) {
+        (Some(old), Some(new)) => old.meta().uid() != new.meta().uid(),
+        (_, new) => new.is_some(),
+    });
+    manager.controller(Eviction).named(EVICTION).watch(arrivals.filter(fresh)).register()?;
+    Ok(())
+}
+
+pub(crate) fn register_garbage(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+    let reconciler = Garbage { gone: Mutex::default() };
+    manager.controller(reconciler).named(GARBAGE).reads::<Pod>().register()?;
+    Ok(())
+}
+
+/// Conditions and taints.
+struct Lifecycle;
+
+impl Reconciler for Lifecycle {
+    type Object = Node;
+
+    async fn reconcile(&self, cx: &Context<Node>) -> Result<Action> {
+        let Some(mut node) = cx.object() else { return Ok(Action::done()) };
+        let now = cx.clock().now();
+        let heard = self.heard(cx, &node).await?;
+        let left = heard.map_or(Duration::ZERO, |heard| {
+            let silent = Duration::try_from(now.duration_since(heard)).unwrap_or_default();
+            GRACE.saturating_sub(silent)
+        });
+        if left.is_zero() && ready(&node).is_none_or(|ready| ready.status != "Unknown") {
+            node = self.silence(cx, &node, heard.is_some()).await?;
+            self.fail_pods(cx).await?;
+        }
+        self.taint(cx, &node).await?;
+        Ok(if left.is_zero() { Action::done() } else { Action::requeue_after(left) })
+    }
+}
+
+fn ready(node: &Node) -> Option<&NodeCondition> {
+    node.status.as_ref()?.conditions.as_ref()?.iter().find(|c| c.type_ == "Ready")
+}
+
+impl Lifecycle {
+    /// When the node was last heard of: by its lease, by its status, or by its coming into being.
+    async fn heard(&self, cx: &Context<Node>, node: &Node) -> Result<Option<Timestamp>> {
+        let key = Key::namespaced("kube-node-lease", cx.key().name());
+        let lease = cx.get::<Lease>(&key).await?;
+        let renewed = lease.and_then(|lease| Some(lease.spec.as_ref()?.renew_time.as_ref()?.0));
+        let told = ready(node).filter(|ready| ready.status != "Unknown");
+        let told = told.and_then(|ready| Some(ready.last_heartbeat_time.as_ref()?.0));
+        let made = node.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        Ok(renewed.max(told).max(made))
+    }
+
+    /// Nobody knows how the node is.
+    async fn silence(&self, cx: &Context<Node>, node: &Node, heard: bool) -> Result<Arc<Node>> {
+        let now = pods::stamp(cx.clock());
+        let (reason, message) = if heard && ready(node).is_some() {
+            ("NodeStatusUnknown", "Kubelet stopped posting node status.")
+        } else {
+            ("NodeStatusNeverUpdated", "Kubelet never posted node status.")
+        };
+        let present = node.status.as_ref().and_then(|status| status.conditions.clone());
+        let mut conditions = present.unwrap_or_default();
+        for name in ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"] {
+            if !conditions.iter().any(|condition| condition.type_ == name) {
+                conditions
+                    .push(NodeCondition { type_: name.to_owned(), ..NodeCondition::default() });
+            }
+        }
+        let known = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
+        for condition in conditions.iter_mut().filter(|c| known.contains(&c.type_.as_str())) {
+            if condition.status != "Unknown" {
+                condition.status = "Unknown".to_owned();
+                condition.reason = Some(reason.to_owned());
+                condition.message = Some(message.to_owned());
+                condition.last_transition_time = Some(now.clone());
+            }
+        }
+        let patch = Patch::Strategic(json!({
+            "metadata": {"uid": node.metadata.uid},
+            "status": {"conditions": conditions},
+        }));
+        Ok(cx.subresource::<Node>(cx.key(), "status").patch::<Node>(&patch).await?)
+    }
+
+    /// Pods of a node that nobody hears of are not ready.
+    async fn fail_pods(&self, cx: &Context<Node>) -> Result<()> {
+        for pod in cx.list::<Pod>().index(BY_NODE, cx.key().name()).await? {
+            if !pods::is_ready(&pod) {
+                continue;
+            }
+            let patch = Patch::Strategic(json!({
+                "metadata": {"uid": pod.metadata.uid},
+                "status": {"conditions": [{
+                    "type": "Ready",
+                    "status": "False",
+                    "lastTransitionTime": pods::stamp(cx.clock()),
+                }]},
+            }));
+            let write = cx.subresource::<Pod>(&Key::of(&*pod), "status").patch::<Pod>(&patch);
+            match write.await {
+                Err(error) if !error.is_not_found() => return Err(error.into()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The taints that follow from readiness, and from `kubectl cordon`.
+    async fn taint(&self, cx: &Context<Node>, node: &Node) -> Result<()> {
+        let spec = node.spec.clone().unwrap_or_default();
+        let status = ready(node).map_or("Unknown", |ready| ready.status.as_str());
+        let mut wanted: Vec<(&str, &str)> = match status {
+            "True" => vec![],
+            "False" => vec![(NOT_READY, "NoSchedule"), (NOT_READY, "NoExecute")],
+            _ => vec![(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")],
+        };
+        if spec.unschedulable == Some(true) {
+            wanted.push((UNSCHEDULABLE, "NoSchedule"));
+        }
+        let present = spec.taints.unwrap_or_default();
+        let ours =
+            |taint: &Taint| [NOT_READY, UNREACHABLE, UNSCHEDULABLE].contains(&taint.key.as_str());
+        let mut taints: Vec<Taint> = present
+            .iter()
+            .filter(|taint| !ours(taint) || wanted.contains(&(&taint.key, &taint.effect)))
+            .cloned()
+            .collect();
+        for (key, effect) in wanted {
+            if taints.iter().any(|taint| taint.key == key && taint.effect == effect) {
+                continue;
+            }
+            taints.push(Taint {
+                key: key.to_owned(),
+                effect: effect.to_owned(),
+                value: None,
+                // Only what drives pods away has a beginning that matters.
+                time_added: (effect == "NoExecute" || key != UNSCHEDULABLE)
+                    .then(|| pods::stamp(cx.clock())),
+            });
+        }
+        if taints == present {
+            return Ok(());
+        }
+        let patch = Patch::Merge(json!({
+            "metadata": {
+                "uid": node.metadata.uid,
+                "resourceVersion": node.metadata.resource_version,
+            },
+            "spec": {"taints": taints},
+        }));
+        cx.patch::<Node>(cx.key(), &patch).await?;
+        Ok(())
+    }
+}
+
+/// Pods go from nodes whose taints they do not tolerate, or no longer.
+struct Eviction;
+
+impl Reconciler for Eviction {
+    type Object = Node;
+
+    async fn reconcile(&self, cx: &Context<Node>) -> Result<Action> {
+        let Some(node) = cx.object() else { return Ok(Action::done()) };
+        let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
+        let taints: Vec<&Taint> = taints.iter().filter(|t| t.effect == "NoExecute").collect();
+        if taints.is_empty() {
+            return Ok(Action::done());
+        }
+        let now = cx.clock().now();
+        let mut next: Option<Duration> = None;
+        for pod in cx.list::<Pod>().index(BY_NODE, cx.key().name()).await? {
+            if pods::is_terminating(&pod) {
+                continue;
+            }
+            let tolerations = pod.spec.as_ref().and_then(|spec| spec.tolerations.as_deref());
+            let Some(left) = tolerated_for(&taints, tolerations.unwrap_or_default(), now) else {
+                continue;
+            };
+            if left.is_zero() {
+                cx.delete(&*pod).await?;
+            } else {
+                next = Some(next.map_or(left, |next| next.min(left)));
+            }
+        }
+        Ok(next.map_or(Action::done(), Action::requeue_after))
+    }
+}
+
+/// How long these taints are still tolerated; without end if none.
+fn tolerated_for(
+    taints: &[&Taint],
+    tolerations: &[Toleration],
+    now: Timestamp,
+) -> Option<Duration> {
+    let mut least: Option<Duration> = None;
+    for taint in taints {
+        let matching: Vec<_> = tolerations.iter().filter(|t| tolerates(t, taint)).collect();
+        if matching.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let seconds = matching.iter().filter_map(|toleration| toleration.toleration_seconds).min();
+        let Some(seconds) = seconds else { continue };
+        let since = taint.time_added.as_ref().map_or(now, |time| time.0);
+        let until = since.checked_add(SignedDuration::from_secs(seconds.max(0)));
+        let left = until.map_or(Duration::MAX, |until| {
+            Duration::try_from(until.duration_since(now)).unwrap_or_default()
+        });
+        least = Some(least.map_or(left, |least| least.min(left)));
+    }
+    least
+}
+
+/// Pods whose node is no more.
+struct Garbage {
+    gone: Mutex<HashMap<Key, Instant>>,
+}
+
+impl Reconciler for Garbage {
+    type Object = Node;
+
+    async fn reconcile(&self, cx: &Context<Node>) -> Result<Action> {
+        let gone = || self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+        if cx.object().is_some() {
+            gone().remove(cx.key());
+            return Ok(Action::done());
+        }
+        let pods = cx.list::<Pod>().index(BY_NODE, cx.key().name()).await?;
+        if pods.is_empty() {
+            gone().remove(cx.key());
+            return Ok(Action::done());
+        }
+        let now = Instant::now();
+        let since = *gone().entry(cx.key().clone()).or_insert(now);
+        if since + QUARANTINE > now {
+            return Ok(Action::requeue_after(since + QUARANTINE - now));
+        }
+        for pod in pods {
+            if !pods::is_terminal(&pod) {
+                let patch = Patch::Merge(json!({
+                    "metadata": {"uid": pod.metadata.uid},
+                    "status": {"phase": "Failed"},
+                }));
+                cx.subresource::<Pod>(&Key::of(&*pod), "status").patch::<Pod>(&patch).await?;
+            }
+            cx.delete(&*pod).grace_period(Duration::ZERO).await?;
+        }
+        gone().remove(cx.key());
+        Ok(Action::done())
+    }
+}

@@ -1,0 +1,340 @@
+//! The simulated nodes: they register, report what they have, and renew their leases.
+//!
+//! A node is simulated if its annotation [`SIMULATED_ANNOTATION`] says so; the cluster makes as many
+//! as its settings ask for, and one that somebody creates with that annotation joins them. A node
+//! whose annotation [`NODE_ANNOTATION`] is `down` falls silent, as if its machine had lost power.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::net::Ipv4Addr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use evenkeel::client::Patch;
+use evenkeel::{Action, BoxError, Context, Key, Manager, Reconciler, Result, Source};
+use futures_util::stream;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::api::core::v1::{
+    Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference, Time};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::pods;
+use crate::settings::{Capacity, Settings};
+
+/// The annotation of a node that has no machine behind it.
+pub const SIMULATED_ANNOTATION: &str = "evenkeel.dev/simulated";
+
+/// The annotation of a simulated node that tells how it fares; `down` is all there is to tell.
+pub const NODE_ANNOTATION: &str = "evenkeel.dev/simulate";
+
+pub(crate) const NAME: &str = "node-registration";
+
+/// How often a kubelet renews its lease.
+const RENEW: Duration = Duration::from_secs(10);
+
+/// How often it reports although nothing changed.
+const REPORT: Duration = Duration::from_secs(300);
+
+/// How long a lease is good for, by its own word.
+const LEASE_SECONDS: i32 = 40;
+
+/// The nodes of a cluster: `node-1` and so on.
+pub(crate) fn names(count: usize) -> impl Iterator<Item = String> {
+    (1..=count).map(|number| format!("node-{number}"))
+}
+
+/// What others need to know of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Facts {
+    pub(crate) simulated: bool,
+    pub(crate) down: bool,
+    pub(crate) address: Option<String>,
+    /// Where the node's pods get their addresses from.
+    pub(crate) network: Option<Ipv4Addr>,
+}
+
+impl Facts {
+    pub(crate) fn of(node: &Node) -> Self {
+        let annotation = |name: &str| {
+            node.metadata.annotations.as_ref().and_then(|all| all.get(name)).map(String::as_str)
+        };
+        let addresses = node.status.as_ref().and_then(|status| status.addresses.as_ref());
+        let address = addresses.into_iter().flatten().find(|address| address.type_ == "InternalIP");
+        let range = node.spec.as_ref().and_then(|spec| spec.pod_cidr.as_deref());
+        Self {
+            simulated: annotation(SIMULATED_ANNOTATION) == Some("true"),
+            down: annotation(NODE_ANNOTATION) == Some("down"),
+            address: address.map(|address| address.address.clone()),
+            network: range.and_then(|range| range.split('/').next()?.parse().ok()),
+        }
+    }
+}
+
+struct Nodes {
+    wanted: HashSet<String>,
+    capacity: Capacity,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Nodes that have been made: one that is deleted later stays deleted.
+    registered: HashSet<String>,
+    /// The number of each node, which its addresses follow from.
+    numbers: HashMap<String, u32>,
+    renewed: HashMap<String, Instant>,
+    reported: HashMap<String, Instant>,
+}
+
+pub(crate) fn register(manager: &Manager, settings: &Settings) -> Result<(), BoxError> {
+    let wanted: Vec<String> = names(settings.nodes).collect();
+    let keys: Vec<Key> = wanted.iter().map(|name| Key::cluster(name)).collect();
+    let nodes = Nodes {
+        wanted: wanted.into_iter().collect(),
+        capacity: settings.capacity.clone(),
+        state: Mutex::default(),
+    };
+    manager
+        .controller(nodes)
+        .named(NAME)
+        .source(Source::stream("start", stream::iter(keys)))
+        .workers(2)
+        .register()?;
+    Ok(())
+}
+
+impl Reconciler for Nodes {
+    type Object = Node;
+
+    async fn reconcile(&self, cx: &Context<Node>) -> Result<Action> {
+        let name = cx.key().name();
+        let Some(node) = cx.object() else {
+            let first = self.wanted.contains(name) && self.state().registered.insert(name.into());
+            if first {
+                cx.create(&self.make(cx, name)).await?;
+            }
+            return Ok(Action::done());
+        };
+        self.state().registered.insert(name.to_owned());
+        let facts = Facts::of(&node);
+        if !facts.simulated || facts.down || node.metadata.deletion_timestamp.is_some() {
+            return Ok(Action::done());
+        }
+        if facts.network.is_none() {
+            self.number(cx, &node).await?;
+        }
+        self.report(cx, &node, &facts).await?;
+        self.renew(cx, &node).await
+    }
+}
+
+impl Nodes {
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A number for a node: its own if its name carries one, else the next that is free.
+    fn number_of(&self, name: &str) -> u32 {
+        let mut state = self.state();
+        if let Some(&number) = state.numbers.get(name) {
+            return number;
+        }
+        let own = name.strip_prefix("node-").and_then(|number| number.parse().ok());
+        let taken: HashSet<u32> = state.numbers.values().copied().collect();
+        let first = u32::try_from(self.wanted.len()).unwrap_or(0) + 1;
+        let number = own
+            .filter(|number| (1..=MOST).contains(number) && !taken.contains(number))
+            .unwrap_or_else(|| (first..=MOST).find(|n| !taken.contains(n)).unwrap_or(MOST));
+        state.numbers.insert(name.to_owned(), number);
+        number
+    }
+
+    fn make(&self, cx: &Context<Node>, name: &str) -> Node {
+        let number = self.number_of(name);
+        let labels = [
+            ("beta.kubernetes.io/arch", "amd64"),
+            ("beta.kubernetes.io/os", "linux"),
+            ("kubernetes.io/arch", "amd64"),
+            ("kubernetes.io/hostname", name),
+            ("kubernetes.io/os", "linux"),
+        ];
+        let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        let annotations = [(SIMULATED_ANNOTATION, "true")];
+        Node {
+            metadata: ObjectMeta {
+                name: Some(name.to_owned()),
+                labels: Some(labels.map(owned).into()),
+                annotations: Some(annotations.map(owned).into()),
+                ..ObjectMeta::default()
+            },
+            spec: Some(NodeSpec {
+                pod_cidr: Some(network(number)),
+                pod_cidrs: Some(vec![network(number)]),
+                provider_id: Some(format!("evenkeel://{name}")),
+                ..NodeSpec::default()
+            }),
+            status: Some(self.status(&Node::default(), name, number, &pods::stamp(cx.clock()))),
+        }
+    }
+
+    /// A node of somebody else's making gets a network.
+    async fn number(&self, cx: &Context<Node>, node: &Node) -> Result<()> {
+        let network = network(self.number_of(cx.key().name()));
+        let patch = Patch::Merge(json!({
+            "metadata": {"uid": node.metadata.uid},
+            "spec": {"podCIDR": network, "podCIDRs": [network]},
+        }));
+        cx.patch::<Node>(cx.key(), &patch).await?;
+        Ok(())
+    }
+
+    /// The status as this node reports it, on the ground of what it is.
+    fn status(&self, node: &Node, name: &str, number: u32, now: &Time) -> NodeStatus {
+        let mut status = node.status.clone().unwrap_or_default();
+        let resources: BTreeMap<String, Quantity> = [
+            ("cpu", self.capacity.cpu.clone()),
+            ("memory", self.capacity.memory.clone()),
+            ("ephemeral-storage", self.capacity.ephemeral_storage.clone()),
+            ("pods", self.capacity.pods.to_string()),
+        ]
+        .map(|(name, amount)| (name.to_owned(), Quantity(amount)))
+        .into();
+        status.capacity.get_or_insert_with(|| resources.clone());
+        status.allocatable = status.allocatable.or_else(|| status.capacity.clone());
+        let [a, b] = [number >> 8, number & 0xff];
+        let address =
+            |type_: &str, address: String| NodeAddress { type_: type_.to_owned(), address };
+        status.addresses.get_or_insert_with(|| {
+            vec![
+                address("InternalIP", format!("172.{}.{}.{}", 18 + (a >> 8), a & 0xff, b)),
+                address("Hostname", name.to_owned()),
+            ]
+        });
+        status.node_info.get_or_insert_with(|| NodeSystemInfo {
+            architecture: "amd64".to_owned(),
+            container_runtime_version: "evenkeel://simulated".to_owned(),
+            kernel_version: "simulated".to_owned(),
+            kubelet_version: "v1.36.3".to_owned(),
+            operating_system: "linux".to_owned(),
+            os_image: "Evenkeel".to_owned(),
+            machine_id: name.to_owned(),
+            system_uuid: name.to_owned(),
+            boot_id: name.to_owned(),
+            ..NodeSystemInfo::default()
+        });
+        let conditions = status.conditions.get_or_insert_default();
+        for (name, holds, reason, message) in CONDITIONS {
+            put(conditions, name, holds, reason, message, now);
+        }
+        status
+    }
+
+    /// Reports when it is time, or when somebody says otherwise of the node.
+    async fn report(&self, cx: &Context<Node>, node: &Node, facts: &Facts) -> Result<()> {
+        let name = cx.key().name();
+        let now = Instant::now();
+        let due = self.state().reported.get(name).is_none_or(|&last| last + REPORT <= now);
+        let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref());
+        let told = CONDITIONS.iter().all(|(name, holds, ..)| {
+            let status = if *holds { "True" } else { "False" };
+            conditions.unwrap_or_default().iter().any(|c| c.type_ == *name && c.status == status)
+        });
+        if told && !due && facts.address.is_some() {
+            return Ok(());
+        }
+        let number = self.number_of(name);
+        let status = self.status(node, name, number, &pods::stamp(cx.clock()));
+        if node.status.as_ref() != Some(&status) {
+            let patch = Patch::Strategic(json!({
+                "metadata": {"uid": node.metadata.uid},
+                "status": status,
+            }));
+            cx.subresource::<Node>(cx.key(), "status").patch::<Node>(&patch).await?;
+        }
+        self.state().reported.insert(name.to_owned(), now);
+        Ok(())
+    }
+
+    async fn renew(&self, cx: &Context<Node>, node: &Node) -> Result<Action> {
+        let name = cx.key().name();
+        let now = Instant::now();
+        let last = self.state().renewed.get(name).copied();
+        if let Some(next) = last.map(|last| last + RENEW)
+            && next > now
+        {
+            return Ok(Action::requeue_after(next - now));
+        }
+        let lease = Lease {
+            metadata: ObjectMeta {
+                name: Some(name.to_owned()),
+                namespace: Some("kube-node-lease".to_owned()),
+                owner_references: Some(vec![OwnerReference {
+                    api_version: "v1".to_owned(),
+                    kind: "Node".to_owned(),
+                    name: name.to_owned(),
+                    uid: node.metadata.uid.clone().unwrap_or_default(),
+                    ..OwnerReference::default()
+                }]),
+                ..ObjectMeta::default()
+            },
+            spec: Some(LeaseSpec {
+                holder_identity: Some(name.to_owned()),
+                lease_duration_seconds: Some(LEASE_SECONDS),
+                renew_time: Some(MicroTime(cx.clock().now())),
+                ..LeaseSpec::default()
+            }),
+        };
+        cx.client().apply(&lease).force().await?;
+        self.state().renewed.insert(name.to_owned(), now);
+        Ok(Action::requeue_after(RENEW))
+    }
+}
+
+/// The largest number a node's addresses can be made from.
+const MOST: u32 = 32_767;
+
+fn network(number: u32) -> String {
+    format!("10.{}.{}.0/24", 128 + (number >> 8), number & 0xff)
+}
+
+const CONDITIONS: [(&str, bool, &str, &str); 4] = [
+    (
+        "MemoryPressure",
+        false,
+        "KubeletHasSufficientMemory",
+        "kubelet has sufficient memory available",
+    ),
+    ("DiskPressure", false, "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ("PIDPressure", false, "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    ("Ready", true, "KubeletReady", "kubelet is posting ready status"),
+];
+
+fn put(
+    conditions: &mut Vec<NodeCondition>,
+    name: &str,
+    holds: bool,
+    reason: &str,
+    message: &str,
+    now: &Time,
+) {
+    let mut condition = NodeCondition {
+        type_: name.to_owned(),
+        status: if holds { "True" } else { "False" }.to_owned(),
+        reason: Some(reason.to_owned()),
+        message: Some(message.to_owned()),
+        last_heartbeat_time: Some(now.clone()),
+        last_transition_time: Some(now.clone()),
+    };
+    match conditions.iter_mut().find(|present| present.type_ == name) {
+        Some(present) => {
+            if present.status == condition.status {
+                condition.last_transition_time = present.last_transition_time.clone();
+            }
+            *present = condition;
+        }
+        None => conditions.push(condition),
+    }
+}

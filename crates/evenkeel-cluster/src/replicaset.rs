@@ -1,0 +1,255 @@
+//! Keeps as many pods as a ReplicaSet asks for.
+//!
+//! Pods are counted from a digest of each that is kept between reconciles, so that a set of
+//! thousands decodes only the pods that changed. The cache reads this process's own writes, so what
+//! was created a moment ago is counted without expectations.
+
+mod digest;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel::cache::Entry;
+use evenkeel::{Action, BoxError, Context, Key, Manager, Reconciler, Result, Uid};
+use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetStatus};
+use k8s_openapi::api::core::v1::Pod;
+
+use crate::claim;
+use crate::pods;
+use crate::settings::Settings;
+use crate::status;
+use digest::{Digest, Digests};
+
+pub(crate) const NAME: &str = "replicaset-controller";
+
+/// How many pods one reconcile makes or deletes at most, as upstream.
+const BURST: usize = 500;
+
+#[derive(Default)]
+struct ReplicaSets {
+    digests: Digests,
+}
+
+pub(crate) fn register(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+    manager
+        .controller(ReplicaSets::default())
+        .named(NAME)
+        .owns::<Pod>()
+        .watch(claim::orphans_concern::<Pod, ReplicaSet>())
+        .workers(4)
+        .register()?;
+    Ok(())
+}
+
+/// A pod of the set.
+struct Member {
+    entry: Arc<Entry>,
+    digest: Digest,
+}
+
+impl Reconciler for ReplicaSets {
+    type Object = ReplicaSet;
+
+    async fn reconcile(&self, cx: &Context<ReplicaSet>) -> Result<Action> {
+        let Some(set) = cx.object() else {
+            self.digests.forget(cx.key());
+            return Ok(Action::done());
+        };
+        let Some(spec) = &set.spec else { return Ok(Action::done()) };
+        let Some(selector) = claim::selector(&spec.selector) else { return Ok(Action::done()) };
+        let entries = claim::claim::<_, Pod>(cx, &set, &selector).await?;
+        let mut members = self.digests.of(cx.key(), entries)?;
+        let mut managed = Ok(());
+        if set.metadata.deletion_timestamp.is_none() {
+            managed = self.manage(cx, &set, &mut members).await;
+        }
+        let failure = managed.as_ref().err().map(Failure::tell);
+        let next = self.report(cx, &set, &members, failure).await?;
+        match managed {
+            Ok(()) => Ok(next),
+            Err(failure) => Err(failure.error),
+        }
+    }
+}
+
+/// Pods that could not be made or deleted.
+struct Failure {
+    reason: &'static str,
+    error: BoxError,
+}
+
+impl Failure {
+    fn tell(&self) -> (&'static str, String) {
+        (self.reason, self.error.to_string())
+    }
+}
+
+impl ReplicaSets {
+    async fn manage(
+        &self,
+        cx: &Context<ReplicaSet>,
+        set: &ReplicaSet,
+        members: &mut Vec<Member>,
+    ) -> Result<(), Failure> {
+        let wanted = usize::try_from(replicas(set)).unwrap_or(0);
+        let active = members.iter().filter(|member| member.digest.active).count();
+        if active < wanted {
+            self.create(cx, set, (wanted - active).min(BURST), members).await
+        } else {
+            self.delete(cx, (active - wanted).min(BURST), members).await
+        }
+    }
+
+    async fn create(
+        &self,
+        cx: &Context<ReplicaSet>,
+        set: &ReplicaSet,
+        count: usize,
+        members: &mut Vec<Member>,
+    ) -> Result<(), Failure> {
+        let failed = |error: BoxError| Failure { reason: "FailedCreate", error };
+        let Some(template) = set.spec.as_ref().and_then(|spec| spec.template.as_ref()) else {
+            return Ok(());
+        };
+        let mut pod = pods::from_template(template, set).map_err(failed)?;
+        pod.metadata.generate_name = Some(pods::name_prefix(cx.key().name()));
+        for _ in 0..count {
+            let made = match cx.create(&pod).await {
+                Ok(made) => made,
+                // The namespace is on its way out; it takes the set with it.
+                Err(error) if error.is_forbidden() && is_terminating(&error) => return Ok(()),
+                Err(error) => return Err(failed(error.into())),
+            };
+            if let Some(entry) =
+                cx.peek::<Pod>(&Key::of(&*made)).await.map_err(|e| failed(e.into()))?
+            {
+                members.push(Member { digest: Digest::of(&made), entry });
+            }
+        }
+        Ok(())
+    }
+
+    async fn delete(
+        &self,
+        cx: &Context<ReplicaSet>,
+        count: usize,
+        members: &mut Vec<Member>,
+    ) -> Result<(), Failure> {
+        if count == 0 {
+            return Ok(());
+        }
+        let failed = |error: BoxError| Failure { reason: "FailedDelete", error };
+        let mut per_node: HashMap<String, i32> = HashMap::new();
+        for member in members.iter().filter(|member| member.digest.active) {
+            *per_node.entry(member.digest.node.clone()).or_default() += 1;
+        }
+        let mut active: Vec<usize> =
+            (0..members.len()).filter(|&at| members[at].digest.active).collect();
+        active.sort_by_key(|&at| {
+            let digest = &members[at].digest;
+            let crowd = per_node.get(&digest.node).copied().unwrap_or(0);
+            (digest.rank(crowd), members[at].entry.meta().key().clone())
+        });
+        for &at in active.iter().take(count) {
+            let meta = members[at].entry.meta();
+            let delete = cx.delete_named::<Pod>(meta.key()).if_uid(meta.uid());
+            delete.await.map_err(|error| failed(error.into()))?;
+            members[at].digest.terminate();
+        }
+        Ok(())
+    }
+
+    /// Writes the status if it changed, and says when a pod becomes available.
+    async fn report(
+        &self,
+        cx: &Context<ReplicaSet>,
+        set: &ReplicaSet,
+        members: &[Member],
+        failure: Option<(&'static str, String)>,
+    ) -> Result<Action> {
+        let spec = set.spec.as_ref();
+        let min_ready = spec.and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
+        let template = spec.and_then(|spec| spec.template.as_ref());
+        let labels = template.and_then(|template| template.metadata.as_ref()?.labels.as_ref());
+        let now = cx.clock().now();
+        let (mut replicas, mut labelled, mut ready, mut available, mut terminating) =
+            (0, 0, 0, 0, 0);
+        let mut next: Option<Duration> = None;
+        for Member { entry, digest } in members {
+            if digest.terminating && !digest.terminal {
+                terminating += 1;
+            }
+            if !digest.active {
+                continue;
+            }
+            replicas += 1;
+            let has = |(name, value): (&String, &String)| {
+                entry.meta().label(name) == Some(value.as_str())
+            };
+            labelled += i32::from(labels.is_none_or(|labels| labels.iter().all(has)));
+            let Some(since) = digest.ready else { continue };
+            ready += 1;
+            let left = pods::available_in(since, min_ready, now);
+            if left.is_zero() {
+                available += 1;
+            } else {
+                next = Some(next.map_or(left, |next| next.min(left)));
+            }
+        }
+        let old = set.status.as_ref();
+        let positive = |count: i32| Some(count).filter(|&count| count > 0);
+        let status = ReplicaSetStatus {
+            replicas,
+            fully_labeled_replicas: positive(labelled),
+            ready_replicas: positive(ready),
+            available_replicas: positive(available),
+            terminating_replicas: Some(terminating),
+            observed_generation: set.metadata.generation,
+            conditions: conditions(old, failure, || pods::stamp(cx.clock())),
+        };
+        status::write(cx, set, old, &status).await?;
+        Ok(next.map_or(Action::done(), Action::requeue_after))
+    }
+}
+
+fn conditions(
+    old: Option<&ReplicaSetStatus>,
+    failure: Option<(&'static str, String)>,
+    now: impl FnOnce() -> k8s_openapi::apimachinery::pkg::apis::meta::v1::Time,
+) -> Option<Vec<ReplicaSetCondition>> {
+    const NAME: &str = "ReplicaFailure";
+    let mut conditions = old.and_then(|old| old.conditions.clone()).unwrap_or_default();
+    let at = conditions.iter().position(|condition| condition.type_ == NAME);
+    match (failure, at) {
+        (None, None) | (Some(_), Some(_)) => {}
+        (None, Some(at)) => drop(conditions.remove(at)),
+        (Some((reason, message)), None) => conditions.push(ReplicaSetCondition {
+            type_: NAME.to_owned(),
+            status: "True".to_owned(),
+            reason: Some(reason.to_owned()),
+            message: Some(message),
+            last_transition_time: Some(now()),
+        }),
+    }
+    Some(conditions).filter(|conditions| !conditions.is_empty())
+}
+
+/// How many pods are wanted.
+pub(crate) fn replicas(set: &ReplicaSet) -> i32 {
+    set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)
+}
+
+/// Whether a creation was refused since the namespace is terminating.
+pub(crate) fn is_terminating(error: &evenkeel::client::Error) -> bool {
+    let causes = error.status().and_then(|status| status.details.as_ref());
+    causes.is_some_and(|details| {
+        details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating")
+    })
+}
+
+/// What a set's pods are remembered by.
+type Known = HashMap<Uid, (evenkeel::cache::Version, Digest)>;

@@ -1,0 +1,113 @@
+//! The little of a pod that its ReplicaSet counts and ranks by, kept between reconciles.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use evenkeel::cache::Entry;
+use evenkeel::{Key, Result};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+
+use super::{Known, Member};
+use crate::pods;
+
+/// What is known of one pod.
+#[derive(Clone, Debug)]
+pub(super) struct Digest {
+    pub(super) active: bool,
+    pub(super) terminal: bool,
+    pub(super) terminating: bool,
+    pub(super) ready: Option<Timestamp>,
+    pub(super) node: String,
+    phase: u8,
+    cost: i32,
+    restarts: i32,
+    created: Timestamp,
+}
+
+/// How soon a pod goes when there are too many: the smallest first.
+pub(super) type Rank =
+    (bool, u8, bool, i32, Reverse<i32>, Reverse<Timestamp>, Reverse<i32>, Reverse<Timestamp>);
+
+impl Digest {
+    pub(super) fn of(pod: &Pod) -> Self {
+        let statuses = pod.status.as_ref().and_then(|status| status.container_statuses.as_ref());
+        let restarts = statuses.into_iter().flatten().map(|status| status.restart_count).max();
+        let annotations = pod.metadata.annotations.as_ref();
+        let cost = annotations
+            .and_then(|annotations| annotations.get("controller.kubernetes.io/pod-deletion-cost"))
+            .and_then(|cost| cost.parse().ok());
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+        let created = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        Self {
+            active: pods::is_active(pod),
+            terminal: pods::is_terminal(pod),
+            terminating: pods::is_terminating(pod),
+            ready: pods::ready_since(pod),
+            node: node.unwrap_or_default(),
+            phase: match pods::phase(pod) {
+                "Pending" => 0,
+                "Unknown" => 1,
+                _ => 2,
+            },
+            cost: cost.unwrap_or(0),
+            restarts: restarts.unwrap_or(0),
+            created: created.unwrap_or(Timestamp::MIN),
+        }
+    }
+
+    /// Its deletion has been asked for.
+    pub(super) fn terminate(&mut self) {
+        self.active = false;
+        self.terminating = true;
+    }
+
+    /// Upstream's order: without a node, not running, not ready, cheap, on a node with many of the
+    /// same set (`crowd`), ready for a short time, restarted often, young.
+    pub(super) fn rank(&self, crowd: i32) -> Rank {
+        (
+            !self.node.is_empty(),
+            self.phase,
+            self.ready.is_some(),
+            self.cost,
+            Reverse(crowd),
+            Reverse(self.ready.unwrap_or(Timestamp::MIN)),
+            Reverse(self.restarts),
+            Reverse(self.created),
+        )
+    }
+}
+
+/// The digests of all sets.
+#[derive(Default)]
+pub(super) struct Digests(Mutex<HashMap<Key, Known>>);
+
+impl Digests {
+    /// The members of a set, decoding only pods that are new or have changed; what is not among
+    /// `entries` is forgotten.
+    pub(super) fn of(&self, set: &Key, entries: Vec<Arc<Entry>>) -> Result<Vec<Member>> {
+        let mut known = self.lock().remove(set).unwrap_or_default();
+        let mut members = Vec::with_capacity(entries.len());
+        let mut kept = Known::with_capacity(entries.len());
+        for entry in entries {
+            let (uid, version) = (entry.meta().uid().clone(), entry.meta().version());
+            let digest = match known.remove(&uid) {
+                Some((seen, digest)) if seen == version => digest,
+                _ => Digest::of(&*entry.decode::<Pod>()?),
+            };
+            kept.insert(uid, (version, digest.clone()));
+            members.push(Member { entry, digest });
+        }
+        self.lock().insert(set.clone(), kept);
+        Ok(members)
+    }
+
+    pub(super) fn forget(&self, set: &Key) {
+        self.lock().remove(set);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Known>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,263 @@
+//! Finds a node for each pod, and binds it there.
+//!
+//! The [`Book`] keeps what each node has given away. It changes with every pod that is bound, ends
+//! or goes, and a pod is written into it the moment its node is chosen, before the API server knows:
+//! two pods never get the same room. Pods that fit nowhere wait until a node changes or room comes
+//! free.
+
+mod affinity;
+
+mod book;
+
+mod fit;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use evenkeel::client::Patch;
+use evenkeel::{Action, BoxError, Context, ControllerHandle, Key, Manager, Reconciler, Result};
+use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+use tokio::time::Instant;
+
+use crate::pods;
+use crate::settings::Settings;
+use book::{Book, Placed};
+use fit::Needs;
+
+pub(crate) use affinity::selects as affinity_selects;
+
+pub(crate) const NAME: &str = "scheduler";
+
+/// The scheduler that pods ask for unless they say otherwise.
+const PROFILE: &str = "default-scheduler";
+
+/// What the two reconcilers share.
+struct Desk {
+    book: Mutex<Book>,
+    /// The controller of pods, to wake those that wait.
+    pods: OnceLock<ControllerHandle>,
+    loaded: OnceCell<()>,
+    delay: Duration,
+    /// When a pod was first seen, while it is held back.
+    seen: Mutex<HashMap<Key, Instant>>,
+}
+
+pub(crate) fn register(manager: &Manager, settings: &Settings) -> Result<(), BoxError> {
+    let desk = Arc::new(Desk {
+        book: Mutex::default(),
+        pods: OnceLock::new(),
+        loaded: OnceCell::new(),
+        delay: settings.delays.schedule,
+        seen: Mutex::default(),
+    });
+    let handle =
+        manager.controller(Pods(desk.clone())).named(NAME).reads::<Node>().workers(4).register()?;
+    // Set once, here: the reconcilers start later.
+    let _ = desk.pods.set(handle);
+    manager.controller(Nodes(desk)).named("scheduler-nodes").reads::<Pod>().register()?;
+    Ok(())
+}
+
+impl Desk {
+    fn book(&self) -> std::sync::MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Everything that is there already, once: nothing is placed before all that is placed counts.
+    async fn load<K: evenkeel::Object>(&self, cx: &Context<K>) -> Result<()> {
+        let load = async {
+            let nodes = cx.list::<Node>().await?;
+            let pods = cx.list::<Pod>().await?;
+            let mut book = self.book();
+            for node in nodes {
+                book.put_node(&node);
+            }
+            for pod in pods {
+                book.put_pod(&Key::of(&*pod), &pod);
+            }
+            Ok::<_, BoxError>(())
+        };
+        self.loaded.get_or_try_init(|| load).await?;
+        Ok(())
+    }
+
+    /// How long a pod is still held back, counted from when it was first seen.
+    fn held_back(&self, key: &Key) -> Option<Duration> {
+        if self.delay.is_zero() {
+            return None;
+        }
+        let now = Instant::now();
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = *seen.entry(key.clone()).or_insert(now) + self.delay;
+        if due > now {
+            return Some(due - now);
+        }
+        seen.remove(key);
+        None
+    }
+
+    /// Has those look again who found no room.
+    fn wake(&self, why: &str) {
+        let waiting = self.book().take_waiting();
+        if let Some(pods) = self.pods.get() {
+            for key in waiting {
+                pods.trigger(key, why);
+            }
+        }
+    }
+}
+
+/// Keeps the book's nodes.
+struct Nodes(Arc<Desk>);
+
+impl Reconciler for Nodes {
+    type Object = Node;
+
+    async fn reconcile(&self, cx: &Context<Node>) -> Result<Action> {
+        self.0.load(cx).await?;
+        let better = match cx.object() {
+            Some(node) => self.0.book().put_node(&node),
+            None => {
+                self.0.book().remove_node(cx.key().name());
+                false
+            }
+        };
+        if better {
+            self.0.wake("a node changed");
+        }
+        Ok(Action::done())
+    }
+}
+
+/// Keeps the book's pods, and places those that have no node.
+struct Pods(Arc<Desk>);
+
+impl Reconciler for Pods {
+    type Object = Pod;
+
+    async fn reconcile(&self, cx: &Context<Pod>) -> Result<Action> {
+        let desk = &self.0;
+        desk.load(cx).await?;
+        let Some(pod) = cx.object() else {
+            desk.seen.lock().unwrap_or_else(PoisonError::into_inner).remove(cx.key());
+            if desk.book().remove_pod(cx.key()) {
+                desk.wake("a pod is gone");
+            }
+            return Ok(Action::done());
+        };
+        let placed = desk.book().put_pod(cx.key(), &pod);
+        match placed {
+            Placed::Here => return Ok(Action::done()),
+            Placed::Ended => {}
+            Placed::Nowhere => {
+                return match self.is_ours(&pod) {
+                    true => self.place(cx, &pod).await,
+                    false => Ok(Action::done()),
+                };
+            }
+        }
+        desk.wake("a pod has ended");
+        Ok(Action::done())
+    }
+}
+
+impl Pods {
+    fn is_ours(&self, pod: &Pod) -> bool {
+        let Some(spec) = &pod.spec else { return false };
+        spec.scheduler_name.as_deref().unwrap_or(PROFILE) == PROFILE
+            && spec.scheduling_gates.as_ref().is_none_or(Vec::is_empty)
+            && !pods::is_terminating(pod)
+            && !pods::is_terminal(pod)
+    }
+
+    async fn place(&self, cx: &Context<Pod>, pod: &Pod) -> Result<Action> {
+        let desk = &self.0;
+        if let Some(wait) = desk.held_back(cx.key()) {
+            return Ok(Action::requeue_after(wait));
+        }
+        let needs = Needs::of(pod);
+        let chosen = desk.book().place(cx.key(), pod, &needs);
+        let node = match chosen {
+            Ok(node) => node,
+            Err(reasons) => return self.refuse(cx, pod, reasons).await,
+        };
+        let binding = json!({
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {
+                "name": cx.key().name(),
+                "namespace": cx.key().namespace(),
+                "uid": pod.metadata.uid,
+            },
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        });
+        match cx.subresource::<Pod>(cx.key(), "binding").create::<Value>(&binding).await {
+            Ok(_) => Ok(Action::done()),
+            // Gone, replaced or bound by somebody else: its next event tells.
+            Err(error) if error.is_not_found() || error.is_conflict() => {
+                desk.book().remove_pod(cx.key());
+                Ok(Action::done())
+            }
+            Err(error) => {
+                desk.book().remove_pod(cx.key());
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Says on the pod why it has no node.
+    async fn refuse(&self, cx: &Context<Pod>, pod: &Pod, message: String) -> Result<Action> {
+        let present = pods::condition(pod, "PodScheduled");
+        let same = present.is_some_and(|present| {
+            present.status == "False" && present.message.as_deref() == Some(message.as_str())
+        });
+        if same {
+            return Ok(Action::done());
+        }
+        let since = present
+            .filter(|present| present.status == "False")
+            .and_then(|present| present.last_transition_time.clone())
+            .unwrap_or_else(|| pods::stamp(cx.clock()));
+        let patch = Patch::Strategic(json!({
+            "metadata": {"uid": pod.metadata.uid},
+            "status": {"conditions": [{
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "Unschedulable",
+                "message": message,
+                "lastTransitionTime": since,
+                "observedGeneration": pod.metadata.generation,
+            }]},
+        }));
+        match cx.subresource::<Pod>(cx.key(), "status").patch::<Pod>(&patch).await {
+            Err(error) if !error.is_not_found() => Err(error.into()),
+            _ => Ok(Action::done()),
+        }
+    }
+}
+
+/// Whether a toleration covers a taint.
+pub(crate) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let effect = toleration.effect.as_deref().unwrap_or_default();
+    if !effect.is_empty() && effect != taint.effect {
+        return false;
+    }
+    let key = toleration.key.as_deref().unwrap_or_default();
+    if !key.is_empty() && key != taint.key {
+        return false;
+    }
+    match toleration.operator.as_deref().unwrap_or_default() {
+        "Exists" => true,
+        "" | "Equal" => {
+            toleration.value.as_deref().unwrap_or_default()
+                == taint.value.as_deref().unwrap_or_default()
+        }
+        _ => false,
+    }
+}

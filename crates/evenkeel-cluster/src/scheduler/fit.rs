@@ -1,0 +1,104 @@
+//! What a pod needs and what a node has.
+
+use std::collections::BTreeMap;
+
+use evenkeel_types::quantity::Quantity;
+use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
+
+/// Amounts by resource; processors in thousandths, all else in whole units.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Amounts(BTreeMap<String, i64>);
+
+impl Amounts {
+    pub(super) fn of(texts: Option<&BTreeMap<String, Text>>) -> Self {
+        let amount = |(name, text): (&String, &Text)| {
+            let quantity = Quantity::parse(&text.0).ok()?;
+            let amount = if name == "cpu" { quantity.milli_value() } else { quantity.value() };
+            Some((name.clone(), amount))
+        };
+        Self(texts.into_iter().flatten().filter_map(amount).collect())
+    }
+
+    pub(super) fn get(&self, name: &str) -> i64 {
+        self.0.get(name).copied().unwrap_or(0)
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
+        for (name, amount) in &other.0 {
+            let sum = self.0.entry(name.clone()).or_default();
+            *sum = sum.saturating_add(*amount);
+        }
+    }
+
+    pub(super) fn sub(&mut self, other: &Self) {
+        for (name, amount) in &other.0 {
+            let sum = self.0.entry(name.clone()).or_default();
+            *sum = sum.saturating_sub(*amount);
+        }
+    }
+
+    fn raise_to(&mut self, other: &Self) {
+        for (name, amount) in &other.0 {
+            let most = self.0.entry(name.clone()).or_default();
+            *most = (*most).max(*amount);
+        }
+    }
+
+    /// The first resource of which `free` has too little, if any.
+    pub(super) fn lacking(&self, capacity: &Self, used: &Self) -> Option<&str> {
+        let lacks = |(name, amount): &(&String, &i64)| {
+            **amount > 0 && **amount > capacity.get(name).saturating_sub(used.get(name))
+        };
+        self.0.iter().find(lacks).map(|(name, _)| name.as_str())
+    }
+
+    /// The share of `capacity` that is used, in thousandths, of the resource that is used most.
+    pub(super) fn load(&self, capacity: &Self) -> i64 {
+        let share = |(name, amount): (&String, &i64)| {
+            amount.saturating_mul(1000).checked_div(capacity.get(name)).unwrap_or(0)
+        };
+        self.0.iter().map(share).max().unwrap_or(0)
+    }
+}
+
+/// What a pod asks for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Needs {
+    pub(super) amounts: Amounts,
+    pub(super) ports: Vec<(String, i32)>,
+}
+
+impl Needs {
+    /// The larger of what its containers need together and what its init containers need one after
+    /// the other; those that stay count on both sides.
+    pub(super) fn of(pod: &Pod) -> Self {
+        let Some(spec) = &pod.spec else { return Self::default() };
+        let requests = |container: &Container| {
+            let resources = container.resources.as_ref();
+            Amounts::of(resources.and_then(|resources| resources.requests.as_ref()))
+        };
+        let mut together = Amounts::default();
+        for container in &spec.containers {
+            together.add(&requests(container));
+        }
+        let (mut staying, mut most) = (Amounts::default(), Amounts::default());
+        for container in spec.init_containers.iter().flatten() {
+            let mut peak = staying.clone();
+            peak.add(&requests(container));
+            if container.restart_policy.as_deref() == Some("Always") {
+                staying = peak.clone();
+            }
+            most.raise_to(&peak);
+        }
+        together.add(&staying);
+        together.raise_to(&most);
+        together.add(&Amounts::of(spec.overhead.as_ref()));
+        let ports = spec.containers.iter().flat_map(|container| container.ports.iter().flatten());
+        let ports = ports.filter_map(|port| {
+            let number = port.host_port.filter(|&number| number > 0)?;
+            Some((port.protocol.clone().unwrap_or_else(|| "TCP".to_owned()), number))
+        });
+        Self { amounts: together, ports: ports.collect() }
+    }
+}
