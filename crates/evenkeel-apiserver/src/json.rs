@@ -214,7 +214,7 @@ pub(crate) fn settle_floats(value: &mut Value) {
 
 /// Names the bracket that opens the level too many: Go's, or where it has more patience, ours.
 fn too_deep(text: &[u8]) -> String {
-    const LEVELS: [usize; 2] = [129, 10_001];
+    const LEVELS: [usize; 2] = [MAX_NESTING + 1, 10_001];
     let (mut depth, mut inside, mut escaped, mut opener) = (0_usize, false, false, b'{');
     for byte in text {
         match byte {
