@@ -212,10 +212,35 @@ pub(crate) fn settle_floats(value: &mut Value) {
     }
 }
 
+/// Names the bracket that opens the level too many: Go's, or where it has more patience, ours.
+fn too_deep(text: &[u8]) -> String {
+    const LEVELS: [usize; 2] = [MAX_NESTING + 1, 10_001];
+    let (mut depth, mut inside, mut escaped, mut opener) = (0_usize, false, false, b'{');
+    for byte in text {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if inside => escaped = true,
+            b'"' => inside = !inside,
+            b'{' | b'[' if !inside => {
+                depth += 1;
+                if LEVELS.contains(&depth) {
+                    opener = *byte;
+                }
+                if depth == LEVELS[1] {
+                    break;
+                }
+            }
+            b'}' | b']' if !inside => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    format!("invalid character '{}' exceeded max depth", char::from(opener))
+}
+
 /// The message Go's decoder gives for the same mistake.
 fn go_message(text: &[u8], error: &serde_json::Error) -> String {
     if error.to_string().contains("recursion limit") {
-        return "exceeded max depth".into();
+        return too_deep(text);
     }
     // What Go would have taken, such as half a surrogate, is refused in our own words.
     scan::complaint(text).unwrap_or_else(|| error.to_string())
@@ -249,7 +274,8 @@ mod tests {
         assert!(!is_too_deep(&deepest));
         assert!(is_too_deep(&Value::Array(vec![deepest])));
         for depth in [MAX_NESTING + 1, 100_000] {
-            assert_eq!(decode(nested(depth).as_bytes()).unwrap_err(), "exceeded max depth");
+            let why = "invalid character '[' exceeded max depth";
+            assert_eq!(decode(nested(depth).as_bytes()).unwrap_err(), why);
         }
     }
 }
