@@ -268,6 +268,15 @@ mod tests {
     }
 
     #[test]
+    fn floats_are_read_as_exactly_as_they_are_written() {
+        for text in ["0.30000000000000004", "9.999999999999999e55", "1.7976931348623157e308"] {
+            let (value, _) = decode(text.as_bytes()).unwrap();
+            assert_eq!(Some(value.as_f64()), Some(text.parse().ok()), "{text}");
+            assert_eq!(serde_json::from_str::<Value>(&value.to_string()).unwrap(), value);
+        }
+    }
+
+    #[test]
     fn too_deep_is_an_error_not_a_crash() {
         let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
         let (deepest, _) = decode(nested(MAX_NESTING).as_bytes()).unwrap();
