@@ -24,7 +24,7 @@ impl TestCluster {
     /// # Errors
     /// When the API server refuses it.
     pub async fn install<K: CustomResourceExt>(&self) -> Result<(), InstallError> {
-        self.install_definition(&K::crd()).await
+        Ok(self.client().install::<K>().await?)
     }
 
     /// Installs every definition of a YAML text and waits until they are served.
@@ -35,24 +35,8 @@ impl TestCluster {
         let definitions: Vec<CustomResourceDefinition> = serde_saphyr::from_multiple(text)
             .map_err(|error| InstallError::Parse(error.to_string()))?;
         for definition in &definitions {
-            self.install_definition(definition).await?;
+            self.client().install_definition(definition).await?;
         }
-        Ok(())
-    }
-
-    async fn install_definition(
-        &self,
-        definition: &CustomResourceDefinition,
-    ) -> Result<(), InstallError> {
-        self.client().apply(definition).force().await?;
-        let key = evenkeel::Key::of(definition);
-        self.eventually::<CustomResourceDefinition>(&key, |definition| {
-            let conditions = definition.status.iter().flat_map(|status| status.conditions.iter());
-            conditions
-                .flatten()
-                .any(|condition| condition.type_ == "Established" && condition.status == "True")
-        })
-        .await;
         Ok(())
     }
 }

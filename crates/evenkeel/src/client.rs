@@ -14,6 +14,8 @@ mod dynamic;
 
 mod error;
 
+mod install;
+
 mod live;
 
 mod read;

@@ -1,7 +1,12 @@
 //! Conditions: an object's own account of how it is, in the form every tool reads.
 
+use std::borrow::Cow;
+use std::ops::Deref;
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition as Stored, Time};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
 
 /// One statement about an object, as in "Available: True, all replicas are up".
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +87,94 @@ impl Condition {
 #[must_use]
 pub fn is_true(conditions: &[Stored], name: &str) -> bool {
     conditions.iter().any(|stored| stored.type_ == name && stored.status == "True")
+}
+
+/// The `conditions` of a custom resource's status, with the schema that lets several controllers
+/// each keep their own.
+///
+/// ```
+/// use evenkeel::Conditions;
+/// use schemars::JsonSchema;
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+/// struct WebsiteStatus {
+///     #[serde(default, skip_serializing_if = "Conditions::is_empty")]
+///     conditions: Conditions,
+/// }
+///
+/// assert!(!WebsiteStatus::default().conditions.is_true("Ready"));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(transparent)]
+pub struct Conditions(Vec<Stored>);
+
+impl Conditions {
+    /// Whether nothing is stated.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether the statement `name` holds.
+    #[must_use]
+    pub fn is_true(&self, name: &str) -> bool {
+        is_true(&self.0, name)
+    }
+
+    /// The statement `name`, if it was made.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Stored> {
+        self.0.iter().find(|stored| stored.type_ == name)
+    }
+}
+
+impl Deref for Conditions {
+    type Target = [Stored];
+
+    fn deref(&self) -> &[Stored] {
+        &self.0
+    }
+}
+
+/// As Kubernetes' own API types have it: a map by type, with the limits of `metav1.Condition`.
+impl JsonSchema for Conditions {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Conditions".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "array",
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["type"],
+            "items": {
+                "type": "object",
+                "required": ["lastTransitionTime", "message", "reason", "status", "type"],
+                "properties": {
+                    "lastTransitionTime": { "type": "string", "format": "date-time" },
+                    "message": { "type": "string", "maxLength": 32768 },
+                    "observedGeneration": { "type": "integer", "format": "int64", "minimum": 0 },
+                    "reason": {
+                        "type": "string",
+                        "minLength": 1,
+                        "maxLength": 1024,
+                        "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
+                    },
+                    "status": { "type": "string", "enum": ["True", "False", "Unknown"] },
+                    "type": {
+                        "type": "string",
+                        "maxLength": 316,
+                        "pattern": "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
+                    },
+                },
+            },
+        })
+    }
 }
 
 #[cfg(test)]

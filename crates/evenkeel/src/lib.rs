@@ -68,7 +68,7 @@ pub mod journal;
 
 pub use child::{AdoptError, Changed, child_name};
 pub use clock::Clock;
-pub use condition::Condition;
+pub use condition::{Condition, Conditions};
 pub use controller::{Context, ControllerHandle, Watch};
 pub use event::Event;
 pub use handler::{Handler, MapContext};
@@ -91,7 +91,7 @@ pub mod prelude {
     pub use kube::{CustomResource, CustomResourceExt, Resource, ResourceExt};
 
     pub use crate::{
-        Action, Condition, Context, Key, Manager, Reconciler, Result, predicate, retry_after,
-        terminal,
+        Action, Condition, Conditions, Context, Key, Manager, Reconciler, Result, predicate,
+        retry_after, terminal,
     };
 }

@@ -11,6 +11,7 @@ use crate::key::Key;
 use crate::kind::{Kind, Object};
 use crate::owner;
 use crate::queue::Causes;
+use crate::uid::Uid;
 
 /// One reconcile: the object in question, and a [`Client`] that notes what it does.
 ///
@@ -70,13 +71,19 @@ impl<K: Object> Context<K> {
     /// Applies `child` as the object's own: the object becomes its controller, and a namespaced
     /// child without a namespace goes into the object's.
     ///
+    /// An object of that name that exists and is not controlled by this one is left alone: it is
+    /// somebody else's, or a former object's of the same name that is about to be collected. It can
+    /// be [adopted](Client::adopt) first.
+    ///
     /// See [`Client::apply`]; [`Client::apply`] itself is for objects that are not owned.
     pub fn apply<C: Object>(&self, mut child: C) -> Write<'_, C> {
         if Kind::of::<C>().namespaced() && child.meta().namespace.is_none() {
             child.meta_mut().namespace = self.key.namespace().map(str::to_owned);
         }
         let owned = match &self.object {
-            Some(owner) => owner::set_controller(&**owner, &mut child).map_err(|e| e.to_string()),
+            Some(owner) => owner::set_controller(&**owner, &mut child)
+                .map_err(|error| error.to_string())
+                .and_then(|()| self.check_ours(&**owner, &child)),
             None => Err(format!("{} {} that should own it is gone", Kind::of::<K>(), self.key)),
         };
         let write = self.client.apply(&child);
@@ -84,6 +91,19 @@ impl<K: Object> Context<K> {
             Ok(()) => write,
             Err(reason) => write.refuse(reason),
         }
+    }
+
+    fn check_ours<C: Object>(&self, owner: &K, child: &C) -> Result<(), String> {
+        let present = self.client.cache().peek(&Kind::of::<C>(), &Key::of(child));
+        let ours = present.is_none_or(|present| {
+            let uid = Uid::new(owner.meta().uid.as_deref().unwrap_or_default());
+            present.meta().owners().iter().any(|owner| owner.controller && owner.uid == uid)
+        });
+        if ours {
+            return Ok(());
+        }
+        let kind = Kind::of::<K>();
+        Err(format!("it exists and {kind} {} does not control it; adopt it first", self.key))
     }
 }
 

@@ -1,0 +1,63 @@
+//! A stand-in for a DNS provider: a folder with one file per record, so that leftovers are visible.
+
+use std::io::{Error, ErrorKind};
+use std::path::{Path, PathBuf};
+
+/// A zone: names and where they lead.
+#[derive(Clone, Debug)]
+pub struct Zone {
+    folder: PathBuf,
+}
+
+impl Zone {
+    /// The zone kept in `folder`, which is made when it is missing.
+    ///
+    /// # Errors
+    /// When the folder cannot be made.
+    pub fn new(folder: impl Into<PathBuf>) -> Result<Self, Error> {
+        let folder = folder.into();
+        std::fs::create_dir_all(&folder)?;
+        Ok(Self { folder })
+    }
+
+    /// Has `host` lead to `target`; the same again changes nothing.
+    ///
+    /// # Errors
+    /// When the record cannot be written.
+    pub fn set(&self, host: &str, target: &str) -> Result<(), Error> {
+        if self.get(host)?.as_deref() == Some(target) {
+            return Ok(());
+        }
+        std::fs::write(self.folder.join(host), target)
+    }
+
+    /// Where `host` leads, if there is such a record.
+    ///
+    /// # Errors
+    /// When the record cannot be read.
+    pub fn get(&self, host: &str) -> Result<Option<String>, Error> {
+        absent_is_none(std::fs::read_to_string(self.folder.join(host)))
+    }
+
+    /// Removes the record; one that is gone already is no error.
+    ///
+    /// # Errors
+    /// When the record cannot be removed.
+    pub fn remove(&self, host: &str) -> Result<(), Error> {
+        absent_is_none(std::fs::remove_file(self.folder.join(host))).map(|_| ())
+    }
+
+    /// Where the records are.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+fn absent_is_none<T>(outcome: Result<T, Error>) -> Result<Option<T>, Error> {
+    match outcome {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}

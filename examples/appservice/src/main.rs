@@ -1,0 +1,162 @@
+//! `cargo run -p appservice`: a cluster, the operator on it, and a story that shows what it does.
+
+mod screen;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use appservice::dns::Zone;
+use appservice::operator::{AppService, AppServices};
+use appservice::story::{self, Stage};
+use clap::Parser;
+use evenkeel::{ControllerHandle, Manager};
+use evenkeel_cluster::Cluster;
+use tokio::sync::broadcast::error::RecvError;
+
+use screen::{say, tell};
+
+/// An example operator: an AppService becomes a Deployment, a Service and a DNS record.
+///
+/// Without options it starts a cluster in this process, plays a story on it step by step, and stays
+/// up for you to try your own hand. It touches no other cluster unless told to by --kubeconfig or
+/// --context.
+#[derive(Debug, Parser)]
+#[command(version, about, after_help = AFTER)]
+struct Arguments {
+    /// End after the story; the exit code tells whether every step was seen
+    #[arg(long, conflicts_with_all = ["kubeconfig", "context"])]
+    once: bool,
+    /// Run on the cluster that this file names, instead of one in this process; no story is played
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Run on the cluster of this context of the kubeconfig; no story is played
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+    /// Install or update the AppService definition first; on a real cluster this is not done unasked
+    #[arg(long)]
+    install: bool,
+    /// The folder that stands for a DNS zone, one file per record
+    #[arg(long, value_name = "DIR")]
+    records: Option<PathBuf>,
+    /// Log everything, also what the cluster's own controllers do
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+const AFTER: &str = "\
+Examples:
+  cargo run -p appservice                                  the story, then yours
+  cargo run -p appservice -- --once                        the story alone
+  cargo run -p appservice -- --context kind-kind --install  the operator on a cluster of yours";
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let elsewhere = arguments.kubeconfig.is_some() || arguments.context.is_some();
+    screen::log(arguments.verbose, elsewhere);
+    let ended = if elsewhere { elsewhere_run(&arguments).await } else { here(&arguments).await };
+    match ended {
+        Ok(code) => code,
+        Err(error) => {
+            say(&format!("error: {error:#}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The operator alone, on a cluster that exists.
+async fn elsewhere_run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    // It finds --kubeconfig and --context among the arguments itself.
+    let manager = Manager::from_args("appservice-operator").await?;
+    if arguments.install {
+        manager.client().install::<AppService>().await?;
+        say("The AppService definition is installed.");
+    }
+    let folder = arguments.records.clone().unwrap_or_else(|| "dns-records".into());
+    let zone = Zone::new(&folder).with_context(|| format!("cannot use {}", folder.display()))?;
+    AppServices { zone }.register(&manager)?;
+    manager.run().await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A cluster in this process, the operator and the story.
+async fn here(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let scratch = Scratch::new().context("no folder for the kubeconfig")?;
+    let folder = arguments.records.clone().unwrap_or_else(|| scratch.0.join("dns"));
+    let zone = Zone::new(&folder).with_context(|| format!("cannot use {}", folder.display()))?;
+
+    let cluster = Cluster::start().await.context("cannot start the cluster")?;
+    let serving = cluster.serve(([127, 0, 0, 1], 0).into()).await.context("cannot listen")?;
+    let kubeconfig = scratch.0.join("kubeconfig");
+    serving.write_kubeconfig(&kubeconfig).context("cannot write the kubeconfig")?;
+    say(&format!("A Kubernetes 1.36 API is ready at {}\n", serving.url()));
+    say(&format!("  export KUBECONFIG={}\n", kubeconfig.display()));
+
+    let manager = Manager::builder("appservice-operator").build(cluster.client());
+    manager.client().install::<AppService>().await?;
+    let controller = AppServices { zone: zone.clone() }.register(&manager)?;
+    let operator = tokio::spawn(manager.clone().run());
+
+    let client = Manager::builder("story").build(cluster.client()).client().clone();
+    let stage = Stage { client, namespace: "default".to_owned(), zone, kubelets: true };
+    let told = story::play(&stage, &mut tell).await;
+    stage.client.cache().stop().await;
+    let code = match &told {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(unseen) => {
+            say(&format!("\nThe story ends here. {unseen}"));
+            ExitCode::FAILURE
+        }
+    };
+    if arguments.once {
+        manager.stop();
+    } else {
+        invite(&folder);
+        tokio::spawn(journal(controller));
+    }
+    operator.await.context("the operator")??;
+    serving.stop().await;
+    cluster.stop().await;
+    Ok(code)
+}
+
+fn invite(folder: &Path) {
+    say("\nNow you. With the KUBECONFIG above, in another terminal:\n");
+    say("  kubectl apply -f examples/appservice/web.yaml");
+    say("  kubectl get appservices,deployments,pods");
+    say("  kubectl set image deployment/web app=something:else");
+    say("  kubectl delete appservice web\n");
+    say(&format!("DNS records are files in {}", folder.display()));
+    say("What the operator does and why is told here. Ctrl-C ends it all.\n");
+}
+
+/// Tells of every reconcile as it happens.
+async fn journal(controller: ControllerHandle) {
+    let mut records = controller.journal().follow();
+    loop {
+        match records.recv().await {
+            Ok(record) => say(&record.to_string()),
+            Err(RecvError::Lagged(missed)) => say(&format!("({missed} more)")),
+            Err(RecvError::Closed) => return,
+        }
+    }
+}
+
+/// A folder that is gone when the program is.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> std::io::Result<Self> {
+        let folder = std::env::temp_dir().join(format!("appservice-{}", std::process::id()));
+        std::fs::create_dir_all(&folder)?;
+        Ok(Self(folder))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed is the system's to clean.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

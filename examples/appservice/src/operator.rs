@@ -1,0 +1,203 @@
+//! The operator: what an `AppService` is, and what is done about it.
+//!
+//! The reconciler is told a name, compares what should be with what is, and closes the gap. It keeps
+//! no state of its own: started again at any moment, it goes on from what it finds.
+
+use std::collections::BTreeMap;
+
+use evenkeel::ControllerHandle;
+use evenkeel::manager::RegisterError;
+use evenkeel::prelude::*;
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
+use k8s_openapi::api::core::v1::{
+    Container, ContainerPort, EnvFromSource, PodSpec, PodTemplateSpec, Secret, SecretEnvSource,
+    Service, ServicePort, ServiceSpec,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::dns::Zone;
+
+/// Keeps a deleted `AppService` until its DNS record is gone.
+const FINALIZER: &str = "apps.example.com/dns-record";
+/// How long until a dependency that is missing is looked for again.
+const DEPENDENCY: Duration = Duration::from_secs(5);
+const PORT: i32 = 8080;
+/// Tells which `AppService` something belongs to.
+pub const LABEL: &str = "app.kubernetes.io/name";
+
+/// A web application: an image, run by several pods behind one name.
+#[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
+#[kube(group = "apps.example.com", version = "v1", kind = "AppService", namespaced)]
+#[kube(status = "AppServiceStatus")]
+#[kube(printcolumn = r#"{"name": "Image", "type": "string", "jsonPath": ".spec.image"}"#)]
+#[kube(printcolumn = r#"{"name": "Replicas", "type": "integer", "jsonPath": ".spec.replicas"}"#)]
+#[kube(printcolumn = r#"{"name": "Up", "type": "integer", "jsonPath": ".status.readyReplicas"}"#)]
+#[serde(rename_all = "camelCase")]
+pub struct AppServiceSpec {
+    /// How many pods run. A single one could not be replaced without a gap.
+    #[schemars(range(min = 2))]
+    pub replicas: i32,
+    /// The container image they run; it listens on port 8080.
+    #[schemars(length(min = 1))]
+    pub image: String,
+    /// A Secret of the same namespace that becomes their environment; it is waited for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
+}
+
+/// How an `AppService` fares.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AppServiceStatus {
+    /// `Ready`, or why not.
+    #[serde(default, skip_serializing_if = "Conditions::is_empty")]
+    pub conditions: Conditions,
+    /// The generation of the spec that this speaks of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// How many pods are ready.
+    #[serde(default)]
+    pub ready_replicas: i32,
+}
+
+/// Makes every `AppService` be as declared.
+pub struct AppServices {
+    /// Where its DNS records are.
+    pub zone: Zone,
+}
+
+impl AppServices {
+    /// Hands the controller to `manager`.
+    ///
+    /// # Errors
+    /// When the manager has such a controller already or has ended.
+    pub fn register(self, manager: &Manager) -> Result<ControllerHandle, RegisterError> {
+        manager.controller(self).owns::<Deployment>().owns::<Service>().workers(4).register()
+    }
+}
+
+impl Reconciler for AppServices {
+    type Object = AppService;
+
+    async fn reconcile(&self, cx: &Context<AppService>) -> Result<Action> {
+        let host = host(cx.key());
+        let clean_up = async |_| Ok(self.zone.remove(&host)?);
+        let Some(app) = cx.finalize(FINALIZER, clean_up).await? else { return Ok(Action::done()) };
+
+        if let Some(name) = app.spec.secret.as_deref()
+            && cx.live().get::<Secret>(&cx.key().sibling(name)).await?.is_none()
+        {
+            let message = format!("waiting for Secret {name}");
+            tracing::info!("{message}");
+            cx.announce("WaitingForSecret", &message);
+            let waiting = Condition::no("Ready", "WaitingForSecret", &message);
+            cx.status(&app).condition(waiting).write().await?;
+            return Ok(Action::requeue_after(DEPENDENCY));
+        }
+
+        let found = cx.get::<Deployment>(cx.key()).await?;
+        for difference in found.iter().flat_map(|found| drift(&app, found)) {
+            tracing::info!("drift detected: {difference}");
+            cx.announce("DriftDetected", &difference);
+        }
+        let deployment = cx.apply(deployment_for(&app)).force().await?;
+        if found.is_none() {
+            cx.announce("Created", &format!("created Deployment {}", cx.key().name()));
+        }
+        cx.apply(service_for(&app)).force().await?;
+        self.zone.set(&host, &address(cx.key()))?;
+
+        let (up, wanted) = (ready_replicas(&deployment), app.spec.replicas);
+        let message = format!("{up}/{wanted} replicas are ready");
+        let ready = match up >= wanted {
+            true => Condition::yes("Ready", "AllReplicasReady", &message),
+            false => Condition::no("Ready", "ReplicasStarting", &message),
+        };
+        let status = cx.status(&app).set(|status| status.ready_replicas = up);
+        status.condition(ready).write().await?;
+        Ok(Action::done())
+    }
+}
+
+/// What of the Deployment is not as declared, field by field. Applying mends it; this is to tell.
+fn drift(app: &AppService, found: &Deployment) -> Vec<String> {
+    let spec = found.spec.as_ref();
+    let replicas = spec.and_then(|spec| spec.replicas).unwrap_or_default();
+    let pod = spec.and_then(|spec| spec.template.spec.as_ref());
+    let container = pod.and_then(|pod| pod.containers.iter().find(|found| found.name == "app"));
+    let image = container.and_then(|container| container.image.as_deref()).unwrap_or_default();
+    let mut differences = Vec::new();
+    if replicas != app.spec.replicas {
+        differences.push(format!("replicas is {replicas}, declared is {}", app.spec.replicas));
+    }
+    if image != app.spec.image {
+        differences.push(format!("image is {image}, declared is {}", app.spec.image));
+    }
+    differences
+}
+
+/// How many pods of the present spec are ready; what is said of a former one does not count.
+fn ready_replicas(deployment: &Deployment) -> i32 {
+    let status = deployment.status.as_ref();
+    let current =
+        status.filter(|status| status.observed_generation == deployment.metadata.generation);
+    current.and_then(|status| status.ready_replicas).unwrap_or_default()
+}
+
+/// The name people reach the application by.
+#[must_use]
+pub fn host(app: &Key) -> String {
+    format!("{}.{}.example.com", app.name(), app.namespace().unwrap_or_default())
+}
+
+/// Where the cluster itself finds it: its Service.
+#[must_use]
+pub fn address(app: &Key) -> String {
+    format!("{}.{}.svc.cluster.local", app.name(), app.namespace().unwrap_or_default())
+}
+
+fn labels(app: &AppService) -> BTreeMap<String, String> {
+    [(LABEL.to_owned(), app.name_any())].into()
+}
+
+fn child(app: &AppService) -> ObjectMeta {
+    ObjectMeta { name: Some(app.name_any()), labels: Some(labels(app)), ..Default::default() }
+}
+
+fn deployment_for(app: &AppService) -> Deployment {
+    let secret = |name: &String| EnvFromSource {
+        secret_ref: Some(SecretEnvSource { name: name.clone(), ..Default::default() }),
+        ..Default::default()
+    };
+    let container = Container {
+        name: "app".to_owned(),
+        image: Some(app.spec.image.clone()),
+        ports: Some(vec![ContainerPort { container_port: PORT, ..Default::default() }]),
+        env_from: app.spec.secret.as_ref().map(|name| vec![secret(name)]),
+        ..Default::default()
+    };
+    let template = PodTemplateSpec {
+        metadata: Some(ObjectMeta { labels: Some(labels(app)), ..Default::default() }),
+        spec: Some(PodSpec { containers: vec![container], ..Default::default() }),
+    };
+    let spec = DeploymentSpec {
+        replicas: Some(app.spec.replicas),
+        selector: LabelSelector { match_labels: Some(labels(app)), ..Default::default() },
+        template,
+        ..Default::default()
+    };
+    Deployment { metadata: child(app), spec: Some(spec), ..Default::default() }
+}
+
+fn service_for(app: &AppService) -> Service {
+    let target = Some(IntOrString::Int(PORT));
+    let spec = ServiceSpec {
+        selector: Some(labels(app)),
+        ports: Some(vec![ServicePort { port: 80, target_port: target, ..Default::default() }]),
+        ..Default::default()
+    };
+    Service { metadata: child(app), spec: Some(spec), ..Default::default() }
+}

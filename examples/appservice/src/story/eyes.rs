@@ -1,0 +1,109 @@
+//! Watching a cluster until something is so.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel::cache::{Entry, Informer, Query, TypeOptions};
+use evenkeel::client::{Client, Error};
+use evenkeel::{BoxError, Key, Kind, Object};
+use kube::core::Selector;
+use serde::Serialize;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// How long the story waits for one thing.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Something that did not come true.
+#[derive(Debug)]
+pub struct Unseen(BoxError);
+
+impl Unseen {
+    /// `what` was not seen; `instead` is what there was.
+    pub(super) fn new(what: &str, instead: &impl Serialize) -> Self {
+        let instead =
+            serde_json::to_string_pretty(instead).unwrap_or_else(|error| error.to_string());
+        Self(format!("not seen: {what}; there is {instead}").into())
+    }
+}
+
+impl std::fmt::Display for Unseen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Unseen {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}
+
+impl From<Error> for Unseen {
+    fn from(error: Error) -> Self {
+        Self(error.into())
+    }
+}
+
+/// Looks at a cluster through a cache: once, and then whenever something changes.
+pub(super) struct Eyes {
+    client: Client,
+}
+
+impl Eyes {
+    pub(super) fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// Waits until the object is there and `is_so`; gives it as it is then.
+    pub(super) async fn see<K: Object>(
+        &self,
+        what: &str,
+        key: &Key,
+        is_so: impl Fn(&K) -> bool,
+    ) -> Result<Arc<K>, Unseen> {
+        let read = |informer: &Informer| informer.get(key).ok().flatten().into_iter().collect();
+        self.until(what, read, |found: &[Arc<K>]| found.first().filter(|it| is_so(it)).cloned())
+            .await
+    }
+
+    /// Waits until nothing in the namespace has these labels.
+    pub(super) async fn see_none<K: Object>(
+        &self,
+        namespace: &str,
+        labels: &Selector,
+    ) -> Result<(), Unseen> {
+        let query =
+            Query { namespace: Some(namespace), labels: labels.clone(), ..Query::default() };
+        let read = |informer: &Informer| informer.list(&query).unwrap_or_default();
+        let what = format!("no {}", Kind::of::<K>());
+        self.until(&what, read, |found: &[Arc<K>]| found.is_empty().then_some(())).await
+    }
+
+    async fn until<K: Object, T>(
+        &self,
+        what: &str,
+        read: impl Fn(&Informer) -> Vec<Arc<Entry>>,
+        check: impl Fn(&[Arc<K>]) -> Option<T>,
+    ) -> Result<T, Unseen> {
+        let trouble = |error: BoxError| Unseen(error);
+        let (cache, kind) = (self.client.cache(), Kind::of::<K>());
+        cache.declare(&kind, TypeOptions::new()).map_err(|error| trouble(error.into()))?;
+        let informer = cache.informer(&kind).map_err(|error| trouble(error.into()))?;
+        let (changes, mut changed) = watch::channel(());
+        let _subscription = informer.subscribe(move |_| changes.send_replace(()));
+        informer.synced().await.map_err(|error| trouble(error.into()))?;
+        loop {
+            let entries = read(&informer).into_iter();
+            let found: Result<Vec<_>, _> = entries.map(|entry| entry.decode::<K>()).collect();
+            let found = found.map_err(|error| trouble(error.into()))?;
+            if let Some(seen) = check(&found) {
+                return Ok(seen);
+            }
+            if !matches!(timeout(PATIENCE, changed.changed()).await, Ok(Ok(()))) {
+                let found: Vec<&K> = found.iter().map(|found| &**found).collect();
+                return Err(Unseen::new(what, &found));
+            }
+        }
+    }
+}
