@@ -1,4 +1,5 @@
-//! Load on a whole API server: how fast it starts, writes, lists, tells watchers and stops.
+//! Load on a whole API server: how fast it starts, writes, lists, tells watchers and stops. Beside
+//! it, load on the parts of the runtime.
 //!
 //! Each scenario measures Evenkeel and, where a rival is given, the rival with the same client.
 //! Whatever goes over TLS is served by a process of its own, as the rival is.
@@ -21,6 +22,7 @@ use tokio::runtime::{self, Runtime};
 
 use self::client::Endpoint;
 use self::figure::Report;
+use self::scenario::cache::{Objects, Side};
 
 /// Measures the API server.
 #[derive(Debug, Parser)]
@@ -51,6 +53,9 @@ enum Command {
     /// Serves, asks itself one question, and says how many microseconds that took.
     #[command(hide = true)]
     FirstAnswer,
+    /// Fills a server in this process, reads it into a cache, and says what that took.
+    #[command(hide = true)]
+    Sync { side: Side, objects: Objects },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -66,6 +71,8 @@ enum Scenario {
     Memory,
     Stop,
     Apply,
+    Queue,
+    Cache,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -73,6 +80,9 @@ fn main() -> anyhow::Result<()> {
     match arguments.command {
         Some(Command::Serve) => return threads()?.block_on(server::serve()),
         Some(Command::FirstAnswer) => return server::first_answer(),
+        Some(Command::Sync { side, objects }) => {
+            return one_thread()?.block_on(scenario::cache::child(side, objects));
+        }
         None => {}
     }
     let rival = match (&arguments.rival, arguments.token) {
@@ -116,6 +126,12 @@ fn main() -> anyhow::Result<()> {
     }
     if wanted(Scenario::Apply) {
         scenario::apply::apply(report)?;
+    }
+    if wanted(Scenario::Queue) {
+        one_thread()?.block_on(scenario::queue::queue(report))?;
+    }
+    if wanted(Scenario::Cache) {
+        scenario::cache::cache(report)?;
     }
     Ok(())
 }

@@ -2,11 +2,15 @@
 
 pub(crate) mod apply;
 
+pub(crate) mod cache;
+
 pub(crate) mod create;
 
 pub(crate) mod life;
 
 pub(crate) mod memory;
+
+pub(crate) mod queue;
 
 pub(crate) mod read;
 

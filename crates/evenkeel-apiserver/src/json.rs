@@ -8,17 +8,21 @@ use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
+/// The deepest nesting of what is taken in. What is stored is read again, by a decoder that gives up
+/// at 128, and names of fields nest four levels deeper in `managedFields` than the fields do.
+const MAX_NESTING: usize = 120;
+
 /// Decodes `text`; also returns the paths of keys that occur twice (`data.x`), in order.
 ///
 /// The last of two equal keys wins, as in Go.
 pub(crate) fn decode(text: &[u8]) -> Result<(Value, Vec<String>), String> {
-    let mut seen = Duplicates { found: false, trace: None };
+    let mut seen = Duplicates { found: false, depth: 0, trace: None };
     let value = run(text, &mut seen)?;
     if !seen.found {
         return Ok((value, Vec::new()));
     }
     // Keeping paths costs; it is only done once it is known that there is one to report.
-    let mut seen = Duplicates { found: false, trace: Some(Trace::default()) };
+    let mut seen = Duplicates { found: false, depth: 0, trace: Some(Trace::default()) };
     run(text, &mut seen)?;
     Ok((value, seen.trace.unwrap_or_default().paths))
 }
@@ -33,6 +37,7 @@ fn run(text: &[u8], seen: &mut Duplicates) -> Result<Value, String> {
 
 struct Duplicates {
     found: bool,
+    depth: usize,
     trace: Option<Trace>,
 }
 
@@ -80,6 +85,18 @@ impl Node<'_> {
         }
         result
     }
+
+    fn enter<E: de::Error>(&mut self) -> Result<(), E> {
+        self.0.depth += 1;
+        if self.0.depth > MAX_NESTING {
+            return Err(E::custom("recursion limit exceeded"));
+        }
+        Ok(())
+    }
+
+    fn leave(self) {
+        self.0.depth -= 1;
+    }
 }
 
 impl<'de> DeserializeSeed<'de> for Node<'_> {
@@ -126,17 +143,21 @@ impl<'de> Visitor<'de> for Node<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<Value, A::Error> {
+        self.enter()?;
         let mut list = Vec::new();
         loop {
             let index = list.len();
             match self.inside(|| Step::Index(index), |node| items.next_element_seed(node))? {
                 Some(item) => list.push(item),
-                None => return Ok(Value::Array(list)),
+                None => break,
             }
         }
+        self.leave();
+        Ok(Value::Array(list))
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut entries: A) -> Result<Value, A::Error> {
+        self.enter()?;
         let mut map = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
             let value =
@@ -155,8 +176,22 @@ impl<'de> Visitor<'de> for Node<'_> {
                 }
             }
         }
+        self.leave();
         Ok(Value::Object(map))
     }
+}
+
+/// Whether a value nests deeper than what is taken in.
+pub(crate) fn is_too_deep(value: &Value) -> bool {
+    fn deeper(value: &Value, left: usize) -> bool {
+        match (value, left.checked_sub(1)) {
+            (Value::Array(_) | Value::Object(_), None) => true,
+            (Value::Array(items), Some(left)) => items.iter().any(|item| deeper(item, left)),
+            (Value::Object(map), Some(left)) => map.values().any(|value| deeper(value, left)),
+            _ => false,
+        }
+    }
+    deeper(value, MAX_NESTING)
 }
 
 /// Writes floats without a fraction as integers, as Go prints those of untyped objects.
@@ -209,7 +244,12 @@ mod tests {
 
     #[test]
     fn too_deep_is_an_error_not_a_crash() {
-        let text = "[".repeat(100_000);
-        assert_eq!(decode(text.as_bytes()).unwrap_err(), "exceeded max depth");
+        let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+        let (deepest, _) = decode(nested(MAX_NESTING).as_bytes()).unwrap();
+        assert!(!is_too_deep(&deepest));
+        assert!(is_too_deep(&Value::Array(vec![deepest])));
+        for depth in [MAX_NESTING + 1, 100_000] {
+            assert_eq!(decode(nested(depth).as_bytes()).unwrap_err(), "exceeded max depth");
+        }
     }
 }

@@ -39,6 +39,8 @@ pub(crate) enum View {
 pub(crate) struct Output {
     pub(crate) format: Format,
     pub(crate) view: View,
+    /// Whether the view is asked for in the version before the last, which differs in name only.
+    pub(crate) beta: bool,
 }
 
 pub(crate) const JSON: &str = "application/json";
@@ -52,7 +54,7 @@ const ACCEPTED: &[&str] = &[JSON, YAML, PROTOBUF];
 /// out as they are. `protobuf` says whether the resource has that form at all.
 pub(crate) fn output(headers: &HeaderMap, query: &Query, protobuf: bool) -> Result<Output, Status> {
     let json = Format::Json { pretty: pretty(headers, query) };
-    let mut second_best = None;
+    let mut second_best: Option<Output> = None;
     let mut any = false;
     for clause in clauses(headers) {
         any = true;
@@ -63,13 +65,11 @@ pub(crate) fn output(headers: &HeaderMap, query: &Query, protobuf: bool) -> Resu
             _ => continue,
         };
         let Some(view) = clause.view() else { continue };
-        let output = Output { format, view };
+        let output = Output { format, view, beta: clause.parameter("v") == Some("v1beta1") };
         if format != Format::Protobuf {
             // A transformed view asked for in protobuf first is still the same view in JSON.
             return Ok(match second_best {
-                Some(Output { view: wanted, .. }) if wanted != view => {
-                    Output { format, view: wanted }
-                }
+                Some(wanted) if wanted.view != view => Output { format, ..wanted },
                 _ => output,
             });
         }
@@ -77,7 +77,7 @@ pub(crate) fn output(headers: &HeaderMap, query: &Query, protobuf: bool) -> Resu
     }
     match second_best {
         Some(output) => Ok(output),
-        None if !any => Ok(Output { format: json, view: View::Whole }),
+        None if !any => Ok(Output { format: json, view: View::Whole, beta: false }),
         None => Err(Status::not_acceptable(ACCEPTED)),
     }
 }
@@ -118,7 +118,9 @@ impl<'a> Clause<'a> {
 
     fn view(&self) -> Option<View> {
         let Some(kind) = self.parameter("as") else { return Some(View::Whole) };
-        if self.parameter("g") != Some("meta.k8s.io") || self.parameter("v") != Some("v1") {
+        let version = self.parameter("v");
+        if self.parameter("g") != Some("meta.k8s.io") || !matches!(version, Some("v1" | "v1beta1"))
+        {
             return None;
         }
         match kind {

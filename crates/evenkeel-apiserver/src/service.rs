@@ -262,15 +262,15 @@ fn owner_fault(service: &Value, address: Ipv4Addr) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn service() -> Value {
-        json!({"metadata": {"name": "s"}, "spec": {"type": "ClusterIP"}})
+    fn service(spec: Value) -> Value {
+        json!({"metadata": {"name": "s", "namespace": "n"}, "spec": spec})
     }
 
     #[test]
     fn addresses_are_unique_until_the_range_is_full() {
         let allocator = Allocator::new("10.0.0.0/30").unwrap();
         let take = || {
-            let mut service = service();
+            let mut service = service(json!({"type": "ClusterIP"}));
             let reservation = allocator.allocate(&mut service, None, false)?;
             reservation.keep();
             Ok::<_, Refused>(service["spec"]["clusterIP"].clone())
@@ -284,20 +284,45 @@ mod tests {
     fn what_a_failed_write_took_is_free_again() {
         let allocator = Allocator::new("10.0.0.0/30").unwrap();
         for _ in 0..9 {
-            let mut service = json!({"spec": {
-                "type": "NodePort", "clusterIP": "10.0.0.2", "ports": [{"nodePort": 30001}],
-            }});
+            let mut service = service(json!({
+                "type": "NodePort", "clusterIP": "10.0.0.2", "clusterIPs": ["10.0.0.2"],
+                "ports": [{"nodePort": 30001}],
+            }));
             drop(allocator.allocate(&mut service, None, false).unwrap());
         }
     }
 
     #[test]
+    fn dry_runs_make_things_up_and_take_nothing() {
+        let allocator = Allocator::new("10.0.0.0/30").unwrap();
+        for _ in 0..9 {
+            let mut service =
+                service(json!({"type": "NodePort", "ports": [{"port": 1}, {"port": 2}]}));
+            allocator.allocate(&mut service, None, true).unwrap().keep();
+            assert_eq!(service["spec"]["clusterIP"], "10.0.0.0");
+            assert_eq!(service["spec"]["ports"][0]["nodePort"], 32769);
+            assert_eq!(service["spec"]["ports"][1]["nodePort"], 32770);
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_none_shows_where_the_address_is_taken() {
+        let allocator = Allocator::new("10.0.0.0/24").unwrap();
+        let mut nameless = json!({"spec": {"type": "ClusterIP"}});
+        let Err(Refused::Invalid(errors)) = allocator.allocate(&mut nameless, None, false) else {
+            panic!("a service without a name got an address");
+        };
+        let text = errors[0].to_string();
+        assert!(text.ends_with("is invalid: spec.parentRef.name: Required value"), "{text}");
+    }
+
+    #[test]
     fn local_load_balancers_get_a_port_for_health_checks() {
         let allocator = Allocator::new("10.0.0.0/24").unwrap();
-        let mut service = json!({"spec": {
+        let mut service = service(json!({
             "type": "LoadBalancer", "externalTrafficPolicy": "Local",
             "allocateLoadBalancerNodePorts": false, "ports": [{"port": 80}],
-        }});
+        }));
         allocator.allocate(&mut service, None, false).unwrap().keep();
         assert!(service["spec"]["healthCheckNodePort"].as_u64().is_some_and(|port| port > 0));
         assert!(service["spec"]["ports"][0]["nodePort"].is_null());
@@ -306,19 +331,35 @@ mod tests {
     #[test]
     fn only_services_without_selector_may_ask_for_two_families() {
         let allocator = Allocator::new("10.0.0.0/24").unwrap();
-        let mut dual = json!({"spec": {"ipFamilyPolicy": "RequireDualStack"}});
+        let mut dual = service(json!({"ipFamilyPolicy": "RequireDualStack"}));
         assert!(allocator.allocate(&mut dual, None, false).is_err());
         dual["spec"]["clusterIP"] = "None".into();
+        dual["spec"]["clusterIPs"] = json!(["None"]);
         assert!(allocator.allocate(&mut dual, None, false).is_ok());
+        assert_eq!(dual["spec"]["ipFamilies"], json!(["IPv4", "IPv6"]));
+    }
+
+    #[test]
+    fn an_update_cannot_use_a_node_port_twice() {
+        let allocator = Allocator::new("10.0.0.0/24").unwrap();
+        let old = service(json!({"type": "NodePort", "ports": [{"nodePort": 30001}]}));
+        let port = json!({"nodePort": 30001, "protocol": "TCP"});
+        let mut new = service(json!({"type": "NodePort", "ports": [port, port]}));
+        let Err(Refused::Failed(status)) = allocator.allocate(&mut new, Some(&old), false) else {
+            panic!("a node port was given twice");
+        };
+        assert_eq!(status.message(), "duplicate nodePort: {TCP 30001}");
     }
 
     #[test]
     fn a_service_that_changes_its_type_gives_its_ports_back() {
         let allocator = Allocator::new("10.0.0.0/24").unwrap();
-        let mut service = json!({"spec": {"type": "NodePort", "ports": [{"nodePort": 30001}]}});
-        allocator.allocate(&mut service, None, false).unwrap().keep();
-        allocator.release(&service, None);
-        allocator.allocate(&mut service, None, false).unwrap().keep();
+        let asked = service(json!({"type": "NodePort", "ports": [{"nodePort": 30001}]}));
+        for _ in 0..2 {
+            let mut service = asked.clone();
+            allocator.allocate(&mut service, None, false).unwrap().keep();
+            allocator.release(&service, None);
+        }
     }
 
     #[test]

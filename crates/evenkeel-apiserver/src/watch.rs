@@ -186,6 +186,10 @@ impl Events {
                 encode::table(encode::table_metadata_of(&object), definitions, vec![row])
             }
         };
+        let shown = match self.output.view {
+            View::Whole => shown,
+            _ => encode::in_version(self.output.beta, shown),
+        };
         match encode::to_bytes(&shown) {
             Ok(bytes) => wrap(kind, &bytes),
             Err(status) => error_frame(&status),

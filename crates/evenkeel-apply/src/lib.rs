@@ -15,6 +15,7 @@
 
 mod text;
 mod value;
+mod work;
 
 pub mod path;
 pub mod set;

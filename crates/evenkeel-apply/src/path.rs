@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{schema::Field, text, value};
+use crate::{schema::Field, text, value, work};
 
 /// One step of a path.
 #[derive(Clone, Debug)]
@@ -138,6 +138,7 @@ impl Display for PathElement {
 
 impl Ord for PathElement {
     fn cmp(&self, other: &Self) -> Ordering {
+        work::step();
         match (self, other) {
             (Self::Field(a), Self::Field(b)) => a.cmp(b),
             (Self::Key(a), Self::Key(b)) => compare_keys(

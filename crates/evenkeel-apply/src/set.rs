@@ -131,14 +131,26 @@ impl Set {
         }
     }
 
+    /// What is in any of the sets.
+    pub(crate) fn union_all(mut sets: Vec<Self>) -> Self {
+        // In pairs: one after the other, every element would be moved once for every set.
+        while sets.len() > 1 {
+            let mut pairs = sets.into_iter();
+            sets = Vec::with_capacity(pairs.len().div_ceil(2));
+            while let Some(first) = pairs.next() {
+                sets.push(first.union(pairs.next().unwrap_or_default()));
+            }
+        }
+        sets.pop().unwrap_or_default()
+    }
+
     /// What is in both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
-        let mut others = other.nodes.iter().peekable();
+        let mut others = other.nodes.as_slice();
         let mut set = Self::new();
         for node in &self.nodes {
-            while others.next_if(|other| other.element < node.element).is_some() {}
-            if let Some(other) = others.next_if(|other| other.element == node.element) {
+            if let Some(other) = seek(&mut others, &node.element) {
                 let member = node.member && other.member;
                 let children = node.children.intersection(&other.children);
                 if member || !children.is_empty() {
@@ -151,10 +163,9 @@ impl Set {
 
     /// Whether every member of this set is one of the other.
     pub fn is_subset(&self, other: &Self) -> bool {
-        let mut others = other.nodes.iter().peekable();
+        let mut others = other.nodes.as_slice();
         self.nodes.iter().all(|node| {
-            while others.next_if(|other| other.element < node.element).is_some() {}
-            others.next_if(|other| other.element == node.element).is_some_and(|other| {
+            seek(&mut others, &node.element).is_some_and(|other| {
                 (!node.member || other.member) && node.children.is_subset(&other.children)
             })
         })
@@ -186,13 +197,12 @@ impl Set {
 
     /// Edits the nodes that also are in the other set; what is empty then goes.
     fn subtract(&mut self, other: &Self, edit: &impl Fn(&mut Node, &Node)) {
-        let mut others = other.nodes.iter().peekable();
-        if others.peek().is_none() {
+        let mut others = other.nodes.as_slice();
+        if others.is_empty() {
             return;
         }
         self.nodes.retain_mut(|node| {
-            while others.next_if(|other| other.element < node.element).is_some() {}
-            if let Some(other) = others.next_if(|other| other.element == node.element) {
+            if let Some(other) = seek(&mut others, &node.element) {
                 edit(node, other);
             }
             node.member || !node.children.is_empty()
@@ -288,6 +298,27 @@ impl Set {
         debug_assert!(nodes.is_sorted_by(|a, b| a.element < b.element));
         Self { nodes }
     }
+}
+
+/// Moves on in sorted nodes to an element, and past it.
+///
+/// In doubling strides, so that a few elements are found among many without passing all of them.
+fn seek<'n>(nodes: &mut &'n [Node], element: &PathElement) -> Option<&'n Node> {
+    let mut stride = 1;
+    let mut from = 0;
+    while nodes.get(from + stride - 1).is_some_and(|node| node.element < *element) {
+        from += stride;
+        stride *= 2;
+    }
+    let until = nodes.len().min(from + stride);
+    let at = from + nodes[from..until].partition_point(|node| node.element < *element);
+    *nodes = &nodes[at..];
+    let (first, rest) = nodes.split_first()?;
+    if first.element != *element {
+        return None;
+    }
+    *nodes = rest;
+    Some(first)
 }
 
 /// One member per line.

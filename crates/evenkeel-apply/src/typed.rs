@@ -13,6 +13,7 @@ use crate::{
     path::PathElement,
     schema::{Field, ListType, MapType, ObjectType, Scalar, Schema, TypeDef, TypeId},
     set::Set,
+    work,
 };
 
 mod compare;
@@ -197,6 +198,7 @@ impl<'s> Walk<'s> {
         element: impl Fn() -> PathElement,
         run: impl FnOnce(&mut Self) -> T,
     ) -> Option<T> {
+        work::step();
         let reported = self.errors.len();
         let out = if self.depth < MAX_DEPTH {
             self.depth += 1;

@@ -8,8 +8,11 @@ use std::cmp::Ordering;
 use evenkeel_types::go::Num;
 use serde_json::Value;
 
+use crate::work;
+
 /// Whether two values are the same; the order of map keys is immaterial.
 pub(crate) fn equal(a: &Value, b: &Value) -> bool {
+    work::step();
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => match (Num::of(a), Num::of(b)) {
             (Num::Int(a), Num::Int(b)) => a == b,
@@ -27,6 +30,7 @@ pub(crate) fn equal(a: &Value, b: &Value) -> bool {
 
 /// A total order: numbers, strings, booleans, lists, maps, null.
 pub(crate) fn compare(a: &Value, b: &Value) -> Ordering {
+    work::step();
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => match (Num::of(a), Num::of(b)) {
             (Num::Int(a), Num::Int(b)) => a.cmp(&b),

@@ -4,8 +4,9 @@ use evenkeel::{BoxError, Manager};
 
 use crate::settings::Settings;
 use crate::{
-    StartError, claim, cronjob, daemonset, deployment, job, kubelet, node_lifecycle, nodes,
-    replicaset, scheduler, statefulset,
+    StartError, claim, cronjob, daemonset, deployment, disruption, endpoints, garbage, job,
+    kubelet, namespace, node_lifecycle, nodes, replicaset, scheduler, serviceaccount, statefulset,
+    volumes,
 };
 
 type Register = fn(&Manager, &Settings) -> Result<(), BoxError>;
@@ -14,6 +15,16 @@ type Register = fn(&Manager, &Settings) -> Result<(), BoxError>;
 const ALL: &[(&str, Register)] = &[
     (cronjob::NAME, cronjob::register),
     (daemonset::NAME, daemonset::register),
+    (garbage::NAME, garbage::register),
+    (namespace::NAME, namespace::register),
+    (serviceaccount::ACCOUNTS, serviceaccount::register_accounts),
+    (serviceaccount::AUTHORITY, serviceaccount::register_authority),
+    (endpoints::SLICES, endpoints::register_slices),
+    (endpoints::LEGACY, endpoints::register_legacy),
+    (volumes::BINDER, volumes::register_binder),
+    (volumes::CLAIM_PROTECTION, volumes::register_claim_protection),
+    (volumes::VOLUME_PROTECTION, volumes::register_volume_protection),
+    (disruption::NAME, disruption::register),
     (deployment::NAME, deployment::register),
     (job::NAME, job::register),
     (job::TTL, job::register_ttl),
@@ -38,4 +49,10 @@ pub(crate) fn register(manager: &Manager, settings: &Settings) -> Result<(), Sta
         }
     }
     Ok(())
+}
+
+/// The names of all controllers.
+#[cfg(test)]
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    ALL.iter().map(|(name, _)| *name)
 }

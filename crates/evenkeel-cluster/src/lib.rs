@@ -8,6 +8,25 @@ mod settings;
 
 mod controllers;
 
+// What controllers share.
+mod discovery;
+
+mod events;
+
+// Housekeeping: what goes when something else does, and what every namespace has.
+mod garbage;
+
+mod namespace;
+
+mod serviceaccount;
+
+// What follows from pods, services and claims.
+mod endpoints;
+
+mod volumes;
+
+mod disruption;
+
 // What workload controllers have in common.
 mod claim;
 

@@ -25,6 +25,9 @@ pub struct Settings {
     pub seed: Option<u64>,
     /// Where wall-clock time comes from; the machine's unless set.
     pub clock: Option<Clock>,
+    /// The certificate authority of the API server in PEM form, which every namespace gets in the
+    /// ConfigMap `kube-root-ca.crt`. Without it a line saying that there is none is published.
+    pub root_ca: Option<String>,
 }
 
 /// How long a simulated pod takes from one state to the next.
@@ -76,6 +79,7 @@ impl Default for Settings {
             without: BTreeSet::new(),
             seed: None,
             clock: None,
+            root_ca: None,
         }
     }
 }

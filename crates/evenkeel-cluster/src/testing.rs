@@ -1,143 +1,147 @@
-//! What the tests of this crate stand on: a whole cluster in virtual time, and waiting that wakes on
-//! changes.
+//! What tests of controllers share: a cluster in virtual time, and waiting that wakes on changes.
 
-use std::collections::BTreeMap;
+pub(crate) mod world;
+
 use std::time::Duration;
 
-use futures_util::{StreamExt as _, TryStreamExt as _};
-use k8s_openapi::NamespaceResourceScope;
-use kube::api::{Api, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
-use kube::{Client, Resource, ResourceExt as _};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
+use evenkeel::cache::{Cache, CacheOptions, TypeOptions};
+use evenkeel::{Clock, Key, Kind, Object};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::api::{DeleteParams, PostParams, PropagationPolicy};
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Resource};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
 
 use crate::{Cluster, Settings};
 
-/// How long something may take, in the cluster's own time.
+/// How long a test waits, in virtual time, before it fails.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// Any type of object.
-pub(crate) trait Any:
-    Resource<DynamicType = ()>
-    + Clone
-    + Serialize
-    + DeserializeOwned
-    + std::fmt::Debug
-    + Send
-    + Sync
-    + 'static
+/// A cluster with these controllers only, that repeats.
+pub(crate) async fn cluster(only: &[&str]) -> Cluster {
+    Cluster::start_with(&settings(only)).await.unwrap()
+}
+
+/// The settings of such a cluster.
+pub(crate) fn settings(only: &[&str]) -> Settings {
+    let mut settings = Settings {
+        seed: Some(1),
+        clock: Some(Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap())),
+        ..Settings::default()
+    };
+    for name in crate::controllers::names().filter(|name| !only.contains(name)) {
+        settings = settings.without(name);
+    }
+    settings
+}
+
+/// An object of a type from its JSON; `kind` and `apiVersion` may be left out.
+pub(crate) fn object<K: Object>(value: Value) -> K {
+    serde_json::from_value(value).unwrap()
+}
+
+/// Creates an object.
+pub(crate) async fn create<K>(cluster: &Cluster, value: Value) -> K
+where
+    K: Object + Resource<Scope = NamespaceResourceScope>,
 {
+    let object: K = object(value);
+    let namespace = object.meta().namespace.clone().unwrap_or_else(|| "default".to_owned());
+    let api: Api<K> = Api::namespaced(cluster.client(), &namespace);
+    api.create(&PostParams::default(), &object).await.unwrap()
 }
 
-impl<K> Any for K where
-    K: Resource<DynamicType = ()>
-        + Clone
-        + Serialize
-        + DeserializeOwned
-        + std::fmt::Debug
-        + Send
-        + Sync
-        + 'static
+/// A config map, the plainest of objects.
+pub(crate) fn config_map(name: &str, owners: &[OwnerReference]) -> Value {
+    json!({"metadata": {"name": name, "ownerReferences": owners}})
+}
+
+/// A reference to an owner that blocks its foreground deletion.
+pub(crate) fn owner<K: Object>(object: &K) -> OwnerReference {
+    let kind = Kind::of::<K>();
+    OwnerReference {
+        api_version: kind.api_version(),
+        kind: kind.kind().to_owned(),
+        name: object.meta().name.clone().unwrap(),
+        uid: object.meta().uid.clone().unwrap(),
+        controller: None,
+        block_owner_deletion: Some(true),
+    }
+}
+
+/// Deletes an object with a propagation policy.
+pub(crate) async fn delete<K>(cluster: &Cluster, object: &K, policy: PropagationPolicy)
+where
+    K: Object + Resource<Scope = NamespaceResourceScope>,
 {
+    let ObjectMeta { name, namespace, .. } = object.meta().clone();
+    let api: Api<K> = Api::namespaced(cluster.client(), &namespace.unwrap());
+    let params = DeleteParams { propagation_policy: Some(policy), ..DeleteParams::default() };
+    api.delete(&name.unwrap(), &params).await.unwrap();
 }
 
-/// A cluster under test.
-pub(crate) struct World {
-    pub(crate) cluster: Cluster,
-    pub(crate) client: Client,
+/// Waits until an object is as `wanted` says; gives it.
+pub(crate) async fn until<K: Object>(
+    cluster: &Cluster,
+    key: &Key,
+    wanted: impl Fn(&K) -> bool,
+) -> K {
+    let found = wait::<K, _>(cluster, |all| {
+        all.iter().find(|object| Key::of(*object) == *key && wanted(object)).cloned()
+    });
+    found.await
 }
 
-impl World {
-    /// With a seed, and so in tokio's time.
-    pub(crate) async fn start(settings: Settings) -> Self {
-        let settings = Settings { seed: Some(settings.seed.unwrap_or(1)), ..settings };
-        let cluster = Cluster::start_with(&settings).await.unwrap();
-        let client = cluster.client();
-        Self { cluster, client }
-    }
-
-    pub(crate) fn api<K: Any + Resource<Scope = NamespaceResourceScope>>(&self) -> Api<K> {
-        Api::namespaced(self.client.clone(), "default")
-    }
-
-    pub(crate) async fn create<K: Any + Resource<Scope = NamespaceResourceScope>>(
-        &self,
-        object: Value,
-    ) -> K {
-        let object: K = serde_json::from_value(object).unwrap();
-        self.api::<K>().create(&PostParams::default(), &object).await.unwrap()
-    }
-
-    pub(crate) async fn patch<K: Any + Resource<Scope = NamespaceResourceScope>>(
-        &self,
-        name: &str,
-        patch: Value,
-    ) -> K {
-        let params = PatchParams::default();
-        self.api::<K>().patch(name, &params, &Patch::Merge(patch)).await.unwrap()
-    }
-
-    /// Waits until the objects of a type, by name, are as asked.
-    pub(crate) async fn until<K: Any + Resource<Scope = NamespaceResourceScope>>(
-        &self,
-        what: &str,
-        test: impl FnMut(&BTreeMap<String, K>) -> bool,
-    ) -> BTreeMap<String, K> {
-        until(&self.api::<K>(), what, test).await
-    }
-
-    /// Waits until one object is as asked.
-    pub(crate) async fn until_one<K: Any + Resource<Scope = NamespaceResourceScope>>(
-        &self,
-        name: &str,
-        mut test: impl FnMut(&K) -> bool,
-    ) -> K {
-        let mut objects =
-            self.until::<K>(name, |objects| objects.get(name).is_some_and(&mut test)).await;
-        objects.remove(name).unwrap()
-    }
-
-    /// Lets this much of the cluster's time go by.
-    pub(crate) async fn pass(&self, time: Duration) {
-        tokio::time::sleep(time).await;
-    }
+/// Waits until there is no such object.
+pub(crate) async fn until_gone<K: Object>(cluster: &Cluster, object: &K) {
+    let uid = object.meta().uid.clone();
+    wait::<K, _>(cluster, |all| (!all.iter().any(|other| other.meta().uid == uid)).then_some(()))
+        .await;
 }
 
-/// Follows the objects of a type until they are as asked. What happens in between is seen too, one
-/// change at a time.
-pub(crate) async fn until<K: Any>(
-    api: &Api<K>,
-    what: &str,
-    mut test: impl FnMut(&BTreeMap<String, K>) -> bool,
-) -> BTreeMap<String, K> {
-    let mut objects = BTreeMap::new();
-    let follow = async {
+/// Waits until `wanted` finds what it looks for among all objects of a type, looking again at each
+/// change.
+pub(crate) async fn wait<K: Object, T>(cluster: &Cluster, wanted: impl Fn(&[K]) -> Option<T>) -> T {
+    let kind = Kind::of::<K>();
+    let cache = Cache::new(cluster.client(), CacheOptions::default());
+    cache.declare(&kind, TypeOptions::new().cluster_wide_secrets()).unwrap();
+    let informer = cache.informer(&kind).unwrap();
+    let (changed, mut changes) = mpsc::unbounded_channel();
+    let subscription = informer.subscribe(move |_| changed.send(()).unwrap_or_default());
+    subscription.synced().await.unwrap();
+    let watched = async {
         loop {
-            objects.clear();
-            let listed = api.list(&kube::api::ListParams::default()).await.unwrap();
-            let version = listed.metadata.resource_version.clone().unwrap();
-            objects.extend(listed.items.into_iter().map(|object| (object.name_any(), object)));
-            if test(&objects) {
-                return;
+            let entries = informer.list(&Default::default()).unwrap();
+            let all: Vec<K> =
+                entries.iter().map(|entry| (*entry.decode::<K>().unwrap()).clone()).collect();
+            if let Some(found) = wanted(&all) {
+                return found;
             }
-            let mut events = api.watch(&WatchParams::default(), &version).await.unwrap().boxed();
-            while let Some(event) = events.try_next().await.unwrap() {
-                match event {
-                    WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                        objects.insert(object.name_any(), object);
-                    }
-                    WatchEvent::Deleted(object) => drop(objects.remove(&object.name_any())),
-                    WatchEvent::Bookmark(_) => continue,
-                    WatchEvent::Error(_) => break,
-                }
-                if test(&objects) {
-                    return;
-                }
-            }
+            changes.recv().await.unwrap();
         }
     };
-    let ended = tokio::time::timeout(PATIENCE, follow).await;
-    assert!(ended.is_ok(), "still waiting for {what}: {objects:#?}");
-    objects
+    match tokio::time::timeout(PATIENCE, watched).await {
+        Ok(found) => found,
+        Err(_) => {
+            let entries = informer.list(&Default::default()).unwrap();
+            let all: Vec<_> =
+                entries.iter().map(|entry| String::from_utf8_lossy(entry.json())).collect();
+            let journal: Vec<String> = cluster
+                .manager()
+                .controllers()
+                .iter()
+                .flat_map(|controller| controller.journal().records())
+                .map(|record| record.to_string())
+                .collect();
+            let (all, journal) = (all.join("\n"), journal.join("\n"));
+            panic!("waited in vain; {kind} are:\n{all}\nwhat was done:\n{journal}")
+        }
+    }
+}
+
+/// Waits until the cluster has nothing left to do at this moment: time only moves on when everybody
+/// waits for it.
+pub(crate) async fn settle() {
+    tokio::time::sleep(Duration::from_millis(1)).await;
 }

@@ -225,6 +225,8 @@ fn kind_status_update(errs: &mut Errors, gvk: Gvk<'_>, new: &Value, old: &Value)
         ("apps", "Deployment") => workloads::deployment_status_update(errs, new, old),
         ("apps", "StatefulSet") => workloads::stateful_set_status_update(errs, new, old),
         ("batch", "Job") => batch::job_status_update(errs, new, old),
+        // Upstream has no rules here but those for all kinds.
+        ("batch", "CronJob") => {}
         ("autoscaling", "HorizontalPodAutoscaler") => autoscaling::status_update(errs, new, old),
         ("policy", "PodDisruptionBudget") => policy::budget_status_update(errs, new),
         ("networking.k8s.io", "Ingress") => networking::ingress_status_update(errs, new, old),

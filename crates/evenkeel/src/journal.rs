@@ -17,7 +17,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
 
-pub(crate) use alarm::{Alarm, Alarms};
+pub use alarm::Alarm;
+pub(crate) use alarm::Alarms;
 pub use diff::FieldChange;
 pub(crate) use note::Notes;
 pub use note::{Read, ReadNote, WriteNote, Written};
@@ -26,6 +27,9 @@ pub use record::{Outcome, Record};
 /// How many records a follower may fall behind before it misses some.
 const FOLLOWED: usize = 1024;
 
+/// How many alarms are kept.
+const ALARMS: usize = 64;
+
 /// The latest reconciles of one controller.
 #[derive(Clone)]
 pub struct Journal(Arc<Ring>);
@@ -33,13 +37,19 @@ pub struct Journal(Arc<Ring>);
 struct Ring {
     capacity: usize,
     records: Mutex<VecDeque<Arc<Record>>>,
+    alarms: Mutex<VecDeque<Alarm>>,
     followers: broadcast::Sender<Arc<Record>>,
 }
 
 impl Journal {
     pub(crate) fn new(capacity: usize) -> Self {
         let (followers, _) = broadcast::channel(FOLLOWED);
-        Self(Arc::new(Ring { capacity, records: Mutex::default(), followers }))
+        Self(Arc::new(Ring {
+            capacity,
+            records: Mutex::default(),
+            alarms: Mutex::default(),
+            followers,
+        }))
     }
 
     pub(crate) fn push(&self, record: Record) -> Arc<Record> {
@@ -53,6 +63,20 @@ impl Journal {
         // Without a follower there is nobody to miss it.
         let _ = self.0.followers.send(record.clone());
         record
+    }
+
+    pub(crate) fn alarm(&self, alarm: Alarm) {
+        let mut alarms = self.0.alarms.lock();
+        if alarms.len() == ALARMS {
+            alarms.pop_front();
+        }
+        alarms.push_back(alarm);
+    }
+
+    /// Spins and fights that were seen, oldest first.
+    #[must_use]
+    pub fn alarms(&self) -> Vec<Alarm> {
+        self.0.alarms.lock().iter().cloned().collect()
     }
 
     /// The latest records, oldest first.

@@ -59,6 +59,8 @@ pub mod condition;
 
 mod status;
 
+mod announce;
+
 // What runs it all, and tells of it.
 pub mod manager;
 

@@ -28,6 +28,7 @@ pub use lifecycle::RunError;
 pub use readiness::{Check, Readiness};
 pub use runnable::{Runnable, Stop, When};
 
+use crate::announce::{self, Announcer, Office};
 use crate::cache::{Cache, CacheOptions, DeclareError, TypeOptions};
 use crate::client::Client;
 use crate::clock::Clock;
@@ -68,6 +69,8 @@ struct Inner {
     controllers: Mutex<Vec<ControllerHandle>>,
     /// Types that are cached for as long as the manager runs.
     kept: Mutex<Vec<Kind>>,
+    announcer: Announcer,
+    office: Office,
     stop: CancellationToken,
 }
 
@@ -272,6 +275,10 @@ impl Manager {
         ended.await
     }
 
+    pub(crate) fn announcer(&self) -> &Announcer {
+        &self.0.announcer
+    }
+
     /// A stream of randomness of its own for each who asks.
     pub(crate) fn random(&self) -> Random {
         Random::new(self.0.random.lock().next())
@@ -313,6 +320,7 @@ impl ManagerBuilder {
         let mut options = self.cache;
         options.seed = options.seed.or_else(|| Some(random.next()));
         let cache = Cache::new(client.clone(), options);
+        let (announcer, office) = announce::channel();
         Manager(Arc::new(Inner {
             client: Client::new(client, cache, &self.name),
             name: self.name.into(),
@@ -322,6 +330,8 @@ impl ManagerBuilder {
             lifecycle: Lifecycle::default(),
             controllers: Mutex::default(),
             kept: Mutex::default(),
+            announcer,
+            office,
             stop: CancellationToken::new(),
         }))
     }

@@ -183,7 +183,7 @@ impl<T, C> Queue<T, C> {
     /// wait for them, call [`shutdown_with_drain`](Self::shutdown_with_drain) next. Calling this
     /// twice is harmless.
     pub fn shutdown(&self) {
-        self.step(|core, _| core.close());
+        self.step(Core::close);
     }
 
     /// Stops the intake now, and lets the work end.
@@ -199,13 +199,14 @@ impl<T, C> Queue<T, C> {
     /// Whether the intake has stopped.
     #[must_use]
     pub fn is_shut_down(&self) -> bool {
-        self.step(|core, _| core.phase != Phase::Open)
+        self.step(|core| core.phase != Phase::Open)
     }
 
     /// How many keys are due. Those due again when their present run ends count too.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.step(|core, now| {
+        let now = self.now();
+        self.step(|core| {
             core.mature(now);
             core.classes.len() + core.again
         })
@@ -220,7 +221,8 @@ impl<T, C> Queue<T, C> {
     /// How many keys wait for their time.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.step(|core, now| {
+        let now = self.now();
+        self.step(|core| {
             core.mature(now);
             core.delays.len()
         })
@@ -229,18 +231,27 @@ impl<T, C> Queue<T, C> {
     /// How many keys are with a worker.
     #[must_use]
     pub fn processing(&self) -> usize {
-        self.step(|core, _| core.running.len())
+        self.step(|core| core.running.len())
     }
 
     /// Takes one step under the lock, then wakes whomever it concerns.
-    fn step<R>(&self, step: impl FnOnce(&mut Core<T, C>, u64) -> R) -> R {
-        let now = limit::nanos(self.0.start.elapsed());
+    fn step<R>(&self, step: impl FnOnce(&mut Core<T, C>) -> R) -> R {
+        #[cfg(test)]
+        tests::point();
         let (result, wake) = {
             let mut core = self.0.core.lock();
-            (step(&mut core, now), core.settle())
+            (step(&mut core), core.settle())
         };
+        #[cfg(test)]
+        tests::point();
         wake.now();
         result
+    }
+
+    /// What the queue's clock shows. Reading it is a good part of the cost of a step, so only those
+    /// steps do it that need it.
+    fn now(&self) -> u64 {
+        limit::nanos(self.0.start.elapsed())
     }
 
     /// When the queue's clock will show `at`.
@@ -268,8 +279,8 @@ impl<T: Clone + Eq + Hash, C: Merge> Queue<T, C> {
             rate_limited,
             cause: cause.into(),
         };
-        let hash = self.hash(&key);
-        self.step(|core, now| core.add(now, hash, key, add));
+        let (now, hash) = (self.now(), self.hash(&key));
+        self.step(|core| core.add(now, hash, key, add));
     }
 
     /// Forgets the failures of a key, as after a success or when it is not to be tried again.
@@ -277,14 +288,14 @@ impl<T: Clone + Eq + Hash, C: Merge> Queue<T, C> {
     /// That ends neither its run nor a delay it is waiting for.
     pub fn forget(&self, key: &T) {
         let hash = self.hash(key);
-        self.step(|core, _| core.forget(hash, key));
+        self.step(|core| core.forget(hash, key));
     }
 
     /// How often a key has been added with the rate limit since it was last forgotten.
     #[must_use]
     pub fn failures(&self, key: &T) -> u32 {
         let hash = self.hash(key);
-        self.step(|core, _| core.slots.find(hash, key).map_or(0, |slot| core.slots[slot].failures))
+        self.step(|core| core.slots.find(hash, key).map_or(0, |slot| core.slots[slot].failures))
     }
 
     fn hash(&self, key: &T) -> u32 {
@@ -307,9 +318,8 @@ impl<T, C> Clone for Queue<T, C> {
 
 impl<T, C> fmt::Debug for Queue<T, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (due, waiting, processing) = self.step(|core, _| {
-            (core.classes.len() + core.again, core.delays.len(), core.running.len())
-        });
+        let (due, waiting, processing) = self
+            .step(|core| (core.classes.len() + core.again, core.delays.len(), core.running.len()));
         f.debug_struct("Queue")
             .field("due", &due)
             .field("waiting", &waiting)

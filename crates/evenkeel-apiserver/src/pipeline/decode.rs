@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::call::Call;
 use crate::json;
 use crate::negotiate::{self, Format};
-use crate::object::dedup_owners;
+use crate::object::{Metadata as _, dedup_owners, set_meta};
 use crate::query::FieldValidation;
 use crate::registry::custom;
 use crate::registry::resource::{Nature, Resource};
@@ -307,14 +307,18 @@ fn version_mismatch(given: &str, expected: &str) -> Status {
 /// Built-in kinds may leave out what the URL says.
 fn expect_builtin_kind(expected: Gvk<'_>, value: &Value) -> Result<(), Status> {
     let (api_version, kind) = (text(value, "apiVersion"), text(value, "kind"));
-    let given = Gvk::from_api_version(api_version, kind);
-    let same_kind = kind.is_empty() || kind == expected.kind;
-    let same_version = api_version.is_empty()
-        || (given.group, given.version) == (expected.group, expected.version);
-    if same_kind && same_version {
+    let kind = if kind.is_empty() { expected.kind } else { kind };
+    let given = match api_version {
+        "" => Gvk { kind, ..expected },
+        api_version => Gvk::from_api_version(api_version, kind),
+    };
+    if given == expected {
         return Ok(());
     }
-    if same_kind && given.group == expected.group && evenkeel_types::lookup(given).is_some() {
+    if kind == expected.kind
+        && given.group == expected.group
+        && evenkeel_types::lookup(given).is_some()
+    {
         return Err(version_mismatch(api_version, &expected.api_version()));
     }
     Err(cannot_be_handled(given, expected.kind, &no_conversion(given, expected)))
@@ -388,7 +392,15 @@ pub(crate) fn is_given_empty(resource: &Resource, value: &Value) -> bool {
 /// decoder words it. The error is only the reason.
 pub(crate) fn shape(resource: &Resource, value: &mut Value) -> Result<Vec<String>, String> {
     match &resource.nature {
-        Nature::Builtin(builtin) => conform_to(builtin.ty, value),
+        Nature::Builtin(builtin) => {
+            let forgets_owners = value.meta("managedFields") == Some(&Value::Array(Vec::new()));
+            let unknown = conform_to(builtin.ty, value)?;
+            if forgets_owners {
+                // Empty, so the type leaves it out; but it is a wish.
+                set_meta(value, "managedFields", Some(Value::Array(Vec::new())));
+            }
+            Ok(unknown)
+        }
         Nature::Custom(custom) => {
             json::settle_floats(value);
             match value.get("metadata") {

@@ -17,5 +17,5 @@ pub(crate) use answer::{Answer, common_headers, plain_value, refusal, respond, w
 pub(crate) use list::List;
 pub(crate) use stored::{draft, forget_empty, is_current, is_unchanged, to_bytes, value};
 pub(crate) use view::{
-    Include, table, table_definitions, table_metadata_of, table_of, to_metadata, to_row,
+    Include, in_version, table, table_definitions, table_metadata_of, table_of, to_metadata, to_row,
 };

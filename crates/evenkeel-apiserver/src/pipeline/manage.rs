@@ -44,6 +44,11 @@ impl Managed {
     pub(crate) fn value_mut(&mut self) -> &mut Value {
         &mut self.object
     }
+
+    /// The object, for those that only answer with it.
+    pub(crate) fn into_value(self) -> Value {
+        self.object
+    }
 }
 
 pub(crate) fn on_create(call: &Call, object: Decoded, options: &WriteOptions) -> Managed {
@@ -171,7 +176,7 @@ impl Versions for KindVersions<'_> {
     }
 }
 
-/// The same objects in the other versions they are served in.
+/// The same objects in the other versions there are.
 fn others(call: &Call) -> Vec<Arc<Resource>> {
     let resource = &call.resource;
     let siblings = convert::siblings(resource.gvk());
@@ -187,6 +192,7 @@ fn others(call: &Call) -> Vec<Arc<Resource>> {
     found.extend(siblings.iter().filter(|sibling| sibling.group != &*resource.group).filter_map(
         |sibling| snapshot.resource(sibling.group, sibling.version, &resource.plural).cloned(),
     ));
+    found.extend(resource.custom().into_iter().flat_map(|custom| custom.unserved.iter().cloned()));
     found
 }
 
@@ -217,7 +223,7 @@ pub(crate) fn on_scale(
     let unreadable = |why: DecodeError| Status::bare(500, why.to_string());
     let owned = parent.meta("managedFields");
     let in_scale = handler.to_subresource(owned).map_err(unreadable)?;
-    set_meta(&mut before, "managedFields", in_scale.clone());
+    set_meta(&mut before, "managedFields", in_scale);
     let manager = call.field_manager(options.field_manager.as_deref());
     let request = Request {
         versions: types::scale(),
@@ -231,7 +237,7 @@ pub(crate) fn on_scale(
     };
     let replaced = |mut after: Value| {
         if after.meta("managedFields").is_none() {
-            set_meta(&mut after, "managedFields", in_scale);
+            set_meta(&mut after, "managedFields", before.meta("managedFields").cloned());
         }
         if let Err(why) = managed::update(&request, Some(&before), &mut after) {
             tracing::warn!(kind = &*call.resource.kind, %why, "managed fields were dropped");
@@ -242,12 +248,42 @@ pub(crate) fn on_scale(
         ScaleWrite::Replace(scale) => replaced((*scale).clone()),
         ScaleWrite::Patch(make) => replaced(make(&before)?),
         ScaleWrite::Apply(config) => {
+            let custom = call.resource.is_custom();
+            if custom && before.meta("managedFields").is_none() {
+                return Err(inconvertible("create manager for existing fields", None));
+            }
             let force = options.force.unwrap_or(false);
-            managed::apply(&request, Some(&before), config, force).map_err(not_applied)?.object
+            let done = managed::apply(&request, Some(&before), config, force);
+            let applied = done.map_err(not_applied)?;
+            if custom && applied.changed {
+                return Err(inconvertible("convert new object", Some(config)));
+            }
+            applied.object
         }
     };
     let owned = handler.to_parent(owned, after.meta("managedFields")).map_err(unreadable)?;
     Ok((after, owned))
+}
+
+/// Upstream's handler of custom resources cannot convert a Scale, so applying one fails as soon as
+/// anything would come of it.
+fn inconvertible(failed_to: &str, config: Option<&Value>) -> Status {
+    let scale = |object: &Value| {
+        let (namespace, name) = (object.meta_str("namespace"), object.meta_str("name"));
+        format!("({namespace}/{name}; {}, Kind=Scale)", types::SCALE_VERSION)
+    };
+    let what = match config {
+        Some(config) => format!("{failed_to} {}", scale(config)),
+        None => format!("{failed_to}: failed to convert live object {}", scale(&Value::Null)),
+    };
+    Status::bare(
+        500,
+        format!(
+            "failed to {what} to proper version: request to convert CR to an invalid \
+             group/version: {}",
+            types::SCALE_VERSION
+        ),
+    )
 }
 
 fn replicas_path(resource: &Resource) -> Option<Path> {

@@ -308,11 +308,15 @@ fn keep_system_fields(object: &mut Value, old: &Value) {
         set_meta(object, "resourceVersion", old.meta("resourceVersion").cloned());
     }
     set_meta(object, "generation", old.meta("generation").cloned());
-    // Leaving these out is fine; changing them is for validation to refuse.
-    for field in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
-        if object.meta(field).is_none_or(Value::is_null) {
-            set_meta(object, field, old.meta(field).cloned());
+    // What there is of these cannot be changed; setting them is for validation to refuse.
+    for field in ["creationTimestamp", "deletionTimestamp"] {
+        if let Some(time) = old.meta(field) {
+            set_meta(object, field, Some(time.clone()));
         }
+    }
+    if object.meta("deletionGracePeriodSeconds").is_none_or(Value::is_null) {
+        let seconds = old.meta("deletionGracePeriodSeconds").cloned();
+        set_meta(object, "deletionGracePeriodSeconds", seconds);
     }
     set_meta(object, "selfLink", None);
 }

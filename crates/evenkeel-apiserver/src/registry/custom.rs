@@ -28,8 +28,8 @@ pub(crate) struct Custom {
     /// The name of the definition.
     pub(crate) definition: Box<str>,
     pub(crate) schema: Structural,
-    /// The schema of the version that is stored, if that is another one.
-    pub(crate) stored_schema: Option<Structural>,
+    /// The schemas of all versions by API version: objects are kept in one and read in another.
+    pub(crate) schemas: Arc<BTreeMap<Box<str>, Structural>>,
     /// The schema as given, for OpenAPI and for server-side apply.
     pub(crate) openapi: Option<Value>,
     pub(crate) has_status: bool,
@@ -41,6 +41,8 @@ pub(crate) struct Custom {
     pub(crate) deprecation: Option<Box<str>>,
     /// The definition is being deleted: no new objects.
     pub(crate) terminating: bool,
+    /// The versions nobody can ask for; what was written in them still has owners.
+    pub(crate) unserved: Arc<[Arc<Resource>]>,
 }
 
 /// A field that selectors may ask for.

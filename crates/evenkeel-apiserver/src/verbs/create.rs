@@ -99,7 +99,7 @@ pub(super) fn settle_namespace(call: &Call, object: &mut Value) -> Result<(), St
 }
 
 /// What only the server may set is taken out before anyone is recorded as its owner.
-fn wipe_system_fields(object: &mut Value) {
+pub(super) fn wipe_system_fields(object: &mut Value) {
     for field in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         set_meta(object, field, None);
     }

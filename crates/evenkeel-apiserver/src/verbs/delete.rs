@@ -169,7 +169,19 @@ impl Deletion {
         })
     }
 
-    fn check_preconditions(&self, call: &Call, name: &str, object: &Value) -> Result<(), Status> {
+    /// The object has been written on behalf of this deletion, which goes on from there.
+    pub(super) fn expect_revision(&mut self, revision: u64) {
+        if let Some(version) = &mut self.resource_version {
+            *version = revision.to_string();
+        }
+    }
+
+    pub(super) fn check_preconditions(
+        &self,
+        call: &Call,
+        name: &str,
+        object: &Value,
+    ) -> Result<(), Status> {
         if call.resource.is("", "namespaces") {
             return self.check_namespace_preconditions(call, name, object);
         }

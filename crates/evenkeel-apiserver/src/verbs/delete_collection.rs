@@ -8,9 +8,9 @@ use crate::query::ListOptions;
 use crate::status::Status;
 
 pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
-    let deletion = Deletion::parse(call, body)?;
     let options = ListOptions { watch: false, ..ListOptions::parse(&call.query)? };
     let filter = Filter::parse(&call.resource, &options)?;
+    let deletion = Deletion::parse(call, body)?;
     let list = select(call, &options, &filter).await?;
     for record in list.records() {
         let item = call.at(record.key.namespace());

@@ -1,39 +1,58 @@
 //! Resources that only answer: access reviews, token reviews, component statuses.
 
-use evenkeel_types::Gvk;
+use evenkeel_kinds::validate;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
+use super::create::{settle_namespace, wipe_system_fields};
 use crate::authz::{Attributes, Decision, ResourceAttributes};
 use crate::call::Call;
 use crate::identity::Identity;
 use crate::negotiate::{Output, View};
 use crate::object::set_meta;
-use crate::pipeline::decode;
+use crate::pipeline::decode::{self, Decoded};
 use crate::pipeline::encode::{self, Answer};
+use crate::pipeline::manage;
 use crate::query::WriteOptions;
 use crate::route::Verb;
-use crate::status::Status;
+use crate::status::{Named, Status};
 
 pub(super) fn answer(call: &Call, output: Output, body: &[u8]) -> Result<Answer, Status> {
     if call.resource.is("", "componentstatuses") {
         return component_statuses(call, output);
     }
     let options = WriteOptions::parse(&call.query, "CreateOptions", false)?;
-    let gvk = Gvk::new(&call.resource.group, &call.resource.version, &call.resource.kind);
+    let gvk = call.resource.gvk();
     let mut review = decode::of_kind(call, body, gvk, options.field_validation)?;
-    let status = match &*call.resource.kind {
+    wipe_system_fields(&mut review);
+    set_meta(&mut review, "creationTimestamp", None);
+    settle_namespace(call, &mut review)?;
+    if call.resource.namespaced {
+        set_meta(&mut review, "namespace", Some(call.namespace.clone().into()));
+    }
+    let managed = manage::on_create(call, Decoded::again(review), &options);
+    let mut review = managed.into_value();
+    let errors = validate::create(gvk, &review);
+    if !errors.is_empty() {
+        return Err(Status::invalid(Named { group: gvk.group, kind: "" }, "", &errors));
+    }
+    let text = |path: &str| review.pointer(path).and_then(Value::as_str).unwrap_or("");
+    let status = match gvk.kind {
         "SelfSubjectReview" => json!({"userInfo": user_info(&call.identity)}),
-        "TokenReview" => {
-            let token = review.pointer("/spec/token").and_then(Value::as_str).unwrap_or("");
-            match call.core.authenticator.by_token(token) {
-                Some(identity) => json!({"authenticated": true, "user": user_info(&identity)}),
-                None => json!({"user": {}, "error": "[invalid bearer token]"}),
-            }
+        "TokenReview" if text("/spec/token").is_empty() => {
+            let why = "token is required for TokenReview in authentication";
+            return Err(Status::bad_request(why));
         }
+        "TokenReview" => match call.core.authenticator.by_token(text("/spec/token")) {
+            Some(identity) => json!({"authenticated": true, "user": user_info(&identity)}),
+            None => json!({"user": {}, "error": "invalid bearer token"}),
+        },
         "SelfSubjectAccessReview" => decide(call, &call.identity, &review),
         "SubjectAccessReview" | "LocalSubjectAccessReview" => {
             decide(call, &subject(&review), &review)
+        }
+        "SelfSubjectRulesReview" if text("/spec/namespace").is_empty() => {
+            return Err(Status::bad_request("no namespace on request"));
         }
         "SelfSubjectRulesReview" => {
             let all = json!(["*"]);
@@ -45,8 +64,17 @@ pub(super) fn answer(call: &Call, output: Output, body: &[u8]) -> Result<Answer,
         }
         _ => return Err(Status::method_not_allowed()),
     };
-    if &*call.resource.kind == "SelfSubjectReview" {
-        set_meta(&mut review, "creationTimestamp", Some(call.core.sources.timestamp().into()));
+    // The answers to these are new objects.
+    match gvk.kind {
+        "SelfSubjectReview" => {
+            let now = call.core.sources.timestamp();
+            review["metadata"] = json!({"creationTimestamp": now});
+        }
+        "SelfSubjectRulesReview" => {
+            review["metadata"] = json!({});
+            review["spec"] = json!({});
+        }
+        _ => {}
     }
     review["status"] = status;
     Ok(Answer::Other(StatusCode::CREATED, review))

@@ -7,6 +7,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::create::settle_namespace;
+use super::patch::apply::Config;
 use super::patch::{self, Kind, Patch};
 use super::update::{check_named, check_uid, current, replace_managed};
 use crate::call::Call;
@@ -61,8 +62,9 @@ async fn scale(call: &Call, body: &[u8]) -> Result<Value, Status> {
             let options = WriteOptions::parse(&call.query, "PatchOptions", kind == Kind::Apply)?;
             if kind == Kind::Apply {
                 current(call)?;
-                let config = patch::apply::parse(body, options.field_validation)?;
-                return write(call, &options, &ScaleWrite::Apply(&config)).await;
+                let config = Config::parse(body)?;
+                config.report(call, options.field_validation)?;
+                return write(call, &options, &ScaleWrite::Apply(&config.value)).await;
             }
             let patch = Patch::parse(kind, body, options.field_validation);
             let make =

@@ -178,15 +178,26 @@ pub(super) fn check_uid(
     if given.is_empty() || given == stored {
         return Ok(());
     }
+    Err(precondition_failed(call, "UID", given, stored, dry_run))
+}
+
+/// The refusal of a write to another object than was meant, or to another version of it.
+pub(super) fn precondition_failed(
+    call: &Call,
+    what: &str,
+    given: &str,
+    stored: &str,
+    dry_run: bool,
+) -> Status {
     // A dry run asks the layer above the one that knows where in etcd it all is.
     let root = if dry_run { "" } else { "/registry" };
     let key = call.resource.etcd_key(&call.namespace, call.name());
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: {root}{key}, ResourceVersion: 0, \
-         AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object \
-         meta: {stored}"
+         AdditionalErrorMsg: Precondition failed: {what} in precondition: {given}, {what} in \
+         object meta: {stored}"
     );
-    Err(Status::conflict(call.resource.named(), call.name(), &why))
+    Status::conflict(call.resource.named(), call.name(), &why)
 }
 
 /// Whoever names a version means that one; some kinds must be named one.

@@ -3,6 +3,8 @@
 //! A manager is identified by name, operation and subresource, and an updater also by the version
 //! it wrote in. An applier has one entry, which moves with the version it applies.
 
+use std::{collections::HashMap, hash::Hash};
+
 use evenkeel_types::go;
 use serde_json::{Map, Value};
 use thiserror::Error;
@@ -10,11 +12,11 @@ use thiserror::Error;
 use super::time;
 use crate::{
     set::{FieldsError, Set},
-    text,
+    text, work,
 };
 
 /// How a manager wrote.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
     /// By server-side apply.
     Apply,
@@ -93,10 +95,14 @@ impl Operation {
 impl Entry {
     /// Whether two entries are of one manager.
     pub(super) fn same_manager(&self, other: &Self) -> bool {
-        self.manager == other.manager
-            && self.operation == other.operation
-            && self.subresource == other.subresource
-            && (self.operation == Operation::Apply || self.api_version == other.api_version)
+        work::step();
+        self.identity() == other.identity()
+    }
+
+    /// What tells managers apart.
+    fn identity(&self) -> impl Eq + Hash {
+        let version = (self.operation == Operation::Update).then_some(self.api_version.as_str());
+        (self.manager.as_str(), self.operation, self.subresource.as_str(), version)
     }
 
     /// The text managers are sorted by where the order shows.
@@ -194,13 +200,34 @@ impl Entry {
 impl Managers {
     /// Reads the value of `metadata.managedFields`. Null is the same as nothing.
     pub fn decode(managed_fields: Option<&Value>) -> Result<Self, DecodeError> {
-        let mut managers = Self::default();
+        let mut read = Vec::new();
         for (index, entry) in entries(managed_fields)?.iter().enumerate() {
             let (mut entry, fields) = Entry::decode(index, entry)?;
             entry.decode_fields(index, fields)?;
-            managers.insert(entry);
+            read.push(entry);
         }
-        Ok(managers)
+        Ok(Self::latest(read))
+    }
+
+    /// Keeps the last entry of each manager, where its first one was.
+    fn latest(read: Vec<Entry>) -> Self {
+        let mut known = HashMap::with_capacity(read.len());
+        let slots: Vec<usize> = read
+            .iter()
+            .map(|entry| {
+                let next = known.len();
+                *known.entry(entry.identity()).or_insert(next)
+            })
+            .collect();
+        let mut entries = Vec::with_capacity(known.len());
+        drop(known);
+        for (slot, entry) in slots.into_iter().zip(read) {
+            match entries.get_mut(slot) {
+                Some(earlier) => *earlier = entry,
+                None => entries.push(entry),
+            }
+        }
+        Self { entries }
     }
 
     /// Reads all entries but that of one manager, who is about to write `own`. Where its fields are
@@ -209,12 +236,12 @@ impl Managers {
         managed_fields: Option<&Value>,
         own: &Entry,
     ) -> Result<(Self, Option<Last>), DecodeError> {
-        let (mut others, mut last) = (Self::default(), None);
+        let (mut others, mut last) = (Vec::new(), None);
         for (index, entry) in entries(managed_fields)?.iter().enumerate() {
             let (mut entry, fields) = Entry::decode(index, entry)?;
             if !entry.same_manager(own) {
                 entry.decode_fields(index, fields)?;
-                others.insert(entry);
+                others.push(entry);
             } else if entry.api_version == own.api_version
                 && fields.is_some_and(|fields| own.fields.is_written_as(fields))
             {
@@ -224,7 +251,7 @@ impl Managers {
                 last = Some(Last::Other(entry));
             }
         }
-        Ok((others, last))
+        Ok((Self::latest(others), last))
     }
 
     /// The value of `metadata.managedFields`: appliers first, then by time, manager, version and

@@ -53,10 +53,9 @@ fn add_back_owned<'m>(
     last_version: &str,
     owners: impl Iterator<Item = &'m Entry>,
 ) -> Result<Value, ApplyError> {
-    let mut owned: BTreeMap<&str, Set> = BTreeMap::new();
+    let mut owned: BTreeMap<&str, Vec<Set>> = BTreeMap::new();
     for entry in owners {
-        let set = owned.entry(&entry.api_version).or_default();
-        *set = std::mem::take(set).union(entry.fields.clone());
+        owned.entry(&entry.api_version).or_default().push(entry.fields.clone());
     }
     // The version the object is in comes first: converting may need fields that were just pruned.
     let first = owned.remove_entry(last_version);
@@ -78,7 +77,8 @@ fn add_back_owned<'m>(
                 return Err(failed(&format!("convert pruned object at version {version}"), error));
             }
         };
-        let kept = named_fields(ty, &converted)?.union(ty.with_named_fields(&owned));
+        let owned = ty.with_named_fields(&Set::union_all(owned));
+        let kept = named_fields(ty, &converted)?.union(owned);
         let gone = named_fields(ty, &merged)?.difference(&kept);
         pruned = ty.remove(merged.clone(), &gone);
     }

@@ -13,7 +13,8 @@ use crate::{
     path::fields,
     schema::ObjectType,
     set::Set,
-    typed::{Comparison, ValidationErrors},
+    typed::{Comparison, Duplicates, ValidationErrors},
+    work,
 };
 
 /// Updaters beyond this number are folded into [`ANCIENT`].
@@ -214,7 +215,12 @@ impl<'a> Changes<'a> {
         let mut converted = Vec::with_capacity(2);
         for (which, object) in [("old", self.live), ("new", self.new)] {
             match versions.convert(object, api_version) {
-                Ok(object) => converted.push(object),
+                Ok(object) => {
+                    ty.validate(&object, Duplicates::Allow).map_err(|error| {
+                        UpdateError::Convert(which, ConvertError::Failed(error.to_string()))
+                    })?;
+                    converted.push(object);
+                }
                 Err(ConvertError::MissingVersion) => return Ok(None),
                 Err(error) => return Err(UpdateError::Convert(which, error)),
             }
@@ -255,9 +261,11 @@ fn cap(managers: &mut Managers) {
             continue;
         };
         let of_version = |entry: &Option<Entry>| {
+            work::step();
             entry.as_ref().is_some_and(|entry| entry.api_version == version)
         };
         let is_bucket = |entry: &Option<Entry>| {
+            work::step();
             entry.as_ref().is_some_and(|entry| {
                 entry.api_version == version
                     && entry.manager == ANCIENT

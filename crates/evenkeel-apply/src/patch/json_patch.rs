@@ -8,11 +8,17 @@ use evenkeel_types::go::{self, Quoted};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
+use crate::work;
+
 /// The most operations a patch may have.
 const MAX_OPERATIONS: usize = 10_000;
 
 /// The most bytes the `copy` operations of a patch may add.
 const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
+
+/// The deepest nesting of a patched document: no text that nests deeper is ever decoded. Without a
+/// bound, a document copied into itself would double its depth every time.
+const MAX_NESTING: usize = 120;
 
 /// A list of operations.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,8 +70,10 @@ impl JsonPatch {
     /// Applies the operations in order; the first that fails decides.
     pub fn apply(self, mut document: Value) -> Result<Value, JsonPatchError> {
         let mut copied = 0;
+        let mut deepest = depth(&document);
         for operation in self.operations {
             let operation = Operation(operation);
+            deepest = deepest.max(operation.reaches(deepest));
             let done = match operation.kind() {
                 "add" => operation.add(&mut document),
                 "remove" => operation.remove(&mut document),
@@ -76,6 +84,13 @@ impl JsonPatch {
                 kind => Err(format!("Unexpected kind: {kind}")),
             };
             done.map_err(JsonPatchError::Apply)?;
+            if deepest > MAX_NESTING {
+                // Copies and moves were taken to be as deep as the document: look again.
+                deepest = depth(&document);
+                if deepest > MAX_NESTING {
+                    return Err(JsonPatchError::Apply("exceeded max depth".into()));
+                }
+            }
         }
         Ok(document)
     }
@@ -111,6 +126,19 @@ impl Operation {
 
     fn value(&self) -> Value {
         self.0.get("value").cloned().unwrap_or(Value::Null)
+    }
+
+    /// The depth a document cannot exceed by this operation, if it was `deepest` before.
+    fn reaches(&self, deepest: usize) -> usize {
+        let parts = |field: &str| {
+            let path = self.0.get(field).and_then(Value::as_str).unwrap_or_default();
+            path.matches('/').count()
+        };
+        match self.kind() {
+            "add" | "replace" => parts("path") + self.0.get("value").map_or(0, depth),
+            "move" | "copy" => parts("path") + deepest.saturating_sub(parts("from")),
+            _ => 0,
+        }
     }
 
     fn add(&self, document: &mut Value) -> Result<(), String> {
@@ -251,6 +279,16 @@ impl Operation {
     }
 }
 
+/// How deep lists and maps are nested.
+fn depth(value: &Value) -> usize {
+    work::step();
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
 // === paths ===
 
 /// The container a path points into, and the key in it.
@@ -258,6 +296,7 @@ fn find<'d>(document: &'d mut Value, path: &str) -> Option<(&'d mut Value, Strin
     let (parents, key) = split(path)?;
     let mut container = document;
     for part in parents {
+        work::step();
         container = get_mut(container, &unescape(part)).ok()??;
         if !container.is_object() && !container.is_array() {
             return None;
@@ -270,6 +309,7 @@ fn find_ref<'d>(document: &'d Value, path: &str) -> Option<(&'d Value, String)> 
     let (parents, key) = split(path)?;
     let mut container = document;
     for part in parents {
+        work::step();
         container = get(container, &unescape(part)).ok()??;
         if !container.is_object() && !container.is_array() {
             return None;
@@ -542,6 +582,19 @@ mod tests {
             JsonPatch::decode(patch(10_001)).unwrap_err().to_string(),
             "The allowed maximum operations in a JSON patch is 10000, got 10001"
         );
+        let deeper = json!([
+            {"op": "add", "path": "/a", "value": {}},
+            {"op": "move", "from": "/b", "path": "/a/b"},
+            {"op": "move", "from": "/a", "path": "/b"},
+        ]);
+        let deeper = deeper.as_array().unwrap();
+        let patch =
+            |times: usize| Value::Array(deeper.iter().cycle().take(3 * times).cloned().collect());
+        assert!(apply(json!({"b": {}}), patch(100)).is_ok());
+        assert_eq!(apply(json!({"b": {}}), patch(130)).unwrap_err(), "exceeded max depth");
+        let into_itself = json!({"op": "copy", "from": "/a", "path": "/a/a"});
+        let error = apply(json!({"a": {}}), Value::Array(vec![into_itself; 200])).unwrap_err();
+        assert_eq!(error, "exceeded max depth");
         let doubling = json!({"op": "copy", "from": "/a", "path": "/a/-"});
         let error = apply(json!({"a": ["x"]}), Value::Array(vec![doubling; 60])).unwrap_err();
         assert!(error.ends_with("exceeding the limit 3145728"), "{error}");

@@ -181,7 +181,8 @@ impl SchemaBuilder {
         let strings = self.map_of(string);
         let owner = self.map(
             MapDef::new()
-                .fields(["apiVersion", "kind", "name", "uid"], string)
+                .fields(["apiVersion", "kind", "name"], string)
+                .field_with_default("uid", string, Value::String(String::new()))
                 .fields(["blockOwnerDeletion", "controller"], boolean)
                 .atomic(),
         );

@@ -56,7 +56,14 @@ fn structure(builder: &mut SchemaBuilder, seen: &mut Seen, ty: &'static Type) ->
 fn default(field: &Field) -> Option<Value> {
     match field.default {
         DefaultValue::Json(text) => serde_json::from_str(text).ok(),
-        DefaultValue::None | DefaultValue::Zero => None,
+        DefaultValue::None => None,
+        DefaultValue::Zero => match field.shape {
+            Shape::String => Some(Value::String(String::new())),
+            Shape::Int32 | Shape::Int64 | Shape::Double => Some(Value::from(0)),
+            Shape::Bool => Some(Value::Bool(false)),
+            // No list has keys that are not scalars.
+            _ => None,
+        },
     }
 }
 

@@ -15,7 +15,7 @@ use super::{Node, Set, Tree};
 use crate::{
     MAX_DEPTH,
     path::{FIELD_PREFIX, PathElement},
-    text,
+    text, work,
 };
 
 /// Why a FieldsV1 document is not a field set.
@@ -73,6 +73,7 @@ impl Set {
 }
 
 fn read(value: &Value, depth: usize) -> Result<Tree, FieldsError> {
+    work::step();
     if depth > MAX_DEPTH {
         return Err(FieldsError::TooDeep);
     }

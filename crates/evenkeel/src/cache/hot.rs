@@ -5,6 +5,9 @@
 //! once more, what was not is let go. The typed form lives in its [`Entry`], so a newer state of the
 //! object frees the older one's at once.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};

@@ -194,7 +194,8 @@ impl Shared {
             metadata_only: options.metadata_only,
         };
         let random = Random::new(self.random.lock().next());
-        let reflector = Reflector::new(self.client.clone(), scope, Settings::default(), random);
+        let settings = Settings { optional: options.optional, ..Settings::default() };
+        let reflector = Reflector::new(self.client.clone(), scope, settings, random);
         let mut feed = Feed::new(self.clone(), namespace.clone(), number);
         let task = self
             .tasks
@@ -202,6 +203,14 @@ impl Shared {
             .and_then(|tasks| tasks.spawn(async move { match reflector.run(&mut feed).await {} }));
         let part = Part { number, synced: false, absent: false, trouble: None, task };
         hub.parts.insert(namespace, part);
+    }
+
+    /// A further way into a part that is watched, for tests that play the reflector.
+    #[cfg(test)]
+    pub(super) fn feed(self: &Arc<Self>, namespace: Option<&str>) -> Feed {
+        let namespace = namespace.map(str::to_owned);
+        let number = self.hub.lock().parts[&namespace].number;
+        Feed::new(self.clone(), namespace, number)
     }
 
     /// Watches these namespaces and no others: objects of new ones appear, of others vanish.
@@ -314,7 +323,8 @@ impl Shared {
     /// Waits until everything is there.
     async fn synced(&self) -> Result<(), SyncError> {
         let mut state = self.state.subscribe();
-        let latest = Instant::now() + self.sync_timeout;
+        let start = Instant::now();
+        let latest = start + self.sync_timeout;
         loop {
             let now = state.borrow_and_update().clone();
             let kind = || self.ingest.kind().clone();
@@ -324,7 +334,10 @@ impl Shared {
             if now.synced {
                 return Ok(());
             }
-            let deadline = now.refused.map_or(latest, |since| latest.min(since + REFUSAL));
+            // Counted from the call, however long it has been refused: who tries again in a loop
+            // must not spin.
+            let refused = now.refused.map(|since| since.max(start) + REFUSAL);
+            let deadline = refused.map_or(latest, |refused| latest.min(refused));
             tokio::select! {
                 biased;
                 changed = state.changed() => if changed.is_err() {
@@ -400,35 +413,54 @@ impl Shared {
 
     /// A write of this process was answered with the object in `raw`.
     pub(super) fn wrote(&self, raw: &[u8]) {
-        let entry = match self.ingest.entry(raw) {
-            Ok(entry) => Arc::new(entry),
-            Err(rejected) => {
-                let (kind, problem) = (self.ingest.kind(), rejected.problem);
-                tracing::debug!(%kind, problem, "the answer to a write is not taken in");
-                return;
-            }
-        };
-        let options = self.ingest.options();
-        let labels: Vec<_> = options.labels.clone().into_iter().collect();
-        let visible = select(&labels, entry.meta()) && options.fields.select(raw);
-        self.overlay.wrote(entry, visible);
+        let Some((entry, visible)) = self.answer(raw) else { return };
+        if entry.meta().version().is_none() {
+            // It cannot be said when the store has come as far.
+            self.overlay.uncertain(entry.meta().key());
+        } else {
+            self.overlay.wrote(entry, visible);
+        }
     }
 
     /// What a live read after a doubt found.
     pub(super) fn resolved(&self, doubt: &super::Doubt, raw: Option<&[u8]>) {
         match raw {
-            Some(raw) => self.wrote(raw),
+            Some(raw) => {
+                if let Some((entry, visible)) = self.answer(raw) {
+                    self.overlay.wrote(entry, visible);
+                }
+            }
             None => {
                 if let Some(uid) = self.overlay.uid(&self.store, doubt.key()) {
-                    self.overlay.deleted(doubt.key(), &uid);
+                    self.overlay.deleted(&self.store, doubt.key(), &uid);
                 }
             }
         }
         self.overlay.resolved(doubt);
     }
 
+    /// An object that did not come from the watch, and whether the informer selects it.
+    fn answer(&self, raw: &[u8]) -> Option<(Arc<Entry>, bool)> {
+        let entry = match self.ingest.entry(raw) {
+            Ok(entry) => Arc::new(entry),
+            Err(rejected) => {
+                let (kind, problem) = (self.ingest.kind(), rejected.problem);
+                tracing::debug!(%kind, problem, "the answer to a write is not taken in");
+                return None;
+            }
+        };
+        if !self.ingest.is_of_kind(raw) {
+            // Subresources such as scale answer with an object of their own.
+            return None;
+        }
+        let options = self.ingest.options();
+        let labels: Vec<_> = options.labels.clone().into_iter().collect();
+        let visible = select(&labels, entry.meta()) && options.fields.select(raw);
+        Some((entry, visible))
+    }
+
     pub(super) fn deleted(&self, key: &Key, uid: &Uid) {
-        self.overlay.deleted(key, uid);
+        self.overlay.deleted(&self.store, key, uid);
     }
 
     pub(super) fn uncertain(&self, key: &Key) {

@@ -3,7 +3,13 @@
 //! All objects come this way, from lists, watches and the replies to writes, so that what the cache
 //! shows of an object does not depend on how it came in.
 
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use serde::Deserialize;
 
 use super::cut::{self, Layout};
 use super::entry::{Entry, Form};
@@ -62,23 +68,23 @@ impl Ingest {
 
     /// The entry of the object in `raw`.
     pub(super) fn entry(&self, raw: &[u8]) -> Result<Entry, Rejected> {
-        let (mut body, mut at) = self.body(raw)?;
-        let mut meta = Meta::parse(&body, at.clone())?;
+        let (mut body, at) = self.body(raw)?;
+        let mut meta = Meta::parse(&body, at)?;
         if let Some(transform) = &self.options.transform {
             let changed = catch_unwind(AssertUnwindSafe(|| transform.apply(&body)))
                 .unwrap_or_else(|_| Err("it panicked".to_owned()))
                 .and_then(|changed| {
                     let (body, at) = self.body(&changed)?;
-                    let after = Meta::parse(&body, at.clone())?;
+                    let after = Meta::parse(&body, at)?;
                     let same = after.key == meta.key
                         && after.uid == meta.uid
                         && after.version == meta.version;
                     if !same {
                         return Err("it changed name, namespace, uid or version".to_owned());
                     }
-                    Ok((body, at, after))
+                    Ok((body, after))
                 });
-            (body, at, meta) = match changed {
+            (body, meta) = match changed {
                 Ok(changed) => changed,
                 Err(problem) => {
                     let problem = format!("the transform failed: {problem}");
@@ -86,7 +92,6 @@ impl Ingest {
                 }
             };
         }
-        let _ = at;
         self.finish(meta, body)
     }
 
@@ -94,6 +99,16 @@ impl Ingest {
     pub(super) fn meta(&self, raw: &[u8]) -> Result<Meta, Rejected> {
         let (body, at) = self.body(raw)?;
         Ok(Meta::parse(&body, at)?)
+    }
+
+    /// Whether the object in `raw` does not say that it is of another kind.
+    pub(super) fn is_of_kind(&self, raw: &[u8]) -> bool {
+        #[derive(Deserialize)]
+        struct Named {
+            kind: Option<String>,
+        }
+        let named = serde_json::from_slice(raw).ok();
+        named.and_then(|Named { kind }| kind).is_none_or(|kind| kind == self.kind.kind())
     }
 
     fn finish(&self, mut meta: Meta, mut body: Vec<u8>) -> Result<Entry, Rejected> {
@@ -125,7 +140,7 @@ impl Ingest {
     }
 
     /// The text to keep, and where its metadata stands.
-    fn body(&self, raw: &[u8]) -> Result<(Vec<u8>, std::ops::Range<usize>), String> {
+    fn body(&self, raw: &[u8]) -> Result<(Vec<u8>, Range<usize>), String> {
         let layout = cut::layout(raw).map_err(|error| error.to_string())?;
         if layout.spaced || raw.first() != Some(&b'{') {
             let raw = cut::compact(raw);
@@ -135,7 +150,7 @@ impl Ingest {
         Ok(self.assemble(raw, layout))
     }
 
-    fn assemble(&self, raw: &[u8], layout: Layout) -> (Vec<u8>, std::ops::Range<usize>) {
+    fn assemble(&self, raw: &[u8], layout: Layout) -> (Vec<u8>, Range<usize>) {
         let Layout { metadata, managed, typed, .. } = layout;
         let managed = managed.filter(|_| !self.options.keep_managed_fields);
         let cut = managed.unwrap_or(metadata.end..metadata.end);

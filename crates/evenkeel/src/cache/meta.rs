@@ -42,6 +42,8 @@ pub struct Owner {
     pub uid: Uid,
     /// Whether the owner is the managing controller.
     pub controller: bool,
+    /// Whether a foreground deletion of the owner waits for this object.
+    pub blocks_deletion: bool,
 }
 
 /// A resourceVersion. Versions of one type of one server are comparable; zero is "none".
@@ -224,6 +226,7 @@ fn owner(reference: OwnerHeader<'_>) -> Owner {
         name: reference.name.0.into(),
         uid: Uid::new(&reference.uid.0),
         controller: reference.controller.unwrap_or_default(),
+        blocks_deletion: reference.block_owner_deletion.unwrap_or_default(),
     }
 }
 
@@ -266,6 +269,8 @@ struct OwnerHeader<'a> {
     uid: Text<'a>,
     #[serde(default)]
     controller: Option<bool>,
+    #[serde(default)]
+    block_owner_deletion: Option<bool>,
 }
 
 /// A string that is only copied if it has escapes; serde would copy it inside of collections.

@@ -13,6 +13,9 @@
 //! Versions that are no numbers cannot be compared; a write that comes back with one only makes the
 //! next read of its key a live one.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -111,7 +114,7 @@ impl Overlay {
         gone: impl IntoIterator<Item = Uid>,
     ) {
         self.change(|state| {
-            for uid in gone {
+            for uid in gone.into_iter().filter(|_| !self.selective) {
                 state.gone.remove(&uid);
                 if state.seen_go.len() == REMEMBERED {
                     state.seen_go.pop_front();
@@ -157,13 +160,10 @@ impl Overlay {
         self.state.lock().version(key)
     }
 
-    /// A write of ours left the object like this; `visible` if the informer selects it.
+    /// A write of ours left the object like this; `visible` if the informer selects it. One whose
+    /// version cannot be compared is never newer than the store.
     pub(super) fn wrote(&self, entry: Arc<Entry>, visible: bool) {
         let (key, version) = (entry.meta().key.clone(), entry.meta().version);
-        if version.is_none() {
-            self.uncertain(&key);
-            return;
-        }
         self.change(|state| {
             // A namespace that nobody watches has no version.
             let Some(known) = state.version(&key) else { return };
@@ -180,17 +180,25 @@ impl Overlay {
     }
 
     /// We deleted this uid, and it is gone from the server.
-    pub(super) fn deleted(&self, key: &Key, uid: &Uid) {
+    ///
+    /// No version comes with that. If reads show another object of that name, it may be from before
+    /// the one we deleted or from after it; then the next read has to be a live one.
+    pub(super) fn deleted(&self, store: &Store, key: &Key, uid: &Uid) {
         self.change(|state| {
             state.sweep();
-            if state.written.get(key).is_some_and(|written| written.uid == *uid) {
-                state.written.remove(key);
+            if state.seen_go.contains(uid) || state.version(key).is_none() {
+                return;
             }
-            let seen = !self.selective && state.seen_go.contains(uid);
-            if !seen && state.version(key).is_some() {
-                let now = Instant::now();
-                state.gone.insert(uid.clone(), now);
-                state.sweep.get_or_insert(now + HIDDEN);
+            let now = Instant::now();
+            state.gone.insert(uid.clone(), now);
+            state.sweep.get_or_insert(now + HIDDEN);
+            if let Some(written) = state.written.get_mut(key)
+                && written.uid == *uid
+            {
+                // What the store has is older than this, whatever it is.
+                written.visible = None;
+            } else if state.newest(store, key).is_some() {
+                state.doubt(key);
             }
         });
     }
@@ -199,8 +207,7 @@ impl Overlay {
     pub(super) fn uncertain(&self, key: &Key) {
         self.change(|state| {
             if state.version(key).is_some() {
-                state.tickets += 1;
-                state.doubts.insert(key.clone(), state.tickets);
+                state.doubt(key);
             }
         });
     }
@@ -288,6 +295,11 @@ impl State {
         }
         let namespace = key.namespace()?;
         self.versions.get(&Some(namespace.into())).copied()
+    }
+
+    fn doubt(&mut self, key: &Key) {
+        self.tickets += 1;
+        self.doubts.insert(key.clone(), self.tickets);
     }
 
     /// Gives up uids that were hidden for long enough.

@@ -6,6 +6,8 @@
 
 mod bucket;
 mod index;
+#[cfg(test)]
+mod tests;
 
 use std::hash::BuildHasher;
 use std::sync::Arc;

@@ -1,19 +1,28 @@
 //! The cache as its users see it: on the embedded server, in virtual time.
 
 mod behaviours;
+mod declarations;
+mod relists;
 
+use std::convert::Infallible;
 use std::fmt::Write as _;
+use std::future::Pending;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use evenkeel_apiserver::ApiServer;
+use http::{Request, Response};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::client::Body;
 use kube::{Api, Client};
 use parking_lot::Mutex;
 use serde_json::json;
 
+use super::feed::Feed;
 use super::*;
 use crate::event::Event;
+use crate::watch::Sink as _;
 
 /// A server, and a cache of what is on it.
 struct Stage {
@@ -81,6 +90,72 @@ impl Stage {
             tokio::task::yield_now().await;
         }
         panic!("the cache does not come to {wanted}: {:?}", informer.version(&key));
+    }
+}
+
+/// An informer of ConfigMaps whose reflector the test plays.
+pub(super) struct Fed {
+    pub(super) cache: Cache,
+    pub(super) informer: Informer,
+    pub(super) feed: Feed,
+}
+
+impl Fed {
+    pub(super) fn new(options: TypeOptions) -> Self {
+        let options_of_cache = CacheOptions { seed: Some(1), ..CacheOptions::default() };
+        let cache = Cache::new(Client::new(Silent, "default"), options_of_cache);
+        let kind = Kind::of::<ConfigMap>();
+        cache.declare(&kind, options).unwrap();
+        let informer = cache.informer(&kind).unwrap();
+        let feed = informer.0.0.feed(None);
+        Self { cache, informer, feed }
+    }
+
+    /// Brings the full state of a version.
+    pub(super) fn list<'a>(&mut self, version: u64, objects: impl IntoIterator<Item = &'a [u8]>) {
+        self.feed.begin();
+        objects.into_iter().for_each(|object| self.feed.listed(object));
+        self.feed.commit(&version.to_string());
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<Arc<Entry>> {
+        self.informer.get(&Key::namespaced("default", name)).unwrap()
+    }
+}
+
+/// A server that never answers.
+struct Silent;
+
+impl tower_service::Service<Request<Body>> for Silent {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pending<Result<Response<Body>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Request<Body>) -> Self::Future {
+        std::future::pending()
+    }
+}
+
+/// A ConfigMap as it comes in a list.
+pub(super) fn raw(name: &str, uid: &str, version: u64, value: &str) -> Vec<u8> {
+    let meta = json!({
+        "namespace": "default",
+        "name": name,
+        "uid": uid,
+        "resourceVersion": version.to_string(),
+        "managedFields": [{ "manager": "test" }],
+    });
+    json!({ "metadata": meta, "data": { "value": value } }).to_string().into_bytes()
+}
+
+/// Lets every task that can run do so.
+async fn settle() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
     }
 }
 

@@ -200,6 +200,7 @@ impl<'m, R: Reconciler> Builder<'m, R> {
             journal,
             alarms: parking_lot::Mutex::default(),
             cleaned: Arc::default(),
+            announcer: manager.announcer().clone(),
         });
         let controller = Controller {
             shared,

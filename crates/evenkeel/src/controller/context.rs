@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use crate::announce::Announcer;
 use crate::client::{Client, Write};
 use crate::clock::Clock;
 use crate::finalizer::Cleaned;
@@ -15,13 +16,14 @@ use crate::queue::Causes;
 ///
 /// It derefs to the client: `cx.get::<Secret>(&key)`, `cx.list::<Pod>()`, `cx.delete(&pod)`.
 pub struct Context<K> {
-    pub(super) key: Key,
-    pub(super) object: Option<Arc<K>>,
-    pub(super) client: Client,
+    pub(crate) key: Key,
+    pub(crate) object: Option<Arc<K>>,
+    pub(crate) client: Client,
     pub(super) causes: Causes,
     pub(super) failures: u32,
     pub(super) clock: Clock,
     pub(super) cleaned: Arc<Cleaned>,
+    pub(crate) announcer: Announcer,
 }
 
 impl<K: Object> Context<K> {

@@ -11,10 +11,11 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use super::context::Context;
+use crate::announce::Announcer;
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::finalizer::Cleaned;
-use crate::journal::{Alarm, Alarms, Journal, Notes, Outcome, Record};
+use crate::journal::{Alarms, Journal, Notes, Outcome, Record};
 use crate::key::Key;
 use crate::kind::Kind;
 use crate::queue::{AddOptions, Cause, Causes, Item, Queue};
@@ -33,6 +34,7 @@ pub(super) struct Shared<R: Reconciler> {
     pub(super) journal: Journal,
     pub(super) alarms: Mutex<Alarms>,
     pub(super) cleaned: Arc<Cleaned>,
+    pub(super) announcer: Announcer,
     pub(super) random: Mutex<Random>,
 }
 
@@ -80,7 +82,8 @@ impl<R: Reconciler> Shared<R> {
         });
         log(&record);
         for alarm in self.alarms.lock().observe(&record, Instant::now()) {
-            warn(&alarm);
+            tracing::warn!("{alarm}");
+            self.journal.alarm(alarm);
         }
         item.done();
     }
@@ -96,6 +99,7 @@ impl<R: Reconciler> Shared<R> {
                 failures: item.failures,
                 clock: self.clock.clone(),
                 cleaned: self.cleaned.clone(),
+                announcer: self.announcer.clone(),
             };
             self.reconciler.reconcile(&context).await
         };
@@ -195,20 +199,5 @@ fn log(record: &Record) {
             tracing::debug!("{record}");
         }
         Outcome::Done | Outcome::Requeue | Outcome::RequeueAfter(_) => tracing::info!("{record}"),
-    }
-}
-
-fn warn(alarm: &Alarm) {
-    match alarm {
-        Alarm::Spin { streak, object, fields } => tracing::warn!(
-            "spinning: {streak} reconciles in a row were each set off by the one before; the last \
-             did {object} and changed {}",
-            if fields.is_empty() { "nothing the cache knew".into() } else { fields.join(", ") },
-        ),
-        Alarm::Fight { object, field, count, other } => tracing::warn!(
-            "fighting: {field} of {object} was set to the same value {count} times, so somebody \
-             sets it back{}",
-            other.as_ref().map(|name| format!("; {name} wrote to it last")).unwrap_or_default(),
-        ),
     }
 }

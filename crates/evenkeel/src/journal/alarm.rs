@@ -6,6 +6,7 @@
 //! field, and may be told again only after it has been quiet.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -54,9 +55,53 @@ struct Flips {
 
 /// Something an operator's author should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Alarm {
-    Spin { streak: u32, object: String, fields: Vec<String> },
-    Fight { object: String, field: String, count: u32, other: Option<String> },
+#[non_exhaustive]
+pub enum Alarm {
+    /// A key keeps itself busy.
+    Spin {
+        /// The key.
+        key: Key,
+        /// How many reconciles in a row changed something.
+        streak: u32,
+        /// The last write.
+        write: String,
+        /// What it changed.
+        fields: Vec<String>,
+    },
+    /// Two writers keep setting one field.
+    Fight {
+        /// The object, as kind and key.
+        object: String,
+        /// The field.
+        field: String,
+        /// How often this controller set it to the same value.
+        count: u32,
+        /// Who else wrote to the object last.
+        other: Option<String>,
+    },
+}
+
+impl fmt::Display for Alarm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Spin { key, streak, write, fields } => {
+                write!(f, "{key} is spinning: each of {streak} reconciles in a row set off the ")?;
+                write!(f, "next; the last did {write}")?;
+                if !fields.is_empty() {
+                    write!(f, " and changed {}", fields.join(", "))?;
+                }
+                Ok(())
+            }
+            Self::Fight { object, field, count, other } => {
+                write!(f, "{field} of {object} is fought over: it was set to the same value ")?;
+                write!(f, "{count} times, so somebody sets it back")?;
+                match other {
+                    Some(other) => write!(f, "; {other} wrote to the object last"),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
 }
 
 impl Alarms {
@@ -95,8 +140,8 @@ impl Alarms {
                 Written::Changed { fields, .. } => fields.iter().map(ToString::to_string).collect(),
                 _ => Vec::new(),
             };
-            let object = change.attempt.to_string();
-            alarms.push(Alarm::Spin { streak: busy.streak, object, fields });
+            let (key, write) = (record.key.clone(), change.attempt.to_string());
+            alarms.push(Alarm::Spin { key, streak: busy.streak, write, fields });
         }
     }
 

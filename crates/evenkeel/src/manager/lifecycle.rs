@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use futures_util::FutureExt as _;
+use futures_util::{FutureExt as _, future};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::runnable::When;
 use super::{Inner, RegisterError};
 use crate::cache::Informer;
+use crate::random::Random;
 use crate::reconcile::{BoxError, chain};
 
 /// What is started, and later ended, together. The order is that of the start.
@@ -190,6 +191,21 @@ impl Tasks {
 
 pub(super) async fn run(inner: &Inner) -> Result<(), RunError> {
     inner.lifecycle.begin()?;
+    // Whatever runs may announce until it has ended, so events end last.
+    let ended = CancellationToken::new();
+    let random = Random::new(inner.random.lock().next());
+    let events = inner.office.run(inner.client.clone(), inner.clock.clone(), random, ended.clone());
+    let work = async {
+        let outcome = work(inner).await;
+        ended.cancel();
+        outcome
+    };
+    let (outcome, ()) = future::join(work, events).await;
+    inner.client.cache().stop().await;
+    outcome
+}
+
+async fn work(inner: &Inner) -> Result<(), RunError> {
     // Whatever becomes of this future, nothing can be added to a manager that has run.
     let closed = Closed(&inner.lifecycle);
     tracing::info!(manager = %inner.name, "starting");
@@ -208,7 +224,6 @@ pub(super) async fn run(inner: &Inner) -> Result<(), RunError> {
     drop(closed);
     let outcome = end(inner, &mut tasks, outcome).await;
     drop(kept);
-    inner.client.cache().stop().await;
     outcome
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::Ageing;
 use super::limit::nanos;
 use super::list::List;
-use super::slots::Slots;
+use super::slots::{Renumbering, Slots};
 
 #[derive(Debug)]
 pub(super) struct Classes {
@@ -86,5 +86,9 @@ impl Classes {
     pub(super) fn iter(&self) -> impl Iterator<Item = (i32, usize, u32)> {
         let classes = self.lists.iter().rev();
         classes.filter_map(|(priority, list)| Some((*priority, list.len(), list.first()?)))
+    }
+
+    pub(super) fn renumber(&mut self, numbers: &Renumbering) {
+        self.lists.values_mut().for_each(|list| list.renumber(numbers));
     }
 }

@@ -190,8 +190,10 @@ impl<T, C> Core<T, C> {
     }
 
     /// Ends a run; a key that became due meanwhile is queued.
-    pub(super) fn done(&mut self, now: u64, run: u32) {
-        self.mature(now);
+    pub(super) fn done(&mut self, run: u32) {
+        if self.slots.is_sparse() {
+            self.compact();
+        }
         let slot = self.running.end(run);
         let entry = &mut self.slots[slot];
         entry.running = false;
@@ -256,6 +258,16 @@ impl<T, C> Core<T, C> {
         }
         let drained = self.running.len() == 0 || self.phase == Phase::Closed;
         Wake::All(self.waiters.all(drained))
+    }
+
+    /// Gives back the memory of a burst. What is outside of the core goes by runs, not by slots, so
+    /// nobody notices.
+    pub(super) fn compact(&mut self) {
+        let numbers = self.slots.compact();
+        self.classes.renumber(&numbers);
+        self.delays.renumber(&numbers);
+        self.running.renumber(&numbers);
+        self.remembered.renumber(&numbers);
     }
 
     /// A key that is not pending, or no longer delayed, wants a worker.

@@ -3,7 +3,7 @@
 //! Knowing the place is what lets a key move to an earlier time or leave at once, so that the heap
 //! never holds more than one entry for a key and nothing stale.
 
-use super::slots::Slots;
+use super::slots::{Renumbering, Slots};
 
 /// Children of one entry. Four make the heap flatter than two, and they share a cache line.
 const ARITY: usize = 4;
@@ -76,6 +76,10 @@ impl Delays {
         }
     }
 
+    pub(super) fn renumber(&mut self, numbers: &Renumbering) {
+        self.heap.iter_mut().for_each(|entry| entry.slot = numbers.of(entry.slot));
+    }
+
     fn rise<T, C>(&mut self, slots: &mut Slots<T, C>, mut place: usize) {
         let entry = self.heap[place];
         while place > 0 {
@@ -107,5 +111,51 @@ impl Delays {
     fn put<T, C>(&mut self, slots: &mut Slots<T, C>, place: usize, entry: Entry) {
         self.heap[place] = entry;
         slots[entry.slot].next = u32::try_from(place).expect("no more entries than slots");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+        #[test]
+        fn keys_leave_in_the_order_of_their_times_whatever_moves_or_goes(
+            ops in prop::collection::vec((0..100_u32, 0..1000_u64, 0..4), 1..400),
+        ) {
+            let mut slots: Slots<u32, ()> = Slots::new();
+            (0..100).for_each(|slot| assert_eq!(slots.insert(slot, slot), slot));
+            let (mut delays, mut model) = (Delays::new(), BTreeMap::new());
+            for (slot, at, op) in ops {
+                match model.get_mut(&slot) {
+                    None => {
+                        delays.push(&mut slots, slot, at);
+                        model.insert(slot, at);
+                    }
+                    Some(was) if op > 0 => {
+                        delays.hasten(&mut slots, slot, at);
+                        *was = at.min(*was);
+                    }
+                    Some(_) => {
+                        delays.remove(&mut slots, slot);
+                        model.remove(&slot);
+                    }
+                }
+                prop_assert_eq!(delays.first(), model.values().min().copied());
+            }
+            let mut order = Vec::new();
+            while let Some((at, slot)) = delays.pop(&mut slots, 1000) {
+                prop_assert_eq!(model.remove(&slot), Some(at));
+                order.push(at);
+            }
+            prop_assert!(model.is_empty() && order.is_sorted());
+            prop_assert_eq!(delays.pop(&mut slots, u64::MAX), None);
+        }
     }
 }

@@ -50,7 +50,13 @@ impl<T, C> Item<T, C> {
 
 impl<T, C> Drop for Item<T, C> {
     fn drop(&mut self) {
-        self.queue.step(|core, now| core.done(now, self.run));
+        self.queue.step(|core| {
+            // Those whose time has come are due before this one is again.
+            if core.delays.first().is_some() {
+                core.mature(self.queue.now());
+            }
+            core.done(self.run);
+        });
     }
 }
 
@@ -73,7 +79,7 @@ pub struct Get<'a, T, C> {
     /// Set from the first time it found nothing.
     id: Option<u64>,
     /// Set while it watches the clock for everybody.
-    timer: Option<Pin<Box<Sleep>>>,
+    pub(super) timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl<'a, T, C> Get<'a, T, C> {
@@ -106,8 +112,8 @@ impl<T: Clone, C> Future for Get<'_, T, C> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         loop {
-            let id = &mut this.id;
-            let found = this.queue.step(|core, now| match core.take(now) {
+            let (now, id) = (this.queue.now(), &mut this.id);
+            let found = this.queue.step(|core| match core.take(now) {
                 None if !core.is_over() => {
                     let first_due = core.delays.first();
                     Err(core.waiters.sleep(id, cx.waker(), first_due))
@@ -136,7 +142,7 @@ impl<T, C> Drop for Get<'_, T, C> {
     fn drop(&mut self) {
         let id = &mut self.id;
         if id.is_some() {
-            self.queue.step(|core, _| core.waiters.leave(id));
+            self.queue.step(|core| core.waiters.leave(id));
         }
     }
 }
@@ -157,7 +163,8 @@ pub struct Drain<'a, T, C> {
 
 impl<'a, T, C> Drain<'a, T, C> {
     pub(super) fn new(queue: &'a Queue<T, C>) -> Self {
-        let closed = queue.step(|core, now| {
+        let now = queue.now();
+        let closed = queue.step(|core| {
             core.drain(now);
             core.closed
         });
@@ -169,7 +176,7 @@ impl<T, C> Future for Drain<'_, T, C> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.queue.step(|core, _| {
+        self.queue.step(|core| {
             if core.closed != self.closed || (core.is_over() && core.running.len() == 0) {
                 return Poll::Ready(());
             }

@@ -1,6 +1,6 @@
 //! First in, first out, through the links inside the slots.
 
-use super::slots::{NIL, Slots};
+use super::slots::{NIL, Renumbering, Slots};
 
 /// A list of slots; a slot is in one at most.
 #[derive(Clone, Copy, Debug)]
@@ -51,5 +51,10 @@ impl List {
             next => slots[next].prev = prev,
         }
         self.len -= 1;
+    }
+
+    pub(super) fn renumber(&mut self, numbers: &Renumbering) {
+        self.head = numbers.of(self.head);
+        self.tail = numbers.of(self.tail);
     }
 }

@@ -1,6 +1,6 @@
 //! Keys that are with a worker: which, and since when.
 
-use super::slots::NIL;
+use super::slots::{NIL, Renumbering};
 
 /// A table with a row for each run; a row's number stays the same until its run ends.
 #[derive(Debug)]
@@ -63,5 +63,13 @@ impl Running {
             Row::Run { slot, since } => Some((slot, since)),
             Row::Free { .. } => None,
         })
+    }
+
+    pub(super) fn renumber(&mut self, numbers: &Renumbering) {
+        for row in &mut self.rows {
+            if let Row::Run { slot, .. } = row {
+                *slot = numbers.of(*slot);
+            }
+        }
     }
 }

@@ -11,8 +11,8 @@ use hashbrown::HashTable;
 /// No slot.
 pub(super) const NIL: u32 = u32::MAX;
 
-/// Below this many slots an empty queue keeps its memory for the next burst.
-const KEPT: usize = 1024;
+/// Up to this many slots (a megabyte) the memory of a burst is kept for the next one.
+const KEPT: usize = 16 * 1024;
 
 /// One key and all that the queue knows about it.
 ///
@@ -107,10 +107,6 @@ impl<T, C> Slots<T, C> {
         if let Ok(entry) = self.by_hash.find_entry(hash, |&other| other == at) {
             entry.remove();
         }
-        if self.by_hash.is_empty() && self.slots.len() > KEPT {
-            *self = Self::new();
-            return;
-        }
         let free = self.free;
         let slot = &mut self[at];
         slot.key = None;
@@ -119,9 +115,52 @@ impl<T, C> Slots<T, C> {
         self.free = at;
     }
 
+    /// Whether a burst is over and most of the memory is air.
+    pub(super) fn is_sparse(&self) -> bool {
+        self.slots.len() > KEPT && self.by_hash.len() < self.slots.len() / 8
+    }
+
+    /// Gives back the memory of free slots. Who has numbers of slots must put them through the
+    /// answer; the links in the slots are done.
+    pub(super) fn compact(&mut self) -> Renumbering {
+        let old = std::mem::replace(self, Self::new());
+        let mut numbers = vec![NIL; old.slots.len()];
+        let used = (0_u32..).zip(old.slots).filter(|(_, slot)| slot.key.is_some());
+        for (number, (was, slot)) in (0..).zip(used) {
+            numbers[was as usize] = number;
+            self.slots.push(slot);
+        }
+        let renumbering = Renumbering(numbers);
+        for slot in &mut self.slots {
+            if !slot.running {
+                slot.prev = renumbering.of(slot.prev);
+            }
+            if slot.pending != Pending::Delayed {
+                slot.next = renumbering.of(slot.next);
+            }
+        }
+        let slots = &self.slots;
+        self.by_hash = HashTable::with_capacity(slots.len());
+        for (at, slot) in (0..).zip(slots) {
+            let hasher = |&at: &u32| spread(slots[at as usize].hash);
+            self.by_hash.insert_unique(spread(slot.hash), at, hasher);
+        }
+        renumbering
+    }
+
     /// The slots in use, in no order that means anything.
     pub(super) fn used(&self) -> impl Iterator<Item = u32> {
         (0..).zip(&self.slots).filter(|(_, slot)| slot.key.is_some()).map(|(at, _)| at)
+    }
+}
+
+/// Which number a slot has now, by the one it had.
+#[derive(Debug)]
+pub(super) struct Renumbering(Vec<u32>);
+
+impl Renumbering {
+    pub(super) fn of(&self, slot: u32) -> u32 {
+        self.0.get(slot as usize).copied().unwrap_or(NIL)
     }
 }
 

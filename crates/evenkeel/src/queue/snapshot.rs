@@ -71,7 +71,8 @@ impl<T, C> Queue<T, C> {
     where
         T: Clone,
     {
-        self.step(|core, now| {
+        let now = self.now();
+        self.step(|core| {
             core.mature(now);
             let since = |at: u64| Duration::from_nanos(now.saturating_sub(at));
             let mut classes: Vec<Class> = core

@@ -65,3 +65,119 @@ async fn a_journal_is_bounded() {
     assert!(maps.list(&Default::default()).await.unwrap().items.is_empty());
     stop(&manager, running).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn events_are_told_once_counted_when_repeated_and_bounded_per_object() {
+    use evenkeel::k8s_openapi::api::events::v1::Event;
+    struct Herald;
+    impl Reconciler for Herald {
+        type Object = ConfigMap;
+        async fn reconcile(&self, cx: &Context<ConfigMap>) -> Result<Action> {
+            cx.announce("Seen", "the map was looked at");
+            for n in 0..100 {
+                cx.warn("Noise", &format!("message {n}"));
+            }
+            Ok(Action::done())
+        }
+    }
+    let world = World::new().await;
+    world.create_map("a").await;
+    let manager = world.manager();
+    let controller = manager.controller(Herald).named("herald").register().unwrap();
+    let mut follower = controller.journal().follow();
+    let running = start(&manager);
+    follower.recv().await.unwrap();
+    for _ in 0..5 {
+        controller.trigger(key("a"), "again");
+        follower.recv().await.unwrap();
+    }
+    // What was announced is written before the manager has ended.
+    stop(&manager, running).await;
+    let events = Api::<Event>::namespaced(world.admin(), "default");
+    let events = events.list(&Default::default()).await.unwrap().items;
+    let seen: Vec<&Event> =
+        events.iter().filter(|event| event.reason.as_deref() == Some("Seen")).collect();
+    let [seen] = &seen[..] else { panic!("{} events", seen.len()) };
+    assert!(seen.series.as_ref().is_some_and(|series| series.count >= 2), "{seen:?}");
+    assert_eq!(seen.reporting_controller.as_deref(), Some("herald"));
+    assert_eq!(seen.regarding.as_ref().unwrap().name.as_deref(), Some("a"));
+    assert_eq!(events.len(), 25, "no object floods the cluster");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_keeps_itself_busy_is_named_once_with_the_field() {
+    let world = World::new().await;
+    world.create_map("a").await;
+    let manager = world.manager();
+    let reconciler =
+        each::<ConfigMap, _, _>(move |key, object: Option<Arc<ConfigMap>>, client| async move {
+            let Some(object) = object else { return Ok(Action::done()) };
+            let count: u32 = object
+                .data
+                .as_ref()
+                .and_then(|data| data.get("count"))
+                .map_or(0, |count| count.parse().unwrap());
+            if count < 30 {
+                let patch = Patch::Merge(json!({"data": {"count": (count + 1).to_string()}}));
+                client.patch::<ConfigMap>(&key, &patch).await?;
+            }
+            Ok(Action::done())
+        });
+    let controller = manager.controller(reconciler).register().unwrap();
+    let mut follower = controller.journal().follow();
+    let running = start(&manager);
+    for _ in 0..31 {
+        follower.recv().await.unwrap();
+    }
+    let alarms = controller.journal().alarms();
+    let [alarm] = &alarms[..] else { panic!("{alarms:?}") };
+    let text = alarm.to_string();
+    assert!(text.starts_with("default/a is spinning"), "{text}");
+    assert!(text.ends_with("changed data.count"), "{text}");
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_field_that_two_writers_flip_is_named_once_with_the_other() {
+    let world = World::new().await;
+    let maps = Api::<ConfigMap>::namespaced(world.admin(), "default");
+    let manager = world.manager();
+    let (sender, mut told) = tokio::sync::mpsc::channel(4096);
+    let reconciler = each::<ConfigMap, _, _>(move |_, _, client| {
+        let sender = sender.clone();
+        async move {
+            let mut wanted = crate::harness::map("fought");
+            wanted.data = Some([("mode".to_owned(), "ours".to_owned())].into());
+            client.apply(&wanted).force().await?;
+            let _ = sender.try_send(());
+            Ok(Action::done())
+        }
+    });
+    let controller = manager.controller(reconciler).named("ours").register().unwrap();
+    let running = start(&manager);
+    controller.trigger(key("fought"), "begin");
+    for _ in 0..6 {
+        next(&mut told).await;
+        // Its own write brings it up once more, and then there is nothing to do.
+        quiet_after(&mut told).await;
+        let theirs = Patch::Merge(json!({"data": {"mode": "theirs", "note": "mine"}}));
+        let parameters = evenkeel::kube::api::PatchParams {
+            field_manager: Some("rival".to_owned()),
+            ..Default::default()
+        };
+        maps.patch("fought", &parameters, &theirs).await.unwrap();
+    }
+    next(&mut told).await;
+    quiet_after(&mut told).await;
+    let alarms = controller.journal().alarms();
+    let [alarm] = &alarms[..] else { panic!("{alarms:?}") };
+    let text = alarm.to_string();
+    assert!(text.starts_with("data.mode of ConfigMap default/fought is fought over"), "{text}");
+    assert!(text.ends_with("rival wrote to the object last"), "{text}");
+    stop(&manager, running).await;
+}
+
+/// Takes what comes until nothing does.
+async fn quiet_after(told: &mut tokio::sync::mpsc::Receiver<()>) {
+    while tokio::time::timeout(Duration::from_secs(20), told.recv()).await.is_ok() {}
+}

@@ -20,6 +20,8 @@ mod reads;
 
 mod reconciles;
 
+mod scenarios;
+
 mod sources;
 
 mod writes;

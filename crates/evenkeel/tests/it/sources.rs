@@ -187,3 +187,96 @@ async fn a_watch_added_while_running_lasts_as_long_as_it_is_held() {
     quiet(&mut told).await;
     stop(&manager, running).await;
 }
+
+/// kube-runtime has one back-off around all watches of a controller, so one that fails delays the
+/// events of all others by seconds.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_fails_does_not_delay_the_others() {
+    let world = World::new().await;
+    let manager = world.manager();
+    let (reconciler, mut told) = telling::<ConfigMap>();
+    let controller = manager.controller(reconciler).owns::<Pod>().register().unwrap();
+    let running = start(&manager);
+    until(|| controller.phase() == Phase::Running).await;
+    // From now on pods are forbidden, and their watch ends.
+    world.rule(|request| {
+        let pods = request.uri().path().ends_with("/pods");
+        if pods { Fate::Answer(403, FORBIDDEN) } else { Fate::Pass }
+    });
+    tokio::time::sleep(Duration::from_secs(1200)).await;
+    until(|| !manager.readiness().is_ready()).await;
+    for n in 0..20 {
+        let begun = tokio::time::Instant::now();
+        world.create_map(&format!("map-{n}")).await;
+        next(&mut told).await;
+        assert!(begun.elapsed() < Duration::from_millis(10), "{:?}", begun.elapsed());
+        tokio::time::sleep(Duration::from_secs(60)).await;
+    }
+    world.rule(|_| Fate::Pass);
+    until(|| manager.readiness().is_ready()).await;
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_type_may_come_and_go_while_the_controller_runs() {
+    use evenkeel::cache::TypeOptions;
+    use evenkeel::k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+
+    #[derive(
+        CustomResource, Clone, Debug, serde::Deserialize, serde::Serialize, schemars::JsonSchema,
+    )]
+    #[kube(group = "example.com", version = "v1", kind = "Widget", namespaced)]
+    struct WidgetSpec {
+        size: i32,
+    }
+    let world = World::new().await;
+    let manager = world.manager();
+    let (reconciler, mut told) = telling::<Widget>();
+    let optional = TypeOptions::new().optional();
+    manager.controller(reconciler).cached(optional).register().unwrap();
+    let (other, mut other_told) = telling::<ConfigMap>();
+    manager.controller(other).register().unwrap();
+    let running = start(&manager);
+    world.create_map("a").await;
+    assert_eq!(next(&mut other_told).await, key("a"));
+    until(|| manager.readiness().is_ready()).await;
+
+    let definitions = evenkeel::kube::Api::<CustomResourceDefinition>::all(world.admin());
+    definitions.create(&Default::default(), &Widget::crd()).await.unwrap();
+    let widgets = evenkeel::kube::Api::<Widget>::namespaced(world.admin(), "default");
+    let widget = Widget::new("w", WidgetSpec { size: 1 });
+    let created = async {
+        while widgets.create(&Default::default(), &widget).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, created).await.unwrap();
+    assert_eq!(next(&mut told).await, key("w"));
+
+    definitions.delete("widgets.example.com", &Default::default()).await.unwrap();
+    assert_eq!(next(&mut told).await, key("w"), "its object is gone with the type");
+    world.create_map("b").await;
+    assert_eq!(next(&mut other_told).await, key("b"));
+    until(|| manager.readiness().is_ready()).await;
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resync_looks_again_at_low_priority_without_asking_the_server() {
+    use evenkeel::cache::TypeOptions;
+    let world = World::new().await;
+    world.create_map("a").await;
+    let manager = world.manager();
+    let (reconciler, mut told) = telling::<ConfigMap>();
+    let hourly = TypeOptions::new().resync(Duration::from_secs(400));
+    let controller = manager.controller(reconciler).cached(hourly).register().unwrap();
+    let running = start(&manager);
+    next(&mut told).await;
+    world.requests();
+    next(&mut told).await;
+    let record = controller.journal().records().pop().unwrap();
+    assert!(record.causes.kinds().contains(CauseKind::Resync), "{record}");
+    assert_eq!(record.priority, evenkeel::queue::LOW_PRIORITY);
+    assert!(world.requests().iter().all(|request| request.contains("watch")));
+    stop(&manager, running).await;
+}

@@ -65,13 +65,17 @@ async fn a_status_that_changes_nothing_is_not_sent() {
             let Some(deployment) = cx.object() else { return Ok(Action::done()) };
             let condition = Condition::yes("Checked", "LookedAt", "all is well");
             let written = cx.status(&deployment).condition(condition).write().await?;
-            let _ =
-                self.0.send(written.and_then(|object| object.metadata.resource_version.clone()));
+            let _ = self
+                .0
+                .try_send(written.and_then(|object| object.metadata.resource_version.clone()));
             Ok(Action::done())
         }
     }
-    manager.controller(Reporter(sender)).register().unwrap();
+    let controller = manager.controller(Reporter(sender)).register().unwrap();
+    let mut follower = controller.journal().follow();
     let running = start(&manager);
+    let record = follower.recv().await.unwrap();
+    assert_eq!(record.outcome, evenkeel::journal::Outcome::Done);
     assert!(next(&mut told).await.is_some());
     assert!(next(&mut told).await.is_none(), "the second reconcile finds it as it left it");
     quiet(&mut told).await;

@@ -49,7 +49,7 @@ pub(crate) fn respond(
             full(code, output.format, write(output.format, &value)?, gzip)
         }
         Answer::Record(code, record) => match output {
-            Output { view: View::Whole, format: Format::Json { pretty: false } } => {
+            Output { view: View::Whole, format: Format::Json { pretty: false }, .. } => {
                 let body = stored::body(&call.resource, &record)?;
                 full(code, output.format, body, gzip)
             }
@@ -99,6 +99,10 @@ fn respond_object(
             view::table(metadata, Some(view::table_definitions(resource)), vec![row])
         }
     };
+    let shown = match output.view {
+        View::Whole => shown,
+        _ => view::in_version(output.beta, shown),
+    };
     Ok(full(code, output.format, write(output.format, &shown)?, gzip))
 }
 
@@ -109,7 +113,7 @@ fn respond_list(
     gzip: bool,
 ) -> Result<Response<Body>, Status> {
     match output {
-        Output { view: View::Whole, format: Format::Json { pretty: false } } => {
+        Output { view: View::Whole, format: Format::Json { pretty: false }, .. } => {
             let compress = gzip && list.size() > WORTH_COMPRESSING;
             let body = match list.small_body() {
                 Some(bytes) => Body::full(bytes),
@@ -122,19 +126,21 @@ fn respond_list(
             }
             Ok(response)
         }
-        Output { view: View::Whole, format } => {
+        Output { view: View::Whole, format, .. } => {
             Ok(full(StatusCode::OK, format, write(format, &list.to_value()?)?, gzip))
         }
         Output { view: View::Metadata, .. } => Err(Status::wrong_shape(format!(
             "you requested PartialObjectMetadata, but the requested object is a list ({})",
             call.resource.go_type("List")
         ))),
-        Output { view: View::MetadataList, format } => {
-            Ok(full(StatusCode::OK, format, write(format, &list.to_metadata()?)?, gzip))
+        Output { view: View::MetadataList, format, beta } => {
+            let metadata = view::in_version(beta, list.to_metadata()?);
+            Ok(full(StatusCode::OK, format, write(format, &metadata)?, gzip))
         }
-        Output { view: View::Table, format } => {
+        Output { view: View::Table, format, beta } => {
             let include = view::Include::parse(&call.query)?;
             let table = list.to_table(call.core.sources.now(), include)?;
+            let table = view::in_version(beta, table);
             Ok(full(StatusCode::OK, format, write(format, &table)?, gzip))
         }
     }

@@ -42,6 +42,26 @@ pub(crate) fn to_metadata(gvk: Gvk<'_>, object: &Value) -> Value {
     })
 }
 
+/// A table or metadata in the version it was asked for.
+pub(crate) fn in_version(beta: bool, mut view: Value) -> Value {
+    if !beta {
+        return view;
+    }
+    let rename = |value: &mut Value| {
+        if value["apiVersion"] == "meta.k8s.io/v1" {
+            value["apiVersion"] = "meta.k8s.io/v1beta1".into();
+        }
+    };
+    for row in view.get_mut("rows").and_then(Value::as_array_mut).into_iter().flatten() {
+        rename(&mut row["object"]);
+    }
+    for item in view.get_mut("items").and_then(Value::as_array_mut).into_iter().flatten() {
+        rename(item);
+    }
+    rename(&mut view);
+    view
+}
+
 /// The columns of a kind.
 pub(crate) fn table_definitions(resource: &Resource) -> Value {
     let define = |name: &str, ty: &str, format: &str, description: &str, priority: i32| {

@@ -1,5 +1,14 @@
 //! The behaviours an operator author may rely on, one test each.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use evenkeel_apiserver::{Attributes, Authorizer, Decision};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::DynamicObject;
+use kube::core::{ApiResource, GroupVersionKind};
+
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -22,8 +31,402 @@ async fn every_handler_gets_the_initial_list_before_it_counts_as_synced() {
     stage.delete("a").await;
     stage.create("d", "1").await;
     stage.caught_up(&informer).await;
-    tokio::task::yield_now().await;
+    settle().await;
     for log in logs {
         assert_eq!(log.take(), ["default/b 1 → 2", "default/a deleted 1", "default/d added 1"]);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_handler_gets_what_is_stored_then_every_change_and_nothing_twice() {
+    let stage = Stage::new().await;
+    stage.create("a", "0").await;
+    let informer = stage.informer();
+    informer.synced().await.unwrap();
+    let mut seen = Vec::new();
+    for round in 1..=50 {
+        // Each comes at another point between a write and its event.
+        stage.set("a", &format!("{round}")).await;
+        for _ in 0..round % 7 {
+            tokio::task::yield_now().await;
+        }
+        let log = Log::default();
+        seen.push((informer.subscribe(log.handler()), log));
+    }
+    stage.caught_up(&informer).await;
+    for (subscription, log) in seen {
+        subscription.synced().await.unwrap();
+        settle().await;
+        let log = log.take();
+        let first = log[0].strip_prefix("default/a initial ").unwrap().to_owned();
+        let rest: Vec<_> =
+            log[1..].iter().map(|line| line.strip_prefix("default/a ").unwrap()).collect();
+        let from: u32 = first.parse().unwrap();
+        let wanted: Vec<_> = (from..50).map(|at| format!("{at} → {}", at + 1)).collect();
+        assert_eq!(rest, wanted);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resync_reaches_only_those_who_want_it_and_asks_the_server_nothing() {
+    let mut fed = Fed::new(TypeOptions::new().resync(Duration::from_secs(3600)));
+    fed.list(5, [&*raw("a", "u1", 1, "1"), &*raw("b", "u2", 2, "1")]);
+    let (with, without) = (Log::default(), Log::default());
+    let wants = fed.informer.subscribe_resynced(with.handler());
+    let _rest = fed.informer.subscribe(without.handler());
+    wants.synced().await.unwrap();
+    with.take();
+    tokio::time::advance(Duration::from_secs(3600 * 9 / 10 - 1)).await;
+    settle().await;
+    assert!(with.take().is_empty());
+    tokio::time::advance(Duration::from_secs(3600 * 2 / 10 + 1)).await;
+    settle().await;
+    // The server of this test answers nothing, and is not needed.
+    assert_eq!(with.take(), ["default/a again 1", "default/b again 1"]);
+    assert_eq!(without.take(), ["default/a initial 1", "default/b initial 1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transform_is_applied_once_to_each_state_and_failing_leaves_out_one_object() {
+    let stage = Stage::new().await;
+    let options = TypeOptions::new().namespaces(["default"]).transform(|object| {
+        let data = &mut object["data"]["value"];
+        match data.as_str() {
+            Some("bad") => Err("this one is bad"),
+            Some(text) => {
+                *data = format!("{text}!").into();
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    });
+    stage.cache.declare(&Kind::of::<ConfigMap>(), options).unwrap();
+    stage.create("a", "1").await;
+    stage.create("b", "bad").await;
+    let informer = stage.informer();
+    informer.synced().await.unwrap();
+    let get = |name: &str| informer.get(&Key::namespaced("default", name)).unwrap();
+    assert_eq!(value(&get("a").unwrap()), "1!");
+    assert!(get("b").is_none());
+    let stats = informer.stats();
+    assert_eq!((stats.rejections, stats.rejected.len()), (1, 1));
+    assert!(stats.rejected["default/b"].contains("this one is bad"), "{stats:?}");
+    stage.set("a", "2").await;
+    stage.set("b", "good").await;
+    stage.create("c", "3").await;
+    stage.caught_up(&informer).await;
+    let values = ["a", "b", "c"].map(|name| value(&get(name).unwrap()));
+    assert_eq!(values, ["2!", "good!", "3!"]);
+    assert!(informer.stats().rejected.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_undeclared_type_is_refused_with_the_fix_and_not_watched() {
+    let stage = Stage::new().await;
+    let kind = Kind::of::<Pod>();
+    let error = stage.cache.get(&kind, &Key::namespaced("default", "a")).unwrap_err();
+    assert!(matches!(error, ReadError::Undeclared { .. }));
+    assert!(error.to_string().contains("Cache::declare"), "{error}");
+    assert!(stage.cache.list(&kind, &Query::default()).is_err());
+    assert!(stage.cache.informer(&kind).is_err());
+    assert!(stage.cache.stats().types.is_empty());
+}
+
+/// Refuses pods while it is on.
+struct NoPods(Arc<AtomicBool>);
+
+impl Authorizer for NoPods {
+    fn decide(&self, attributes: &Attributes<'_>) -> Decision {
+        let pods = attributes.resource.as_ref().is_some_and(|asked| asked.resource == "pods");
+        if pods && self.0.load(Ordering::Relaxed) {
+            return Decision::Deny("no pods today".to_owned());
+        }
+        Decision::Allow
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forbidden_type_is_named_within_seconds_while_the_rest_runs() {
+    let on = Arc::new(AtomicBool::new(true));
+    let server = ApiServer::builder().seed(1).authorizer(NoPods(on.clone())).build().await.unwrap();
+    let cache = Cache::new(Client::new(server.service(), "default"), CacheOptions::default());
+    let (pods, maps) = (Kind::of::<Pod>(), Kind::of::<ConfigMap>());
+    cache.declare(&pods, TypeOptions::new()).unwrap();
+    cache.declare(&maps, TypeOptions::new()).unwrap();
+    let (pods, maps) = (cache.informer(&pods).unwrap(), cache.informer(&maps).unwrap());
+    maps.synced().await.unwrap();
+    let before = tokio::time::Instant::now();
+    let error = pods.synced().await.unwrap_err();
+    assert!(before.elapsed() < Duration::from_secs(10), "{:?}", before.elapsed());
+    assert!(error.to_string().contains("no pods today"), "{error}");
+    let read = pods.get(&Key::namespaced("default", "a")).unwrap_err();
+    assert!(read.to_string().contains("no pods today"), "{read}");
+    let health = cache.health();
+    let ready: Vec<_> = health.iter().map(Health::is_ready).collect();
+    assert_eq!(ready, [true, false], "{health:?}");
+    assert_eq!(health[1].trouble.as_ref().unwrap().reason, Reason::Forbidden);
+    // Once it is allowed it comes by itself.
+    on.store(false, Ordering::Relaxed);
+    tokio::time::timeout(Duration::from_secs(120), async { while pods.synced().await.is_err() {} })
+        .await
+        .unwrap();
+    assert!(cache.health().iter().all(Health::is_ready));
+}
+
+fn definition() -> CustomResourceDefinition {
+    serde_json::from_value(json!({
+        "metadata": { "name": "widgets.example.com" },
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": { "kind": "Widget", "plural": "widgets", "singular": "widget" },
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": { "openAPIV3Schema": {
+                    "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                } },
+            }],
+        },
+    }))
+    .unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_optional_type_comes_and_goes_with_its_definition() {
+    let stage = Stage::new().await;
+    let gvk = GroupVersionKind::gvk("example.com", "v1", "Widget");
+    let resource = ApiResource::from_gvk_with_plural(&gvk, "widgets");
+    let kind = Kind::dynamic(&resource, true);
+    stage.cache.declare(&kind, TypeOptions::new().optional()).unwrap();
+    let informer = stage.cache.informer(&kind).unwrap();
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let told = log.clone();
+    let subscription = informer.subscribe(move |event| {
+        let verb = match event {
+            Event::Added { .. } => "added",
+            Event::Deleted { .. } => "deleted",
+            _ => "changed",
+        };
+        told.lock().push(format!("{} {verb}", event.object().meta().key()));
+    });
+    // Nothing is there, and that is no trouble.
+    subscription.synced().await.unwrap();
+    assert_eq!(informer.list(&Query::default()).unwrap().len(), 0);
+    let health = informer.health();
+    assert!(health.is_ready() && health.absent, "{health:?}");
+
+    let definitions: Api<CustomResourceDefinition> = Api::all(stage.client.clone());
+    let widgets: Api<DynamicObject> =
+        Api::namespaced_with(stage.client.clone(), "default", &resource);
+    for _ in 0..2 {
+        definitions.create(&PostParams::default(), &definition()).await.unwrap();
+        widgets.create(&PostParams::default(), &DynamicObject::new("a", &resource)).await.unwrap();
+        wait(|| informer.list(&Query::default()).unwrap().len() == 1).await;
+        assert!(!informer.health().absent);
+        definitions.delete("widgets.example.com", &DeleteParams::default()).await.unwrap();
+        wait(|| informer.health().absent).await;
+        assert_eq!(informer.list(&Query::default()).unwrap().len(), 0);
+        settle().await;
+        let told = std::mem::take(&mut *log.lock());
+        let (first, last) = (told.first().unwrap(), told.last().unwrap());
+        assert_eq!((&**first, &**last), ("default/a added", "default/a deleted"), "{told:?}");
+    }
+}
+
+/// Lets time pass until something is so.
+async fn wait(until: impl Fn() -> bool) {
+    for _ in 0..600 {
+        if until() {
+            return;
+        }
+        tokio::time::advance(Duration::from_secs(1)).await;
+        settle().await;
+    }
+    panic!("it does not come to pass");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_handle_dropped_ends_the_watch_and_frees_the_memory() {
+    let stage = Stage::new().await;
+    stage.create("a", "1").await;
+    let informer = stage.informer();
+    let kind = informer.kind().clone();
+    informer.synced().await.unwrap();
+    let entry = Arc::downgrade(&informer.list(&Query::default()).unwrap()[0]);
+    let shared = Arc::downgrade(&informer.0.0);
+
+    let other = stage.informer();
+    drop(informer);
+    settle().await;
+    assert_eq!(other.list(&Query::default()).unwrap().len(), 1, "another holder keeps it");
+
+    let subscription = other.subscribe(drop);
+    drop(other);
+    settle().await;
+    assert!(entry.upgrade().is_some(), "a subscription keeps it too");
+
+    drop(subscription);
+    settle().await;
+    assert!(entry.upgrade().is_none());
+    assert!(shared.upgrade().is_none(), "nothing holds what is left of it");
+    assert!(stage.cache.stats().types.is_empty());
+
+    // It can be had again.
+    let informer = stage.cache.informer(&kind).unwrap();
+    informer.synced().await.unwrap();
+    assert_eq!(informer.list(&Query::default()).unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespaces_come_and_go_with_events_and_without_a_restart() {
+    let stage = Stage::new().await;
+    stage.namespace("other").await;
+    stage.create("a", "1").await;
+    stage.create_in("other", "b", "1").await;
+    let informer = stage.informer();
+    let kind = informer.kind().clone();
+    let log = Log::default();
+    let subscription = informer.subscribe(log.handler());
+    subscription.synced().await.unwrap();
+    assert_eq!(log.take(), ["default/a initial 1"]);
+    let key = Key::namespaced("other", "b");
+    let error = informer.get(&key).unwrap_err();
+    assert!(matches!(error, ReadError::OutsideNamespaces { .. }), "{error}");
+    let query = Query { namespace: Some("other"), ..Query::default() };
+    assert!(informer.list(&query).is_err());
+
+    stage.cache.set_namespaces(&kind, ["default", "other"]).unwrap();
+    assert!(matches!(informer.get(&key), Err(ReadError::NotSynced { .. })));
+    assert!(informer.get(&Key::namespaced("default", "a")).unwrap().is_some());
+    informer.synced().await.unwrap();
+    settle().await;
+    assert_eq!(log.take(), ["other/b initial 1"]);
+    assert!(informer.get(&key).unwrap().is_some());
+    let keys: Vec<_> = informer.list(&Query::default()).unwrap();
+    assert_eq!(keys.len(), 2);
+
+    stage.cache.set_namespaces(&kind, ["other"]).unwrap();
+    settle().await;
+    assert_eq!(log.take(), ["default/a vanished 1"]);
+    stage.set("a", "2").await;
+    settle().await;
+    assert!(log.take().is_empty());
+    assert_eq!(informer.list(&Query::default()).unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_is_listed_under_its_index_before_the_watch_tells_of_it() {
+    let mut fed = Fed::new(TypeOptions::new());
+    let by_value = |map: &ConfigMap| {
+        map.data.iter().flat_map(|data| data.values().cloned()).collect::<Vec<_>>()
+    };
+    fed.cache.index::<ConfigMap>("value", by_value).unwrap();
+    fed.list(5, [&*raw("a", "u1", 1, "red"), &*raw("c", "u3", 2, "red")]);
+    let kind = fed.informer.kind().clone();
+    fed.cache.wrote(&kind, &raw("b", "u2", 9, "red"));
+    fed.cache.wrote(&kind, &raw("a", "u1", 10, "blue"));
+    let names = |value: &str| -> Vec<String> {
+        let query = Query { index: Some(("value", value)), ..Query::default() };
+        let found = fed.informer.list(&query).unwrap();
+        found.iter().map(|entry| entry.meta().key().name().to_owned()).collect()
+    };
+    assert_eq!(names("red"), ["b", "c"]);
+    assert_eq!(names("blue"), ["a"]);
+    assert_eq!(fed.informer.stats().objects, 2, "the store is not touched");
+    assert_eq!(value(&fed.get("c").unwrap()), "red", "others are not delayed");
+}
+
+/// kube-runtime's shared subscriber hangs when the object it was told of is already gone.
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_lags_behind_a_deletion_still_gets_what_follows() {
+    let mut fed = Fed::new(TypeOptions::new());
+    fed.list(1, []);
+    let log = Log::default();
+    let subscription = fed.informer.subscribe(log.handler());
+    subscription.synced().await.unwrap();
+    fed.feed.changed(&raw("a", "u1", 2, "1"));
+    fed.feed.deleted(&raw("a", "u1", 3, "1"));
+    settle().await;
+    fed.feed.changed(&raw("b", "u2", 4, "1"));
+    settle().await;
+    assert_eq!(log.take(), ["default/a added 1", "default/a deleted 1", "default/b added 1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_panics_or_is_slow_disturbs_no_other() {
+    let mut fed = Fed::new(TypeOptions::new());
+    fed.list(1, [&*raw("a", "u1", 1, "1")]);
+    let log = Log::default();
+    let mut tell = log.handler();
+    let panics = fed.informer.subscribe(move |event| {
+        tell(event);
+        panic!("as the test wants");
+    });
+    panics.synced().await.unwrap();
+    fed.feed.changed(&raw("a", "u1", 2, "2"));
+    settle().await;
+    assert_eq!(log.take(), ["default/a initial 1", "default/a 1 → 2"]);
+    assert_eq!(fed.informer.stats().handler_panics, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscription_dropped_is_not_told_any_more() {
+    let mut fed = Fed::new(TypeOptions::new());
+    fed.list(1, []);
+    let log = Log::default();
+    let subscription = fed.informer.subscribe(log.handler());
+    subscription.synced().await.unwrap();
+    fed.feed.changed(&raw("a", "u1", 2, "1"));
+    drop(subscription);
+    fed.feed.changed(&raw("a", "u1", 3, "2"));
+    settle().await;
+    assert!(log.take().is_empty());
+    assert_eq!(fed.informer.stats().handlers, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopping_ends_every_task_and_reads_say_so() {
+    let stage = Stage::new().await;
+    let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let informer = stage.informer();
+    let subscription = informer.subscribe(drop);
+    subscription.synced().await.unwrap();
+    assert!(tokio::runtime::Handle::current().metrics().num_alive_tasks() > before);
+    stage.cache.stop().await;
+    settle().await;
+    assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), before);
+    let key = Key::namespaced("default", "a");
+    assert!(matches!(informer.get(&key), Err(ReadError::Stopped { .. })));
+    assert!(matches!(informer.synced().await, Err(SyncError::Stopped { .. })));
+    // One that is asked for later does not come to life.
+    drop((informer, subscription));
+    assert!(matches!(stage.informer().synced().await, Err(SyncError::Stopped { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_the_cache_ends_its_tasks() {
+    let stage = Stage::new().await;
+    let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let informer = stage.informer();
+    informer.synced().await.unwrap();
+    drop(stage.cache);
+    settle().await;
+    assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), before);
+    assert!(matches!(informer.synced().await, Err(SyncError::Stopped { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_type_that_never_syncs_fails_in_time_with_the_reason() {
+    let sync_timeout = Duration::from_secs(300);
+    let options = CacheOptions { sync_timeout, ..CacheOptions::default() };
+    let cache = Cache::new(Client::new(Silent, "default"), options);
+    let kind = Kind::of::<ConfigMap>();
+    cache.declare(&kind, TypeOptions::new()).unwrap();
+    let key = Key::namespaced("default", "a");
+    assert!(matches!(cache.get(&kind, &key), Err(ReadError::NotSynced { .. })));
+    let before = tokio::time::Instant::now();
+    let error = cache.informer(&kind).unwrap().synced().await.unwrap_err();
+    assert_eq!(before.elapsed(), sync_timeout);
+    let SyncError::NotSynced { last, .. } = error else { panic!("{error}") };
+    assert!(last.unwrap().message.contains("silent"));
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_key_added_again_before_hand_out_is_handed_out_once() {
     let queue = Plain::default();
     queue.add("a", ());
@@ -13,7 +13,7 @@ async fn a_key_added_again_before_hand_out_is_handed_out_once() {
     assert_eq!(queue.len(), 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_key_added_while_it_runs_is_handed_out_once_more_after_done() {
     let queue = Plain::default();
     queue.add("a", ());
@@ -28,7 +28,7 @@ async fn a_key_added_while_it_runs_is_handed_out_once_more_after_done() {
     assert!(poll(&queue).is_none(), "and only once");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_key_added_again_after_done_is_handed_out_again() {
     let queue = Plain::default();
     for _ in 0..3 {
@@ -37,7 +37,7 @@ async fn a_key_added_again_after_done_is_handed_out_again() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_key_that_runs_does_not_hold_up_the_others() {
     let queue = Plain::default();
     queue.add("a", ());
@@ -47,7 +47,7 @@ async fn a_key_that_runs_does_not_hold_up_the_others() {
     assert_eq!(drained(&queue), ["b"]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_worker_that_panics_or_is_cancelled_gives_its_key_back() {
     let queue = Plain::default();
     queue.add("a", ());
@@ -62,7 +62,7 @@ async fn a_worker_that_panics_or_is_cancelled_gives_its_key_back() {
     assert_eq!(drained(&queue), ["a"]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn higher_priorities_go_first_and_equals_in_turn() {
     let queue = Plain::default();
     queue.add_with("low 1", priority(LOW_PRIORITY), ());
@@ -73,7 +73,7 @@ async fn higher_priorities_go_first_and_equals_in_turn() {
     assert_eq!(drained(&queue), ["high", "normal 1", "normal 2", "low 1", "low 2"]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn raising_a_key_puts_it_at_the_tail_of_the_higher_class() {
     let queue = Plain::default();
     queue.add_with("a", priority(LOW_PRIORITY), ());
@@ -84,7 +84,7 @@ async fn raising_a_key_puts_it_at_the_tail_of_the_higher_class() {
     assert_eq!(drained(&queue), ["c", "a", "d", "b"]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn lowering_a_key_is_ignored() {
     let queue = Plain::default();
     queue.add("a", ());
@@ -94,7 +94,7 @@ async fn lowering_a_key_is_ignored() {
     assert_eq!((first.key, first.priority), ("a", 0));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_priority_does_not_outlive_its_hand_out() {
     let queue = Plain::default();
     queue.add_with("a", priority(9), ());
@@ -103,7 +103,7 @@ async fn a_priority_does_not_outlive_its_hand_out() {
     assert_eq!(poll(&queue).unwrap().priority, 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_key_raised_while_it_runs_comes_back_at_the_higher_priority() {
     let queue = Plain::default();
     queue.add_with("a", priority(LOW_PRIORITY), ());
@@ -262,15 +262,15 @@ async fn a_retry_keeps_its_priority_unless_given_another() {
     let item = poll(&queue).unwrap();
     item.requeue(rate_limited(), ());
     item.done();
-    let item = queue.get().await.unwrap();
+    let item = soon(queue.get()).await.unwrap();
     assert_eq!(item.priority, LOW_PRIORITY);
     item.requeue(after(MS), ());
     item.done();
-    let item = queue.get().await.unwrap();
+    let item = soon(queue.get()).await.unwrap();
     assert_eq!(item.priority, LOW_PRIORITY);
     item.requeue(AddOptions { priority: Some(5), ..rate_limited() }, ());
     item.done();
-    assert_eq!(queue.get().await.unwrap().priority, 5);
+    assert_eq!(soon(queue.get()).await.unwrap().priority, 5);
 }
 
 #[tokio::test(start_paused = true)]
@@ -278,7 +278,7 @@ async fn remembered_failures_are_bounded_and_the_oldest_goes_first() {
     let queue = Queue::<u32, ()>::new(Options { remembered_max: 3, ..Options::default() });
     for key in 0..5 {
         queue.add_with(key, rate_limited(), ());
-        queue.get().await.unwrap().done();
+        soon(queue.get()).await.unwrap().done();
     }
     assert_eq!(queue.snapshot().remembered, 3);
     let failures: Vec<u32> = (0..5).map(|key| queue.failures(&key)).collect();
@@ -292,7 +292,7 @@ async fn nothing_is_kept_of_a_key_that_is_done_and_forgotten() {
     let key = std::sync::Arc::new(());
     let queue = Queue::<std::sync::Arc<()>, ()>::default();
     queue.add_with(key.clone(), rate_limited(), ());
-    queue.get().await.unwrap().done();
+    soon(queue.get()).await.unwrap().done();
     assert_eq!(std::sync::Arc::strong_count(&key), 2, "its failure is remembered");
     queue.forget(&key);
     assert_eq!(std::sync::Arc::strong_count(&key), 1);

@@ -26,7 +26,7 @@ fn merged(causes: impl IntoIterator<Item = Cause>) -> Causes {
     merged
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn adds_that_collapse_leave_all_their_causes() {
     let queue = Queue::<Key>::default();
     let key = Key::namespaced("shop", "web");
@@ -41,7 +41,7 @@ async fn adds_that_collapse_leave_all_their_causes() {
     assert_eq!(item.causes.count(), 3);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_run_has_the_causes_of_its_own_time_only() {
     let queue = Queue::<Key>::default();
     let key = Key::namespaced("shop", "web");

@@ -4,7 +4,7 @@ use std::pin::pin;
 
 use super::*;
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn shutdown_releases_blocked_workers_and_ignores_later_adds() {
     let queue = Plain::default();
     let mut workers: Vec<_> = (0..10).map(|_| Box::pin(queue.get())).collect();
@@ -13,24 +13,24 @@ async fn shutdown_releases_blocked_workers_and_ignores_later_adds() {
     }
     queue.shutdown();
     for worker in workers {
-        assert!(worker.await.is_none());
+        assert!(soon(worker).await.is_none());
     }
     queue.add("a", ());
     queue.add_with("b", after(MS), ());
     assert_eq!((queue.len(), queue.waiting()), (0, 0));
-    assert!(queue.get().await.is_none());
+    assert!(soon(queue.get()).await.is_none());
     assert!(queue.is_shut_down());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn shutdown_twice_is_harmless() {
     let queue = Plain::default();
     queue.shutdown();
     queue.shutdown();
-    assert!(queue.get().await.is_none());
+    assert!(soon(queue.get()).await.is_none());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn shutdown_drops_what_is_queued_but_not_what_runs() {
     let queue = Plain::default();
     queue.add("running", ());
@@ -41,11 +41,11 @@ async fn shutdown_drops_what_is_queued_but_not_what_runs() {
     queue.shutdown();
     assert_eq!((queue.len(), queue.waiting(), queue.processing()), (0, 0, 1));
     item.done();
-    assert!(queue.get().await.is_none(), "not even the one that was due again");
+    assert!(soon(queue.get()).await.is_none(), "not even the one that was due again");
     assert_eq!(queue.processing(), 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_drain_hands_out_what_is_due_and_ends_when_all_is_done() {
     let queue = Plain::default();
     queue.add("a", ());
@@ -54,16 +54,16 @@ async fn a_drain_hands_out_what_is_due_and_ends_when_all_is_done() {
     let mut drain = pin!(queue.shutdown_with_drain());
     queue.add("c", ());
     assert!(is_pending(&mut drain).await);
-    let b = queue.get().await.unwrap();
+    let b = soon(queue.get()).await.unwrap();
     assert_eq!(b.key, "b");
-    assert!(queue.get().await.is_none(), "nothing more will come");
+    assert!(soon(queue.get()).await.is_none(), "nothing more will come");
     a.done();
     assert!(is_pending(&mut drain).await);
     b.done();
-    drain.await;
+    soon(drain).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_drain_includes_a_key_that_is_due_again_after_its_run() {
     let queue = Plain::default();
     queue.add("a", ());
@@ -74,10 +74,10 @@ async fn a_drain_includes_a_key_that_is_due_again_after_its_run() {
     assert!(is_pending(&mut get).await, "there is one to come");
     item.done();
     assert!(is_pending(&mut drain).await);
-    let again = get.await.expect("once more");
+    let again = soon(get).await.expect("once more");
     assert!(is_pending(&mut drain).await);
     again.done();
-    drain.await;
+    soon(drain).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -85,12 +85,12 @@ async fn a_drain_does_not_wait_for_delayed_keys() {
     let queue = Plain::default();
     queue.add_with("a", after(Duration::from_secs(3600)), ());
     let before = Instant::now();
-    queue.shutdown_with_drain().await;
+    soon(queue.shutdown_with_drain()).await;
     assert_eq!(before.elapsed(), Duration::ZERO);
-    assert!(queue.get().await.is_none());
+    assert!(soon(queue.get()).await.is_none());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_worker_asleep_is_released_by_the_end_of_a_drain() {
     let queue = Plain::default();
     queue.add("a", ());
@@ -102,10 +102,10 @@ async fn a_worker_asleep_is_released_by_the_end_of_a_drain() {
     item.done();
     // Another worker is faster.
     poll(&queue).unwrap().done();
-    assert!(idle.await.is_none());
+    assert!(soon(idle).await.is_none());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn shutdown_releases_a_drain_that_is_under_way() {
     let queue = Plain::default();
     queue.add("stuck", ());
@@ -113,10 +113,10 @@ async fn shutdown_releases_a_drain_that_is_under_way() {
     let mut drain = pin!(queue.shutdown_with_drain());
     assert!(is_pending(&mut drain).await);
     queue.shutdown();
-    drain.await;
+    soon(drain).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_drain_after_shutdown_waits_for_what_runs() {
     let queue = Plain::default();
     queue.add("a", ());
@@ -126,14 +126,14 @@ async fn a_drain_after_shutdown_waits_for_what_runs() {
     let mut drain = pin!(queue.shutdown_with_drain());
     assert!(is_pending(&mut drain).await);
     item.done();
-    drain.await;
+    soon(drain).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn shutdown_frees_a_large_queue() {
     let key = Arc::new(());
     let queue = Queue::<(u32, Arc<()>), ()>::default();
-    for number in 0..5_000 {
+    for number in 0..50_000 {
         queue.add((number, Arc::clone(&key)), ());
     }
     let item = poll(&queue).unwrap();

@@ -1,0 +1,137 @@
+//! The queue between watches and workers: how many keys pass through it, and what they weigh.
+//!
+//! All on one thread, and per second of processor time: that is what a core does, however busy the
+//! machine is. The rival is the scheduler inside kube-runtime's controller, which has no causes and
+//! no notion of done.
+
+use std::cell::RefCell;
+use std::pin::pin;
+use std::task::Poll;
+
+use anyhow::Context as _;
+use evenkeel::queue::{Cause, Change, Origin, Queue};
+use evenkeel::{Key, Kind};
+use futures_util::{StreamExt as _, stream};
+use k8s_openapi::api::apps::v1::Deployment;
+use kube_runtime::scheduler::{ScheduleRequest, scheduler};
+use tokio::time::Instant;
+
+use crate::figure::{Figure, Report, Target};
+use crate::probe::{resident, thread_cpu_time};
+
+const FEW: usize = 10_000;
+const MANY: usize = 1_000_000;
+const ROUNDS: usize = 4_000_000;
+
+pub(crate) async fn queue(report: &mut Report) -> anyhow::Result<()> {
+    // First, while nothing has been freed that could be used again.
+    let before = resident("self")?;
+    let queue = filled(MANY);
+    let weight = resident("self")? - before;
+    let many = rate(&queue, ROUNDS).await?;
+    drop(queue);
+    let few = rate(&filled(FEW), ROUNDS).await?;
+    report.add(&Figure {
+        what: "queue of 10,000 keys: add + get + done",
+        unit: "/s",
+        ours: few,
+        target: Some(Target::AtLeast(2e6)),
+        rival: None,
+    });
+    report.add(&Figure {
+        what: "queue of 1,000,000 keys: add + get + done",
+        unit: "/s",
+        ours: many,
+        target: Some(Target::AtLeast(2e6 / 3.0)),
+        rival: None,
+    });
+    report.add(&Figure {
+        what: "  memory of those, keys and causes included",
+        unit: "MB",
+        ours: weight / 1e6,
+        target: Some(Target::AtMost(150.0)),
+        rival: None,
+    });
+    for (what, count) in [
+        ("  10,000 keys added, then all taken", FEW),
+        ("  1,000,000 keys added, then all taken", MANY),
+    ] {
+        let keys: Vec<Key> = keys(count).collect();
+        report.add(&Figure {
+            what,
+            unit: "/s",
+            ours: fill_and_empty(&keys, ROUNDS / count).await?,
+            target: None,
+            rival: Some(rival_fill_and_empty(&keys, ROUNDS / count).await?),
+        });
+    }
+    Ok(())
+}
+
+/// Keys as large clusters have them, in an order that has nothing to do with that in memory.
+fn keys(count: usize) -> impl Iterator<Item = Key> {
+    // A step without a common factor goes through all numbers once.
+    let step = 7_368_787;
+    (0..count).map(move |at| {
+        let at = at * step % count;
+        Key::namespaced(&format!("team-{:04}", at % 1000), &format!("webapp-{at:07}"))
+    })
+}
+
+fn filled(count: usize) -> Queue<Key> {
+    let queue = Queue::default();
+    let own = Origin::own(Kind::of::<Deployment>());
+    for key in keys(count) {
+        queue.add(key, Cause::Listed(own.clone()));
+    }
+    queue
+}
+
+/// Takes keys and puts each back, so that there are always as many.
+async fn rate(queue: &Queue<Key>, rounds: usize) -> anyhow::Result<f64> {
+    let own = Origin::own(Kind::of::<Deployment>());
+    let change = Change { generation: Some((3, 4)), ..Change::default() };
+    let busy = thread_cpu_time()?;
+    for _ in 0..rounds {
+        let Some(item) = queue.get().await else { break };
+        let key = item.key.clone();
+        item.done();
+        queue.add(key, Cause::Updated(own.clone(), change));
+    }
+    Ok(rounds as f64 / (thread_cpu_time()? - busy).as_secs_f64())
+}
+
+/// Adds every key, then takes every key.
+async fn fill_and_empty(keys: &[Key], rounds: usize) -> anyhow::Result<f64> {
+    let queue: Queue<Key> = Queue::default();
+    let own = Origin::own(Kind::of::<Deployment>());
+    let busy = thread_cpu_time()?;
+    for _ in 0..rounds {
+        for key in keys {
+            queue.add(key.clone(), Cause::Listed(own.clone()));
+        }
+        for _ in keys {
+            queue.get().await.context("not shut down")?.done();
+        }
+    }
+    Ok((rounds * keys.len()) as f64 / (thread_cpu_time()? - busy).as_secs_f64())
+}
+
+async fn rival_fill_and_empty(keys: &[Key], rounds: usize) -> anyhow::Result<f64> {
+    // In the past, so that no timer comes into it.
+    let run_at = Instant::now();
+    let feed = RefCell::new(keys[..0].iter());
+    let requests = stream::poll_fn(|_| match feed.borrow_mut().next() {
+        Some(key) => Poll::Ready(Some(ScheduleRequest { message: key.clone(), run_at })),
+        None => Poll::Pending,
+    });
+    let mut scheduler = pin!(scheduler(requests));
+    let busy = thread_cpu_time()?;
+    for _ in 0..rounds {
+        *feed.borrow_mut() = keys.iter();
+        for _ in keys {
+            scheduler.as_mut().hold_unless(|_| true).next().await.context("the feed has no end")?;
+        }
+    }
+    Ok((rounds * keys.len()) as f64 / (thread_cpu_time()? - busy).as_secs_f64())
+}

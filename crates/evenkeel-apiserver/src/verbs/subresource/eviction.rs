@@ -1,0 +1,229 @@
+//! Eviction: a pod is deleted if its disruption budget allows.
+
+use evenkeel_types::Gvk;
+use serde_json::{Value, json};
+
+use super::super::create::settle_namespace;
+use super::super::delete::{Deletion, delete_named};
+use super::super::update::current;
+use super::{done, set_condition};
+use crate::call::Call;
+use crate::object::Metadata as _;
+use crate::pipeline::decode;
+use crate::pipeline::encode::{self, Answer};
+use crate::pipeline::persist::{self, Change, Persisted};
+use crate::pipeline::validate::Admitted;
+use crate::query::WriteOptions;
+use crate::route::Verb;
+use crate::status::{Named, Status};
+use crate::storage::Range;
+
+const EVICTION: Gvk<'static> = Gvk::new("policy", "v1", "Eviction");
+
+/// Evictions that may be under way before the keeper of the budget has noticed any.
+const MAX_DISRUPTED: usize = 2000;
+
+pub(super) async fn evict(call: &Call, body: &[u8]) -> Result<Answer, Status> {
+    let options = WriteOptions::parse(&call.query, "CreateOptions", false)?;
+    let mut eviction = decode::of_kind(call, body, EVICTION, options.field_validation)?;
+    settle_namespace(call, &mut eviction)?;
+    if eviction.meta_str("name") != call.name() {
+        return Err(Status::bad_request("name in URL does not match name in Eviction object"));
+    }
+    let wishes = &eviction["deleteOptions"];
+    let dry_run =
+        options.dry_run || wishes["dryRun"].as_array().is_some_and(|list| !list.is_empty());
+    let (_, pod) = current(call)?;
+    let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or("");
+    let unguarded = matches!(phase, "Succeeded" | "Failed" | "Pending") || pod.is_deleting();
+    if !unguarded {
+        take_from_budget(call, &pod, dry_run).await?;
+    }
+    let deletion = Deletion::read(wishes);
+    let marked = if dry_run { None } else { mark(call, deletion.as_ref().ok()).await? };
+    let mut deletion = deletion?;
+    deletion.dry_run = dry_run;
+    if let Some(revision) = marked {
+        deletion.expect_revision(revision);
+    }
+    delete_named(call, call.name(), &deletion).await?;
+    Ok(done())
+}
+
+/// Says on the pod why it will go; whoever replaces it wants to know. Returns the new revision.
+async fn mark(call: &Call, deletion: Option<&Deletion>) -> Result<Option<u64>, Status> {
+    let now = call.core.sources.timestamp();
+    let persisted = persist::update(call, call.name(), false, |old, _| {
+        if let Some(deletion) = deletion {
+            deletion.check_preconditions(call, call.name(), old)?;
+        }
+        let mut pod = old.clone();
+        let reason = "EvictionByEvictionAPI";
+        set_condition(&mut pod, "DisruptionTarget", reason, "Eviction API: evicting", &now);
+        Ok(Change::Write(Admitted::marked(pod)))
+    })
+    .await?;
+    Ok(match persisted {
+        Persisted::Stored(record) => Some(record.revision),
+        Persisted::Shown(_) => None,
+    })
+}
+
+async fn take_from_budget(call: &Call, pod: &Value, dry_run: bool) -> Result<(), Status> {
+    let Some(resource) = call.core.builtin("policy", "poddisruptionbudgets") else { return Ok(()) };
+    let range = Range { namespace: Some(&call.namespace), after: None, limit: None };
+    let page = resource.table.list(range, None).map_err(Status::internal)?;
+    let mut budgets = Vec::new();
+    for record in &page.items {
+        let budget = encode::value(&resource, record)?;
+        if selects(budget.pointer("/spec/selector"), pod) {
+            budgets.push((record.key.clone(), budget));
+        }
+    }
+    let (key, budget) = match budgets.as_slice() {
+        [] => return Ok(()),
+        [one] => one,
+        _ => {
+            let why = "This pod has more than one PodDisruptionBudget, which the eviction \
+                       subresource does not support.";
+            return Err(Status::bare(500, why));
+        }
+    };
+    if !is_ready(pod) && spares_unready(budget) {
+        return Ok(());
+    }
+    check(key.name(), budget)?;
+    if dry_run {
+        return Ok(());
+    }
+    let pod_name = pod.meta_str("name").to_owned();
+    let now = call.core.sources.timestamp();
+    let internal = Call::internal(&call.core, &resource, Verb::Update, key, Some("status"));
+    super::super::write_status(&internal, move |budget| {
+        let status = &mut budget["status"];
+        let left = (status["disruptionsAllowed"].as_i64().unwrap_or(0) - 1).max(0);
+        status["disruptionsAllowed"] = left.into();
+        if left == 0 {
+            exhaust(status, &now);
+        }
+        status["disruptedPods"][&pod_name] = now.clone().into();
+    })
+    .await?;
+    Ok(())
+}
+
+/// Whether the budget lets a pod go now.
+fn check(name: &str, budget: &Value) -> Result<(), Status> {
+    let number = |path: &str| budget.pointer(path).and_then(Value::as_i64).unwrap_or(0);
+    let violates = |retry, cause: String| {
+        let message = "Cannot evict pod as it would violate the pod's disruption budget.";
+        Err(Status::too_many_requests(message, retry).with_cause("DisruptionBudget", &cause, ""))
+    };
+    if number("/status/observedGeneration") < number("/metadata/generation") {
+        let cause = format!("The disruption budget {name} is still being processed by the server.");
+        return violates(10, cause);
+    }
+    let allowed = number("/status/disruptionsAllowed");
+    let forbid = |why: &str| {
+        Err(Status::forbidden(Named { group: "policy", kind: "poddisruptionbudget" }, name, why))
+    };
+    if allowed < 0 {
+        return forbid("pdb disruptions allowed is negative");
+    }
+    let disrupted = budget.pointer("/status/disruptedPods").and_then(Value::as_object);
+    if disrupted.is_some_and(|pods| pods.len() > MAX_DISRUPTED) {
+        return forbid(
+            "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
+        );
+    }
+    if allowed > 0 {
+        return Ok(());
+    }
+    let conditions = budget.pointer("/status/conditions").and_then(Value::as_array);
+    let refusal = conditions
+        .into_iter()
+        .flatten()
+        .find(|condition| {
+            condition["type"] == "DisruptionAllowed" && condition["status"] == "False"
+        })
+        .map(|condition| {
+            let text = |field: &str| condition[field].as_str().unwrap_or("");
+            (text("reason"), text("message"))
+        })
+        .filter(|(_, message)| !message.is_empty());
+    let (has, needs) = (number("/status/currentHealthy"), number("/status/desiredHealthy"));
+    let cause = match refusal {
+        Some(("SyncFailed", message)) => format!(
+            "The disruption budget {name} does not allow evicting pods currently because it \
+             failed sync: {message}"
+        ),
+        _ if has <= needs => format!(
+            "The disruption budget {name} needs {needs} healthy pods and has {has} currently"
+        ),
+        Some((reason, message)) => format!(
+            "The disruption budget {name} does not allow evicting pods currently ({reason}): \
+             {message}"
+        ),
+        None => format!("The disruption budget {name} does not allow evicting pods currently"),
+    };
+    violates(0, cause)
+}
+
+/// Nothing is left of a budget, and its condition says so.
+fn exhaust(status: &mut Value, now: &str) {
+    const KIND: &str = "DisruptionAllowed";
+    let mut condition = json!({
+        "type": KIND, "status": "False", "reason": "InsufficientPods", "message": "",
+        "lastTransitionTime": now,
+    });
+    if let Some(generation) = status["observedGeneration"].as_i64().filter(|seen| *seen != 0) {
+        condition["observedGeneration"] = generation.into();
+    }
+    let Some(list) = status["conditions"].as_array_mut() else {
+        status["conditions"] = json!([condition]);
+        return;
+    };
+    match list.iter_mut().find(|existing| existing["type"] == KIND) {
+        Some(existing) => {
+            if existing["status"] == "False" {
+                condition["lastTransitionTime"] = existing["lastTransitionTime"].take();
+            }
+            *existing = condition;
+        }
+        None => list.push(condition),
+    }
+}
+
+fn is_ready(pod: &Value) -> bool {
+    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
+    conditions.into_iter().flatten().any(|c| c["type"] == "Ready" && c["status"] == "True")
+}
+
+/// Pods that serve nobody can go, if the budget is met without them or does not mind.
+fn spares_unready(budget: &Value) -> bool {
+    let number = |field: &str| budget["status"][field].as_i64().unwrap_or(0);
+    let (has, needs) = (number("currentHealthy"), number("desiredHealthy"));
+    budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow" || (has >= needs && needs > 0)
+}
+
+/// Whether a LabelSelector object selects the pod.
+fn selects(selector: Option<&Value>, pod: &Value) -> bool {
+    let Some(selector) = selector else { return false };
+    let labels = pod.meta("labels").and_then(Value::as_object);
+    let has = |key: &str| labels.and_then(|labels| labels.get(key)).and_then(Value::as_str);
+    let exact = selector["matchLabels"].as_object().into_iter().flatten();
+    let mut holds = exact.fold(true, |all, (key, value)| all && has(key) == value.as_str());
+    for term in selector["matchExpressions"].as_array().into_iter().flatten() {
+        let key = term["key"].as_str().unwrap_or("");
+        let listed = |value: &str| {
+            term["values"].as_array().is_some_and(|values| values.iter().any(|v| v == value))
+        };
+        holds &= match term["operator"].as_str().unwrap_or("") {
+            "In" => has(key).is_some_and(listed),
+            "NotIn" => !has(key).is_some_and(listed),
+            "Exists" => has(key).is_some(),
+            _ => has(key).is_none(),
+        };
+    }
+    holds
+}

@@ -1,0 +1,134 @@
+//! Which types the API server has, asked in two requests.
+//!
+//! The garbage collector and the namespace controller concern every type, those of custom resources
+//! included. What is here is one answer of the server; whoever needs a newer one asks again.
+
+use std::collections::BTreeMap;
+
+use evenkeel::{BoxError, Kind};
+use kube::core::{ApiResource, GroupVersionKind};
+use serde::Deserialize;
+
+/// The one form in which all groups, versions and resources come in one answer.
+const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// The types of a server, each in the version the server prefers.
+#[derive(Debug, Default)]
+pub(crate) struct Types {
+    all: Vec<Type>,
+    /// From group and kind to a place in `all`.
+    kinds: BTreeMap<(String, String), usize>,
+    /// Groups whose types the server could not tell.
+    pub(crate) stale: Vec<String>,
+}
+
+/// One type.
+#[derive(Clone, Debug)]
+pub(crate) struct Type {
+    pub(crate) kind: Kind,
+    verbs: Vec<String>,
+}
+
+impl Type {
+    /// Whether objects of the type can be asked for all of this.
+    pub(crate) fn can(&self, verbs: &[&str]) -> bool {
+        verbs.iter().all(|verb| self.verbs.iter().any(|known| known == verb))
+    }
+}
+
+impl Types {
+    /// Asks the server.
+    pub(crate) async fn discover(client: &kube::Client) -> Result<Self, BoxError> {
+        let mut types = Self::default();
+        for path in ["/api", "/apis"] {
+            let request =
+                http::Request::get(path).header(http::header::ACCEPT, ACCEPT).body(Vec::new())?;
+            for group in client.request::<Groups>(request).await?.items {
+                types.add(group);
+            }
+        }
+        Ok(types)
+    }
+
+    fn add(&mut self, group: Group) {
+        let name = group.metadata.name;
+        let mut known: Vec<String> = Vec::new();
+        for version in group.versions {
+            if version.freshness == "Stale" {
+                self.stale.push(format!("{name}/{}", version.version));
+            }
+            for resource in version.resources {
+                // Versions come in the order of preference: the first that has a resource counts.
+                if known.contains(&resource.resource) {
+                    continue;
+                }
+                let kind = &resource.response_kind.kind;
+                let gvk = GroupVersionKind::gvk(&name, &version.version, kind);
+                let api = ApiResource::from_gvk_with_plural(&gvk, &resource.resource);
+                let named = (name.clone(), kind.clone());
+                self.kinds.entry(named).or_insert(self.all.len());
+                self.all.push(Type {
+                    kind: Kind::dynamic(&api, resource.scope == "Namespaced"),
+                    verbs: resource.verbs,
+                });
+                known.push(resource.resource);
+            }
+        }
+    }
+
+    /// All types, in the server's order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Type> {
+        self.all.iter()
+    }
+
+    /// The type that an owner reference means.
+    pub(crate) fn named(&self, group: &str, kind: &str) -> Option<&Kind> {
+        let at = self.kinds.get(&(group.to_owned(), kind.to_owned()))?;
+        Some(&self.all[*at].kind)
+    }
+}
+
+#[derive(Deserialize)]
+struct Groups {
+    #[serde(default)]
+    items: Vec<Group>,
+}
+
+#[derive(Deserialize)]
+struct Group {
+    #[serde(default)]
+    metadata: Named,
+    #[serde(default)]
+    versions: Vec<Version>,
+}
+
+#[derive(Default, Deserialize)]
+struct Named {
+    #[serde(default)]
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Version {
+    version: String,
+    #[serde(default)]
+    freshness: String,
+    #[serde(default)]
+    resources: Vec<Resource>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Resource {
+    resource: String,
+    response_kind: ResponseKind,
+    #[serde(default)]
+    scope: String,
+    #[serde(default)]
+    verbs: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct ResponseKind {
+    kind: String,
+}

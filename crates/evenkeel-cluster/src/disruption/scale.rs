@@ -1,0 +1,105 @@
+//! How many pods the controllers of some pods want.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use evenkeel::{Context, Key, Result};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::autoscaling::v1::Scale;
+use k8s_openapi::api::core::v1::{Pod, ReplicationController};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+
+use crate::discovery::Types;
+
+/// The sum of what the pods' controllers want. Pods without a controller do not count.
+pub(super) async fn expected(cx: &Context<PodDisruptionBudget>, pods: &[Arc<Pod>]) -> Result<i32> {
+    let mut scales: BTreeMap<String, i32> = BTreeMap::new();
+    for pod in pods {
+        let Some(owner) = controller(&pod.metadata) else { continue };
+        if scales.contains_key(&owner.uid) {
+            continue;
+        }
+        let name = pod.metadata.name.as_deref().unwrap_or_default();
+        let (uid, replicas) = scale(cx, owner)
+            .await?
+            .ok_or_else(|| format!("found no controllers for pod {name:?}"))?;
+        scales.insert(uid, replicas);
+    }
+    Ok(scales.values().fold(0, |sum, replicas| sum.saturating_add(*replicas)))
+}
+
+fn controller(meta: &ObjectMeta) -> Option<&OwnerReference> {
+    let mut owners = meta.owner_references.iter().flatten();
+    owners.find(|owner| owner.controller == Some(true))
+}
+
+/// The uid and the wish of a controller; of the Deployment behind a ReplicaSet if there is one.
+async fn scale(
+    cx: &Context<PodDisruptionBudget>,
+    owner: &OwnerReference,
+) -> Result<Option<(String, i32)>> {
+    let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
+    let key = cx.key().sibling(&owner.name);
+    let same = |meta: &ObjectMeta, owner: &OwnerReference| meta.uid.as_ref() == Some(&owner.uid);
+    let found = |uid: &str, replicas: Option<i32>| Some((uid.to_owned(), replicas.unwrap_or(1)));
+    match (group, owner.kind.as_str()) {
+        ("apps", "ReplicaSet") => {
+            let set = cx.get::<ReplicaSet>(&key).await?.filter(|set| same(&set.metadata, owner));
+            let Some(set) = set else { return Ok(None) };
+            if let Some(above) =
+                controller(&set.metadata).filter(|above| above.kind == "Deployment")
+            {
+                let found_above = cx.get::<Deployment>(&cx.key().sibling(&above.name)).await?;
+                let deployment = found_above.filter(|found| same(&found.metadata, above));
+                return Ok(deployment.and_then(|deployment| {
+                    found(&above.uid, deployment.spec.as_ref().and_then(|spec| spec.replicas))
+                }));
+            }
+            Ok(found(&owner.uid, set.spec.as_ref().and_then(|spec| spec.replicas)))
+        }
+        ("apps", "StatefulSet") => {
+            let set = cx.get::<StatefulSet>(&key).await?.filter(|set| same(&set.metadata, owner));
+            Ok(set.and_then(|set| {
+                found(&owner.uid, set.spec.as_ref().and_then(|spec| spec.replicas))
+            }))
+        }
+        ("", "ReplicationController") => {
+            let set = cx.get::<ReplicationController>(&key).await?;
+            let set = set.filter(|set| same(&set.metadata, owner));
+            Ok(set.and_then(|set| {
+                found(&owner.uid, set.spec.as_ref().and_then(|spec| spec.replicas))
+            }))
+        }
+        (group, kind) => by_subresource(cx, owner, group, kind, &key).await,
+    }
+}
+
+/// Any other type may tell by its scale.
+async fn by_subresource(
+    cx: &Context<PodDisruptionBudget>,
+    owner: &OwnerReference,
+    group: &str,
+    kind: &str,
+    key: &Key,
+) -> Result<Option<(String, i32)>> {
+    let types = Types::discover(cx.kube()).await?;
+    let Some(found) = types.named(group, kind) else {
+        return Err(
+            format!("no matches for kind {kind:?} in version {:?}", owner.api_version).into()
+        );
+    };
+    match cx.dynamic(found).subresource(key, "scale").get::<Scale>().await {
+        Ok(scale) if scale.metadata.uid.as_ref() == Some(&owner.uid) => {
+            let replicas = scale.spec.and_then(|spec| spec.replicas).unwrap_or_default();
+            Ok(Some((owner.uid.clone(), replicas)))
+        }
+        Ok(_) => Ok(None),
+        Err(error) if error.is_not_found() => {
+            let name = format!("{}.{group}", found.plural());
+            Err(format!("{} does not implement the scale subresource", name.trim_end_matches('.'))
+                .into())
+        }
+        Err(error) => Err(error.into()),
+    }
+}

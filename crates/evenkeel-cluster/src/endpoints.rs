@@ -1,0 +1,115 @@
+//! Where the traffic of a Service goes: EndpointSlices, and the older Endpoints, from pods.
+//!
+//! Both controllers are asked by service and look at the pods its selector matches. Which services a
+//! pod concerns is found through an index on selectors, without looking at every service.
+
+mod legacy;
+
+mod slices;
+
+#[cfg(test)]
+mod tests;
+
+use std::net::IpAddr;
+
+use evenkeel::{BoxError, Key, Manager, MapContext, Result};
+use k8s_openapi::api::core::v1::{Pod, Service, ServicePort};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use crate::pods;
+use crate::settings::Settings;
+
+/// As `kube-controller-manager` calls the controller of EndpointSlices.
+pub(crate) const SLICES: &str = "endpointslice-controller";
+/// As `kube-controller-manager` calls the controller of Endpoints.
+pub(crate) const LEGACY: &str = "endpoints-controller";
+
+/// Marks what belongs to a service without an address of its own.
+const HEADLESS: &str = "service.kubernetes.io/headless";
+
+/// Has the controller of EndpointSlices run with the manager.
+pub(crate) fn register_slices(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+    slices::register(manager)
+}
+
+/// Has the controller of Endpoints run with the manager.
+pub(crate) fn register_legacy(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+    legacy::register(manager)
+}
+
+/// Files services under the first pair of their selector, under a name of each controller's own.
+fn index_selectors(manager: &Manager, index: &'static str) -> Result<(), BoxError> {
+    manager.index::<Service>(index, |service| {
+        let selector = service.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+        let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
+        let first = selector.and_then(|selector| selector.iter().next());
+        first.map(|(name, value)| format!("{namespace}/{name}={value}")).into_iter().collect()
+    })?;
+    Ok(())
+}
+
+/// The services that may select a pod: one pair of the selector is among the pod's labels.
+fn services_of(pod: &Pod, index: &'static str, cx: &MapContext) -> Vec<Key> {
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    let labels = pod.metadata.labels.iter().flatten();
+    let pairs = labels.map(|(name, value)| format!("{namespace}/{name}={value}"));
+    pairs.flat_map(|pair| cx.indexed::<Service>(index, &pair)).collect()
+}
+
+/// The addresses of a pod, in one family.
+fn addresses(pod: &Pod, v6: bool) -> Vec<String> {
+    let status = pod.status.as_ref();
+    let all = status.and_then(|status| status.pod_ips.as_deref()).unwrap_or_default();
+    let mut all: Vec<&str> = all.iter().map(|address| address.ip.as_str()).collect();
+    if all.is_empty() {
+        all.extend(status.and_then(|status| status.pod_ip.as_deref()));
+    }
+    let parsed = all.into_iter().filter_map(|text| text.parse::<IpAddr>().ok());
+    parsed.filter(|address| address.is_ipv6() == v6).map(|address| address.to_string()).collect()
+}
+
+/// Whether traffic may go to a pod at all, be it ready or not.
+fn belongs(pod: &Pod, terminating: bool) -> bool {
+    let status = pod.status.as_ref();
+    let has_address = status.is_some_and(|status| {
+        status.pod_ip.as_ref().is_some_and(|ip| !ip.is_empty())
+            || status.pod_ips.as_ref().is_some_and(|ips| !ips.is_empty())
+    });
+    has_address && !pods::is_terminal(pod) && (terminating || !pods::is_terminating(pod))
+}
+
+/// The name under which DNS shows a pod of this service.
+fn hostname(pod: &Pod, service: &Service) -> Option<String> {
+    let spec = pod.spec.as_ref()?;
+    let named = spec.hostname.as_ref().filter(|name| !name.is_empty())?;
+    let meant = spec.subdomain.is_some() && spec.subdomain == service.metadata.name;
+    meant.then(|| named.clone())
+}
+
+/// The number of a service's port on a pod; none when the pod has no port of that name.
+fn port_on(pod: &Pod, port: &ServicePort) -> Option<i32> {
+    let name = match port.target_port.as_ref() {
+        None => return Some(port.port),
+        Some(IntOrString::Int(number)) => return Some(*number),
+        Some(IntOrString::String(name)) => name,
+    };
+    let spec = pod.spec.as_ref()?;
+    let sidecars = spec.init_containers.iter().flatten();
+    let sidecars = sidecars.filter(|init| init.restart_policy.as_deref() == Some("Always"));
+    let mut ports = spec
+        .containers
+        .iter()
+        .chain(sidecars)
+        .flat_map(|container| container.ports.iter().flatten());
+    let protocol = |text: &Option<String>| text.clone().unwrap_or_else(|| "TCP".to_owned());
+    let found = ports.find(|found| {
+        found.name.as_ref() == Some(name) && protocol(&found.protocol) == protocol(&port.protocol)
+    });
+    found.map(|found| found.container_port)
+}
+
+/// Whether a service has an address of its own.
+fn has_address(service: &Service) -> bool {
+    let address = service.spec.as_ref().and_then(|spec| spec.cluster_ip.as_deref());
+    !matches!(address, None | Some("" | "None"))
+}

@@ -1,0 +1,179 @@
+//! EndpointSlices: the endpoints of a service in pieces of a hundred.
+//!
+//! Endpoints stay in the slice they are in, so that a pod that changes costs the update of one
+//! slice. Pods whose named ports have other numbers are in slices of their own.
+
+mod fill;
+
+use std::collections::BTreeMap;
+
+use evenkeel::cache::TypeOptions;
+use evenkeel::{Action, BoxError, Context, Key, Manager, Reconciler, Result};
+use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod, Service};
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
+use kube::core::{Expression, Selector};
+
+use self::fill::{Group, Plan};
+use crate::pods;
+
+const INDEX: &str = "endpointslice-selector";
+
+pub(super) const SERVICE_NAME: &str = "kubernetes.io/service-name";
+pub(super) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+pub(super) const MANAGER: &str = "endpointslice-controller.k8s.io";
+
+pub(super) fn register(manager: &Manager) -> Result<(), BoxError> {
+    manager
+        .controller(Slices)
+        .named(super::SLICES)
+        .cached(TypeOptions::new())
+        .watches::<Pod>(|pod, cx| super::services_of(pod, INDEX, cx))
+        .watches::<EndpointSlice>(|slice, _| {
+            let labels = slice.metadata.labels.as_ref();
+            let label = |name| labels.and_then(|labels| labels.get(name));
+            let ours = label(MANAGED_BY).is_some_and(|manager| manager == MANAGER);
+            let service = label(SERVICE_NAME).filter(|_| ours);
+            service
+                .map(|name| Key::new(slice.metadata.namespace.as_deref(), name))
+                .into_iter()
+                .collect()
+        })
+        .reads::<Node>()
+        .workers(2)
+        .register()?;
+    super::index_selectors(manager, INDEX)
+}
+
+struct Slices;
+
+impl Reconciler for Slices {
+    type Object = Service;
+
+    async fn reconcile(&self, cx: &Context<Service>) -> Result<Action> {
+        // Slices of a service that is gone are garbage: they are owned by it.
+        let Some(service) = cx.object() else { return Ok(Action::done()) };
+        let Some(spec) = &service.spec else { return Ok(Action::done()) };
+        let Some(selector) = spec.selector.as_ref().filter(|selector| !selector.is_empty()) else {
+            return Ok(Action::done());
+        };
+        let namespace = cx.key().namespace().unwrap_or_default();
+        if spec.type_.as_deref() == Some("ExternalName")
+            || service.metadata.deletion_timestamp.is_some()
+        {
+            return Ok(Action::done());
+        }
+        let labels: Selector = selector
+            .iter()
+            .map(|(name, value)| Expression::Equal(name.clone(), value.clone()))
+            .collect();
+        let pods = cx.list::<Pod>().in_namespace(namespace).matching(labels).await?;
+        let existing = cx
+            .list::<EndpointSlice>()
+            .in_namespace(namespace)
+            .label(SERVICE_NAME, cx.key().name())
+            .label(MANAGED_BY, MANAGER)
+            .await?;
+        let mut homeless = Vec::new();
+        let mut plan = Plan::default();
+        let families = families(&service);
+        for family in &families {
+            let mut groups: BTreeMap<String, Group> = BTreeMap::new();
+            for pod in pods.iter().filter(|pod| super::belongs(pod, true)) {
+                let Some(endpoint) = endpoint(cx, &service, pod, family == "IPv6").await? else {
+                    homeless.push(pod.metadata.name.clone().unwrap_or_default());
+                    continue;
+                };
+                let ports = ports(&service, pod);
+                let group = groups.entry(key(&ports)).or_insert_with(|| Group::new(ports));
+                if !endpoint.addresses.is_empty() {
+                    group.endpoints.push(endpoint);
+                }
+            }
+            let present = existing.iter().filter(|slice| slice.address_type == *family);
+            plan.add(&service, family, groups, present.cloned().collect());
+        }
+        let stray = existing.iter().filter(|slice| !families.contains(&slice.address_type));
+        plan.delete.extend(stray.cloned());
+        plan.carry_out(cx).await?;
+        if !homeless.is_empty() {
+            return Err(format!("nodes of {} are not there", homeless.join(", ")).into());
+        }
+        Ok(Action::done())
+    }
+}
+
+fn families(service: &Service) -> Vec<String> {
+    let families = service.spec.as_ref().and_then(|spec| spec.ip_families.clone());
+    match families {
+        Some(families) if !families.is_empty() => families,
+        _ => vec!["IPv4".to_owned()],
+    }
+}
+
+/// The endpoint that a pod is; none when its node is not there, since its zone is not known then.
+async fn endpoint(
+    cx: &Context<Service>,
+    service: &Service,
+    pod: &Pod,
+    v6: bool,
+) -> Result<Option<Endpoint>> {
+    let publish = service.spec.as_ref().and_then(|spec| spec.publish_not_ready_addresses);
+    let publish = publish.unwrap_or_default();
+    let node_name = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+    let node = match node_name.as_deref().filter(|name| !name.is_empty()) {
+        Some(name) => cx.get::<Node>(&Key::cluster(name)).await?,
+        None => None,
+    };
+    if node.is_none() && !publish {
+        return Ok(None);
+    }
+    let zone = node.as_ref().and_then(|node| node.metadata.labels.as_ref());
+    let zone = zone.and_then(|labels| labels.get("topology.kubernetes.io/zone"));
+    let serving = pods::is_ready(pod);
+    let terminating = pods::is_terminating(pod);
+    Ok(Some(Endpoint {
+        addresses: super::addresses(pod, v6),
+        conditions: Some(EndpointConditions {
+            ready: Some(publish || (serving && !terminating)),
+            serving: Some(serving),
+            terminating: Some(terminating),
+        }),
+        hostname: super::hostname(pod, service),
+        node_name,
+        target_ref: Some(ObjectReference {
+            kind: Some("Pod".to_owned()),
+            namespace: pod.metadata.namespace.clone(),
+            name: pod.metadata.name.clone(),
+            uid: pod.metadata.uid.clone(),
+            ..ObjectReference::default()
+        }),
+        zone: zone.filter(|zone| !zone.is_empty()).cloned(),
+        ..Endpoint::default()
+    }))
+}
+
+/// The ports of a service as this pod has them; those it does not have are left out.
+fn ports(service: &Service, pod: &Pod) -> Vec<EndpointPort> {
+    let ports = service.spec.as_ref().and_then(|spec| spec.ports.as_deref()).unwrap_or_default();
+    let found = ports.iter().filter_map(|port| {
+        Some(EndpointPort {
+            name: Some(port.name.clone().unwrap_or_default()),
+            port: Some(super::port_on(pod, port)?),
+            protocol: Some(port.protocol.clone().unwrap_or_else(|| "TCP".to_owned())),
+            app_protocol: port.app_protocol.clone(),
+        })
+    });
+    found.collect()
+}
+
+/// What slices with the same ports have in common.
+fn key(ports: &[EndpointPort]) -> String {
+    let mut parts: Vec<String> = ports
+        .iter()
+        .map(|port| {
+            format!("{:?} {:?} {:?} {:?}", port.name, port.port, port.protocol, port.app_protocol)
+        })
+        .collect();
+    parts.sort_unstable();
+    parts.join(",")
+}

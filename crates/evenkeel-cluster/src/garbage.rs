@@ -1,0 +1,328 @@
+//! The garbage collector: what is owned by nothing that exists goes.
+//!
+//! It watches every type the server can delete, in metadata only, and keeps a [`graph`] of who owns
+//! whom by uid. Objects whose owners may be gone are queued by uid, and each look at one
+//! ([`Collector::attend`]) decides from what is, not from what happened: delete it, take references
+//! off, let its dependents go, or leave it alone.
+//!
+//! The invariant: nothing is deleted whose owner might exist. An owner is absent only when its
+//! deletion was seen, or when the server was asked for it, by name and in the dependent's namespace,
+//! and has none with that uid. A deletion names uid and version of what was judged.
+
+mod graph;
+
+mod judge;
+
+mod report;
+
+#[cfg(test)]
+mod tests;
+
+mod write;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel::cache::{Cache, Entry, Owner, Subscription, TypeOptions};
+use evenkeel::client::{Client, Error};
+use evenkeel::manager::{Stop, When};
+use evenkeel::queue::{AddOptions, Item, Queue};
+use evenkeel::{BoxError, Event, Key, Kind, Manager, Uid};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use self::graph::{Graph, Place, State};
+use self::report::Reporter;
+use crate::discovery::{Type, Types};
+use crate::settings::Settings;
+
+/// As `kube-controller-manager` calls it.
+pub(crate) const NAME: &str = "garbage-collector-controller";
+
+/// How many objects are looked at side by side.
+const WORKERS: usize = 8;
+
+/// How long types may take to be listed before work begins without them, as upstream.
+const SYNC: Duration = Duration::from_secs(30);
+
+/// How long to wait before a discovery that failed is repeated.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Has the garbage collector run with the manager.
+pub(crate) fn register(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+    let collector = Collector::new(manager);
+    manager.spawn(NAME, When::Leader, |stop| collector.run(stop))?;
+    Ok(())
+}
+
+struct Collector {
+    client: Client,
+    reporter: Reporter,
+    graph: Mutex<Graph>,
+    types: RwLock<Types>,
+    queue: Queue<Uid, ()>,
+    /// Types may have come or gone.
+    changed: Notify,
+    /// Definitions of custom resources that were deleted.
+    undefined: Mutex<BTreeSet<String>>,
+}
+
+/// What became of a look at an object.
+enum Looked {
+    /// Nothing is left to do until something changes.
+    Done,
+    /// Look again later.
+    Again,
+}
+
+impl Collector {
+    fn new(manager: &Manager) -> Arc<Self> {
+        let client = manager.client().with_owner(NAME);
+        Arc::new(Self {
+            reporter: Reporter::new(NAME, client.clone(), manager.clock().clone()),
+            client,
+            graph: Mutex::default(),
+            types: RwLock::default(),
+            queue: Queue::default(),
+            changed: Notify::new(),
+            undefined: Mutex::default(),
+        })
+    }
+
+    async fn run(self: Arc<Self>, stop: Stop) -> Result<(), BoxError> {
+        let mut workers = JoinSet::new();
+        tokio::select! {
+            biased;
+            () = stop.requested() => {}
+            never = self.follow_types(&mut workers) => match never {},
+        }
+        self.queue.shutdown();
+        while workers.join_next().await.is_some() {}
+        Ok(())
+    }
+
+    fn cache(&self) -> &Cache {
+        self.client.cache()
+    }
+
+    /// Follows the types there are; workers begin once what is there at the start is known.
+    async fn follow_types(self: &Arc<Self>, workers: &mut JoinSet<()>) -> Infallible {
+        // Watched before the types are asked for, so that none that comes meanwhile is missed.
+        let _definitions = self.watch_definitions();
+        let mut watched = BTreeMap::new();
+        loop {
+            match Types::discover(self.client.kube()).await {
+                Ok(types) => self.follow(types, &mut watched).await,
+                Err(error) => {
+                    tracing::warn!(%error, "the types of the cluster cannot be told");
+                    tokio::time::sleep(RETRY).await;
+                    continue;
+                }
+            }
+            while workers.len() < WORKERS {
+                workers.spawn(self.clone().work());
+            }
+            self.changed.notified().await;
+        }
+    }
+
+    /// Notices when definitions of custom resources come, change and go.
+    fn watch_definitions(self: &Arc<Self>) -> Option<Subscription> {
+        let collector = Arc::downgrade(self);
+        let told = move |event: Event| {
+            let Some(collector) = collector.upgrade() else { return };
+            let name = event.object().meta().key().name();
+            match &event {
+                Event::Deleted { .. } => {
+                    collector.undefined.lock().insert(name.to_owned());
+                }
+                _ => {
+                    collector.undefined.lock().remove(name);
+                }
+            }
+            collector.changed.notify_one();
+        };
+        match watch(self.cache(), &Kind::of::<CustomResourceDefinition>(), told) {
+            Ok(subscription) => Some(subscription),
+            Err(error) => {
+                tracing::error!(%error, "custom resources that are defined later stay unnoticed");
+                None
+            }
+        }
+    }
+
+    /// Watches types that came, and forgets those that went.
+    async fn follow(self: &Arc<Self>, types: Types, watched: &mut BTreeMap<Kind, Subscription>) {
+        let wanted: BTreeSet<Kind> = types
+            .iter()
+            .filter(|found| is_collected(found))
+            .map(|found| found.kind.clone())
+            .collect();
+        let whole = types.stale.is_empty();
+        *self.types.write() = types;
+        let gone: Vec<Kind> =
+            watched.keys().filter(|kind| whole && !wanted.contains(*kind)).cloned().collect();
+        let mut added = false;
+        for kind in &wanted {
+            if watched.contains_key(kind) {
+                continue;
+            }
+            added = true;
+            match self.watch(kind) {
+                Ok(subscription) => drop(watched.insert(kind.clone(), subscription)),
+                Err(error) => tracing::error!(%error, %kind, "cannot be garbage-collected"),
+            }
+        }
+        if added && timeout(SYNC, synced(watched)).await.is_err() {
+            tracing::warn!("not all types could be listed, proceeding anyway");
+        }
+        let mut due = Vec::new();
+        for kind in &gone {
+            watched.remove(kind);
+            let renewed = wanted.iter().any(|other| other.is(kind.group(), kind.kind()));
+            let definition = format!("{}.{}", kind.plural(), kind.group());
+            let mut graph = self.graph.lock();
+            // What has not been seen in another version, and what has no definition any more, is not
+            // there. A type that is merely not served may well have objects.
+            if renewed || self.undefined.lock().remove(&definition) {
+                graph.gone_with(kind, &mut due);
+            } else {
+                graph.forget(kind);
+            }
+        }
+        if added {
+            // Their owners may be of a type that was not known before.
+            due.extend(self.graph.lock().unknown());
+        }
+        self.enqueue(due);
+    }
+
+    fn watch(self: &Arc<Self>, kind: &Kind) -> Result<Subscription, BoxError> {
+        let collector = Arc::downgrade(self);
+        let observed = kind.clone();
+        watch(self.cache(), kind, move |event: Event| {
+            if let Some(collector) = collector.upgrade() {
+                collector.observe(&observed, &event);
+            }
+        })
+    }
+
+    /// Tells the graph of a change, and queues whom it concerns.
+    fn observe(&self, kind: &Kind, event: &Event) {
+        let mut due = Vec::new();
+        let mut graph = self.graph.lock();
+        if let Some(old) = event.old() {
+            let replaced = event.new().is_none_or(|new| new.meta().uid() != old.meta().uid());
+            if replaced {
+                graph.gone(old.meta().uid(), &mut due);
+            }
+        }
+        if let Some(new) = event.new() {
+            let meta = new.meta();
+            let lookup = |owner: &Owner| self.cached(owner, meta.key());
+            graph.seen(kind, meta, lookup, &mut due);
+        }
+        drop(graph);
+        self.enqueue(due);
+    }
+
+    fn enqueue(&self, due: Vec<Uid>) {
+        for uid in due {
+            self.queue.add(uid, ());
+        }
+    }
+
+    /// What the cache has where an owner reference points, if it is what is meant.
+    fn cached(&self, owner: &Owner, child: &Key) -> Option<(Place, State)> {
+        let place = self.place(owner, child)?;
+        if !self.cache().is_declared(&place.kind) {
+            return None;
+        }
+        let entry = self.cache().get(&place.kind, &place.key).ok()??;
+        let meant = *entry.meta().uid() == owner.uid;
+        meant.then(|| (place, State::of(entry.meta())))
+    }
+
+    /// Where an owner reference points; none when its type is not known, or needs a namespace that
+    /// the child does not have.
+    fn place(&self, owner: &Owner, child: &Key) -> Option<Place> {
+        let kind = self.types.read().named(&owner.group, &owner.kind)?.clone();
+        let namespace = child.namespace().filter(|_| kind.namespaced());
+        if kind.namespaced() && namespace.is_none() {
+            return None;
+        }
+        let key = Key::new(namespace, &owner.name);
+        Some(Place { kind, key })
+    }
+
+    /// The object at a place, if it is the one of this uid.
+    async fn entry(&self, place: &Place, uid: &Uid) -> Result<Option<Arc<Entry>>, Error> {
+        let found = self.client.dynamic(&place.kind).peek(&place.key).await?;
+        Ok(found.filter(|entry| entry.meta().uid() == uid))
+    }
+
+    async fn work(self: Arc<Self>) {
+        while let Some(item) = self.queue.get().await {
+            self.attend_to(&item).await;
+        }
+    }
+
+    async fn attend_to(&self, item: &Item<Uid, ()>) {
+        let again = match self.attend(&item.key).await {
+            Ok(Looked::Done) => false,
+            Ok(Looked::Again) => true,
+            Err(error) => {
+                tracing::warn!(uid = %item.key, %error, "garbage collection failed, and is retried");
+                true
+            }
+        };
+        if again {
+            item.requeue(AddOptions { rate_limited: true, ..AddOptions::default() }, ());
+        } else {
+            self.queue.forget(&item.key);
+        }
+    }
+
+    /// Does what is left to do about one object.
+    async fn attend(&self, uid: &Uid) -> Result<Looked, BoxError> {
+        let Some(found) = self.graph.lock().find(uid) else { return Ok(Looked::Done) };
+        match found.state {
+            State::Unseen | State::Deleting => Ok(Looked::Done),
+            State::Live => self.judge(uid, &found).await,
+            State::Orphaning => self.orphan(uid, &found.place).await,
+            State::Foreground => self.release(uid, &found.place).await,
+        }
+    }
+}
+
+/// Events are owned by nobody and own nothing; everything else that can be watched can be garbage.
+fn is_collected(found: &Type) -> bool {
+    let is_event = found.kind.is("", "Event") || found.kind.is("events.k8s.io", "Event");
+    found.can(&["delete", "list", "watch"]) && !is_event
+}
+
+/// Waits until everything that is there has been told.
+async fn synced(watched: &BTreeMap<Kind, Subscription>) {
+    for (kind, subscription) in watched {
+        if let Err(error) = subscription.synced().await {
+            tracing::warn!(%error, %kind, "is garbage-collected without being listed");
+        }
+    }
+}
+
+/// Watches a type: as others have declared it, or else in metadata only.
+fn watch(
+    cache: &Cache,
+    kind: &Kind,
+    told: impl FnMut(Event) + Send + 'static,
+) -> Result<Subscription, BoxError> {
+    if !cache.is_declared(kind) {
+        cache.declare(kind, TypeOptions::new().metadata_only().optional())?;
+    }
+    Ok(cache.informer(kind)?.subscribe(told))
+}

@@ -1,0 +1,119 @@
+//! Whether an object that has owners is garbage.
+
+use evenkeel::cache::{Entry, Owner, Query};
+use evenkeel::{BoxError, Uid};
+use kube::api::PropagationPolicy;
+
+use super::graph::{FOREGROUND, Found, Known, ORPHAN, State};
+use super::{Collector, Looked};
+
+/// What an owner reference comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// The owner is there.
+    Solid,
+    /// The owner is there, and waits for the object to go.
+    Waiting,
+    /// There is no such owner.
+    Dangling,
+    /// Nobody can tell: the type is not known, or a cluster-scoped object names an owner that would
+    /// have to be in a namespace. Such an object is never garbage.
+    Undecidable,
+}
+
+impl Collector {
+    /// Deletes the object if none of its owners exists, and takes references off that hold it back.
+    pub(super) async fn judge(&self, uid: &Uid, found: &Found) -> Result<Looked, BoxError> {
+        let place = &found.place;
+        // What is judged is what is deleted: references and version are of one state.
+        let Some(entry) = self.entry(place, uid).await? else { return Ok(Looked::Done) };
+        let meta = entry.meta();
+        if meta.is_deleting() || meta.owners().is_empty() {
+            return Ok(Looked::Done);
+        }
+        let mut verdicts = Vec::with_capacity(meta.owners().len());
+        let mut unseen = false;
+        for owner in meta.owners() {
+            let (verdict, seen) = self.verdict(&entry, owner).await?;
+            if verdict == Verdict::Undecidable {
+                return Ok(Looked::Done);
+            }
+            unseen |= !seen;
+            verdicts.push(verdict);
+        }
+        let any = |verdict| verdicts.contains(&verdict);
+        if any(Verdict::Solid) {
+            if any(Verdict::Dangling) || any(Verdict::Waiting) {
+                let references = meta.owners().iter().zip(&verdicts);
+                let useless = references.filter(|(_, verdict)| **verdict != Verdict::Solid);
+                let useless: Vec<&Uid> = useless.map(|(owner, _)| &owner.uid).collect();
+                self.drop_owners(place, &entry, &useless).await?;
+            }
+            // An owner that came and went while nobody watched would never be heard of again.
+            return Ok(if unseen { Looked::Again } else { Looked::Done });
+        }
+        let has = |name: &str| meta.finalizers().any(|finalizer| finalizer == name);
+        let policy = if any(Verdict::Waiting) && found.owns {
+            // Those who wait for each other in a circle would wait forever.
+            if self.graph.lock().owns_waiting(uid) {
+                self.unblock(place, &entry).await?;
+                return Ok(self.delete_now(uid, place).await?);
+            }
+            PropagationPolicy::Foreground
+        } else if has(ORPHAN) {
+            PropagationPolicy::Orphan
+        } else if has(FOREGROUND) {
+            PropagationPolicy::Foreground
+        } else {
+            PropagationPolicy::Background
+        };
+        self.delete(place, &entry, policy).await
+    }
+
+    /// What a reference comes to, and whether the collector will hear of it when that changes.
+    async fn verdict(&self, child: &Entry, owner: &Owner) -> Result<(Verdict, bool), BoxError> {
+        let key = child.meta().key();
+        let known = self.graph.lock().known(owner, key);
+        match known {
+            Known::There(State::Foreground) => return Ok((Verdict::Waiting, true)),
+            Known::There(_) => return Ok((Verdict::Solid, true)),
+            Known::Absent => return Ok((Verdict::Dangling, true)),
+            Known::Elsewhere | Known::Nothing => {}
+        }
+        let Some(place) = self.place(owner, key) else {
+            self.report_elsewhere(child, owner).await;
+            return Ok((Verdict::Undecidable, true));
+        };
+        let live = self.client.dynamic(&place.kind).live(&place.key).await?;
+        let live =
+            live.filter(|live| live.metadata.uid.as_deref().is_some_and(|uid| owner.uid == *uid));
+        let Some(live) = live else {
+            self.report_elsewhere(child, owner).await;
+            self.graph.lock().absent(&owner.uid, place);
+            return Ok((Verdict::Dangling, true));
+        };
+        let finalizers = live.metadata.finalizers.unwrap_or_default();
+        let waits = live.metadata.deletion_timestamp.is_some()
+            && finalizers.iter().any(|finalizer| finalizer == FOREGROUND);
+        Ok((if waits { Verdict::Waiting } else { Verdict::Solid }, false))
+    }
+
+    /// Tells those who look at the object if the owner it names lives in another namespace.
+    async fn report_elsewhere(&self, child: &Entry, owner: &Owner) {
+        let Some(kind) = self.types.read().named(&owner.group, &owner.kind).cloned() else {
+            return;
+        };
+        let is_declared = self.cache().is_declared(&kind);
+        if !kind.namespaced() || !is_declared {
+            return;
+        }
+        // Objects are not filed by uid: this looks at all of the type, once for each such owner.
+        let Ok(all) = self.cache().list(&kind, &Query::default()) else { return };
+        let there = all.iter().find(|entry| *entry.meta().uid() == owner.uid);
+        let elsewhere = there
+            .is_some_and(|entry| entry.meta().key().namespace() != child.meta().key().namespace());
+        if elsewhere {
+            self.reporter.owner_elsewhere(child, owner, &kind.api_version()).await;
+        }
+    }
+}

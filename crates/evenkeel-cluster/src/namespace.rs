@@ -1,0 +1,171 @@
+//! The namespace controller: a namespace that is deleted takes everything in it along.
+//!
+//! The API server only marks a namespace as terminating, and from then on lets nothing be created in
+//! it. Here its content is deleted, pods first, over every namespaced type the server has; when
+//! nothing is left the finalizer `kubernetes` is taken off and the server lets the namespace go.
+//! What keeps it waiting is told in its conditions.
+
+mod conditions;
+
+mod content;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use evenkeel::cache::{Query, Subscription, TypeOptions};
+use evenkeel::predicate::Predicate;
+use evenkeel::queue::{Backoff, Options};
+use evenkeel::{
+    Action, BoxError, Context, ControllerHandle, Event, Key, Kind, Manager, Reconciler, Result,
+};
+use k8s_openapi::api::core::v1::Namespace;
+use parking_lot::Mutex;
+
+use self::conditions::Findings;
+use crate::pods;
+use crate::settings::Settings;
+
+/// As `kube-controller-manager` calls it.
+pub(crate) const NAME: &str = "namespace-controller";
+
+/// Keeps a namespace until its content is gone.
+const FINALIZER: &str = "kubernetes";
+
+/// Has the controller run with the manager.
+pub(crate) fn register(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+    let handle: Arc<OnceLock<ControllerHandle>> = Arc::default();
+    // A namespace is retried at least every minute, never later.
+    let backoff = Backoff::exponential(Duration::from_millis(5), Duration::from_secs(60));
+    let registered = manager
+        .controller(Namespaces { handle: handle.clone(), waiting: Mutex::default() })
+        .named(NAME)
+        .filter_object(Predicate::new(|event| event.object().meta().is_deleting()))
+        .queue(Options { backoff, ..Options::default() })
+        .workers(4)
+        .register()?;
+    handle.get_or_init(|| registered);
+    Ok(())
+}
+
+struct Namespaces {
+    /// The controller itself, once it is registered.
+    handle: Arc<OnceLock<ControllerHandle>>,
+    /// What tells that the content of a namespace is gone.
+    waiting: Mutex<BTreeMap<Key, Vec<Subscription>>>,
+}
+
+impl Reconciler for Namespaces {
+    type Object = Namespace;
+
+    async fn reconcile(&self, cx: &Context<Namespace>) -> Result<Action> {
+        // What was waited for is looked at anew.
+        let waited = self.waiting.lock().remove(cx.key());
+        drop(waited);
+        let Some(namespace) = cx.object() else { return Ok(Action::done()) };
+        let meta = &namespace.metadata;
+        let Some(deleted) = meta.deletion_timestamp.as_ref() else { return Ok(Action::done()) };
+        let namespace = self.mark_terminating(cx, &namespace).await?;
+        let finalizers = namespace.spec.as_ref().and_then(|spec| spec.finalizers.as_deref());
+        if finalizers.unwrap_or_default().is_empty() {
+            return Ok(Action::done());
+        }
+        let mut findings = Findings::default();
+        let age = cx.clock().since(deleted.0);
+        let left = content::remove(cx, cx.key().name(), age, &mut findings).await;
+        let namespace = self.tell(cx, namespace, &findings).await?;
+        if let Some(error) = findings.error() {
+            return Err(error.into());
+        }
+        if left.estimate.is_zero() {
+            self.finalize(cx, &namespace).await?;
+            return Ok(Action::done());
+        }
+        let soon = self.wait(cx, left.kinds).await?;
+        Ok(Action::requeue_after(if soon { Duration::ZERO } else { left.estimate / 2 + SECOND }))
+    }
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+impl Namespaces {
+    async fn mark_terminating(
+        &self,
+        cx: &Context<Namespace>,
+        namespace: &Arc<Namespace>,
+    ) -> Result<Arc<Namespace>> {
+        let phase = namespace.status.as_ref().and_then(|status| status.phase.as_deref());
+        if phase == Some("Terminating") {
+            return Ok(namespace.clone());
+        }
+        let mut next = (**namespace).clone();
+        next.status.get_or_insert_default().phase = Some("Terminating".to_owned());
+        Ok(cx.subresource::<Namespace>(cx.key(), "status").update(&next).await?)
+    }
+
+    /// Writes what was found into the conditions.
+    async fn tell(
+        &self,
+        cx: &Context<Namespace>,
+        namespace: Arc<Namespace>,
+        findings: &Findings,
+    ) -> Result<Arc<Namespace>> {
+        let mut next = (*namespace).clone();
+        let conditions = next.status.get_or_insert_default().conditions.get_or_insert_default();
+        if !findings.set(conditions, &pods::stamp(cx.clock())) {
+            return Ok(namespace);
+        }
+        Ok(cx.subresource::<Namespace>(cx.key(), "status").update(&next).await?)
+    }
+
+    /// Takes our finalizer off.
+    async fn finalize(&self, cx: &Context<Namespace>, namespace: &Namespace) -> Result<()> {
+        let mut next = namespace.clone();
+        if let Some(finalizers) = next.spec.as_mut().and_then(|spec| spec.finalizers.as_mut()) {
+            finalizers.retain(|name| name != FINALIZER);
+            finalizers.sort_unstable();
+        }
+        match cx.subresource::<Namespace>(cx.key(), "finalize").update(&next).await {
+            Err(error) if !error.is_not_found() => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Has the namespace looked at when the last object of one of these types is gone; true if one
+    /// of them has none left already.
+    async fn wait(&self, cx: &Context<Namespace>, kinds: Vec<Kind>) -> Result<bool> {
+        let cache = cx.cache();
+        let query = Query { namespace: Some(cx.key().name()), ..Query::default() };
+        let mut subscriptions = Vec::with_capacity(kinds.len());
+        let mut soon = false;
+        for kind in kinds {
+            if !cache.is_declared(&kind) {
+                cache.declare(&kind, TypeOptions::new().metadata_only().optional())?;
+            }
+            let (key, handle) = (cx.key().clone(), self.handle.clone());
+            let informer = cache.informer(&kind)?;
+            let mut left = 0_usize;
+            let subscription = informer.subscribe(move |event: Event| {
+                if event.object().meta().key().namespace() != Some(key.name()) {
+                    return;
+                }
+                match event {
+                    Event::Added { .. } => left += 1,
+                    Event::Deleted { .. } => left = left.saturating_sub(1),
+                    _ => return,
+                }
+                if let Some(handle) = handle.get().filter(|_| left == 0) {
+                    handle.trigger(key.clone(), "its content is gone");
+                }
+            });
+            subscription.synced().await?;
+            soon |= informer.list(&query)?.is_empty();
+            subscriptions.push(subscription);
+        }
+        self.waiting.lock().insert(cx.key().clone(), subscriptions);
+        Ok(soon)
+    }
+}

@@ -1,0 +1,166 @@
+//! Deleting what is in a namespace, type by type.
+
+use std::time::Duration;
+
+use evenkeel::client::Client;
+use evenkeel::{BoxError, Kind};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{Api, DeleteParams, ListParams};
+use kube::core::DynamicObject;
+
+use super::conditions::Findings;
+use crate::discovery::{Type, Types};
+
+/// How long finalizers of other controllers are given before the next look.
+const FINALIZERS: Duration = Duration::from_secs(15);
+
+/// What is left after a round.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    /// When it should be gone; zero if nothing is left.
+    pub(super) estimate: Duration,
+    /// The types of which something is left.
+    pub(super) kinds: Vec<Kind>,
+}
+
+/// Deletes everything in a namespace whose deletion was asked for `age` ago. Pods come first, and
+/// as long as there are any, nothing else goes: they may need it to end.
+pub(super) async fn remove(
+    client: &Client,
+    namespace: &str,
+    age: Duration,
+    findings: &mut Findings,
+) -> Left {
+    let mut left = Left::default();
+    let types = match Types::discover(client.kube()).await {
+        Ok(types) => types,
+        Err(error) => {
+            findings.undiscovered = Some(error.to_string());
+            return left;
+        }
+    };
+    if !types.stale.is_empty() {
+        let (count, all) = (types.stale.len(), types.stale.join(", "));
+        findings.undiscovered =
+            Some(format!("Discovery failed for some groups, {count} failing: {all}"));
+    }
+    let deletable = |found: &&Type| found.kind.namespaced() && found.can(&["delete"]);
+    let (pods, others): (Vec<&Type>, Vec<&Type>) =
+        types.iter().filter(deletable).partition(|found| found.kind.is("", "Pod"));
+    for found in pods {
+        match estimate_pods(client, namespace, age).await {
+            Ok(estimate) => round(client, found, namespace, estimate, findings, &mut left).await,
+            Err(error) => findings.failures.push(error.to_string()),
+        }
+    }
+    if !left.kinds.is_empty() {
+        // As upstream: what the pods leave behind is told once they are gone.
+        findings.remaining.clear();
+        findings.finalizers.clear();
+        return left;
+    }
+    for found in others {
+        round(client, found, namespace, Duration::ZERO, findings, &mut left).await;
+    }
+    left
+}
+
+/// Deletes all objects of one type, and notes what is left of them.
+async fn round(
+    client: &Client,
+    found: &Type,
+    namespace: &str,
+    estimate: Duration,
+    findings: &mut Findings,
+    left: &mut Left,
+) {
+    let kind = &found.kind;
+    let remaining = match delete(client, found, namespace).await {
+        Ok(remaining) => remaining,
+        Err(error) => {
+            findings.failures.push(error.to_string());
+            left.estimate = left.estimate.max(estimate);
+            return;
+        }
+    };
+    if remaining.is_empty() {
+        return;
+    }
+    let mut finalized = false;
+    for name in remaining.iter().flat_map(|meta| meta.finalizers.iter().flatten()) {
+        *findings.finalizers.entry(name.clone()).or_default() += 1;
+        finalized = true;
+    }
+    let name = format!("{}.{}", kind.plural(), kind.group());
+    findings.remaining.insert(name, remaining.len());
+    left.kinds.push(kind.clone());
+    if !estimate.is_zero() {
+        left.estimate = left.estimate.max(estimate);
+    } else if finalized {
+        left.estimate = left.estimate.max(FINALIZERS);
+    } else {
+        let (group, version, plural) = (kind.group(), kind.version(), kind.plural());
+        findings.failures.push(format!(
+            "unexpected items still remain in namespace: {namespace} for gvr: \
+             {group}/{version}, Resource={plural}"
+        ));
+    }
+}
+
+/// Deletes all objects of one type; gives those that are still there afterwards.
+async fn delete(
+    client: &Client,
+    found: &Type,
+    namespace: &str,
+) -> Result<Vec<ObjectMeta>, BoxError> {
+    let resource = found.kind.api_resource();
+    let api: Api<DynamicObject> = Api::namespaced_with(client.kube().clone(), namespace, &resource);
+    if !found.can(&["list"]) {
+        return Ok(Vec::new());
+    }
+    // The server lets nothing be created here any more, so a type without objects is done with.
+    let present = list(&api).await?;
+    if present.is_empty() {
+        return Ok(present);
+    }
+    // Everything goes anyway: nothing is to be orphaned.
+    let background = DeleteParams::background();
+    if found.can(&["deletecollection"]) {
+        api.delete_collection(&background, &ListParams::default()).await?;
+    } else {
+        for name in present.iter().filter_map(|meta| meta.name.as_deref()) {
+            match api.delete(name, &background).await {
+                Err(kube::Error::Api(status)) if matches!(status.code, 404 | 405) => {}
+                answer => drop(answer?),
+            }
+        }
+    }
+    list(&api).await
+}
+
+async fn list(api: &Api<DynamicObject>) -> Result<Vec<ObjectMeta>, BoxError> {
+    match api.list_metadata(&ListParams::default()).await {
+        Ok(list) => Ok(list.items.into_iter().map(|object| object.metadata).collect()),
+        // A type may have gone since discovery.
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 405) => Ok(Vec::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The longest time that pods of the namespace may take to end; zero when that has passed.
+async fn estimate_pods(
+    client: &Client,
+    namespace: &str,
+    age: Duration,
+) -> Result<Duration, BoxError> {
+    let pods = client.live().list::<Pod>(Some(namespace), "").await?;
+    let running = pods.iter().filter(|pod| {
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        !matches!(phase, Some("Succeeded" | "Failed"))
+    });
+    let graces = running.filter_map(|pod| pod.spec.as_ref()?.termination_grace_period_seconds);
+    let longest = graces.max().and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or_default();
+    let longest = Duration::from_secs(longest);
+    Ok(if age >= longest { Duration::ZERO } else { longest })
+}

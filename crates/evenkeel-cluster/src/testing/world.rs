@@ -1,0 +1,143 @@
+//! What the tests of this crate stand on: a whole cluster in virtual time, and waiting that wakes on
+//! changes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use k8s_openapi::NamespaceResourceScope;
+use kube::api::{Api, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::{Client, Resource, ResourceExt as _};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::{Cluster, Settings};
+
+/// How long something may take, in the cluster's own time.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// Any type of object.
+pub(crate) trait Any:
+    Resource<DynamicType = ()>
+    + Clone
+    + Serialize
+    + DeserializeOwned
+    + std::fmt::Debug
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl<K> Any for K where
+    K: Resource<DynamicType = ()>
+        + Clone
+        + Serialize
+        + DeserializeOwned
+        + std::fmt::Debug
+        + Send
+        + Sync
+        + 'static
+{
+}
+
+/// A cluster under test.
+pub(crate) struct World {
+    pub(crate) cluster: Cluster,
+    pub(crate) client: Client,
+}
+
+impl World {
+    /// With a seed, and so in tokio's time.
+    pub(crate) async fn start(settings: Settings) -> Self {
+        let settings = Settings { seed: Some(settings.seed.unwrap_or(1)), ..settings };
+        let cluster = Cluster::start_with(&settings).await.unwrap();
+        let client = cluster.client();
+        Self { cluster, client }
+    }
+
+    pub(crate) fn api<K: Any + Resource<Scope = NamespaceResourceScope>>(&self) -> Api<K> {
+        Api::namespaced(self.client.clone(), "default")
+    }
+
+    pub(crate) async fn create<K: Any + Resource<Scope = NamespaceResourceScope>>(
+        &self,
+        object: Value,
+    ) -> K {
+        let object: K = serde_json::from_value(object).unwrap();
+        self.api::<K>().create(&PostParams::default(), &object).await.unwrap()
+    }
+
+    pub(crate) async fn patch<K: Any + Resource<Scope = NamespaceResourceScope>>(
+        &self,
+        name: &str,
+        patch: Value,
+    ) -> K {
+        let params = PatchParams::default();
+        self.api::<K>().patch(name, &params, &Patch::Merge(patch)).await.unwrap()
+    }
+
+    /// Waits until the objects of a type, by name, are as asked.
+    pub(crate) async fn until<K: Any + Resource<Scope = NamespaceResourceScope>>(
+        &self,
+        what: &str,
+        test: impl FnMut(&BTreeMap<String, K>) -> bool,
+    ) -> BTreeMap<String, K> {
+        until(&self.api::<K>(), what, test).await
+    }
+
+    /// Waits until one object is as asked.
+    pub(crate) async fn until_one<K: Any + Resource<Scope = NamespaceResourceScope>>(
+        &self,
+        name: &str,
+        mut test: impl FnMut(&K) -> bool,
+    ) -> K {
+        let mut objects =
+            self.until::<K>(name, |objects| objects.get(name).is_some_and(&mut test)).await;
+        objects.remove(name).unwrap()
+    }
+
+    /// Lets this much of the cluster's time go by.
+    pub(crate) async fn pass(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+}
+
+/// Follows the objects of a type until they are as asked. What happens in between is seen too, one
+/// change at a time.
+pub(crate) async fn until<K: Any>(
+    api: &Api<K>,
+    what: &str,
+    mut test: impl FnMut(&BTreeMap<String, K>) -> bool,
+) -> BTreeMap<String, K> {
+    let mut objects = BTreeMap::new();
+    let follow = async {
+        loop {
+            objects.clear();
+            let listed = api.list(&kube::api::ListParams::default()).await.unwrap();
+            let version = listed.metadata.resource_version.clone().unwrap();
+            objects.extend(listed.items.into_iter().map(|object| (object.name_any(), object)));
+            if test(&objects) {
+                return;
+            }
+            let mut events = api.watch(&WatchParams::default(), &version).await.unwrap().boxed();
+            while let Some(event) = events.try_next().await.unwrap() {
+                match event {
+                    WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                        objects.insert(object.name_any(), object);
+                    }
+                    WatchEvent::Deleted(object) => drop(objects.remove(&object.name_any())),
+                    WatchEvent::Bookmark(_) => continue,
+                    WatchEvent::Error(_) => break,
+                }
+                if test(&objects) {
+                    return;
+                }
+            }
+        }
+    };
+    let ended = tokio::time::timeout(PATIENCE, follow).await;
+    assert!(ended.is_ok(), "still waiting for {what}: {objects:#?}");
+    objects
+}

@@ -1,0 +1,112 @@
+//! Volumes and the claims on them: binding, provisioning, release, and protection of what is in use.
+//!
+//! No storage stands behind a volume here. What operators see is that claims become bound and
+//! volumes released, which is what they wait for.
+
+mod bind;
+
+mod fit;
+
+mod protection;
+
+mod provision;
+
+mod release;
+
+#[cfg(test)]
+mod tests;
+
+use evenkeel::cache::{Cache, Query};
+use evenkeel::manager::When;
+use evenkeel::{BoxError, Key, Kind, Manager, Result};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::StorageClass;
+
+use crate::settings::Settings;
+
+/// As `kube-controller-manager` calls the controller that binds.
+pub(crate) const BINDER: &str = "persistentvolume-binder-controller";
+/// As `kube-controller-manager` calls the controller that keeps claims which pods use.
+pub(crate) const CLAIM_PROTECTION: &str = "persistentvolumeclaim-protection-controller";
+/// As `kube-controller-manager` calls the controller that keeps volumes which are bound.
+pub(crate) const VOLUME_PROTECTION: &str = "persistentvolume-protection-controller";
+
+/// Pods by the claims they use.
+const PODS: &str = "volumes-claim";
+
+/// Has the binder run with the manager, and makes the storage class `standard`.
+pub(crate) fn register_binder(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+    manager
+        .controller(bind::Claims)
+        .named(BINDER)
+        .watches::<PersistentVolume>({
+            let cache = manager.cache().clone();
+            move |volume, _| claims_of(&cache, volume)
+        })
+        .watches::<Pod>(|pod, _| used_claims(pod))
+        .watches::<StorageClass>({
+            let cache = manager.cache().clone();
+            move |_, _| waiting_claims(&cache)
+        })
+        .register()?;
+    manager
+        .controller(release::Volumes)
+        .named("persistentvolume-binder-controller-volumes")
+        .watches::<PersistentVolumeClaim>(|claim, _| {
+            let name = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref());
+            name.map(Key::cluster).into_iter().collect()
+        })
+        .register()?;
+    manager.cache().index::<Pod>(PODS, |pod| {
+        used_claims(pod).iter().map(|key| key.as_str().to_owned()).collect()
+    })?;
+    let client = manager.client().with_owner(BINDER);
+    manager.spawn("storage class standard", When::Leader, |_| provision::standard(client))?;
+    Ok(())
+}
+
+/// Has the controller that keeps claims in use run with the manager.
+pub(crate) fn register_claim_protection(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+    protection::register_claims(manager)
+}
+
+/// Has the controller that keeps bound volumes run with the manager.
+pub(crate) fn register_volume_protection(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+    protection::register_volumes(manager)
+}
+
+/// The claims a pod uses.
+fn used_claims(pod: &Pod) -> Vec<Key> {
+    let namespace = pod.metadata.namespace.as_deref();
+    let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
+    let pod_name = pod.metadata.name.as_deref().unwrap_or_default();
+    let names = volumes.iter().filter_map(|volume| {
+        if let Some(claim) = &volume.persistent_volume_claim {
+            return Some(claim.claim_name.clone());
+        }
+        // A claim made for this pod alone is named after both.
+        volume.ephemeral.as_ref().map(|_| format!("{pod_name}-{}", volume.name))
+    });
+    names.map(|name| Key::new(namespace, &name)).collect()
+}
+
+/// The claim a volume is meant for, or those that may want it.
+fn claims_of(cache: &Cache, volume: &PersistentVolume) -> Vec<Key> {
+    let claim = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
+    match claim {
+        Some(claim) => {
+            let name = claim.name.as_deref().unwrap_or_default();
+            vec![Key::new(claim.namespace.as_deref(), name)]
+        }
+        None => waiting_claims(cache),
+    }
+}
+
+/// The claims that are not bound.
+fn waiting_claims(cache: &Cache) -> Vec<Key> {
+    let kind = Kind::of::<PersistentVolumeClaim>();
+    let Ok(found) = cache.list(&kind, &Query::default()) else { return Vec::new() };
+    let waits = |claim: std::sync::Arc<PersistentVolumeClaim>| !bind::is_bound(&claim);
+    let waiting = found.iter().filter(|entry| cache.typed(entry).is_ok_and(waits));
+    waiting.map(|entry| entry.meta().key().clone()).collect()
+}

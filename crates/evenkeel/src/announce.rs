@@ -1,0 +1,147 @@
+//! Kubernetes events: what `kubectl describe` shows of what an operator did.
+//!
+//! A reconciler never waits for them. They go through a bounded queue to one task that merges
+//! repeats into series, keeps an object that is announced over and over from flooding the cluster,
+//! and gives up on what cannot be written: events are for people, not for decisions.
+
+mod series;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use tokio::sync::{Mutex, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use crate::client::Client;
+use crate::clock::Clock;
+use crate::controller::Context;
+use crate::kind::{Kind, Object};
+use crate::random::Random;
+use series::Series;
+
+/// How many events may wait to be written; as many as in client-go.
+const WAITING: usize = 1000;
+
+/// How long the last events may take when the operator ends.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// The longest note the API server takes.
+const LONGEST: usize = 1024;
+
+/// One event on its way.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Announcement {
+    pub(crate) controller: Arc<str>,
+    pub(crate) regarding: ObjectReference,
+    pub(crate) warning: bool,
+    pub(crate) reason: String,
+    pub(crate) note: String,
+}
+
+/// Where events are handed in.
+#[derive(Clone)]
+pub(crate) struct Announcer {
+    sender: mpsc::Sender<Announcement>,
+    dropped: Arc<AtomicU64>,
+}
+
+/// The other end, until somebody runs it.
+pub(crate) struct Office {
+    receiver: Mutex<mpsc::Receiver<Announcement>>,
+}
+
+pub(crate) fn channel() -> (Announcer, Office) {
+    let (sender, receiver) = mpsc::channel(WAITING);
+    (Announcer { sender, dropped: Arc::default() }, Office { receiver: Mutex::new(receiver) })
+}
+
+impl Announcer {
+    fn announce(&self, announcement: Announcement) {
+        if self.sender.try_send(announcement).is_err() {
+            let dropped = self.dropped.fetch_add(1, Ordering::Relaxed) + 1;
+            if dropped.is_power_of_two() {
+                tracing::warn!(dropped, "events are dropped: too many wait to be written");
+            }
+        }
+    }
+}
+
+impl Office {
+    /// Writes events until `stop`, then what is left for a short while.
+    pub(crate) async fn run(
+        &self,
+        client: Client,
+        clock: Clock,
+        random: Random,
+        stop: CancellationToken,
+    ) {
+        let mut receiver = self.receiver.lock().await;
+        let mut series = Series::new(client, clock, random);
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                next = receiver.recv() => match next {
+                    Some(announcement) => series.write(announcement).await,
+                    None => return,
+                },
+            }
+        }
+        let rest = async {
+            while let Ok(announcement) = receiver.try_recv() {
+                series.write(announcement).await;
+            }
+        };
+        // What cannot be told by then is not told.
+        let _ = tokio::time::timeout(FAREWELL, rest).await;
+    }
+}
+
+impl<K: Object> Context<K> {
+    /// Tells people, by a Kubernetes event about the object, that something was done.
+    ///
+    /// `reason` is one word in CamelCase, `message` a sentence. Repeats are merged. Nothing waits
+    /// for it and nothing fails with it.
+    pub fn announce(&self, reason: &str, message: &str) {
+        self.tell(false, reason, message);
+    }
+
+    /// As [`announce`](Context::announce), for what people should look into.
+    pub fn warn(&self, reason: &str, message: &str) {
+        self.tell(true, reason, message);
+    }
+
+    fn tell(&self, warning: bool, reason: &str, message: &str) {
+        let kind = Kind::of::<K>();
+        let meta = self.object.as_ref().map(|object| object.meta().clone()).unwrap_or_default();
+        let regarding = ObjectReference {
+            api_version: Some(kind.api_version()),
+            kind: Some(kind.kind().to_owned()),
+            name: Some(self.key.name().to_owned()),
+            namespace: self.key.namespace().map(str::to_owned),
+            uid: meta.uid,
+            resource_version: meta.resource_version,
+            field_path: None,
+        };
+        self.announcer.announce(Announcement {
+            controller: self.client.owner().into(),
+            regarding,
+            warning,
+            reason: reason.to_owned(),
+            note: shorten(message),
+        });
+    }
+}
+
+fn shorten(text: &str) -> String {
+    if text.len() <= LONGEST {
+        return text.to_owned();
+    }
+    let mut end = LONGEST - '…'.len_utf8();
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}…", &text[..end])
+}

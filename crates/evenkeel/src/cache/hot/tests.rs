@@ -1,0 +1,73 @@
+//! Which typed objects stay.
+
+use k8s_openapi::api::core::v1::ConfigMap;
+
+use super::*;
+use crate::cache::ingest::Ingest;
+use crate::cache::options::TypeOptions;
+use crate::kind::Kind;
+
+fn entry(name: &str) -> Arc<Entry> {
+    let ingest = Ingest::new(Kind::of::<ConfigMap>(), TypeOptions::new());
+    let data = "x".repeat(1000);
+    let raw = format!(r#"{{"metadata":{{"name":"{name}"}},"data":{{"x":"{data}"}}}}"#);
+    Arc::new(ingest.entry(raw.as_bytes()).unwrap())
+}
+
+fn is_kept(entry: &Entry) -> bool {
+    entry.held::<ConfigMap>().is_some()
+}
+
+#[test]
+fn what_fits_the_budget_stays_and_is_shared() {
+    let hot = Hot::new(1 << 20);
+    let entry = entry("a");
+    let first = Arc::as_ptr(&hot.typed::<ConfigMap>(&entry).unwrap());
+    assert_eq!(first, Arc::as_ptr(&hot.typed::<ConfigMap>(&entry).unwrap()));
+    assert_eq!(hot.bytes(), entry.body_len() * GROWTH);
+    drop(entry);
+    assert_eq!(hot.bytes(), 0, "an object that is gone takes no budget");
+}
+
+#[test]
+fn what_is_used_outlives_what_is_not() {
+    let entries: Vec<_> = (0..100).map(|at| entry(&format!("e{at:02}"))).collect();
+    let hot = Hot::new(entries[0].body_len() * GROWTH * 10);
+    for (at, other) in entries.iter().enumerate() {
+        hot.typed::<ConfigMap>(other).unwrap();
+        assert!(hot.bytes() <= hot.budget);
+        if at > 0 {
+            assert!(is_kept(&entries[0]), "used all the time: {at}");
+        }
+    }
+    let kept = entries.iter().filter(|entry| is_kept(entry)).count();
+    assert_eq!(kept, 10);
+}
+
+#[test]
+fn what_someone_holds_is_shared_even_when_it_was_let_go() {
+    let entries: Vec<_> = (0..20).map(|at| entry(&format!("e{at:02}"))).collect();
+    let hot = Hot::new(entries[0].body_len() * GROWTH);
+    let held = hot.typed::<ConfigMap>(&entries[0]).unwrap();
+    entries.iter().for_each(|entry| drop(hot.typed::<ConfigMap>(entry)));
+    let again = hot.typed::<ConfigMap>(&entries[0]).unwrap();
+    assert!(Arc::ptr_eq(&held, &again));
+}
+
+#[test]
+fn an_object_larger_than_the_budget_is_only_shared() {
+    let hot = Hot::new(10);
+    let entry = entry("a");
+    drop(hot.typed::<ConfigMap>(&entry).unwrap());
+    assert!(!is_kept(&entry));
+    assert_eq!(hot.bytes(), 0);
+}
+
+#[test]
+fn the_ring_does_not_grow_with_objects_that_are_gone() {
+    let hot = Hot::new(1 << 30);
+    for round in 0..10_000 {
+        hot.typed::<ConfigMap>(&entry(&round.to_string())).unwrap();
+    }
+    assert!(hot.ring.lock().len() <= SWEEP + 2);
+}

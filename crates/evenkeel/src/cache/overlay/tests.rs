@@ -1,0 +1,496 @@
+//! Reads beside writes: the overlay and the store against the server's history.
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::core::Expression;
+use proptest::prelude::*;
+use serde_json::json;
+
+use std::collections::BTreeSet;
+
+use super::{Doubt, HIDDEN, Uid};
+use crate::cache::entry::Entry;
+use crate::cache::ingest::Ingest;
+use crate::cache::tests::{Fed, raw};
+use crate::cache::{Query, ReadError, TypeOptions};
+use crate::key::Key;
+use crate::kind::Kind;
+use crate::watch::Sink as _;
+
+fn key(name: &str) -> Key {
+    Key::namespaced("default", name)
+}
+
+fn version(fed: &Fed, name: &str) -> Option<u64> {
+    fed.get(name).map(|entry| entry.meta().version().0)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_is_read_back_until_the_watch_has_come_as_far() {
+    let mut fed = Fed::new(TypeOptions::new());
+    fed.list(5, [&*raw("a", "u1", 1, "1")]);
+    let kind = Kind::of::<ConfigMap>();
+    fed.cache.wrote(&kind, &raw("a", "u1", 8, "2"));
+    assert_eq!(version(&fed, "a"), Some(8));
+    // An event from before the write does not undo it.
+    fed.feed.changed(&raw("a", "u1", 6, "x"));
+    assert_eq!(version(&fed, "a"), Some(8));
+    assert_eq!(fed.informer.stats().overlaid, 1);
+    fed.feed.changed(&raw("a", "u1", 8, "2"));
+    assert_eq!((version(&fed, "a"), fed.informer.stats().overlaid), (Some(8), 0));
+    // A reply that comes after its event, and after a newer one, does nothing.
+    fed.feed.changed(&raw("a", "u1", 9, "3"));
+    fed.cache.wrote(&kind, &raw("a", "u1", 8, "2"));
+    assert_eq!((version(&fed, "a"), fed.informer.stats().overlaid), (Some(9), 0));
+    // An older reply that comes after a newer one neither.
+    fed.cache.wrote(&kind, &raw("a", "u1", 12, "5"));
+    fed.cache.wrote(&kind, &raw("a", "u1", 11, "4"));
+    assert_eq!(version(&fed, "a"), Some(12));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_of_another_kind_is_not_taken_for_the_object() {
+    let mut fed = Fed::new(TypeOptions::new());
+    fed.list(5, [&*raw("a", "u1", 1, "1")]);
+    let mut scale: serde_json::Value = serde_json::from_slice(&raw("a", "u1", 8, "2")).unwrap();
+    scale["kind"] = "Scale".into();
+    fed.cache.wrote(&Kind::of::<ConfigMap>(), scale.to_string().as_bytes());
+    assert_eq!(version(&fed, "a"), Some(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_that_comes_after_the_deletion_does_not_bring_the_object_back() {
+    let mut fed = Fed::new(TypeOptions::new());
+    fed.list(5, []);
+    let kind = Kind::of::<ConfigMap>();
+    fed.feed.changed(&raw("a", "u1", 6, "1"));
+    fed.feed.deleted(&raw("a", "u1", 7, "1"));
+    fed.cache.wrote(&kind, &raw("a", "u1", 6, "1"));
+    assert_eq!(version(&fed, "a"), None);
+    // Nor if the deletion is ours and only the reply to it is known.
+    fed.cache.deleted(&kind, &key("b"), &Uid::new("u2"));
+    fed.cache.wrote(&kind, &raw("b", "u2", 20, "1"));
+    fed.feed.changed(&raw("b", "u2", 20, "1"));
+    assert_eq!(version(&fed, "b"), None);
+    fed.feed.deleted(&raw("b", "u2", 21, "1"));
+    fed.feed.changed(&raw("b", "u3", 22, "1"));
+    assert_eq!(version(&fed, "b"), Some(22), "another object of that name");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_uid_is_hidden_and_its_successor_is_not() {
+    let mut fed = Fed::new(TypeOptions::new());
+    fed.list(5, [&*raw("a", "u1", 1, "1")]);
+    let kind = Kind::of::<ConfigMap>();
+    fed.cache.deleted(&kind, &key("a"), &Uid::new("u1"));
+    assert_eq!(version(&fed, "a"), None);
+    assert!(fed.informer.list(&Query::default()).unwrap().is_empty());
+    fed.feed.changed(&raw("a", "u1", 6, "x"));
+    assert_eq!(version(&fed, "a"), None, "still the deleted one");
+    fed.cache.wrote(&kind, &raw("a", "u2", 9, "1"));
+    assert_eq!(version(&fed, "a"), Some(9));
+    assert_eq!(fed.informer.list(&Query::default()).unwrap().len(), 1);
+    fed.list(9, [&*raw("a", "u2", 9, "1")]);
+    assert_eq!(version(&fed, "a"), Some(9));
+    assert!(fed.informer.0.0.overlay.is_idle(), "nothing is left over");
+    // The event came before the reply.
+    fed.feed.deleted(&raw("a", "u2", 10, "1"));
+    fed.cache.deleted(&kind, &key("a"), &Uid::new("u2"));
+    assert!(fed.informer.0.0.overlay.is_idle());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_uid_the_watch_never_saw_is_forgotten_in_time() {
+    let mut fed = Fed::new(TypeOptions::new());
+    fed.list(5, []);
+    fed.cache.deleted(&Kind::of::<ConfigMap>(), &key("a"), &Uid::new("u1"));
+    assert!(!fed.informer.0.0.overlay.is_idle());
+    tokio::time::advance(HIDDEN).await;
+    fed.feed.bookmark("6");
+    assert!(fed.informer.0.0.overlay.is_idle());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_leaves_the_selection_by_our_write_is_hidden() {
+    let labelled = |version: u64, show: &str| {
+        let meta = json!({
+            "namespace": "default", "name": "a", "uid": "u1",
+            "resourceVersion": version.to_string(), "labels": { "show": show },
+        });
+        json!({ "metadata": meta, "data": { "phase": show } }).to_string().into_bytes()
+    };
+    let by_label =
+        TypeOptions::new().labels(Expression::Equal("show".to_owned(), "yes".to_owned()).into());
+    for options in [by_label, TypeOptions::new().fields("data.phase=yes")] {
+        let mut fed = Fed::new(options);
+        let kind = Kind::of::<ConfigMap>();
+        fed.list(5, [&*labelled(1, "yes")]);
+        fed.cache.wrote(&kind, &labelled(8, "no"));
+        assert_eq!(version(&fed, "a"), None);
+        assert!(fed.informer.list(&Query::default()).unwrap().is_empty());
+        fed.cache.wrote(&kind, &labelled(9, "yes"));
+        assert_eq!(version(&fed, "a"), Some(9));
+        fed.feed.deleted(&labelled(8, "no"));
+        assert_eq!(version(&fed, "a"), Some(9));
+        fed.feed.changed(&labelled(9, "yes"));
+        assert_eq!(version(&fed, "a"), Some(9));
+        assert!(fed.informer.0.0.overlay.is_idle());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_makes_the_next_read_a_live_one() {
+    let mut fed = Fed::new(TypeOptions::new());
+    fed.list(5, [&*raw("a", "u1", 1, "1"), &*raw("b", "u2", 2, "1")]);
+    let kind = Kind::of::<ConfigMap>();
+    let doubts = |fed: &Fed| match fed.informer.list(&Query::default()) {
+        Err(ReadError::Uncertain { doubts, .. }) => doubts,
+        other => panic!("{other:?}"),
+    };
+    fed.cache.uncertain(&kind, &key("a"));
+    let error = fed.informer.get(&key("a")).unwrap_err();
+    assert!(error.to_string().contains("default/a"), "{error}");
+    assert!(fed.get("b").is_some(), "others are not in doubt");
+    let elsewhere = Query { namespace: Some("other"), ..Query::default() };
+    assert!(fed.informer.list(&elsewhere).is_ok());
+    let first = doubts(&fed);
+    assert_eq!(first.len(), 1);
+    // A further lost answer while the live read was on its way is not cleared up by it.
+    fed.cache.uncertain(&kind, &key("a"));
+    fed.cache.resolved(&kind, &first[0], Some(&raw("a", "u1", 7, "2")));
+    let second = doubts(&fed);
+    fed.cache.resolved(&kind, &second[0], Some(&raw("a", "u1", 8, "3")));
+    assert_eq!(version(&fed, "a"), Some(8));
+    // What turns out to be gone is hidden.
+    fed.cache.uncertain(&kind, &key("b"));
+    fed.cache.resolved(&kind, &doubts(&fed)[0], None);
+    assert_eq!(version(&fed, "b"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn versions_that_are_no_numbers_never_hide_anything() {
+    let mut fed = Fed::new(TypeOptions::new());
+    let odd = |version: &str| {
+        let meta = json!({ "namespace": "default", "name": "a", "resourceVersion": version });
+        json!({ "metadata": meta, "data": { "value": version } }).to_string().into_bytes()
+    };
+    fed.list(5, [&*odd("x1")]);
+    let kind = Kind::of::<ConfigMap>();
+    fed.cache.wrote(&kind, &odd("x2"));
+    let Err(ReadError::Uncertain { doubts, .. }) = fed.informer.get(&key("a")) else {
+        panic!("the next read has to be live");
+    };
+    fed.cache.resolved(&kind, &doubts[0], Some(&odd("x2")));
+    assert!(fed.get("a").is_some(), "and only the next");
+    fed.feed.changed(&odd("x2"));
+    assert_eq!(fed.get("a").unwrap().json(), odd_entry(&odd("x2")).json());
+    assert_eq!(fed.informer.stats().overlaid, 0);
+}
+
+fn odd_entry(raw: &[u8]) -> Entry {
+    Ingest::new(Kind::of::<ConfigMap>(), TypeOptions::new()).entry(raw).unwrap()
+}
+
+/// What the server did to one key: at each version it has a state, or none.
+#[derive(Clone, Debug, PartialEq)]
+struct Moment {
+    version: u64,
+    state: Option<Shape>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Shape {
+    uid: u64,
+    shown: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// Someone, we if `ours`, writes the key; creates it if it is not there.
+    Write {
+        key: usize,
+        ours: bool,
+        shown: bool,
+    },
+    Delete {
+        key: usize,
+        ours: bool,
+    },
+    /// An answer that is under way arrives.
+    Answer(usize),
+    /// The watch brings the next change.
+    Deliver,
+    Bookmark,
+    /// The watch is cut; a state of some version after what was delivered is listed.
+    Relist(usize),
+    Read(usize),
+    List,
+}
+
+const KEYS: usize = 3;
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0..KEYS, any::<bool>(), prop::bool::weighted(0.8))
+            .prop_map(|(key, ours, shown)| Step::Write { key, ours, shown }),
+        2 => (0..KEYS, any::<bool>()).prop_map(|(key, ours)| Step::Delete { key, ours }),
+        4 => any::<usize>().prop_map(Step::Answer),
+        4 => Just(Step::Deliver),
+        1 => Just(Step::Bookmark),
+        1 => any::<usize>().prop_map(Step::Relist),
+        4 => (0..KEYS).prop_map(Step::Read),
+        1 => Just(Step::List),
+    ]
+}
+
+enum Answer {
+    Wrote { key: usize, version: u64, state: Shape },
+    Deleted { key: usize, version: u64, uid: u64 },
+}
+
+struct Model {
+    fed: Fed,
+    selective: bool,
+    version: u64,
+    uids: u64,
+    history: [Vec<Moment>; KEYS],
+    /// Which key changed at each version after the first.
+    changes: Vec<usize>,
+    /// The version up to which the watch delivered.
+    delivered: u64,
+    answers: Vec<Answer>,
+    /// The uids this process knows of, from reads and answers; it can delete no others.
+    known: BTreeSet<u64>,
+    /// For each key the index in its history before which no read may be.
+    floor: [usize; KEYS],
+}
+
+impl Model {
+    fn new(selective: bool) -> Self {
+        let yes = Expression::Equal("show".to_owned(), "yes".to_owned());
+        let mut options = TypeOptions::new();
+        if selective {
+            options = options.labels(yes.into());
+        }
+        let mut fed = Fed::new(options);
+        fed.list(1, []);
+        let none = || vec![Moment { version: 1, state: None }];
+        Self {
+            fed,
+            selective,
+            version: 1,
+            uids: 0,
+            history: [none(), none(), none()],
+            changes: Vec::new(),
+            delivered: 1,
+            answers: Vec::new(),
+            known: BTreeSet::new(),
+            floor: [0; KEYS],
+        }
+    }
+
+    fn raw(key: usize, version: u64, state: &Shape) -> Vec<u8> {
+        let show = if state.shown { "yes" } else { "no" };
+        let meta = json!({
+            "namespace": "default", "name": format!("k{key}"), "uid": format!("u{}", state.uid),
+            "resourceVersion": version.to_string(), "labels": { "show": show },
+        });
+        json!({ "metadata": meta }).to_string().into_bytes()
+    }
+
+    fn now(&self, key: usize) -> Option<Shape> {
+        self.history[key].last().unwrap().state.clone()
+    }
+
+    fn commit(&mut self, key: usize, state: Option<Shape>) {
+        self.version += 1;
+        self.history[key].push(Moment { version: self.version, state });
+        self.changes.push(key);
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Write { key, ours, shown } => {
+                let uid = self.now(key).map_or_else(|| self.uids + 1, |state| state.uid);
+                self.uids = self.uids.max(uid);
+                let state = Shape { uid, shown };
+                self.commit(key, Some(state.clone()));
+                if ours {
+                    self.answers.push(Answer::Wrote { key, version: self.version, state });
+                }
+            }
+            Step::Delete { key, ours } => {
+                let Some(Shape { uid, .. }) = self.now(key) else { return };
+                self.commit(key, None);
+                if ours && self.known.contains(&uid) {
+                    self.answers.push(Answer::Deleted { key, version: self.version, uid });
+                }
+            }
+            Step::Answer(which) => self.answer(which),
+            Step::Deliver => self.deliver(),
+            Step::Bookmark => self.fed.feed.bookmark(&self.delivered.to_string()),
+            Step::Relist(which) => self.relist(which),
+            Step::Read(key) => {
+                let name = Key::namespaced("default", &format!("k{key}"));
+                let found = loop {
+                    match self.fed.informer.get(&name) {
+                        Err(ReadError::Uncertain { doubts, .. }) => self.resolve(&doubts),
+                        other => break other.unwrap(),
+                    }
+                };
+                self.check(key, found.as_deref());
+            }
+            Step::List => {
+                let found = loop {
+                    match self.fed.informer.list(&Query::default()) {
+                        Err(ReadError::Uncertain { doubts, .. }) => self.resolve(&doubts),
+                        other => break other.unwrap(),
+                    }
+                };
+                for at in 0..KEYS {
+                    let name = format!("k{at}");
+                    let entry = found.iter().find(|entry| entry.meta().key().name() == name);
+                    self.check(at, entry.map(|entry| &**entry));
+                }
+                assert!(found.is_sorted_by_key(|entry| entry.meta().key().clone()));
+            }
+        }
+    }
+
+    /// Reads objects in doubt from the server.
+    fn resolve(&mut self, doubts: &[Doubt]) {
+        for doubt in doubts {
+            let key = (0..KEYS).find(|key| doubt.key().name() == format!("k{key}")).unwrap();
+            let Moment { version, state } = self.history[key].last().unwrap().clone();
+            let raw = state.as_ref().map(|state| Self::raw(key, version, state));
+            self.fed.cache.resolved(&Kind::of::<ConfigMap>(), doubt, raw.as_deref());
+            if raw.is_some() {
+                self.raise(key, version);
+            }
+        }
+    }
+
+    fn answer(&mut self, which: usize) {
+        if self.answers.is_empty() {
+            return;
+        }
+        let kind = Kind::of::<ConfigMap>();
+        let (key, version) = match self.answers.remove(which % self.answers.len()) {
+            Answer::Wrote { key, version, state } => {
+                self.fed.cache.wrote(&kind, &Self::raw(key, version, &state));
+                self.known.insert(state.uid);
+                (key, version)
+            }
+            Answer::Deleted { key, version, uid } => {
+                let name = Key::namespaced("default", &format!("k{key}"));
+                self.fed.cache.deleted(&kind, &name, &Uid::new(&format!("u{uid}")));
+                (key, version)
+            }
+        };
+        self.raise(key, version);
+    }
+
+    /// From now on no read of the key may be from before its state of this version.
+    fn raise(&mut self, key: usize, version: u64) {
+        let at = self.history[key].iter().rposition(|moment| moment.version <= version).unwrap();
+        self.floor[key] = self.floor[key].max(at);
+    }
+
+    fn visible<'a>(&self, state: Option<&'a Shape>) -> Option<&'a Shape> {
+        state.filter(|state| state.shown || !self.selective)
+    }
+
+    fn deliver(&mut self) {
+        if self.delivered == self.version {
+            return;
+        }
+        let version = self.delivered + 1;
+        let key = self.changes[usize::try_from(version).unwrap() - 2];
+        let at = self.history[key].iter().position(|moment| moment.version == version).unwrap();
+        let before = self.history[key][at - 1].state.clone();
+        let now = self.history[key][at].state.clone();
+        match (self.visible(before.as_ref()), self.visible(now.as_ref())) {
+            (_, Some(now)) => self.fed.feed.changed(&Self::raw(key, version, now)),
+            (Some(before), None) => {
+                let last = now.as_ref().unwrap_or(before);
+                self.fed.feed.deleted(&Self::raw(key, version, last));
+            }
+            (None, None) => {}
+        }
+        self.delivered = version;
+        if self.visible(before.as_ref()).is_some() || self.visible(now.as_ref()).is_some() {
+            (0..KEYS).for_each(|key| self.raise(key, version));
+        }
+    }
+
+    fn relist(&mut self, which: usize) {
+        let span = usize::try_from(self.version - self.delivered).unwrap() + 1;
+        let version = self.delivered + u64::try_from(which % span).unwrap();
+        let mut objects = Vec::new();
+        for (key, history) in self.history.iter().enumerate() {
+            let moment = history.iter().rfind(|moment| moment.version <= version).unwrap();
+            if let Some(state) = self.visible(moment.state.as_ref()) {
+                objects.push(Self::raw(key, moment.version, state));
+            }
+        }
+        self.fed.list(version, objects.iter().map(|object| &**object));
+        self.delivered = version;
+        (0..KEYS).for_each(|key| self.raise(key, version));
+    }
+
+    /// What was read is a state the server had, and not one from before the floor.
+    fn check(&mut self, key: usize, entry: Option<&Entry>) {
+        let found = entry.map(|entry| (entry.meta().uid().to_string(), entry.meta().version().0));
+        let fits = |moment: &Moment| match (self.visible(moment.state.as_ref()), &found) {
+            (None, None) => true,
+            (Some(state), Some((uid, version))) => {
+                *uid == format!("u{}", state.uid) && moment.version == *version
+            }
+            _ => false,
+        };
+        let floor = self.floor[key];
+        let at = self.history[key][floor..].iter().position(fits);
+        let Some(at) = at else {
+            panic!("k{key} read as {found:?}; from {floor} on it was {:?}", self.history[key]);
+        };
+        self.floor[key] = floor + at;
+        self.known.extend(self.history[key][floor + at].state.as_ref().map(|state| state.uid));
+    }
+}
+
+fn run(selective: bool, steps: Vec<Step>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        let mut model = Model::new(selective);
+        steps.into_iter().for_each(|step| model.step(step));
+        // When all has arrived, nothing is kept beside the store.
+        while !model.answers.is_empty() {
+            model.answer(0);
+        }
+        while model.delivered < model.version {
+            model.deliver();
+        }
+        model.step(Step::Bookmark);
+        model.fed.feed.bookmark(&model.version.to_string());
+        model.step(Step::List);
+        assert_eq!(model.fed.informer.stats().overlaid, 0);
+        for key in 0..KEYS {
+            let stored =
+                model.fed.informer.0.0.store.get(&Key::namespaced("default", &format!("k{key}")));
+            let now = model.now(key);
+            assert_eq!(stored.is_some(), model.visible(now.as_ref()).is_some());
+            model.step(Step::Read(key));
+        }
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn reads_never_go_back_before_an_own_write(
+        selective in any::<bool>(),
+        steps in prop::collection::vec(step(), 0..80),
+    ) {
+        run(selective, steps);
+    }
+}

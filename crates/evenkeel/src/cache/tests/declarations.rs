@@ -1,0 +1,146 @@
+//! What can be declared, and what comes of it.
+
+use k8s_openapi::api::core::v1::{Node, Secret};
+use kube::core::{Expression, Selector};
+use serde::Deserialize;
+
+use super::*;
+
+fn cache() -> Cache {
+    Cache::new(Client::new(Silent, "default"), CacheOptions::default())
+}
+
+fn shows(selector: &str) -> Selector {
+    Expression::Equal("show".to_owned(), selector.to_owned()).into()
+}
+
+#[tokio::test]
+async fn all_secrets_of_a_cluster_take_an_explicit_word() {
+    let kind = Kind::of::<Secret>();
+    let error = cache().declare(&kind, TypeOptions::new()).unwrap_err();
+    assert!(error.to_string().contains("cluster_wide_secrets"), "{error}");
+    for enough in [
+        TypeOptions::new().namespaces(["default"]),
+        TypeOptions::new().labels(shows("yes")),
+        TypeOptions::new().fields("type=Opaque"),
+        TypeOptions::new().metadata_only(),
+        TypeOptions::new().cluster_wide_secrets(),
+    ] {
+        cache().declare(&kind, enough).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_type_is_declared_alike_or_not_at_all() {
+    let (cache, kind) = (cache(), Kind::of::<ConfigMap>());
+    let options = TypeOptions::new().namespaces(["a"]).transform(|_| Ok::<_, String>(()));
+    cache.declare(&kind, options.clone()).unwrap();
+    cache.declare(&kind, options.clone()).unwrap();
+    let error = cache.declare(&kind, options.clone().namespaces(["b"])).unwrap_err().to_string();
+    assert!(error.contains("namespaces") && error.contains("\"a\"") && error.contains("\"b\""));
+    let other = TypeOptions::new().namespaces(["a"]).transform(|_| Ok::<_, String>(()));
+    assert!(matches!(cache.declare(&kind, other), Err(DeclareError::Conflict { .. })));
+    assert!(cache.declare(&kind, options.metadata_only()).is_err());
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_refused() {
+    let map = Kind::of::<ConfigMap>();
+    for (kind, options) in [
+        (Kind::of::<Node>(), TypeOptions::new().namespaces(["a"])),
+        (map.clone(), TypeOptions::new().namespaces([""])),
+        (map.clone(), TypeOptions::new().fields("nonsense")),
+        (map.clone(), TypeOptions::new().metadata_only().eager::<ConfigMap>()),
+        (map.clone(), TypeOptions::new().view::<ConfigMap>().eager::<ConfigMap>()),
+    ] {
+        let error = cache().declare(&kind, options).unwrap_err();
+        assert!(matches!(error, DeclareError::Invalid { .. }), "{error}");
+    }
+    let cache = cache();
+    let none = |_: &Meta| Vec::new();
+    cache.index_meta(&map, "x", none).unwrap();
+    cache.declare(&map, TypeOptions::new().metadata_only()).unwrap();
+    assert!(cache.index_meta(&map, "x", none).is_err(), "twice");
+    assert!(cache.index::<ConfigMap>("y", |_| Vec::new()).is_err(), "needs whole objects");
+    assert!(cache.set_namespaces(&map, ["a"]).is_err(), "declared for all");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_metadata_only_type_only_metadata_is_kept_even_of_own_writes() {
+    let mut fed = Fed::new(TypeOptions::new().metadata_only());
+    fed.list(5, [&*raw("a", "u1", 1, "secret")]);
+    fed.cache.wrote(fed.informer.kind(), &raw("b", "u2", 9, "secret"));
+    for name in ["a", "b"] {
+        let entry = fed.get(name).unwrap();
+        assert!(!String::from_utf8_lossy(entry.json()).contains("secret"));
+        assert_eq!(entry.object_meta().unwrap().name.as_deref(), Some(name));
+        let error = fed.cache.typed::<ConfigMap>(&entry).unwrap_err();
+        assert!(error.to_string().contains("`metadata_only`"), "{error}");
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct View {
+    data: BTreeMap<String, String>,
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_view_nothing_else_is_kept() {
+    let mut fed = Fed::new(TypeOptions::new().view::<View>());
+    fed.cache
+        .index_as(fed.informer.kind(), "value", |view: &View| view.data.values().cloned().collect())
+        .unwrap();
+    fed.list(5, [&*raw("a", "u1", 1, "x"), br#"{"metadata":{"name":"b","namespace":"default"}}"#]);
+    let entry = fed.get("a").unwrap();
+    assert_eq!(entry.json(), b"");
+    let view: Arc<View> = fed.cache.typed(&entry).unwrap();
+    assert_eq!(view.data["value"], "x");
+    assert!(fed.cache.typed::<ConfigMap>(&entry).unwrap_err().to_string().contains("`view`"));
+    let query = Query { index: Some(("value", "x")), ..Query::default() };
+    assert_eq!(fed.informer.list(&query).unwrap().len(), 1);
+    // What cannot be made into the view is left out.
+    assert!(fed.get("b").is_none());
+    assert!(fed.informer.stats().rejected["default/b"].contains("data"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_added_later_knows_what_is_stored_and_follows() {
+    let mut fed = Fed::new(TypeOptions::new());
+    fed.list(5, [&*raw("a", "u1", 1, "x"), &*raw("b", "u2", 2, "y")]);
+    fed.cache
+        .index::<ConfigMap>("value", |map| {
+            map.data.iter().flat_map(|data| data.values().cloned()).collect()
+        })
+        .unwrap();
+    fed.feed.changed(&raw("b", "u2", 6, "x"));
+    fed.feed.changed(&raw("a", "u1", 7, "z"));
+    fed.feed.changed(&raw("c", "u3", 8, "x"));
+    let names = |value: &str| -> Vec<String> {
+        let query = Query { index: Some(("value", value)), ..Query::default() };
+        let found = fed.informer.list(&query).unwrap();
+        found.iter().map(|entry| entry.meta().key().name().to_owned()).collect()
+    };
+    assert_eq!(
+        (names("x"), names("y"), names("z")),
+        (vec!["b".into(), "c".into()], vec![], vec!["a".into()])
+    );
+    let unknown = Query { index: Some(("nope", "x")), ..Query::default() };
+    assert!(matches!(fed.informer.list(&unknown), Err(ReadError::NoIndex { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_scoped_object_is_found_under_any_namespace() {
+    let cache = cache();
+    let kind = Kind::of::<Node>();
+    cache.declare(&kind, TypeOptions::new()).unwrap();
+    let informer = cache.informer(&kind).unwrap();
+    let mut feed = informer.0.0.feed(None);
+    feed.begin();
+    feed.listed(br#"{"metadata":{"name":"n","uid":"u","resourceVersion":"3"}}"#);
+    feed.commit("5");
+    for key in [Key::cluster("n"), Key::namespaced("default", "n")] {
+        assert!(informer.get(&key).unwrap().is_some());
+    }
+    let query = Query { namespace: Some("default"), ..Query::default() };
+    assert_eq!(informer.list(&query).unwrap().len(), 1);
+}

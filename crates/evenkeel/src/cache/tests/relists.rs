@@ -1,0 +1,167 @@
+//! What handlers and readers see of a full state that comes again, and of odd events.
+
+use super::*;
+
+/// A handler that has been told what there was.
+async fn told(fed: &Fed) -> (Subscription, Log) {
+    let log = Log::default();
+    let subscription = fed.informer.subscribe(log.handler());
+    subscription.synced().await.unwrap();
+    log.take();
+    (subscription, log)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_vanished_in_a_gap_is_deleted_first_with_its_state_unknown() {
+    let mut fed = Fed::new(TypeOptions::new());
+    fed.list(5, [&*raw("a", "u1", 1, "1"), &*raw("b", "u2", 2, "1"), &*raw("c", "u3", 3, "1")]);
+    let (_subscription, log) = told(&fed).await;
+    fed.list(9, [&*raw("0", "u0", 8, "1"), &*raw("a", "u1", 7, "2"), &*raw("b", "u2", 2, "1")]);
+    settle().await;
+    assert_eq!(log.take(), ["default/c vanished 1", "default/0 added 1", "default/a 1 → 2"]);
+    assert_eq!(fed.informer.version(&Key::namespaced("default", "a")), Some(Version(9)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn recreated_in_a_gap_is_an_update_to_another_uid() {
+    let mut fed = Fed::new(TypeOptions::new());
+    fed.list(5, [&*raw("a", "u1", 1, "1")]);
+    let uids = Arc::new(Mutex::new(Vec::new()));
+    let seen = uids.clone();
+    let subscription = fed.informer.subscribe(move |event| {
+        let uid = |entry: Option<&Arc<Entry>>| entry.map(|entry| entry.meta().uid().to_string());
+        seen.lock().push((uid(event.old()), uid(event.new())));
+    });
+    subscription.synced().await.unwrap();
+    fed.list(9, [&*raw("a", "u2", 8, "1")]);
+    settle().await;
+    let some = |uid: &str| Some(uid.to_owned());
+    assert_eq!(*uids.lock(), [(None, some("u1")), (some("u1"), some("u2"))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bookmark_moves_the_version_and_calls_no_handler() {
+    let mut fed = Fed::new(TypeOptions::new());
+    fed.list(5, [&*raw("a", "u1", 1, "1")]);
+    let (_subscription, log) = told(&fed).await;
+    fed.feed.bookmark("77");
+    settle().await;
+    assert!(log.take().is_empty());
+    assert_eq!(fed.informer.version(&Key::namespaced("default", "a")), Some(Version(77)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_breaks_off_changes_nothing() {
+    let mut fed = Fed::new(TypeOptions::new());
+    fed.list(5, [&*raw("a", "u1", 1, "1"), &*raw("b", "u2", 2, "1")]);
+    let (_subscription, log) = told(&fed).await;
+    fed.feed.begin();
+    fed.feed.listed(&raw("a", "u1", 8, "2"));
+    fed.feed.abandon();
+    settle().await;
+    assert!(log.take().is_empty());
+    assert_eq!(value(&fed.get("a").unwrap()), "1");
+    // The next one counts anew.
+    fed.list(9, [&*raw("b", "u2", 2, "1")]);
+    settle().await;
+    assert_eq!(log.take(), ["default/a vanished 1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_list_that_breaks_off_is_completed_by_the_next() {
+    let mut fed = Fed::new(TypeOptions::new());
+    let log = Log::default();
+    let subscription = fed.informer.subscribe(log.handler());
+    fed.feed.begin();
+    fed.feed.listed(&raw("a", "u1", 1, "1"));
+    fed.feed.listed(&raw("b", "u2", 2, "1"));
+    fed.feed.abandon();
+    assert!(fed.informer.get(&Key::namespaced("default", "a")).is_err(), "not synced");
+    fed.list(9, [&*raw("b", "u2", 2, "1"), &*raw("c", "u3", 8, "1")]);
+    subscription.synced().await.unwrap();
+    let lines = log.take();
+    assert_eq!(
+        lines,
+        [
+            "default/a initial 1",
+            "default/b initial 1",
+            "default/c initial 1",
+            "default/a vanished 1"
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_deleted_while_a_stream_sends_it_is_not_there() {
+    let mut fed = Fed::new(TypeOptions::new());
+    fed.list(5, [&*raw("a", "u1", 1, "1"), &*raw("b", "u2", 2, "1")]);
+    let (_subscription, log) = told(&fed).await;
+    fed.feed.begin();
+    fed.feed.listed(&raw("a", "u1", 1, "1"));
+    fed.feed.listed(&raw("b", "u2", 2, "1"));
+    fed.feed.listed(&raw("c", "u3", 6, "1"));
+    fed.feed.unlisted(&raw("c", "u3", 7, "1"));
+    fed.feed.unlisted(&raw("b", "u2", 8, "1"));
+    fed.feed.commit("9");
+    settle().await;
+    assert_eq!(log.take(), ["default/b vanished 1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_goes_back() {
+    let mut fed = Fed::new(TypeOptions::new());
+    fed.list(10, [&*raw("a", "u1", 9, "new")]);
+    let (_subscription, log) = told(&fed).await;
+    fed.feed.changed(&raw("a", "u1", 8, "old"));
+    fed.feed.changed(&raw("a", "u1", 9, "new"));
+    fed.feed.deleted(&raw("a", "u0", 3, "another"));
+    fed.list(12, [&*raw("a", "u1", 7, "old")]);
+    settle().await;
+    assert!(log.take().is_empty());
+    assert_eq!(value(&fed.get("a").unwrap()), "new");
+    assert_eq!(fed.informer.version(&Key::namespaced("default", "a")), Some(Version(12)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_set_back_to_a_backup_is_believed() {
+    let mut fed = Fed::new(TypeOptions::new());
+    fed.list(100, [&*raw("a", "u1", 90, "new"), &*raw("b", "u2", 95, "1")]);
+    fed.cache.wrote(fed.informer.kind(), &raw("c", "u3", 110, "lost"));
+    let (_subscription, log) = told(&fed).await;
+    fed.list(50, [&*raw("a", "u1", 40, "old")]);
+    settle().await;
+    assert_eq!(log.take(), ["default/b vanished 1", "default/a new → old"]);
+    assert!(fed.get("c").is_none(), "a write from the time that never was");
+    fed.feed.changed(&raw("a", "u1", 51, "newer"));
+    assert_eq!(value(&fed.get("a").unwrap()), "newer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_object_that_cannot_be_read_fails_no_other() {
+    let mut fed = Fed::new(TypeOptions::new());
+    let broken: [&[u8]; 4] = [
+        br#"{"metadata":{"namespace":"default"}}"#,
+        br#"{"metadata":{"name":7}}"#,
+        b"{\"metadata",
+        br#"{"data":{}}"#,
+    ];
+    fed.list(5, broken.into_iter().chain([&*raw("a", "u1", 1, "1")]));
+    assert!(fed.get("a").is_some());
+    let stats = fed.informer.stats();
+    assert_eq!((stats.objects, stats.rejections), (1, 4));
+    assert!(!stats.rejected.is_empty());
+    fed.feed.changed(broken[0]);
+    fed.feed.deleted(broken[1]);
+    assert!(fed.get("a").is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_does_not_decode_is_an_error_of_that_object_when_touched() {
+    let mut fed = Fed::new(TypeOptions::new());
+    let odd = br#"{"metadata":{"namespace":"default","name":"odd"},"data":7}"#;
+    fed.list(5, [&*raw("a", "u1", 1, "1"), odd]);
+    let entry = fed.get("odd").unwrap();
+    let error = fed.cache.typed::<ConfigMap>(&entry).unwrap_err();
+    assert!(error.to_string().starts_with("ConfigMap default/odd does not decode"), "{error}");
+    assert!(fed.cache.typed::<ConfigMap>(&fed.get("a").unwrap()).is_ok());
+}

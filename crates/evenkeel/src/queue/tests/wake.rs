@@ -1,0 +1,151 @@
+//! Nobody sleeps while there is work, whatever order futures are polled, woken and dropped in.
+//!
+//! Workers are futures polled by hand, with wakers that only note the call. Every step of the queue
+//! happens under its lock, so an order of steps is all that threads could add.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Wake, Waker};
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Add(u8),
+    AddAfter(u8, u32),
+    /// A new worker begins to wait.
+    Get,
+    /// A worker that was woken looks.
+    Run(usize),
+    /// A worker looks although nobody woke it.
+    RunAnyway(usize),
+    /// A worker goes away.
+    Drop(usize),
+    Done(usize),
+    Advance(u32),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        4 => (0..5_u8).prop_map(Op::Add),
+        4 => (0..5_u8, 1..50_u32).prop_map(|(key, after)| Op::AddAfter(key, after)),
+        4 => Just(Op::Get),
+        6 => any::<usize>().prop_map(Op::Run),
+        1 => any::<usize>().prop_map(Op::RunAnyway),
+        2 => any::<usize>().prop_map(Op::Drop),
+        4 => any::<usize>().prop_map(Op::Done),
+        2 => (0..30_u32).prop_map(Op::Advance),
+    ]
+}
+
+#[derive(Default)]
+struct Flag(AtomicBool);
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+struct Worker<'a> {
+    get: Pin<Box<Get<'a, u8, ()>>>,
+    woken: Arc<Flag>,
+}
+
+impl Worker<'_> {
+    fn is_woken(&self) -> bool {
+        self.woken.0.load(Ordering::Relaxed)
+    }
+
+    fn look(&mut self) -> Poll<Option<Item<u8, ()>>> {
+        self.woken.0.store(false, Ordering::Relaxed);
+        let waker = Waker::from(Arc::clone(&self.woken));
+        self.get.as_mut().poll(&mut Context::from_waker(&waker))
+    }
+}
+
+/// All workers there have been, and the keys they have.
+#[derive(Default)]
+struct World<'a> {
+    waiting: Vec<Worker<'a>>,
+    /// Not dropped: a future that is ready may lie around, and nothing may depend on it.
+    ready: Vec<Worker<'a>>,
+    items: Vec<Item<u8, ()>>,
+}
+
+impl World<'_> {
+    fn look(&mut self, at: usize) {
+        if let Poll::Ready(item) = self.waiting[at].look() {
+            self.items.extend(item);
+            self.ready.push(self.waiting.swap_remove(at));
+        }
+    }
+}
+
+async fn check(ops: Vec<Op>) -> Result<(), TestCaseError> {
+    let queue: Queue<u8, ()> = Queue::default();
+    let mut world = World::default();
+    for op in ops {
+        match op {
+            Op::Add(key) => queue.add(key, ()),
+            Op::AddAfter(key, delay) => queue.add_with(key, after(delay * MS), ()),
+            Op::Get => {
+                let get = Box::pin(queue.get());
+                world.waiting.push(Worker { get, woken: Arc::default() });
+                world.look(world.waiting.len() - 1);
+            }
+            Op::Run(which) => {
+                let woken: Vec<usize> =
+                    (0..world.waiting.len()).filter(|at| world.waiting[*at].is_woken()).collect();
+                if !woken.is_empty() {
+                    world.look(woken[which % woken.len()]);
+                }
+            }
+            Op::RunAnyway(which) if !world.waiting.is_empty() => {
+                let at = which % world.waiting.len();
+                world.look(at);
+            }
+            Op::Drop(which) if !world.waiting.is_empty() => {
+                let at = which % world.waiting.len();
+                drop(world.waiting.swap_remove(at));
+            }
+            Op::Done(which) if !world.items.is_empty() => {
+                let at = which % world.items.len();
+                world.items.swap_remove(at).done();
+            }
+            Op::Advance(by) => tokio::time::advance(by * MS).await,
+            Op::RunAnyway(_) | Op::Drop(_) | Op::Done(_) => {}
+        }
+        let woken = world.waiting.iter().any(Worker::is_woken);
+        let core = queue.0.core.lock();
+        if !world.waiting.is_empty() && !woken {
+            prop_assert!(core.classes.is_empty(), "a key is due and all workers sleep");
+            if let Some(first) = core.delays.first() {
+                // It may be early: the key it was set for became due at once.
+                let timers = world.waiting.iter().filter_map(|worker| worker.get.timer.as_ref());
+                let set: Vec<Instant> = timers.map(|timer| timer.deadline()).collect();
+                prop_assert_eq!(set.len(), 1, "one timer for all");
+                prop_assert!(set[0] <= queue.instant(first), "the timer is late");
+            }
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(cases(200))]
+
+    #[test]
+    fn nobody_sleeps_while_a_key_is_due_or_the_clock_unwatched(
+        ops in prop::collection::vec(op(), 1..120),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        runtime.block_on(check(ops))?;
+    }
+}

@@ -1,0 +1,39 @@
+//! The stories of `it/scenarios.rs` on a real kube-apiserver, where one is at hand.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "that is how a test fails, and how fixtures read best"
+)]
+#![expect(dead_code, reason = "the harness serves the other tests too")]
+
+#[path = "it/harness.rs"]
+mod harness;
+
+#[path = "it/scenarios.rs"]
+mod scenarios;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_story_goes_well_on_a_real_kube_apiserver() {
+    use evenkeel::kube::config::{KubeConfigOptions, Kubeconfig};
+    use evenkeel::kube::{Client, Config};
+
+    let binaries = match evenkeel_upstream::locate() {
+        Ok(binaries) => binaries,
+        Err(reason) => {
+            eprintln!("skipped {} stories: {reason}", scenarios::ALL.len());
+            return;
+        }
+    };
+    let options = evenkeel_upstream::Options::default();
+    let cluster = evenkeel_upstream::Cluster::start(&binaries, &options).await.unwrap();
+    let kubeconfig = Kubeconfig::read_from(cluster.kubeconfig()).unwrap();
+    let mut config =
+        Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    config.default_retry = false;
+    let client = Client::try_from(config).unwrap();
+    for (claim, story) in scenarios::ALL {
+        eprintln!("{claim}");
+        story(&client).await;
+    }
+}
