@@ -22,6 +22,7 @@ use tokio::runtime::{self, Runtime};
 
 use self::client::Endpoint;
 use self::figure::Report;
+use self::scenario::cache::{Objects, Side};
 
 /// Measures the API server.
 #[derive(Debug, Parser)]
@@ -52,6 +53,9 @@ enum Command {
     /// Serves, asks itself one question, and says how many microseconds that took.
     #[command(hide = true)]
     FirstAnswer,
+    /// Fills a server in this process, reads it into a cache, and says what that took.
+    #[command(hide = true)]
+    Sync { side: Side, objects: Objects },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -68,6 +72,7 @@ enum Scenario {
     Stop,
     Apply,
     Queue,
+    Cache,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -75,6 +80,9 @@ fn main() -> anyhow::Result<()> {
     match arguments.command {
         Some(Command::Serve) => return threads()?.block_on(server::serve()),
         Some(Command::FirstAnswer) => return server::first_answer(),
+        Some(Command::Sync { side, objects }) => {
+            return one_thread()?.block_on(scenario::cache::child(side, objects));
+        }
         None => {}
     }
     let rival = match (&arguments.rival, arguments.token) {
@@ -121,6 +129,9 @@ fn main() -> anyhow::Result<()> {
     }
     if wanted(Scenario::Queue) {
         one_thread()?.block_on(scenario::queue::queue(report))?;
+    }
+    if wanted(Scenario::Cache) {
+        scenario::cache::cache(report)?;
     }
     Ok(())
 }

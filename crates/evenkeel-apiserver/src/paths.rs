@@ -69,17 +69,28 @@ pub(crate) fn answer(core: &Arc<Core>, request: &Authorized) -> Result<Response<
             Ok(document(request, snapshot.openapi().v2(&snapshot), negotiate::JSON))
         }
         ["openapi", "v3"] => {
-            Ok(document(request, snapshot.openapi().index(&snapshot), negotiate::JSON))
+            // Upstream leaves the type to a guess by content, and tells no tag.
+            let index = snapshot.openapi().index(&snapshot);
+            let mut response = Response::new(Body::full(index.body.clone()));
+            response.headers_mut().insert(CONTENT_TYPE, PLAIN);
+            Ok(response)
         }
         ["openapi", "v3", rest @ ..] => {
             let path = rest.join("/");
-            let found =
-                snapshot.openapi().v3(&snapshot, &path).ok_or_else(Status::page_not_found)?;
-            Ok(hashed(request, &path, &found))
+            Ok(match snapshot.openapi().v3(&snapshot, &path) {
+                Some(found) => hashed(request, &path, &found),
+                None => {
+                    let mut nothing = Response::new(Body::default());
+                    *nothing.status_mut() = StatusCode::NOT_FOUND;
+                    nothing
+                }
+            })
         }
         _ => Err(Status::page_not_found()),
     }
 }
+
+const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 

@@ -157,6 +157,12 @@ impl Store {
         Table { store: self.inner.clone(), shelf: self.inner.shared.shelf(name) }
     }
 
+    /// As [`table`](Self::table); if nobody has used it yet, its past begins now.
+    pub fn table_from_now(&self, name: &str) -> Table {
+        let shared = &self.inner.shared;
+        Table { store: self.inner.clone(), shelf: shared.shelf_from(name, shared.revision()) }
+    }
+
     /// Names of all tables used so far, sorted.
     pub fn table_names(&self) -> Vec<Arc<str>> {
         self.inner.shared.shelves.read().by_name.keys().cloned().collect()
@@ -233,11 +239,16 @@ impl Shared {
     }
 
     fn shelf(&self, name: &str) -> Arc<Shelf> {
+        self.shelf_from(name, 0)
+    }
+
+    /// The shelf of that name; a new one knows nothing from before `revision`.
+    fn shelf_from(&self, name: &str, revision: u64) -> Arc<Shelf> {
         if let Some(shelf) = self.shelves.read().by_name.get(name) {
             return shelf.clone();
         }
         let mut shelves = self.shelves.write();
-        let compacted = shelves.compacted;
+        let compacted = shelves.compacted.max(revision);
         let name: Arc<str> = name.into();
         let shelf = shelves.by_name.entry(name.clone());
         shelf.or_insert_with(|| Arc::new(Shelf::new(name, compacted))).clone()

@@ -63,7 +63,9 @@ pub(crate) async fn dispatch(
         warnings: Warnings::default(),
         ending: routed.parts.extensions.remove(),
     };
-    check_verb(&call)?;
+    if !call.resource.is_custom() {
+        check_verb(&call)?;
+    }
     let response = respond(&call, &routed.body).await.unwrap_or_else(|status| {
         let mut response = encode::refusal(&call.headers, &status);
         encode::warn(&call, response.headers_mut());
@@ -83,6 +85,9 @@ async fn respond(call: &Call, body: &Bytes) -> Result<Response<Body>, Status> {
     // What the router of built-in resources turns away is not told of their future.
     if let Some(text) = call.resource.deprecation() {
         call.warnings.add(text);
+    }
+    if call.resource.is_custom() {
+        check_verb(call)?;
     }
     let output = negotiate::output(&call.headers, &call.query, !call.resource.is_custom())?;
     let printable = call.resource.supports("list");

@@ -6,9 +6,10 @@ use serde_saphyr::{DuplicateKeyPolicy, Error};
 
 use crate::json;
 
-/// Decodes one document.
+/// Decodes the first document.
 pub(crate) fn decode(text: &[u8]) -> Result<Value, String> {
     let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
+    let text = first_document(text);
     let mut value = read(text, DuplicateKeyPolicy::LastWins).map_err(|error| go_message(&error))?;
     if json::is_too_deep(&value) {
         return Err("exceeded max depth".into());
@@ -21,7 +22,7 @@ pub(crate) fn decode(text: &[u8]) -> Result<Value, String> {
 /// The first key a mapping has twice, as a strict reader words it.
 pub(crate) fn repeated_key(text: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(text).ok()?;
-    match read(text, DuplicateKeyPolicy::Error).err()?.without_snippet() {
+    match read(first_document(text), DuplicateKeyPolicy::Error).err()?.without_snippet() {
         Error::DuplicateMappingKey { key: Some(key), location } => {
             Some(format!("line {}: key {} already set in map", location.line(), Quoted(key)))
         }
@@ -30,7 +31,10 @@ pub(crate) fn repeated_key(text: &[u8]) -> Option<String> {
 }
 
 fn read(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Value, Error> {
-    let options = serde_saphyr::options! { legacy_octal_numbers: true, duplicate_keys: duplicate_keys };
+    let options = serde_saphyr::options! {
+        legacy_octal_numbers: true,
+        duplicate_keys: duplicate_keys,
+    };
     serde_saphyr::from_str_with_options(text, options)
 }
 
@@ -45,6 +49,24 @@ fn go_message(error: &Error) -> String {
         (Some(what), 1) => what.to_owned(),
         (Some(what), line) => format!("line {line}: {what}"),
     }
+}
+
+/// What comes before the marker that begins a second document.
+fn first_document(text: &str) -> &str {
+    let is_marker = |line: &str, mark: &str| {
+        line.strip_prefix(mark).is_some_and(|rest| rest.trim_start().len() < rest.len())
+    };
+    let mut begun = false;
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        if begun && (is_marker(line, "---") || is_marker(line, "...")) {
+            return &text[..at];
+        }
+        let line_says_nothing = line.trim().is_empty() || line.starts_with(['#', '%']);
+        begun |= !line_says_nothing && !is_marker(line, "---");
+        at += line.len();
+    }
+    text
 }
 
 /// Encodes `value` as one document.
@@ -73,7 +95,10 @@ mod tests {
         assert_eq!(why(b"a: b: c"), "mapping values are not allowed in this context");
         assert_eq!(why(b"x: y\na: b: c"), "line 2: mapping values are not allowed in this context");
         let again = |text: &[u8]| repeated_key(text);
-        assert_eq!(again(b"a: 1\nb: {c: 1,\n c: 2}").unwrap(), "line 3: key \"c\" already set in map");
+        assert_eq!(
+            again(b"a: 1\nb: {c: 1,\n c: 2}").unwrap(),
+            "line 3: key \"c\" already set in map"
+        );
         assert_eq!(again(b"a: 1\nb: {a: 1}"), None);
     }
 
@@ -85,6 +110,14 @@ mod tests {
                 assert!(decode(text.as_bytes()).is_err(), "{open} {depth}");
             }
         }
+    }
+
+    #[test]
+    fn only_the_first_document_counts() {
+        let value = decode(b"# a comment\n---\na: 1\nb: |\n  ---x\n---\na: 2\n").unwrap();
+        assert_eq!(value, json!({"a": 1, "b": "---x\n"}));
+        assert_eq!(decode(b"a: 1\n...\nb: [\n").unwrap(), json!({"a": 1}));
+        assert_eq!(decode(b"a: ---\n").unwrap(), json!({"a": "---"}));
     }
 
     #[test]

@@ -11,7 +11,10 @@ pub(crate) fn step() {
 }
 
 #[cfg(test)]
-pub(crate) use counter::steps_of;
+mod tests;
+
+#[cfg(test)]
+use counter::steps_of;
 
 #[cfg(test)]
 mod counter {
@@ -26,7 +29,7 @@ mod counter {
     }
 
     /// How many steps something takes on this thread.
-    pub(crate) fn steps_of<T>(run: impl FnOnce() -> T) -> u64 {
+    pub(super) fn steps_of<T>(run: impl FnOnce() -> T) -> u64 {
         let before = STEPS.get();
         drop(run());
         STEPS.get() - before

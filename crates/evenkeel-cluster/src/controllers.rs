@@ -4,8 +4,8 @@ use evenkeel::{BoxError, Manager};
 
 use crate::settings::Settings;
 use crate::{
-    StartError, claim, deployment, disruption, endpoints, garbage, kubelet, namespace,
-    node_lifecycle, nodes, replicaset, scheduler, serviceaccount, volumes,
+    StartError, claim, cronjob, daemonset, deployment, disruption, endpoints, garbage, job, kubelet,
+    namespace, node_lifecycle, nodes, replicaset, scheduler, serviceaccount, statefulset, volumes,
 };
 
 type Register = fn(&Manager, &Settings) -> Result<(), BoxError>;
@@ -22,7 +22,11 @@ const ALL: &[(&str, Register)] = &[
     (volumes::CLAIM_PROTECTION, volumes::register_claim_protection),
     (volumes::VOLUME_PROTECTION, volumes::register_volume_protection),
     (disruption::NAME, disruption::register),
+    (cronjob::NAME, cronjob::register),
+    (daemonset::NAME, daemonset::register),
     (deployment::NAME, deployment::register),
+    (job::NAME, job::register),
+    (job::TTL, job::register_ttl),
     (kubelet::NAME, kubelet::register),
     (node_lifecycle::EVICTION, node_lifecycle::register_eviction),
     (node_lifecycle::GARBAGE, node_lifecycle::register_garbage),
@@ -30,6 +34,7 @@ const ALL: &[(&str, Register)] = &[
     (nodes::NAME, nodes::register),
     (replicaset::NAME, replicaset::register),
     (scheduler::NAME, scheduler::register),
+    (statefulset::NAME, statefulset::register),
 ];
 
 /// Registers all that are not switched off.

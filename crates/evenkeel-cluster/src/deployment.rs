@@ -27,6 +27,8 @@ use k8s_openapi::api::core::v1::Pod;
 use crate::claim;
 use crate::settings::Settings;
 
+pub(crate) use limits::resolve;
+
 pub(crate) const NAME: &str = "deployment-controller";
 
 struct Deployments;

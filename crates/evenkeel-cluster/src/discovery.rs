@@ -41,9 +41,8 @@ impl Types {
     pub(crate) async fn discover(client: &kube::Client) -> Result<Self, BoxError> {
         let mut types = Self::default();
         for path in ["/api", "/apis"] {
-            let request = http::Request::get(path)
-                .header(http::header::ACCEPT, ACCEPT)
-                .body(Vec::new())?;
+            let request =
+                http::Request::get(path).header(http::header::ACCEPT, ACCEPT).body(Vec::new())?;
             for group in client.request::<Groups>(request).await?.items {
                 types.add(group);
             }

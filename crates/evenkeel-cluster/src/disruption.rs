@@ -21,7 +21,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::core::{Selector, SelectorExt as _};
 
-use crate::endpoints::is_ready;
+use crate::pods::is_ready;
 use crate::settings::Settings;
 
 /// As `kube-controller-manager` calls it.

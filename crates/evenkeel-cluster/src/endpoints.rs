@@ -16,6 +16,7 @@ use evenkeel::{BoxError, Key, Manager, MapContext, Result};
 use k8s_openapi::api::core::v1::{Pod, Service, ServicePort};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
+use crate::pods;
 use crate::settings::Settings;
 
 /// As `kube-controller-manager` calls the controller of EndpointSlices.
@@ -55,19 +56,6 @@ fn services_of(pod: &Pod, index: &'static str, cx: &MapContext) -> Vec<Key> {
     pairs.flat_map(|pair| cx.indexed::<Service>(index, &pair)).collect()
 }
 
-/// Whether a pod is ready.
-pub(crate) fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref());
-    let mut conditions = conditions.unwrap_or_default().iter();
-    conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
-}
-
-/// Whether a pod has ended for good.
-pub(crate) fn is_over(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    matches!(phase, Some("Succeeded" | "Failed"))
-}
-
 /// The addresses of a pod, in one family.
 fn addresses(pod: &Pod, v6: bool) -> Vec<String> {
     let status = pod.status.as_ref();
@@ -87,7 +75,7 @@ fn belongs(pod: &Pod, terminating: bool) -> bool {
         status.pod_ip.as_ref().is_some_and(|ip| !ip.is_empty())
             || status.pod_ips.as_ref().is_some_and(|ips| !ips.is_empty())
     });
-    has_address && !is_over(pod) && (terminating || pod.metadata.deletion_timestamp.is_none())
+    has_address && !pods::is_terminal(pod) && (terminating || !pods::is_terminating(pod))
 }
 
 /// The name under which DNS shows a pod of this service.

@@ -4,7 +4,9 @@ use evenkeel::cache::Entry;
 use evenkeel::client::{Client, Error};
 use evenkeel::{Clock, Key, Kind, Object};
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::pods;
 
 /// What an event is about.
 pub(crate) struct About(ObjectReference);
@@ -81,8 +83,8 @@ async fn send(
         message: Some(message.to_owned()),
         type_: Some(sort.to_owned()),
         source: Some(EventSource { component: Some(component.to_owned()), host: None }),
-        first_timestamp: Some(Time(now)),
-        last_timestamp: Some(Time(now)),
+        first_timestamp: Some(pods::stamp(clock)),
+        last_timestamp: Some(pods::stamp(clock)),
         count: Some(1),
         reporting_component: Some(component.to_owned()),
         ..Event::default()

@@ -20,12 +20,13 @@ mod tests;
 
 mod write;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::cache::{Cache, Entry, Owner, Subscription, TypeOptions};
-use evenkeel::client::Client;
+use evenkeel::client::{Client, Error};
 use evenkeel::manager::{Stop, When};
 use evenkeel::queue::{AddOptions, Item, Queue};
 use evenkeel::{BoxError, Event, Key, Kind, Manager, Uid};
@@ -37,7 +38,7 @@ use tokio::time::timeout;
 
 use self::graph::{Graph, Place, State};
 use self::report::Reporter;
-use crate::discovery::Types;
+use crate::discovery::{Type, Types};
 use crate::settings::Settings;
 
 /// As `kube-controller-manager` calls it.
@@ -54,15 +55,7 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// Has the garbage collector run with the manager.
 pub(crate) fn register(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
-    let client = manager.client().with_owner(NAME);
-    let collector = Arc::new(Collector {
-        reporter: Reporter::new(NAME, client.clone(), manager.clock().clone()),
-        client,
-        graph: Mutex::default(),
-        types: RwLock::default(),
-        queue: Queue::default(),
-        changed: Notify::new(),
-    });
+    let collector = Collector::new(manager);
     manager.spawn(NAME, When::Leader, |stop| collector.run(stop))?;
     Ok(())
 }
@@ -75,6 +68,8 @@ struct Collector {
     queue: Queue<Uid, ()>,
     /// Types may have come or gone.
     changed: Notify,
+    /// Definitions of custom resources that were deleted.
+    undefined: Mutex<BTreeSet<String>>,
 }
 
 /// What became of a look at an object.
@@ -86,12 +81,28 @@ enum Looked {
 }
 
 impl Collector {
+    fn new(manager: &Manager) -> Arc<Self> {
+        let client = manager.client().with_owner(NAME);
+        Arc::new(Self {
+            reporter: Reporter::new(NAME, client.clone(), manager.clock().clone()),
+            client,
+            graph: Mutex::default(),
+            types: RwLock::default(),
+            queue: Queue::default(),
+            changed: Notify::new(),
+            undefined: Mutex::default(),
+        })
+    }
+
     async fn run(self: Arc<Self>, stop: Stop) -> Result<(), BoxError> {
-        let mut tasks = JoinSet::new();
-        tasks.spawn(self.clone().work_on_types());
-        stop.requested().await;
+        let mut workers = JoinSet::new();
+        tokio::select! {
+            biased;
+            () = stop.requested() => {}
+            never = self.follow_types(&mut workers) => match never {},
+        }
         self.queue.shutdown();
-        tasks.shutdown().await;
+        while workers.join_next().await.is_some() {}
         Ok(())
     }
 
@@ -100,10 +111,10 @@ impl Collector {
     }
 
     /// Follows the types there are; workers begin once what is there at the start is known.
-    async fn work_on_types(self: Arc<Self>) {
-        let definitions = self.watch_definitions();
+    async fn follow_types(self: &Arc<Self>, workers: &mut JoinSet<()>) -> Infallible {
+        // Watched before the types are asked for, so that none that comes meanwhile is missed.
+        let _definitions = self.watch_definitions();
         let mut watched = BTreeMap::new();
-        let mut workers = JoinSet::new();
         loop {
             match Types::discover(self.client.kube()).await {
                 Ok(types) => self.follow(types, &mut watched).await,
@@ -117,8 +128,6 @@ impl Collector {
                 workers.spawn(self.clone().work());
             }
             self.changed.notified().await;
-            // Held to here: a definition that comes during discovery must not be missed.
-            let _ = &definitions;
         }
     }
 
@@ -126,12 +135,17 @@ impl Collector {
     fn watch_definitions(self: &Arc<Self>) -> Option<Subscription> {
         let collector = Arc::downgrade(self);
         let told = move |event: Event| {
-            let replaced = event.old().zip(event.new()).is_none_or(|(old, new)| {
-                old.meta().version() != new.meta().version()
-            });
-            if let Some(collector) = collector.upgrade().filter(|_| replaced) {
-                collector.changed.notify_one();
+            let Some(collector) = collector.upgrade() else { return };
+            let name = event.object().meta().key().name();
+            match &event {
+                Event::Deleted { .. } => {
+                    collector.undefined.lock().insert(name.to_owned());
+                }
+                _ => {
+                    collector.undefined.lock().remove(name);
+                }
             }
+            collector.changed.notify_one();
         };
         match watch(self.cache(), &Kind::of::<CustomResourceDefinition>(), told) {
             Ok(subscription) => Some(subscription),
@@ -143,58 +157,59 @@ impl Collector {
     }
 
     /// Watches types that came, and forgets those that went.
-    async fn follow(
-        self: &Arc<Self>,
-        types: Types,
-        watched: &mut BTreeMap<Kind, Subscription>,
-    ) {
-        let wanted: Vec<Kind> = types.iter().filter(|found| is_collected(found)).map(kind).collect();
+    async fn follow(self: &Arc<Self>, types: Types, watched: &mut BTreeMap<Kind, Subscription>) {
+        let wanted: BTreeSet<Kind> = types
+            .iter()
+            .filter(|found| is_collected(found))
+            .map(|found| found.kind.clone())
+            .collect();
         let whole = types.stale.is_empty();
         *self.types.write() = types;
         let gone: Vec<Kind> =
-            watched.keys().filter(|kind| whole && !wanted.contains(kind)).cloned().collect();
-        let mut due = Vec::new();
-        for kind in &gone {
-            watched.remove(kind);
-            self.graph.lock().gone_with(kind, &mut due);
-        }
-        let mut added = Vec::new();
-        for kind in wanted {
-            if watched.contains_key(&kind) {
+            watched.keys().filter(|kind| whole && !wanted.contains(*kind)).cloned().collect();
+        let mut added = false;
+        for kind in &wanted {
+            if watched.contains_key(kind) {
                 continue;
             }
-            let collector = Arc::downgrade(self);
-            let observed = kind.clone();
-            let told = move |event: Event| {
-                if let Some(collector) = collector.upgrade() {
-                    collector.observe(&observed, &event);
-                }
-            };
-            match watch(self.cache(), &kind, told) {
-                Ok(subscription) => {
-                    added.push(kind.clone());
-                    watched.insert(kind, subscription);
-                }
+            added = true;
+            match self.watch(kind) {
+                Ok(subscription) => drop(watched.insert(kind.clone(), subscription)),
                 Err(error) => tracing::error!(%error, %kind, "cannot be garbage-collected"),
             }
         }
-        let synced = async {
-            for kind in &added {
-                if let Some(subscription) = watched.get(kind)
-                    && let Err(error) = subscription.synced().await
-                {
-                    tracing::warn!(%error, %kind, "is garbage-collected without being listed");
-                }
-            }
-        };
-        if timeout(SYNC, synced).await.is_err() {
+        if added && timeout(SYNC, synced(watched)).await.is_err() {
             tracing::warn!("not all types could be listed, proceeding anyway");
         }
-        if !added.is_empty() {
+        let mut due = Vec::new();
+        for kind in &gone {
+            watched.remove(kind);
+            let renewed = wanted.iter().any(|other| other.is(kind.group(), kind.kind()));
+            let definition = format!("{}.{}", kind.plural(), kind.group());
+            let mut graph = self.graph.lock();
+            // What has not been seen in another version, and what has no definition any more, is not
+            // there. A type that is merely not served may well have objects.
+            if renewed || self.undefined.lock().remove(&definition) {
+                graph.gone_with(kind, &mut due);
+            } else {
+                graph.forget(kind);
+            }
+        }
+        if added {
             // Their owners may be of a type that was not known before.
             due.extend(self.graph.lock().unknown());
         }
         self.enqueue(due);
+    }
+
+    fn watch(self: &Arc<Self>, kind: &Kind) -> Result<Subscription, BoxError> {
+        let collector = Arc::downgrade(self);
+        let observed = kind.clone();
+        watch(self.cache(), kind, move |event: Event| {
+            if let Some(collector) = collector.upgrade() {
+                collector.observe(&observed, &event);
+            }
+        })
     }
 
     /// Tells the graph of a change, and queues whom it concerns.
@@ -225,7 +240,10 @@ impl Collector {
     /// What the cache has where an owner reference points, if it is what is meant.
     fn cached(&self, owner: &Owner, child: &Key) -> Option<(Place, State)> {
         let place = self.place(owner, child)?;
-        let entry = self.entry(&place)?;
+        if !self.cache().is_declared(&place.kind) {
+            return None;
+        }
+        let entry = self.cache().get(&place.kind, &place.key).ok()??;
         let meant = *entry.meta().uid() == owner.uid;
         meant.then(|| (place, State::of(entry.meta())))
     }
@@ -242,12 +260,10 @@ impl Collector {
         Some(Place { kind, key })
     }
 
-    /// The object at a place, as far as the cache knows.
-    fn entry(&self, place: &Place) -> Option<Arc<Entry>> {
-        if !self.cache().is_declared(&place.kind) {
-            return None;
-        }
-        self.cache().get(&place.kind, &place.key).ok().flatten()
+    /// The object at a place, if it is the one of this uid.
+    async fn entry(&self, place: &Place, uid: &Uid) -> Result<Option<Arc<Entry>>, Error> {
+        let found = self.client.dynamic(&place.kind).peek(&place.key).await?;
+        Ok(found.filter(|entry| entry.meta().uid() == uid))
     }
 
     async fn work(self: Arc<Self>) {
@@ -284,13 +300,19 @@ impl Collector {
     }
 }
 
-fn kind(found: &crate::discovery::Type) -> Kind {
-    found.kind.clone()
+/// Events are owned by nobody and own nothing; everything else that can be watched can be garbage.
+fn is_collected(found: &Type) -> bool {
+    let is_event = found.kind.is("", "Event") || found.kind.is("events.k8s.io", "Event");
+    found.can(&["delete", "list", "watch"]) && !is_event
 }
 
-/// Events are owned by nobody and own nothing; everything else that can be watched can be garbage.
-fn is_collected(found: &crate::discovery::Type) -> bool {
-    found.can(&["delete", "list", "watch"]) && found.kind.plural() != "events"
+/// Waits until everything that is there has been told.
+async fn synced(watched: &BTreeMap<Kind, Subscription>) {
+    for (kind, subscription) in watched {
+        if let Err(error) = subscription.synced().await {
+            tracing::warn!(%error, %kind, "is garbage-collected without being listed");
+        }
+    }
 }
 
 /// Watches a type: as others have declared it, or else in metadata only.

@@ -32,14 +32,24 @@ mod claim;
 
 mod hash;
 
+mod history;
+
 mod pods;
 
 mod status;
 
 // Workloads.
+mod cronjob;
+
+mod daemonset;
+
 mod deployment;
 
+mod job;
+
 mod replicaset;
+
+mod statefulset;
 
 // Nodes and what runs on them.
 mod kubelet;

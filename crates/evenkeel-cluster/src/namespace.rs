@@ -26,6 +26,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use parking_lot::Mutex;
 
 use self::conditions::Findings;
+use crate::pods;
 use crate::settings::Settings;
 
 /// As `kube-controller-manager` calls it.
@@ -114,7 +115,7 @@ impl Namespaces {
     ) -> Result<Arc<Namespace>> {
         let mut next = (*namespace).clone();
         let conditions = next.status.get_or_insert_default().conditions.get_or_insert_default();
-        if !findings.set(conditions, cx.clock().now()) {
+        if !findings.set(conditions, &pods::stamp(cx.clock())) {
             return Ok(namespace);
         }
         Ok(cx.subresource::<Namespace>(cx.key(), "status").update(&next).await?)
@@ -123,9 +124,7 @@ impl Namespaces {
     /// Takes our finalizer off.
     async fn finalize(&self, cx: &Context<Namespace>, namespace: &Namespace) -> Result<()> {
         let mut next = namespace.clone();
-        if let Some(finalizers) =
-            next.spec.as_mut().and_then(|spec| spec.finalizers.as_mut())
-        {
+        if let Some(finalizers) = next.spec.as_mut().and_then(|spec| spec.finalizers.as_mut()) {
             finalizers.retain(|name| name != FINALIZER);
             finalizers.sort_unstable();
         }

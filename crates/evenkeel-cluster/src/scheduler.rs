@@ -30,6 +30,8 @@ use crate::settings::Settings;
 use book::{Book, Placed};
 use fit::Needs;
 
+pub(crate) use affinity::selects as affinity_selects;
+
 pub(crate) const NAME: &str = "scheduler";
 
 /// The scheduler that pods ask for unless they say otherwise.

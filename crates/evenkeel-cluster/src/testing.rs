@@ -102,16 +102,13 @@ pub(crate) async fn until_gone<K: Object>(cluster: &Cluster, object: &K) {
 
 /// Waits until `wanted` finds what it looks for among all objects of a type, looking again at each
 /// change.
-pub(crate) async fn wait<K: Object, T>(
-    cluster: &Cluster,
-    wanted: impl Fn(&[K]) -> Option<T>,
-) -> T {
+pub(crate) async fn wait<K: Object, T>(cluster: &Cluster, wanted: impl Fn(&[K]) -> Option<T>) -> T {
     let kind = Kind::of::<K>();
     let cache = Cache::new(cluster.client(), CacheOptions::default());
     cache.declare(&kind, TypeOptions::new().cluster_wide_secrets()).unwrap();
     let informer = cache.informer(&kind).unwrap();
     let (changed, mut changes) = mpsc::unbounded_channel();
-    let subscription = informer.subscribe(move |_| drop(changed.send(())));
+    let subscription = informer.subscribe(move |_| changed.send(()).unwrap_or_default());
     subscription.synced().await.unwrap();
     let watched = async {
         loop {
@@ -130,7 +127,15 @@ pub(crate) async fn wait<K: Object, T>(
             let entries = informer.list(&Default::default()).unwrap();
             let all: Vec<_> =
                 entries.iter().map(|entry| String::from_utf8_lossy(entry.json())).collect();
-            panic!("waited in vain; {kind} are:\n{}", all.join("\n"))
+            let journal: Vec<String> = cluster
+                .manager()
+                .controllers()
+                .iter()
+                .flat_map(|controller| controller.journal().records())
+                .map(|record| record.to_string())
+                .collect();
+            let (all, journal) = (all.join("\n"), journal.join("\n"));
+            panic!("waited in vain; {kind} are:\n{all}\nwhat was done:\n{journal}")
         }
     }
 }

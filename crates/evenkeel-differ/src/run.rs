@@ -29,8 +29,12 @@ const QUIET: Duration = Duration::from_millis(500);
 /// For one more event than expected.
 const SURPLUS: Duration = Duration::from_millis(5);
 
-/// For events the other server has sent, the end of a stream, or an `until` to hold.
+/// For events the other server has sent, or the end of a stream.
 const PATIENCE: Duration = Duration::from_secs(4);
+
+/// For an `until` to hold. A real server looks every five seconds whether a definition is free of
+/// objects.
+const UNTIL: Duration = Duration::from_secs(8);
 
 /// The headers clients act on.
 const HEADERS: [&str; 7] =
@@ -184,10 +188,16 @@ impl State {
             return Ok(Answer::default());
         }
         let answer = match (&step.read, &step.until) {
-            (Some(name), _) => self.read(name, step.end, expected).await,
+            (Some(name), _) => {
+                let mut answer = self.read(name, step.end, expected).await;
+                if let (true, Value::Object(body)) = (step.any_end, &mut answer.body) {
+                    body.remove("ended");
+                }
+                answer
+            }
             (None, None) => self.answer(at, step).await?,
             (None, Some(until)) => {
-                let deadline = Instant::now() + PATIENCE;
+                let deadline = Instant::now() + UNTIL;
                 let hopeless = until
                     .unless_null
                     .as_ref()

@@ -97,6 +97,9 @@ pub struct Step {
     /// Read until the server ends the stream.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub end: bool,
+    /// When the stream ends is left to the server, and not compared.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub any_end: bool,
     /// The stream to close.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub close: Option<String>,

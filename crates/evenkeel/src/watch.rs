@@ -92,6 +92,8 @@ pub(crate) struct Settings {
     pub(crate) page_size: Option<u32>,
     /// How long the server is asked to keep a watch open, drawn anew for each.
     pub(crate) watch_timeout: Range<Duration>,
+    /// Whether the type need not exist: then its absence is told, but is no reason to warn.
+    pub(crate) optional: bool,
     /// How long the server may be silent while it sends a list.
     pub(crate) answer_silence: Duration,
     /// How long a server that sends bookmarks, one a minute, may be silent in a watch. One that
@@ -104,6 +106,7 @@ impl Default for Settings {
         Self {
             streaming: true,
             page_size: None,
+            optional: false,
             watch_timeout: Duration::from_secs(5 * 60)..Duration::from_secs(10 * 60),
             answer_silence: Duration::from_secs(65),
             watch_silence: Duration::from_secs(150),
@@ -206,7 +209,11 @@ impl Reflector {
     fn failed(&mut self, sink: &mut impl Sink, error: &Error) {
         let since = *self.failing_since.get_or_insert_with(Instant::now);
         self.told_connected = false;
-        tracing::warn!(kind = ?self.scope.kind, %error, "list or watch failed");
+        if self.settings.optional && error.is_not_found() {
+            tracing::debug!(kind = ?self.scope.kind, "the server does not have this type");
+        } else {
+            tracing::warn!(kind = ?self.scope.kind, %error, "list or watch failed");
+        }
         sink.health(&Health::Failing { since, error: error.clone() });
     }
 

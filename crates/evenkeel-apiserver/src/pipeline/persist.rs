@@ -15,7 +15,7 @@ use crate::object::{Metadata as _, set_meta};
 use crate::registry::custom;
 use crate::registry::resource::Resource;
 use crate::status::Status;
-use crate::storage::{Key, Record, WriteError};
+use crate::storage::{Draft, Key, Record, WriteError};
 
 /// What a write left behind.
 pub(crate) enum Persisted {
@@ -61,7 +61,7 @@ pub(crate) async fn create(
         return Err(Status::bare(500, message));
     }
     set_meta(&mut object, "resourceVersion", None);
-    let draft = encode::draft(resource, object)?;
+    let draft = storable(encode::draft(resource, object)?)?;
     match resource.table.create(key, draft).await {
         Ok(record) => {
             if let Some(reservation) = reservation {
@@ -73,6 +73,17 @@ pub(crate) async fn create(
         Err(WriteError::Exists(existing)) => Err(exists(resource, &existing)),
         Err(other) => Err(failed(&other)),
     }
+}
+
+/// The largest request etcd takes, and what it needs beside the object.
+const MAX_STORED: usize = 1_572_864 - 256;
+
+/// Refuses what upstream's storage would not take.
+fn storable(draft: Draft) -> Result<Draft, Status> {
+    if draft.body().0.len() > MAX_STORED {
+        return Err(Status::bare(500, "etcdserver: request is too large"));
+    }
+    Ok(draft)
 }
 
 fn exists(resource: &Resource, existing: &Record) -> Status {
@@ -127,7 +138,7 @@ pub(crate) async fn update(
                 {
                     return Ok(Persisted::Stored(record));
                 }
-                let draft = encode::draft(resource, object)?;
+                let draft = storable(encode::draft(resource, object)?)?;
                 let unchanged = encode::is_unchanged(&draft, &record);
                 if unchanged && !is_completed(resource, &record) && !commits_no_changes(call) {
                     return Ok(Persisted::Stored(record));

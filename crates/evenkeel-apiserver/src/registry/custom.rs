@@ -28,8 +28,8 @@ pub(crate) struct Custom {
     /// The name of the definition.
     pub(crate) definition: Box<str>,
     pub(crate) schema: Structural,
-    /// The schema of the version that is stored, if that is another one.
-    pub(crate) stored_schema: Option<Structural>,
+    /// The schemas of all versions by API version: objects are kept in one and read in another.
+    pub(crate) schemas: Arc<BTreeMap<Box<str>, Structural>>,
     /// The schema as given, for OpenAPI and for server-side apply.
     pub(crate) openapi: Option<Value>,
     pub(crate) has_status: bool,

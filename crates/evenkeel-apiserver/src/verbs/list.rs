@@ -75,7 +75,9 @@ pub(super) async fn select(
 ) -> Result<List, Status> {
     let table = &call.resource.table;
     let namespace = (!call.namespace.is_empty()).then_some(call.namespace.as_str());
-    let limit = usize::try_from(options.limit).ok().filter(|limit| *limit > 0);
+    // Upstream answers "any version will do" from a cache that knows no pages.
+    let any_version = options.resource_version == "0" && options.continue_token.is_empty();
+    let limit = usize::try_from(options.limit).ok().filter(|limit| *limit > 0 && !any_version);
 
     let token = match options.continue_token.as_str() {
         "" => None,

@@ -14,6 +14,7 @@ use crate::{
     schema::ObjectType,
     set::Set,
     typed::{Comparison, Duplicates, ValidationErrors},
+    work,
 };
 
 /// Updaters beyond this number are folded into [`ANCIENT`].
@@ -260,9 +261,11 @@ fn cap(managers: &mut Managers) {
             continue;
         };
         let of_version = |entry: &Option<Entry>| {
+            work::step();
             entry.as_ref().is_some_and(|entry| entry.api_version == version)
         };
         let is_bucket = |entry: &Option<Entry>| {
+            work::step();
             entry.as_ref().is_some_and(|entry| {
                 entry.api_version == version
                     && entry.manager == ANCIENT

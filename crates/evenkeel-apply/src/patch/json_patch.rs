@@ -8,6 +8,8 @@ use evenkeel_types::go::{self, Quoted};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
+use crate::work;
+
 /// The most operations a patch may have.
 const MAX_OPERATIONS: usize = 10_000;
 
@@ -279,6 +281,7 @@ impl Operation {
 
 /// How deep lists and maps are nested.
 fn depth(value: &Value) -> usize {
+    work::step();
     match value {
         Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
         Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or(0),
@@ -293,6 +296,7 @@ fn find<'d>(document: &'d mut Value, path: &str) -> Option<(&'d mut Value, Strin
     let (parents, key) = split(path)?;
     let mut container = document;
     for part in parents {
+        work::step();
         container = get_mut(container, &unescape(part)).ok()??;
         if !container.is_object() && !container.is_array() {
             return None;
@@ -305,6 +309,7 @@ fn find_ref<'d>(document: &'d Value, path: &str) -> Option<(&'d Value, String)> 
     let (parents, key) = split(path)?;
     let mut container = document;
     for part in parents {
+        work::step();
         container = get(container, &unescape(part)).ok()??;
         if !container.is_object() && !container.is_array() {
             return None;
@@ -583,7 +588,8 @@ mod tests {
             {"op": "move", "from": "/a", "path": "/b"},
         ]);
         let deeper = deeper.as_array().unwrap();
-        let patch = |times: usize| Value::Array(deeper.iter().cycle().take(3 * times).cloned().collect());
+        let patch =
+            |times: usize| Value::Array(deeper.iter().cycle().take(3 * times).cloned().collect());
         assert!(apply(json!({"b": {}}), patch(100)).is_ok());
         assert_eq!(apply(json!({"b": {}}), patch(130)).unwrap_err(), "exceeded max depth");
         let into_itself = json!({"op": "copy", "from": "/a", "path": "/a/a"});

@@ -3,6 +3,8 @@
 use serde_json::{Map, Value};
 use thiserror::Error;
 
+use crate::work;
+
 /// The patch is neither an object nor a list: 400 Bad Request.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("Invalid JSON Patch")]
@@ -22,6 +24,7 @@ pub fn merge_patch(object: Value, patch: Value) -> Result<Value, InvalidMergePat
 fn merge(object: Value, patch: Map<String, Value>) -> Value {
     let Value::Object(mut object) = object else { return without_nulls(Value::Object(patch)) };
     for (name, value) in patch {
+        work::step();
         match (object.get_mut(&name), value) {
             (_, Value::Null) => {
                 object.remove(&name);
@@ -42,6 +45,7 @@ fn merge(object: Value, patch: Map<String, Value>) -> Value {
 
 /// Drops null entries of maps at any depth; null items of lists stay.
 fn without_nulls(value: Value) -> Value {
+    work::step();
     match value {
         Value::Object(map) => {
             let kept = map.into_iter().filter(|(_, value)| !value.is_null());

@@ -8,6 +8,8 @@ use evenkeel_types::go::{self, Quoted};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
+use crate::work;
+
 mod list;
 #[cfg(test)]
 mod tests;
@@ -104,6 +106,7 @@ fn merge_map(
     retain_keys(&mut original, &mut patch)?;
     list::set_element_order(&mut original, &mut patch, schema)?;
     for (name, value) in patch {
+        work::step();
         merge_field(&mut original, name, value, schema)?;
     }
     Ok(original)

@@ -61,3 +61,194 @@ async fn a_deployment_becomes_available() {
         assert_eq!(pod.spec.unwrap().node_name.as_deref(), Some("node-1"));
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_rollout_never_drops_below_what_must_be_available() {
+    let delays = Delays { ready: Duration::from_secs(5), ..Delays::default() };
+    let world = World::start(Settings { delays, ..Settings::default() }).await;
+    world.create::<Deployment>(deployment(4, "app:1")).await;
+    world.until_one::<Deployment>("web", is_complete).await;
+    let template = json!({"spec": {"template": {"spec": {"containers": [
+        {"name": "app", "image": "app:2"},
+    ]}}}});
+    world.patch::<Deployment>("web", template).await;
+    // By default a quarter may be missing and a quarter may be too many.
+    let mut steps = 0;
+    let web = world
+        .until_one::<Deployment>("web", |web| {
+            let status = web.status.clone().unwrap_or_default();
+            assert!(status.available_replicas >= Some(3), "{status:#?}");
+            assert!(status.replicas <= Some(5), "{status:#?}");
+            steps += 1;
+            is_complete(web)
+        })
+        .await;
+    assert!(steps > 4, "{steps}");
+    assert_eq!(web.metadata.annotations.unwrap()["deployment.kubernetes.io/revision"], "2");
+    let sets = world
+        .until::<ReplicaSet>("the old set is empty", |sets| {
+            let sizes = sets.values().map(|set| set.status.as_ref().map(|status| status.replicas));
+            sizes.flatten().sum::<i32>() == 4
+        })
+        .await;
+    let mut sizes: Vec<_> = sets.values().map(|set| set.spec.as_ref().unwrap().replicas).collect();
+    sizes.sort();
+    assert_eq!(sizes, [Some(0), Some(4)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn undoing_brings_the_old_set_back_under_a_new_number() {
+    let world = World::start(Settings::default()).await;
+    world.create::<Deployment>(deployment(2, "app:1")).await;
+    let first = world.until_one::<Deployment>("web", is_complete).await;
+    let sets = world.until::<ReplicaSet>("one set", |sets| sets.len() == 1).await;
+    let original = sets.into_keys().next().unwrap();
+    let image = |image: &str| json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": image}]}}}});
+    world.patch::<Deployment>("web", image("app:2")).await;
+    world.until_one::<Deployment>("web", is_complete).await;
+    // What `kubectl rollout undo` does: the old set's template, put back.
+    let template = json!([{
+        "op": "replace", "path": "/spec/template", "value": first.spec.unwrap().template,
+    }]);
+    let patch: kube::api::Patch<()> =
+        kube::api::Patch::Json(serde_json::from_value(template).unwrap());
+    let params = kube::api::PatchParams::default();
+    world.api::<Deployment>().patch("web", &params, &patch).await.unwrap();
+    let web = world
+        .until_one::<Deployment>("web", |web| {
+            let annotations = web.metadata.annotations.clone().unwrap_or_default();
+            is_complete(web) && annotations["deployment.kubernetes.io/revision"] == "3"
+        })
+        .await;
+    assert_eq!(web.status.unwrap().updated_replicas, Some(2));
+    let sets = world.until::<ReplicaSet>("two sets", |sets| sets.len() == 2).await;
+    let set = &sets[&original];
+    let annotations = set.metadata.annotations.as_ref().unwrap();
+    assert_eq!(annotations["deployment.kubernetes.io/revision"], "3");
+    assert_eq!(annotations["deployment.kubernetes.io/revision-history"], "1");
+    assert_eq!(set.spec.as_ref().unwrap().replicas, Some(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recreate_starts_nothing_before_the_old_is_gone() {
+    let delays = Delays { stop: Duration::from_secs(3), ..Delays::default() };
+    let world = World::start(Settings { delays, ..Settings::default() }).await;
+    let mut object = deployment(2, "app:1");
+    object["spec"]["strategy"] = json!({"type": "Recreate"});
+    world.create::<Deployment>(object).await;
+    world.until_one::<Deployment>("web", is_complete).await;
+    let image = json!({"spec": {"template": {"spec": {"containers": [
+        {"name": "app", "image": "app:2"},
+    ]}}}});
+    world.patch::<Deployment>("web", image).await;
+    world
+        .until::<Pod>("two new pods", |pods| {
+            let images: std::collections::BTreeSet<_> = pods
+                .values()
+                .filter_map(|pod| pod.spec.as_ref()?.containers[0].image.as_deref())
+                .collect();
+            assert!(images.len() <= 1, "{images:?}");
+            images.contains("app:2") && pods.len() == 2
+        })
+        .await;
+    world.until_one::<Deployment>("web", is_complete).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rollout_that_stands_still_says_so_after_its_deadline() {
+    let world = World::start(Settings::default()).await;
+    let mut object = deployment(2, "app:1");
+    object["spec"]["progressDeadlineSeconds"] = json!(60);
+    object["spec"]["template"]["metadata"]["annotations"] =
+        json!({"evenkeel.dev/simulate": "never-ready"});
+    world.create::<Deployment>(object).await;
+    let begun = tokio::time::Instant::now();
+    let web = world
+        .until_one::<Deployment>("web", |web| {
+            condition(web, "Progressing") == Some("ProgressDeadlineExceeded")
+        })
+        .await;
+    let took = begun.elapsed();
+    assert!((60..=63).contains(&took.as_secs()), "{took:?}");
+    assert_eq!(condition(&web, "Available"), Some("MinimumReplicasUnavailable"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn scaling_in_the_middle_of_a_rollout_is_shared_in_proportion() {
+    let world = World::start(Settings::default()).await;
+    let mut object = deployment(10, "app:1");
+    object["spec"]["strategy"] =
+        json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 3, "maxUnavailable": 2}});
+    world.create::<Deployment>(object).await;
+    world.until_one::<Deployment>("web", is_complete).await;
+    // The new pods never become ready: the rollout stops with 8 old and 5 new.
+    let broken = json!({"spec": {"template": {
+        "metadata": {"annotations": {"evenkeel.dev/simulate": "never-ready"}},
+        "spec": {"containers": [{"name": "app", "image": "app:2"}]},
+    }}});
+    world.patch::<Deployment>("web", broken).await;
+    let sizes = |sets: &std::collections::BTreeMap<String, ReplicaSet>| {
+        let mut sizes: Vec<_> =
+            sets.values().filter_map(|set| set.spec.as_ref()?.replicas).collect();
+        sizes.sort_unstable();
+        sizes
+    };
+    world.until::<ReplicaSet>("8 and 5", |sets| sizes(sets) == [5, 8]).await;
+    world.patch::<Deployment>("web", json!({"spec": {"replicas": 15}})).await;
+    // 5 more, shared in proportion to 8 and 5, as upstream's own example has it.
+    world.until::<ReplicaSet>("11 and 7", |sets| sizes(sets) == [7, 11]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_deployment_scales_and_does_not_roll() {
+    let world = World::start(Settings::default()).await;
+    world.create::<Deployment>(deployment(2, "app:1")).await;
+    world.until_one::<Deployment>("web", is_complete).await;
+    world.patch::<Deployment>("web", json!({"spec": {"paused": true}})).await;
+    world
+        .until_one::<Deployment>("web", |web| {
+            condition(web, "Progressing") == Some("DeploymentPaused")
+        })
+        .await;
+    let change = json!({"spec": {"replicas": 3, "template": {"spec": {"containers": [
+        {"name": "app", "image": "app:2"},
+    ]}}}});
+    world.patch::<Deployment>("web", change).await;
+    let sets = world
+        .until::<ReplicaSet>("three old ones", |sets| {
+            assert_eq!(sets.len(), 1);
+            sets.values().all(|set| set.status.as_ref().is_some_and(|s| s.replicas == 3))
+        })
+        .await;
+    drop(sets);
+    world.patch::<Deployment>("web", json!({"spec": {"paused": false}})).await;
+    world.until_one::<Deployment>("web", is_complete).await;
+    world.until::<ReplicaSet>("two sets", |sets| sets.len() == 2).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn old_sets_beyond_the_history_limit_are_deleted() {
+    let world = World::start(Settings::default()).await;
+    let mut object = deployment(1, "app:0");
+    object["spec"]["revisionHistoryLimit"] = json!(1);
+    world.create::<Deployment>(object).await;
+    for version in 1..4 {
+        world.until_one::<Deployment>("web", is_complete).await;
+        let image = json!({"spec": {"template": {"spec": {"containers": [
+            {"name": "app", "image": format!("app:{version}")},
+        ]}}}});
+        world.patch::<Deployment>("web", image).await;
+    }
+    world.until_one::<Deployment>("web", is_complete).await;
+    world
+        .until::<ReplicaSet>("two sets", |sets| {
+            let image = |set: &ReplicaSet| {
+                let template = set.spec.as_ref()?.template.as_ref()?;
+                template.spec.as_ref()?.containers[0].image.clone()
+            };
+            let mut images: Vec<_> = sets.values().filter_map(image).collect();
+            images.sort();
+            images == ["app:2", "app:3"]
+        })
+        .await;
+}

@@ -13,10 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use crate::discovery::Types;
 
 /// The sum of what the pods' controllers want. Pods without a controller do not count.
-pub(super) async fn expected(
-    cx: &Context<PodDisruptionBudget>,
-    pods: &[Arc<Pod>],
-) -> Result<i32> {
+pub(super) async fn expected(cx: &Context<PodDisruptionBudget>, pods: &[Arc<Pod>]) -> Result<i32> {
     let mut scales: BTreeMap<String, i32> = BTreeMap::new();
     for pod in pods {
         let Some(owner) = controller(&pod.metadata) else { continue };
@@ -50,7 +47,8 @@ async fn scale(
         ("apps", "ReplicaSet") => {
             let set = cx.get::<ReplicaSet>(&key).await?.filter(|set| same(&set.metadata, owner));
             let Some(set) = set else { return Ok(None) };
-            if let Some(above) = controller(&set.metadata).filter(|above| above.kind == "Deployment")
+            if let Some(above) =
+                controller(&set.metadata).filter(|above| above.kind == "Deployment")
             {
                 let found_above = cx.get::<Deployment>(&cx.key().sibling(&above.name)).await?;
                 let deployment = found_above.filter(|found| same(&found.metadata, above));
@@ -87,7 +85,9 @@ async fn by_subresource(
 ) -> Result<Option<(String, i32)>> {
     let types = Types::discover(cx.kube()).await?;
     let Some(found) = types.named(group, kind) else {
-        return Err(format!("no matches for kind {kind:?} in version {:?}", owner.api_version).into());
+        return Err(
+            format!("no matches for kind {kind:?} in version {:?}", owner.api_version).into()
+        );
     };
     match cx.dynamic(found).subresource(key, "scale").get::<Scale>().await {
         Ok(scale) if scale.metadata.uid.as_ref() == Some(&owner.uid) => {

@@ -9,7 +9,8 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{Expression, Selector};
 
-use super::{HEADLESS, has_address, is_ready, port_on};
+use super::{HEADLESS, has_address, port_on};
+use crate::pods::is_ready;
 
 const INDEX: &str = "endpoints-selector";
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
@@ -54,8 +55,10 @@ impl Reconciler for Legacy {
             return Ok(Action::done());
         }
         let namespace = cx.key().namespace().unwrap_or_default();
-        let labels: Selector =
-            selector.iter().map(|(name, value)| Expression::Equal(name.clone(), value.clone())).collect();
+        let labels: Selector = selector
+            .iter()
+            .map(|(name, value)| Expression::Equal(name.clone(), value.clone()))
+            .collect();
         let pods = cx.list::<Pod>().in_namespace(namespace).matching(labels).await?;
         let mut subsets = subsets(&service, &pods);
         let cut = truncate(&mut subsets);

@@ -14,6 +14,7 @@ use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort
 use kube::core::{Expression, Selector};
 
 use self::fill::{Group, Plan};
+use crate::pods;
 
 const INDEX: &str = "endpointslice-selector";
 
@@ -61,8 +62,10 @@ impl Reconciler for Slices {
         {
             return Ok(Action::done());
         }
-        let labels: Selector =
-            selector.iter().map(|(name, value)| Expression::Equal(name.clone(), value.clone())).collect();
+        let labels: Selector = selector
+            .iter()
+            .map(|(name, value)| Expression::Equal(name.clone(), value.clone()))
+            .collect();
         let pods = cx.list::<Pod>().in_namespace(namespace).matching(labels).await?;
         let existing = cx
             .list::<EndpointSlice>()
@@ -126,8 +129,8 @@ async fn endpoint(
     }
     let zone = node.as_ref().and_then(|node| node.metadata.labels.as_ref());
     let zone = zone.and_then(|labels| labels.get("topology.kubernetes.io/zone"));
-    let serving = super::is_ready(pod);
-    let terminating = pod.metadata.deletion_timestamp.is_some();
+    let serving = pods::is_ready(pod);
+    let terminating = pods::is_terminating(pod);
     Ok(Some(Endpoint {
         addresses: super::addresses(pod, v6),
         conditions: Some(EndpointConditions {

@@ -1,1 +1,230 @@
-//! Tests.
+//! Where traffic goes: readiness, ports by name, headless services, slices of a hundred.
+
+use std::collections::BTreeSet;
+
+use evenkeel::Key;
+use k8s_openapi::api::core::v1::{Endpoints, Node, Pod, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+use super::{LEGACY, SLICES};
+use crate::Cluster;
+use crate::testing::{cluster, create, object, settle, until, until_gone, wait};
+
+async fn with_node(only: &[&str]) -> Cluster {
+    let cluster = cluster(only).await;
+    let api: Api<Node> = Api::all(cluster.client());
+    let node = object(json!({"metadata": {
+        "name": "node", "labels": {"topology.kubernetes.io/zone": "z1"},
+    }}));
+    api.create(&PostParams::default(), &node).await.unwrap();
+    cluster
+}
+
+async fn service(cluster: &Cluster, spec: Value) -> Service {
+    let mut spec = spec;
+    spec["selector"] = json!({"app": "web"});
+    create(cluster, json!({"metadata": {"name": "web", "labels": {"team": "a"}}, "spec": spec}))
+        .await
+}
+
+/// A pod on the node with an address, ready or not.
+async fn pod(cluster: &Cluster, number: usize, port: u16, ready: bool) -> Pod {
+    let name = format!("web-{number}");
+    let pod: Pod = create(
+        cluster,
+        json!({
+            "metadata": {"name": name, "labels": {"app": "web"}},
+            "spec": {
+                "nodeName": "node",
+                "containers": [{
+                    "name": "main", "image": "main",
+                    "ports": [{"name": "http", "containerPort": port}],
+                }],
+            },
+        }),
+    )
+    .await;
+    set_status(cluster, &name, number, ready).await;
+    pod
+}
+
+async fn set_status(cluster: &Cluster, name: &str, number: usize, ready: bool) {
+    let address = format!("10.1.{}.{}", number / 250, number % 250 + 1);
+    let patch = Patch::Merge(json!({"status": {
+        "phase": "Running", "podIP": address, "podIPs": [{"ip": address}],
+        "conditions": [{"type": "Ready", "status": if ready { "True" } else { "False" }}],
+    }}));
+    let api: Api<Pod> = Api::default_namespaced(cluster.client());
+    api.patch_status(name, &PatchParams::default(), &patch).await.unwrap();
+}
+
+/// Name, ready, serving, terminating.
+type Told = (String, bool, bool, bool);
+
+fn endpoints(slices: &[EndpointSlice]) -> BTreeSet<Told> {
+    let all = slices.iter().filter(|slice| {
+        slice.metadata.labels.as_ref().is_some_and(|labels| {
+            labels.get("kubernetes.io/service-name").is_some_and(|name| name == "web")
+        })
+    });
+    all.flat_map(|slice| slice.endpoints.iter().flatten())
+        .map(|endpoint| {
+            let conditions = endpoint.conditions.clone().unwrap();
+            let name = endpoint.target_ref.as_ref().unwrap().name.clone().unwrap();
+            let yes = |told: Option<bool>| told.unwrap();
+            (name, yes(conditions.ready), yes(conditions.serving), yes(conditions.terminating))
+        })
+        .collect()
+}
+
+async fn told(cluster: &Cluster, wanted: &[(&str, bool, bool, bool)]) {
+    let wanted: BTreeSet<Told> =
+        wanted.iter().map(|(name, r, s, t)| ((*name).to_owned(), *r, *s, *t)).collect();
+    wait::<EndpointSlice, _>(cluster, |slices| (endpoints(slices) == wanted).then_some(())).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slice_follows_its_pods() {
+    let cluster = with_node(&[SLICES]).await;
+    let service = service(&cluster, json!({"ports": [{"port": 80, "targetPort": "http"}]})).await;
+    let empty = wait::<EndpointSlice, _>(&cluster, |slices| slices.first().cloned()).await;
+    assert_eq!(empty.endpoints.unwrap_or_default(), []);
+    pod(&cluster, 1, 8080, true).await;
+    pod(&cluster, 2, 8080, false).await;
+    told(&cluster, &[("web-1", true, true, false), ("web-2", false, false, false)]).await;
+    set_status(&cluster, "web-2", 2, true).await;
+    told(&cluster, &[("web-1", true, true, false), ("web-2", true, true, false)]).await;
+    let pods: Api<Pod> = Api::default_namespaced(cluster.client());
+    pods.delete("web-1", &DeleteParams::default()).await.unwrap();
+    told(&cluster, &[("web-1", false, true, true), ("web-2", true, true, false)]).await;
+    let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+    pods.delete("web-1", &now).await.unwrap();
+    told(&cluster, &[("web-2", true, true, false)]).await;
+    let slices: Api<EndpointSlice> = Api::default_namespaced(cluster.client());
+    let slices = slices.list(&Default::default()).await.unwrap().items;
+    let [slice] = &slices[..] else { panic!("{slices:?}") };
+    assert_eq!(slice.metadata.name, empty.metadata.name, "the first slice is used on");
+    let labels = serde_json::to_value(&slice.metadata.labels).unwrap();
+    assert_eq!(
+        labels,
+        json!({
+            "team": "a", "kubernetes.io/service-name": "web",
+            "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
+        })
+    );
+    let owners = slice.metadata.owner_references.as_ref().unwrap();
+    assert_eq!(Some(&owners[0].uid), service.metadata.uid.as_ref());
+    let endpoint = &slice.endpoints.as_ref().unwrap()[0];
+    assert_eq!(endpoint.zone.as_deref(), Some("z1"));
+    assert_eq!(endpoint.node_name.as_deref(), Some("node"));
+    assert_eq!(endpoint.addresses, ["10.1.0.3"]);
+    let ports = serde_json::to_value(&slice.ports).unwrap();
+    assert_eq!(ports, json!([{"name": "", "port": 8080, "protocol": "TCP"}]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_no_longer_match_leave() {
+    let cluster = with_node(&[SLICES]).await;
+    service(&cluster, json!({"ports": [{"port": 80}]})).await;
+    pod(&cluster, 1, 80, true).await;
+    told(&cluster, &[("web-1", true, true, false)]).await;
+    let pods: Api<Pod> = Api::default_namespaced(cluster.client());
+    let patch = Patch::Merge(json!({"metadata": {"labels": {"app": "other"}}}));
+    pods.patch("web-1", &PatchParams::default(), &patch).await.unwrap();
+    told(&cluster, &[]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn addresses_that_are_not_ready_are_published_on_request() {
+    let cluster = with_node(&[SLICES]).await;
+    service(
+        &cluster,
+        json!({
+            "clusterIP": "None", "publishNotReadyAddresses": true, "ports": [{"port": 80}],
+        }),
+    )
+    .await;
+    pod(&cluster, 1, 80, false).await;
+    told(&cluster, &[("web-1", true, false, false)]).await;
+    let slices: Api<EndpointSlice> = Api::default_namespaced(cluster.client());
+    let slice = slices.list(&Default::default()).await.unwrap().items.remove(0);
+    assert!(slice.metadata.labels.unwrap().contains_key("service.kubernetes.io/headless"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_with_other_port_numbers_are_in_slices_of_their_own() {
+    let cluster = with_node(&[SLICES]).await;
+    service(&cluster, json!({"ports": [{"port": 80, "targetPort": "http"}]})).await;
+    pod(&cluster, 1, 8080, true).await;
+    pod(&cluster, 2, 9090, true).await;
+    told(&cluster, &[("web-1", true, true, false), ("web-2", true, true, false)]).await;
+    let slices: Api<EndpointSlice> = Api::default_namespaced(cluster.client());
+    let slices = slices.list(&Default::default()).await.unwrap().items;
+    let ports = slices.iter().map(|slice| slice.ports.as_ref().unwrap()[0].port.unwrap());
+    assert_eq!(ports.collect::<BTreeSet<_>>(), BTreeSet::from([8080, 9090]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slice_holds_a_hundred() {
+    let cluster = with_node(&[SLICES]).await;
+    service(&cluster, json!({"ports": [{"port": 80}]})).await;
+    for number in 0..205 {
+        pod(&cluster, number, 80, true).await;
+    }
+    wait::<EndpointSlice, _>(&cluster, |slices| (endpoints(slices).len() == 205).then_some(()))
+        .await;
+    settle().await;
+    let slices: Api<EndpointSlice> = Api::default_namespaced(cluster.client());
+    let slices = slices.list(&Default::default()).await.unwrap().items;
+    let mut sizes: Vec<usize> =
+        slices.iter().map(|slice| slice.endpoints.as_ref().map_or(0, Vec::len)).collect();
+    sizes.sort_unstable();
+    assert_eq!(sizes.iter().sum::<usize>(), 205);
+    assert!(sizes.iter().all(|size| *size <= 100) && sizes.len() == 3, "{sizes:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn endpoints_are_kept_beside_slices() {
+    let cluster = with_node(&[LEGACY]).await;
+    let service = service(
+        &cluster,
+        json!({"ports": [
+            {"name": "a", "port": 80, "targetPort": "http"}, {"name": "b", "port": 81},
+        ]}),
+    )
+    .await;
+    pod(&cluster, 1, 8080, true).await;
+    pod(&cluster, 2, 8080, false).await;
+    let key = Key::of(&service);
+    let found = until::<Endpoints>(&cluster, &key, |found| {
+        let subsets = found.subsets.as_deref().unwrap_or_default();
+        subsets.first().is_some_and(|subset| {
+            subset.addresses.is_some() && subset.not_ready_addresses.is_some()
+        })
+    })
+    .await;
+    let subsets = found.subsets.unwrap();
+    assert_eq!(subsets.len(), 1);
+    assert_eq!(subsets[0].addresses.as_ref().unwrap()[0].ip, "10.1.0.2");
+    assert_eq!(subsets[0].not_ready_addresses.as_ref().unwrap()[0].ip, "10.1.0.3");
+    let ports: Vec<_> = subsets[0]
+        .ports
+        .as_ref()
+        .unwrap()
+        .iter()
+        .map(|port| (port.name.clone(), port.port))
+        .collect();
+    assert_eq!(ports, [(Some("a".to_owned()), 8080), (Some("b".to_owned()), 81)]);
+    let labels = serde_json::to_value(&found.metadata.labels).unwrap();
+    let managed = json!({"team": "a", "endpoints.kubernetes.io/managed-by": "endpoint-controller"});
+    assert_eq!(labels, managed);
+    let services: Api<Service> = Api::default_namespaced(cluster.client());
+    services.delete("web", &DeleteParams::default()).await.unwrap();
+    let api: Api<Endpoints> = Api::default_namespaced(cluster.client());
+    if let Some(found) = api.get_opt("web").await.unwrap() {
+        until_gone(&cluster, &found).await;
+    }
+}

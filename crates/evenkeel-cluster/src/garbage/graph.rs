@@ -130,9 +130,11 @@ impl Graph {
         let slot = known.unwrap_or_else(|| self.insert(meta.uid()));
         let Some(node) = self.node(slot) else { return };
         let before = std::mem::replace(&mut node.state, state);
+        // A type may come to be watched in another version.
+        if node.place.as_ref().is_none_or(|place| place.kind != *kind) {
+            node.place = Some(Place { kind: kind.clone(), key: meta.key().clone() });
+        }
         if before == State::Unseen {
-            let place = Place { kind: kind.clone(), key: meta.key().clone() };
-            node.place = Some(place);
             node.absent.clear();
             // They may mean an object elsewhere.
             self.dependents_of(slot, due);
@@ -176,6 +178,9 @@ impl Graph {
             let Some(node) = self.node(target) else { continue };
             node.dependents.insert(slot);
             match there {
+                // It waits for this one too, and has perhaps been looked at before.
+                Known::There(State::Foreground) => doubtful = true,
+                Known::There(State::Orphaning) => due.push(owner.uid.clone()),
                 Known::There(_) => {}
                 Known::Nothing if node.state == State::Unseen => match lookup(owner) {
                     Some((place, state)) => {
@@ -226,12 +231,27 @@ impl Graph {
 
     /// Takes in that a type is no longer there, and so none of its objects.
     pub(super) fn gone_with(&mut self, kind: &Kind, due: &mut Vec<Uid>) {
-        let is_one = |node: &Node| node.place.as_ref().is_some_and(|place| place.kind == *kind);
-        let all = self.nodes.iter().flatten().filter(|node| is_one(node));
-        let uids: Vec<Uid> = all.map(|node| node.uid.clone()).collect();
-        for uid in uids {
+        for uid in self.of(kind) {
             self.gone(&uid, due);
         }
+    }
+
+    /// Takes in that a type is no longer served: nothing is known of its objects any more.
+    pub(super) fn forget(&mut self, kind: &Kind) {
+        for uid in self.of(kind) {
+            self.gone(&uid, &mut Vec::new());
+            if let Some(slot) = self.slots.get(&uid).copied()
+                && let Some(node) = self.node(slot)
+            {
+                node.absent.retain(|place| place.kind != *kind);
+            }
+        }
+    }
+
+    fn of(&self, kind: &Kind) -> Vec<Uid> {
+        let is_one = |node: &&Node| node.place.as_ref().is_some_and(|place| place.kind == *kind);
+        let all = self.nodes.iter().flatten().filter(is_one);
+        all.map(|node| node.uid.clone()).collect()
     }
 
     /// Takes in that the server was asked, and what `uid` names is not at `place`.

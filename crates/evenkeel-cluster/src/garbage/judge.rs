@@ -26,9 +26,9 @@ impl Collector {
     pub(super) async fn judge(&self, uid: &Uid, found: &Found) -> Result<Looked, BoxError> {
         let place = &found.place;
         // What is judged is what is deleted: references and version are of one state.
-        let Some(entry) = self.entry(place) else { return Ok(Looked::Done) };
+        let Some(entry) = self.entry(place, uid).await? else { return Ok(Looked::Done) };
         let meta = entry.meta();
-        if meta.uid() != uid || meta.is_deleting() || meta.owners().is_empty() {
+        if meta.is_deleting() || meta.owners().is_empty() {
             return Ok(Looked::Done);
         }
         let mut verdicts = Vec::with_capacity(meta.owners().len());
@@ -85,7 +85,8 @@ impl Collector {
             return Ok((Verdict::Undecidable, true));
         };
         let live = self.client.dynamic(&place.kind).live(&place.key).await?;
-        let live = live.filter(|live| live.metadata.uid.as_deref().is_some_and(|uid| owner.uid == *uid));
+        let live =
+            live.filter(|live| live.metadata.uid.as_deref().is_some_and(|uid| owner.uid == *uid));
         let Some(live) = live else {
             self.report_elsewhere(child, owner).await;
             self.graph.lock().absent(&owner.uid, place);
@@ -99,7 +100,9 @@ impl Collector {
 
     /// Tells those who look at the object if the owner it names lives in another namespace.
     async fn report_elsewhere(&self, child: &Entry, owner: &Owner) {
-        let Some(kind) = self.types.read().named(&owner.group, &owner.kind).cloned() else { return };
+        let Some(kind) = self.types.read().named(&owner.group, &owner.kind).cloned() else {
+            return;
+        };
         let is_declared = self.cache().is_declared(&kind);
         if !kind.namespaced() || !is_declared {
             return;
@@ -107,9 +110,8 @@ impl Collector {
         // Objects are not filed by uid: this looks at all of the type, once for each such owner.
         let Ok(all) = self.cache().list(&kind, &Query::default()) else { return };
         let there = all.iter().find(|entry| *entry.meta().uid() == owner.uid);
-        let elsewhere = there.is_some_and(|entry| {
-            entry.meta().key().namespace() != child.meta().key().namespace()
-        });
+        let elsewhere = there
+            .is_some_and(|entry| entry.meta().key().namespace() != child.meta().key().namespace());
         if elsewhere {
             self.reporter.owner_elsewhere(child, owner, &kind.api_version()).await;
         }

@@ -1,18 +1,21 @@
 //! Propagation, ownership by uid, references that point nowhere, and custom resources.
 
-use evenkeel::Key;
+use std::sync::Arc;
+
+use evenkeel::manager::When;
+use evenkeel::{Key, Manager};
 use evenkeel_apiserver::ApiServer;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Secret};
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Api;
-use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::api::PropagationPolicy::{Background, Foreground, Orphan};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use serde_json::json;
 
-use super::NAME;
+use super::{Collector, NAME};
 use crate::Cluster;
 use crate::testing::{
     cluster, config_map, create, delete, object, owner, settings, settle, until, until_gone, wait,
@@ -116,8 +119,7 @@ async fn orphans_stay_without_the_reference() {
     delete(&cluster, &root, Orphan).await;
     until_gone(&cluster, &root).await;
     settle().await;
-    let child =
-        until::<ConfigMap>(&cluster, &Key::of(&child), |map| owners(map).len() == 1).await;
+    let child = until::<ConfigMap>(&cluster, &Key::of(&child), |map| owners(map).len() == 1).await;
     assert_eq!(owners(&child)[0].uid, other.metadata.uid.unwrap());
 }
 
@@ -126,7 +128,8 @@ async fn one_owner_is_enough_to_stay() {
     let cluster = cluster(&[NAME]).await;
     let one: ConfigMap = create(&cluster, config_map("one", &[])).await;
     let other: ConfigMap = create(&cluster, config_map("other", &[])).await;
-    let child: ConfigMap = create(&cluster, config_map("child", &[owner(&one), owner(&other)])).await;
+    let child: ConfigMap =
+        create(&cluster, config_map("child", &[owner(&one), owner(&other)])).await;
     settle().await;
     delete(&cluster, &one, Background).await;
     let freed = until::<ConfigMap>(&cluster, &Key::of(&child), |map| owners(map).len() == 1).await;
@@ -260,8 +263,7 @@ async fn a_circle_ends() {
         let one: ConfigMap = create(&cluster, config_map("one", &[])).await;
         let two: ConfigMap = create(&cluster, config_map("two", &[owner(&one)])).await;
         let three: ConfigMap = create(&cluster, config_map("three", &[owner(&two)])).await;
-        let patch =
-            Patch::Merge(json!({"metadata": {"ownerReferences": [owner(&three)]}}));
+        let patch = Patch::Merge(json!({"metadata": {"ownerReferences": [owner(&three)]}}));
         api.patch("one", &PatchParams::default(), &patch).await.unwrap();
         settle().await;
         delete(&cluster, &one, policy).await;
@@ -398,5 +400,76 @@ async fn deleting_a_definition_takes_its_objects_and_what_they_own() {
     settle().await;
     assert!(exists(&cluster, &map).await);
     widgets.delete("parent", &DeleteParams::default()).await.unwrap();
+    until_gone(&cluster, &map).await;
+}
+
+/// A collector whose inside can be looked at, on a server of its own.
+fn bare(server: &ApiServer) -> (Arc<Collector>, Manager) {
+    let client = kube::Client::new(server.service(), "default");
+    let manager = Manager::builder("test").seed(1).build(client);
+    let collector = Collector::new(&manager);
+    let running = collector.clone();
+    manager.spawn(NAME, When::Leader, |stop| running.run(stop)).unwrap();
+    tokio::spawn(manager.clone().run_until(std::future::pending()));
+    (collector, manager)
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_objects_in_relation_take_memory_and_give_it_back() {
+    let server = ApiServer::builder().seed(1).build().await.unwrap();
+    let (collector, _manager) = bare(&server);
+    let client = kube::Client::new(server.service(), "default");
+    let maps: Api<ConfigMap> = Api::default_namespaced(client);
+    let post = PostParams::default();
+    for number in 0..10 {
+        let name = format!("alone-{number}");
+        maps.create(&post, &object(config_map(&name, &[]))).await.unwrap();
+    }
+    let root = maps.create(&post, &object(config_map("root", &[]))).await.unwrap();
+    for number in 0..5 {
+        let name = format!("child-{number}");
+        maps.create(&post, &object(config_map(&name, &[owner(&root)]))).await.unwrap();
+    }
+    settle().await;
+    assert_eq!(collector.graph.lock().len(), 6);
+    let patch = Patch::Merge(json!({"metadata": {"ownerReferences": null}}));
+    maps.patch("child-0", &PatchParams::default(), &patch).await.unwrap();
+    settle().await;
+    assert_eq!(collector.graph.lock().len(), 5);
+    maps.delete("root", &DeleteParams::background()).await.unwrap();
+    settle().await;
+    assert_eq!(collector.graph.lock().len(), 0);
+    assert_eq!(maps.list(&Default::default()).await.unwrap().items.len(), 11);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_type_that_is_no_longer_served_is_not_taken_for_empty() {
+    let cluster = cluster(&[NAME]).await;
+    let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client());
+    let post = PostParams::default();
+    let mut two = definition("widgets", "Widget");
+    let mut newer = two.spec.versions[0].clone();
+    newer.name = "v2".into();
+    newer.served = false;
+    newer.storage = false;
+    two.spec.versions.push(newer);
+    definitions.create(&post, &two).await.unwrap();
+    let parent = widgets(&cluster).create(&post, &widget("parent", &[])).await.unwrap();
+    let map: ConfigMap = create(&cluster, config_map("map", &[widget_reference(&parent)])).await;
+    settle().await;
+    // First in another version, then not at all, then again.
+    for served in [[false, true], [false, false], [true, false]] {
+        let patch = Patch::Json::<()>(
+            serde_json::from_value(json!([
+                {"op": "replace", "path": "/spec/versions/0/served", "value": served[0]},
+                {"op": "replace", "path": "/spec/versions/1/served", "value": served[1]},
+            ]))
+            .unwrap(),
+        );
+        definitions.patch("widgets.example.com", &PatchParams::default(), &patch).await.unwrap();
+        settle().await;
+        assert!(exists(&cluster, &map).await, "{served:?}");
+    }
+    widgets(&cluster).delete("parent", &DeleteParams::default()).await.unwrap();
     until_gone(&cluster, &map).await;
 }

@@ -121,10 +121,8 @@ impl Collector {
     pub(super) async fn orphan(&self, uid: &Uid, place: &Place) -> Result<Looked, BoxError> {
         let dependents = self.graph.lock().dependents(uid);
         for (dependent, at) in dependents {
-            let Some(entry) = self.entry(&at) else { continue };
-            let owners = entry.meta().owners();
-            let owned = owners.iter().any(|owner| owner.uid == *uid);
-            if *entry.meta().uid() != dependent || !owned {
+            let Some(entry) = self.entry(&at, &dependent).await? else { continue };
+            if !entry.meta().owners().iter().any(|owner| owner.uid == *uid) {
                 continue;
             }
             match self.drop_owners(&at, &entry, &[uid]).await {
@@ -152,9 +150,7 @@ impl Collector {
         place: &Place,
         name: &str,
     ) -> Result<Looked, BoxError> {
-        let Some(entry) = self.entry(place).filter(|entry| entry.meta().uid() == uid) else {
-            return Ok(Looked::Done);
-        };
+        let Some(entry) = self.entry(place, uid).await? else { return Ok(Looked::Done) };
         let present: Vec<&str> = entry.meta().finalizers().collect();
         if !present.contains(&name) {
             return Ok(Looked::Done);

@@ -1,1 +1,267 @@
-//! Tests.
+//! Pods on simulated nodes, in virtual time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ContainerStatus, Node, Pod};
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::testing::world::{World, until};
+use crate::{Delays, NODE_ANNOTATION, PLAN_ANNOTATION, Plan, Plans, Settings};
+
+fn pod(plan: &str, policy: &str) -> Value {
+    json!({
+        "metadata": {"name": "one", "annotations": {PLAN_ANNOTATION: plan}},
+        "spec": {
+            "restartPolicy": policy,
+            "containers": [{"name": "app", "image": "app:1"}],
+        },
+    })
+}
+
+fn phase(pod: &Pod) -> &str {
+    crate::pods::phase(pod)
+}
+
+fn container(pod: &Pod) -> Option<&ContainerStatus> {
+    pod.status.as_ref()?.container_statuses.as_ref()?.first()
+}
+
+fn waiting(pod: &Pod) -> Option<&str> {
+    container(pod)?.state.as_ref()?.waiting.as_ref()?.reason.as_deref()
+}
+
+fn conditions(pod: &Pod) -> BTreeMap<String, String> {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.map(|condition| (condition.type_.clone(), condition.status.clone())).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_comes_up_in_the_time_it_is_given() {
+    let second = Duration::from_secs(1);
+    let delays =
+        Delays { schedule: second, start: 2 * second, ready: 4 * second, ..Delays::default() };
+    let world = World::start(Settings { delays, ..Settings::default() }).await;
+    let begun = Instant::now();
+    world.create::<Pod>(pod("", "Always")).await;
+    let bound = |pod: &Pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+    world.until_one::<Pod>("one", bound).await;
+    assert_eq!(begun.elapsed().as_secs(), 1);
+    let one = world.until_one::<Pod>("one", |pod| waiting(pod).is_some()).await;
+    assert_eq!((phase(&one), waiting(&one)), ("Pending", Some("ContainerCreating")));
+    assert_eq!(one.status.as_ref().unwrap().pod_ip, None);
+    let one = world.until_one::<Pod>("one", |pod| phase(pod) == "Running").await;
+    assert_eq!(begun.elapsed().as_secs(), 3);
+    assert_eq!(conditions(&one)["Ready"], "False");
+    let one = world.until_one::<Pod>("one", crate::pods::is_ready).await;
+    assert_eq!(begun.elapsed().as_secs(), 7);
+    for name in ["PodScheduled", "Initialized", "ContainersReady", "PodReadyToStartContainers"] {
+        assert_eq!(conditions(&one)[name], "True", "{name}");
+    }
+    let status = one.status.unwrap();
+    assert!(status.pod_ip.unwrap().starts_with("10.128.1."));
+    assert_eq!(status.qos_class.as_deref(), Some("BestEffort"));
+    assert!(status.start_time.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_loop_backs_off_longer_each_time() {
+    let world = World::start(Settings::default()).await;
+    world.create::<Pod>(pod("crash-loop", "Always")).await;
+    let mut backoffs = Vec::new();
+    let mut last = (Instant::now(), 0);
+    world
+        .until_one::<Pod>("one", |pod| {
+            let restarts = container(pod).map_or(0, |container| container.restart_count);
+            if restarts > last.1 {
+                backoffs.push(last.0.elapsed().as_secs());
+                last = (Instant::now(), restarts);
+            }
+            restarts == 5
+        })
+        .await;
+    // The first restart comes at once, together with the second crash.
+    assert_eq!(backoffs, [0, 10, 20, 40, 80]);
+    let one = world.until_one::<Pod>("one", |p| waiting(p) == Some("CrashLoopBackOff")).await;
+    assert_eq!(phase(&one), "Running");
+    assert_eq!(conditions(&one)["Ready"], "False");
+    let last = container(&one).unwrap().last_state.as_ref().unwrap();
+    assert_eq!(last.terminated.as_ref().unwrap().exit_code, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn plans_come_true() {
+    let world = World::start(Settings::default()).await;
+    for (name, plan, policy, wanted) in [
+        ("pulls", "image-pull-error", "Always", "Pending"),
+        ("sulks", "never-ready", "Always", "Running"),
+        ("ends", "complete-after=5s", "Never", "Succeeded"),
+        ("fails", "fail-after=5s,exit-code=3", "Never", "Failed"),
+    ] {
+        let mut object = pod(plan, policy);
+        object["metadata"]["name"] = json!(name);
+        let begun = Instant::now();
+        world.create::<Pod>(object).await;
+        let one = world
+            .until_one::<Pod>(name, |pod| phase(pod) == wanted && container(pod).is_some())
+            .await;
+        assert_eq!(conditions(&one)["Ready"], "False", "{name}");
+        let ended = container(&one).unwrap().state.as_ref().unwrap().terminated.as_ref();
+        match name {
+            "pulls" => assert_eq!(waiting(&one), Some("ErrImagePull")),
+            "ends" => assert_eq!(ended.unwrap().exit_code, 0),
+            "fails" => assert_eq!(ended.unwrap().exit_code, 3),
+            _ => assert_eq!(ended, None),
+        }
+        let took = if ended.is_some() { 5 } else { 0 };
+        assert_eq!(begun.elapsed().as_secs(), took, "{name}");
+    }
+    world.until_one::<Pod>("pulls", |pod| waiting(pod) == Some("ImagePullBackOff")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn plans_can_be_set_for_pods_that_have_none() {
+    let plans = Plans::new(|pod| {
+        let image = pod.spec.as_ref()?.containers.first()?.image.as_deref()?;
+        image.ends_with(":broken").then(Plan::image_pull_error)
+    });
+    let world = World::start(Settings { plans, ..Settings::default() }).await;
+    let mut object = pod("", "Always");
+    object["metadata"]["annotations"] = json!({});
+    object["spec"]["containers"][0]["image"] = json!("app:broken");
+    world.create::<Pod>(object).await;
+    world.until_one::<Pod>("one", |pod| waiting(pod) == Some("ErrImagePull")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_pod_stops_within_its_grace_period() {
+    let delays = Delays { stop: Duration::from_secs(4), ..Delays::default() };
+    let world = World::start(Settings { delays, ..Settings::default() }).await;
+    for (plan, grace, took, code) in
+        [("", 30, 4, 0), ("ignore-term", 30, 30, 137), ("", 2, 2, 137), ("ignore-term", 0, 0, 137)]
+    {
+        world.create::<Pod>(pod(plan, "Always")).await;
+        world.until_one::<Pod>("one", crate::pods::is_ready).await;
+        let begun = Instant::now();
+        world
+            .api::<Pod>()
+            .delete("one", &DeleteParams::default().grace_period(grace))
+            .await
+            .unwrap();
+        let mut codes = Vec::new();
+        world
+            .until::<Pod>("it is gone", |pods| {
+                if let Some(pod) = pods.get("one") {
+                    // The end itself is a deletion without grace.
+                    let period = pod.metadata.deletion_grace_period_seconds;
+                    assert!([Some(0), Some(i64::from(grace))].contains(&period), "{period:?}");
+                    let state = container(pod).and_then(|container| container.state.as_ref());
+                    codes.extend(state.and_then(|s| Some(s.terminated.as_ref()?.exit_code)));
+                }
+                pods.is_empty()
+            })
+            .await;
+        assert_eq!(begun.elapsed().as_secs(), took, "{plan} {grace}");
+        codes.dedup();
+        if grace > 0 {
+            assert_eq!(codes, [code], "{plan} {grace}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn init_containers_are_done_before_the_others_begin() {
+    let delays = Delays { start: Duration::from_secs(1), ..Delays::default() };
+    let world = World::start(Settings { delays, ..Settings::default() }).await;
+    let mut object = pod("", "Always");
+    object["spec"]["initContainers"] = json!([
+        {"name": "first", "image": "init:1"},
+        {"name": "stays", "image": "init:1", "restartPolicy": "Always"},
+    ]);
+    world.create::<Pod>(object).await;
+    let one = world.until_one::<Pod>("one", |pod| waiting(pod).is_some()).await;
+    assert_eq!(waiting(&one), Some("PodInitializing"));
+    assert_eq!(conditions(&one)["Initialized"], "False");
+    let one = world.until_one::<Pod>("one", crate::pods::is_ready).await;
+    let inits = one.status.as_ref().unwrap().init_container_statuses.clone().unwrap();
+    let states: Vec<_> = inits.iter().map(|init| init.state.clone().unwrap()).collect();
+    assert!(states[0].terminated.is_some() && states[1].running.is_some(), "{states:?}");
+    assert_eq!(conditions(&one)["Initialized"], "True");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_goes_away_loses_its_pods_and_comes_back() {
+    let world = World::start(Settings { nodes: 2, ..Settings::default() }).await;
+    let nodes: Api<Node> = Api::all(world.client.clone());
+    let ready = |wanted: &'static str| {
+        move |nodes: &BTreeMap<String, Node>| {
+            let node = nodes.get("node-1");
+            let conditions = node.and_then(|node| node.status.as_ref()?.conditions.as_ref());
+            conditions.is_some_and(|c| c.iter().any(|c| c.type_ == "Ready" && c.status == wanted))
+        }
+    };
+    until(&nodes, "ready", ready("True")).await;
+    let mut object = pod("", "Always");
+    object["spec"]["nodeName"] = json!("node-1");
+    world.create::<Pod>(object).await;
+    world.until_one::<Pod>("one", crate::pods::is_ready).await;
+    let simulate = async |how: Value| {
+        let patch = json!({"metadata": {"annotations": {NODE_ANNOTATION: how}}});
+        nodes.patch("node-1", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    };
+    let begun = Instant::now();
+    simulate(json!("down")).await;
+    until(&nodes, "unknown", ready("Unknown")).await;
+    assert!((40..=61).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+    world.until_one::<Pod>("one", |pod| conditions(pod)["Ready"] == "False").await;
+    // Five minutes is what every pod tolerates unless it says otherwise; then it is deleted, and
+    // stays until its kubelet says that it has stopped.
+    let gone = Instant::now();
+    world.until_one::<Pod>("one", |pod| pod.metadata.deletion_timestamp.is_some()).await;
+    assert!((299..=301).contains(&gone.elapsed().as_secs()), "{:?}", gone.elapsed());
+    world.pass(Duration::from_secs(120)).await;
+    assert!(world.api::<Pod>().get_opt("one").await.unwrap().is_some());
+    simulate(Value::Null).await;
+    until(&nodes, "ready again", ready("True")).await;
+    world.until::<Pod>("gone", BTreeMap::is_empty).await;
+    until(&nodes, "no taints", |nodes| {
+        nodes["node-1"].spec.as_ref().is_none_or(|spec| spec.taints.is_none())
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_of_a_deleted_node_are_removed() {
+    let world = World::start(Settings { nodes: 2, ..Settings::default() }).await;
+    let nodes: Api<Node> = Api::all(world.client.clone());
+    until(&nodes, "two", |nodes| nodes.len() == 2).await;
+    let mut object = pod("", "Always");
+    object["spec"]["nodeName"] = json!("node-1");
+    world.create::<Pod>(object).await;
+    world.until_one::<Pod>("one", crate::pods::is_ready).await;
+    nodes.delete("node-1", &DeleteParams::default()).await.unwrap();
+    world.until::<Pod>("gone", BTreeMap::is_empty).await;
+    assert!(nodes.get_opt("node-1").await.unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_renew_their_leases() {
+    use k8s_openapi::api::coordination::v1::Lease;
+    let world = World::start(Settings::default()).await;
+    let leases: Api<Lease> = Api::namespaced(world.client.clone(), "kube-node-lease");
+    let mut times = Vec::new();
+    until(&leases, "three renewals", |leases| {
+        let lease = leases.get("node-1").and_then(|lease| lease.spec.as_ref());
+        if let Some(time) = lease.and_then(|spec| spec.renew_time.clone())
+            && times.last() != Some(&time)
+        {
+            times.push(time);
+        }
+        times.len() == 3
+    })
+    .await;
+    assert_eq!(times[2].0.duration_since(times[0].0).as_secs(), 20);
+}

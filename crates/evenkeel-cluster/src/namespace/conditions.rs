@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::NamespaceCondition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -94,7 +93,7 @@ impl Findings {
     }
 
     /// Brings the conditions in step; tells whether any changed.
-    pub(super) fn set(&self, conditions: &mut Vec<NamespaceCondition>, now: Timestamp) -> bool {
+    pub(super) fn set(&self, conditions: &mut Vec<NamespaceCondition>, now: &Time) -> bool {
         let mut changed = false;
         for (name, reason, message) in FINE {
             let (status, reason, message) = match self.holds(name) {
@@ -106,7 +105,7 @@ impl Findings {
                 status: status.to_owned(),
                 reason: Some(reason.to_owned()),
                 message: Some(message),
-                last_transition_time: Some(Time(now)),
+                last_transition_time: Some(now.clone()),
             };
             let present = conditions.iter_mut().find(|present| present.type_ == name);
             let Some(present) = present else {

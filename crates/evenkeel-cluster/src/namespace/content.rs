@@ -115,8 +115,7 @@ async fn delete(
     namespace: &str,
 ) -> Result<Vec<ObjectMeta>, BoxError> {
     let resource = found.kind.api_resource();
-    let api: Api<DynamicObject> =
-        Api::namespaced_with(client.kube().clone(), namespace, &resource);
+    let api: Api<DynamicObject> = Api::namespaced_with(client.kube().clone(), namespace, &resource);
     if !found.can(&["list"]) {
         return Ok(Vec::new());
     }

@@ -198,10 +198,7 @@ pub(super) fn reference(claim: &PersistentVolumeClaim) -> ObjectReference {
     }
 }
 
-async fn pending(
-    cx: &Context<PersistentVolumeClaim>,
-    claim: &PersistentVolumeClaim,
-) -> Result<()> {
+async fn pending(cx: &Context<PersistentVolumeClaim>, claim: &PersistentVolumeClaim) -> Result<()> {
     let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
     if phase == Some("Pending") {
         return Ok(());

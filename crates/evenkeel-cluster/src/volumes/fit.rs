@@ -17,7 +17,12 @@ pub(super) fn class(claim: &PersistentVolumeClaim) -> Option<&str> {
 }
 
 fn quantity(
-    all: Option<&std::collections::BTreeMap<String, k8s_openapi::apimachinery::pkg::api::resource::Quantity>>,
+    all: Option<
+        &std::collections::BTreeMap<
+            String,
+            k8s_openapi::apimachinery::pkg::api::resource::Quantity,
+        >,
+    >,
 ) -> Option<Quantity> {
     Quantity::parse(&all?.get("storage")?.0).ok()
 }
@@ -62,7 +67,8 @@ pub(super) fn best<'a>(
     volumes: &'a [Arc<PersistentVolume>],
     claim: &PersistentVolumeClaim,
 ) -> Result<Option<&'a Arc<PersistentVolume>>> {
-    if let Some(meant) = volumes.iter().find(|volume| is_meant(volume, claim) && suits(volume, claim))
+    if let Some(meant) =
+        volumes.iter().find(|volume| is_meant(volume, claim) && suits(volume, claim))
     {
         return Ok(Some(meant));
     }

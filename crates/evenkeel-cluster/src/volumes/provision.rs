@@ -6,15 +6,15 @@ use std::sync::Arc;
 use evenkeel::client::Client;
 use evenkeel::{BoxError, Context, Key, Result};
 use k8s_openapi::api::core::v1::{
-    CSIPersistentVolumeSource, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, Pod,
+    HostPathVolumeSource, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, Pod,
 };
 use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::bind::{self, BY_CONTROLLER};
 use super::{BINDER, PODS, fit};
-use crate::endpoints::is_over;
 use crate::events::{self, About};
+use crate::pods::is_terminal;
 
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 
@@ -110,7 +110,7 @@ pub(super) async fn provision(
 /// Whether a pod needs the claim.
 async fn is_used(cx: &Context<PersistentVolumeClaim>) -> Result<bool> {
     let pods = cx.list::<Pod>().index(PODS, cx.key().as_str()).await?;
-    Ok(pods.iter().any(|pod| !is_over(pod)))
+    Ok(pods.iter().any(|pod| !is_terminal(pod)))
 }
 
 fn volume(claim: &PersistentVolumeClaim, class: &StorageClass) -> PersistentVolume {
@@ -132,10 +132,10 @@ fn volume(claim: &PersistentVolumeClaim, class: &StorageClass) -> PersistentVolu
             access_modes: spec.and_then(|spec| spec.access_modes.clone()),
             capacity: requests,
             claim_ref: Some(bind::reference(claim)),
-            csi: Some(CSIPersistentVolumeSource {
-                driver: class.provisioner.clone(),
-                volume_handle: name,
-                ..CSIPersistentVolumeSource::default()
+            // Any source would do: nothing is behind it.
+            host_path: Some(HostPathVolumeSource {
+                path: format!("/var/lib/evenkeel/{name}"),
+                type_: None,
             }),
             mount_options: class.mount_options.clone(),
             persistent_volume_reclaim_policy: class.reclaim_policy.clone(),

@@ -132,6 +132,7 @@ impl Sink for Feed {
     fn begin(&mut self) {
         self.list = self.shared.number_list();
         self.staged.clear();
+        self.shared.rejections.start_over(self.namespace.as_deref());
         self.direct = !self.shared.hub.lock().is_synced(self.namespace.as_ref());
     }
 

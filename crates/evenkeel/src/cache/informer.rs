@@ -194,7 +194,8 @@ impl Shared {
             metadata_only: options.metadata_only,
         };
         let random = Random::new(self.random.lock().next());
-        let reflector = Reflector::new(self.client.clone(), scope, Settings::default(), random);
+        let settings = Settings { optional: options.optional, ..Settings::default() };
+        let reflector = Reflector::new(self.client.clone(), scope, settings, random);
         let mut feed = Feed::new(self.clone(), namespace.clone(), number);
         let task = self
             .tasks
@@ -412,24 +413,23 @@ impl Shared {
 
     /// A write of this process was answered with the object in `raw`.
     pub(super) fn wrote(&self, raw: &[u8]) {
-        let entry = match self.ingest.entry(raw) {
-            Ok(entry) => Arc::new(entry),
-            Err(rejected) => {
-                let (kind, problem) = (self.ingest.kind(), rejected.problem);
-                tracing::debug!(%kind, problem, "the answer to a write is not taken in");
-                return;
-            }
-        };
-        let options = self.ingest.options();
-        let labels: Vec<_> = options.labels.clone().into_iter().collect();
-        let visible = select(&labels, entry.meta()) && options.fields.select(raw);
-        self.overlay.wrote(entry, visible);
+        let Some((entry, visible)) = self.answer(raw) else { return };
+        if entry.meta().version().is_none() {
+            // It cannot be said when the store has come as far.
+            self.overlay.uncertain(entry.meta().key());
+        } else {
+            self.overlay.wrote(entry, visible);
+        }
     }
 
     /// What a live read after a doubt found.
     pub(super) fn resolved(&self, doubt: &super::Doubt, raw: Option<&[u8]>) {
         match raw {
-            Some(raw) => self.wrote(raw),
+            Some(raw) => {
+                if let Some((entry, visible)) = self.answer(raw) {
+                    self.overlay.wrote(entry, visible);
+                }
+            }
             None => {
                 if let Some(uid) = self.overlay.uid(&self.store, doubt.key()) {
                     self.overlay.deleted(&self.store, doubt.key(), &uid);
@@ -437,6 +437,26 @@ impl Shared {
             }
         }
         self.overlay.resolved(doubt);
+    }
+
+    /// An object that did not come from the watch, and whether the informer selects it.
+    fn answer(&self, raw: &[u8]) -> Option<(Arc<Entry>, bool)> {
+        let entry = match self.ingest.entry(raw) {
+            Ok(entry) => Arc::new(entry),
+            Err(rejected) => {
+                let (kind, problem) = (self.ingest.kind(), rejected.problem);
+                tracing::debug!(%kind, problem, "the answer to a write is not taken in");
+                return None;
+            }
+        };
+        if !self.ingest.is_of_kind(raw) {
+            // Subresources such as scale answer with an object of their own.
+            return None;
+        }
+        let options = self.ingest.options();
+        let labels: Vec<_> = options.labels.clone().into_iter().collect();
+        let visible = select(&labels, entry.meta()) && options.fields.select(raw);
+        Some((entry, visible))
     }
 
     pub(super) fn deleted(&self, key: &Key, uid: &Uid) {

@@ -9,6 +9,8 @@ mod tests;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use serde::Deserialize;
+
 use super::cut::{self, Layout};
 use super::entry::{Entry, Form};
 use super::meta::Meta;
@@ -97,6 +99,16 @@ impl Ingest {
     pub(super) fn meta(&self, raw: &[u8]) -> Result<Meta, Rejected> {
         let (body, at) = self.body(raw)?;
         Ok(Meta::parse(&body, at)?)
+    }
+
+    /// Whether the object in `raw` does not say that it is of another kind.
+    pub(super) fn is_of_kind(&self, raw: &[u8]) -> bool {
+        #[derive(Deserialize)]
+        struct Named {
+            kind: Option<String>,
+        }
+        let named = serde_json::from_slice(raw).ok();
+        named.and_then(|Named { kind }| kind).is_none_or(|kind| kind == self.kind.kind())
     }
 
     fn finish(&self, mut meta: Meta, mut body: Vec<u8>) -> Result<Entry, Rejected> {

@@ -160,13 +160,10 @@ impl Overlay {
         self.state.lock().version(key)
     }
 
-    /// A write of ours left the object like this; `visible` if the informer selects it.
+    /// A write of ours left the object like this; `visible` if the informer selects it. One whose
+    /// version cannot be compared is never newer than the store.
     pub(super) fn wrote(&self, entry: Arc<Entry>, visible: bool) {
         let (key, version) = (entry.meta().key.clone(), entry.meta().version);
-        if version.is_none() {
-            self.uncertain(&key);
-            return;
-        }
         self.change(|state| {
             // A namespace that nobody watches has no version.
             let Some(known) = state.version(&key) else { return };

@@ -89,6 +89,14 @@ impl Rejections {
         }
     }
 
+    /// All that is there is looked at anew.
+    pub(super) fn start_over(&self, namespace: Option<&str>) {
+        let within = |key: &str| {
+            namespace.is_none_or(|name| key.split_once('/').is_none_or(|(other, _)| other == name))
+        };
+        self.0.lock().1.retain(|key, _| !within(key));
+    }
+
     pub(super) fn get(&self) -> (u64, BTreeMap<String, Arc<str>>) {
         self.0.lock().clone()
     }

@@ -11,6 +11,7 @@ use kube::api::Patch;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::applied::digest;
 use super::call::Call;
@@ -350,11 +351,13 @@ impl Header {
     pub(super) fn of(bytes: &[u8]) -> Self {
         #[derive(serde::Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Outer {
+        struct Outer<'a> {
             #[serde(default)]
             kind: String,
             metadata: Option<Inner>,
             details: Option<Details>,
+            #[serde(borrow)]
+            spec: Option<&'a RawValue>,
         }
         #[derive(Default, serde::Deserialize)]
         #[serde(rename_all = "camelCase", default)]
@@ -370,10 +373,18 @@ impl Header {
         struct Details {
             uid: Option<String>,
         }
-        let Ok(outer) = serde_json::from_slice::<Outer>(bytes) else { return Self::default() };
+        /// Namespaces have finalizers of their own, beside those of every object.
+        #[derive(serde::Deserialize)]
+        struct Finalizers {
+            finalizers: Option<Vec<String>>,
+        }
+        let Ok(outer) = serde_json::from_slice::<Outer<'_>>(bytes) else { return Self::default() };
+        let spec = outer.spec.filter(|_| outer.kind == "Namespace");
+        let own = spec.and_then(|spec| serde_json::from_str::<Finalizers>(spec.get()).ok());
+        let own = own.and_then(|own| own.finalizers).unwrap_or_default();
         let meta = outer.metadata.unwrap_or_default();
         let graceful = meta.deletion_grace_period_seconds.is_some_and(|seconds| seconds > 0);
-        let finalized = meta.finalizers.is_some_and(|names| !names.is_empty());
+        let finalized = meta.finalizers.is_some_and(|names| !names.is_empty()) || !own.is_empty();
         Self {
             kind: outer.kind,
             name: meta.name,
@@ -386,5 +397,28 @@ impl Header {
 
     pub(super) fn is(&self, kind: &Kind) -> bool {
         self.kind == kind.kind()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deleted_object_lingers_while_something_keeps_it() {
+        let lingers = |body: Value| Header::of(body.to_string().as_bytes()).lingers;
+        let deleted = |kind: &str, finalizers: &[&str], spec: Value| {
+            let meta = serde_json::json!({
+                "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": finalizers,
+            });
+            serde_json::json!({ "kind": kind, "metadata": meta, "spec": spec })
+        };
+        let own = serde_json::json!({"finalizers": ["kubernetes"]});
+        assert!(lingers(deleted("ConfigMap", &["a"], Value::Null)));
+        assert!(!lingers(deleted("ConfigMap", &[], Value::Null)));
+        assert!(lingers(deleted("Namespace", &[], own.clone())));
+        assert!(!lingers(deleted("Namespace", &[], serde_json::json!({}))));
+        assert!(!lingers(deleted("Widget", &[], own)));
+        assert!(!lingers(deleted("Widget", &[], serde_json::json!({"finalizers": 1}))));
     }
 }

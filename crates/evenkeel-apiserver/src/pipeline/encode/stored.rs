@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::object::set_meta;
 use crate::pipeline::decode;
-use crate::registry::custom;
+use crate::registry::custom::{self, Custom};
 use crate::registry::resource::{Nature, Resource};
 use crate::status::Status;
 use crate::storage::{Draft, Labels, Record};
@@ -86,10 +86,8 @@ pub(crate) fn forget_empty(resource: &Resource, object: &mut Value) {
 pub(crate) fn is_unchanged(draft: &Draft, record: &Record) -> bool {
     let (body, hole) = draft.body();
     let (head, tail) = record.around_digits();
-    draft.version == record.version
-        && draft.epoch == record.epoch
-        && body[..hole] == *head
-        && body[hole..] == *tail
+    // One of an older schema stays as old; it is brought up to date whenever it is read.
+    draft.version == record.version && body[..hole] == *head && body[hole..] == *tail
 }
 
 /// The object in the version of `resource`.
@@ -207,30 +205,43 @@ fn to_storage_version(resource: &Resource, object: &mut Value) -> Result<(), Sta
         Nature::Custom(custom) => {
             object["apiVersion"] = Value::from(&*resource.storage_version);
             // What is stored must be what the stored version shows.
-            if let Some(schema) = &custom.stored_schema {
-                schema.normalize(object, Malformed::Refuse).map_err(Status::internal)?;
-                schema.default(object);
-            }
+            settle(custom, object)?;
         }
     }
     Ok(())
 }
 
 /// Converts from the version the object was stored in, and catches up with schema changes.
+///
+/// A custom object is completed by the schema of the version it was stored in and then only loses
+/// what the version that is asked for does not know: the defaults of that one are for writers.
 fn from_storage_version(resource: &Resource, object: &mut Value) -> Result<(), Status> {
     let stored = object.get("apiVersion").and_then(Value::as_str).unwrap_or("").to_owned();
-    if stored != *resource.api_version {
-        match &resource.nature {
-            Nature::Builtin(_) => {
-                let from = evenkeel_types::Gvk::from_api_version(&stored, &resource.kind);
-                convert::to(from, resource.gvk(), object).map_err(Status::internal)?;
+    let same = stored == *resource.api_version;
+    match &resource.nature {
+        Nature::Builtin(_) if same => {}
+        Nature::Builtin(_) => {
+            let from = evenkeel_types::Gvk::from_api_version(&stored, &resource.kind);
+            convert::to(from, resource.gvk(), object).map_err(Status::internal)?;
+        }
+        Nature::Custom(custom) => {
+            settle(custom, object)?;
+            if !same {
+                object["apiVersion"] = Value::from(&*resource.api_version);
+                decode::shape(resource, object).map_err(Status::internal)?;
             }
-            Nature::Custom(_) => object["apiVersion"] = Value::from(&*resource.api_version),
         }
     }
-    if resource.is_custom() {
-        decode::shape(resource, object).map_err(Status::internal)?;
-        decode::fill_defaults(resource, object);
+    Ok(())
+}
+
+/// Makes an object what the schema of its own version says: nothing unknown, all defaults.
+fn settle(custom: &Custom, object: &mut Value) -> Result<(), Status> {
+    let version = object.get("apiVersion").and_then(Value::as_str).unwrap_or("");
+    // A version the definition has dropped has no say any more.
+    if let Some(schema) = custom.schemas.get(version) {
+        schema.normalize(object, Malformed::Refuse).map_err(Status::internal)?;
+        schema.default(object);
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! From a definition to the resources it declares.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use evenkeel_schema::{Scale, Structural, jsonpath};
@@ -24,28 +25,29 @@ pub(super) fn resources(
     definition: &Value,
     life: &watch::Receiver<()>,
 ) -> Vec<Arc<Resource>> {
-    let versions = definition["spec"]["versions"].as_array();
+    let versions = || definition["spec"]["versions"].as_array().into_iter().flatten();
+    let group = definition["spec"]["group"].as_str().unwrap_or("");
+    let schemas = versions().filter_map(|version| {
+        let name = format!("{group}/{}", version["name"].as_str()?);
+        Some((name.into(), compile(definition, version)?))
+    });
+    let schemas = Arc::new(schemas.collect());
+    let of = |version, unserved| {
+        let custom = custom(definition, version, &schemas, life)?;
+        resource(store, definition, version, Custom { unserved, ..custom }).map(Arc::new)
+    };
     let (served, unserved): (Vec<&Value>, Vec<&Value>) =
-        versions.into_iter().flatten().partition(|version| version["served"] == true);
-    let none = || Arc::from([]);
-    let unserved: Arc<[Arc<Resource>]> = unserved
-        .into_iter()
-        .filter_map(|version| resource(store, definition, version, life, none()))
-        .map(Arc::new)
-        .collect();
-    served
-        .into_iter()
-        .filter_map(|version| resource(store, definition, version, life, unserved.clone()))
-        .map(Arc::new)
-        .collect()
+        versions().partition(|version| version["served"] == true);
+    let unserved: Arc<[Arc<Resource>]> =
+        unserved.into_iter().filter_map(|version| of(version, Arc::from([]))).collect();
+    served.into_iter().filter_map(|version| of(version, unserved.clone())).collect()
 }
 
 fn resource(
     store: &Store,
     definition: &Value,
     version: &Value,
-    life: &watch::Receiver<()>,
-    unserved: Arc<[Arc<Resource>]>,
+    custom: Custom,
 ) -> Option<Resource> {
     let spec = &definition["spec"];
     // Accepted names rule, not wished-for ones.
@@ -57,7 +59,6 @@ fn resource(
     };
     let (group, plural) = (spec["group"].as_str()?, text("plural"));
     let version_name = version["name"].as_str()?;
-    let custom = Custom { unserved, ..custom(definition, version, life)? };
     let mut subresources = Vec::new();
     if custom.has_status {
         subresources.push(Subresource {
@@ -90,7 +91,7 @@ fn resource(
         short_names: list("shortNames"),
         categories: list("categories"),
         subresources,
-        table: store.table(&format!("{group}/{plural}")),
+        table: store.table_from_now(&format!("{group}/{plural}")),
         storage_version: format!("{group}/{}", storage_version(definition)).into(),
         epoch: definition.meta_i64("generation").unwrap_or(0) as u32,
         selectable: custom.selectable.iter().map(|field| field.label.clone()).collect(),
@@ -100,15 +101,13 @@ fn resource(
     })
 }
 
-fn custom(definition: &Value, version: &Value, life: &watch::Receiver<()>) -> Option<Custom> {
+fn custom(
+    definition: &Value,
+    version: &Value,
+    schemas: &Arc<BTreeMap<Box<str>, Structural>>,
+    life: &watch::Receiver<()>,
+) -> Option<Custom> {
     let schema = compile(definition, version)?;
-    let stored = storage_version(definition);
-    let mut stored_schema = None;
-    if version["name"] != stored {
-        let versions = definition["spec"]["versions"].as_array();
-        let stored = versions.into_iter().flatten().find(|other| other["name"] == stored)?;
-        stored_schema = Some(compile(definition, stored)?);
-    }
     let subresources = &version["subresources"];
     let fields = version["selectableFields"].as_array();
     let selectable = fields.into_iter().flatten().filter_map(|field| {
@@ -122,7 +121,7 @@ fn custom(definition: &Value, version: &Value, life: &watch::Receiver<()>) -> Op
     Some(Custom {
         definition: definition.meta_str("name").into(),
         schema: schema.with_scale(subresources.get("scale").and_then(Scale::new)),
-        stored_schema,
+        schemas: schemas.clone(),
         openapi: version.pointer("/schema/openAPIV3Schema").cloned(),
         has_status: subresources.get("status").is_some(),
         columns: columns(version),

@@ -8,6 +8,8 @@ use std::collections::{HashMap, HashSet};
 use evenkeel_types::go;
 use serde_json::{Map, Value};
 
+use crate::work;
+
 use super::{
     DIRECTIVE, PatchField, PatchSchema, PatchStrategy, SET_ORDER, StrategicError, directive_field,
     lookup, merge_map, no_merge_key, unknown_directive, without_directives, wrong_type,
@@ -319,6 +321,7 @@ fn ranks<'v>(
 
 /// The merge key's value in an item.
 fn keyed<'v>(item: &'v Value, key: &str) -> Result<&'v Value, StrategicError> {
+    work::step();
     match item {
         Value::Object(map) => map.get(key).ok_or_else(|| no_merge_key(item, key)),
         other => Err(wrong_type(MAP, other)),
@@ -327,6 +330,7 @@ fn keyed<'v>(item: &'v Value, key: &str) -> Result<&'v Value, StrategicError> {
 
 /// An item reduced to its merge key, which is all that ordering needs.
 fn key_only(item: &Value, key: &str) -> Value {
+    work::step();
     let mut map = Map::new();
     if let Some(value) = item.get(key) {
         map.insert(key.to_owned(), value.clone());

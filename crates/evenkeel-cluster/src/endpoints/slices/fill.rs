@@ -57,7 +57,10 @@ impl Plan {
         let mut kept = 0;
         let mut by_ports: BTreeMap<String, Vec<Arc<EndpointSlice>>> = BTreeMap::new();
         for slice in owned {
-            by_ports.entry(key(slice.ports.as_deref().unwrap_or_default())).or_default().push(slice);
+            by_ports
+                .entry(key(slice.ports.as_deref().unwrap_or_default()))
+                .or_default()
+                .push(slice);
         }
         for (ports, group) in groups {
             let present = by_ports.remove(&ports).unwrap_or_default();

@@ -83,9 +83,7 @@ impl Life<'_> {
         if self.random.percent(50) {
             self.end();
         }
-        for name in std::mem::take(&mut self.watches) {
-            self.steps.push(read(&name));
-        }
+        self.close_watches();
     }
 
     /// Which versions there are, and what they are like.
@@ -252,6 +250,7 @@ impl Life<'_> {
 
     /// Changes the definition, in a way that may be refused.
     fn change(&mut self) {
+        self.close_watches();
         self.revision += 1;
         let before = self.versions.clone();
         let mut fields = json!({});
@@ -314,6 +313,7 @@ impl Life<'_> {
 
     /// Deletes the definition under its objects.
     fn end(&mut self) {
+        self.close_watches();
         let Some(version) = self.versions.iter().find(|version| version.served) else { return };
         let path = self.collection(version.name);
         let held = self.random.percent(25);
@@ -345,7 +345,9 @@ impl Life<'_> {
         gone.until =
             Some(Until { status: Some(404), unless_null: Some("crd".to_owned()), contains: None });
         self.steps.push(gone);
-        self.steps.push(Step { end: true, ..read(&name) });
+        // A real server lets watches of what is gone run on for a while.
+        self.steps.push(Step { any_end: true, ..read(&name) });
+        self.steps.push(close(&name));
         self.steps.push(get(&path));
     }
 
@@ -412,6 +414,15 @@ impl Life<'_> {
             _ => get(path),
         };
         self.steps.push(step);
+    }
+
+    /// Watches from before a change keep the old definition for up to two minutes on a real
+    /// server, and end at once on ours.
+    fn close_watches(&mut self) {
+        for name in std::mem::take(&mut self.watches) {
+            self.steps.push(read(&name));
+            self.steps.push(close(&name));
+        }
     }
 
     fn watch(&mut self) {

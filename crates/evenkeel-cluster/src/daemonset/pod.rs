@@ -1,0 +1,112 @@
+//! A DaemonSet's pod: for which node it is made, and which nodes take it.
+
+use evenkeel::Result;
+use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetSpec};
+use k8s_openapi::api::core::v1::{
+    Affinity, Node, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod,
+    PodSpec, PodTemplateSpec, Taint, Toleration,
+};
+
+use crate::scheduler::{affinity_selects, tolerates};
+use crate::{history, pods};
+
+/// Whether a node should have a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fit {
+    /// It should.
+    Runs,
+    /// It gets none, but keeps the one it has.
+    Stays,
+    /// It should not.
+    Never,
+}
+
+/// What every DaemonSet's pod puts up with: it is there to look after the node.
+fn tolerations(spec: &PodSpec) -> Vec<Toleration> {
+    let host = spec.host_network == Some(true);
+    let mut all = vec![
+        ("not-ready", "NoExecute"),
+        ("unreachable", "NoExecute"),
+        ("disk-pressure", "NoSchedule"),
+        ("memory-pressure", "NoSchedule"),
+        ("pid-pressure", "NoSchedule"),
+        ("unschedulable", "NoSchedule"),
+    ];
+    all.extend(host.then_some(("network-unavailable", "NoSchedule")));
+    let toleration = |(name, effect): (&str, &str)| Toleration {
+        key: Some(format!("node.kubernetes.io/{name}")),
+        operator: Some("Exists".to_owned()),
+        effect: Some(effect.to_owned()),
+        ..Toleration::default()
+    };
+    all.into_iter().map(toleration).collect()
+}
+
+/// Whether `node` should have a pod of `template`.
+pub(super) fn fit(template: &PodTemplateSpec, node: &Node) -> Fit {
+    let spec = template.spec.clone().unwrap_or_default();
+    let name = node.metadata.name.as_deref().unwrap_or_default();
+    let labels = node.metadata.labels.clone().unwrap_or_default();
+    if spec.node_name.as_deref().is_some_and(|wanted| !wanted.is_empty() && wanted != name)
+        || !affinity_selects(&spec, name, &labels)
+    {
+        return Fit::Never;
+    }
+    let mut borne = spec.tolerations.clone().unwrap_or_default();
+    borne.extend(tolerations(&spec));
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
+    let unborne = |taint: &&Taint| !borne.iter().any(|toleration| tolerates(toleration, taint));
+    let mut unborne = taints.iter().filter(unborne).map(|taint| taint.effect.as_str());
+    if unborne.clone().any(|effect| effect == "NoExecute") {
+        Fit::Never
+    } else if unborne.any(|effect| effect == "NoSchedule") {
+        Fit::Stays
+    } else {
+        Fit::Runs
+    }
+}
+
+/// A pod for `node` and no other.
+pub(super) fn make(set: &DaemonSet, spec: &DaemonSetSpec, node: &str, digest: &str) -> Result<Pod> {
+    let mut pod = pods::from_template(&spec.template, set)?;
+    let name = set.metadata.name.as_deref().unwrap_or_default();
+    pod.metadata.generate_name = Some(pods::name_prefix(name));
+    let labels = pod.metadata.labels.get_or_insert_default();
+    labels.insert(history::HASH.to_owned(), digest.to_owned());
+    if let Some(generation) = set.metadata.generation {
+        labels.insert("pod-template-generation".to_owned(), generation.to_string());
+    }
+    let spec = pod.spec.get_or_insert_default();
+    let added = tolerations(spec);
+    let borne = spec.tolerations.get_or_insert_default();
+    borne.extend(
+        added.into_iter().filter(|toleration| !borne.contains(toleration)).collect::<Vec<_>>(),
+    );
+    let term = NodeSelectorTerm {
+        match_fields: Some(vec![NodeSelectorRequirement {
+            key: "metadata.name".to_owned(),
+            operator: "In".to_owned(),
+            values: Some(vec![node.to_owned()]),
+        }]),
+        ..NodeSelectorTerm::default()
+    };
+    // In place of what the template asks: this node has been checked against it already.
+    let affinity: &mut Affinity = spec.affinity.get_or_insert_default();
+    let nodes: &mut NodeAffinity = affinity.node_affinity.get_or_insert_default();
+    nodes.required_during_scheduling_ignored_during_execution =
+        Some(NodeSelector { node_selector_terms: vec![term] });
+    Ok(pod)
+}
+
+/// The node a pod is on, or was made for.
+pub(super) fn target(pod: &Pod) -> Option<&str> {
+    let spec = pod.spec.as_ref()?;
+    if let Some(node) = spec.node_name.as_deref().filter(|node| !node.is_empty()) {
+        return Some(node);
+    }
+    let affinity = spec.affinity.as_ref()?.node_affinity.as_ref()?;
+    let required = affinity.required_during_scheduling_ignored_during_execution.as_ref()?;
+    let fields = required.node_selector_terms.iter().flat_map(|t| t.match_fields.iter().flatten());
+    let mut names = fields.filter(|field| field.key == "metadata.name" && field.operator == "In");
+    names.next()?.values.as_ref()?.first().map(String::as_str)
+}

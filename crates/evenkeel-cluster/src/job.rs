@@ -1,0 +1,500 @@
+//! Runs pods to completion.
+//!
+//! A pod that ended is counted exactly once, however often the controller is interrupted: its uid
+//! goes into `status.uncountedTerminatedPods`, then its finalizer goes, and only when the finalizer
+//! is gone does the uid become a number. A pod with the finalizer cannot vanish uncounted.
+
+mod backoff;
+
+mod indexes;
+
+mod track;
+
+mod ttl;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel::client::Patch;
+use evenkeel::{Action, BoxError, Context, Key, Manager, Reconciler, Result};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec, JobStatus};
+use k8s_openapi::api::core::v1::{EnvVar, EnvVarSource, ObjectFieldSelector, Pod};
+use serde_json::json;
+
+use crate::settings::Settings;
+use crate::{claim, pods};
+use backoff::Backoffs;
+use indexes::Indexes;
+
+pub(crate) use ttl::{NAME as TTL, register as register_ttl};
+
+pub(crate) const NAME: &str = "job-controller";
+
+/// Keeps a pod until it has been counted.
+const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
+
+const INDEX: &str = "batch.kubernetes.io/job-completion-index";
+
+/// How many pods one reconcile makes or deletes at most, as upstream.
+const BURST: usize = 500;
+
+#[derive(Default)]
+struct Jobs {
+    backoffs: Backoffs,
+}
+
+pub(crate) fn register(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+    manager
+        .controller(Jobs::default())
+        .named(NAME)
+        .owns::<Pod>()
+        .watch(claim::orphans_concern::<Pod, Job>())
+        .workers(2)
+        .register()?;
+    Ok(())
+}
+
+/// Whether a condition holds.
+pub(crate) fn holds(job: &Job, name: &str) -> bool {
+    find(job, name).is_some_and(|condition| condition.status == "True")
+}
+
+fn find<'a>(job: &'a Job, name: &str) -> Option<&'a JobCondition> {
+    let conditions = job.status.as_ref()?.conditions.as_ref()?;
+    conditions.iter().find(|condition| condition.type_ == name)
+}
+
+/// Whether nothing more will happen to it.
+pub(crate) fn is_finished(job: &Job) -> bool {
+    holds(job, "Complete") || holds(job, "Failed")
+}
+
+impl Reconciler for Jobs {
+    type Object = Job;
+
+    async fn reconcile(&self, cx: &Context<Job>) -> Result<Action> {
+        let Some(job) = cx.object() else {
+            self.backoffs.forget(cx.key());
+            release(cx, None).await?;
+            return Ok(Action::done());
+        };
+        let Some(spec) = &job.spec else { return Ok(Action::done()) };
+        let other = |name: &String| name != "kubernetes.io/job-controller";
+        if spec.managed_by.as_ref().is_some_and(other) {
+            return Ok(Action::done());
+        }
+        if is_finished(&job) {
+            self.backoffs.forget(cx.key());
+            release(cx, job.metadata.uid.as_deref()).await?;
+            return Ok(Action::done());
+        }
+        let selector = spec.selector.as_ref().and_then(claim::selector);
+        let Some(selector) = selector else { return Ok(Action::done()) };
+        let found = claim::claimed::<_, Pod>(cx, &*job, &selector).await?;
+        let found = track::hold(cx, found).await?;
+        let now = cx.clock().now();
+        let status = job.status.clone().unwrap_or_default();
+        let mut work =
+            Work { cx, job: &job, spec, status, pods: found, now, wait: None, finish: None };
+        work.run(&self.backoffs).await?;
+        Ok(work.wait.map_or(Action::done(), Action::requeue_after))
+    }
+}
+
+/// Lets go the pods of a Job that is gone or finished: nobody counts them any more.
+async fn release(cx: &Context<Job>, uid: Option<&str>) -> Result<()> {
+    let Some(namespace) = cx.key().namespace() else { return Ok(()) };
+    let label = ("batch.kubernetes.io/job-name", cx.key().name());
+    for entry in cx.list::<Pod>().in_namespace(namespace).label(label.0, label.1).entries().await? {
+        let meta = entry.meta();
+        let ours = meta.controller().is_none_or(|owner| {
+            &*owner.kind == "Job"
+                && &*owner.name == cx.key().name()
+                && uid.is_none_or(|uid| owner.uid == *uid)
+        });
+        if ours && meta.finalizers().any(|name| name == FINALIZER) {
+            track::remove_finalizer(cx, &*entry.decode::<Pod>()?).await?;
+        }
+    }
+    Ok(())
+}
+
+/// How a Job comes to an end.
+#[derive(Clone, Debug)]
+struct Finish {
+    failed: bool,
+    reason: String,
+    message: String,
+}
+
+/// One reconcile.
+struct Work<'a> {
+    cx: &'a Context<Job>,
+    job: &'a Job,
+    spec: &'a JobSpec,
+    status: JobStatus,
+    pods: Vec<Arc<Pod>>,
+    now: Timestamp,
+    /// When to look again.
+    wait: Option<Duration>,
+    finish: Option<Finish>,
+}
+
+impl Work<'_> {
+    fn suspended(&self) -> bool {
+        self.spec.suspend == Some(true)
+    }
+
+    fn indexed(&self) -> bool {
+        self.spec.completion_mode.as_deref() == Some("Indexed")
+    }
+
+    fn look_again(&mut self, wait: Duration) {
+        self.wait = Some(self.wait.map_or(wait, |present| present.min(wait)));
+    }
+
+    fn active(&self) -> Vec<Arc<Pod>> {
+        self.pods.iter().filter(|pod| pods::is_active(pod)).cloned().collect()
+    }
+
+    /// Whether a pod that ended is replaced only then, not as soon as its deletion is asked for.
+    fn replaces_failed_only(&self) -> bool {
+        self.spec.pod_replacement_policy.as_deref() == Some("Failed")
+    }
+
+    fn has_failed(&self, pod: &Pod) -> bool {
+        match pods::phase(pod) {
+            "Failed" => true,
+            "Succeeded" => false,
+            _ => !self.replaces_failed_only() && pods::is_terminating(pod),
+        }
+    }
+
+    async fn run(&mut self, backoffs: &Backoffs) -> Result<()> {
+        if self.status.start_time.is_none() && !self.suspended() {
+            self.status.start_time = Some(pods::stamp(self.cx.clock()));
+        }
+        let (succeeded, failed) = self.totals();
+        backoffs.observe(self.cx.key(), self.job, &self.pods, |pod| self.has_failed(pod));
+        self.finish = self.verdict(failed);
+        let mut active = self.active();
+        if self.finish.is_some() {
+            for pod in &active {
+                self.cx.delete(&**pod).await?;
+            }
+            active.clear();
+            self.reread().await?;
+        } else {
+            if self.job.metadata.deletion_timestamp.is_none() {
+                let wait = backoffs.wait(self.cx.key(), self.now);
+                active = self.manage(active, succeeded, wait).await?;
+            }
+            let complete = match self.spec.completions {
+                None => succeeded > 0,
+                Some(wanted) => succeeded >= wanted,
+            };
+            if complete && active.is_empty() {
+                self.finish = Some(Finish {
+                    failed: false,
+                    reason: "CompletionsReached".to_owned(),
+                    message: "Reached expected number of succeeded pods".to_owned(),
+                });
+            } else {
+                self.tell_suspension();
+            }
+        }
+        self.count(&active);
+        self.track().await
+    }
+
+    /// The pods as they are after this process's own writes.
+    async fn reread(&mut self) -> Result<()> {
+        let mut pods = Vec::with_capacity(self.pods.len());
+        for pod in &self.pods {
+            let present = self.cx.get::<Pod>(&Key::of(&**pod)).await?;
+            pods.extend(present.filter(|present| present.metadata.uid == pod.metadata.uid));
+        }
+        self.pods = pods;
+        Ok(())
+    }
+
+    /// Successes and failures, those that are not numbers yet included.
+    fn totals(&self) -> (i32, i32) {
+        let uncounted = self.status.uncounted_terminated_pods.clone().unwrap_or_default();
+        let (good, bad) =
+            (uncounted.succeeded.unwrap_or_default(), uncounted.failed.unwrap_or_default());
+        let fresh = |test: &dyn Fn(&Pod) -> bool, seen: &[String]| {
+            let fresh = self.pods.iter().filter(|pod| {
+                let known = pod.metadata.uid.as_ref().is_some_and(|uid| seen.contains(uid));
+                track::is_held(pod) && !known && test(pod)
+            });
+            fresh.count() + seen.len()
+        };
+        let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
+        let failed =
+            number(fresh(&|pod| self.has_failed(pod), &bad)) + self.status.failed.unwrap_or(0);
+        if self.indexed() {
+            return (number(self.succeeded_indexes().len()), failed);
+        }
+        let succeeded = number(fresh(&|pod| pods::phase(pod) == "Succeeded", &good))
+            + self.status.succeeded.unwrap_or(0);
+        (succeeded, failed)
+    }
+
+    fn completions(&self) -> u32 {
+        u32::try_from(self.spec.completions.unwrap_or(0)).unwrap_or(0)
+    }
+
+    /// Indexes that are done, by the status or by a pod that is still there.
+    fn succeeded_indexes(&self) -> Indexes {
+        let text = self.status.completed_indexes.as_deref().unwrap_or_default();
+        let mut done = Indexes::parse(text, self.completions());
+        for pod in self.pods.iter().filter(|pod| pods::phase(pod) == "Succeeded") {
+            if let Some(index) = index_of(pod).filter(|index| *index < self.completions()) {
+                done.insert(index);
+            }
+        }
+        done
+    }
+
+    /// Whether the Job has failed, by what it was told before or by what has happened since.
+    fn verdict(&mut self, failed: i32) -> Option<Finish> {
+        for (name, bad) in [("SuccessCriteriaMet", false), ("FailureTarget", true)] {
+            if let Some(told) = find(self.job, name).filter(|told| told.status == "True") {
+                return Some(Finish {
+                    failed: bad,
+                    reason: told.reason.clone().unwrap_or_default(),
+                    message: told.message.clone().unwrap_or_default(),
+                });
+            }
+        }
+        let fail = |reason: &str, message: &str| {
+            Some(Finish { failed: true, reason: reason.to_owned(), message: message.to_owned() })
+        };
+        let limit = self.spec.backoff_limit.unwrap_or(6);
+        if failed > limit || self.restarts_exceed(limit) {
+            let message = "Job has reached the specified backoff limit";
+            return fail("BackoffLimitExceeded", message);
+        }
+        let deadline = self.spec.active_deadline_seconds.filter(|_| !self.suspended())?;
+        let started = self.status.start_time.as_ref()?.0;
+        let end = started.checked_add(SignedDuration::from_secs(deadline)).ok()?;
+        let left = Duration::try_from(end.duration_since(self.now)).unwrap_or_default();
+        if left.is_zero() {
+            let message = "Job was active longer than specified deadline";
+            return fail("DeadlineExceeded", message);
+        }
+        self.look_again(left);
+        None
+    }
+
+    /// Whether containers that are restarted in place were so too often.
+    fn restarts_exceed(&self, limit: i32) -> bool {
+        let policy = self.spec.template.spec.as_ref().and_then(|s| s.restart_policy.as_deref());
+        if policy != Some("OnFailure") {
+            return false;
+        }
+        let living =
+            self.pods.iter().filter(|pod| matches!(pods::phase(pod), "Running" | "Pending"));
+        let statuses = living.filter_map(|pod| pod.status.as_ref()).flat_map(|status| {
+            let inits = status.init_container_statuses.iter().flatten();
+            inits.chain(status.container_statuses.iter().flatten())
+        });
+        let restarts = statuses.map(|status| status.restart_count).fold(0, i32::saturating_add);
+        if limit == 0 { restarts > 0 } else { restarts >= limit }
+    }
+
+    /// Makes or deletes pods until as many run as should; gives those that do.
+    async fn manage(
+        &mut self,
+        mut active: Vec<Arc<Pod>>,
+        succeeded: i32,
+        wait: Duration,
+    ) -> Result<Vec<Arc<Pod>>> {
+        let parallelism = self.spec.parallelism.unwrap_or(1).max(0);
+        let present = i32::try_from(active.len()).unwrap_or(i32::MAX);
+        let wanted = match self.spec.completions {
+            _ if self.suspended() => 0,
+            None if succeeded > 0 => present,
+            None => parallelism,
+            Some(completions) => (completions - succeeded).clamp(0, parallelism),
+        };
+        let wanted = usize::try_from(wanted).unwrap_or(0);
+        if active.len() > wanted || self.indexed() {
+            let surplus = self.surplus(&active, wanted);
+            if !surplus.is_empty() {
+                for pod in surplus.iter().take(BURST) {
+                    // It was not asked to end by the work it did: it does not count as a failure.
+                    track::remove_finalizer(self.cx, pod).await?;
+                    self.cx.delete(&**pod).await?;
+                    active.retain(|other| other.metadata.uid != pod.metadata.uid);
+                }
+                self.reread().await?;
+                return Ok(active);
+            }
+        }
+        let leaving = match self.replaces_failed_only() {
+            true => self
+                .pods
+                .iter()
+                .filter(|p| pods::is_terminating(p) && !pods::is_terminal(p))
+                .count(),
+            false => 0,
+        };
+        let lacking = wanted.saturating_sub(active.len() + leaving).min(BURST);
+        if lacking == 0 {
+            return Ok(active);
+        }
+        if !wait.is_zero() {
+            self.look_again(wait);
+            return Ok(active);
+        }
+        let indexes = match self.indexed() {
+            true => self.free_indexes(&active, lacking).into_iter().map(Some).collect(),
+            false => vec![None; lacking],
+        };
+        for index in indexes {
+            let made = match self.cx.create(&self.make(index)?).await {
+                Err(error) if crate::replicaset::is_terminating(&error) => break,
+                made => made?,
+            };
+            self.pods.push(made.clone());
+            active.push(made);
+        }
+        Ok(active)
+    }
+
+    /// Pods that are too many: of an index that is done, taken or no more, else those that have
+    /// come least far.
+    fn surplus(&self, active: &[Arc<Pod>], wanted: usize) -> Vec<Arc<Pod>> {
+        let mut surplus = Vec::new();
+        let mut rest: Vec<&Arc<Pod>> = Vec::new();
+        if self.indexed() && !self.suspended() {
+            let done = self.succeeded_indexes();
+            let mut taken = HashSet::new();
+            for pod in active {
+                let index = index_of(pod).filter(|index| *index < self.completions());
+                match index {
+                    Some(index) if !done.contains(index) && taken.insert(index) => rest.push(pod),
+                    _ => surplus.push(pod.clone()),
+                }
+            }
+        } else {
+            rest.extend(active);
+        }
+        rest.sort_by_key(|pod| {
+            let bound = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+            let created = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
+            (bound, pods::is_ready(pod), std::cmp::Reverse(created), pod.metadata.name.clone())
+        });
+        let more =
+            (surplus.len() + rest.len()).saturating_sub(wanted).saturating_sub(surplus.len());
+        surplus.extend(rest.into_iter().take(more).cloned());
+        surplus
+    }
+
+    /// The first indexes that are neither done nor being worked on.
+    fn free_indexes(&self, active: &[Arc<Pod>], count: usize) -> Vec<u32> {
+        let done = self.succeeded_indexes();
+        let mut taken: HashSet<u32> = active.iter().filter_map(|pod| index_of(pod)).collect();
+        if self.replaces_failed_only() {
+            let leaving = self.pods.iter().filter(|pod| !pods::is_terminal(pod));
+            taken.extend(leaving.filter_map(|pod| index_of(pod)));
+        }
+        let free = |index: &u32| !done.contains(*index) && !taken.contains(index);
+        (0..self.completions()).filter(free).take(count).collect()
+    }
+
+    fn make(&self, index: Option<u32>) -> Result<Pod> {
+        let mut pod = pods::from_template(&self.spec.template, self.job)?;
+        let name = self.cx.key().name();
+        pod.metadata.finalizers.get_or_insert_default().push(FINALIZER.to_owned());
+        pod.metadata.generate_name = Some(pods::name_prefix(name));
+        let Some(index) = index else { return Ok(pod) };
+        pod.metadata.generate_name = Some(pods::name_prefix(&format!("{name}-{index}")));
+        let annotations = pod.metadata.annotations.get_or_insert_default();
+        annotations.insert(INDEX.to_owned(), index.to_string());
+        let labels = pod.metadata.labels.get_or_insert_default();
+        labels.insert(INDEX.to_owned(), index.to_string());
+        let spec = pod.spec.get_or_insert_default();
+        spec.hostname = Some(format!("{name}-{index}"));
+        let inits = spec.init_containers.iter_mut().flatten();
+        for container in inits.chain(&mut spec.containers) {
+            let env = container.env.get_or_insert_default();
+            if !env.iter().any(|variable| variable.name == "JOB_COMPLETION_INDEX") {
+                let field_ref = ObjectFieldSelector {
+                    api_version: None,
+                    field_path: format!("metadata.labels['{INDEX}']"),
+                };
+                let source = EnvVarSource { field_ref: Some(field_ref), ..EnvVarSource::default() };
+                env.push(EnvVar {
+                    name: "JOB_COMPLETION_INDEX".to_owned(),
+                    value: None,
+                    value_from: Some(source),
+                });
+            }
+        }
+        Ok(pod)
+    }
+
+    fn tell_suspension(&mut self) {
+        let told = find(self.job, "Suspended").map(|told| told.status == "True");
+        match (self.suspended(), told) {
+            (true, Some(true)) | (false, None | Some(false)) => {}
+            (true, _) => {
+                self.put("Suspended", "True", "JobSuspended", "Job suspended");
+                self.status.start_time = None;
+            }
+            (false, Some(true)) => {
+                self.put("Suspended", "False", "JobResumed", "Job resumed");
+                self.status.start_time = Some(pods::stamp(self.cx.clock()));
+            }
+        }
+    }
+
+    fn count(&mut self, active: &[Arc<Pod>]) {
+        let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
+        let ready = active.iter().filter(|pod| pods::is_ready(pod)).count();
+        let leaving = self.pods.iter().filter(|p| pods::is_terminating(p) && !pods::is_terminal(p));
+        self.status.terminating = Some(number(leaving.count()));
+        self.status.active = Some(number(active.len())).filter(|&count| count > 0);
+        self.status.ready = Some(number(ready));
+    }
+
+    /// Sets a condition unless it stands already.
+    fn put(&mut self, name: &str, status: &str, reason: &str, message: &str) {
+        let now = pods::stamp(self.cx.clock());
+        let conditions = self.status.conditions.get_or_insert_default();
+        if conditions.iter().any(|present| present.type_ == name && present.status == status) {
+            return;
+        }
+        conditions.retain(|present| present.type_ != name);
+        conditions.push(JobCondition {
+            type_: name.to_owned(),
+            status: status.to_owned(),
+            reason: Some(reason.to_owned()).filter(|reason| !reason.is_empty()),
+            message: Some(message.to_owned()).filter(|message| !message.is_empty()),
+            last_probe_time: Some(now.clone()),
+            last_transition_time: Some(now),
+        });
+    }
+}
+
+/// The index a pod works on.
+fn index_of(pod: &Pod) -> Option<u32> {
+    pod.metadata.annotations.as_ref()?.get(INDEX)?.parse().ok()
+}
+
+/// A patch of the finalizers, good for this very pod only.
+fn finalizers(pod: &Pod, finalizers: &[String]) -> Patch<serde_json::Value> {
+    Patch::Merge(json!({"metadata": {
+        "uid": pod.metadata.uid,
+        "resourceVersion": pod.metadata.resource_version,
+        "finalizers": finalizers,
+    }}))
+}

@@ -1,0 +1,92 @@
+//! The storage of a StatefulSet's pods: claims from templates, and who they go with.
+
+use std::sync::Arc;
+
+use evenkeel::client::Patch;
+use evenkeel::{Key, Result, owner};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use serde_json::json;
+
+use super::Work;
+use super::member::{claim_name, ordinal};
+
+impl Work<'_> {
+    fn claim_keys(&self, pod: &Pod) -> Vec<(Key, &PersistentVolumeClaim)> {
+        let Some(at) = ordinal(self.cx.key().name(), pod) else { return Vec::new() };
+        let templates = self.spec.volume_claim_templates.iter().flatten();
+        let keyed = templates.map(|template| {
+            let name = template.metadata.name.as_deref().unwrap_or_default();
+            (self.cx.key().sibling(&claim_name(self.set, name, at)), template)
+        });
+        keyed.collect()
+    }
+
+    /// Makes the claims that a pod mounts and that are missing; false while one is on its way out,
+    /// since the pod would wait for storage that goes.
+    pub(super) async fn make_claims(&self, pod: &Pod) -> Result<bool> {
+        for (key, template) in self.claim_keys(pod) {
+            if let Some(present) = self.cx.get::<PersistentVolumeClaim>(&key).await? {
+                if present.metadata.deletion_timestamp.is_some() {
+                    return Ok(false);
+                }
+                continue;
+            }
+            let mut claim = template.clone();
+            claim.status = None;
+            claim.metadata.name = Some(key.name().to_owned());
+            claim.metadata.namespace = key.namespace().map(str::to_owned);
+            let labels = claim.metadata.labels.get_or_insert_default();
+            labels.extend(self.spec.selector.match_labels.clone().unwrap_or_default());
+            if self.policy().1 {
+                owner::set_controller(self.set, &mut claim)?;
+            }
+            match self.cx.create(&claim).await {
+                Err(error) if !error.is_already_exists() => return Err(error.into()),
+                _ => {}
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether claims go when the set shrinks, and when it goes.
+    fn policy(&self) -> (bool, bool) {
+        let policy = self.spec.persistent_volume_claim_retention_policy.as_ref();
+        let is_delete = |value: Option<&String>| value.is_some_and(|value| value == "Delete");
+        (
+            is_delete(policy.and_then(|policy| policy.when_scaled.as_ref())),
+            is_delete(policy.and_then(|policy| policy.when_deleted.as_ref())),
+        )
+    }
+
+    /// Has a pod's claims belong to whom they are to go with: the set, the pod if it is condemned,
+    /// or nobody.
+    pub(super) async fn retain(&self, pod: &Pod, condemned: bool) -> Result<()> {
+        let (scaled, deleted) = self.policy();
+        for (key, _) in self.claim_keys(pod) {
+            let Some(claim) = self.cx.get::<PersistentVolumeClaim>(&key).await? else { continue };
+            let mut wanted: PersistentVolumeClaim = (*claim).clone();
+            owner::remove_owner(self.set, &mut wanted);
+            owner::remove_owner(pod, &mut wanted);
+            let result = match (scaled && condemned, deleted) {
+                (true, _) => owner::set_controller(pod, &mut wanted),
+                (false, true) => owner::set_controller(self.set, &mut wanted),
+                (false, false) => Ok(()),
+            };
+            // Somebody else's claim stays theirs.
+            if result.is_err() {
+                continue;
+            }
+            let owners = |claim: &PersistentVolumeClaim| {
+                claim.metadata.owner_references.clone().unwrap_or_default()
+            };
+            if owners(&claim) != owners(&wanted) {
+                let patch = Patch::Merge(json!({"metadata": {
+                    "uid": claim.metadata.uid,
+                    "ownerReferences": owners(&wanted),
+                }}));
+                let _: Arc<PersistentVolumeClaim> = self.cx.patch(&key, &patch).await?;
+            }
+        }
+        Ok(())
+    }
+}

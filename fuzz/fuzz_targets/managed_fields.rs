@@ -1,0 +1,7 @@
+#![no_main]
+
+#[path = "../../crates/evenkeel-apply/tests/fuzz/entries.rs"]
+#[expect(dead_code, reason = "one target calls one of them")]
+mod entries;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| entries::managed_fields(data));
