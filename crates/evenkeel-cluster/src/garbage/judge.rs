@@ -6,6 +6,7 @@ use kube::api::PropagationPolicy;
 
 use super::graph::{FOREGROUND, Found, Known, ORPHAN, State};
 use super::{Collector, Looked};
+use crate::events::About;
 
 /// What an owner reference comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +114,16 @@ impl Collector {
         let elsewhere = there
             .is_some_and(|entry| entry.meta().key().namespace() != child.meta().key().namespace());
         if elsewhere {
-            self.reporter.owner_elsewhere(child, owner, &kind.api_version()).await;
+            let namespace = child.meta().key().namespace().unwrap_or_default();
+            let message = format!(
+                "ownerRef [{}/{}, namespace: {namespace}, name: {}, uid: {}] does not exist in \
+                 namespace {namespace:?}",
+                kind.api_version(),
+                owner.kind,
+                owner.name,
+                owner.uid,
+            );
+            self.events.warn(&About::entry(child), "OwnerRefInvalidNamespace", &message).await;
         }
     }
 }
