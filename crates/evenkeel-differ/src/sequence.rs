@@ -40,6 +40,9 @@ pub struct Sequence {
     /// What is to be seen.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub about: String,
+    /// Compared with a real server only: the answers are too large to keep.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub live: bool,
     /// In order.
     pub steps: Vec<Step>,
 }

@@ -53,6 +53,16 @@ impl Backend {
         }
     }
 
+    pub(crate) fn runs_pods(&self) -> bool {
+        match self {
+            Self::Embedded { cluster, .. } => {
+                cluster.manager().controllers().iter().any(|it| it.name() == "kubelet")
+            }
+            Self::Real { .. } => false,
+            Self::Existing { .. } => true,
+        }
+    }
+
     /// A manager on this back end, restricted if there are rules.
     pub(crate) fn manager(&self, name: &str, rules: Option<&[Rule]>) -> Manager {
         let mut builder = Manager::builder(name);

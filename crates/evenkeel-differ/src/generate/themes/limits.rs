@@ -171,7 +171,10 @@ fn odd_values(random: &mut Random, kind: &Kind) -> Step {
             yaml("metadata: {name: y1}\n"),
             yaml("metadata: {name: y2}\n")
         )),
-        7 => raw(Step::call("POST", &path).with_type("application/vnd.kubernetes.protobuf"), "k8s"),
+        7 => raw(
+            Step::call("POST", &path).with_type("application/vnd.kubernetes.protobuf"),
+            "not a message",
+        ),
         8 => raw(Step::call("POST", &path).with_type("application/cbor"), "x"),
         9 => {
             let mut step = post(&path, object(random, kind, "z"));
