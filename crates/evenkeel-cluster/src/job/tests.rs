@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::{FINALIZER, INDEX, holds, is_finished};
 use crate::pods::is_active;
-use crate::testing::World;
+use crate::testing::world::World;
 use crate::{Delays, PLAN_ANNOTATION, Settings};
 
 fn job(spec: &Value, plan: &str) -> Value {
@@ -182,10 +182,6 @@ async fn pods_of_a_job_that_is_gone_are_let_go() {
     let params =
         DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..Default::default() };
     world.api::<Job>().delete("sum", &params).await.unwrap();
-    // Orphaning is the garbage collector's to finish; here it need not run.
-    let patch = json!({"metadata": {"finalizers": null}});
-    if world.api::<Job>().get_opt("sum").await.unwrap().is_some() {
-        world.patch::<Job>("sum", patch).await;
-    }
-    world.until::<Pod>("let go", |pods| !pods.values().any(held)).await;
+    let free = |pod: &Pod| !held(pod) && pod.metadata.owner_references.is_none();
+    world.until::<Pod>("let go", |pods| pods.len() == 1 && pods.values().all(free)).await;
 }

@@ -9,7 +9,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::testing::{World, until};
+use crate::testing::world::{World, until};
 use crate::{Delays, NODE_ANNOTATION, PLAN_ANNOTATION, Plan, Plans, Settings};
 
 fn pod(plan: &str, policy: &str) -> Value {

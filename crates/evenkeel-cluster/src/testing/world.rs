@@ -44,7 +44,8 @@ impl<K> Any for K where
 
 /// A cluster under test.
 pub(crate) struct World {
-    pub(crate) cluster: Cluster,
+    #[expect(dead_code, reason = "it ends with the test")]
+    cluster: Cluster,
     pub(crate) client: Client,
 }
 
