@@ -44,8 +44,7 @@ impl<K> Any for K where
 
 /// A cluster under test.
 pub(crate) struct World {
-    #[expect(dead_code, reason = "it ends with the test")]
-    cluster: Cluster,
+    pub(crate) cluster: Cluster,
     pub(crate) client: Client,
 }
 
