@@ -58,7 +58,7 @@ impl Collector {
             // Those who wait for each other in a circle would wait forever.
             if self.graph.lock().owns_waiting(uid) {
                 self.unblock(place, &entry).await?;
-                return Ok(self.delete_now(uid, place).await?);
+                return self.delete_now(uid, place).await;
             }
             PropagationPolicy::Foreground
         } else if has(ORPHAN) {
