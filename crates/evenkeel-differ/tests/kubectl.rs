@@ -24,7 +24,7 @@ async fn kubectl_applies_patches_edits_and_prunes_as_with_kube_apiserver() {
     };
     let folder = Folder::new();
     let real = Cluster::start(&binaries, &Options::default()).await.unwrap();
-    let upstream = run(&kubectl, &real.kubeconfig(), &folder.0.join("upstream")).await;
+    let upstream = run(&kubectl, real.kubeconfig(), &folder.0.join("upstream")).await;
 
     let server = ApiServer::builder().build().await.unwrap();
     let serving = server.serve(([127, 0, 0, 1], 0).into()).await.unwrap();

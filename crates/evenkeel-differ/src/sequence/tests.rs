@@ -6,7 +6,6 @@ use super::*;
 fn what_is_rendered_is_read_back_the_same() {
     let mut sequence = Sequence {
         name: "x".to_owned(),
-        live: false,
         about: "a: \"quoted\" # thing".to_owned(),
         steps: vec![
             Step::call("POST", "/api/v1/namespaces/${ns}/configmaps")

@@ -342,6 +342,10 @@ impl Life<'_> {
                 ..self.until()
             });
             self.steps.push(going);
+            let mut dying = get(format!("{path}/held${{ns}}"));
+            dying.until =
+                Some(Until { contains: Some("deletionTimestamp".to_owned()), ..self.until() });
+            self.steps.push(dying);
             let object = self.object(self.versions[0].name, "late");
             self.steps.push(post(&path, object));
             self.steps.push(patch(

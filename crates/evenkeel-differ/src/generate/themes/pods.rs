@@ -9,11 +9,17 @@ use crate::sequence::Step;
 const PODS: &str = "/api/v1/namespaces/${ns}/pods";
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
+/// The one that is resized; it is never bound, because a bound one is checked against its node.
+const SIZED: &str = "sized";
+
 pub(super) fn write(random: &mut Random) -> Vec<Step> {
     let mut steps = Vec::new();
     for name in NAMES {
         steps.push(post(PODS, pod(random, name)).saving(name));
     }
+    let mut sized = pod(random, SIZED);
+    sized["spec"]["nodeName"] = Value::Null;
+    steps.push(post(PODS, sized));
     while steps.len() < 34 {
         let name = *random.pick(&NAMES);
         let path = format!("{PODS}/{name}");
@@ -38,7 +44,7 @@ pub(super) fn write(random: &mut Random) -> Vec<Step> {
 
 fn pod(random: &mut Random, name: &str) -> Value {
     let mut container = json!({"name": "c", "image": "image:1"});
-    if name == "a" {
+    if name == SIZED {
         container["resources"] = json!({
             "requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"cpu": "200m", "memory": "128Mi"},
         });
@@ -120,7 +126,7 @@ fn ephemeral(random: &mut Random, path: &str, name: &str) -> Step {
 
 /// Only what is taken: what else a resize refuses is not checked yet.
 fn resize(random: &mut Random) -> Step {
-    let path = format!("{PODS}/a/resize");
+    let path = format!("{PODS}/{SIZED}/resize");
     let cpu = *random.pick(&["150m", "180m"]);
     match random.below(3) {
         0 => get(path),
