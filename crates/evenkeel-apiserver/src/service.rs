@@ -186,7 +186,11 @@ impl Allocator {
             return refuse("not an IPv4 address");
         };
         let number = u32::from(address);
-        if number <= self.base || number >= self.base + self.size - 1 {
+        let outside = number <= self.base || number >= self.base + self.size - 1;
+        if outside && !dry_run {
+            return refuse("the provided network does not match the current range");
+        }
+        if outside {
             return refuse(&format!(
                 "the provided IP ({wished}) is not in the valid range. The range of valid IPs is \
                  {}/{}",

@@ -3,7 +3,6 @@
 //! Runs where a real API server and kubectl are at hand, and says so where they are not.
 
 #![expect(clippy::unwrap_used, reason = "a test may die")]
-#![expect(clippy::print_stderr, reason = "what is skipped is said")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

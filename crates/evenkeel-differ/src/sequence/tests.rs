@@ -6,6 +6,7 @@ use super::*;
 fn what_is_rendered_is_read_back_the_same() {
     let mut sequence = Sequence {
         name: "x".to_owned(),
+        live: false,
         about: "a: \"quoted\" # thing".to_owned(),
         steps: vec![
             Step::call("POST", "/api/v1/namespaces/${ns}/configmaps")
@@ -13,6 +14,7 @@ fn what_is_rendered_is_read_back_the_same() {
                 .saving("o"),
             Step { read: Some("w".to_owned()), end: true, ..Step::default() },
         ],
+        ..Sequence::default()
     };
     sequence.steps[0].raw = Some("{\"truncated\": ".to_owned());
     let back = Sequence::parse("x", &sequence.render()).unwrap();

@@ -323,7 +323,11 @@ impl Life<'_> {
         let Some(version) = self.versions.iter().find(|version| version.served) else { return };
         let path = self.collection(version.name);
         let held = self.random.percent(25);
-        let mut object = self.object(version.name, "held");
+        // Without a spec it is taken by any schema.
+        let mut object = json!({
+            "apiVersion": format!("${{group}}/{}", version.name), "kind": "Thing",
+            "metadata": {"name": "held${ns}"},
+        });
         if held {
             object["metadata"]["finalizers"] = json!(["example.com/hold"]);
         }
