@@ -9,7 +9,7 @@ use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
 use crate::pods::{is_ready, is_terminating};
-use crate::testing::World;
+use crate::testing::world::World;
 use crate::{Delays, Settings};
 
 fn set(replicas: i32) -> Value {
