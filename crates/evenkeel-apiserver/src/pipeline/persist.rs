@@ -134,15 +134,12 @@ pub(crate) async fn update(
                 taken = reservation;
                 // Times alone are no change.
                 revert_timestamps(&current, &mut object);
-                if object == current
-                    && encode::is_current(resource, &record)
-                    && !commits_no_changes(call)
-                {
+                let anyway = is_completed(resource, &record) || commits_no_changes(call);
+                if object == current && encode::is_current(resource, &record) && !anyway {
                     return Ok(Persisted::Stored(record));
                 }
                 let draft = storable(encode::draft(resource, object)?)?;
-                let unchanged = encode::is_unchanged(&draft, &record);
-                if unchanged && !is_completed(resource, &record) && !commits_no_changes(call) {
+                if encode::is_unchanged(&draft, &record) && !anyway {
                     return Ok(Persisted::Stored(record));
                 }
                 resource.table.update(key.clone(), record.revision, draft).await
