@@ -83,6 +83,7 @@ impl Canon {
         forget_repeated_columns(&mut body);
         self.walk(&mut body, "");
         sort_causes(&mut body);
+        sort_errors(&mut body);
         let mut headers = answer.headers.clone();
         for (name, value) in &mut headers {
             *value = if name == "etag" { "<etag>".to_owned() } else { self.text(value) };
@@ -277,6 +278,15 @@ fn forget_repeated_columns(body: &mut Value) {
             Some(_) => {}
         }
     }
+}
+
+/// What does not fit the type of a configuration is found in the order of Go's maps, too.
+fn sort_errors(status: &mut Value) {
+    let Some(Value::String(message)) = status.get_mut("message") else { return };
+    let Some((start, list)) = message.split_once(": errors:\n") else { return };
+    let mut lines: Vec<_> = list.lines().collect();
+    lines.sort_unstable();
+    *message = format!("{start}: errors:\n{}", lines.join("\n"));
 }
 
 /// The real server walks the properties of a custom object, and those of a schema, in the random
