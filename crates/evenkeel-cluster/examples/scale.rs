@@ -62,6 +62,15 @@ async fn main() -> Outcome<()> {
         pause = (pause * 2).min(Duration::from_millis(250));
     }
     tell(&format!("{} pods available: {:?}", deployments * replicas, begun.elapsed()));
+    for controller in cluster.manager().controllers() {
+        let queue = controller.queue().snapshot();
+        tell(&format!(
+            "{:>8} reconciles, {} retries: {}",
+            queue.taken,
+            queue.retries,
+            controller.name()
+        ));
+    }
     tell(&memory());
     cluster.stop().await;
     Ok(())

@@ -3,7 +3,6 @@
 //! Runs where a real API server and kubectl are at hand, and says so where they are not.
 
 #![expect(clippy::unwrap_used, reason = "a test may die")]
-#![expect(clippy::print_stderr, reason = "what is skipped is said")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,7 +24,7 @@ async fn kubectl_applies_patches_edits_and_prunes_as_with_kube_apiserver() {
     };
     let folder = Folder::new();
     let real = Cluster::start(&binaries, &Options::default()).await.unwrap();
-    let upstream = run(&kubectl, &real.kubeconfig(), &folder.0.join("upstream")).await;
+    let upstream = run(&kubectl, real.kubeconfig(), &folder.0.join("upstream")).await;
 
     let server = ApiServer::builder().build().await.unwrap();
     let serving = server.serve(([127, 0, 0, 1], 0).into()).await.unwrap();

@@ -133,7 +133,7 @@ impl Found {
                 options.controllers = !bare;
                 let cluster =
                     Box::new(evenkeel_upstream::Cluster::start(&binaries, &options).await?);
-                let client = connect(cluster.kubeconfig().into_os_string()).await?;
+                let client = connect(cluster.kubeconfig().as_os_str().to_owned()).await?;
                 Ok(Backend::Real { client, cluster })
             }
             Self::Existing(path) => Ok(Backend::Existing { client: connect(path).await? }),

@@ -27,8 +27,9 @@ const WAITING: usize = 1000;
 /// How long the last events may take when the operator ends.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// The longest note the API server takes.
+/// The longest note and the longest reason the API server takes.
 const LONGEST: usize = 1024;
+const LONGEST_REASON: usize = 128;
 
 /// One event on its way.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,23 +80,29 @@ impl Office {
     ) {
         let mut receiver = self.receiver.lock().await;
         let mut series = Series::new(client, clock, random);
-        loop {
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => break,
-                next = receiver.recv() => match next {
+        let told = async {
+            loop {
+                let next = tokio::select! {
+                    biased;
+                    next = receiver.recv() => next,
+                    () = stop.cancelled() => None,
+                };
+                match next {
                     Some(announcement) => series.write(announcement).await,
                     None => return,
-                },
-            }
-        }
-        let rest = async {
-            while let Ok(announcement) = receiver.try_recv() {
-                series.write(announcement).await;
+                }
             }
         };
+        let late = async {
+            stop.cancelled().await;
+            tokio::time::sleep(FAREWELL).await;
+        };
         // What cannot be told by then is not told.
-        let _ = tokio::time::timeout(FAREWELL, rest).await;
+        tokio::select! {
+            biased;
+            () = told => {}
+            () = late => {}
+        }
     }
 }
 
@@ -129,7 +136,7 @@ impl<K: Object> Context<K> {
             controller: self.client.owner().into(),
             regarding,
             warning,
-            reason: reason.to_owned(),
+            reason: reason[..reason.floor_char_boundary(LONGEST_REASON)].to_owned(),
             note: shorten(message),
         });
     }
@@ -139,9 +146,6 @@ fn shorten(text: &str) -> String {
     if text.len() <= LONGEST {
         return text.to_owned();
     }
-    let mut end = LONGEST - '…'.len_utf8();
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
+    let end = text.floor_char_boundary(LONGEST - '…'.len_utf8());
     format!("{}…", &text[..end])
 }

@@ -303,6 +303,13 @@ impl Cache {
         self.running(kind)?.get(key).ok().flatten()
     }
 
+    /// What a list shows, in doubt or not, if the type is watched: never begins a watch, never
+    /// waits. For whoever wants to know what may be concerned, not what is.
+    #[must_use]
+    pub fn peek_list(&self, kind: &Kind, query: &Query<'_>) -> Vec<Arc<Entry>> {
+        self.running(kind).map(|informer| informer.0.0.peek_list(query)).unwrap_or_default()
+    }
+
     fn running(&self, kind: &Kind) -> Option<Informer> {
         self.0.types.read().get(kind)?.running()
     }

@@ -30,10 +30,7 @@ pub fn child_name(parent: &str, suffix: &str) -> String {
         return whole;
     }
     let digest = format!("{:08x}", digest(&whole));
-    let mut end = LONGEST - 1 - digest.len();
-    while !whole.is_char_boundary(end) {
-        end -= 1;
-    }
+    let end = whole.floor_char_boundary(LONGEST - 1 - digest.len());
     format!("{}-{digest}", whole[..end].trim_end_matches(['-', '.']))
 }
 

@@ -18,11 +18,15 @@ mod install;
 
 mod live;
 
+mod pending;
+
 mod read;
 
 mod retry;
 
 mod subresource;
+
+mod warnings;
 
 mod write;
 
@@ -40,7 +44,12 @@ pub use write::Write;
 
 use crate::cache::Cache;
 use crate::journal::Notes;
+use crate::key::Key;
+use crate::kind::Kind;
+use crate::random::Random;
 use applied::Applied;
+use parking_lot::Mutex;
+use warnings::Warnings;
 
 /// Talks to one cluster: cached reads, live reads, writes.
 ///
@@ -52,14 +61,27 @@ pub struct Client {
     /// Under which name fields are owned.
     owner: Arc<str>,
     applied: Arc<Applied>,
+    warnings: Arc<Warnings>,
+    /// For names that the server would make up otherwise.
+    random: Arc<Mutex<Random>>,
     /// Where a reconcile's reads and writes are noted.
     notes: Option<Notes>,
 }
 
 impl Client {
     /// A client that writes as `owner`.
-    pub(crate) fn new(http: kube::Client, cache: Cache, owner: &str) -> Self {
-        Self { http, cache, owner: owner.into(), applied: Arc::default(), notes: None }
+    pub(crate) fn new(http: kube::Client, cache: Cache, owner: &str, random: Random) -> Self {
+        let (applied, warnings) = (Arc::default(), Arc::default());
+        let random = Arc::new(Mutex::new(random));
+        Self { http, cache, owner: owner.into(), applied, warnings, random, notes: None }
+    }
+
+    /// What the cache has of this object may not be what is: the next read asks the server.
+    fn doubt(&self, kind: &Kind, key: &Key) {
+        // What has no name yet cannot be asked for.
+        if !key.name().is_empty() {
+            self.cache.uncertain(kind, key);
+        }
     }
 
     /// The same client writing under another name.

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition as Stored, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 /// One statement about an object, as in "Available: True, all replicas are up".
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +70,30 @@ impl Condition {
         let changed = *present != next;
         *present = next;
         changed
+    }
+
+    /// As [`Condition::set`], on conditions of any type: what they have beside is left alone.
+    pub(crate) fn set_json(
+        &self,
+        conditions: &mut Vec<Value>,
+        generation: Option<i64>,
+        now: Timestamp,
+    ) {
+        let present = conditions.iter_mut().filter_map(Value::as_object_mut);
+        let present = present
+            .into_iter()
+            .find(|stored| stored.get("type").and_then(Value::as_str) == Some(self.name.as_str()));
+        let next = json!(self.stored(generation, Time(now)));
+        let (Some(present), Value::Object(mut fields)) = (present, next.clone()) else {
+            conditions.push(next);
+            return;
+        };
+        if present.get("status") == fields.get("status")
+            && let Some(since) = present.get("lastTransitionTime").filter(|since| !since.is_null())
+        {
+            fields.insert("lastTransitionTime".to_owned(), since.clone());
+        }
+        present.extend(fields);
     }
 
     fn stored(&self, generation: Option<i64>, since: Time) -> Stored {
@@ -192,6 +217,26 @@ mod tests {
         assert!(Condition::yes("Ready", "Up", "").set(&mut conditions, Some(1), at(4)));
         assert_eq!(conditions[0].last_transition_time, Time(at(4)));
         assert!(is_true(&conditions, "Ready"));
+    }
+
+    #[test]
+    fn conditions_of_other_types_keep_what_only_they_have() {
+        let mut conditions = vec![
+            json!({"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z",
+                "lastTransitionTime": "2026-01-01T00:00:00Z"}),
+            json!({"type": "DiskPressure", "status": "False", "lastHeartbeatTime": "x"}),
+        ];
+        let others = conditions[1].clone();
+        let now = Timestamp::from_second(4_000_000_000).unwrap();
+        Condition::yes("Ready", "Up", "").set_json(&mut conditions, Some(3), now);
+        assert_eq!(conditions[0]["lastHeartbeatTime"], "2026-01-01T00:00:00Z");
+        assert_eq!(conditions[0]["lastTransitionTime"], "2026-01-01T00:00:00Z");
+        assert_eq!(conditions[0]["reason"], "Up");
+        assert_eq!(conditions[1], others);
+        Condition::no("Ready", "Down", "").set_json(&mut conditions, Some(3), now);
+        assert_eq!(conditions[0]["lastTransitionTime"], json!(Time(now)));
+        Condition::no("New", "Added", "").set_json(&mut conditions, None, now);
+        assert_eq!(conditions.len(), 3);
     }
 
     #[test]

@@ -6,6 +6,8 @@ mod context;
 
 mod run;
 
+mod tally;
+
 mod watches;
 
 mod worker;
@@ -14,12 +16,15 @@ use std::sync::Arc;
 
 pub use builder::Builder;
 pub use context::Context;
+pub use tally::Totals;
 pub use watches::{Watch, WatchError, WatchGuard};
 
 use crate::journal::Journal;
 use crate::key::Key;
 use crate::queue::{Cause, Queue};
+use tally::Tally;
 use watches::Watches;
+pub(crate) use worker::message;
 
 /// A registered controller, to look at and to reach into while it runs.
 #[derive(Clone)]
@@ -29,6 +34,7 @@ pub struct ControllerHandle {
     queue: Queue<Key>,
     watches: Watches,
     state: State,
+    tally: Arc<Tally>,
 }
 
 /// Where a controller stands.
@@ -86,6 +92,12 @@ impl ControllerHandle {
     #[must_use]
     pub fn queue(&self) -> &Queue<Key> {
         &self.queue
+    }
+
+    /// How often its reconciles came to what.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        self.tally.totals()
     }
 
     /// Has it look at `key` now; `why` appears in the journal.

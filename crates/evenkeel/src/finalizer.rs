@@ -3,7 +3,7 @@
 //! A finalizer keeps a deleted object until its name is taken off, so that what the object stands
 //! for outside the cluster can be taken down first.
 
-use std::collections::HashSet;
+use std::collections::VecDeque;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -13,13 +13,35 @@ use serde_json::json;
 
 use crate::controller::Context;
 use crate::kind::Object;
-use crate::reconcile::Result;
+use crate::reconcile::{Result, chain};
 use crate::uid::Uid;
 
 /// Clean-ups that are done although their finalizer is still there: the write that takes it off was
 /// refused or lost. They are not run again by this process.
 #[derive(Default)]
-pub(crate) struct Cleaned(Mutex<HashSet<(Uid, String)>>);
+pub(crate) struct Cleaned(Mutex<VecDeque<(Uid, String)>>);
+
+/// How many are remembered. Each is forgotten when its finalizer is off, but somebody else may have
+/// taken that off.
+const REMEMBERED: usize = 4096;
+
+impl Cleaned {
+    fn has(&self, id: &(Uid, String)) -> bool {
+        self.0.lock().contains(id)
+    }
+
+    fn add(&self, id: (Uid, String)) {
+        let mut cleaned = self.0.lock();
+        if cleaned.len() == REMEMBERED {
+            cleaned.pop_front();
+        }
+        cleaned.push_back(id);
+    }
+
+    fn forget(&self, id: &(Uid, String)) {
+        self.0.lock().retain(|other| other != id);
+    }
+}
 
 impl<K: Object> Context<K> {
     /// Sees to a finalizer: gives the object while it is to be kept as declared, and nothing once it
@@ -28,7 +50,7 @@ impl<K: Object> Context<K> {
     /// A live object gets the finalizer before this returns, so that nothing is made outside that
     /// could be left behind. For a deleted one `cleanup` runs, and when it succeeds the finalizer is
     /// taken off. A clean-up that fails is an error of this reconcile like any other: it is retried,
-    /// and the journal says why the object stays. It may run again after the process died in
+    /// and the journal and an event say why the object stays. It may run again after the process died in
     /// between, so it must not mind that its work is done.
     ///
     /// ```no_run
@@ -68,9 +90,13 @@ impl<K: Object> Context<K> {
             (true, true) => {}
         }
         let id = (Uid::new(meta.uid.as_deref().unwrap_or_default()), name.to_owned());
-        if !self.cleaned().0.lock().contains(&id) {
-            cleanup(object.clone()).await?;
-            self.cleaned().0.lock().insert(id.clone());
+        if !self.cleaned().has(&id) {
+            if let Err(error) = cleanup(object.clone()).await {
+                // Who deleted the object and sees it stay looks at its events.
+                self.warn("CleanupFailed", &format!("{name}: {}", chain(&*error)));
+                return Err(error);
+            }
+            self.cleaned().add(id.clone());
         }
         let finalizers: Vec<String> =
             present.iter().filter(|finalizer| *finalizer != name).cloned().collect();
@@ -78,7 +104,7 @@ impl<K: Object> Context<K> {
             Err(error) if !error.is_not_found() => return Err(error.into()),
             _ => {}
         }
-        self.cleaned().0.lock().remove(&id);
+        self.cleaned().forget(&id);
         Ok(None)
     }
 

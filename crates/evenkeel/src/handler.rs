@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::cache::{Cache, Entry, Query};
+use crate::cache::{Cache, Entry, Query, ReadError};
 use crate::event::Event;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
@@ -136,12 +136,17 @@ impl MapContext {
     /// The keys of the objects of type `K` that match.
     #[must_use]
     pub fn keys<K: Object>(&self, query: &Query<'_>) -> Vec<Key> {
-        match self.cache.list(&Kind::of::<K>(), query) {
-            Ok(entries) => entries.iter().map(|entry| entry.meta().key().clone()).collect(),
+        let kind = Kind::of::<K>();
+        let entries = match self.cache.list(&kind, query) {
+            Ok(entries) => entries,
+            // What a write of ours made of an object does not keep the event from its neighbours.
+            Err(ReadError::Uncertain { .. }) => self.cache.peek_list(&kind, query),
+            Err(ReadError::NotSynced { .. }) => Vec::new(),
             Err(error) => {
                 tracing::warn!(%error, "a map function cannot look up");
                 Vec::new()
             }
-        }
+        };
+        entries.iter().map(|entry| entry.meta().key().clone()).collect()
     }
 }

@@ -75,7 +75,7 @@ pub use handler::{Handler, MapContext};
 pub use key::Key;
 pub use kind::{Kind, Object, Scope};
 pub use manager::Manager;
-pub use reconcile::{Action, BoxError, Reconciler, Result, retry_after, terminal};
+pub use reconcile::{Action, BoxError, Reconciler, Result, objects, retry_after, terminal};
 pub use source::{Source, Trigger};
 pub use status::Status;
 pub use uid::Uid;

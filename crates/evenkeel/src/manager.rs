@@ -29,7 +29,7 @@ pub use readiness::{Check, Readiness};
 pub use runnable::{Runnable, Stop, When};
 
 use crate::announce::{self, Announcer, Office};
-use crate::cache::{Cache, CacheOptions, DeclareError, TypeOptions};
+use crate::cache::{Cache, CacheOptions, DeclareError, Informer, ReadError, TypeOptions};
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::controller::{Builder, ControllerHandle, WatchError};
@@ -67,11 +67,41 @@ struct Inner {
     grace: Option<Duration>,
     lifecycle: Lifecycle,
     controllers: Mutex<Vec<ControllerHandle>>,
-    /// Types that are cached for as long as the manager runs.
-    kept: Mutex<Vec<Kind>>,
+    kept: Mutex<Kept>,
     announcer: Announcer,
     office: Office,
     stop: CancellationToken,
+}
+
+/// Types that are cached for as long as the manager runs.
+#[derive(Default)]
+struct Kept {
+    kinds: Vec<Kind>,
+    /// What keeps them, while it runs.
+    informers: Option<Vec<Informer>>,
+}
+
+impl Inner {
+    /// Begins to watch what is kept.
+    fn keep(&self) -> Result<Vec<Informer>, RunError> {
+        let mut kept = self.kept.lock();
+        let mut informers = Vec::with_capacity(kept.kinds.len());
+        for kind in &kept.kinds {
+            let failed = |error: ReadError| RunError::Failed {
+                name: format!("cache of {kind}"),
+                source: error.into(),
+            };
+            informers.push(self.client.cache().informer(kind).map_err(failed)?);
+        }
+        kept.informers = Some(informers.clone());
+        Ok(informers)
+    }
+
+    /// Keeps nothing any more.
+    fn release(&self) {
+        let informers = self.kept.lock().informers.take();
+        drop(informers);
+    }
 }
 
 /// How a manager is made; see [`Manager::builder`].
@@ -112,7 +142,7 @@ impl Manager {
     /// # Errors
     /// When none of them leads to a cluster; the error says what was tried.
     pub async fn from_args(name: &str) -> Result<Self, ConfigError> {
-        Ok(Self::builder(name).build(config::from_args(std::env::args()).await?))
+        Ok(Self::builder(name).build(config::from_args(arguments()).await?))
     }
 
     /// A manager of the author's choosing. `name` is the operator's: it is in the log and owns what
@@ -163,7 +193,13 @@ impl Manager {
     pub fn caches<K: Object>(&self, options: TypeOptions) -> Result<(), DeclareError> {
         let kind = Kind::of::<K>();
         self.cache().declare(&kind, options)?;
-        self.0.kept.lock().push(kind);
+        let mut kept = self.0.kept.lock();
+        if let Some(informers) = &mut kept.informers
+            && let Ok(informer) = self.cache().informer(&kind)
+        {
+            informers.push(informer);
+        }
+        kept.kinds.push(kind);
         Ok(())
     }
 
@@ -208,6 +244,7 @@ impl Manager {
     pub(crate) fn add_controller<F>(
         &self,
         handle: ControllerHandle,
+        when: When,
         run: impl FnOnce(CancellationToken) -> F + Send + 'static,
     ) -> Result<(), RegisterError>
     where
@@ -217,7 +254,7 @@ impl Manager {
         if controllers.iter().any(|present| present.name() == handle.name()) {
             return Err(RegisterError::NameTaken(handle.name().to_owned()));
         }
-        self.push(Pending::new(Group::Leader, handle.name(), run))?;
+        self.push(Pending::new(Group::of(when), handle.name(), run))?;
         controllers.push(handle);
         Ok(())
     }
@@ -320,9 +357,10 @@ impl ManagerBuilder {
         let mut options = self.cache;
         options.seed = options.seed.or_else(|| Some(random.next()));
         let cache = Cache::new(client.clone(), options);
+        let names = Random::new(random.next());
         let (announcer, office) = announce::channel();
         Manager(Arc::new(Inner {
-            client: Client::new(client, cache, &self.name),
+            client: Client::new(client, cache, &self.name, names),
             name: self.name.into(),
             clock: self.clock,
             random: Mutex::new(random),
@@ -341,6 +379,11 @@ impl ManagerBuilder {
     pub fn deterministic(self, seed: u64, start: Timestamp) -> Self {
         self.seed(seed).clock(Clock::starting_at(start))
     }
+}
+
+/// The command line. What is not text names no flag of ours.
+fn arguments() -> impl Iterator<Item = String> {
+    std::env::args_os().map(|argument| argument.to_string_lossy().into_owned())
 }
 
 impl std::fmt::Debug for Manager {

@@ -83,13 +83,16 @@ impl Predicate {
                 Event::Added { .. } | Event::Deleted { .. } => None,
             },
             Test::Event(test) => Some(test(event)),
+            // What neither side decides stays undecided, and what is undecided passes.
             Test::And(a, b) => match (a.opinion(event), b.opinion(event)) {
-                (Some(a), Some(b)) => Some(a && b),
-                (a, b) => a.or(b),
+                (Some(false), _) | (_, Some(false)) => Some(false),
+                (Some(true), Some(true)) => Some(true),
+                _ => None,
             },
             Test::Or(a, b) => match (a.opinion(event), b.opinion(event)) {
-                (Some(a), Some(b)) => Some(a || b),
-                (a, b) => a.or(b),
+                (Some(true), _) | (_, Some(true)) => Some(true),
+                (Some(false), Some(false)) => Some(false),
+                _ => None,
             },
             Test::Not(inner) => inner.opinion(event).map(|passes| !passes),
         }
@@ -121,9 +124,14 @@ fn change(name: &'static str, differs: fn(&Meta, &Meta, &Event) -> bool) -> Pred
     Predicate(Arc::new(Test::Change(name, differs)))
 }
 
-/// Updates of the desired state: status-only writes are dropped, where the type has generations.
+/// Updates of the desired state: those of the status alone are dropped.
+///
+/// Types without generations, as `ConfigMap` and `Secret`, tell nothing apart: of them every update
+/// passes.
 pub fn generation_changed() -> Predicate {
-    change("generation changed", |old, new, _| old.generation != new.generation)
+    change("generation changed", |old, new, _| {
+        old.generation != new.generation || new.generation == 0 && old.version != new.version
+    })
 }
 
 /// Updates of any kind; resyncs are dropped.

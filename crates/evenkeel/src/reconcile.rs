@@ -3,6 +3,8 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::future::Future;
+use std::marker::PhantomData;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::client::Error;
@@ -45,6 +47,49 @@ pub trait Reconciler: Send + Sync + 'static {
     ///
     /// An error is retried with a growing delay; see [`terminal`] and [`retry_after`] to steer that.
     fn reconcile(&self, cx: &Context<Self::Object>) -> impl Future<Output = Result<Action>> + Send;
+}
+
+/// A reconciler made of a function that gets the object first, and is not asked once it is gone.
+///
+/// ```
+/// use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
+/// use evenkeel::{objects, prelude::*};
+///
+/// let greeter = objects(|map: Arc<ConfigMap>, cx: Context<ConfigMap>| async move {
+///     println!("hello {} for the {}. time", map.name_any(), cx.failures() + 1);
+///     Ok(Action::done())
+/// });
+/// # fn reconciler(_: impl Reconciler<Object = ConfigMap>) {}
+/// # reconciler(greeter);
+/// ```
+pub fn objects<K, F, Fut>(reconcile: F) -> impl Reconciler<Object = K>
+where
+    K: Object,
+    F: Fn(Arc<K>, Context<K>) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Action>> + Send + 'static,
+{
+    Objects { reconcile, marker: PhantomData }
+}
+
+struct Objects<K, F> {
+    reconcile: F,
+    marker: PhantomData<fn() -> K>,
+}
+
+impl<K, F, Fut> Reconciler for Objects<K, F>
+where
+    K: Object,
+    F: Fn(Arc<K>, Context<K>) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Action>> + Send + 'static,
+{
+    type Object = K;
+
+    async fn reconcile(&self, cx: &Context<K>) -> Result<Action> {
+        match cx.object() {
+            Some(object) => (self.reconcile)(object, cx.clone()).await,
+            None => Ok(Action::done()),
+        }
+    }
 }
 
 /// What to do with the key after a reconcile without error.
@@ -109,12 +154,12 @@ impl Action {
 /// }
 /// ```
 pub fn terminal(error: impl Into<BoxError>) -> BoxError {
-    Box::new(Steered { error: error.into(), retry: Retry::Never })
+    Steered::boxed(error.into(), Retry::Never)
 }
 
 /// Wraps `error` so that it is retried after exactly `delay`, not with a growing one.
 pub fn retry_after(error: impl Into<BoxError>, delay: Duration) -> BoxError {
-    Box::new(Steered { error: error.into(), retry: Retry::After(delay) })
+    Steered::boxed(error.into(), Retry::After(delay))
 }
 
 /// How an error is retried.
@@ -125,19 +170,46 @@ pub(crate) enum Retry {
     Never,
 }
 
+/// An error with a word on its retry.
+///
+/// It is its own cause once: an error type that is transparent to it hides the error itself from
+/// whoever goes through the causes, but not what is behind it.
 #[derive(Debug)]
 struct Steered {
+    inner: Steering,
+}
+
+#[derive(Debug)]
+struct Steering {
     error: BoxError,
     retry: Retry,
 }
 
+impl Steered {
+    fn boxed(error: BoxError, retry: Retry) -> BoxError {
+        Box::new(Self { inner: Steering { error, retry } })
+    }
+}
+
 impl fmt::Display for Steered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+impl fmt::Display for Steering {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.error.fmt(f)
     }
 }
 
 impl StdError for Steered {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&self.inner)
+    }
+}
+
+impl StdError for Steering {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         Some(&*self.error)
     }
@@ -148,11 +220,12 @@ impl Retry {
     pub(crate) fn of(error: &(dyn StdError + 'static)) -> Self {
         let mut next = Some(error);
         while let Some(error) = next {
-            if let Some(steered) = error.downcast_ref::<Steered>() {
-                return steered.retry;
+            if let Some(steering) = error.downcast_ref::<Steering>() {
+                return steering.retry;
             }
             // A server that asks to be left alone knows better than a growing delay.
-            if let Some(delay) = error.downcast_ref::<Error>().and_then(Error::retry_after) {
+            let asked = error.downcast_ref::<Error>().and_then(Error::retry_after);
+            if let Some(delay) = asked {
                 return Self::After(delay);
             }
             next = error.source();
@@ -192,6 +265,17 @@ mod tests {
         let error = Outer(Box::new(Outer(retry_after("inner", Duration::from_secs(3)))));
         assert_eq!(Retry::of(&error), Retry::After(Duration::from_secs(3)));
         assert_eq!(Retry::of(&Outer("plain".into())), Retry::BackOff);
+    }
+
+    #[test]
+    fn steering_survives_transparent_wrapping() {
+        #[derive(Debug, thiserror::Error)]
+        #[error(transparent)]
+        struct Transparent(BoxError);
+
+        let error = Transparent(Box::new(Transparent(terminal("inner"))));
+        assert_eq!(Retry::of(&error), Retry::Never);
+        assert_eq!(chain(&error), "inner");
     }
 
     #[test]

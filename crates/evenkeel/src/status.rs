@@ -1,16 +1,20 @@
 //! Telling how an object is.
+//!
+//! Others may tell of the same object at the same time, so a status is sent as what it changes, and
+//! where it replaces a list, only if the object is still what the list was made from.
 
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition as Stored;
+use kube::api::Patch;
 use kube::core::object::HasStatus;
 use serde_json::{Map, Value, json};
 
-use crate::client::Error;
+use crate::cache::Version;
+use crate::client::{Attempt, Error, Target};
 use crate::condition::Condition;
 use crate::controller::Context;
 use crate::key::Key;
-use crate::kind::Object;
+use crate::kind::{Kind, Object};
 
 /// A status in the making; see [`Context::status`].
 #[must_use = "a status is sent by `write`"]
@@ -18,19 +22,22 @@ pub struct Status<'a, K> {
     context: &'a Context<K>,
     object: &'a K,
     conditions: Vec<Condition>,
-    /// The author's part, made from the typed status.
-    set: Option<Result<Value, serde_json::Error>>,
+    /// The author's part.
+    changes: Vec<Change<'a, K>>,
 }
+
+type Change<'a, K> = Box<dyn FnOnce(&mut K) + Send + 'a>;
 
 impl<K: Object> Context<K> {
     /// Begins to tell how `object` is:
     /// `cx.status(&app).condition(Condition::yes("Available", "Up", "")).write().await?`.
     ///
-    /// The framework fills in what must not be forgotten: which generation the conditions speak of,
-    /// when they last changed, and `observedGeneration` where the status has such a field. Nothing
-    /// is sent when it would change nothing.
+    /// The framework fills in what must not be forgotten: which generation the conditions speak of
+    /// (that of `object`, which is what was looked at), when they last changed, and
+    /// `observedGeneration` where the status has such a field. Nothing is sent when it would change
+    /// nothing. What others tell is left alone, and so is what this reconcile told before.
     pub fn status<'a>(&'a self, object: &'a K) -> Status<'a, K> {
-        Status { context: self, object, conditions: Vec::new(), set: None }
+        Status { context: self, object, conditions: Vec::new(), changes: Vec::new() }
     }
 }
 
@@ -42,73 +49,144 @@ impl<'a, K: Object> Status<'a, K> {
     }
 
     /// Sets fields of the typed status, starting from what it is.
-    pub fn set(mut self, change: impl FnOnce(&mut K::Status)) -> Self
+    pub fn set(mut self, change: impl FnOnce(&mut K::Status) + Send + 'a) -> Self
     where
-        K: HasStatus<Status: Clone + Default + serde::Serialize>,
+        K: HasStatus<Status: Default>,
     {
-        let mut status = self.object.status().cloned().unwrap_or_default();
-        change(&mut status);
-        self.set = Some(serde_json::to_value(&status));
+        self.changes
+            .push(Box::new(|object: &mut K| change(object.status_mut().get_or_insert_default())));
         self
     }
 
     /// Sends it, unless nothing changes; gives the object as it is then.
     ///
     /// # Errors
-    /// When the API server refuses or does not answer.
+    /// When the API server refuses or does not answer; a conflict when somebody else told something
+    /// at the same time, which the next reconcile will see.
     pub async fn write(self) -> Result<Option<Arc<K>>, Error> {
-        let cx = self.context;
-        let key = Key::of(self.object);
-        let present = match serde_json::to_value(self.object) {
-            Ok(Value::Object(object)) => object,
+        let Self { context, object, conditions, changes } = self;
+        let key = Key::of(object);
+        let client = context.client();
+        // Not what was read when the reconcile began: it may have told something since.
+        let Some(present) = newest(object, client.get::<K>(&key).await?) else { return Ok(None) };
+        let mut next = (*present).clone();
+        changes.into_iter().for_each(|change| change(&mut next));
+
+        let (old, next) = (fields(&*present), fields(&next));
+        let mut status = match next.get("status") {
+            Some(Value::Object(status)) => status.clone(),
             _ => Map::new(),
         };
-        let old = present.get("status").cloned().unwrap_or(Value::Null);
-        let status = match self.set {
-            Some(Ok(status)) => status,
-            Some(Err(error)) => {
-                let write = cx.client().subresource::<K>(&key, "status").apply_value::<K>(old);
-                return write.refuse(error.to_string()).await.map(Some);
+        let generation = object.meta().generation;
+        if !conditions.is_empty() {
+            let mut stored = match status.remove("conditions") {
+                None | Some(Value::Null) => Vec::new(),
+                Some(Value::Array(stored)) => stored,
+                Some(_) => return Err(refused::<K>(&key, "its conditions are not a list")),
+            };
+            for condition in &conditions {
+                condition.set_json(&mut stored, generation, context.clock().now());
             }
-            None => old.clone(),
-        };
-        let mut status = match status {
-            Value::Object(status) => status,
-            _ => Map::new(),
-        };
-        let generation = self.object.meta().generation;
-        if !self.conditions.is_empty() {
-            let stored = status.get("conditions").cloned().unwrap_or_default();
-            let mut stored: Vec<Stored> = serde_json::from_value(stored).unwrap_or_default();
-            for condition in &self.conditions {
-                condition.set(&mut stored, generation, cx.clock().now());
-            }
-            status.insert("conditions".to_owned(), json!(stored));
+            status.insert("conditions".to_owned(), stored.into());
         }
-        if let Some(generation) = generation {
-            status.insert("observedGeneration".to_owned(), generation.into());
-        }
-        let status = known::<K>(present, status);
-        if status == old || (old.is_null() && status == json!({})) {
+        let status = known::<K>(next, status, generation);
+        let before = old.get("status").filter(|status| status.is_object());
+        let Some(patch) = difference(before.unwrap_or(&json!({})), &status) else {
             return Ok(None);
+        };
+        let meta = present.meta();
+        let mut metadata = json!({ "uid": meta.uid });
+        if has_list(&patch) {
+            metadata["resourceVersion"] = json!(meta.resource_version);
         }
-        let body = json!({
-            "metadata": { "name": key.name(), "namespace": key.namespace() },
-            "status": status,
-        });
-        let applied = cx.client().subresource::<K>(&key, "status").apply_value::<K>(body);
-        applied.force().await.map(Some)
+        let patch = Patch::Merge(json!({ "metadata": metadata, "status": patch }));
+        client.subresource::<K>(&key, "status").patch::<K>(&patch).await.map(Some)
+    }
+}
+
+/// What is known last of the object; none if it is gone.
+fn newest<K: Object>(object: &K, cached: Option<Arc<K>>) -> Option<Arc<K>> {
+    let cached = cached.filter(|cached| cached.meta().uid == object.meta().uid)?;
+    let version = |object: &K| object.meta().resource_version.as_deref().and_then(Version::parse);
+    if version(object) > version(&cached) {
+        return Some(Arc::new(object.clone()));
+    }
+    Some(cached)
+}
+
+fn fields<K: Object>(object: &K) -> Map<String, Value> {
+    match serde_json::to_value(object) {
+        Ok(Value::Object(object)) => object,
+        _ => Map::new(),
     }
 }
 
 /// What of `status` the type has: not every status has an `observedGeneration`, and conditions of
 /// built-in types lack some fields of the common ones. What a type does not know, it drops.
-fn known<K: Object>(mut object: Map<String, Value>, status: Map<String, Value>) -> Value {
-    object.insert("status".to_owned(), Value::Object(status.clone()));
-    let typed = serde_json::from_value::<K>(Value::Object(object)).ok();
-    let kept = typed.and_then(|object| serde_json::to_value(object).ok());
-    match kept {
-        Some(mut object) => object["status"].take(),
-        None => Value::Object(status),
+fn known<K: Object>(
+    mut object: Map<String, Value>,
+    mut status: Map<String, Value>,
+    generation: Option<i64>,
+) -> Value {
+    let mut kept = |status: &Map<String, Value>| {
+        object.insert("status".to_owned(), Value::Object(status.clone()));
+        let typed = serde_json::from_value::<K>(Value::Object(object.clone())).ok()?;
+        Some(serde_json::to_value(typed).ok()?["status"].take())
+    };
+    let plain = status.clone();
+    if let Some(generation) = generation {
+        status.insert("observedGeneration".to_owned(), generation.into());
+    }
+    // A type that refuses what it does not know has no such field.
+    kept(&status).or_else(|| kept(&plain)).unwrap_or(Value::Object(plain))
+}
+
+/// The merge patch that leads from one to the other, if it takes any.
+fn difference(old: &Value, new: &Value) -> Option<Value> {
+    let (Value::Object(old), Value::Object(new)) = (old, new) else {
+        return (old != new).then(|| new.clone());
+    };
+    let mut patch = Map::new();
+    for (name, value) in new {
+        let changed = match old.get(name) {
+            Some(old) => difference(old, value),
+            None => (!value.is_null()).then(|| value.clone()),
+        };
+        patch.extend(changed.map(|value| (name.clone(), value)));
+    }
+    for name in old.keys().filter(|name| !new.contains_key(*name)) {
+        patch.insert(name.clone(), Value::Null);
+    }
+    (!patch.is_empty()).then_some(Value::Object(patch))
+}
+
+/// A patch replaces lists whole, what others put into them included.
+fn has_list(patch: &Value) -> bool {
+    match patch {
+        Value::Array(_) => true,
+        Value::Object(fields) => fields.values().any(has_list),
+        _ => false,
+    }
+}
+
+fn refused<K: Object>(key: &Key, reason: &str) -> Error {
+    let (kind, target) = (Kind::of::<K>(), Target::Object(key.clone()));
+    let attempt = Attempt { verb: "patch", kind, subresource: Some("status"), target };
+    Error::Refused { attempt, reason: reason.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_names_what_changed_and_what_went() {
+        let old = json!({"a": 1, "b": {"c": 1, "d": 2}, "e": [1], "n": null});
+        let new = json!({"a": 1, "b": {"c": 2}, "f": 3, "n": null, "m": null});
+        let patch = difference(&old, &new).unwrap();
+        assert_eq!(patch, json!({"b": {"c": 2, "d": null}, "e": null, "f": 3}));
+        assert!(!has_list(&patch));
+        assert_eq!(difference(&new, &new), None);
+        assert!(has_list(&difference(&new, &json!({"b": {"x": [1]}})).unwrap()));
     }
 }

@@ -7,7 +7,7 @@ use k8s_openapi::api::batch::v1::{CronJob, Job};
 use serde_json::{Value, json};
 
 use crate::job::is_finished;
-use crate::testing::World;
+use crate::testing::world::World;
 use crate::{PLAN_ANNOTATION, Settings};
 
 fn cron(schedule: &str, plan: &str, spec: &Value) -> Value {

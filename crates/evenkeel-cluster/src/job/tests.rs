@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::{FINALIZER, INDEX, holds, is_finished};
 use crate::pods::is_active;
-use crate::testing::World;
+use crate::testing::world::World;
 use crate::{Delays, PLAN_ANNOTATION, Settings};
 
 fn job(spec: &Value, plan: &str) -> Value {
@@ -163,11 +163,8 @@ async fn a_finished_job_is_deleted_when_its_time_is_over() {
     world.create::<Job>(job(&json!({"ttlSecondsAfterFinished": 30}), "")).await;
     world.until_one::<Job>("sum", is_finished).await;
     let begun = Instant::now();
-    world
-        .until::<Job>("on its way out", |jobs| {
-            jobs.get("sum").is_none_or(|job| job.metadata.deletion_timestamp.is_some())
-        })
-        .await;
+    world.until::<Job>("none", BTreeMap::is_empty).await;
+    assert!(world.until::<Pod>("none", BTreeMap::is_empty).await.is_empty());
     assert!((29..=31).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
 }
 
@@ -182,10 +179,6 @@ async fn pods_of_a_job_that_is_gone_are_let_go() {
     let params =
         DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..Default::default() };
     world.api::<Job>().delete("sum", &params).await.unwrap();
-    // Orphaning is the garbage collector's to finish; here it need not run.
-    let patch = json!({"metadata": {"finalizers": null}});
-    if world.api::<Job>().get_opt("sum").await.unwrap().is_some() {
-        world.patch::<Job>("sum", patch).await;
-    }
-    world.until::<Pod>("let go", |pods| !pods.values().any(held)).await;
+    let free = |pod: &Pod| !held(pod) && pod.metadata.owner_references.is_none();
+    world.until::<Pod>("let go", |pods| pods.len() == 1 && pods.values().all(free)).await;
 }

@@ -9,7 +9,7 @@ use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
 use crate::pods::{is_ready, is_terminating};
-use crate::testing::World;
+use crate::testing::world::World;
 use crate::{Delays, Settings};
 
 fn set(replicas: i32) -> Value {
@@ -209,17 +209,15 @@ async fn claims_are_made_from_templates_and_kept_or_not_as_the_policy_says() {
     let claim = volumes.iter().find_map(|volume| volume.persistent_volume_claim.clone()).unwrap();
     assert_eq!(claim.claim_name, "data-db-1");
 
-    let uid = pods["db-1"].metadata.uid.clone();
     world.patch::<StatefulSet>("db", json!({"spec": {"replicas": 1}})).await;
-    // The claim belongs to the pod that goes, and so goes with it, or already has.
-    let owner = |claim: &PersistentVolumeClaim| {
-        claim.metadata.owner_references.as_ref()?.first().map(|owner| owner.uid.clone())
-    };
-    world
-        .until::<PersistentVolumeClaim>("given to the pod", |claims| {
-            claims.get("data-db-1").is_none_or(|claim| owner(claim) == uid)
-        })
+    // The claim is given to the pod that goes, and so goes with it.
+    let claims = world
+        .until::<PersistentVolumeClaim>("one", |claims| !claims.contains_key("data-db-1"))
         .await;
-    let claims = world.api::<PersistentVolumeClaim>().get("data-db-0").await.unwrap();
-    assert_eq!(owner(&claims), None);
+    assert_eq!(claims["data-db-0"].metadata.owner_references, None);
+    let params = DeleteParams::default();
+    world.api::<StatefulSet>().delete("db", &params).await.unwrap();
+    world.until::<Pod>("none", BTreeMap::is_empty).await;
+    let kept = world.api::<PersistentVolumeClaim>().get("data-db-0").await.unwrap();
+    assert_eq!(kept.metadata.deletion_timestamp, None);
 }

@@ -29,6 +29,9 @@ const REMEMBERED: usize = 4096;
 const BURST: u32 = 25;
 const REFILL: Duration = Duration::from_secs(300);
 
+/// As much of an object's name as leaves room for what makes the event's own.
+const LONGEST_NAME: usize = 253 - 17;
+
 /// Writes events.
 pub(super) struct Series {
     client: Client,
@@ -71,7 +74,7 @@ impl Series {
         );
         let open = |known: &Known| now.duration_since(known.last) < OPEN;
         if let Some(known) = self.known.get_mut(&id).filter(|known| open(known)) {
-            known.count += 1;
+            known.count = known.count.saturating_add(1);
             known.last = now;
             // The second is news; a long series is not.
             if known.count > 2 && now.duration_since(known.written) < REFRESH {
@@ -97,7 +100,8 @@ impl Series {
         let Announcement { controller, regarding, warning, reason, note } = announcement;
         let mut event = Event::default();
         let name = regarding.name.as_deref().unwrap_or_default();
-        event.metadata.name = Some(format!("{name}.{:016x}", self.random.next()));
+        let end = name.floor_char_boundary(LONGEST_NAME);
+        event.metadata.name = Some(format!("{}.{:016x}", &name[..end], self.random.next()));
         event.metadata.namespace =
             Some(regarding.namespace.clone().unwrap_or_else(|| "default".to_owned()));
         event.event_time = Some(MicroTime(self.clock.now()));

@@ -90,6 +90,11 @@ impl Entry {
         &self.meta
     }
 
+    /// Whether all of the object is kept.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.form == Form::Whole
+    }
+
     /// The object as JSON, without managedFields; only type and metadata of a metadata-only type,
     /// and empty for a view.
     #[must_use]

@@ -411,6 +411,16 @@ impl Shared {
         })
     }
 
+    /// What is known, in doubt or not; nothing before it has been listed.
+    pub(super) fn peek_list(&self, query: &Query<'_>) -> Vec<Arc<Entry>> {
+        let mut conditions = Conditions::new(query);
+        conditions.namespace = conditions.namespace.filter(|_| self.ingest.kind().namespaced());
+        if self.check(conditions.namespace).is_err() {
+            return Vec::new();
+        }
+        self.overlay.known(&self.store, &conditions).unwrap_or_default()
+    }
+
     /// A write of this process was answered with the object in `raw`.
     pub(super) fn wrote(&self, raw: &[u8]) {
         let Some((entry, visible)) = self.answer(raw) else { return };

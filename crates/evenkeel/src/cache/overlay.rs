@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::entry::Entry;
@@ -250,36 +250,16 @@ impl Overlay {
         if !doubts.is_empty() {
             return Err(doubts);
         }
-        let mut found = match store.list(query) {
-            Ok(found) => found,
-            Err(unknown) => return Ok(Err(unknown)),
-        };
-        found.retain(|entry| {
-            let meta = entry.meta();
-            !state.written.contains_key(&meta.key) && !state.gone.contains_key(&meta.uid)
-        });
-        // The store may have moved on since the list: for these keys it is asked again.
-        let written = state.written.keys().filter(|key| asked(key));
-        let written: Vec<_> = written.filter_map(|key| state.newest(store, key)).collect();
-        drop(state);
-        let stored = found.len();
-        for entry in written {
-            if !query.accept(entry.meta()) {
-                continue;
-            }
-            if let Some((name, value)) = query.index {
-                match store.indexes_as(&entry, name, value) {
-                    Ok(true) => {}
-                    Ok(false) => continue,
-                    Err(unknown) => return Ok(Err(unknown)),
-                }
-            }
-            found.push(entry);
-        }
-        if found.len() > stored {
-            found.sort_unstable_by(|one, other| one.meta().key.cmp(&other.meta().key));
-        }
-        Ok(Ok(found))
+        Ok(merged(state, store, query))
+    }
+
+    /// As [`Overlay::list`], in doubt or not.
+    pub(super) fn known(
+        &self,
+        store: &Store,
+        query: &Conditions<'_>,
+    ) -> Result<Vec<Arc<Entry>>, UnknownIndex> {
+        merged(self.state.lock(), store, query)
     }
 
     /// How many objects are shown as written instead of as stored.
@@ -327,6 +307,42 @@ impl State {
         };
         newest.filter(|entry| !self.gone.contains_key(&entry.meta().uid))
     }
+}
+
+/// What is stored, with what was written in its place.
+fn merged(
+    state: MutexGuard<'_, State>,
+    store: &Store,
+    query: &Conditions<'_>,
+) -> Result<Vec<Arc<Entry>>, UnknownIndex> {
+    let asked = |key: &Key| query.namespace.is_none_or(|name| key.namespace() == Some(name));
+    let mut found = store.list(query)?;
+    found.retain(|entry| {
+        let meta = entry.meta();
+        !state.written.contains_key(&meta.key) && !state.gone.contains_key(&meta.uid)
+    });
+    // The store may have moved on since the list: for these keys it is asked again.
+    let written = state.written.keys().filter(|key| asked(key));
+    let written: Vec<_> = written.filter_map(|key| state.newest(store, key)).collect();
+    drop(state);
+    let stored = found.len();
+    for entry in written {
+        if !query.accept(entry.meta()) {
+            continue;
+        }
+        if let Some((name, value)) = query.index {
+            match store.indexes_as(&entry, name, value) {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(unknown) => return Err(unknown),
+            }
+        }
+        found.push(entry);
+    }
+    if found.len() > stored {
+        found.sort_unstable_by(|one, other| one.meta().key.cmp(&other.meta().key));
+    }
+    Ok(found)
 }
 
 /// Whether what is watched in `namespace` includes `key`.

@@ -5,9 +5,10 @@ use std::collections::VecDeque;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 
-use crate::cache::Version;
+use crate::cache::{Meta, Version};
 use crate::key::Key;
 use crate::kind::Kind;
+use crate::uid::Uid;
 
 /// How many objects are remembered; beyond that the oldest are forgotten and applied anew.
 const CAPACITY: usize = 65_536;
@@ -18,22 +19,37 @@ pub(crate) struct Applied(Mutex<Memory>);
 
 #[derive(Default)]
 struct Memory {
-    last: HashMap<Id, (u128, Version), foldhash::fast::RandomState>,
+    last: HashMap<Id, Outcome, foldhash::fast::RandomState>,
     order: VecDeque<Id>,
 }
 
-type Id = (Kind, Key, Option<&'static str>);
+pub(super) type Id = (Kind, Key, Option<&'static str>);
+
+/// What was applied, and what the object was then.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Outcome {
+    pub(super) digest: u128,
+    pub(super) uid: Uid,
+    pub(super) version: Version,
+}
 
 impl Applied {
     /// Whether exactly this was applied last, and the object is still what came of it.
-    pub(crate) fn is_current(&self, id: &Id, digest: u128, version: Version) -> bool {
-        self.0.lock().last.get(id) == Some(&(digest, version))
+    pub(super) fn is_current(&self, id: &Id, digest: u128, now: &Meta) -> bool {
+        self.0.lock().last.get(id).is_some_and(|last| {
+            last.digest == digest && last.version == now.version() && last.uid == *now.uid()
+        })
     }
 
-    /// The object is at `version` after `digest` was applied to it.
-    pub(crate) fn remember(&self, id: Id, digest: u128, version: Version) {
+    /// What the object was at when something was last applied to it.
+    pub(super) fn version(&self, id: &Id) -> Option<Version> {
+        self.0.lock().last.get(id).map(|last| last.version)
+    }
+
+    /// What came of an apply.
+    pub(super) fn remember(&self, id: Id, outcome: Outcome) {
         let mut memory = self.0.lock();
-        if memory.last.insert(id.clone(), (digest, version)).is_some() {
+        if memory.last.insert(id.clone(), outcome).is_some() {
             return;
         }
         memory.order.push_back(id);

@@ -2,15 +2,22 @@
 //!
 //! All verbs go through [`Call::send`], so that an answer that was lost is noticed in one place.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::{Method, Request, StatusCode, header};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use kube::core::Status;
 
+use super::Client;
 use super::error::{Attempt, Error, Target};
 use crate::key::Key;
 use crate::kind::Kind;
+
+/// How long an answer may take. The API server gives up after a minute, so what has not come by
+/// then is lost, and a connection that is dead without saying so holds up nobody for longer.
+const ANSWER: Duration = Duration::from_secs(90);
 
 /// A request in the making.
 pub(crate) struct Call {
@@ -80,8 +87,8 @@ impl Call {
     }
 
     /// Sends it and gives the whole answer, or the server's refusal.
-    pub(crate) async fn send(self, client: &kube::Client) -> Result<Bytes, Error> {
-        self.check_name()?;
+    pub(crate) async fn send(self, client: &Client) -> Result<Bytes, Error> {
+        self.check()?;
         let Self { attempt, method, path, query, content_type, body } = self;
         let mut request = Request::builder()
             .method(method)
@@ -94,50 +101,65 @@ impl Call {
             Ok(request) => request,
             Err(error) => return Err(Error::Refused { attempt, reason: error.to_string() }),
         };
-        let unanswered = |attempt, source| Error::Unanswered { attempt, source: Box::new(source) };
-        let answer = match client.send(request).await {
-            Ok(answer) => answer,
-            Err(error) => return Err(unanswered(attempt, error)),
+        let exchange = async {
+            let (head, body) = client.http.send(request).await?.into_parts();
+            let body = body.collect().await.map_err(|error| kube::Error::Service(error.into()))?;
+            Ok((head, body.to_bytes()))
         };
-        let code = answer.status();
-        let bytes = match answer.into_body().collect().await {
-            Ok(body) => body.to_bytes(),
-            Err(error) => return Err(unanswered(attempt, kube::Error::Service(error.into()))),
+        let late = |_| {
+            let problem = format!("none within {} seconds", ANSWER.as_secs());
+            Err(kube::Error::Service(problem.into()))
         };
-        if code.is_success() {
-            return Ok(bytes);
+        match tokio::time::timeout(ANSWER, exchange).await.unwrap_or_else(late) {
+            Ok((head, bytes)) => {
+                client.warnings.tell(&attempt, &head.headers);
+                if head.status.is_success() {
+                    return Ok(bytes);
+                }
+                Err(Error::Api { attempt, status: Box::new(refusal(head.status, &bytes)) })
+            }
+            Err(error) => Err(Error::Unanswered { attempt, source: Box::new(error) }),
         }
-        Err(Error::Api { attempt, status: Box::new(refusal(code, &bytes)) })
     }
 
     /// A name that changes the path would reach something else than it names.
-    fn check_name(&self) -> Result<(), Error> {
-        let Target::Object(key) = &self.attempt.target else { return Ok(()) };
-        let parts = [key.namespace().unwrap_or("-"), key.name()];
+    fn check(&self) -> Result<(), Error> {
         let creating = self.method == Method::POST && self.attempt.subresource.is_none();
-        let bad = |part: &&str| {
-            part.is_empty() && !creating
-                || matches!(*part, "." | "..")
-                || part.contains(['/', '%', '?', '#'])
+        let kind = &self.attempt.kind;
+        let reason = match &self.attempt.target {
+            Target::Object(key) if key.name().is_empty() && !creating => {
+                Some(format!("{key:?} is not the name of an object"))
+            }
+            Target::Object(key) if [key.namespace().unwrap_or("-"), key.name()].iter().any(bad) => {
+                Some(format!("{key:?} is not the name of an object"))
+            }
+            Target::Object(key) if kind.namespaced() && key.namespace().is_none() => {
+                Some(format!("{kind} lives in a namespace and none is given"))
+            }
+            Target::All(Some(namespace)) if namespace.is_empty() || bad(&namespace.as_str()) => {
+                Some(format!("{namespace:?} is not the name of a namespace"))
+            }
+            Target::Object(_) | Target::All(_) => None,
         };
-        let attempt = || self.attempt.clone();
-        if parts.iter().any(bad) {
-            let reason = format!("{key:?} is not the name of an object");
-            return Err(Error::Refused { attempt: attempt(), reason });
+        match reason {
+            Some(reason) => Err(Error::Refused { attempt: self.attempt.clone(), reason }),
+            None => Ok(()),
         }
-        if self.attempt.kind.namespaced() && key.namespace().is_none() {
-            let reason = format!("{} lives in a namespace and none is given", self.attempt.kind);
-            return Err(Error::Refused { attempt: attempt(), reason });
-        }
-        Ok(())
     }
+}
+
+fn bad(part: &&str) -> bool {
+    matches!(*part, "." | "..") || part.contains(['/', '%', '?', '#'])
 }
 
 /// The Status in a refusal; proxies answer in their own words.
 fn refusal(code: StatusCode, bytes: &[u8]) -> Status {
-    if let Ok(status) = serde_json::from_slice::<Status>(bytes)
+    if let Ok(mut status) = serde_json::from_slice::<Status>(bytes)
         && (status.code != 0 || !status.message.is_empty())
     {
+        if status.code == 0 {
+            status.code = code.as_u16();
+        }
         return status;
     }
     let text = String::from_utf8_lossy(bytes);

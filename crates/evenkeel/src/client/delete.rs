@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::Client;
 use super::call::Call;
 use super::error::Error;
+use super::pending::Pending;
 use super::write::{Header, encode};
 use crate::cache::Query;
 use crate::journal::WriteNote;
@@ -132,15 +133,23 @@ impl<'a> Delete<'a> {
                 notes.wrote(note);
             }
         };
-        let answer = match call.send(&client.http).await {
+        let pending = || Pending::new(client, attempt.clone(), vec![key.clone()]);
+        let pending = (!dry_run).then(pending);
+        let answer = call.send(client).await;
+        pending.map(Pending::answered);
+        let answer = match answer {
             Ok(answer) => answer,
             Err(error) if error.is_not_found() => {
+                // The cache is behind, or something stands between us and the object.
+                if known.is_some() && !dry_run {
+                    client.doubt(&kind, &key);
+                }
                 note(WriteNote::suppressed(attempt));
                 return Ok(false);
             }
             Err(error) => {
-                if error.is_uncertain() && !dry_run {
-                    client.cache.uncertain(&kind, &key);
+                if (error.is_uncertain() || error.is_conflict()) && !dry_run {
+                    client.doubt(&kind, &key);
                 }
                 note(WriteNote::failed(attempt, &error));
                 return Err(error);
@@ -153,7 +162,7 @@ impl<'a> Delete<'a> {
             } else if let Some(uid) = header.uid.as_deref().map(Uid::new).or(known) {
                 client.cache.deleted(&kind, &key, &uid);
             } else {
-                client.cache.uncertain(&kind, &key);
+                client.doubt(&kind, &key);
             }
         }
         note(WriteNote::deleted(attempt));
@@ -199,6 +208,12 @@ impl<'a, K: Object> DeleteAll<'a, K> {
         self
     }
 
+    /// Asks what would happen; nothing is deleted.
+    pub fn dry_run(mut self) -> Self {
+        self.options.dry_run = vec!["All"];
+        self
+    }
+
     async fn send(self) -> Result<(), Error> {
         let kind = Kind::of::<K>();
         let namespace = self.namespace.as_deref();
@@ -209,14 +224,24 @@ impl<'a, K: Object> DeleteAll<'a, K> {
         let body = encode(&self.options).unwrap_or_default();
         let call = call.body("application/json", body);
         let attempt = call.attempt().clone();
-        // The answer tells what was found, not what is left of it: each read asks for itself.
+        // The answer tells what was found, not what is left of it: reads ask for themselves.
         let query = Query { namespace, labels: self.labels.clone(), ..Query::default() };
-        let affected = self.client.cache.list(&kind, &query).unwrap_or_default();
-        let answer = call.send(&self.client.http).await;
-        for entry in affected {
-            self.client.cache.uncertain(&kind, entry.meta().key());
+        let shown = || {
+            let entries = self.client.cache.peek_list(&kind, &query);
+            entries.iter().map(|entry| entry.meta().key().clone()).collect::<Vec<_>>()
+        };
+        let dry_run = !self.options.dry_run.is_empty();
+        let pending = (!dry_run).then(|| Pending::new(self.client, attempt.clone(), shown()));
+        let answer = call.send(self.client).await;
+        if let Some(before) = pending.map(Pending::answered) {
+            // What came into sight meanwhile may be gone as well.
+            for key in before.iter().chain(&shown()) {
+                self.client.doubt(&kind, key);
+            }
         }
-        if let Some(notes) = &self.client.notes {
+        if let Some(notes) = &self.client.notes
+            && !dry_run
+        {
             notes.wrote(match &answer {
                 Ok(_) => WriteNote::deleted(attempt),
                 Err(error) => WriteNote::failed(attempt, error),

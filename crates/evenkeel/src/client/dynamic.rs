@@ -6,7 +6,7 @@ use kube::api::Patch;
 use kube::core::DynamicObject;
 use serde::Serialize;
 
-use super::write::{Verb, Write, encode};
+use super::write::{Verb, Write, encode, named};
 use super::{Client, Delete, Error, Live, Subresource, live};
 use crate::cache::{Entry, Query};
 use crate::key::Key;
@@ -68,8 +68,8 @@ impl<'a> Dynamic<'a> {
 
     /// Creates the object.
     pub fn create(&self, object: &DynamicObject) -> Write<'a, DynamicObject> {
-        let key = Key::of(object);
-        Write::new(self.client, Verb::Create, self.kind.clone(), key, encode(object))
+        let (key, body) = named(self.client, object);
+        Write::new(self.client, Verb::Create, self.kind.clone(), key, body)
     }
 
     /// Replaces the object.

@@ -136,6 +136,11 @@ impl Error {
         self.reason_is("Invalid", 422)
     }
 
+    /// What the request goes on from is forgotten.
+    pub(super) fn is_expired(&self) -> bool {
+        self.reason_is("Expired", 410)
+    }
+
     /// How long the server asked to be left alone.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {

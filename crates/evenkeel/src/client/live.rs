@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::Method;
-use kube::core::ObjectList;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::Client;
@@ -20,6 +20,21 @@ pub struct Live<'a> {
 
 /// How many objects are asked for at a time, as client-go does.
 const PAGE: &str = "500";
+
+/// A part of a list.
+#[derive(Deserialize)]
+struct Page<T> {
+    #[serde(default)]
+    metadata: PageMeta,
+    // Go writes a list without items as null.
+    items: Option<Vec<T>>,
+}
+
+#[derive(Default, Deserialize)]
+struct PageMeta {
+    #[serde(rename = "continue")]
+    next: Option<String>,
+}
 
 impl<'a> Live<'a> {
     pub(super) fn new(client: &'a Client) -> Self {
@@ -49,31 +64,53 @@ impl<'a> Live<'a> {
         labels: &str,
     ) -> Result<Vec<K>, Error> {
         let kind = Kind::of::<K>();
-        let mut objects = Vec::new();
-        let mut token = None::<String>;
+        let objects = self.list_as(&kind, namespace, labels).await?;
+        if let Some(notes) = &self.client.notes {
+            notes.read(ReadNote::live_list(&kind, namespace, objects.len()));
+        }
+        Ok(objects)
+    }
+
+    pub(super) async fn list_as<T: DeserializeOwned>(
+        self,
+        kind: &Kind,
+        namespace: Option<&str>,
+        labels: &str,
+    ) -> Result<Vec<T>, Error> {
+        let (mut objects, mut token, mut limit) = (Vec::new(), String::new(), Some(PAGE));
         loop {
-            let mut call = Call::over("list", Method::GET, &kind, namespace);
-            if !labels.is_empty() {
-                call = call.parameter("labelSelector", labels);
+            let mut call = Call::over("list", Method::GET, kind, namespace);
+            let parameters = [("labelSelector", labels), ("continue", &token)];
+            for (name, value) in parameters.into_iter().filter(|(_, value)| !value.is_empty()) {
+                call = call.parameter(name, value);
             }
-            call = call.parameter("limit", PAGE);
-            if let Some(token) = &token {
-                call = call.parameter("continue", token);
+            if let Some(limit) = limit {
+                call = call.parameter("limit", limit);
             }
             let attempt = call.attempt().clone();
-            let bytes = call.send(&self.client.http).await?;
-            let page: ObjectList<K> = serde_json::from_slice(&bytes)
+            let bytes = match call.send(self.client).await {
+                Ok(bytes) => bytes,
+                // The pages took longer than the server remembers: all of it at once, then.
+                Err(error) if error.is_expired() && !token.is_empty() => {
+                    objects.clear();
+                    token.clear();
+                    limit = None;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let page: Page<T> = serde_json::from_slice(&bytes)
                 .map_err(|source| Error::Answer { attempt, source })?;
-            objects.extend(page.items);
-            token = page.metadata.continue_.filter(|token| !token.is_empty());
-            if token.is_none() {
+            objects.extend(page.items.into_iter().flatten());
+            token = page.metadata.next.unwrap_or_default();
+            if token.is_empty() {
                 return Ok(objects);
             }
         }
     }
 
     pub(super) async fn raw(self, kind: &Kind, key: &Key) -> Result<Option<Bytes>, Error> {
-        let answer = Call::on("get", Method::GET, kind, key).send(&self.client.http).await;
+        let answer = Call::on("get", Method::GET, kind, key).send(self.client).await;
         let found = match answer {
             Ok(bytes) => Some(bytes),
             Err(error) if error.is_not_found() => None,

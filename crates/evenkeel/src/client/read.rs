@@ -1,15 +1,18 @@
 //! Reads from the cache.
 
+use std::collections::BTreeMap;
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use kube::core::{Expression, Selector};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::error::Error;
 use super::{Client, Live};
-use crate::cache::{Entry, Query, ReadError, SyncError};
+use crate::cache::{Doubt, Entry, Query, ReadError, SyncError};
 use crate::journal::ReadNote;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
@@ -94,15 +97,58 @@ impl Client {
             },
             // A write's answer was lost: what came of it is asked of the server.
             ReadError::Uncertain { doubts, .. } => {
-                for doubt in doubts {
-                    let raw = Live::new(self).raw(kind, doubt.key()).await?;
-                    self.cache.resolved(kind, &doubt, raw.as_deref());
+                let mut namespaces = BTreeMap::<_, Vec<&Doubt>>::new();
+                for doubt in &doubts {
+                    namespaces.entry(doubt.key().namespace()).or_default().push(doubt);
+                }
+                for (namespace, doubts) in namespaces {
+                    self.resolve(kind, namespace, &doubts).await?;
                 }
                 Ok(())
             }
             error => Err(error.into()),
         }
     }
+
+    /// Asks the server what there is of objects in doubt: for each, or for all if they are many.
+    async fn resolve(
+        &self,
+        kind: &Kind,
+        namespace: Option<&str>,
+        doubts: &[&Doubt],
+    ) -> Result<(), Error> {
+        let live = Live::new(self);
+        if doubts.len() <= FEW {
+            for doubt in doubts {
+                let raw = live.raw(kind, doubt.key()).await?;
+                self.cache.resolved(kind, doubt, raw.as_deref());
+            }
+            return Ok(());
+        }
+        let listed: Vec<Box<RawValue>> = live.list_as(kind, namespace, "").await?;
+        let mut objects = BTreeMap::new();
+        for object in &listed {
+            let named = serde_json::from_str::<Named>(object.get()).unwrap_or_default();
+            objects.insert(Key::new(namespace, &named.metadata.name), object.get().as_bytes());
+        }
+        for doubt in doubts {
+            self.cache.resolved(kind, doubt, objects.get(doubt.key()).copied());
+        }
+        Ok(())
+    }
+}
+
+/// How many objects in doubt are asked for one by one.
+const FEW: usize = 8;
+
+#[derive(Default, Deserialize)]
+struct Named {
+    metadata: Name,
+}
+
+#[derive(Default, Deserialize)]
+struct Name {
+    name: String,
 }
 
 /// A list in the making; `.await` runs it.

@@ -4,12 +4,12 @@ use http::Method;
 use kube::api::Patch;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use super::call::Call;
 use super::error::Error;
 use super::write::{Verb, Write, encode};
 use super::{Client, live};
+use crate::journal::ReadNote;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
 
@@ -47,8 +47,11 @@ impl<'a> Subresource<'a> {
     pub async fn get<R: DeserializeOwned>(&self) -> Result<R, Error> {
         let bytes = Call::on("get", Method::GET, &self.kind, &self.key)
             .subresource(Some(self.name))
-            .send(&self.client.http)
+            .send(self.client)
             .await?;
+        if let Some(notes) = &self.client.notes {
+            notes.read(ReadNote::live(&self.kind, &self.key, true));
+        }
         live::decode(&self.kind, &self.key, &bytes)
     }
 
@@ -81,21 +84,7 @@ impl<'a> Subresource<'a> {
         &self,
         body: &R,
     ) -> Write<'a, R> {
-        self.declare(serde_json::to_value(body).map_err(|error| error.to_string()))
-    }
-
-    /// As [`apply`](Self::apply), with a body that need not be a whole `R`.
-    pub(crate) fn apply_value<R: DeserializeOwned + Send + Sync + 'static>(
-        &self,
-        body: Value,
-    ) -> Write<'a, R> {
-        self.declare(Ok(body))
-    }
-
-    fn declare<R: DeserializeOwned + Send + Sync + 'static>(
-        &self,
-        body: Result<Value, String>,
-    ) -> Write<'a, R> {
+        let body = serde_json::to_value(body).map_err(|error| error.to_string());
         Write::apply(self.client, self.kind.clone(), self.key.clone(), Some(self.name), body)
     }
 

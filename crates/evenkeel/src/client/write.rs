@@ -13,11 +13,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::applied::digest;
+use super::Client;
+use super::applied::{self, digest};
 use super::call::Call;
 use super::error::{Attempt, Error, Target};
-use super::{Client, live};
-use crate::cache::{Entry, Version};
+use super::pending::Pending;
+use crate::cache::Version;
 use crate::journal::WriteNote;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
@@ -60,9 +61,12 @@ impl Verb {
 
 impl Client {
     /// Creates the object.
+    ///
+    /// One with a `generateName` is named here, as the server would: so it is known what to look for
+    /// should the answer be lost.
     pub fn create<K: Object>(&self, object: &K) -> Write<'_, K> {
-        let key = Key::of(object);
-        Write::new(self, Verb::Create, Kind::of::<K>(), key, encode(object))
+        let (key, body) = named(self, object);
+        Write::new(self, Verb::Create, Kind::of::<K>(), key, body)
     }
 
     /// Replaces the object; the server refuses if it changed since `object` was read.
@@ -216,49 +220,87 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
         };
         let client = self.client;
         let before = client.cache.peek(&self.kind, &self.key);
-        let digest = (self.verb == Verb::Apply && !self.dry_run).then(|| {
-            let owner = self.owner.as_deref().unwrap_or(client.owner());
-            digest(&[&body, owner.as_bytes(), &[u8::from(self.force)]])
-        });
         let id = (self.kind.clone(), self.key.clone(), self.subresource);
+        let digest = self.is_repeatable().then(|| self.digest(&body));
         if let (Some(digest), Some(before)) = (digest, &before)
-            && client.applied.is_current(&id, digest, before.meta().version())
+            && client.applied.is_current(&id, digest, before.meta())
+            // Of a type that is not cached whole there is nothing to give back.
+            && let Ok(object) = client.cache.typed::<R>(before)
         {
-            self.note(Some(before), Outcome::Suppressed);
-            return Ok(client.cache.typed::<R>(before)?);
+            self.note(WriteNote::suppressed);
+            return Ok(object);
         }
-        let answer = self.call(body).send(&client.http).await;
+        let pending = || Pending::new(client, self.attempt(), vec![self.key.clone()]);
+        let pending = (!self.dry_run).then(pending);
+        let answer = self.call(body).send(client).await;
+        pending.map(Pending::answered);
         let bytes = match answer {
             Ok(bytes) => bytes,
             Err(error) => {
-                if error.is_uncertain() && !self.dry_run {
-                    client.cache.uncertain(&self.kind, &self.key);
+                if !self.dry_run && self.casts_doubt(&error, before.is_some()) {
+                    client.doubt(&self.kind, &self.key);
                 }
-                self.note(before.as_ref(), Outcome::Failed(&error));
+                self.note(|attempt| WriteNote::failed(attempt, &error));
                 return Err(error);
             }
         };
-        // The name of an object that the server named is in its answer.
         let header = Header::of(&bytes);
-        if self.key.name().is_empty()
-            && let Some(name) = &header.name
-        {
-            self.key = self.key.sibling(name);
+        if !self.dry_run {
+            self.take_in(&header, &bytes);
         }
-        if !self.dry_run && header.is(&self.kind) {
-            match &header.uid {
-                // The write took away the last thing that kept a deleted object.
-                Some(uid) if header.deleting && !header.lingers => {
-                    client.cache.deleted(&self.kind, &self.key, &Uid::new(uid));
+        let version = before.as_ref().map(|entry| entry.meta().version());
+        let version = version.or_else(|| digest.and_then(|_| client.applied.version(&id)));
+        if let (Some(digest), Some(uid), Some(version)) = (digest, &header.uid, header.version) {
+            let uid = Uid::new(uid);
+            client.applied.remember(id, applied::Outcome { digest, uid, version });
+        }
+        self.note(|attempt| {
+            WriteNote::written(attempt, before.as_deref(), version, &bytes, header.version)
+        });
+        match serde_json::from_slice(&bytes) {
+            Ok(object) => Ok(Arc::new(object)),
+            Err(source) => Err(Error::Answer { attempt: self.attempt(), source }),
+        }
+    }
+
+    /// Whether the same again on an unchanged object changes nothing, and the object is the answer.
+    fn is_repeatable(&self) -> bool {
+        let itself = matches!(self.subresource, None | Some("status"));
+        self.verb == Verb::Apply && itself && !self.dry_run
+    }
+
+    fn digest(&self, body: &[u8]) -> u128 {
+        let owner = self.owner.as_deref().unwrap_or(self.client.owner());
+        let choices = [u8::from(self.force), u8::from(self.lenient)];
+        digest(&[body, owner.as_bytes(), &choices])
+    }
+
+    /// Whether what the cache has of the object may not be what is, judging by the server's answer:
+    /// then the next read asks, rather than running into the same again until the watch has told.
+    fn casts_doubt(&self, error: &Error, known: bool) -> bool {
+        error.is_uncertain()
+            || match self.verb {
+                Verb::Create => error.is_already_exists() && !known,
+                Verb::Update | Verb::Patch(_) => {
+                    error.is_conflict() || error.is_not_found() && known
                 }
-                _ => client.cache.wrote(&self.kind, &bytes),
+                // Another manager's fields, not another version.
+                Verb::Apply => false,
             }
+    }
+
+    /// Shows the answer to later reads.
+    fn take_in(&self, header: &Header, bytes: &Bytes) {
+        let cache = &self.client.cache;
+        match &header.uid {
+            // A scale or an eviction changes an object that it does not show.
+            _ if !header.is(&self.kind) => self.client.doubt(&self.kind, &self.key),
+            // The write took away the last thing that kept a deleted object.
+            Some(uid) if header.deleting && !header.lingers => {
+                cache.deleted(&self.kind, &self.key, &Uid::new(uid));
+            }
+            _ => cache.wrote(&self.kind, bytes),
         }
-        if let (Some(digest), Some(version)) = (digest, header.version) {
-            client.applied.remember(id, digest, version);
-        }
-        self.note(before.as_ref(), Outcome::Written(&bytes, header.version));
-        Ok(Arc::new(live::decode(&self.kind, &self.key, &bytes)?))
     }
 
     fn attempt(&self) -> Attempt {
@@ -270,26 +312,13 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
         }
     }
 
-    fn note(&self, before: Option<&Arc<Entry>>, outcome: Outcome<'_>) {
-        let Some(notes) = &self.client.notes else { return };
-        if self.dry_run {
-            return;
+    fn note(&self, note: impl FnOnce(Attempt) -> WriteNote) {
+        if let Some(notes) = &self.client.notes
+            && !self.dry_run
+        {
+            notes.wrote(note(self.attempt()));
         }
-        notes.wrote(match outcome {
-            Outcome::Suppressed => WriteNote::suppressed(self.attempt()),
-            Outcome::Failed(error) => WriteNote::failed(self.attempt(), error),
-            Outcome::Written(bytes, version) => {
-                WriteNote::written(self.attempt(), before.map(|entry| &**entry), bytes, version)
-            }
-        });
     }
-}
-
-#[derive(Clone, Copy)]
-enum Outcome<'a> {
-    Suppressed,
-    Failed(&'a Error),
-    Written(&'a Bytes, Option<Version>),
 }
 
 impl<'a, R: DeserializeOwned + Send + Sync + 'static> IntoFuture for Write<'a, R> {
@@ -299,6 +328,29 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> IntoFuture for Write<'a, R
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.send())
     }
+}
+
+/// The longest base of a generated name, and what the server would make its end of.
+const BASE: usize = 58;
+const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// The key of an object that is to be created, and the body; named if the server should have.
+pub(super) fn named<K: kube::Resource + Clone + Serialize>(
+    client: &Client,
+    object: &K,
+) -> (Key, Result<Vec<u8>, String>) {
+    let key = Key::of(object);
+    let base = object.meta().generate_name.as_deref().unwrap_or_default();
+    if !key.name().is_empty() || base.is_empty() {
+        return (key, encode(object));
+    }
+    let mut random = client.random.lock();
+    let end = (0..5).map(|_| char::from(ALPHABET[(random.next() % 27) as usize]));
+    let base = &base[..base.floor_char_boundary(BASE)];
+    let name: String = base.chars().chain(end).collect();
+    let mut object = object.clone();
+    object.meta_mut().name = Some(name);
+    (Key::of(&object), encode(&object))
 }
 
 pub(super) fn encode(body: &impl Serialize) -> Result<Vec<u8>, String> {
@@ -337,8 +389,8 @@ fn declare(body: &mut Value, kind: &Kind, subresource: Option<&str>) {
 /// The little that must be known of an answer before it is decoded as what the caller wants.
 #[derive(Default)]
 pub(super) struct Header {
+    api_version: String,
     kind: String,
-    pub(super) name: Option<String>,
     pub(super) version: Option<Version>,
     pub(super) uid: Option<String>,
     /// Deletion has been requested.
@@ -353,6 +405,8 @@ impl Header {
         #[serde(rename_all = "camelCase")]
         struct Outer<'a> {
             #[serde(default)]
+            api_version: String,
+            #[serde(default)]
             kind: String,
             metadata: Option<Inner>,
             details: Option<Details>,
@@ -362,7 +416,6 @@ impl Header {
         #[derive(Default, serde::Deserialize)]
         #[serde(rename_all = "camelCase", default)]
         struct Inner {
-            name: Option<String>,
             uid: Option<String>,
             resource_version: Option<String>,
             deletion_timestamp: Option<String>,
@@ -386,8 +439,8 @@ impl Header {
         let graceful = meta.deletion_grace_period_seconds.is_some_and(|seconds| seconds > 0);
         let finalized = meta.finalizers.is_some_and(|names| !names.is_empty()) || !own.is_empty();
         Self {
+            api_version: outer.api_version,
             kind: outer.kind,
-            name: meta.name,
             version: meta.resource_version.as_deref().and_then(Version::parse),
             uid: meta.uid.or(outer.details.and_then(|details| details.uid)),
             deleting: meta.deletion_timestamp.is_some(),
@@ -396,7 +449,7 @@ impl Header {
     }
 
     pub(super) fn is(&self, kind: &Kind) -> bool {
-        self.kind == kind.kind()
+        self.kind == kind.kind() && self.api_version == kind.api_version()
     }
 }
 

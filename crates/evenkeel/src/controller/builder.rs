@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::run::Controller;
+use super::tally::Tally;
 use super::watches::{self, Watch, WatchError, Watches};
 use super::worker::Shared;
 use super::{ControllerHandle, State};
@@ -12,7 +13,7 @@ use crate::handler::MapContext;
 use crate::journal::Journal;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
-use crate::manager::{Manager, RegisterError};
+use crate::manager::{Manager, RegisterError, When};
 use crate::predicate::Predicate;
 use crate::queue::{Options, Queue};
 use crate::reconcile::Reconciler;
@@ -35,6 +36,7 @@ pub struct Builder<'m, R: Reconciler> {
     reads: Vec<(Kind, Option<TypeOptions>)>,
     sources: Vec<Source>,
     filter: Option<Predicate>,
+    when: When,
     workers: usize,
     timeout: Option<Duration>,
     sync_timeout: Duration,
@@ -52,6 +54,7 @@ impl<'m, R: Reconciler> Builder<'m, R> {
             reads: Vec::new(),
             sources: Vec::new(),
             filter: None,
+            when: When::Leader,
             workers: 1,
             timeout: None,
             sync_timeout: SYNC_TIMEOUT,
@@ -129,6 +132,15 @@ impl<'m, R: Reconciler> Builder<'m, R> {
         self
     }
 
+    /// Where it runs when the operator has several replicas: on the leader alone unless set.
+    ///
+    /// On every replica, each object is reconciled by all of them at the same time; that is for what
+    /// each replica has to do for itself.
+    pub fn runs(mut self, when: When) -> Self {
+        self.when = when;
+        self
+    }
+
     /// How many objects may be reconciled at once; one unless set.
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers.max(1);
@@ -181,12 +193,14 @@ impl<'m, R: Reconciler> Builder<'m, R> {
             Watches { kind: kind.clone(), cache, queue: queue.clone(), filter: self.filter };
         let journal = Journal::new(JOURNAL);
         let state = State::new();
+        let tally = Arc::new(Tally::new(self.workers));
         let handle = ControllerHandle {
             name: name.clone(),
             journal: journal.clone(),
             queue: queue.clone(),
             watches: watches.clone(),
             state: state.clone(),
+            tally: tally.clone(),
         };
         let shared = Arc::new(Shared {
             client: manager.client().with_owner(&name),
@@ -201,6 +215,7 @@ impl<'m, R: Reconciler> Builder<'m, R> {
             alarms: parking_lot::Mutex::default(),
             cleaned: Arc::default(),
             announcer: manager.announcer().clone(),
+            tally,
         });
         let controller = Controller {
             shared,
@@ -212,7 +227,7 @@ impl<'m, R: Reconciler> Builder<'m, R> {
             sync_timeout: self.sync_timeout,
             state,
         };
-        manager.add_controller(handle.clone(), move |stop| controller.run(stop))?;
+        manager.add_controller(handle.clone(), self.when, move |stop| controller.run(stop))?;
         Ok(handle)
     }
 }

@@ -115,6 +115,22 @@ impl<K> Deref for Context<K> {
     }
 }
 
+/// Copies no object: a clone is for a task or a closure that needs the context for itself.
+impl<K> Clone for Context<K> {
+    fn clone(&self) -> Self {
+        Self {
+            key: self.key.clone(),
+            object: self.object.clone(),
+            client: self.client.clone(),
+            causes: self.causes.clone(),
+            failures: self.failures,
+            clock: self.clock.clone(),
+            cleaned: self.cleaned.clone(),
+            announcer: self.announcer.clone(),
+        }
+    }
+}
+
 impl<K> std::fmt::Debug for Context<K> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Context")

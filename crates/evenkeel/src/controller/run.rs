@@ -1,16 +1,17 @@
 //! A controller's life: sources first, then workers, then an orderly end.
 
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::{StreamExt as _, future};
+use futures_util::{FutureExt as _, StreamExt as _, future};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::watches::{Watch, WatchGuard, Watches};
-use super::worker::Shared;
+use super::worker::{Shared, message};
 use super::{Phase, State};
 use crate::cache::{Cache, Informer, SyncError};
 use crate::handler::MapContext;
@@ -46,7 +47,8 @@ impl<R: Reconciler> Controller<R> {
             informers.push(watches.cache.informer(kind)?);
         }
         let mut tasks = JoinSet::new();
-        for source in sources {
+        let (late, early): (Vec<_>, Vec<_>) = sources.into_iter().partition(Source::looks_up);
+        for source in early {
             tasks.spawn(feed(source, watches.cache.clone(), shared.clone()));
         }
         let synced = synced(&shared.name, &guards, &informers, sync_timeout, &state);
@@ -57,11 +59,25 @@ impl<R: Reconciler> Controller<R> {
         }
         state.set(Phase::Running);
         tracing::info!(controller = %shared.name, workers, "workers start");
+        for source in late {
+            tasks.spawn(feed(source, watches.cache.clone(), shared.clone()));
+        }
         let mut working = JoinSet::new();
         for _ in 0..workers {
             working.spawn(shared.clone().work());
         }
-        stop.cancelled().await;
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                Some(ended) = working.join_next() => {
+                    // No code of the author's runs outside of the reconcile, where panics are
+                    // caught; should one get here all the same, the controller still works on.
+                    tracing::error!(controller = %shared.name, ?ended, "a worker ended");
+                    working.spawn(shared.clone().work());
+                }
+            }
+        }
         // Intake ends first: no event and no other source adds a key from here on.
         drop((guards, tasks));
         shared.queue.shutdown();
@@ -86,8 +102,16 @@ impl<R: Reconciler> Drop for Ended<R> {
 
 async fn feed<R: Reconciler>(source: Source, cache: Cache, shared: Arc<Shared<R>>) {
     let (name, mut keys) = source.start(MapContext::new(cache));
-    while let Some(key) = keys.next().await {
-        shared.queue.add(key, Cause::External(name.clone()));
+    loop {
+        match AssertUnwindSafe(keys.next()).catch_unwind().await {
+            Ok(Some(key)) => shared.queue.add(key, Cause::External(name.clone())),
+            Ok(None) => return,
+            Err(panic) => {
+                let panic = message(&*panic);
+                tracing::error!(controller = %shared.name, "the source {name} panicked: {panic}");
+                return;
+            }
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! From the cache to the queue: what a controller watches.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::cache::{
@@ -23,6 +24,8 @@ pub struct Watch {
     options: Option<TypeOptions>,
     /// Metadata will do: whoever caches the whole type is served along.
     sparing: bool,
+    /// Looks at everything again now and then.
+    resync: bool,
 }
 
 type Map = dyn Fn(&Entry, &MapContext) -> Vec<Key> + Send + Sync;
@@ -35,9 +38,9 @@ enum To {
 }
 
 impl Watch {
-    /// Changes of the objects themselves.
+    /// Changes of the objects themselves, and now and then each of them without a change.
     pub fn object<K: Object>() -> Self {
-        Self::new(Kind::of::<K>(), To::Handler(Handler::object()))
+        Self::new(Kind::of::<K>(), To::Handler(Handler::object())).resynced()
     }
 
     /// Changes of objects of type `C` that an `O` controls.
@@ -76,7 +79,15 @@ impl Watch {
     }
 
     fn new(kind: Kind, to: To) -> Self {
-        Self { kind, to, filter: None, options: None, sparing: false }
+        Self { kind, to, filter: None, options: None, sparing: false, resync: false }
+    }
+
+    /// Brings up what the objects concern now and then though they did not change, every ten hours
+    /// unless the type is cached with another period. Only the reconciled type itself does so by
+    /// itself.
+    pub fn resynced(mut self) -> Self {
+        self.resync = true;
+        self
     }
 
     /// Drops events that do not meet `predicate`.
@@ -191,9 +202,10 @@ impl Watches {
         let (queue, all) = (self.queue.clone(), self.filter.clone());
         let own = Origin::own(watch.kind.clone());
         let itself = watch.kind == self.kind;
-        let subscription = informer.subscribe_resynced(move |event: Event| {
+        let resync = watch.resync;
+        let on_event = move |event: Event| {
             let passes = |filter: &Option<Predicate>| {
-                filter.as_ref().is_none_or(|filter| filter.passes(&event))
+                filter.as_ref().is_none_or(|filter| passes(filter, &event))
             };
             if !passes(&all) || !passes(&watch.filter) {
                 return;
@@ -209,9 +221,26 @@ impl Watches {
                     AddOptions { priority: Some(priority(&event)), ..AddOptions::default() };
                 queue.add_with(key, options, cause(&event, origin));
             }
-        });
+        };
+        let subscription = match resync {
+            true => informer.subscribe_resynced(on_event),
+            false => informer.subscribe(on_event),
+        };
         Ok(WatchGuard { subscription, informer })
     }
+}
+
+/// An event whose predicate panics passes: a look too many costs less than one too few.
+fn passes(filter: &Predicate, event: &Event) -> bool {
+    catch_unwind(AssertUnwindSafe(|| filter.passes(event))).unwrap_or_else(|_| {
+        let object = event.object();
+        tracing::error!(
+            "the predicate {filter:?} panicked on {} {}",
+            object.kind(),
+            object.meta().key()
+        );
+        true
+    })
 }
 
 fn cause(event: &Event, origin: Origin) -> Cause {

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use super::context::Context;
+use super::tally::Tally;
 use crate::announce::Announcer;
 use crate::client::Client;
 use crate::clock::Clock;
@@ -20,7 +21,7 @@ use crate::key::Key;
 use crate::kind::Kind;
 use crate::queue::{AddOptions, Cause, Causes, Item, Queue};
 use crate::random::Random;
-use crate::reconcile::{Action, Next, Reconciler, Result, Retry, chain};
+use crate::reconcile::{Action, Next, Reconciler, Retry, chain};
 
 /// What all workers of a controller share.
 pub(super) struct Shared<R: Reconciler> {
@@ -36,6 +37,7 @@ pub(super) struct Shared<R: Reconciler> {
     pub(super) cleaned: Arc<Cleaned>,
     pub(super) announcer: Announcer,
     pub(super) random: Mutex<Random>,
+    pub(super) tally: Arc<Tally>,
 }
 
 impl<R: Reconciler> Shared<R> {
@@ -59,11 +61,14 @@ impl<R: Reconciler> Shared<R> {
         );
         let (started, begun) = (self.clock.now(), Instant::now());
         let notes = Notes::default();
+        let active = self.tally.begin();
         let ended = self.reconcile(&item, &causes, &notes).instrument(span.clone()).await;
         let took = begun.elapsed();
+        drop(active);
 
         let _entered = span.enter();
         let outcome = self.settle(&item, ended);
+        self.tally.count(&outcome);
         let collected = notes.take();
         let record = self.journal.push(Record {
             controller: self.name.clone(),
@@ -103,20 +108,24 @@ impl<R: Reconciler> Shared<R> {
             };
             self.reconciler.reconcile(&context).await
         };
-        // What a panic leaves half done in the reconciler's own state is the author's to mend; the
-        // runtime shares nothing with it that could be left half done.
-        let run = AssertUnwindSafe(run).catch_unwind();
-        let ended = match self.timeout {
-            Some(limit) => match tokio::time::timeout(limit, run).await {
-                Ok(ended) => ended,
-                Err(_) => return Ended::TimedOut(limit),
-            },
-            None => run.await,
+        let run = async {
+            let result = match self.timeout {
+                Some(limit) => match tokio::time::timeout(limit, run).await {
+                    Ok(result) => result,
+                    Err(_) => return Ended::TimedOut(limit),
+                },
+                None => run.await,
+            };
+            match result {
+                Ok(action) => Ended::Done(action),
+                Err(error) => Ended::Failed(Retry::of(&*error), chain(&*error)),
+            }
         };
-        match ended {
-            Ok(result) => Ended::Returned(result),
-            Err(panic) => Ended::Panicked(message(&*panic)),
-        }
+        // All of the author's code runs in here: what he drops and how his errors are worded too.
+        // What a panic leaves half done in the reconciler's own state is his to mend; the runtime
+        // shares nothing with it that could be left half done.
+        let ended = AssertUnwindSafe(run).catch_unwind().await;
+        ended.unwrap_or_else(|panic| Ended::Panicked(message(&*panic)))
     }
 
     /// Tells the queue what comes next: an error before a delay before nothing.
@@ -125,30 +134,26 @@ impl<R: Reconciler> Shared<R> {
             let options = AddOptions { rate_limited: true, ..AddOptions::default() };
             item.requeue(options, Cause::Retry(item.failures + 1));
         };
-        let error = match ended {
-            Ended::Returned(Ok(action)) => return self.next(item, action),
-            Ended::Returned(Err(error)) => error,
+        match ended {
+            Ended::Done(action) => self.next(item, action),
             Ended::TimedOut(limit) => {
                 retry();
-                return Outcome::TimedOut(limit);
+                Outcome::TimedOut(limit)
             }
             Ended::Panicked(message) => {
                 retry();
-                return Outcome::Panicked(message);
+                Outcome::Panicked(message)
             }
-        };
-        let text = chain(&*error);
-        match Retry::of(&*error) {
-            Retry::BackOff => {
+            Ended::Failed(Retry::BackOff, text) => {
                 retry();
                 Outcome::Failed(text)
             }
-            Retry::After(delay) => {
+            Ended::Failed(Retry::After(delay), text) => {
                 let options = AddOptions { after: Some(delay), ..AddOptions::default() };
                 item.requeue(options, Cause::Retry(item.failures + 1));
                 Outcome::Failed(text)
             }
-            Retry::Never => {
+            Ended::Failed(Retry::Never, text) => {
                 self.queue.forget(&item.key);
                 Outcome::Terminal(text)
             }
@@ -179,12 +184,14 @@ impl<R: Reconciler> Shared<R> {
 
 /// How the reconciler's future ended.
 enum Ended {
-    Returned(Result<Action>),
+    Done(Action),
+    Failed(Retry, String),
     Panicked(String),
     TimedOut(Duration),
 }
 
-fn message(panic: &(dyn Any + Send)) -> String {
+/// What a panic said.
+pub(crate) fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".into())
 }

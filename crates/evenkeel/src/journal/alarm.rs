@@ -158,7 +158,7 @@ impl Alarms {
             let known = self.fields.entry((kind.clone(), key.clone())).or_default();
             for field in fields {
                 // The controller's own account of what it sees moves with what it sees.
-                if field.path.starts_with("status") {
+                if field.path.split(['.', '[']).next() == Some("status") {
                     continue;
                 }
                 let fresh = || Flips { value: field.value, count: 0, last: now, told: false };

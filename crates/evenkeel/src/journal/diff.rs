@@ -21,8 +21,10 @@ impl fmt::Display for FieldChange {
 }
 
 impl FieldChange {
-    fn new(path: &str, value: &Value) -> Self {
+    /// Of the object with this uid: the same value in another object of that name is not the same.
+    fn new(path: &str, value: &Value, uid: &str) -> Self {
         let mut hasher = foldhash::fast::FixedState::default().build_hasher();
+        hasher.write(uid.as_bytes());
         hasher.write(value.to_string().as_bytes());
         Self { path: path.to_owned(), value: hasher.finish() }
     }
@@ -46,26 +48,32 @@ pub(crate) fn fields(old: &[u8], new: &[u8]) -> Vec<FieldChange> {
             }
         }
     }
-    let mut paths = Vec::new();
-    compare(&mut String::new(), &old, &new, &mut paths);
-    paths
+    let uid = new["metadata"]["uid"].as_str().unwrap_or_default();
+    let mut found = Found { uid, changes: Vec::new() };
+    compare(&mut String::new(), &old, &new, &mut found);
+    found.changes
 }
 
-fn compare(path: &mut String, old: &Value, new: &Value, paths: &mut Vec<FieldChange>) {
-    if old == new || paths.len() == NAMED {
+struct Found<'a> {
+    uid: &'a str,
+    changes: Vec<FieldChange>,
+}
+
+fn compare(path: &mut String, old: &Value, new: &Value, found: &mut Found<'_>) {
+    if old == new || found.changes.len() == NAMED {
         return;
     }
     match (old, new) {
-        (Value::Object(old), Value::Object(new)) => compare_maps(path, old, new, paths),
+        (Value::Object(old), Value::Object(new)) => compare_maps(path, old, new, found),
         (Value::Array(old), Value::Array(new)) if old.len() == new.len() => {
             for (index, (old, new)) in old.iter().zip(new).enumerate() {
                 let end = path.len();
                 path.push_str(&format!("[{index}]"));
-                compare(path, old, new, paths);
+                compare(path, old, new, found);
                 path.truncate(end);
             }
         }
-        _ => paths.push(FieldChange::new(path, new)),
+        _ => found.changes.push(FieldChange::new(path, new, found.uid)),
     }
 }
 
@@ -73,7 +81,7 @@ fn compare_maps(
     path: &mut String,
     old: &Map<String, Value>,
     new: &Map<String, Value>,
-    paths: &mut Vec<FieldChange>,
+    found: &mut Found<'_>,
 ) {
     let added = new.keys().filter(|name| !old.contains_key(*name));
     let mut names: Vec<&String> = old.keys().chain(added).collect();
@@ -86,7 +94,7 @@ fn compare_maps(
         path.push_str(name);
         let absent = Value::Null;
         let (old, new) = (old.get(name), new.get(name));
-        compare(path, old.unwrap_or(&absent), new.unwrap_or(&absent), paths);
+        compare(path, old.unwrap_or(&absent), new.unwrap_or(&absent), found);
         path.truncate(end);
     }
 }

@@ -10,6 +10,7 @@ use crate::cache::{Entry, Version};
 use crate::client::{Attempt, Error, Target};
 use crate::key::Key;
 use crate::kind::Kind;
+use crate::reconcile::chain;
 
 /// How many reads and how many writes of one reconcile are kept.
 const KEPT: usize = 64;
@@ -68,6 +69,8 @@ pub enum Read {
     List(Option<String>, usize),
     /// One object from the API server, and whether it was there.
     Live(Key, bool),
+    /// A list from the API server: its namespace and how many objects it gave.
+    LiveList(Option<String>, usize),
 }
 
 impl ReadNote {
@@ -78,6 +81,10 @@ impl ReadNote {
 
     pub(crate) fn list(kind: &Kind, namespace: Option<&str>, count: usize) -> Self {
         Self { kind: kind.clone(), read: Read::List(namespace.map(str::to_owned), count) }
+    }
+
+    pub(crate) fn live_list(kind: &Kind, namespace: Option<&str>, count: usize) -> Self {
+        Self { kind: kind.clone(), read: Read::LiveList(namespace.map(str::to_owned), count) }
     }
 
     pub(crate) fn live(kind: &Kind, key: &Key, found: bool) -> Self {
@@ -115,16 +122,20 @@ pub enum Written {
 }
 
 impl WriteNote {
+    /// The server answered: the object was `before` at version `was`, as far as known, and is at
+    /// `version` now.
     pub(crate) fn written(
         attempt: Attempt,
         before: Option<&Entry>,
+        was: Option<Version>,
         answer: &[u8],
         version: Option<Version>,
     ) -> Self {
-        let same = before.is_some_and(|entry| Some(entry.meta().version()) == version);
-        if same {
+        if was.is_some() && was == version {
             return Self { attempt, written: Written::Nothing };
         }
+        // Of what is not kept whole nobody can say what changed.
+        let before = before.filter(|entry| entry.is_whole());
         let fields = before.map(|entry| diff::fields(entry.json(), answer)).unwrap_or_default();
         let other = diff::last_other_writer(answer);
         Self { attempt, written: Written::Changed { version, fields, other } }
@@ -138,9 +149,17 @@ impl WriteNote {
         Self { attempt, written: Written::Deleted }
     }
 
+    /// Whoever wanted the answer did not wait for it.
+    pub(crate) fn cut_short(attempt: Attempt) -> Self {
+        let message = "cut short before the answer came".to_owned();
+        Self { attempt, written: Written::Failed(message) }
+    }
+
     pub(crate) fn failed(attempt: Attempt, error: &Error) -> Self {
         let message = match error {
             Error::Api { status, .. } => status.message.clone(),
+            Error::Unanswered { source, .. } => format!("no answer: {}", chain(&**source)),
+            Error::Refused { reason, .. } => reason.clone(),
             error => error.to_string(),
         };
         Self { attempt, written: Written::Failed(message) }

@@ -1,18 +1,19 @@
 //! Starting in order, noticing what ends, ending in order.
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 
 use futures_util::{FutureExt as _, future};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
+use tokio::task::{self, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::runnable::When;
 use super::{Inner, RegisterError};
-use crate::cache::Informer;
+use crate::controller::message;
 use crate::random::Random;
 use crate::reconcile::{BoxError, chain};
 
@@ -147,50 +148,51 @@ pub enum RunError {
 
 /// What runs.
 struct Tasks {
-    set: JoinSet<Done>,
+    set: JoinSet<Result<(), BoxError>>,
     stops: [CancellationToken; Group::COUNT],
-    running: Vec<(Group, String)>,
-}
-
-struct Done {
-    group: Group,
-    name: String,
-    result: Result<(), BoxError>,
+    running: HashMap<task::Id, (Group, String)>,
 }
 
 impl Tasks {
     fn new() -> Self {
         let stops = std::array::from_fn(|_| CancellationToken::new());
-        Self { set: JoinSet::new(), stops, running: Vec::new() }
+        Self { set: JoinSet::new(), stops, running: HashMap::new() }
     }
 
     fn start(&mut self, pending: Pending) {
         let Pending { group, name, run } = pending;
-        self.running.push((group, name.clone()));
-        let running = run(self.stops[group as usize].clone());
-        self.set.spawn(async move {
-            let ended = std::panic::AssertUnwindSafe(running).catch_unwind().await;
-            let result = ended.unwrap_or_else(|_| Err("it panicked".into()));
-            Done { group, name, result }
-        });
+        let stop = self.stops[group as usize].clone();
+        let task = self.set.spawn(async move { run(stop).await });
+        self.running.insert(task.id(), (group, name));
     }
 
-    /// Takes in what ended; an error is the manager's.
-    fn ended(
-        &mut self,
-        done: Option<Result<Done, tokio::task::JoinError>>,
-    ) -> Result<(), RunError> {
-        let Some(Ok(Done { group, name, result })) = done else { return Ok(()) };
-        if let Some(at) = self.running.iter().position(|running| *running == (group, name.clone()))
-        {
-            self.running.swap_remove(at);
-        }
+    /// Waits until something ends; an error is the manager's. Without end if nothing runs.
+    async fn ended(&mut self) -> Result<(), RunError> {
+        let (id, result) = match self.set.join_next_with_id().await {
+            Some(Ok((id, result))) => (id, result),
+            Some(Err(error)) => {
+                let id = error.id();
+                let result = match error.try_into_panic() {
+                    Ok(panic) => Err(format!("it panicked: {}", message(&*panic)).into()),
+                    Err(cancelled) => Err(cancelled.into()),
+                };
+                (id, result)
+            }
+            None => return future::pending().await,
+        };
+        let Some((_, name)) = self.running.remove(&id) else { return Ok(()) };
         result.map_err(|source| RunError::Failed { name, source })
+    }
+
+    fn runs(&self, group: Group) -> bool {
+        self.running.values().any(|(running, _)| *running == group)
     }
 }
 
 pub(super) async fn run(inner: &Inner) -> Result<(), RunError> {
     inner.lifecycle.begin()?;
+    // Whatever becomes of this future, nothing it began goes on.
+    let left = Left(inner);
     // Whatever runs may announce until it has ended, so events end last.
     let ended = CancellationToken::new();
     let random = Random::new(inner.random.lock().next());
@@ -202,53 +204,38 @@ pub(super) async fn run(inner: &Inner) -> Result<(), RunError> {
     };
     let (outcome, ()) = future::join(work, events).await;
     inner.client.cache().stop().await;
+    drop(left);
     outcome
 }
 
 async fn work(inner: &Inner) -> Result<(), RunError> {
-    // Whatever becomes of this future, nothing can be added to a manager that has run.
-    let closed = Closed(&inner.lifecycle);
     tracing::info!(manager = %inner.name, "starting");
     let mut tasks = Tasks::new();
-    let mut waiting = inner.lifecycle.take().into_iter().peekable();
-    while let Some(pending) = waiting.next_if(|pending| pending.group < Group::Always) {
-        tasks.start(pending);
-    }
-    let kept = tokio::select! {
-        biased;
-        () = inner.stop.cancelled() => Vec::new(),
-        kept = cached(inner) => kept?,
-    };
-    waiting.for_each(|pending| tasks.start(pending));
     let outcome = serve(inner, &mut tasks).await;
-    drop(closed);
-    let outcome = end(inner, &mut tasks, outcome).await;
-    drop(kept);
-    outcome
+    inner.lifecycle.close();
+    end(inner, &mut tasks, outcome).await
 }
 
-/// Starts the informers the manager keeps, and waits until each is synced or known to be in
-/// trouble: one that is forbidden keeps nobody else waiting.
-async fn cached(inner: &Inner) -> Result<Vec<Informer>, RunError> {
-    let kinds = inner.kept.lock().clone();
-    let mut informers = Vec::with_capacity(kinds.len());
-    for kind in &kinds {
-        let informer = inner.client.cache().informer(kind).map_err(|error| RunError::Failed {
-            name: format!("cache of {kind}"),
-            source: error.into(),
-        })?;
-        informers.push(informer);
+/// Starts everything in order and runs until it is time to stop or something fails.
+async fn serve(inner: &Inner, tasks: &mut Tasks) -> Result<(), RunError> {
+    if inner.stop.is_cancelled() {
+        return Ok(());
     }
-    for informer in &informers {
-        if let Err(error) = informer.synced().await {
-            tracing::error!(manager = %inner.name, "{error}");
+    let (first, then): (Vec<_>, Vec<_>) =
+        inner.lifecycle.take().into_iter().partition(|pending| pending.group < Group::Always);
+    first.into_iter().for_each(|pending| tasks.start(pending));
+    let cached = cached(inner);
+    tokio::pin!(cached);
+    loop {
+        tokio::select! {
+            biased;
+            // Who is told to stop before he began does not begin.
+            () = inner.stop.cancelled() => return Ok(()),
+            ended = tasks.ended() => ended?,
+            cached = &mut cached => break cached?,
         }
     }
-    Ok(informers)
-}
-
-/// Runs until it is time to stop or something fails.
-async fn serve(inner: &Inner, tasks: &mut Tasks) -> Result<(), RunError> {
+    then.into_iter().for_each(|pending| tasks.start(pending));
     loop {
         tokio::select! {
             biased;
@@ -256,9 +243,20 @@ async fn serve(inner: &Inner, tasks: &mut Tasks) -> Result<(), RunError> {
             () = inner.lifecycle.added.notified() => {
                 inner.lifecycle.take().into_iter().for_each(|pending| tasks.start(pending));
             }
-            done = tasks.set.join_next(), if !tasks.set.is_empty() => tasks.ended(done)?,
+            ended = tasks.ended() => ended?,
         }
     }
+}
+
+/// Starts the informers the manager keeps, and waits until each is synced or known to be in
+/// trouble: one that is forbidden keeps nobody else waiting.
+async fn cached(inner: &Inner) -> Result<(), RunError> {
+    for informer in inner.keep()? {
+        if let Err(error) = informer.synced().await {
+            tracing::error!(manager = %inner.name, "{error}");
+        }
+    }
+    Ok(())
 }
 
 /// Ends everything in order within the grace period, then cancels what is left.
@@ -274,19 +272,19 @@ async fn end(
     let deadline = inner.grace.map(|grace| Instant::now() + grace);
     for group in [Group::Always, Group::Leader, Group::Webhooks, Group::Http] {
         tasks.stops[group as usize].cancel();
-        while tasks.running.iter().any(|(running, _)| *running == group) {
-            let done = match deadline {
-                Some(deadline) => tokio::time::timeout_at(deadline, tasks.set.join_next()).await,
-                None => Ok(tasks.set.join_next().await),
+        while tasks.runs(group) {
+            let ended = match deadline {
+                Some(deadline) => tokio::time::timeout_at(deadline, tasks.ended()).await,
+                None => Ok(tasks.ended().await),
             };
-            let Ok(done) = done else {
+            let Ok(ended) = ended else {
                 let mut names: Vec<String> =
-                    tasks.running.drain(..).map(|(_, name)| name).collect();
+                    tasks.running.drain().map(|(_, (_, name))| name).collect();
                 names.sort_unstable();
                 tasks.set.shutdown().await;
                 return Err(RunError::Late { names, after: outcome.err().map(Box::new) });
             };
-            if let Err(error) = tasks.ended(done) {
+            if let Err(error) = ended {
                 tracing::error!(manager = %inner.name, "while stopping: {}", chain(&error));
                 outcome = outcome.and(Err(error));
             }
@@ -295,10 +293,14 @@ async fn end(
     outcome
 }
 
-struct Closed<'a>(&'a Lifecycle);
+/// Ends what is left when a run ends, however it ends.
+struct Left<'a>(&'a Inner);
 
-impl Drop for Closed<'_> {
+impl Drop for Left<'_> {
     fn drop(&mut self) {
-        self.0.close();
+        self.0.lifecycle.close();
+        self.0.release();
+        // Its first step tells all watches to end; only a run that is not cut short waits for them.
+        let _ = self.0.client.cache().stop().now_or_never();
     }
 }

@@ -35,6 +35,8 @@ pub(crate) enum Fate {
     Answer(u16, &'static str),
     /// The server is asked, and its answer is lost.
     Lose,
+    /// The server is asked, and nobody answers.
+    Mute,
     /// The server is never asked and nobody answers.
     Hang,
 }
@@ -60,6 +62,20 @@ impl World {
     /// Decides on every request from now on.
     pub(crate) fn rule(&self, rule: impl Fn(&Request<Body>) -> Fate + Send + Sync + 'static) {
         *self.rule.lock() = Box::new(rule);
+    }
+
+    /// Lists are answered, watches never tell anything: caches stay as they begin.
+    pub(crate) fn freeze(&self) {
+        self.rule(Self::frozen);
+    }
+
+    /// What becomes of requests while the world is frozen.
+    pub(crate) fn frozen(request: &Request<Body>) -> Fate {
+        match request.uri().query() {
+            Some(query) if query.contains("sendInitialEvents") => Fate::Answer(422, "{}"),
+            Some(query) if query.contains("watch") => Fate::Hang,
+            _ => Fate::Pass,
+        }
     }
 
     /// The requests of the client under test since last asked, as `METHOD path?query`.
@@ -213,6 +229,10 @@ impl Service<Request<Body>> for Road {
                 Fate::Lose => {
                     let _ = server.call(request).await;
                     return Err(lost());
+                }
+                Fate::Mute => {
+                    let _ = server.call(request).await;
+                    return std::future::pending().await;
                 }
                 Fate::Hang => return std::future::pending().await,
             }

@@ -181,3 +181,53 @@ async fn a_field_that_two_writers_flip_is_named_once_with_the_other() {
 async fn quiet_after(told: &mut tokio::sync::mpsc::Receiver<()>) {
     while tokio::time::timeout(Duration::from_secs(20), told.recv()).await.is_ok() {}
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_apply_that_changed_nothing_is_noted_so_though_its_type_is_not_cached() {
+    use evenkeel::journal::Written;
+    let world = World::new().await;
+    world.create_map("a").await;
+    let manager = world.manager();
+    let reconciler = evenkeel::objects(|_: Arc<ConfigMap>, cx: Context<ConfigMap>| async move {
+        let mut child = evenkeel::k8s_openapi::api::core::v1::ServiceAccount::default();
+        child.metadata.name = Some("child".to_owned());
+        cx.apply(child).await?;
+        let again = cx.causes().kinds().contains(evenkeel::queue::CauseKind::Listed);
+        Ok(if again { Action::requeue() } else { Action::done() })
+    });
+    let controller = manager.controller(reconciler).register().unwrap();
+    let running = start(&manager);
+    crate::harness::until(|| controller.totals().success == 1).await;
+    let records = controller.journal().records();
+    let written: Vec<_> = records.iter().map(|record| &record.writes[0].written).collect();
+    assert!(matches!(written[0], Written::Changed { .. }), "{}", records[0]);
+    assert_eq!(*written[1], Written::Nothing, "{}", records[1]);
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_that_come_and_go_under_one_name_are_no_fight() {
+    let world = World::new().await;
+    let manager = world.manager();
+    let reconciler = evenkeel::objects(|_: Arc<ConfigMap>, cx: Context<ConfigMap>| async move {
+        cx.finalize("example.com/x", |_| async { Ok(()) }).await?;
+        Ok(Action::done())
+    });
+    let controller = manager.controller(reconciler).register().unwrap();
+    let running = start(&manager);
+    let maps = Api::<ConfigMap>::namespaced(world.admin(), "default");
+    for _ in 0..8 {
+        world.create_map("a").await;
+        let soon = || tokio::time::sleep(Duration::from_millis(10));
+        while maps.get("a").await.unwrap().metadata.finalizers.is_none() {
+            soon().await;
+        }
+        maps.delete("a", &Default::default()).await.unwrap();
+        while maps.get_opt("a").await.unwrap().is_some() {
+            soon().await;
+        }
+    }
+    let alarms = controller.journal().alarms();
+    assert!(alarms.is_empty(), "{alarms:?}");
+    stop(&manager, running).await;
+}

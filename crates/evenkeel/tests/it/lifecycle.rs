@@ -92,6 +92,8 @@ async fn work_is_ended_in_the_order_of_the_reference() {
         })
         .unwrap();
     let running = start(&manager);
+    // Both have begun by then.
+    tokio::time::sleep(Duration::from_millis(1)).await;
     stop(&manager, running).await;
     assert_eq!(next(&mut told).await, "always");
     assert_eq!(next(&mut told).await, "leader");
@@ -180,4 +182,129 @@ async fn stopping_in_any_phase_leaves_nothing_behind() {
     let alive = tokio::runtime::Handle::current().metrics().num_alive_tasks();
     // What is left belongs to the clients' own buffers, which end with the clients.
     assert!(alive < 20, "{alive} tasks are left");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_stopped_before_he_began_does_not_begin() {
+    let world = World::new().await;
+    world.rule(|_| crate::harness::Fate::Hang);
+    let manager = world.manager();
+    manager.caches::<ConfigMap>(evenkeel::cache::TypeOptions::new()).unwrap();
+    let begun = Arc::new(AtomicUsize::new(0));
+    for when in [When::Always, When::Leader] {
+        let begun = begun.clone();
+        let run = move |_| async move {
+            begun.fetch_add(1, Ordering::SeqCst);
+            Ok(())
+        };
+        manager.spawn("worker", when, run).unwrap();
+    }
+    let (reconciler, _told) = crate::harness::telling::<ConfigMap>();
+    let controller = manager.controller(reconciler).register().unwrap();
+    let running = start(&manager);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    stop(&manager, running).await;
+    assert_eq!(begun.load(Ordering::SeqCst), 0, "the caches were not there yet");
+    assert!(controller.journal().records().is_empty());
+    let never = world.manager();
+    never.stop();
+    let running = start(&never);
+    running.ended().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runnable_that_panics_ends_the_manager_with_its_words() {
+    let world = World::new().await;
+    for late in [false, true] {
+        let manager = world.manager();
+        let run = move |_| {
+            assert!(late, "at once");
+            async move { panic!("later") }
+        };
+        manager.spawn("shaky", When::Always, run).unwrap();
+        let error = start(&manager).ended().await.unwrap_err().to_string();
+        assert!(error.starts_with("shaky: it panicked: "), "{error}");
+        assert!(error.contains(if late { "later" } else { "at once" }), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_dropped_ends_all_it_began() {
+    let world = World::new().await;
+    world.create_map("a").await;
+    let manager = world.manager();
+    let (reconciler, mut told) = crate::harness::telling::<ConfigMap>();
+    let controller = manager.controller(reconciler).register().unwrap();
+    let running = start(&manager);
+    next(&mut told).await;
+    // The cache itself holds what is read from it.
+    manager.client().get::<ConfigMap>(&key("a")).await.unwrap();
+    drop(running);
+    until(|| controller.phase() == evenkeel::controller::Phase::Stopped).await;
+    world.requests();
+    world.create_map("b").await;
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert!(world.requests().is_empty(), "a watch goes on");
+    assert!(manager.client().get::<ConfigMap>(&key("a")).await.is_err());
+    assert!(manager.spawn("late", When::Always, |_| async { Ok(()) }).is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn ending_does_not_wait_for_events_that_cannot_be_written() {
+    let world = World::new().await;
+    world.create_map("a").await;
+    world.rule(|request| match request.uri().path().contains("/events") {
+        true => crate::harness::Fate::Hang,
+        false => crate::harness::Fate::Pass,
+    });
+    let manager = world.manager();
+    let (sender, mut told) = mpsc::channel(64);
+    let reconciler = evenkeel::objects(move |_: Arc<ConfigMap>, cx: Context<ConfigMap>| {
+        cx.announce("Seen", "it was there");
+        let _ = sender.try_send(());
+        async { Ok(Action::done()) }
+    });
+    manager.controller(reconciler).register().unwrap();
+    let running = start(&manager);
+    next(&mut told).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let begun = tokio::time::Instant::now();
+    stop(&manager, running).await;
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn types_kept_while_running_are_kept_from_then_on() {
+    let world = World::new().await;
+    let manager = world.manager();
+    let running = start(&manager);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    manager.caches::<ConfigMap>(evenkeel::cache::TypeOptions::new()).unwrap();
+    until(|| manager.cache().health().iter().any(|health| health.synced)).await;
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_of_every_replica_stops_before_those_of_the_leader() {
+    let world = World::new().await;
+    world.create_map("a").await;
+    let manager = world.manager();
+    let (everywhere, mut told) = crate::harness::telling::<ConfigMap>();
+    let (leading, mut led) = crate::harness::telling::<ConfigMap>();
+    let first = manager.controller(everywhere).named("every").runs(When::Always).register();
+    let first = first.unwrap();
+    let second = manager.controller(leading).named("leading").register().unwrap();
+    let phase = first.clone();
+    let watch = move |stop: Stop| async move {
+        stop.requested().await;
+        // The leader's work is asked to end once that of every replica has ended.
+        assert_eq!(phase.phase(), evenkeel::controller::Phase::Stopped);
+        Ok(())
+    };
+    manager.spawn("witness", When::Leader, watch).unwrap();
+    let running = start(&manager);
+    next(&mut told).await;
+    next(&mut led).await;
+    stop(&manager, running).await;
+    assert_eq!(second.phase(), evenkeel::controller::Phase::Stopped);
 }

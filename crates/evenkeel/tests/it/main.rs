@@ -8,6 +8,8 @@
     reason = "that is how a test fails, and how fixtures read best"
 )]
 
+mod doubts;
+
 mod harness;
 
 mod journal;

@@ -9,7 +9,7 @@ use evenkeel::queue::CauseKind;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::harness::{World, each, key, next, quiet, start, stop, telling};
+use crate::harness::{World, each, key, next, quiet, start, stop, telling, until};
 
 #[tokio::test(start_paused = true)]
 async fn every_object_that_exists_is_reconciled_once_at_start() {
@@ -219,5 +219,82 @@ async fn changes_during_a_reconcile_are_one_more_reconcile_after_it() {
     release.send(true).unwrap();
     assert_eq!(next(&mut told).await, 5);
     quiet(&mut told).await;
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_outside_of_the_future_itself_costs_no_worker() {
+    #[derive(Debug)]
+    struct Wordless;
+    impl std::fmt::Display for Wordless {
+        fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            panic!("no words")
+        }
+    }
+    impl std::error::Error for Wordless {}
+    struct Clumsy;
+    impl Drop for Clumsy {
+        fn drop(&mut self) {
+            panic!("dropped")
+        }
+    }
+    let world = World::new().await;
+    for name in ["drop", "fine", "text"] {
+        world.create_map(name).await;
+    }
+    let manager = world.manager();
+    let (sender, mut told) = tokio::sync::mpsc::channel(4096);
+    let reconciler = evenkeel::objects(move |map: Arc<ConfigMap>, cx: Context<ConfigMap>| {
+        let sender = sender.clone();
+        async move {
+            let _ = sender.try_send(map.name_any());
+            match map.name_any().as_str() {
+                "text" if cx.failures() == 0 => Err(Wordless.into()),
+                "drop" if cx.failures() == 0 => {
+                    let _clumsy = Clumsy;
+                    std::future::pending().await
+                }
+                _ => Ok(Action::done()),
+            }
+        }
+    });
+    let limit = Duration::from_secs(1);
+    let controller = manager.controller(reconciler).timeout(limit).register().unwrap();
+    let running = start(&manager);
+    let mut names = Vec::new();
+    for _ in 0..5 {
+        names.push(next(&mut told).await);
+    }
+    names.sort_unstable();
+    assert_eq!(names, ["drop", "drop", "fine", "text", "text"]);
+    until(|| controller.totals().success == 3).await;
+    let totals = controller.totals();
+    assert_eq!((totals.panics, totals.error, totals.active, totals.workers), (2, 2, 0, 1));
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn totals_tell_outcomes_apart() {
+    let world = World::new().await;
+    for name in ["a", "b", "c", "d", "e"] {
+        world.create_map(name).await;
+    }
+    let manager = world.manager();
+    let reconciler = evenkeel::objects(|map: Arc<ConfigMap>, cx: Context<ConfigMap>| async move {
+        let again = cx.causes().kinds().contains(evenkeel::queue::CauseKind::Listed);
+        match map.name_any().as_str() {
+            "a" if again => Ok(Action::requeue()),
+            "b" if again => Ok(Action::requeue_after(Duration::from_secs(1))),
+            "c" if again => Err("once".into()),
+            "d" => Err(terminal("never")),
+            _ => Ok(Action::done()),
+        }
+    });
+    let controller = manager.controller(reconciler).workers(2).register().unwrap();
+    let running = start(&manager);
+    until(|| controller.totals().success == 4).await;
+    let totals = controller.totals();
+    assert_eq!((totals.requeue, totals.requeue_after, totals.error, totals.terminal), (1, 1, 2, 1));
+    assert_eq!((totals.workers, totals.panics, totals.timeouts), (2, 0, 0));
     stop(&manager, running).await;
 }

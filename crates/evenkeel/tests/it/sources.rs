@@ -280,3 +280,137 @@ async fn a_resync_looks_again_at_low_priority_without_asking_the_server() {
     assert!(world.requests().iter().all(|request| request.contains("watch")));
     stop(&manager, running).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_interval_looks_things_up_once_they_are_there() {
+    let world = World::new().await;
+    world.create_map("a").await;
+    let slow = world.clone();
+    world.rule(|_| Fate::Hang);
+    let manager = world.manager();
+    manager.index::<ConfigMap>("all", |_| vec!["all".to_owned()]).unwrap();
+    let (reconciler, mut told) = telling::<ConfigMap>();
+    let asked = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = asked.clone();
+    let hourly = Source::interval("hourly", Duration::from_secs(3600), move |cx| {
+        let round = counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        assert_ne!(round, 1, "one panic ends nothing");
+        cx.indexed::<ConfigMap>("all", "all")
+    });
+    let never = evenkeel::predicate::Predicate::new(|_| false);
+    let controller =
+        manager.controller(reconciler).source(hourly).filter_object(never).register().unwrap();
+    let running = start(&manager);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    slow.rule(|_| Fate::Pass);
+    assert_eq!(next(&mut told).await, key("a"));
+    let begun = tokio::time::Instant::now();
+    tokio::time::timeout(PATIENCE * 20, told.recv()).await.unwrap().unwrap();
+    assert!(begun.elapsed() > Duration::from_secs(7000), "{:?}", begun.elapsed());
+    assert!(controller.totals().panics == 0);
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_is_mapped_though_another_object_is_in_doubt() {
+    use evenkeel::k8s_openapi::api::core::v1::ServiceAccount;
+    let world = World::new().await;
+    world.create_map("a").await;
+    let manager = world.manager();
+    manager.index::<ConfigMap>("all", |_| vec!["all".to_owned()]).unwrap();
+    let (reconciler, mut told) = telling::<ConfigMap>();
+    manager
+        .controller(reconciler)
+        .watches::<ServiceAccount>(|_, cx| cx.indexed::<ConfigMap>("all", "all"))
+        .register()
+        .unwrap();
+    let running = start(&manager);
+    assert_eq!(next(&mut told).await, key("a"));
+    crate::harness::quiet(&mut told).await;
+    // The answer is lost before the server is asked, so that no event mends the doubt.
+    world.rule(|request| match *request.method() {
+        http::Method::POST => Fate::Answer(504, "{}"),
+        _ => Fate::Pass,
+    });
+    manager.client().create(&crate::harness::map("lost")).await.unwrap_err();
+    let accounts = evenkeel::kube::Api::<ServiceAccount>::namespaced(world.admin(), "default");
+    let mut account = ServiceAccount::default();
+    account.metadata.name = Some("x".to_owned());
+    accounts.create(&Default::default(), &account).await.unwrap();
+    assert_eq!(next(&mut told).await, key("a"));
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_condition_on_changes_loses_no_deletion_in_any_combination() {
+    use evenkeel::predicate::{Predicate, generation_changed, labels_changed};
+    let never = || Predicate::new(|_| false);
+    let always = || Predicate::new(|_| true);
+    let combinations = [
+        generation_changed(),
+        generation_changed().or(never()),
+        never().or(labels_changed()),
+        generation_changed().and(always()),
+        !(generation_changed().and(always())),
+        !labels_changed(),
+        Predicate::new(|_| panic!("an opinion of its own")),
+    ];
+    for predicate in combinations {
+        let world = World::new().await;
+        world.create_map("a").await;
+        let manager = world.manager();
+        let (reconciler, mut told) = telling::<ConfigMap>();
+        let name = format!("{predicate:?}");
+        let controller = manager.controller(reconciler).filter(predicate).register().unwrap();
+        let running = start(&manager);
+        until(|| controller.phase() == evenkeel::controller::Phase::Running).await;
+        while tokio::time::timeout(Duration::from_secs(1), told.recv()).await.is_ok() {}
+        let api = evenkeel::kube::Api::<ConfigMap>::namespaced(world.admin(), "default");
+        api.delete("a", &Default::default()).await.unwrap();
+        let came = tokio::time::timeout(PATIENCE, told.recv()).await;
+        assert_eq!(came.ok().flatten(), Some(key("a")), "{name}");
+        stop(&manager, running).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_update_of_a_type_without_generations_is_a_change() {
+    let world = World::new().await;
+    world.create_map("a").await;
+    let manager = world.manager();
+    let (reconciler, mut told) = telling::<ConfigMap>();
+    let changed = evenkeel::predicate::generation_changed();
+    manager.controller(reconciler).filter_object(changed).register().unwrap();
+    let running = start(&manager);
+    next(&mut told).await;
+    let api = evenkeel::kube::Api::<ConfigMap>::namespaced(world.admin(), "default");
+    let patch = evenkeel::client::Patch::Merge(serde_json::json!({"data": {"a": "b"}}));
+    api.patch("a", &Default::default(), &patch).await.unwrap();
+    assert_eq!(next(&mut told).await, key("a"));
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_watches_that_ask_for_it_are_resynced() {
+    use evenkeel::Watch;
+    use evenkeel::cache::TypeOptions;
+    use evenkeel::k8s_openapi::api::core::v1::ServiceAccount;
+    let world = World::new().await;
+    let accounts = evenkeel::kube::Api::<ServiceAccount>::namespaced(world.admin(), "default");
+    let mut account = ServiceAccount::default();
+    account.metadata.name = Some("x".to_owned());
+    accounts.create(&Default::default(), &account).await.unwrap();
+    for asks in [false, true] {
+        let manager = world.manager();
+        let (reconciler, mut told) = telling::<ConfigMap>();
+        let watch = Watch::mapped::<ServiceAccount>(|_, _| vec![key("of-x")]);
+        let watch = watch.cached(TypeOptions::new().resync(Duration::from_secs(20)));
+        let watch = if asks { watch.resynced() } else { watch };
+        manager.controller(reconciler).watch(watch).register().unwrap();
+        let running = start(&manager);
+        next(&mut told).await;
+        let again = tokio::time::timeout(Duration::from_secs(100), told.recv()).await;
+        assert_eq!(again.is_ok(), asks);
+        stop(&manager, running).await;
+    }
+}

@@ -2,7 +2,7 @@
 
 use evenkeel::Condition;
 use evenkeel::cache::TypeOptions;
-use evenkeel::client::retry_on_conflict;
+use evenkeel::client::{Patch, retry_on_conflict};
 use evenkeel::k8s_openapi::api::apps::v1::Deployment;
 use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
 use evenkeel::kube::Api;
@@ -45,16 +45,19 @@ async fn an_apply_that_changes_nothing_is_not_sent_again() {
     stop(&manager, running).await;
 }
 
+fn deployment(name: &str) -> Deployment {
+    serde_json::from_value(json!({"metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]}}}}))
+    .unwrap()
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_status_that_changes_nothing_is_not_sent() {
     let world = World::new().await;
     let deployments = Api::<Deployment>::namespaced(world.admin(), "default");
-    let object = json!({"metadata": {"name": "web"}, "spec": {"selector": {"matchLabels": {"a": "b"}},
-        "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
-    deployments
-        .create(&Default::default(), &serde_json::from_value(object).unwrap())
-        .await
-        .unwrap();
+    deployments.create(&Default::default(), &deployment("web")).await.unwrap();
     let manager = world.manager();
     let (sender, mut told) = tokio::sync::mpsc::channel(4096);
 
@@ -205,4 +208,101 @@ async fn applied_children_are_owned_and_go_to_the_owners_namespace() {
     quiet(&mut told).await;
     stop(&manager, running).await;
     let _ = each::<ConfigMap, _, _>(|_, _, _| async { Ok(Action::done()) });
+}
+
+#[tokio::test(start_paused = true)]
+async fn statuses_of_one_reconcile_add_up() {
+    let world = World::new().await;
+    let deployments = Api::<Deployment>::namespaced(world.admin(), "default");
+    deployments.create(&Default::default(), &deployment("web")).await.unwrap();
+    let manager = world.manager();
+    let (sender, mut told) = tokio::sync::mpsc::channel(4096);
+    let reconciler = evenkeel::objects(move |web: Arc<Deployment>, cx: Context<Deployment>| {
+        let sender = sender.clone();
+        async move {
+            // Both start from what was read at the beginning.
+            cx.status(&web).condition(Condition::no("Ready", "Starting", "")).write().await?;
+            cx.status(&web).condition(Condition::yes("Checked", "Seen", "")).write().await?;
+            let _ = sender.try_send(());
+            Ok(Action::done())
+        }
+    });
+    manager.controller(reconciler).register().unwrap();
+    let running = start(&manager);
+    next(&mut told).await;
+    quiet_after(&mut told).await;
+    let status = deployments.get("web").await.unwrap().status.unwrap();
+    let names: Vec<_> = status.conditions.unwrap().into_iter().map(|c| c.type_).collect();
+    assert_eq!(names, ["Ready", "Checked"]);
+    stop(&manager, running).await;
+}
+
+async fn quiet_after(told: &mut tokio::sync::mpsc::Receiver<()>) {
+    while tokio::time::timeout(Duration::from_secs(60), told.recv()).await.is_ok() {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_never_undoes_what_others_told() {
+    let world = World::new().await;
+    let deployments = Api::<Deployment>::namespaced(world.admin(), "default");
+    deployments.create(&Default::default(), &deployment("web")).await.unwrap();
+    world.freeze();
+    let manager = world.manager();
+    let (sender, mut told) = tokio::sync::mpsc::channel(4096);
+    let other = deployments.clone();
+    let reconciler = evenkeel::objects(move |web: Arc<Deployment>, cx: Context<Deployment>| {
+        let (sender, other) = (sender.clone(), other.clone());
+        async move {
+            if cx.failures() == 0 {
+                let theirs = json!({"status": {"readyReplicas": 0, "replicas": 7, "conditions": [
+                    {"type": "Theirs", "status": "True", "reason": "R", "message": "m"}]}});
+                other.patch_status("web", &Default::default(), &Patch::Merge(theirs)).await?;
+            }
+            let status = cx.status(&web).condition(Condition::yes("Ours", "Seen", ""));
+            let written = status.write().await;
+            let _ = sender.try_send(written.as_ref().err().map(|error| error.is_conflict()));
+            written?;
+            Ok(Action::done())
+        }
+    });
+    manager.controller(reconciler).register().unwrap();
+    let running = start(&manager);
+    assert_eq!(next(&mut told).await, Some(true), "somebody was faster");
+    assert_eq!(next(&mut told).await, None, "the retry reads what he told");
+    let status = deployments.get("web").await.unwrap().status.unwrap();
+    let names: Vec<_> = status.conditions.unwrap().into_iter().map(|c| c.type_).collect();
+    assert_eq!(names, ["Theirs", "Ours"]);
+    assert_eq!(status.replicas, Some(7));
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clean_up_that_fails_shows_in_the_objects_events() {
+    use evenkeel::k8s_openapi::api::events::v1::Event;
+    let world = World::new().await;
+    let mut object = map("a");
+    object.metadata.finalizers = Some(vec!["example.com/x".to_owned()]);
+    let maps = Api::<ConfigMap>::namespaced(world.admin(), "default");
+    maps.create(&Default::default(), &object).await.unwrap();
+    maps.delete("a", &Default::default()).await.unwrap();
+    let manager = world.manager();
+    let (sender, mut told) = tokio::sync::mpsc::channel(4096);
+    let reconciler = evenkeel::objects(move |_: Arc<ConfigMap>, cx: Context<ConfigMap>| {
+        let sender = sender.clone();
+        async move {
+            let failing = |_| async { Err("the bucket is not empty".into()) };
+            let ended = cx.finalize("example.com/x", failing).await;
+            let _ = sender.try_send(());
+            ended.map(|_| Action::done())
+        }
+    });
+    manager.controller(reconciler).register().unwrap();
+    let running = start(&manager);
+    next(&mut told).await;
+    next(&mut told).await;
+    stop(&manager, running).await;
+    let events = Api::<Event>::namespaced(world.admin(), "default");
+    let events = events.list(&Default::default()).await.unwrap().items;
+    assert_eq!(events.len(), 1);
+    assert_eq!(events[0].note.as_deref(), Some("example.com/x: the bucket is not empty"));
 }

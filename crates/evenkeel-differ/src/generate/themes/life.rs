@@ -323,7 +323,11 @@ impl Life<'_> {
         let Some(version) = self.versions.iter().find(|version| version.served) else { return };
         let path = self.collection(version.name);
         let held = self.random.percent(25);
-        let mut object = self.object(version.name, "held");
+        // Without a spec it is taken by any schema.
+        let mut object = json!({
+            "apiVersion": format!("${{group}}/{}", version.name), "kind": "Thing",
+            "metadata": {"name": "held${ns}"},
+        });
         if held {
             object["metadata"]["finalizers"] = json!(["example.com/hold"]);
         }
@@ -338,6 +342,10 @@ impl Life<'_> {
                 ..self.until()
             });
             self.steps.push(going);
+            let mut dying = get(format!("{path}/held${{ns}}"));
+            dying.until =
+                Some(Until { contains: Some("deletionTimestamp".to_owned()), ..self.until() });
+            self.steps.push(dying);
             let object = self.object(self.versions[0].name, "late");
             self.steps.push(post(&path, object));
             self.steps.push(patch(

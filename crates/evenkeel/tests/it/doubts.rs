@@ -1,0 +1,270 @@
+//! Writes whose outcome the cache cannot show: lost, cut short, refused, or of another kind.
+
+use std::time::Duration;
+
+use evenkeel::Kind;
+use evenkeel::cache::TypeOptions;
+use evenkeel::k8s_openapi::api::apps::v1::Deployment;
+use evenkeel::k8s_openapi::api::autoscaling::v1::Scale;
+use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
+use evenkeel::kube::Api;
+use evenkeel::kube::api::PostParams;
+use evenkeel::prelude::*;
+use http::Method;
+use serde_json::json;
+use tokio::time::timeout;
+
+use crate::harness::{Fate, Running, World, key, map, start, stop, until};
+
+/// A manager whose cache has what there is now and hears of nothing from then on.
+async fn frozen<K: evenkeel::Object>(world: &World, options: TypeOptions) -> (Manager, Running) {
+    world.freeze();
+    let manager = world.manager();
+    manager.caches::<K>(options).unwrap();
+    let running = start(&manager);
+    let informer = manager.cache().informer(&Kind::of::<K>()).unwrap();
+    informer.synced().await.unwrap();
+    world.requests();
+    (manager, running)
+}
+
+fn gets(world: &World) -> Vec<String> {
+    let asked = world.requests().into_iter();
+    asked.filter(|request| request.starts_with("GET") && !request.contains("watch")).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_cut_short_makes_the_next_read_a_live_one() {
+    let world = World::new().await;
+    world.create_map("old").await;
+    let (manager, running) = frozen::<ConfigMap>(&world, TypeOptions::new()).await;
+    let client = manager.client();
+    world.rule(|request| match *request.method() {
+        Method::GET => World::frozen(request),
+        _ => Fate::Mute,
+    });
+    let second = Duration::from_secs(1);
+    assert!(timeout(second, client.create(&map("a")).into_future()).await.is_err());
+    let old = client.get::<ConfigMap>(&key("old")).await.unwrap().unwrap();
+    assert!(timeout(second, client.delete(&*old).into_future()).await.is_err());
+    world.requests();
+    assert!(client.get::<ConfigMap>(&key("a")).await.unwrap().is_some());
+    assert!(client.get::<ConfigMap>(&key("old")).await.unwrap().is_none());
+    assert_eq!(gets(&world).len(), 2);
+    assert!(client.get::<ConfigMap>(&key("a")).await.unwrap().is_some());
+    assert!(client.get::<ConfigMap>(&key("old")).await.unwrap().is_none());
+    assert!(gets(&world).is_empty(), "once is enough");
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_a_timeout_cuts_short_is_in_the_journal_and_in_doubt() {
+    let world = World::new().await;
+    world.create_map("a").await;
+    world.rule(|request| match *request.method() {
+        Method::PATCH => Fate::Mute,
+        _ => World::frozen(request),
+    });
+    let manager = world.manager();
+    let (sender, mut told) = tokio::sync::mpsc::channel(64);
+    let reconciler = evenkeel::objects(move |map: Arc<ConfigMap>, cx: Context<ConfigMap>| {
+        let sender = sender.clone();
+        async move {
+            let _ = sender.try_send(map.data.clone());
+            if map.data.is_none() {
+                let patch = evenkeel::client::Patch::Merge(json!({"data": {"a": "b"}}));
+                cx.patch::<ConfigMap>(cx.key(), &patch).await?;
+            }
+            Ok(Action::done())
+        }
+    });
+    let limit = Duration::from_secs(1);
+    let controller = manager.controller(reconciler).timeout(limit).register().unwrap();
+    let running = start(&manager);
+    assert_eq!(crate::harness::next(&mut told).await, None);
+    assert!(crate::harness::next(&mut told).await.is_some(), "the retry sees what was done");
+    until(|| controller.totals().success == 1).await;
+    let records = controller.journal().records();
+    assert!(records[0].to_string().contains("cut short"), "{}", records[0]);
+    assert_eq!((controller.totals().timeouts, controller.totals().error), (1, 1));
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_never_comes_is_an_error_in_the_end() {
+    let world = World::new().await;
+    world.rule(|_| Fate::Hang);
+    let error = world.manager().client().create(&map("a")).await.unwrap_err();
+    assert_eq!(error.to_string(), "create ConfigMap default/a: no answer from the API server");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_with_a_generated_name_is_found_again_after_its_answer_was_lost() {
+    let world = World::new().await;
+    let (manager, running) = frozen::<ConfigMap>(&world, TypeOptions::new()).await;
+    let client = manager.client();
+    world.rule(|request| match *request.method() {
+        Method::POST => Fate::Lose,
+        _ => World::frozen(request),
+    });
+    let mut object = map("");
+    object.metadata.name = None;
+    object.metadata.generate_name = Some("made-".to_owned());
+    client.create(&object).await.unwrap_err();
+    let found = client.list::<ConfigMap>().in_namespace("default").await.unwrap();
+    assert_eq!(found.len(), 1);
+    assert!(found[0].name_any().starts_with("made-"));
+    // One without any name leaves nothing behind that later reads could stumble over.
+    client.create(&map("")).await.unwrap_err();
+    client.list::<ConfigMap>().await.unwrap();
+    world.rule(World::frozen);
+    let other = client.create(&object).await.unwrap();
+    assert_ne!(other.name_any(), found[0].name_any());
+    stop(&manager, running).await;
+}
+
+fn deployment() -> Deployment {
+    serde_json::from_value(json!({"metadata": {"name": "web", "namespace": "default"},
+        "spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}},
+        "template": {"metadata": {"labels": {"a": "b"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]}}}}))
+    .unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subresource_of_another_kind_is_not_cached_and_what_it_changed_is_read_back() {
+    let world = World::new().await;
+    let api = Api::<Deployment>::namespaced(world.admin(), "default");
+    api.create(&PostParams::default(), &deployment()).await.unwrap();
+    let (manager, running) = frozen::<Deployment>(&world, TypeOptions::new()).await;
+    let client = manager.client();
+    let scale = client.subresource::<Deployment>(&key("web"), "scale");
+    let mut wanted = scale.get::<Scale>().await.unwrap();
+    wanted.spec.get_or_insert_default().replicas = Some(3);
+    scale.update(&wanted).await.unwrap();
+    let read = client.get::<Deployment>(&key("web")).await.unwrap().unwrap();
+    assert_eq!(read.spec.as_ref().unwrap().replicas, Some(3));
+    assert_eq!(client.list::<Deployment>().await.unwrap().len(), 1);
+    // The answer to the same apply is a scale each time, never the deployment.
+    let applied: Scale = serde_json::from_value(json!({"apiVersion": "autoscaling/v1",
+        "kind": "Scale", "metadata": {"name": "web"}, "spec": {"replicas": 4}}))
+    .unwrap();
+    for _ in 0..2 {
+        let answer = scale.apply(&applied).force().await.unwrap();
+        assert_eq!(answer.spec.as_ref().unwrap().replicas, Some(4));
+    }
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn deleting_many_is_read_back_with_one_question() {
+    let world = World::new().await;
+    for number in 0..40 {
+        world.create_map(&format!("map-{number}")).await;
+    }
+    let (manager, running) = frozen::<ConfigMap>(&world, TypeOptions::new()).await;
+    let client = manager.client();
+    // An object in doubt must not hide the others from what follows.
+    world.rule(|request| match *request.method() {
+        Method::POST => Fate::Lose,
+        _ => World::frozen(request),
+    });
+    client.create(&map("late")).await.unwrap_err();
+    world.rule(World::frozen);
+    client.delete_all::<ConfigMap>(Some("default")).await.unwrap();
+    world.requests();
+    assert_eq!(client.list::<ConfigMap>().in_namespace("default").await.unwrap().len(), 0);
+    assert_eq!(gets(&world).len(), 1);
+    assert_eq!(client.list::<ConfigMap>().in_namespace("default").await.unwrap().len(), 0);
+    assert!(gets(&world).is_empty());
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_that_would_reach_elsewhere_are_refused() {
+    let world = World::new().await;
+    let manager = world.manager();
+    let client = manager.client();
+    for namespace in ["", "..", "default/configmaps/a?"] {
+        let error = client.delete_all::<ConfigMap>(Some(namespace)).await.unwrap_err();
+        assert!(error.to_string().contains("is not the name of a namespace"), "{error}");
+        client.live().list::<ConfigMap>(Some(namespace), "").await.unwrap_err();
+    }
+    assert!(world.requests().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_that_shows_the_cache_behind_makes_the_next_read_a_live_one() {
+    let world = World::new().await;
+    for name in ["changed", "deleted"] {
+        world.create_map(name).await;
+    }
+    let (manager, running) = frozen::<ConfigMap>(&world, TypeOptions::new()).await;
+    let client = manager.client();
+    let api = Api::<ConfigMap>::namespaced(world.admin(), "default");
+    let patch = evenkeel::client::Patch::Merge(json!({"data": {"a": "b"}}));
+    api.patch("changed", &Default::default(), &patch).await.unwrap();
+    api.delete("deleted", &Default::default()).await.unwrap();
+    world.create_map("created").await;
+
+    let stale = client.get::<ConfigMap>(&key("changed")).await.unwrap().unwrap();
+    assert!(client.update(&*stale).await.unwrap_err().is_conflict());
+    let read = client.get::<ConfigMap>(&key("changed")).await.unwrap().unwrap();
+    assert!(read.data.is_some());
+
+    let stale = client.get::<ConfigMap>(&key("deleted")).await.unwrap().unwrap();
+    assert!(client.update(&*stale).await.is_err());
+    assert!(client.get::<ConfigMap>(&key("deleted")).await.unwrap().is_none());
+
+    assert!(client.get::<ConfigMap>(&key("created")).await.unwrap().is_none());
+    assert!(client.create(&map("created")).await.unwrap_err().is_already_exists());
+    assert!(client.get::<ConfigMap>(&key("created")).await.unwrap().is_some());
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_apply_is_left_out_only_while_it_would_change_nothing() {
+    let world = World::new().await;
+    let manager = world.manager();
+    manager.caches::<ConfigMap>(TypeOptions::new()).unwrap();
+    let running = start(&manager);
+    let client = manager.client();
+    let mut wanted = map("a");
+    wanted.data = Some([("a".to_owned(), "b".to_owned())].into());
+    let sent = |world: &World| {
+        let requests = world.requests().into_iter();
+        requests.filter(|request| request.starts_with("PATCH")).count()
+    };
+    client.get::<ConfigMap>(&key("a")).await.unwrap();
+    client.apply(&wanted).await.unwrap();
+    client.apply(&wanted).await.unwrap();
+    assert_eq!(sent(&world), 1);
+    client.apply(&wanted).force().await.unwrap();
+    assert_eq!(sent(&world), 1, "force is another word");
+    client.apply(&wanted).field_owner("other").await.unwrap();
+    client.apply(&wanted).dry_run().await.unwrap();
+    assert_eq!(sent(&world), 2);
+    client.apply(&wanted).await.unwrap();
+    world.requests();
+    client.delete_named::<ConfigMap>(&key("a")).await.unwrap();
+    let again = client.apply(&wanted).await.unwrap();
+    assert_eq!(sent(&world), 1, "it is another object");
+    assert_eq!(again.data, wanted.data);
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_apply_to_a_type_cached_by_its_metadata_succeeds_again() {
+    let world = World::new().await;
+    let manager = world.manager();
+    manager.caches::<ConfigMap>(TypeOptions::new().metadata_only()).unwrap();
+    let running = start(&manager);
+    let client = manager.client();
+    client.peek::<ConfigMap>(&key("a")).await.unwrap();
+    let mut wanted = map("a");
+    wanted.data = Some([("a".to_owned(), "b".to_owned())].into());
+    for _ in 0..3 {
+        assert_eq!(client.apply(&wanted).await.unwrap().data, wanted.data);
+    }
+    stop(&manager, running).await;
+}
