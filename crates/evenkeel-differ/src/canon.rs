@@ -280,15 +280,6 @@ fn forget_repeated_columns(body: &mut Value) {
     }
 }
 
-/// What does not fit the type of a configuration is found in the order of Go's maps, too.
-fn sort_errors(status: &mut Value) {
-    let Some(Value::String(message)) = status.get_mut("message") else { return };
-    let Some((start, list)) = message.split_once(": errors:\n") else { return };
-    let mut lines: Vec<_> = list.lines().collect();
-    lines.sort_unstable();
-    *message = format!("{start}: errors:\n{}", lines.join("\n"));
-}
-
 /// The real server walks the properties of a custom object, and those of a schema, in the random
 /// order of Go's maps, so the order of its complaints says nothing. That of built-in kinds does.
 fn sort_causes(status: &mut Value) {
