@@ -212,10 +212,35 @@ pub(crate) fn settle_floats(value: &mut Value) {
     }
 }
 
+/// Names the bracket that opens the level too many: Go's, or where it has more patience, ours.
+fn too_deep(text: &[u8]) -> String {
+    const LEVELS: [usize; 2] = [MAX_NESTING + 1, 10_001];
+    let (mut depth, mut inside, mut escaped, mut opener) = (0_usize, false, false, b'{');
+    for byte in text {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if inside => escaped = true,
+            b'"' => inside = !inside,
+            b'{' | b'[' if !inside => {
+                depth += 1;
+                if LEVELS.contains(&depth) {
+                    opener = *byte;
+                }
+                if depth == LEVELS[1] {
+                    break;
+                }
+            }
+            b'}' | b']' if !inside => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    format!("invalid character '{}' exceeded max depth", char::from(opener))
+}
+
 /// The message Go's decoder gives for the same mistake.
 fn go_message(text: &[u8], error: &serde_json::Error) -> String {
     if error.to_string().contains("recursion limit") {
-        return "exceeded max depth".into();
+        return too_deep(text);
     }
     // What Go would have taken, such as half a surrogate, is refused in our own words.
     scan::complaint(text).unwrap_or_else(|| error.to_string())
@@ -243,13 +268,23 @@ mod tests {
     }
 
     #[test]
+    fn floats_are_read_as_exactly_as_they_are_written() {
+        for text in ["0.30000000000000004", "9.999999999999999e55", "1.7976931348623157e308"] {
+            let (value, _) = decode(text.as_bytes()).unwrap();
+            assert_eq!(Some(value.as_f64()), Some(text.parse().ok()), "{text}");
+            assert_eq!(serde_json::from_str::<Value>(&value.to_string()).unwrap(), value);
+        }
+    }
+
+    #[test]
     fn too_deep_is_an_error_not_a_crash() {
         let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
         let (deepest, _) = decode(nested(MAX_NESTING).as_bytes()).unwrap();
         assert!(!is_too_deep(&deepest));
         assert!(is_too_deep(&Value::Array(vec![deepest])));
         for depth in [MAX_NESTING + 1, 100_000] {
-            assert_eq!(decode(nested(depth).as_bytes()).unwrap_err(), "exceeded max depth");
+            let why = "invalid character '[' exceeded max depth";
+            assert_eq!(decode(nested(depth).as_bytes()).unwrap_err(), why);
         }
     }
 }

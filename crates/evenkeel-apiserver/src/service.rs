@@ -186,7 +186,11 @@ impl Allocator {
             return refuse("not an IPv4 address");
         };
         let number = u32::from(address);
-        if number <= self.base || number >= self.base + self.size - 1 {
+        let outside = number <= self.base || number >= self.base + self.size - 1;
+        if outside && !dry_run {
+            return refuse("the provided network does not match the current range");
+        }
+        if outside {
             return refuse(&format!(
                 "the provided IP ({wished}) is not in the valid range. The range of valid IPs is \
                  {}/{}",
@@ -262,7 +266,7 @@ fn owner_fault(service: &Value, address: Ipv4Addr) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn service(spec: Value) -> Value {
+    fn service(spec: &Value) -> Value {
         json!({"metadata": {"name": "s", "namespace": "n"}, "spec": spec})
     }
 
@@ -270,7 +274,7 @@ mod tests {
     fn addresses_are_unique_until_the_range_is_full() {
         let allocator = Allocator::new("10.0.0.0/30").unwrap();
         let take = || {
-            let mut service = service(json!({"type": "ClusterIP"}));
+            let mut service = service(&json!({"type": "ClusterIP"}));
             let reservation = allocator.allocate(&mut service, None, false)?;
             reservation.keep();
             Ok::<_, Refused>(service["spec"]["clusterIP"].clone())
@@ -284,7 +288,7 @@ mod tests {
     fn what_a_failed_write_took_is_free_again() {
         let allocator = Allocator::new("10.0.0.0/30").unwrap();
         for _ in 0..9 {
-            let mut service = service(json!({
+            let mut service = service(&json!({
                 "type": "NodePort", "clusterIP": "10.0.0.2", "clusterIPs": ["10.0.0.2"],
                 "ports": [{"nodePort": 30001}],
             }));
@@ -297,7 +301,7 @@ mod tests {
         let allocator = Allocator::new("10.0.0.0/30").unwrap();
         for _ in 0..9 {
             let mut service =
-                service(json!({"type": "NodePort", "ports": [{"port": 1}, {"port": 2}]}));
+                service(&json!({"type": "NodePort", "ports": [{"port": 1}, {"port": 2}]}));
             allocator.allocate(&mut service, None, true).unwrap().keep();
             assert_eq!(service["spec"]["clusterIP"], "10.0.0.0");
             assert_eq!(service["spec"]["ports"][0]["nodePort"], 32769);
@@ -319,7 +323,7 @@ mod tests {
     #[test]
     fn local_load_balancers_get_a_port_for_health_checks() {
         let allocator = Allocator::new("10.0.0.0/24").unwrap();
-        let mut service = service(json!({
+        let mut service = service(&json!({
             "type": "LoadBalancer", "externalTrafficPolicy": "Local",
             "allocateLoadBalancerNodePorts": false, "ports": [{"port": 80}],
         }));
@@ -331,7 +335,7 @@ mod tests {
     #[test]
     fn only_services_without_selector_may_ask_for_two_families() {
         let allocator = Allocator::new("10.0.0.0/24").unwrap();
-        let mut dual = service(json!({"ipFamilyPolicy": "RequireDualStack"}));
+        let mut dual = service(&json!({"ipFamilyPolicy": "RequireDualStack"}));
         assert!(allocator.allocate(&mut dual, None, false).is_err());
         dual["spec"]["clusterIP"] = "None".into();
         dual["spec"]["clusterIPs"] = json!(["None"]);
@@ -342,9 +346,9 @@ mod tests {
     #[test]
     fn an_update_cannot_use_a_node_port_twice() {
         let allocator = Allocator::new("10.0.0.0/24").unwrap();
-        let old = service(json!({"type": "NodePort", "ports": [{"nodePort": 30001}]}));
+        let old = service(&json!({"type": "NodePort", "ports": [{"nodePort": 30001}]}));
         let port = json!({"nodePort": 30001, "protocol": "TCP"});
-        let mut new = service(json!({"type": "NodePort", "ports": [port, port]}));
+        let mut new = service(&json!({"type": "NodePort", "ports": [port, port]}));
         let Err(Refused::Failed(status)) = allocator.allocate(&mut new, Some(&old), false) else {
             panic!("a node port was given twice");
         };
@@ -354,7 +358,7 @@ mod tests {
     #[test]
     fn a_service_that_changes_its_type_gives_its_ports_back() {
         let allocator = Allocator::new("10.0.0.0/24").unwrap();
-        let asked = service(json!({"type": "NodePort", "ports": [{"nodePort": 30001}]}));
+        let asked = service(&json!({"type": "NodePort", "ports": [{"nodePort": 30001}]}));
         for _ in 0..2 {
             let mut service = asked.clone();
             allocator.allocate(&mut service, None, false).unwrap().keep();

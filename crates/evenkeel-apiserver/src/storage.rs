@@ -157,7 +157,7 @@ impl Store {
         Table { store: self.inner.clone(), shelf: self.inner.shared.shelf(name) }
     }
 
-    /// As [`table`](Self::table); if nobody has used it yet, its past begins now.
+    /// As [`table`](Self::table); if nobody has used it yet, watches cannot begin before now.
     pub fn table_from_now(&self, name: &str) -> Table {
         let shared = &self.inner.shared;
         Table { store: self.inner.clone(), shelf: shared.shelf_from(name, shared.revision()) }
@@ -242,16 +242,16 @@ impl Shared {
         self.shelf_from(name, 0)
     }
 
-    /// The shelf of that name; a new one knows nothing from before `revision`.
-    fn shelf_from(&self, name: &str, revision: u64) -> Arc<Shelf> {
+    /// The shelf of that name; a new one is as old as `born`.
+    fn shelf_from(&self, name: &str, born: u64) -> Arc<Shelf> {
         if let Some(shelf) = self.shelves.read().by_name.get(name) {
             return shelf.clone();
         }
         let mut shelves = self.shelves.write();
-        let compacted = shelves.compacted.max(revision);
+        let compacted = shelves.compacted;
         let name: Arc<str> = name.into();
         let shelf = shelves.by_name.entry(name.clone());
-        shelf.or_insert_with(|| Arc::new(Shelf::new(name, compacted))).clone()
+        shelf.or_insert_with(|| Arc::new(Shelf::new(name, compacted, born))).clone()
     }
 
     /// Decides a write and makes it visible at once.

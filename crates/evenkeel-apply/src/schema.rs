@@ -34,6 +34,7 @@ pub struct Schema {
 pub struct ObjectType {
     schema: Arc<Schema>,
     root: TypeId,
+    builtin: bool,
 }
 
 /// What a leaf may hold.
@@ -150,17 +151,25 @@ impl Schema {
 impl ObjectType {
     /// A type of a schema. Fails for an id of another, larger schema.
     pub fn new(schema: Arc<Schema>, root: TypeId) -> Option<Self> {
-        ((root.0 as usize) < schema.types.len()).then_some(Self { schema, root })
+        let known = (root.0 as usize) < schema.types.len();
+        known.then_some(Self { schema, root, builtin: false })
     }
 
     /// The named type of a schema.
     pub fn named(schema: &Arc<Schema>, name: &str) -> Option<Self> {
-        Some(Self { root: schema.named(name)?, schema: schema.clone() })
+        Some(Self { root: schema.named(name)?, schema: schema.clone(), builtin: false })
     }
 
     /// The type of objects nothing is known about: maps merge by key, all else is replaced whole.
     pub fn deduced() -> Self {
-        Self { schema: SchemaBuilder::deduced_schema(), root: SchemaBuilder::DEDUCED }
+        let schema = SchemaBuilder::deduced_schema();
+        Self { schema, root: SchemaBuilder::DEDUCED, builtin: false }
+    }
+
+    /// Whether stored objects fit the type whatever happens: they have been decoded into it, and it
+    /// never changes.
+    pub(crate) fn is_builtin(&self) -> bool {
+        self.builtin
     }
 
     pub(crate) fn parts(&self) -> (&Schema, TypeId) {

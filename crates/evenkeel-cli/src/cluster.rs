@@ -1,4 +1,5 @@
-//! `evenkeel cluster`: the embedded API server behind a loopback address.
+//! `evenkeel cluster`: the embedded API server behind a loopback address, with the controllers and
+//! nodes that make it a cluster.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -7,6 +8,7 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use evenkeel_apiserver::ApiServer;
 use evenkeel_apiserver::listen::Options;
+use evenkeel_cluster::{Cluster, Settings};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -31,6 +33,15 @@ pub(crate) struct Start {
     /// Where to write the kubeconfig
     #[arg(long, value_name = "FILE", default_value = "evenkeel.kubeconfig")]
     kubeconfig: PathBuf,
+    /// How many simulated nodes run the pods
+    #[arg(long, default_value_t = 1)]
+    nodes: usize,
+    /// Switch off a controller, by its name in kube-controller-manager; may be repeated
+    #[arg(long = "without", value_name = "CONTROLLER")]
+    without: Vec<String>,
+    /// Only the API server: no controllers, no nodes, nothing happens by itself
+    #[arg(long, conflicts_with_all = ["nodes", "without"])]
+    bare: bool,
     /// Switch off an admission plugin; may be repeated
     #[arg(long = "disable-admission-plugin", value_name = "NAME")]
     disabled: Vec<String>,
@@ -54,10 +65,17 @@ async fn start(options: &Start) -> anyhow::Result<()> {
         builder = builder.data_dir(directory);
     }
     let server = builder.build().await.context("cannot start the cluster")?;
+    let cluster = if options.bare {
+        Cluster::bare(server)
+    } else {
+        let without = options.without.iter().cloned().collect();
+        let settings = Settings { nodes: options.nodes, without, ..Settings::default() };
+        Cluster::on(server, &settings).context("cannot start the cluster")?
+    };
     let address = SocketAddr::new(options.address, options.port);
     let mut listen = Options::default();
     listen.allow_non_loopback = options.allow_non_loopback;
-    let serving = server.serve_with(address, listen).await.context("cannot listen")?;
+    let serving = cluster.server().serve_with(address, listen).await.context("cannot listen")?;
     serving
         .write_kubeconfig(&options.kubeconfig)
         .with_context(|| format!("cannot write {}", options.kubeconfig.display()))?;
@@ -66,7 +84,11 @@ async fn start(options: &Start) -> anyhow::Result<()> {
     say(&format!("A Kubernetes 1.36 API is ready at {}", serving.url()));
     say("");
     say(&format!("  export KUBECONFIG={}", kubeconfig.display()));
-    say("  kubectl get namespaces");
+    say(if options.bare {
+        "  kubectl get namespaces"
+    } else {
+        "  kubectl create deployment web --image=nginx --replicas=3 && kubectl get pods --watch"
+    });
     say("");
     match &options.data_dir {
         Some(directory) => {
@@ -75,7 +97,8 @@ async fn start(options: &Start) -> anyhow::Result<()> {
         None => say("Objects live in memory and are gone at the end. Ctrl-C stops."),
     }
     tokio::signal::ctrl_c().await.context("cannot wait for Ctrl-C")?;
-    server.stop();
+    // The controllers go first, as long as there is somebody to talk to.
+    cluster.stop().await;
     serving.stop().await;
     say("Stopped.");
     Ok(())

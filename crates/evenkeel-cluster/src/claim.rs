@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use evenkeel::cache::{DeclareError, Entry, Meta, Query};
 use evenkeel::predicate::Predicate;
-use evenkeel::{Context, Key, Kind, Manager, MapContext, Object, Result, Uid, Watch, owner};
+use evenkeel::{Context, Key, Kind, Manager, MapContext, Object, Result, Uid, Watch};
 use k8s_openapi::api::apps::v1::{ControllerRevision, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{Selector, SelectorExt as _};
+use serde::Deserialize;
 
 /// Objects without a controller, by namespace.
 const ORPHANS: &str = "orphans";
@@ -32,9 +33,27 @@ pub(crate) fn index(manager: &Manager) -> Result<(), DeclareError> {
             None => meta.key().namespace().map(str::to_owned).into_iter().collect(),
         })?;
     }
-    manager.index::<Pod>(BY_NODE, |pod| {
-        pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).into_iter().collect()
+    cache.index_as::<Bound>(&Kind::of::<Pod>(), BY_NODE, |pod| {
+        pod.spec.node_name.clone().into_iter().collect()
     })
+}
+
+/// The little of a pod that tells where it is; every change of every pod is looked at for it.
+#[derive(Default, Deserialize)]
+struct Bound {
+    #[serde(default)]
+    spec: BoundSpec,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BoundSpec {
+    node_name: Option<String>,
+}
+
+/// The node a cached pod is bound to.
+pub(crate) fn node_of(pod: &Entry) -> Option<String> {
+    serde_json::from_slice::<Bound>(pod.json()).ok()?.spec.node_name
 }
 
 /// Reconciles every `O` of the namespace when a `C` that nobody controls appears or changes its
@@ -126,11 +145,6 @@ async fn still_there<O: Object>(cx: &Context<O>, owner: &O) -> Result<bool> {
     }))
 }
 
-/// Decodes what was claimed.
-pub(crate) fn decode<C: Object>(entries: &[Arc<Entry>]) -> Result<Vec<Arc<C>>> {
-    entries.iter().map(|entry| Ok(entry.decode::<C>()?)).collect()
-}
-
 /// As [`claim`], decoded; for types of which an owner has few.
 pub(crate) async fn claimed<O: Object, C: Object>(
     cx: &Context<O>,
@@ -138,7 +152,6 @@ pub(crate) async fn claimed<O: Object, C: Object>(
     selector: &Selector,
 ) -> Result<Vec<Arc<C>>> {
     let entries = claim::<O, C>(cx, owner, selector).await?;
-    let children = decode::<C>(&entries)?;
-    debug_assert!(children.iter().all(|child| owner::is_controller(owner, &**child)));
-    Ok(children)
+    let cache = cx.cache();
+    entries.iter().map(|entry| Ok(cache.typed::<C>(entry)?)).collect()
 }

@@ -4,8 +4,9 @@ use evenkeel::{BoxError, Manager};
 
 use crate::settings::Settings;
 use crate::{
-    StartError, claim, cronjob, daemonset, deployment, disruption, endpoints, garbage, job, kubelet,
-    namespace, node_lifecycle, nodes, replicaset, scheduler, serviceaccount, statefulset, volumes,
+    StartError, claim, cronjob, daemonset, deployment, disruption, endpoints, garbage, job,
+    kubelet, namespace, node_lifecycle, nodes, replicaset, scheduler, serviceaccount, statefulset,
+    volumes,
 };
 
 type Register = fn(&Manager, &Settings) -> Result<(), BoxError>;

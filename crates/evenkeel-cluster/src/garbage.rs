@@ -13,8 +13,6 @@ mod graph;
 
 mod judge;
 
-mod report;
-
 #[cfg(test)]
 mod tests;
 
@@ -37,8 +35,8 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use self::graph::{Graph, Place, State};
-use self::report::Reporter;
 use crate::discovery::{Type, Types};
+use crate::events::Recorder;
 use crate::settings::Settings;
 
 /// As `kube-controller-manager` calls it.
@@ -62,7 +60,7 @@ pub(crate) fn register(manager: &Manager, _: &Settings) -> Result<(), BoxError> 
 
 struct Collector {
     client: Client,
-    reporter: Reporter,
+    events: Recorder,
     graph: Mutex<Graph>,
     types: RwLock<Types>,
     queue: Queue<Uid, ()>,
@@ -82,10 +80,9 @@ enum Looked {
 
 impl Collector {
     fn new(manager: &Manager) -> Arc<Self> {
-        let client = manager.client().with_owner(NAME);
         Arc::new(Self {
-            reporter: Reporter::new(NAME, client.clone(), manager.clock().clone()),
-            client,
+            events: Recorder::new(manager, NAME),
+            client: manager.client().with_owner(NAME),
             graph: Mutex::default(),
             types: RwLock::default(),
             queue: Queue::default(),

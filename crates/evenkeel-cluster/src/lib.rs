@@ -60,6 +60,8 @@ mod nodes;
 
 mod scheduler;
 
+mod simulate;
+
 #[cfg(test)]
 mod testing;
 

@@ -17,7 +17,7 @@ use k8s_openapi::api::core::v1::{Node, NodeCondition, Pod, Taint, Toleration};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::claim::BY_NODE;
+use crate::claim::{BY_NODE, node_of};
 use crate::pods;
 use crate::scheduler::tolerates;
 use crate::settings::Settings;
@@ -54,7 +54,9 @@ pub(crate) fn register_eviction(manager: &Manager, _: &Settings) -> Result<(), B
     });
     // A pod matters when it arrives on a node; what it does there does not.
     let fresh = Predicate::new(|event| match (event.old(), event.new()) {
-        (Some(old), Some(new)) => old.meta().uid() != new.meta().uid(),
+        (Some(old), Some(new)) => {
+            old.meta().uid() != new.meta().uid() || node_of(old) != node_of(new)
+        }
         (_, new) => new.is_some(),
     });
     manager.controller(Eviction).named(EVICTION).watch(arrivals.filter(fresh)).register()?;
@@ -189,9 +191,7 @@ impl Lifecycle {
                 key: key.to_owned(),
                 effect: effect.to_owned(),
                 value: None,
-                // Only what drives pods away has a beginning that matters.
-                time_added: (effect == "NoExecute" || key != UNSCHEDULABLE)
-                    .then(|| pods::stamp(cx.clock())),
+                time_added: Some(pods::stamp(cx.clock())),
             });
         }
         if taints == present {

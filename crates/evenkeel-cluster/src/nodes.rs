@@ -89,6 +89,15 @@ struct State {
     reported: HashMap<String, Instant>,
 }
 
+impl State {
+    /// The node is gone.
+    fn forget(&mut self, name: &str) {
+        self.numbers.remove(name);
+        self.renewed.remove(name);
+        self.reported.remove(name);
+    }
+}
+
 pub(crate) fn register(manager: &Manager, settings: &Settings) -> Result<(), BoxError> {
     let wanted: Vec<String> = names(settings.nodes).collect();
     let keys: Vec<Key> = wanted.iter().map(|name| Key::cluster(name)).collect();
@@ -115,6 +124,8 @@ impl Reconciler for Nodes {
             let first = self.wanted.contains(name) && self.state().registered.insert(name.into());
             if first {
                 cx.create(&self.make(cx, name)).await?;
+            } else {
+                self.state().forget(name);
             }
             return Ok(Action::done());
         };

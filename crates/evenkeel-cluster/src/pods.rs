@@ -94,8 +94,7 @@ pub(crate) fn from_template<O: Object>(
     Ok(pod)
 }
 
-/// The prefix the API server completes to a pod's name; an owner whose name is too long for a
-/// prefix of its own gives none, and its pods are refused.
+/// The prefix the API server completes to a pod's name.
 pub(crate) fn name_prefix(owner: &str) -> String {
     format!("{owner}-")
 }

@@ -137,7 +137,7 @@ impl ReplicaSets {
         &self,
         cx: &Context<ReplicaSet>,
         count: usize,
-        members: &mut Vec<Member>,
+        members: &mut [Member],
     ) -> Result<(), Failure> {
         if count == 0 {
             return Ok(());

@@ -19,7 +19,7 @@ pub struct Settings {
     /// How pods fare that do not say so themselves.
     pub plans: Plans,
     /// Controllers that are not run, by the names `kube-controller-manager --controllers` knows
-    /// (and `scheduler`, `kubelet`).
+    /// (and `scheduler`, `kubelet`, and `node-registration`, which makes the simulated nodes).
     pub without: BTreeSet<String>,
     /// Makes uids, names and jitter repeat.
     pub seed: Option<u64>,

@@ -34,13 +34,13 @@ pub(crate) fn of(document: &Value, scope: Scope, group: Option<&str>) -> Value {
             paths(document, filter, &mut facts);
             schemas(&document["definitions"], filter, &mut facts);
             for name in ["securityDefinitions", "security"] {
-                facts.insert(name.to_owned(), document[name].clone());
+                facts.insert(name.to_owned(), plain(&document[name]));
             }
         }
         _ if document["openapi"].is_string() => {
             paths(document, filter, &mut facts);
             schemas(&document["components"]["schemas"], filter, &mut facts);
-            let security = document["components"]["securitySchemes"].clone();
+            let security = plain(&document["components"]["securitySchemes"]);
             facts.insert("securitySchemes".to_owned(), security);
         }
         _ if document["paths"].is_object() => {
@@ -195,8 +195,15 @@ fn plain(value: &Value) -> Value {
                 .iter()
                 .filter(|(name, value)| *name != "description" || !value.is_string())
                 .map(|(name, value)| match (name.as_str(), value) {
-                    ("required" | "consumes" | "produces" | "tags" | "schemes", value) => {
-                        (name.clone(), sorted(value))
+                    (
+                        "required" | "consumes" | "produces" | "tags" | "schemes",
+                        Value::Array(_),
+                    ) => (name.clone(), sorted(value)),
+                    // A reference in brackets, which v3 needs as soon as there is a description.
+                    ("allOf", Value::Array(all))
+                        if all.len() == 1 && all[0]["$ref"].is_string() =>
+                    {
+                        ("$ref".to_owned(), all[0]["$ref"].clone())
                     }
                     (_, value) => (name.clone(), plain(value)),
                 });

@@ -36,6 +36,7 @@ pub fn themed(theme: Theme, seed: u64, number: u64) -> Sequence {
         name: format!("{}-{seed}-{number}", theme.name()),
         about: format!("generated from seed {seed}, number {number}"),
         steps,
+        live: false,
     }
 }
 

@@ -402,6 +402,7 @@ async fn record(options: Record) -> anyhow::Result<bool> {
             sequences.extend((0..count).map(|n| generate::themed(theme, options.seed, n)));
         }
     }
+    sequences.retain(|sequence| !sequence.live);
     let server = real().await?;
     let target = folder("transcripts");
     std::fs::create_dir_all(&target)?;

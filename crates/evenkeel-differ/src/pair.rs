@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use crate::canon::canonical;
 use crate::compare::{Difference, compare};
 use crate::known::Known;
-use crate::run::{Answer, RunError, Running, Session, run};
+use crate::run::{Answer, RunError, Running, Session, forget, run};
 use crate::sequence::Sequence;
 use crate::server::Server;
 
@@ -134,7 +134,7 @@ async fn together(server: &Server, runs: Vec<(Arc<Sequence>, Running)>) -> Vec<A
         if waiting.is_empty() {
             break;
         }
-        match server.compact().await {
+        match forget(server).await {
             Ok(()) => {
                 for (at, session) in waiting {
                     tasks.spawn(async move { (at, advance(Ok(session)).await) });
@@ -142,7 +142,7 @@ async fn together(server: &Server, runs: Vec<(Arc<Sequence>, Running)>) -> Vec<A
             }
             Err(error) => {
                 if let Some((at, _)) = waiting.first() {
-                    results[*at] = Some(Err(error.into()));
+                    results[*at] = Some(Err(error));
                 }
                 break;
             }

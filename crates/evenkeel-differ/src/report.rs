@@ -91,6 +91,9 @@ fn as_typed(step: &Step) -> String {
     for (pointer, depth) in &step.nest {
         let _ = write!(text, " (nest {depth} objects at {pointer})");
     }
+    if let Some(times) = step.repeat {
+        let _ = write!(text, " ({times} times)");
+    }
     for pointer in &step.unset {
         let _ = write!(text, " (unset {pointer})");
     }

@@ -20,6 +20,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use crate::facts;
+use crate::generate::definitions;
 use crate::sequence::{Sequence, Step, Variables, expand, expand_text, set_at, unset_at};
 use crate::server::{ResponseBody, Server};
 
@@ -108,9 +109,19 @@ pub async fn run(
 ) -> Result<Vec<Answer>, RunError> {
     let mut session = Session::begin(server, Arc::new(sequence.clone()), running).await?;
     while session.advance().await? {
-        server.compact().await?;
+        forget(server).await?;
     }
     Ok(session.finish().await)
+}
+
+/// Makes the server forget, and waits until it has taken up the shared definitions again.
+pub(crate) async fn forget(server: &Server) -> Result<(), RunError> {
+    server.compact().await?;
+    let state = State::new(server.clone(), "none");
+    for (at, step) in definitions::served().iter().enumerate() {
+        state.until_it_fits(at, step).await?;
+    }
+    Ok(())
 }
 
 /// A sequence on its way. It stops where the server is to forget, so that several can do so
@@ -196,24 +207,7 @@ impl State {
                 answer
             }
             (None, None) => self.answer(at, step).await?,
-            (None, Some(until)) => {
-                let deadline = Instant::now() + UNTIL;
-                let hopeless = until
-                    .unless_null
-                    .as_ref()
-                    .is_some_and(|name| self.variables.get(name).is_none_or(Value::is_null));
-                loop {
-                    let answer = self.answer(at, step).await?;
-                    let fits = until.status.is_none_or(|status| status == answer.status)
-                        && until.contains.as_ref().is_none_or(|text| {
-                            answer.body.to_string().contains(&expand_text(text, &self.variables))
-                        });
-                    if fits || hopeless || Instant::now() >= deadline {
-                        break answer;
-                    }
-                    tokio::time::sleep(Duration::from_millis(15)).await;
-                }
-            }
+            (None, Some(_)) => self.until_it_fits(at, step).await?,
         };
         for (name, pointer) in &step.save {
             let value = answer.body.pointer(pointer).cloned().unwrap_or(Value::Null);
@@ -222,14 +216,29 @@ impl State {
         Ok(answer)
     }
 
-    async fn answer(&mut self, at: usize, step: &Step) -> Result<Answer, RunError> {
-        let Some(name) = &step.watch else {
-            let mut answer = self.request(at, step).await?;
-            if let Some(scope) = step.facts {
-                answer.body = facts::of(&answer.body, scope, self.variables["group"].as_str());
+    /// Asks again until the answer is as it should be, or there is no hope.
+    async fn until_it_fits(&self, at: usize, step: &Step) -> Result<Answer, RunError> {
+        let until = step.until.clone().unwrap_or_default();
+        let hopeless = until
+            .unless_null
+            .as_ref()
+            .is_some_and(|name| self.variables.get(name).is_none_or(Value::is_null));
+        let deadline = Instant::now() + UNTIL;
+        loop {
+            let answer = self.judged(at, step).await?;
+            let fits = until.status.is_none_or(|status| status == answer.status)
+                && until.contains.as_ref().is_none_or(|text| {
+                    answer.body.to_string().contains(&expand_text(text, &self.variables))
+                });
+            if fits || hopeless || Instant::now() >= deadline {
+                return Ok(answer);
             }
-            return Ok(answer);
-        };
+            tokio::time::sleep(Duration::from_millis(15)).await;
+        }
+    }
+
+    async fn answer(&mut self, at: usize, step: &Step) -> Result<Answer, RunError> {
+        let Some(name) = &step.watch else { return self.judged(at, step).await };
         let response = self.send(at, step).await?;
         if response.status().as_u16() != 200 {
             return Ok(read_answer(response).await);
@@ -239,6 +248,15 @@ impl State {
         self.readers.spawn(read_stream(response, sender));
         self.streams.insert(name.clone(), Stream { events, ended: false });
         Ok(Answer { status: 200, headers, body: Value::Null })
+    }
+
+    /// The answer, as facts if that is what is asked for.
+    async fn judged(&self, at: usize, step: &Step) -> Result<Answer, RunError> {
+        let mut answer = self.request(at, step).await?;
+        if let Some(scope) = step.facts {
+            answer.body = facts::of(&answer.body, scope, self.variables["group"].as_str());
+        }
+        Ok(answer)
     }
 
     async fn request(&self, at: usize, step: &Step) -> Result<Answer, RunError> {
@@ -294,6 +312,9 @@ impl State {
         }
         for (pointer, depth) in &step.nest {
             set_at(&mut body, pointer, format!("${{nest {depth}}}").into());
+        }
+        if let (Some(times), Value::Array(items)) = (step.repeat, &mut body) {
+            *items = items.iter().cycle().take(items.len() * times).cloned().collect();
         }
         let mut text = body.to_string();
         // Not as values, which could not be dropped without running out of stack.

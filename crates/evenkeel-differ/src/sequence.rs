@@ -40,6 +40,9 @@ pub struct Sequence {
     /// What is to be seen.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub about: String,
+    /// Compared with a real server only: the answers are too large to keep.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub live: bool,
     /// In order.
     pub steps: Vec<Step>,
 }
@@ -82,6 +85,9 @@ pub struct Step {
     /// Objects in objects, so many deep, to put into the body, by JSON pointer.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub nest: BTreeMap<String, usize>,
+    /// How often to send what is in a body that is a list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeat: Option<usize>,
     /// Compare the document that is answered by what it says, not by how it says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts: Option<Scope>,

@@ -79,7 +79,8 @@ impl Transcript {
         let mut lines = text.lines().enumerate();
         let (_, first) = lines.next().unwrap_or((0, ""));
         let header: Header = serde_json::from_str(first).map_err(at(0))?;
-        let mut sequence = Sequence { name: header.name, about: header.about, steps: Vec::new() };
+        let mut sequence =
+            Sequence { name: header.name, about: header.about, ..Sequence::default() };
         let mut answers = Vec::new();
         for (number, line) in lines {
             let line: Line = serde_json::from_str(line).map_err(at(number))?;

@@ -60,6 +60,9 @@ fn transcripts_are_of_the_sequences_as_they_are() {
     let recorded: BTreeMap<_, _> =
         transcripts.into_iter().map(|t| (t.sequence.name.clone(), t.sequence)).collect();
     for sequence in Sequence::load_folder(&folder("sequences")).unwrap() {
+        if sequence.live {
+            continue;
+        }
         let known = recorded.get(&sequence.name);
         assert_eq!(known, Some(&sequence), "run `evenkeel-differ record`");
     }

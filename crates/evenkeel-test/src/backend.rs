@@ -53,6 +53,16 @@ impl Backend {
         }
     }
 
+    pub(crate) fn runs_pods(&self) -> bool {
+        match self {
+            Self::Embedded { cluster, .. } => {
+                cluster.manager().controllers().iter().any(|it| it.name() == "kubelet")
+            }
+            Self::Real { .. } => false,
+            Self::Existing { .. } => true,
+        }
+    }
+
     /// A manager on this back end, restricted if there are rules.
     pub(crate) fn manager(&self, name: &str, rules: Option<&[Rule]>) -> Manager {
         let mut builder = Manager::builder(name);
@@ -123,7 +133,7 @@ impl Found {
                 options.controllers = !bare;
                 let cluster =
                     Box::new(evenkeel_upstream::Cluster::start(&binaries, &options).await?);
-                let client = connect(cluster.kubeconfig().into_os_string()).await?;
+                let client = connect(cluster.kubeconfig().as_os_str().to_owned()).await?;
                 Ok(Backend::Real { client, cluster })
             }
             Self::Existing(path) => Ok(Backend::Existing { client: connect(path).await? }),

@@ -95,6 +95,13 @@ impl TestCluster {
         &self.namespace
     }
 
+    /// Whether something runs pods here, so that they become ready: on a kube-apiserver alone there
+    /// are no kubelets.
+    #[must_use]
+    pub fn runs_pods(&self) -> bool {
+        self.backend.runs_pods()
+    }
+
     /// A manager for the operator under test, with all permissions.
     #[must_use]
     pub fn manager(&self, name: &str) -> Manager {

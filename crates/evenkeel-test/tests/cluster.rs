@@ -1,7 +1,5 @@
 //! What a test's cluster promises.
 
-#![expect(clippy::unwrap_used, reason = "that is how a test fails")]
-
 use std::time::Duration;
 
 use evenkeel::prelude::*;

@@ -91,6 +91,7 @@ pub struct Cluster {
     credentials: Credentials,
     /// Lives as long as etcd, so that the API server can be started again.
     certificates: PathBuf,
+    kubeconfig: PathBuf,
     folder: Folder,
 }
 
@@ -147,13 +148,14 @@ impl Cluster {
             address,
             etcd_address: SocketAddr::from((Ipv4Addr::LOCALHOST, client_port)),
             credentials,
+            kubeconfig: certificates.join(KUBECONFIG),
             certificates,
             folder,
         };
         cluster.start_apiserver().await?;
         if let (true, Some(program)) = (options.controllers, &binaries.kube_controller_manager) {
             let part = cluster.folder.part("kube-controller-manager")?;
-            let flags = controller_flags(&cluster.kubeconfig(), &cluster.certificates);
+            let flags = controller_flags(cluster.kubeconfig(), &cluster.certificates);
             cluster.controllers = Some(Guarded::spawn(program, &flags, &part)?);
         }
         Ok(cluster)
@@ -202,8 +204,8 @@ impl Cluster {
     }
 
     /// The administrator's kubeconfig; it goes when the cluster goes.
-    pub fn kubeconfig(&self) -> PathBuf {
-        self.certificates.join(KUBECONFIG)
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
     }
 
     /// The end of the API server's log.

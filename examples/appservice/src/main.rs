@@ -10,9 +10,9 @@ use appservice::dns::Zone;
 use appservice::operator::{AppService, AppServices};
 use appservice::story::{self, Stage};
 use clap::Parser;
-use evenkeel::{ControllerHandle, Manager};
+use evenkeel::Manager;
 use evenkeel_cluster::Cluster;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::task::JoinSet;
 
 use screen::{say, tell};
 
@@ -96,13 +96,23 @@ async fn here(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let manager = Manager::builder("appservice-operator").build(cluster.client());
     manager.client().install::<AppService>().await?;
     let controller = AppServices { zone: zone.clone() }.register(&manager)?;
-    let operator = tokio::spawn(manager.clone().run());
+    let mut running = JoinSet::new();
+    running.spawn(manager.clone().run());
 
     let client = Manager::builder("story").build(cluster.client()).client().clone();
     let stage = Stage { client, namespace: "default".to_owned(), zone, kubelets: true };
-    let told = story::play(&stage, &mut tell).await;
+    let mut teller = tell;
+    let told = tokio::select! {
+        biased;
+        told = story::play(&stage, &mut teller) => told,
+        // Ctrl-C, or trouble.
+        Some(ended) = running.join_next() => {
+            ended??;
+            return Ok(ExitCode::FAILURE);
+        }
+    };
     stage.client.cache().stop().await;
-    let code = match &told {
+    let code = match told {
         Ok(()) => ExitCode::SUCCESS,
         Err(unseen) => {
             say(&format!("\nThe story ends here. {unseen}"));
@@ -113,9 +123,18 @@ async fn here(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         manager.stop();
     } else {
         invite(&folder);
-        tokio::spawn(journal(controller));
     }
-    operator.await.context("the operator")??;
+    let mut records = controller.journal().follow();
+    loop {
+        tokio::select! {
+            biased;
+            Ok(record) = records.recv(), if !arguments.once => say(&record.to_string()),
+            ended = running.join_next() => {
+                ended.transpose()?.transpose()?;
+                break;
+            }
+        }
+    }
     serving.stop().await;
     cluster.stop().await;
     Ok(code)
@@ -129,18 +148,6 @@ fn invite(folder: &Path) {
     say("  kubectl delete appservice web\n");
     say(&format!("DNS records are files in {}", folder.display()));
     say("What the operator does and why is told here. Ctrl-C ends it all.\n");
-}
-
-/// Tells of every reconcile as it happens.
-async fn journal(controller: ControllerHandle) {
-    let mut records = controller.journal().follow();
-    loop {
-        match records.recv().await {
-            Ok(record) => say(&record.to_string()),
-            Err(RecvError::Lagged(missed)) => say(&format!("({missed} more)")),
-            Err(RecvError::Closed) => return,
-        }
-    }
 }
 
 /// A folder that is gone when the program is.

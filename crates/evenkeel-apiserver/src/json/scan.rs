@@ -41,6 +41,7 @@ fn refuse(byte: u8, place: Place) -> String {
     }
 }
 
+#[derive(Clone, Copy)]
 enum Place {
     Words(&'static str),
     Literal(&'static str, char),

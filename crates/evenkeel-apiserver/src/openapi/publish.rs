@@ -97,12 +97,13 @@ fn of(resource: &Resource) -> Served<'_> {
             selectable: custom.selectable.iter().map(|field| &*field.json_path).collect(),
         },
     };
-    let subresources = resource.subresources.iter().map(|sub| Sub {
-        name: sub.name,
-        group: sub.group,
-        version: sub.version,
-        kind: &sub.kind,
-        verbs: sub.verbs,
+    let subresources = resource.subresources.iter().map(|sub| {
+        // One that says nothing of its version has that of the resource.
+        let (group, version) = match sub.version {
+            "" => (&*resource.group, &*resource.version),
+            version => (sub.group, version),
+        };
+        Sub { name: sub.name, group, version, kind: &sub.kind, verbs: sub.verbs }
     });
     Served {
         group: &resource.group,

@@ -282,6 +282,7 @@ fn expect_kind(
         });
     }
     if api_version != &*resource.api_version {
+        strict_in_its_own_version(resource, value, api_version, validation)?;
         return Err(version_mismatch(api_version, &resource.api_version));
     }
     if kind != &*resource.kind {
@@ -295,6 +296,30 @@ fn expect_kind(
         return Err(Status::invalid(named, name, &[error]));
     }
     Ok(())
+}
+
+/// An object of another version is first held against the schema of that one.
+fn strict_in_its_own_version(
+    resource: &Resource,
+    value: &Value,
+    api_version: &str,
+    validation: FieldValidation,
+) -> Result<(), Status> {
+    let Nature::Custom(custom) = &resource.nature else { return Ok(()) };
+    let Some(schema) = custom.schemas.get(api_version) else { return Ok(()) };
+    if validation != FieldValidation::Strict {
+        return Ok(());
+    }
+    match schema.normalize(&mut value.clone(), Malformed::Refuse) {
+        Ok(unknown) if !unknown.is_empty() => {
+            let unknown: Vec<_> =
+                unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
+            let why = format!("strict decoding error: {}", unknown.join(", "));
+            let gvk = Gvk::from_api_version(api_version, &resource.kind);
+            Err(cannot_be_handled(gvk, &resource.kind, &why))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn version_mismatch(given: &str, expected: &str) -> Status {

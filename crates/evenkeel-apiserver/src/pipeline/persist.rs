@@ -14,8 +14,10 @@ use crate::call::Call;
 use crate::object::{Metadata as _, set_meta};
 use crate::registry::custom;
 use crate::registry::resource::Resource;
+use crate::route::Verb;
 use crate::status::Status;
 use crate::storage::{Draft, Key, Record, WriteError};
+use crate::verbs::{Deletion, delete_named};
 
 /// What a write left behind.
 pub(crate) enum Persisted {
@@ -132,15 +134,12 @@ pub(crate) async fn update(
                 taken = reservation;
                 // Times alone are no change.
                 revert_timestamps(&current, &mut object);
-                if object == current
-                    && encode::is_current(resource, &record)
-                    && !commits_no_changes(call)
-                {
+                let anyway = is_completed(resource, &record) || commits_no_changes(call);
+                if object == current && encode::is_current(resource, &record) && !anyway {
                     return Ok(Persisted::Stored(record));
                 }
                 let draft = storable(encode::draft(resource, object)?)?;
-                let unchanged = encode::is_unchanged(&draft, &record);
-                if unchanged && !is_completed(resource, &record) && !commits_no_changes(call) {
+                if encode::is_unchanged(&draft, &record) && !anyway {
                     return Ok(Persisted::Stored(record));
                 }
                 resource.table.update(key.clone(), record.revision, draft).await
@@ -190,9 +189,25 @@ async fn after_commit(call: &Call, record: &Arc<Record>) {
     }
 }
 
+/// A service that is made anew under the same name must not meet the endpoints of this one.
+async fn remove_endpoints(call: &Call, service: &Record) {
+    let Some(endpoints) = call.core.builtin("", "endpoints") else { return };
+    let internal = Call::internal(&call.core, &endpoints, Verb::Delete, &service.key, None);
+    let deletion = Deletion::default();
+    // One deletion leads to the other, which the compiler cannot see the end of.
+    let removed = Box::pin(delete_named(&internal, service.key.name(), &deletion));
+    if let Err(status) = removed.await
+        && status.code() != 404
+    {
+        tracing::warn!(service = %service.key, why = status.message(), "endpoints stay behind");
+    }
+}
+
 async fn after_removal(call: &Call, record: &Arc<Record>) {
     if custom::is_definition(&call.resource) {
         custom::settle(&call.core, record.key.name()).await;
+    } else if call.resource.is("", "services") {
+        remove_endpoints(call, record).await;
     } else if let Some(custom) = call.resource.custom() {
         custom::instance_removed(&call.core, &custom.definition).await;
     }

@@ -45,6 +45,8 @@ pub struct Page {
 pub(super) struct Shelf {
     pub(super) name: Arc<str>,
     pub(super) state: RwLock<State>,
+    /// No watch begins before this, even where lists still reach further back.
+    pub(super) born: u64,
     /// Revisions that lists in progress read at, and how many of them. Taken inside `state`.
     pins: Mutex<BTreeMap<u64, usize>>,
 }
@@ -233,8 +235,8 @@ impl std::fmt::Debug for Table {
 // === impl Shelf ===
 
 impl Shelf {
-    pub(super) fn new(name: Arc<str>, compacted: u64) -> Self {
-        Self { name, state: RwLock::new(State::new(compacted)), pins: Mutex::default() }
+    pub(super) fn new(name: Arc<str>, compacted: u64, born: u64) -> Self {
+        Self { name, state: RwLock::new(State::new(compacted)), born, pins: Mutex::default() }
     }
 
     /// Keeps `at`, or the present, readable until the pin is dropped.

@@ -34,7 +34,7 @@ impl Watcher {
         after: u64,
     ) -> Result<Self, Compacted> {
         let mut state = shelf.state.write();
-        let compacted = state.compacted();
+        let compacted = state.compacted().max(shelf.born);
         if after < compacted {
             return Err(Compacted { compacted, current: shared.revision() });
         }

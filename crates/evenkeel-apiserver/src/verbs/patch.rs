@@ -125,9 +125,7 @@ impl Patch {
         let bad = |why: &str| match kind {
             Kind::Merge if lenient => Status::bad_request(BAD_PATCH),
             Kind::Json | Kind::Merge if !lenient => {
-                // This decoder names the character that opens the level too many.
-                let opener = if why.ends_with("max depth") { "invalid character '{' " } else { "" };
-                Status::bad_request(format!("error decoding patch: {opener}{why}"))
+                Status::bad_request(format!("error decoding patch: {why}"))
             }
             _ => Status::bad_request(why),
         };

@@ -4,7 +4,8 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::harness::{
-    CONFIG_MAPS, Cluster, DEPLOYMENTS, WIDGETS, config_map, deployment, version, widget,
+    CONFIG_MAPS, Cluster, DEFINITIONS, DEPLOYMENTS, WIDGETS, config_map, deployment, version,
+    widget,
 };
 
 const A: &str = "/api/v1/namespaces/default/configmaps/a";
@@ -270,4 +271,31 @@ async fn a_status_has_owners_of_its_own() {
     let path = format!("{WIDGETS}/none/status");
     let absent = cluster.apply(&path, "op", widget("none", json!({}))).await;
     absent.refused(404, "NotFound", "widgets.example.com \"none\" not found");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_nested_as_deep_as_is_taken_in_can_be_read_changed_and_deleted() {
+    let cluster = Cluster::new().await;
+    let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "frees.example.com"},
+        "spec": {"group": "example.com", "scope": "Cluster",
+                 "names": {"kind": "Free", "plural": "frees"},
+                 "versions": [{"name": "v1", "served": true, "storage": true,
+                               "schema": {"openAPIV3Schema": free}}]},
+    });
+    cluster.post(DEFINITIONS, definition).await.expect(201);
+    let nested = |depth: usize| {
+        let spec = (0..depth).fold(json!("x"), |inner, _| json!({"a": inner}));
+        json!({"apiVersion": "example.com/v1", "kind": "Free", "metadata": {"name": "f"}, "spec": spec})
+    };
+    let path = "/apis/example.com/v1/frees/f";
+    // The object itself is one of 120 levels.
+    cluster.apply(path, "m1", nested(119)).await.expect(201);
+    cluster.merge(path, json!({"metadata": {"labels": {"a": "b"}}})).await.expect(200);
+    cluster.apply(path, "m1", nested(118)).await.expect(200);
+    cluster.delete(path).await.expect(200);
+    cluster.apply(path, "m1", nested(120)).await.expect(400);
+    cluster.post("/apis/example.com/v1/frees", nested(120)).await.expect(400);
 }

@@ -147,11 +147,13 @@ fn attempt(
         step: format!("convert live object ({}) to proper version", object::describe(stored)),
         error,
     })?;
-    for (which, object, duplicates) in
-        [("patch", applied, Duplicates::Refuse), ("live", live.as_ref(), Duplicates::Allow)]
-    {
+    let check = |which, object, duplicates| {
         let typed = |error| ApplyError::Typed { which, object: object::describe(object), error };
-        ty.validate(object, duplicates).map_err(typed)?;
+        ty.validate(object, duplicates).map_err(typed)
+    };
+    check("patch", applied, Duplicates::Refuse)?;
+    if !ty.is_builtin() {
+        check("live", &live, Duplicates::Allow)?;
     }
     let merge = |error| ApplyError::Merge { step: "merge config", error };
     let edit = ty.edit(&live, applied).map_err(merge)?;

@@ -211,6 +211,9 @@ impl Managers {
 
     /// Keeps the last entry of each manager, where its first one was.
     fn latest(read: Vec<Entry>) -> Self {
+        if read.len() < 2 {
+            return Self { entries: read };
+        }
         let mut known = HashMap::with_capacity(read.len());
         let slots: Vec<usize> = read
             .iter()

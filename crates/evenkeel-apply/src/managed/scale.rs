@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use super::{DecodeError, Entry, Managers};
+use super::{DecodeError, Entry, Managers, Operation};
 use crate::{
     path::{Path, fields},
     set::Set,
@@ -52,9 +52,9 @@ impl ScaleHandler<'_> {
             let Some(path) = self.replicas(entry).filter(|path| entry.fields.has(path)) else {
                 continue;
             };
-            // The Scale names its managers in its own version; the parent's entry stays as it is.
-            let in_scale = Entry { api_version: SCALE_VERSION.into(), ..entry.clone() };
-            match scale.find(&in_scale) {
+            // The Scale names its managers in its own version, which is part of who an updater is:
+            // the replicas of one leave its entry even if the write changed nothing.
+            match scale.find(entry) {
                 Some(at) => {
                     scale.entries.remove(at);
                 }
@@ -71,13 +71,14 @@ impl ScaleHandler<'_> {
                 let fields = path.into_iter().collect::<Vec<_>>();
                 // Only an applier that was there before has a time; the reference drops the rest.
                 let time = before.find(&entry).and_then(|at| before.entries[at].time.clone());
+                let operation = entry.operation;
                 let api_version = self.api_version.to_owned();
-                parent.insert(Entry {
-                    api_version,
-                    fields: Set::from_paths(fields),
-                    time,
-                    ..entry
-                });
+                let entry = Entry { api_version, fields: Set::from_paths(fields), time, ..entry };
+                match operation {
+                    Operation::Apply => parent.insert(entry),
+                    // It was known by another version, and so does not meet its like.
+                    Operation::Update => parent.entries.push(entry),
+                }
             }
         }
         Ok(parent.encode())

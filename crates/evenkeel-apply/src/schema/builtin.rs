@@ -22,7 +22,7 @@ impl ObjectType {
         }
         let mut builder = SchemaBuilder::new();
         let root = structure(&mut builder, &mut Seen::new(), ty);
-        let object_type = builder.finish(root)?;
+        let object_type = Self { builtin: true, ..builder.finish(root)? };
         let mut made = made.write().unwrap_or_else(PoisonError::into_inner);
         Ok(made.entry(ty.name).or_insert(object_type).clone())
     }

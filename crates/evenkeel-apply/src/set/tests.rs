@@ -176,6 +176,18 @@ proptest! {
     }
 
     #[test]
+    fn a_set_knows_how_it_is_written(set in sets(), other in sets()) {
+        prop_assert!(set.is_written_as(&set.to_fields_v1()));
+        prop_assert_eq!(set.is_written_as(&other.to_fields_v1()), set == other);
+    }
+
+    #[test]
+    fn the_union_of_many_is_that_of_one_after_the_other(many in prop::collection::vec(sets(), 0..6)) {
+        let one_by_one = many.iter().cloned().fold(Set::new(), Set::union);
+        prop_assert_eq!(Set::union_all(many), one_by_one);
+    }
+
+    #[test]
     fn algebra_is_the_algebra_of_member_sets(a in sets(), b in sets()) {
         let members = |set: &Set| {
             let paths = set.paths();

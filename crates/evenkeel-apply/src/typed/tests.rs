@@ -489,6 +489,15 @@ proptest! {
     }
 
     #[test]
+    fn there_is_nothing_to_edit_exactly_if_merging_changes_nothing(
+        live in values(true), applied in values(false),
+    ) {
+        let merged = thing().merge(live.clone(), &applied).unwrap();
+        prop_assert_eq!(thing().edit(&live, &applied).unwrap().is_none(), merged == live);
+        prop_assert!(thing().edit(&merged, &applied).unwrap().is_none());
+    }
+
+    #[test]
     fn what_was_applied_can_be_extracted_again(live in values(false), applied in values(false)) {
         let merged = thing().merge(live, &applied).unwrap();
         let fields = thing().to_field_set(&applied).unwrap();

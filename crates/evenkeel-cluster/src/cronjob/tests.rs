@@ -1,1 +1,125 @@
-//! Tests.
+//! CronJobs on a whole cluster, in virtual time; it begins at midnight.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::batch::v1::{CronJob, Job};
+use serde_json::{Value, json};
+
+use crate::job::is_finished;
+use crate::testing::world::World;
+use crate::{PLAN_ANNOTATION, Settings};
+
+fn cron(schedule: &str, plan: &str, spec: &Value) -> Value {
+    let mut cron = json!({
+        "metadata": {"name": "tick"},
+        "spec": {
+            "schedule": schedule,
+            "jobTemplate": {"spec": {"template": {
+                "metadata": {"annotations": {PLAN_ANNOTATION: plan}},
+                "spec": {
+                    "restartPolicy": "Never",
+                    "containers": [{"name": "app", "image": "tick:1"}],
+                },
+            }}},
+        },
+    });
+    for (name, value) in spec.as_object().unwrap() {
+        cron["spec"][name] = value.clone();
+    }
+    cron
+}
+
+fn started(job: &Job) -> String {
+    job.metadata.creation_timestamp.as_ref().unwrap().0.to_string()
+}
+
+#[tokio::test(start_paused = true)]
+async fn jobs_come_at_their_times_and_only_so_many_are_kept() {
+    let world = World::start(Settings::default()).await;
+    let limits = json!({"successfulJobsHistoryLimit": 2});
+    world.create::<CronJob>(cron("*/10 * * * *", "", &limits)).await;
+    let mut seen = BTreeMap::new();
+    world
+        .until::<Job>("four runs", |jobs| {
+            for (name, job) in jobs {
+                seen.entry(name.clone()).or_insert_with(|| started(job));
+            }
+            seen.len() == 4
+        })
+        .await;
+    let times: Vec<_> = seen.values().map(String::as_str).collect();
+    let wanted = ["00:10", "00:20", "00:30", "00:40"].map(|t| format!("2026-01-01T{t}:00Z"));
+    assert_eq!(times, wanted);
+    // The name is the time in minutes since 1970.
+    assert_eq!(seen.keys().next().unwrap(), "tick-29453770");
+    let jobs = world
+        .until::<Job>("two are kept", |jobs| jobs.len() == 2 && jobs.values().all(is_finished))
+        .await;
+    let job = &jobs["tick-29453800"];
+    let annotations = job.metadata.annotations.as_ref().unwrap();
+    let time = &annotations["batch.kubernetes.io/cronjob-scheduled-timestamp"];
+    assert_eq!(time, "2026-01-01T00:40:00Z");
+    let tick = world
+        .until_one::<CronJob>("tick", |tick| {
+            tick.status.as_ref().is_some_and(|status| status.active.is_none())
+        })
+        .await;
+    let status = tick.status.unwrap();
+    assert_eq!(status.last_schedule_time.unwrap().0.to_string(), "2026-01-01T00:40:00Z");
+    assert!(status.last_successful_time.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn overlap_is_allowed_forbidden_or_resolved() {
+    // Each run takes 90 s, and one is due every minute. What was forbidden is made up for.
+    for (policy, running, total) in [("Allow", 2, 4), ("Forbid", 1, 3), ("Replace", 1, 4)] {
+        let world = World::start(Settings::default()).await;
+        let spec = json!({"concurrencyPolicy": policy});
+        world.create::<CronJob>(cron("* * * * *", "complete-after=90s", &spec)).await;
+        world.pass(Duration::from_secs(4 * 60 + 10)).await;
+        let living = |jobs: &BTreeMap<String, Job>| {
+            let living =
+                |job: &&Job| !is_finished(job) && job.metadata.deletion_timestamp.is_none();
+            jobs.values().filter(living).count()
+        };
+        let jobs = world.until::<Job>(policy, |jobs| living(jobs) == running).await;
+        let status = world.api::<CronJob>().get("tick").await.unwrap().status.unwrap();
+        assert_eq!(status.active.map_or(0, |active| active.len()), running, "{policy}");
+        match policy {
+            "Replace" => assert!(jobs.values().all(|job| !is_finished(job)), "{policy}"),
+            _ => assert_eq!(jobs.len(), total, "{policy}"),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_suspended_cron_job_makes_up_for_one_time_only_within_its_deadline() {
+    let world = World::start(Settings::default()).await;
+    let spec = json!({"suspend": true, "startingDeadlineSeconds": 100});
+    world.create::<CronJob>(cron("*/5 * * * *", "", &spec)).await;
+    world.pass(Duration::from_secs(16 * 60)).await;
+    assert!(world.until::<Job>("none", BTreeMap::is_empty).await.is_empty());
+    world.patch::<CronJob>("tick", json!({"spec": {"suspend": false}})).await;
+    let jobs = world.until::<Job>("one", |jobs| jobs.len() == 1).await;
+    assert_eq!(jobs.into_keys().next().unwrap(), "tick-29453775");
+    world.patch::<CronJob>("tick", json!({"spec": {"suspend": true}})).await;
+    world.pass(Duration::from_secs(6 * 60)).await;
+    // 00:20 was two minutes ago: too late.
+    world.patch::<CronJob>("tick", json!({"spec": {"suspend": false}})).await;
+    let jobs = world.until::<Job>("the next", |jobs| jobs.len() == 2).await;
+    assert!(jobs.contains_key("tick-29453785"), "{:?}", jobs.keys());
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_zones_are_honoured() {
+    let world = World::start(Settings::default()).await;
+    let spec = json!({"timeZone": "Asia/Tokyo"});
+    world.create::<CronJob>(cron("30 9 * * *", "", &spec)).await;
+    let jobs = world.until::<Job>("one", |jobs| jobs.len() == 1).await;
+    let job = jobs.values().next().unwrap();
+    assert_eq!(started(job), "2026-01-01T00:30:00Z");
+    let annotations = job.metadata.annotations.as_ref().unwrap();
+    let time = &annotations["batch.kubernetes.io/cronjob-scheduled-timestamp"];
+    assert_eq!(time, "2026-01-01T09:30:00+09:00");
+}

@@ -1,1 +1,129 @@
-//! Tests.
+//! DaemonSets on a whole cluster, in virtual time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::pods::is_terminating;
+use crate::testing::world::World;
+use crate::{Delays, SIMULATED_ANNOTATION, Settings};
+
+fn set() -> Value {
+    json!({
+        "metadata": {"name": "agent"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "agent"}},
+            "template": {
+                "metadata": {"labels": {"app": "agent"}},
+                "spec": {"containers": [{"name": "app", "image": "agent:1"}]},
+            },
+        },
+    })
+}
+
+fn settled(wanted: i32) -> impl Fn(&DaemonSet) -> bool {
+    move |set| {
+        let status = set.status.clone().unwrap_or_default();
+        status.observed_generation == set.metadata.generation
+            && status.desired_number_scheduled == wanted
+            && status.number_available.unwrap_or(0) == wanted
+            && status.updated_number_scheduled.unwrap_or(0) == wanted
+    }
+}
+
+fn nodes_of(pods: &BTreeMap<String, Pod>) -> BTreeSet<String> {
+    pods.values().filter_map(|pod| pod.spec.as_ref()?.node_name.clone()).collect()
+}
+
+fn image_of(pod: &Pod) -> &str {
+    pod.spec.as_ref().unwrap().containers[0].image.as_deref().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_node_gets_a_pod_and_a_new_one_too() {
+    let world = World::start(Settings { nodes: 3, ..Settings::default() }).await;
+    world.create::<DaemonSet>(set()).await;
+    world.until_one("agent", settled(3)).await;
+    let pods = world.until::<Pod>("three", |pods| pods.len() == 3).await;
+    assert_eq!(nodes_of(&pods).len(), 3);
+    let node: Node = serde_json::from_value(json!({
+        "metadata": {"name": "guest", "annotations": {SIMULATED_ANNOTATION: "true"}},
+    }))
+    .unwrap();
+    let nodes: Api<Node> = Api::all(world.client.clone());
+    nodes.create(&PostParams::default(), &node).await.unwrap();
+    world.until_one("agent", settled(4)).await;
+    world.until::<Pod>("on the guest", |pods| nodes_of(pods).contains("guest")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_are_chosen_by_selector_and_taints() {
+    let world = World::start(Settings { nodes: 3, ..Settings::default() }).await;
+    let mut object = set();
+    object["spec"]["template"]["spec"]["nodeSelector"] = json!({"role": "edge"});
+    world.create::<DaemonSet>(object).await;
+    world.until_one("agent", settled(0)).await;
+    let nodes: Api<Node> = Api::all(world.client.clone());
+    let change = async |name: &str, patch: Value| {
+        nodes.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    };
+    for name in ["node-1", "node-2"] {
+        change(name, json!({"metadata": {"labels": {"role": "edge"}}})).await;
+    }
+    world.until_one("agent", settled(2)).await;
+    // Cordoned nodes keep and get their daemons; a node that drives pods away does not.
+    change("node-1", json!({"spec": {"unschedulable": true}})).await;
+    let taint = json!([{"key": "down", "effect": "NoExecute"}]);
+    change("node-2", json!({"spec": {"taints": taint}})).await;
+    world.until_one("agent", settled(1)).await;
+    let pods = world.until::<Pod>("one", |pods| pods.len() == 1).await;
+    assert!(nodes_of(&pods).contains("node-1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_replaces_one_pod_after_the_other() {
+    let delays = Delays { ready: Duration::from_secs(2), ..Delays::default() };
+    let world = World::start(Settings { nodes: 3, delays, ..Settings::default() }).await;
+    world.create::<DaemonSet>(set()).await;
+    world.until_one("agent", settled(3)).await;
+    let image = json!({"spec": {"template": {"spec": {"containers": [
+        {"name": "app", "image": "agent:2"},
+    ]}}}});
+    world.patch::<DaemonSet>("agent", image).await;
+    world
+        .until::<Pod>("all new", |pods| {
+            let ready = pods.values().filter(|p| crate::pods::is_ready(p) && !is_terminating(p));
+            assert!(ready.count() >= 2);
+            pods.len() == 3 && pods.values().all(|pod| image_of(pod) == "agent:2")
+        })
+        .await;
+    world.until_one("agent", settled(3)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_a_surge_the_new_pod_is_ready_before_the_old_one_goes() {
+    let delays = Delays { ready: Duration::from_secs(2), ..Delays::default() };
+    let world = World::start(Settings { nodes: 2, delays, ..Settings::default() }).await;
+    let mut object = set();
+    object["spec"]["updateStrategy"] =
+        json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
+    world.create::<DaemonSet>(object).await;
+    world.until_one("agent", settled(2)).await;
+    let image = json!({"spec": {"template": {"spec": {"containers": [
+        {"name": "app", "image": "agent:2"},
+    ]}}}});
+    world.patch::<DaemonSet>("agent", image).await;
+    world
+        .until::<Pod>("all new", |pods| {
+            let ready = pods.values().filter(|p| crate::pods::is_ready(p) && !is_terminating(p));
+            assert!(ready.count() >= 2);
+            pods.len() == 2 && pods.values().all(|pod| image_of(pod) == "agent:2")
+        })
+        .await;
+    world.until_one("agent", settled(2)).await;
+}

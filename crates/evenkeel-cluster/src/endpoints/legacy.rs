@@ -104,7 +104,11 @@ fn label<'a>(endpoints: &'a Endpoints, name: &str) -> Option<&'a str> {
     endpoints.metadata.labels.as_ref()?.get(name).map(String::as_str)
 }
 
+/// Name, number, protocol and application protocol.
 type Port = (Option<String>, i32, String, Option<String>);
+
+/// Addresses by themselves and the uid of their pod, and whether they are ready.
+type Addresses = BTreeMap<(String, String), (bool, EndpointAddress)>;
 
 /// Addresses with the same ports, together.
 fn subsets(service: &Service, pods: &[std::sync::Arc<Pod>]) -> Vec<EndpointSubset> {
@@ -114,8 +118,7 @@ fn subsets(service: &Service, pods: &[std::sync::Arc<Pod>]) -> Vec<EndpointSubse
     let v6 = v6.is_some_and(|family| family == "IPv6");
     let ports = spec.ports.as_deref().unwrap_or_default();
     // Each port with who has it; ports that the same addresses have then become one subset.
-    let mut by_port: BTreeMap<Option<Port>, BTreeMap<(String, String), (bool, EndpointAddress)>> =
-        BTreeMap::new();
+    let mut by_port: BTreeMap<Option<Port>, Addresses> = BTreeMap::new();
     for pod in pods.iter().filter(|pod| super::belongs(pod, publish)) {
         let Some(address) = address(service, pod, v6) else { continue };
         let ready = publish || is_ready(pod);
@@ -132,8 +135,7 @@ fn subsets(service: &Service, pods: &[std::sync::Arc<Pod>]) -> Vec<EndpointSubse
             add(Some((port.name.clone(), number, protocol, port.app_protocol.clone())));
         }
     }
-    let mut groups: Vec<(BTreeMap<(String, String), (bool, EndpointAddress)>, BTreeSet<Port>)> =
-        Vec::new();
+    let mut groups: Vec<(Addresses, BTreeSet<Port>)> = Vec::new();
     for (port, addresses) in by_port {
         match groups.iter_mut().find(|(present, _)| *present == addresses) {
             Some((_, ports)) => ports.extend(port),
@@ -143,9 +145,7 @@ fn subsets(service: &Service, pods: &[std::sync::Arc<Pod>]) -> Vec<EndpointSubse
     groups.into_iter().map(subset).collect()
 }
 
-fn subset(
-    (addresses, ports): (BTreeMap<(String, String), (bool, EndpointAddress)>, BTreeSet<Port>),
-) -> EndpointSubset {
+fn subset((addresses, ports): (Addresses, BTreeSet<Port>)) -> EndpointSubset {
     let (ready, waiting): (Vec<_>, Vec<_>) = addresses.into_values().partition(|(ready, _)| *ready);
     let plain = |list: Vec<(bool, EndpointAddress)>| {
         (!list.is_empty()).then(|| list.into_iter().map(|(_, address)| address).collect())

@@ -8,7 +8,7 @@
 //! pure: no IO, no clock, and the order of what it answers follows from the order of what it was
 //! told.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use evenkeel::cache::{Meta, Owner};
 use evenkeel::{Key, Kind, Uid};
@@ -87,7 +87,12 @@ pub(super) struct Graph {
     nodes: Vec<Option<Node>>,
     free: Vec<Slot>,
     slots: HashMap<Uid, Slot>,
+    /// Who let its dependents go lately, the latest last.
+    orphaners: VecDeque<Uid>,
 }
+
+/// How many are remembered that let their dependents go: a dependent is heard of moments later.
+const ORPHANERS: usize = 256;
 
 /// What a look at one object finds.
 #[derive(Debug)]
@@ -262,6 +267,23 @@ impl Graph {
         {
             node.absent.push(place);
         }
+    }
+
+    /// Takes in that an object has let everything go that it was known to own. A dependent that was
+    /// made just before, and is heard of only now, is meant as well.
+    pub(super) fn let_go(&mut self, uid: &Uid) {
+        if self.has_let_go(uid) {
+            return;
+        }
+        if self.orphaners.len() == ORPHANERS {
+            self.orphaners.pop_front();
+        }
+        self.orphaners.push_back(uid.clone());
+    }
+
+    /// Whether an object has let go what it owned.
+    pub(super) fn has_let_go(&self, uid: &Uid) -> bool {
+        self.orphaners.contains(uid)
     }
 
     /// What is known of an object that is there.

@@ -6,6 +6,7 @@ use kube::api::PropagationPolicy;
 
 use super::graph::{FOREGROUND, Found, Known, ORPHAN, State};
 use super::{Collector, Looked};
+use crate::events::About;
 
 /// What an owner reference comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +17,8 @@ enum Verdict {
     Waiting,
     /// There is no such owner.
     Dangling,
+    /// There is no such owner any more, and it wanted the object to stay.
+    Released,
     /// Nobody can tell: the type is not known, or a cluster-scoped object names an owner that would
     /// have to be in a namespace. Such an object is never garbage.
     Undecidable,
@@ -42,11 +45,20 @@ impl Collector {
             verdicts.push(verdict);
         }
         let any = |verdict| verdicts.contains(&verdict);
+        let those = |wanted: fn(Verdict) -> bool| -> Vec<&Uid> {
+            let references = meta.owners().iter().zip(&verdicts);
+            references.filter(|(_, at)| wanted(**at)).map(|(owner, _)| &owner.uid).collect()
+        };
+        if any(Verdict::Released) {
+            // What the others come to is judged without it.
+            let released = those(|verdict| verdict == Verdict::Released);
+            self.drop_owners(place, &entry, &released).await?;
+            let only = released.len() == verdicts.len();
+            return Ok(if only { Looked::Done } else { Looked::Again });
+        }
         if any(Verdict::Solid) {
-            if any(Verdict::Dangling) || any(Verdict::Waiting) {
-                let references = meta.owners().iter().zip(&verdicts);
-                let useless = references.filter(|(_, verdict)| **verdict != Verdict::Solid);
-                let useless: Vec<&Uid> = useless.map(|(owner, _)| &owner.uid).collect();
+            let useless = those(|verdict| verdict != Verdict::Solid);
+            if !useless.is_empty() {
                 self.drop_owners(place, &entry, &useless).await?;
             }
             // An owner that came and went while nobody watched would never be heard of again.
@@ -57,7 +69,7 @@ impl Collector {
             // Those who wait for each other in a circle would wait forever.
             if self.graph.lock().owns_waiting(uid) {
                 self.unblock(place, &entry).await?;
-                return Ok(self.delete_now(uid, place).await?);
+                return self.delete_now(uid, place).await;
             }
             PropagationPolicy::Foreground
         } else if has(ORPHAN) {
@@ -77,7 +89,7 @@ impl Collector {
         match known {
             Known::There(State::Foreground) => return Ok((Verdict::Waiting, true)),
             Known::There(_) => return Ok((Verdict::Solid, true)),
-            Known::Absent => return Ok((Verdict::Dangling, true)),
+            Known::Absent => return Ok((self.absent(owner), true)),
             Known::Elsewhere | Known::Nothing => {}
         }
         let Some(place) = self.place(owner, key) else {
@@ -90,12 +102,20 @@ impl Collector {
         let Some(live) = live else {
             self.report_elsewhere(child, owner).await;
             self.graph.lock().absent(&owner.uid, place);
-            return Ok((Verdict::Dangling, true));
+            return Ok((self.absent(owner), true));
         };
         let finalizers = live.metadata.finalizers.unwrap_or_default();
         let waits = live.metadata.deletion_timestamp.is_some()
             && finalizers.iter().any(|finalizer| finalizer == FOREGROUND);
         Ok((if waits { Verdict::Waiting } else { Verdict::Solid }, false))
+    }
+
+    /// What a reference to an owner that is not there comes to.
+    fn absent(&self, owner: &Owner) -> Verdict {
+        match self.graph.lock().has_let_go(&owner.uid) {
+            true => Verdict::Released,
+            false => Verdict::Dangling,
+        }
     }
 
     /// Tells those who look at the object if the owner it names lives in another namespace.
@@ -113,7 +133,16 @@ impl Collector {
         let elsewhere = there
             .is_some_and(|entry| entry.meta().key().namespace() != child.meta().key().namespace());
         if elsewhere {
-            self.reporter.owner_elsewhere(child, owner, &kind.api_version()).await;
+            let namespace = child.meta().key().namespace().unwrap_or_default();
+            let message = format!(
+                "ownerRef [{}/{}, namespace: {namespace}, name: {}, uid: {}] does not exist in \
+                 namespace {namespace:?}",
+                kind.api_version(),
+                owner.kind,
+                owner.name,
+                owner.uid,
+            );
+            self.events.warn(&About::entry(child), "OwnerRefInvalidNamespace", &message).await;
         }
     }
 }

@@ -124,6 +124,22 @@ async fn orphans_stay_without_the_reference() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_orphan_that_is_heard_of_late_stays_too() {
+    let cluster = cluster(&[NAME]).await;
+    let root: ConfigMap = create(&cluster, config_map("root", &[])).await;
+    settle().await;
+    delete(&cluster, &root, Orphan).await;
+    until_gone(&cluster, &root).await;
+    let late: ConfigMap = create(&cluster, config_map("late", &[owner(&root)])).await;
+    let nobody = OwnerReference { name: "nobody".into(), uid: "1234".into(), ..owner(&root) };
+    let lost: ConfigMap = create(&cluster, config_map("lost", &[owner(&root), nobody])).await;
+    let late = until::<ConfigMap>(&cluster, &Key::of(&late), |map| owners(map).is_empty()).await;
+    until_gone(&cluster, &lost).await;
+    settle().await;
+    assert!(exists(&cluster, &late).await);
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_owner_is_enough_to_stay() {
     let cluster = cluster(&[NAME]).await;
     let one: ConfigMap = create(&cluster, config_map("one", &[])).await;

@@ -130,6 +130,7 @@ impl Collector {
                 _ => {}
             }
         }
+        self.graph.lock().let_go(uid);
         self.drop_finalizer(uid, place, ORPHAN).await
     }
 

@@ -1,1 +1,184 @@
-//! Tests.
+//! Jobs on a whole cluster, in virtual time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, PropagationPolicy};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{FINALIZER, INDEX, holds, is_finished};
+use crate::pods::is_active;
+use crate::testing::world::World;
+use crate::{Delays, PLAN_ANNOTATION, Settings};
+
+fn job(spec: &Value, plan: &str) -> Value {
+    let mut job = json!({
+        "metadata": {"name": "sum"},
+        "spec": {
+            "template": {
+                "metadata": {"annotations": {PLAN_ANNOTATION: plan}},
+                "spec": {
+                    "restartPolicy": "Never",
+                    "containers": [{"name": "app", "image": "sum:1"}],
+                },
+            },
+        },
+    });
+    for (name, value) in spec.as_object().unwrap() {
+        job["spec"][name] = value.clone();
+    }
+    job
+}
+
+fn reason(job: &Job) -> Option<String> {
+    let conditions = job.status.as_ref()?.conditions.as_ref()?;
+    let end = conditions.iter().find(|c| matches!(c.type_.as_str(), "Complete" | "Failed"))?;
+    end.reason.clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_runs_so_many_at_once_until_so_many_are_done() {
+    let world = World::start(Settings::default()).await;
+    let spec = json!({"completions": 5, "parallelism": 2});
+    let begun = Instant::now();
+    world.create::<Job>(job(&spec, "complete-after=10s")).await;
+    world
+        .until::<Pod>("five are done", |pods| {
+            assert!(pods.values().filter(|pod| is_active(pod)).count() <= 2);
+            pods.len() == 5 && pods.values().all(|pod| !is_active(pod))
+        })
+        .await;
+    let sum = world.until_one::<Job>("sum", is_finished).await;
+    assert_eq!(begun.elapsed().as_secs(), 30);
+    let status = sum.status.clone().unwrap();
+    assert!(holds(&sum, "Complete") && holds(&sum, "SuccessCriteriaMet"));
+    assert_eq!((status.succeeded, status.failed, status.active), (Some(5), None, None));
+    assert!(status.start_time.is_some() && status.completion_time.is_some());
+    let uncounted = status.uncounted_terminated_pods.unwrap_or_default();
+    assert_eq!((uncounted.succeeded, uncounted.failed), (None, None));
+    world
+        .until::<Pod>("let go", |pods| {
+            pods.len() == 5 && pods.values().all(|pod| pod.metadata.finalizers.is_none())
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_fails_waits_longer_each_time_and_gives_up_in_the_end() {
+    let world = World::start(Settings::default()).await;
+    world.create::<Job>(job(&json!({"backoffLimit": 3}), "fail-after=0s")).await;
+    let mut starts: BTreeMap<String, Instant> = BTreeMap::new();
+    let watch = world.until::<Pod>("four tries", |pods| {
+        for name in pods.keys() {
+            starts.entry(name.clone()).or_insert_with(Instant::now);
+        }
+        starts.len() == 4
+    });
+    watch.await;
+    let sum = world.until_one::<Job>("sum", is_finished).await;
+    assert!(holds(&sum, "Failed") && holds(&sum, "FailureTarget"));
+    assert_eq!(reason(&sum).as_deref(), Some("BackoffLimitExceeded"));
+    assert_eq!(sum.status.unwrap().failed, Some(4));
+    let mut starts: Vec<Instant> = starts.into_values().collect();
+    starts.sort();
+    let waits: Vec<u64> = starts.windows(2).map(|w| (w[1] - w[0]).as_secs()).collect();
+    assert_eq!(waits, [10, 20, 40]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn restarts_in_place_count_towards_the_limit() {
+    let world = World::start(Settings::default()).await;
+    let mut object = job(&json!({"backoffLimit": 2}), "crash-loop");
+    object["spec"]["template"]["spec"]["restartPolicy"] = json!("OnFailure");
+    world.create::<Job>(object).await;
+    let sum = world.until_one::<Job>("sum", is_finished).await;
+    assert_eq!(reason(&sum).as_deref(), Some("BackoffLimitExceeded"));
+    world.until::<Pod>("the pod is gone", BTreeMap::is_empty).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_indexed_job_does_each_index_once() {
+    let world = World::start(Settings::default()).await;
+    let spec = json!({"completions": 4, "parallelism": 3, "completionMode": "Indexed"});
+    world.create::<Job>(job(&spec, "complete-after=1s")).await;
+    let sum = world.until_one::<Job>("sum", is_finished).await;
+    let status = sum.status.unwrap();
+    assert_eq!(status.completed_indexes.as_deref(), Some("0-3"));
+    assert_eq!(status.succeeded, Some(4));
+    let pods = world.until::<Pod>("four", |pods| pods.len() == 4).await;
+    let mut indexes: Vec<_> = pods
+        .values()
+        .map(|pod| pod.metadata.annotations.as_ref().unwrap()[INDEX].clone())
+        .collect();
+    indexes.sort();
+    assert_eq!(indexes, ["0", "1", "2", "3"]);
+    let (name, pod) = pods.first_key_value().unwrap();
+    assert!(name.starts_with("sum-0-"), "{name}");
+    let spec = pod.spec.as_ref().unwrap();
+    assert_eq!(spec.hostname.as_deref(), Some("sum-0"));
+    assert_eq!(spec.containers[0].env.as_ref().unwrap()[0].name, "JOB_COMPLETION_INDEX");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_may_be_suspended_and_resumed() {
+    let world = World::start(Settings::default()).await;
+    let spec = json!({"parallelism": 2, "completions": 2, "suspend": true});
+    world.create::<Job>(job(&spec, "complete-after=60s")).await;
+    let sum = world.until_one::<Job>("sum", |job| holds(job, "Suspended")).await;
+    assert_eq!(sum.status.unwrap().start_time, None);
+    assert!(world.until::<Pod>("none", BTreeMap::is_empty).await.is_empty());
+    world.patch::<Job>("sum", json!({"spec": {"suspend": false}})).await;
+    world.until::<Pod>("two", |pods| pods.len() == 2).await;
+    world.patch::<Job>("sum", json!({"spec": {"suspend": true}})).await;
+    world.until::<Pod>("none", BTreeMap::is_empty).await;
+    let sum = world
+        .until_one::<Job>("sum", |job| {
+            holds(job, "Suspended") && job.status.as_ref().unwrap().active.is_none()
+        })
+        .await;
+    assert_eq!(sum.status.unwrap().failed, None, "being suspended is no failure");
+    world.patch::<Job>("sum", json!({"spec": {"suspend": false}})).await;
+    let sum = world.until_one::<Job>("sum", is_finished).await;
+    assert!(holds(&sum, "Complete"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_takes_too_long_is_ended() {
+    let delays = Delays { stop: Duration::from_secs(1), ..Delays::default() };
+    let world = World::start(Settings { delays, ..Settings::default() }).await;
+    let begun = Instant::now();
+    world.create::<Job>(job(&json!({"activeDeadlineSeconds": 20}), "complete-after=60s")).await;
+    let sum = world.until_one::<Job>("sum", is_finished).await;
+    assert!((20..=22).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+    assert_eq!(reason(&sum).as_deref(), Some("DeadlineExceeded"));
+    world.until::<Pod>("none", BTreeMap::is_empty).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finished_job_is_deleted_when_its_time_is_over() {
+    let world = World::start(Settings::default()).await;
+    world.create::<Job>(job(&json!({"ttlSecondsAfterFinished": 30}), "")).await;
+    world.until_one::<Job>("sum", is_finished).await;
+    let begun = Instant::now();
+    world.until::<Job>("none", BTreeMap::is_empty).await;
+    assert!(world.until::<Pod>("none", BTreeMap::is_empty).await.is_empty());
+    assert!((29..=31).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_of_a_job_that_is_gone_are_let_go() {
+    let world = World::start(Settings::default()).await;
+    world.create::<Job>(job(&json!({}), "complete-after=60s")).await;
+    let held = |pod: &Pod| {
+        pod.metadata.finalizers.as_ref().is_some_and(|names| names.iter().any(|n| n == FINALIZER))
+    };
+    world.until::<Pod>("one", |pods| pods.values().any(held)).await;
+    let params =
+        DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..Default::default() };
+    world.api::<Job>().delete("sum", &params).await.unwrap();
+    let free = |pod: &Pod| !held(pod) && pod.metadata.owner_references.is_none();
+    world.until::<Pod>("let go", |pods| pods.len() == 1 && pods.values().all(free)).await;
+}

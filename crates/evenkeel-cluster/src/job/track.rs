@@ -52,7 +52,7 @@ pub(super) async fn hold(cx: &Context<Job>, found: Vec<Arc<Pod>>) -> Result<Vec<
 impl Work<'_> {
     /// From ended pods to numbers, and from numbers to the end of the Job.
     pub(super) async fn track(&mut self) -> Result<()> {
-        self.settle(|pod| is_held(pod));
+        self.settle(is_held);
         let ended = self.note_ended();
         if let Some(finish) = self.finish.clone() {
             let interim = if finish.failed { "FailureTarget" } else { "SuccessCriteriaMet" };

@@ -40,8 +40,10 @@ pub(super) fn of(
 impl Scene<'_> {
     fn draw(&self, facts: &Facts) -> PodStatus {
         let old = self.pod.status.clone().unwrap_or_default();
-        let spec = self.pod.spec.clone().unwrap_or_default();
-        let on_host = spec.host_network == Some(true);
+        let spec = self.pod.spec.as_ref();
+        let own = spec.map(|spec| spec.containers.as_slice()).unwrap_or_default();
+        let inits = spec.and_then(|spec| spec.init_containers.as_deref()).unwrap_or_default();
+        let on_host = spec.and_then(|spec| spec.host_network) == Some(true);
         let host = facts.address.clone();
         let network = match self.life.stage {
             // The address is known once there is something behind it.
@@ -50,13 +52,13 @@ impl Scene<'_> {
             _ => self.life.address.map(|address| address.to_string()),
         };
         let network = network.or(old.pod_ip.clone());
-        let (phase, reason, message) = self.phase(&spec.containers);
+        let (phase, reason, message) = self.phase();
         let containers: Vec<ContainerStatus> =
-            spec.containers.iter().map(|container| self.container(container)).collect();
+            own.iter().map(|container| self.container(container)).collect();
         let inits: Vec<ContainerStatus> =
-            spec.init_containers.iter().flatten().map(|container| self.init(container)).collect();
+            inits.iter().map(|container| self.init(container)).collect();
         PodStatus {
-            conditions: Some(self.conditions(&old, &spec.containers)),
+            conditions: Some(self.conditions(&old, own)),
             container_statuses: Some(containers).filter(|list| !list.is_empty()),
             init_container_statuses: Some(inits).filter(|list| !list.is_empty()),
             phase: Some(phase.to_owned()),
@@ -82,8 +84,8 @@ impl Scene<'_> {
         }
     }
 
-    fn phase(&self, containers: &[Container]) -> (&'static str, Option<String>, Option<String>) {
-        let _ = containers;
+    /// The phase, and what is to be said about it.
+    fn phase(&self) -> (&'static str, Option<String>, Option<String>) {
         let phase = match (&self.life.stage, self.ended()) {
             // What never ran was given up, unless it had ended before this process looked.
             (_, Some(_)) if pods::is_terminal(self.pod) && self.life.last.is_none() => {

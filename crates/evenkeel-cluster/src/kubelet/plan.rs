@@ -151,7 +151,9 @@ fn duration(text: &str) -> Option<Duration> {
 
 /// Plans for pods that carry none themselves.
 #[derive(Clone, Default)]
-pub struct Plans(Option<Arc<dyn Fn(&Pod) -> Option<Plan> + Send + Sync>>);
+pub struct Plans(Option<Arc<Choose>>);
+
+type Choose = dyn Fn(&Pod) -> Option<Plan> + Send + Sync;
 
 impl Plans {
     /// Asks `choose` how each pod fares that does not say so itself.

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Node, Pod};
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::testing::{World, until};
-use crate::{Delays, NODE_ANNOTATION, PLAN_ANNOTATION, Plan, Plans, Settings};
+use crate::testing::world::{World, until};
+use crate::{Delays, PLAN_ANNOTATION, Plan, Plans, Settings};
 
 fn pod(plan: &str, policy: &str) -> Value {
     json!({
@@ -137,6 +137,17 @@ async fn plans_can_be_set_for_pods_that_have_none() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_that_runs_can_be_made_to_fail() {
+    let world = World::start(Settings::default()).await;
+    world.create::<Pod>(pod("", "Always")).await;
+    world.until_one::<Pod>("one", crate::pods::is_ready).await;
+    world.cluster.simulate("default", "one", &Plan::crash_loop()).await.unwrap();
+    world.until_one::<Pod>("one", |pod| waiting(pod) == Some("CrashLoopBackOff")).await;
+    world.cluster.simulate("default", "one", &Plan::default()).await.unwrap();
+    world.until_one::<Pod>("one", crate::pods::is_ready).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_deleted_pod_stops_within_its_grace_period() {
     let delays = Delays { stop: Duration::from_secs(4), ..Delays::default() };
     let world = World::start(Settings { delays, ..Settings::default() }).await;
@@ -208,12 +219,8 @@ async fn a_node_that_goes_away_loses_its_pods_and_comes_back() {
     object["spec"]["nodeName"] = json!("node-1");
     world.create::<Pod>(object).await;
     world.until_one::<Pod>("one", crate::pods::is_ready).await;
-    let simulate = async |how: Value| {
-        let patch = json!({"metadata": {"annotations": {NODE_ANNOTATION: how}}});
-        nodes.patch("node-1", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
-    };
     let begun = Instant::now();
-    simulate(json!("down")).await;
+    world.cluster.take_node_down("node-1").await.unwrap();
     until(&nodes, "unknown", ready("Unknown")).await;
     assert!((40..=61).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
     world.until_one::<Pod>("one", |pod| conditions(pod)["Ready"] == "False").await;
@@ -224,7 +231,7 @@ async fn a_node_that_goes_away_loses_its_pods_and_comes_back() {
     assert!((299..=301).contains(&gone.elapsed().as_secs()), "{:?}", gone.elapsed());
     world.pass(Duration::from_secs(120)).await;
     assert!(world.api::<Pod>().get_opt("one").await.unwrap().is_some());
-    simulate(Value::Null).await;
+    world.cluster.bring_node_up("node-1").await.unwrap();
     until(&nodes, "ready again", ready("True")).await;
     world.until::<Pod>("gone", BTreeMap::is_empty).await;
     until(&nodes, "no taints", |nodes| {

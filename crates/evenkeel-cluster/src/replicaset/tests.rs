@@ -6,7 +6,7 @@ use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
 use crate::Settings;
-use crate::testing::World;
+use crate::testing::world::World;
 
 fn set(replicas: i32) -> Value {
     json!({

@@ -195,7 +195,7 @@ impl Book {
         }
         let Some((_, at)) = best else {
             self.waiting.insert(key.clone());
-            return Err(self.refusal(reasons));
+            return Err(self.refusal(&reasons));
         };
         self.cursor = (at + 1) % count;
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
@@ -204,7 +204,7 @@ impl Book {
     }
 
     /// In the words of the scheduler.
-    fn refusal(&self, reasons: BTreeMap<String, usize>) -> String {
+    fn refusal(&self, reasons: &BTreeMap<String, usize>) -> String {
         let present = self.nodes.iter().filter(|site| site.present).count();
         if present == 0 {
             return "no nodes available to schedule pods".to_owned();

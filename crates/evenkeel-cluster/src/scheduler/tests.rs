@@ -7,7 +7,7 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::testing::{World, until};
+use crate::testing::world::{World, until};
 use crate::{Capacity, Settings};
 
 fn pod(name: &str, cpu: &str) -> Value {

@@ -1,1 +1,223 @@
-//! Tests.
+//! StatefulSets on a whole cluster, in virtual time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::api::DeleteParams;
+use serde_json::{Value, json};
+
+use crate::pods::{is_ready, is_terminating};
+use crate::testing::world::World;
+use crate::{Delays, Settings};
+
+fn set(replicas: i32) -> Value {
+    json!({
+        "metadata": {"name": "db"},
+        "spec": {
+            "replicas": replicas,
+            "serviceName": "db",
+            "selector": {"matchLabels": {"app": "db"}},
+            "template": {
+                "metadata": {"labels": {"app": "db"}},
+                "spec": {"containers": [{"name": "app", "image": "db:1"}]},
+            },
+        },
+    })
+}
+
+fn image(image: &str) -> Value {
+    json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": image}]}}}})
+}
+
+fn image_of(pod: &Pod) -> &str {
+    pod.spec.as_ref().unwrap().containers[0].image.as_deref().unwrap()
+}
+
+fn settled(set: &StatefulSet) -> bool {
+    let status = set.status.clone().unwrap_or_default();
+    let wanted = set.spec.as_ref().and_then(|spec| spec.replicas);
+    status.observed_generation == set.metadata.generation
+        && status.ready_replicas == wanted
+        && status.available_replicas == wanted
+        && status.updated_replicas == wanted
+        && status.current_revision == status.update_revision
+}
+
+fn slow() -> Settings {
+    let delays =
+        Delays { ready: Duration::from_secs(2), stop: Duration::from_secs(1), ..Delays::default() };
+    Settings { delays, ..Settings::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_come_one_after_the_other_and_go_in_the_opposite_order() {
+    let world = World::start(slow()).await;
+    world.create::<StatefulSet>(set(3)).await;
+    let pods = world
+        .until::<Pod>("three ready", |pods| {
+            let unready = pods.values().filter(|pod| !is_ready(pod)).count();
+            assert!(unready <= 1, "the next one comes when the one before is ready");
+            let names: Vec<_> = pods.keys().map(String::as_str).collect();
+            assert_eq!(names, ["db-0", "db-1", "db-2"][..pods.len()]);
+            pods.len() == 3 && unready == 0
+        })
+        .await;
+    let db = world.until_one("db", settled).await;
+    let labels = pods["db-1"].metadata.labels.clone().unwrap();
+    assert_eq!(labels["statefulset.kubernetes.io/pod-name"], "db-1");
+    assert_eq!(labels["apps.kubernetes.io/pod-index"], "1");
+    assert_eq!(
+        Some(&labels["controller-revision-hash"]),
+        db.status.unwrap().update_revision.as_ref()
+    );
+    let spec = pods["db-1"].spec.clone().unwrap();
+    assert_eq!((spec.hostname.as_deref(), spec.subdomain.as_deref()), (Some("db-1"), Some("db")));
+
+    world.patch::<StatefulSet>("db", json!({"spec": {"replicas": 1}})).await;
+    world
+        .until::<Pod>("one", |pods| {
+            let leaving: Vec<_> =
+                pods.iter().filter(|(_, pod)| is_terminating(pod)).map(|(name, _)| name).collect();
+            assert!(leaving.len() <= 1, "{leaving:?}");
+            assert!(leaving.iter().all(|name| pods.keys().max() == Some(name)), "{leaving:?}");
+            pods.len() == 1
+        })
+        .await;
+    world.until_one("db", settled).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_parallel_management_all_come_and_go_at_once() {
+    let world = World::start(slow()).await;
+    let mut object = set(3);
+    object["spec"]["podManagementPolicy"] = json!("Parallel");
+    world.create::<StatefulSet>(object).await;
+    let pods = world.until::<Pod>("three", |pods| pods.len() == 3).await;
+    assert!(pods.values().all(|pod| !is_ready(pod)));
+    world.until_one("db", settled).await;
+    world.patch::<StatefulSet>("db", json!({"spec": {"replicas": 0}})).await;
+    world
+        .until::<Pod>("all leave", |pods| pods.len() == 3 && pods.values().all(is_terminating))
+        .await;
+    world.until::<Pod>("none", BTreeMap::is_empty).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_goes_from_the_last_to_the_first_and_stops_at_the_partition() {
+    let world = World::start(slow()).await;
+    let mut object = set(3);
+    object["spec"]["updateStrategy"] =
+        json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 2}});
+    world.create::<StatefulSet>(object).await;
+    let db = world.until_one("db", settled).await;
+    let first = db.status.unwrap().current_revision.unwrap();
+    world.patch::<StatefulSet>("db", image("db:2")).await;
+    world
+        .until_one::<StatefulSet>("db", |db| {
+            let status = db.status.clone().unwrap_or_default();
+            status.updated_replicas == Some(1) && status.ready_replicas == Some(3)
+        })
+        .await;
+    let pods = world.until::<Pod>("three", |pods| pods.len() == 3).await;
+    let images: Vec<_> = pods.values().map(image_of).collect();
+    assert_eq!(images, ["db:1", "db:1", "db:2"]);
+    // A pod below the partition that is lost comes back as it was.
+    world.api::<Pod>().delete("db-0", &DeleteParams::default()).await.unwrap();
+    let uid = pods["db-0"].metadata.uid.clone();
+    let back = world.until_one::<Pod>("db-0", |p| p.metadata.uid != uid && is_ready(p)).await;
+    assert_eq!(image_of(&back), "db:1");
+
+    let partition = json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}});
+    world.patch::<StatefulSet>("db", partition).await;
+    let mut order = Vec::new();
+    world
+        .until::<Pod>("all new", |pods| {
+            let leaving = pods.iter().filter(|(_, pod)| is_terminating(pod)).map(|(name, _)| name);
+            order.extend(leaving.cloned());
+            order.dedup();
+            pods.len() == 3 && pods.values().all(|pod| image_of(pod) == "db:2" && is_ready(pod))
+        })
+        .await;
+    assert_eq!(order, ["db-1", "db-0"]);
+    let db = world.until_one("db", settled).await;
+    assert_ne!(db.status.unwrap().current_revision, Some(first.clone()));
+
+    // Going back makes the old revision the latest, not a third.
+    world.patch::<StatefulSet>("db", image("db:1")).await;
+    let db = world
+        .until_one::<StatefulSet>("db", |db| {
+            settled(db) && db.status.as_ref().unwrap().current_revision.as_ref() == Some(&first)
+        })
+        .await;
+    drop(db);
+    let revisions = world.until::<ControllerRevision>("two", |all| all.len() == 2).await;
+    assert_eq!(revisions[&first].revision, 3);
+    let data = &revisions[&first].data.as_ref().unwrap().0;
+    assert_eq!(data["spec"]["template"]["$patch"], "replace");
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_delete_leaves_pods_until_they_are_deleted() {
+    let world = World::start(Settings::default()).await;
+    let mut object = set(2);
+    object["spec"]["updateStrategy"] = json!({"type": "OnDelete"});
+    world.create::<StatefulSet>(object).await;
+    world
+        .until_one::<StatefulSet>("db", |db| {
+            db.status.as_ref().is_some_and(|status| status.ready_replicas == Some(2))
+        })
+        .await;
+    world.patch::<StatefulSet>("db", image("db:2")).await;
+    world
+        .until_one::<StatefulSet>("db", |db| {
+            let status = db.status.clone().unwrap_or_default();
+            status.observed_generation == db.metadata.generation
+        })
+        .await;
+    world.api::<Pod>().delete("db-1", &DeleteParams::default()).await.unwrap();
+    let pods = world
+        .until::<Pod>("one new", |pods| {
+            pods.get("db-1").is_some_and(|pod| image_of(pod) == "db:2" && is_ready(pod))
+        })
+        .await;
+    assert_eq!(image_of(&pods["db-0"]), "db:1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn claims_are_made_from_templates_and_kept_or_not_as_the_policy_says() {
+    let world = World::start(Settings::default()).await;
+    let mut object = set(2);
+    object["spec"]["volumeClaimTemplates"] = json!([{
+        "metadata": {"name": "data"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }]);
+    object["spec"]["persistentVolumeClaimRetentionPolicy"] =
+        json!({"whenScaled": "Delete", "whenDeleted": "Retain"});
+    world.create::<StatefulSet>(object).await;
+    world.until_one("db", settled).await;
+    let claims = world.until::<PersistentVolumeClaim>("two", |claims| claims.len() == 2).await;
+    assert!(claims.contains_key("data-db-0") && claims.contains_key("data-db-1"), "{claims:?}");
+    let labels = claims["data-db-0"].metadata.labels.as_ref().unwrap();
+    assert_eq!(labels["app"], "db");
+    let pods = world.until::<Pod>("two", |pods| pods.len() == 2).await;
+    let volumes = pods["db-1"].spec.as_ref().unwrap().volumes.clone().unwrap();
+    let claim = volumes.iter().find_map(|volume| volume.persistent_volume_claim.clone()).unwrap();
+    assert_eq!(claim.claim_name, "data-db-1");
+
+    world.patch::<StatefulSet>("db", json!({"spec": {"replicas": 1}})).await;
+    // The claim is given to the pod that goes, and so goes with it.
+    let claims = world
+        .until::<PersistentVolumeClaim>("one", |claims| !claims.contains_key("data-db-1"))
+        .await;
+    assert_eq!(claims["data-db-0"].metadata.owner_references, None);
+    let params = DeleteParams::default();
+    world.api::<StatefulSet>().delete("db", &params).await.unwrap();
+    world.until::<Pod>("none", BTreeMap::is_empty).await;
+    let kept = world.api::<PersistentVolumeClaim>().get("data-db-0").await.unwrap();
+    assert_eq!(kept.metadata.deletion_timestamp, None);
+}

@@ -7,14 +7,16 @@ use evenkeel::{Action, Context, Key, Reconciler, Result};
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolume, PersistentVolumeClaim};
 
 use super::{fit, provision};
-use crate::events::{self, About};
+use crate::events::{About, Recorder};
 
 /// Says that a claim and its volume know each other.
 const COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 /// Says that the other side was chosen by the controller, not by a person.
 pub(super) const BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
-pub(super) struct Claims;
+pub(super) struct Claims {
+    pub(super) events: Recorder,
+}
 
 /// Whether a claim has its volume.
 pub(super) fn is_bound(claim: &PersistentVolumeClaim) -> bool {
@@ -47,12 +49,12 @@ impl Reconciler for Claims {
             }
             Some(volume) if !free(&volume, &claim) => {
                 let text = format!("volume {name:?} already bound to a different claim.");
-                warn(cx, &claim, "FailedBinding", &text).await?;
+                self.events.warn(&About::object(&*claim), "FailedBinding", &text).await;
                 pending(cx, &claim).await?;
             }
             Some(_) => {
                 let text = format!("Cannot bind to requested volume {name:?}: it does not fit");
-                warn(cx, &claim, "VolumeMismatch", &text).await?;
+                self.events.warn(&About::object(&*claim), "VolumeMismatch", &text).await;
                 pending(cx, &claim).await?;
             }
             None => pending(cx, &claim).await?,
@@ -99,7 +101,7 @@ impl Claims {
             status.access_modes = None;
             status.capacity = None;
             write_status(cx, &next).await?;
-            warn(cx, claim, lost.0, lost.1).await?;
+            self.events.warn(&About::object(claim), lost.0, lost.1).await;
         }
         Ok(Action::done())
     }
@@ -117,7 +119,7 @@ impl Claims {
             return Ok(Action::done());
         }
         pending(cx, &claim).await?;
-        provision::provision(cx, &claim).await?;
+        provision::provision(cx, &self.events, &claim).await?;
         Ok(Action::done())
     }
 }
@@ -216,16 +218,5 @@ async fn write_status(
     claim: &PersistentVolumeClaim,
 ) -> Result<()> {
     cx.subresource::<PersistentVolumeClaim>(cx.key(), "status").update(claim).await?;
-    Ok(())
-}
-
-async fn warn(
-    cx: &Context<PersistentVolumeClaim>,
-    claim: &PersistentVolumeClaim,
-    reason: &str,
-    message: &str,
-) -> Result<()> {
-    let about = About::object(claim);
-    events::warn(cx.client(), cx.clock(), super::BINDER, &about, reason, message).await?;
     Ok(())
 }

@@ -12,8 +12,8 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::bind::{self, BY_CONTROLLER};
-use super::{BINDER, PODS, fit};
-use crate::events::{self, About};
+use super::{PODS, fit};
+use crate::events::{About, Recorder};
 use crate::pods::is_terminal;
 
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
@@ -74,23 +74,25 @@ pub(super) async fn with_default_class(
 /// Makes a volume for the claim, if its class says how.
 pub(super) async fn provision(
     cx: &Context<PersistentVolumeClaim>,
+    events: &Recorder,
     claim: &PersistentVolumeClaim,
 ) -> Result<()> {
+    let about = About::object(claim);
     let name = fit::class(claim).unwrap_or_default();
     if name.is_empty() {
         let text = "no persistent volumes available for this claim and no storage class is set";
-        return tell(cx, claim, "FailedBinding", text).await;
+        events.tell(&about, "FailedBinding", text).await;
+        return Ok(());
     }
     let Some(class) = cx.get::<StorageClass>(&Key::cluster(name)).await? else {
-        let about = About::object(claim);
         let text = format!("storageclass.storage.k8s.io {name:?} not found");
-        let reason = "ProvisioningFailed";
-        events::warn(cx.client(), cx.clock(), BINDER, &about, reason, &text).await?;
+        events.warn(&about, "ProvisioningFailed", &text).await;
         return Ok(());
     };
     if class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer") && !is_used(cx).await? {
         let text = "waiting for first consumer to be created before binding";
-        return tell(cx, claim, "WaitForFirstConsumer", text).await;
+        events.tell(&about, "WaitForFirstConsumer", text).await;
+        return Ok(());
     }
     if class.provisioner == NO_PROVISIONER {
         return Ok(());
@@ -100,7 +102,8 @@ pub(super) async fn provision(
         Ok(made) => {
             let made = made.metadata.name.as_deref().unwrap_or_default();
             let text = format!("Successfully provisioned volume {made}");
-            tell(cx, claim, "ProvisioningSucceeded", &text).await
+            events.tell(&about, "ProvisioningSucceeded", &text).await;
+            Ok(())
         }
         Err(error) if error.is_already_exists() => Ok(()),
         Err(error) => Err(error.into()),
@@ -145,15 +148,4 @@ fn volume(claim: &PersistentVolumeClaim, class: &StorageClass) -> PersistentVolu
         }),
         status: None,
     }
-}
-
-async fn tell(
-    cx: &Context<PersistentVolumeClaim>,
-    claim: &PersistentVolumeClaim,
-    reason: &str,
-    text: &str,
-) -> Result<()> {
-    let about = About::object(claim);
-    events::tell(cx.client(), cx.clock(), BINDER, &about, reason, text).await?;
-    Ok(())
 }

@@ -19,12 +19,16 @@ pub async fn prepare(server: &Server) -> Result<(), RunError> {
         let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         steps.push(Step::call("POST", path).with_body(definition));
     }
-    for path in ["v1/widgets", "v1beta1/widgets", "v1/loose", "v1/globals"] {
-        steps.push(wait_for(format!("/apis/shared.differ.test/{path}")));
-    }
+    steps.extend(served());
     let sequence = Sequence { name: "shared".to_owned(), steps, ..Sequence::default() };
     run(server, &sequence, Running { namespace: "setup".to_owned(), expected: None }).await?;
     Ok(())
+}
+
+/// Waits until the shared definitions are served.
+pub(crate) fn served() -> Vec<Step> {
+    let paths = ["v1/widgets", "v1beta1/widgets", "v1/loose", "v1/globals"];
+    paths.iter().map(|path| wait_for(format!("/apis/shared.differ.test/{path}"))).collect()
 }
 
 /// Where a definition is served, once it is.

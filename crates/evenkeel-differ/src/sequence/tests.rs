@@ -13,6 +13,7 @@ fn what_is_rendered_is_read_back_the_same() {
                 .saving("o"),
             Step { read: Some("w".to_owned()), end: true, ..Step::default() },
         ],
+        ..Sequence::default()
     };
     sequence.steps[0].raw = Some("{\"truncated\": ".to_owned());
     let back = Sequence::parse("x", &sequence.render()).unwrap();

@@ -245,9 +245,7 @@ impl<'a> Resource<'a> {
     pub(super) fn subresource(&self, sub: &Sub<'a>, routes: &mut Vec<Route<'a>>) {
         let path = self.path("", self.scope, &format!("/{{name}}/{}", sub.name));
         let noun = self.noun.clone() + &identifier(sub.name, true);
-        // The status of a custom resource is the resource, and says nothing about its version.
-        let own = [sub.group, sub.version, sub.kind] == self.gvk()
-            || !self.builtin && sub.group.is_empty();
+        let own = [sub.group, sub.version, sub.kind] == self.gvk();
         let model = match own {
             true => self.model.clone(),
             false => Model::of(Gvk::new(sub.group, sub.version, sub.kind)),

@@ -87,7 +87,7 @@ fn a_scale_write_takes_the_replicas_from_the_parent_s_managers() {
             vec![entry("b", "Apply", "autoscaling/v1", "scale", &replicas)],
             vec![entry("b", "Apply", "apps/v1", "scale", &replicas)],
         ),
-        // Not changed: everybody keeps what it has.
+        // Not changed: appliers keep what they have, updaters too, but in an entry of its own.
         (
             vec![
                 entry("a", "Apply", "apps/v1", "", &both),
@@ -99,7 +99,8 @@ fn a_scale_write_takes_the_replicas_from_the_parent_s_managers() {
             ],
             vec![
                 entry("a", "Apply", "apps/v1", "", &both),
-                entry("b", "Update", "apps/v1", "", &both),
+                entry("b", "Update", "apps/v1", "", &rest),
+                entry("b", "Update", "apps/v1", "", &replicas),
             ],
         ),
         // Other versions name the field differently; unknown ones are dropped.

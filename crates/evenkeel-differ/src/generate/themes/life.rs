@@ -95,7 +95,7 @@ impl Life<'_> {
         self.versions = (0..count)
             .map(|at| Version {
                 name: VERSIONS[skip + at],
-                served: self.random.percent(90),
+                served: at == storage || self.random.percent(85),
                 storage: at == storage,
                 spec: if self.random.percent(70) {
                     base.clone()
@@ -256,8 +256,14 @@ impl Life<'_> {
         let mut fields = json!({});
         let at = self.random.below(self.versions.len());
         match self.random.below(14) {
-            0 => self.versions[at].served = !self.versions[at].served,
-            1 => self.versions.iter_mut().enumerate().for_each(|(i, v)| v.storage = i == at),
+            // One stays, by which to see that the change is in force.
+            0 if !self.versions[at].storage => self.versions[at].served = !self.versions[at].served,
+            1 => {
+                for (other, version) in self.versions.iter_mut().enumerate() {
+                    version.storage = other == at;
+                    version.served |= other == at;
+                }
+            }
             2 => {
                 let unused = VERSIONS.iter().find(|name| before.iter().all(|v| v.name != **name));
                 if let Some(name) = unused {
@@ -317,7 +323,11 @@ impl Life<'_> {
         let Some(version) = self.versions.iter().find(|version| version.served) else { return };
         let path = self.collection(version.name);
         let held = self.random.percent(25);
-        let mut object = self.object(version.name, "held");
+        // Without a spec it is taken by any schema.
+        let mut object = json!({
+            "apiVersion": format!("${{group}}/{}", version.name), "kind": "Thing",
+            "metadata": {"name": "held${ns}"},
+        });
         if held {
             object["metadata"]["finalizers"] = json!(["example.com/hold"]);
         }
@@ -325,23 +335,26 @@ impl Life<'_> {
         let name = format!("w{}", self.steps.len());
         self.steps.push(watch(&name, format!("{path}?watch=1&resourceVersion=0")));
         self.steps.push(delete(DEFINITION).keeping("crd", "/metadata/uid"));
-        let mut gone = get(DEFINITION);
         if held {
-            gone.until = Some(Until {
+            let mut going = get(DEFINITION);
+            going.until = Some(Until {
                 contains: Some("InstanceDeletionInProgress".to_owned()),
                 ..self.until()
             });
-            self.steps.push(gone);
+            self.steps.push(going);
+            let mut dying = get(format!("{path}/held${{ns}}"));
+            dying.until =
+                Some(Until { contains: Some("deletionTimestamp".to_owned()), ..self.until() });
+            self.steps.push(dying);
             let object = self.object(self.versions[0].name, "late");
             self.steps.push(post(&path, object));
             self.steps.push(patch(
-                format!("{path}/held"),
+                format!("{path}/held${{ns}}"),
                 JSON_PATCH,
                 json!([{"op": "remove", "path": "/metadata/finalizers"}]),
             ));
-            self.steps.push(close(&name));
-            return;
         }
+        let mut gone = get(DEFINITION);
         gone.until =
             Some(Until { status: Some(404), unless_null: Some("crd".to_owned()), contains: None });
         self.steps.push(gone);
@@ -464,7 +477,7 @@ impl Life<'_> {
             6 | 7 => wait(facts(&format!("/openapi/v3/apis/${{group}}/{version}")), marker),
             8 => wait(facts("/openapi/v3"), format!("/{version}")),
             _ if self.random.percent(30) => wait(facts("/openapi/v2"), marker),
-            _ => get(format!("/apis/${{group}}/{}", self.random.pick(&VERSIONS))),
+            _ => wait(facts(&format!("/apis/${{group}}/{version}")), "things".to_owned()),
         };
         self.steps.push(step);
     }

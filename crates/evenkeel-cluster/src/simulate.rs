@@ -1,0 +1,54 @@
+//! Failures on request, while a cluster runs.
+//!
+//! They are annotations, so that kubectl can ask for the same and everyone can see what was asked.
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::{Cluster, NODE_ANNOTATION, PLAN_ANNOTATION, Plan};
+
+impl Cluster {
+    /// Has a pod fare as `plan` says from now on.
+    ///
+    /// # Errors
+    /// When there is no such pod.
+    pub async fn simulate(
+        &self,
+        namespace: &str,
+        pod: &str,
+        plan: &Plan,
+    ) -> Result<(), kube::Error> {
+        let pods: Api<Pod> = Api::namespaced(self.client(), namespace);
+        let patch = annotate(PLAN_ANNOTATION, json!(plan.to_string()));
+        pods.patch_metadata(pod, &PatchParams::default(), &patch).await.map(drop)
+    }
+
+    /// Lets a simulated node fall silent, as if its machine had lost power.
+    ///
+    /// # Errors
+    /// When there is no such node.
+    pub async fn take_node_down(&self, node: &str) -> Result<(), kube::Error> {
+        self.annotate_node(node, json!("down")).await
+    }
+
+    /// Brings a node back that [was taken down](Cluster::take_node_down).
+    ///
+    /// # Errors
+    /// When there is no such node.
+    pub async fn bring_node_up(&self, node: &str) -> Result<(), kube::Error> {
+        self.annotate_node(node, Value::Null).await
+    }
+
+    async fn annotate_node(&self, node: &str, value: Value) -> Result<(), kube::Error> {
+        let nodes: Api<Node> = Api::all(self.client());
+        let patch = annotate(NODE_ANNOTATION, value);
+        nodes.patch_metadata(node, &PatchParams::default(), &patch).await.map(drop)
+    }
+}
+
+fn annotate(name: &str, value: Value) -> Patch<Value> {
+    let annotations = Value::Object([(name.to_owned(), value)].into_iter().collect());
+    Patch::Merge(json!({"metadata": {"annotations": annotations}}))
+}

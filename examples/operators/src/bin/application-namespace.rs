@@ -1,0 +1,215 @@
+//! Takes over what exists: an `ApplicationNamespace` adopts the namespace it names, or makes it.
+//!
+//! Both are cluster-scoped, so that one can own the other. What is adopted goes with its owner,
+//! contents and all, unless `onDelete: Orphan` asks for it to be let go first. A namespace that
+//! another controller owns, or that the cluster cannot do without, is left alone.
+//!
+//! `cargo run -p operators --bin application-namespace -- --kubeconfig FILE`
+
+use evenkeel::owner::is_controller;
+use evenkeel::prelude::*;
+use evenkeel::{AdoptError, manager::RegisterError};
+use k8s_openapi::api::core::v1::Namespace;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+const FINALIZER: &str = "platform.example.com/let-go";
+const TEAM: &str = "platform.example.com/team";
+/// The owner of somebody else's namespace may go one day; nothing tells us when.
+const RIVAL: Duration = Duration::from_secs(60);
+
+/// A namespace of an application, and the team that answers for it.
+#[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
+#[kube(group = "platform.example.com", version = "v1", kind = "ApplicationNamespace")]
+#[kube(status = "ApplicationNamespaceStatus")]
+#[serde(rename_all = "camelCase")]
+struct ApplicationNamespaceSpec {
+    /// The namespace; it may exist already.
+    namespace_name: String,
+    /// The team; the namespace carries its name as a label.
+    team: String,
+    /// What becomes of the namespace when this object is deleted.
+    #[serde(default)]
+    on_delete: OnDelete,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+enum OnDelete {
+    /// It goes too, with all that is in it.
+    #[default]
+    Delete,
+    /// It stays, and belongs to nobody.
+    Orphan,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ApplicationNamespaceStatus {
+    #[serde(default, skip_serializing_if = "Conditions::is_empty")]
+    conditions: Conditions,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    observed_generation: Option<i64>,
+}
+
+struct ApplicationNamespaces;
+
+impl Reconciler for ApplicationNamespaces {
+    type Object = ApplicationNamespace;
+
+    async fn reconcile(&self, cx: &Context<ApplicationNamespace>) -> Result<Action> {
+        let clean_up = async |app: Arc<ApplicationNamespace>| let_go(cx, &app).await;
+        let Some(app) = cx.finalize(FINALIZER, clean_up).await? else { return Ok(Action::done()) };
+        let name = &app.spec.namespace_name;
+        if name == "default" || name.starts_with("kube-") {
+            let message = format!("{name} is the cluster's own");
+            let refused = Condition::no("Ready", "Protected", &message);
+            cx.status(&app).condition(refused).write().await?;
+            return Err(terminal(message));
+        }
+
+        let found = cx.get::<Namespace>(&Key::cluster(name)).await?;
+        if let Some(found) = found.filter(|found| !is_controller(&*app, &**found)) {
+            match cx.adopt(&*app, &*found).await {
+                Ok(_) => cx.announce("Adopted", &format!("Namespace {name} was there already")),
+                Err(AdoptError::Owner(rival)) => {
+                    cx.warn("NotAdopted", &rival.to_string());
+                    let refused = Condition::no("Ready", "OwnedByAnother", &rival.to_string());
+                    cx.status(&app).condition(refused).write().await?;
+                    return Ok(Action::requeue_after(RIVAL));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        cx.apply(namespace_for(&app)).force().await?;
+        let message = format!("Namespace {name} belongs to {}", app.spec.team);
+        let ready = Condition::yes("Ready", "Owned", &message);
+        cx.status(&app).condition(ready).write().await?;
+        Ok(Action::done())
+    }
+}
+
+/// Ends the ownership before the owner goes, if that is asked for: the garbage collector then finds
+/// nothing to collect.
+async fn let_go(cx: &Context<ApplicationNamespace>, app: &ApplicationNamespace) -> Result<()> {
+    if app.spec.on_delete == OnDelete::Orphan
+        && let Some(owned) = cx.get::<Namespace>(&Key::cluster(&app.spec.namespace_name)).await?
+        && is_controller(app, &*owned)
+    {
+        cx.orphan(app, &*owned).await?;
+    }
+    Ok(())
+}
+
+fn namespace_for(app: &ApplicationNamespace) -> Namespace {
+    let mut namespace = Namespace::default();
+    namespace.metadata.name = Some(app.spec.namespace_name.clone());
+    namespace.metadata.labels = Some([(TEAM.to_owned(), app.spec.team.clone())].into());
+    namespace
+}
+
+fn register(manager: &Manager) -> Result<(), RegisterError> {
+    manager.controller(ApplicationNamespaces).owns::<Namespace>().register()?;
+    Ok(())
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    tracing_subscriber::fmt().init();
+    let manager = Manager::from_args("application-namespace").await?;
+    manager.client().install::<ApplicationNamespace>().await?;
+    register(&manager)?;
+    Ok(manager.run().await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_test::TestCluster;
+
+    use super::*;
+
+    async fn cluster() -> TestCluster {
+        let mut cluster = TestCluster::builder().virtual_time(1).start().await;
+        cluster.install::<ApplicationNamespace>().await.unwrap();
+        let manager = cluster.manager("application-namespace");
+        register(&manager).unwrap();
+        cluster.run(&manager);
+        cluster
+    }
+
+    fn declared(name: &str, namespace: &str, on_delete: OnDelete) -> ApplicationNamespace {
+        let (namespace_name, team) = (namespace.to_owned(), "shop".to_owned());
+        let spec = ApplicationNamespaceSpec { namespace_name, team, on_delete };
+        ApplicationNamespace::new(name, spec)
+    }
+
+    async fn existing(cluster: &TestCluster, name: &str) -> Arc<Namespace> {
+        let namespace = cluster.parse::<Namespace>(&format!("metadata: {{name: {name}}}"));
+        cluster.client().create(&namespace).await.unwrap()
+    }
+
+    async fn stated(cluster: &TestCluster, app: &str, reason: &str) {
+        let said = |app: &ApplicationNamespace| {
+            let ready = app.status.as_ref().and_then(|status| status.conditions.get("Ready"));
+            ready.is_some_and(|ready| ready.reason == reason)
+        };
+        cluster.eventually::<ApplicationNamespace>(&Key::cluster(app), said).await;
+    }
+
+    #[tokio::test]
+    async fn a_namespace_that_is_missing_is_made_and_goes_with_its_owner() {
+        let cluster = cluster().await;
+        let app = declared("new", "new", OnDelete::Delete);
+        let app = cluster.client().create(&app).await.unwrap();
+        let key = Key::cluster("new");
+        let owned = |namespace: &Namespace| is_controller(&*app, namespace);
+        let made = cluster.eventually::<Namespace>(&key, owned).await;
+        assert_eq!(made.labels()[TEAM], "shop");
+        cluster.client().delete(&*app).await.unwrap();
+        cluster.gone::<ApplicationNamespace>(&key).await;
+        cluster.gone::<Namespace>(&key).await;
+        cluster.stop().await;
+    }
+
+    #[tokio::test]
+    async fn a_namespace_that_exists_is_adopted_and_let_go_on_request() {
+        let cluster = cluster().await;
+        let before = existing(&cluster, "old").await;
+        let app = declared("old", "old", OnDelete::Orphan);
+        let app = cluster.client().create(&app).await.unwrap();
+        let key = Key::cluster("old");
+        let owned = |namespace: &Namespace| {
+            is_controller(&*app, namespace) && namespace.labels().contains_key(TEAM)
+        };
+        let adopted = cluster.eventually::<Namespace>(&key, owned).await;
+        assert_eq!(adopted.uid(), before.uid());
+        stated(&cluster, "old", "Owned").await;
+        cluster.client().delete(&*app).await.unwrap();
+        cluster.gone::<ApplicationNamespace>(&key).await;
+        let free = |namespace: &Namespace| {
+            namespace.owner_references().is_empty() && namespace.uid() == before.uid()
+        };
+        cluster.eventually::<Namespace>(&key, free).await;
+        cluster.consistently::<Namespace>(&key, Duration::from_secs(2), free).await;
+        cluster.stop().await;
+    }
+
+    #[tokio::test]
+    async fn what_another_owns_or_the_cluster_needs_is_left_alone() {
+        let cluster = cluster().await;
+        existing(&cluster, "shared").await;
+        let first = declared("first", "shared", OnDelete::Delete);
+        let first = cluster.client().create(&first).await.unwrap();
+        stated(&cluster, "first", "Owned").await;
+        let second = declared("second", "shared", OnDelete::Delete);
+        cluster.client().create(&second).await.unwrap();
+        stated(&cluster, "second", "OwnedByAnother").await;
+        let greedy = declared("greedy", "kube-system", OnDelete::Delete);
+        cluster.client().create(&greedy).await.unwrap();
+        stated(&cluster, "greedy", "Protected").await;
+        let first_owns = |namespace: &Namespace| is_controller(&*first, namespace);
+        cluster.eventually::<Namespace>(&Key::cluster("shared"), first_owns).await;
+        let free = |namespace: &Namespace| namespace.owner_references().is_empty();
+        cluster.eventually::<Namespace>(&Key::cluster("kube-system"), free).await;
+        cluster.stop().await;
+    }
+}

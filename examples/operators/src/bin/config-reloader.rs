@@ -1,0 +1,206 @@
+//! Watches what it does not own: Deployments restart when a ConfigMap that they use changes.
+//!
+//! There is no definition of its own. A Deployment that carries the annotation
+//! `reloader.example.com/reload: "true"` gets a fingerprint of its ConfigMaps into its pod template;
+//! when one of them changes, the fingerprint does, and the Deployment rolls. An index files the
+//! Deployments under the ConfigMaps they use, so that a ConfigMap's change finds them at once,
+//! however many there are.
+//!
+//! `cargo run -p operators --bin config-reloader -- --kubeconfig FILE`
+
+use evenkeel::client::Patch;
+use evenkeel::prelude::*;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::json;
+
+/// On a Deployment: whether it is to be restarted.
+const RELOAD: &str = "reloader.example.com/reload";
+/// On its pods: what their configuration was.
+const FINGERPRINT: &str = "reloader.example.com/fingerprint";
+/// The index of Deployments by the ConfigMaps they use.
+const USES: &str = "uses-config-map";
+
+struct Reloader;
+
+impl Reconciler for Reloader {
+    type Object = Deployment;
+
+    async fn reconcile(&self, cx: &Context<Deployment>) -> Result<Action> {
+        let Some(deployment) = cx.object() else { return Ok(Action::done()) };
+        let used = config_maps(&deployment);
+        if used.is_empty() {
+            return Ok(Action::done());
+        }
+        let mut fingerprint = Fingerprint::default();
+        for key in &used {
+            fingerprint.add(key.as_str());
+            // One that is missing may yet come: its creation is a change like any other.
+            if let Some(map) = cx.get::<ConfigMap>(key).await? {
+                fingerprint.add(&serde_json::to_string(&(&map.data, &map.binary_data))?);
+            }
+        }
+        let fingerprint = fingerprint.text();
+        let template = deployment.spec.as_ref().and_then(|spec| spec.template.metadata.as_ref());
+        let present = template.and_then(|meta| meta.annotations.as_ref()?.get(FINGERPRINT));
+        if present == Some(&fingerprint) {
+            return Ok(Action::done());
+        }
+        let annotations = json!({ FINGERPRINT: fingerprint });
+        let patch = json!({"spec": {"template": {"metadata": {"annotations": annotations}}}});
+        cx.patch::<Deployment>(cx.key(), &Patch::Merge(patch)).await?;
+        if present.is_some() {
+            cx.announce("Reloaded", "the configuration changed");
+        }
+        Ok(Action::done())
+    }
+}
+
+/// The ConfigMaps that a Deployment's pods get as volumes or environment, if it is to be restarted.
+fn config_maps(deployment: &Deployment) -> Vec<Key> {
+    let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+    let (Some(pod), Some("true")) = (pod, deployment.annotations().get(RELOAD).map(String::as_str))
+    else {
+        return Vec::new();
+    };
+    let volumes = pod.volumes.iter().flatten().filter_map(|volume| volume.config_map.as_ref());
+    let containers = pod.containers.iter().chain(pod.init_containers.iter().flatten());
+    let sources = containers.flat_map(|container| container.env_from.iter().flatten());
+    let environments = sources.filter_map(|source| source.config_map_ref.as_ref());
+    let names = volumes.map(|volume| &volume.name).chain(environments.map(|source| &source.name));
+    let mut keys: Vec<Key> = names.map(|name| Key::of(deployment).sibling(name)).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}
+
+/// FNV-1a. It is stored in objects, so it must be the same in every build.
+struct Fingerprint(u64);
+
+impl Default for Fingerprint {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fingerprint {
+    fn add(&mut self, text: &str) {
+        // The byte after the text cannot be part of one: "a" and "b" differ from "ab".
+        for byte in text.bytes().chain([0xff]) {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn text(&self) -> String {
+        format!("{:016x}", self.0)
+    }
+}
+
+fn register(manager: &Manager) -> Result<()> {
+    manager.index::<Deployment>(USES, |deployment| {
+        config_maps(deployment).iter().map(Key::to_string).collect()
+    })?;
+    manager
+        .controller(Reloader)
+        .named("config-reloader")
+        .filter_object(predicate::generation_changed().or(predicate::annotations_changed()))
+        .watches::<ConfigMap>(|map, cx| cx.indexed::<Deployment>(USES, Key::of(map).as_str()))
+        .register()?;
+    Ok(())
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    tracing_subscriber::fmt().init();
+    let manager = Manager::from_args("config-reloader").await?;
+    register(&manager)?;
+    Ok(manager.run().await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_test::TestCluster;
+
+    use super::*;
+
+    const DEPLOYMENT: &str = "
+metadata: {name: web, annotations: {reloader.example.com/reload: 'true'}}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers: [{name: web, image: web, envFrom: [{configMapRef: {name: settings}}]}]
+      volumes: [{name: pages, configMap: {name: pages}}]
+";
+
+    async fn cluster() -> TestCluster {
+        let mut cluster = TestCluster::builder().virtual_time(1).start().await;
+        let manager = cluster.manager("config-reloader");
+        register(&manager).unwrap();
+        cluster.run(&manager);
+        cluster
+    }
+
+    fn fingerprint(deployment: &Deployment) -> Option<String> {
+        let meta = deployment.spec.as_ref()?.template.metadata.as_ref()?;
+        meta.annotations.as_ref()?.get(FINGERPRINT).cloned()
+    }
+
+    #[tokio::test]
+    async fn a_deployment_rolls_when_any_config_map_it_uses_changes() {
+        let cluster = cluster().await;
+        let client = cluster.client();
+        let pages = cluster.parse::<ConfigMap>("metadata: {name: pages}\ndata: {index: hello}");
+        client.create(&pages).await.unwrap();
+        let web = cluster.parse::<Deployment>(DEPLOYMENT);
+        client.create(&web).await.unwrap();
+        let key = Key::of(&web);
+        let web = cluster.eventually::<Deployment>(&key, |web| fingerprint(web).is_some()).await;
+        let first = fingerprint(&web);
+
+        let change = Patch::Merge(json!({"data": {"index": "good day"}}));
+        client.patch::<ConfigMap>(&key.sibling("pages"), &change).await.unwrap();
+        let web = cluster.eventually::<Deployment>(&key, |web| fingerprint(web) != first).await;
+        let second = fingerprint(&web);
+
+        let settings = cluster.parse::<ConfigMap>("metadata: {name: settings}\ndata: {A: b}");
+        client.create(&settings).await.unwrap();
+        cluster.eventually::<Deployment>(&key, |web| fingerprint(web) != second).await;
+        cluster.stop().await;
+    }
+
+    #[tokio::test]
+    async fn what_does_not_concern_a_deployment_leaves_it_alone() {
+        let cluster = cluster().await;
+        let client = cluster.client();
+        let web = cluster.parse::<Deployment>(DEPLOYMENT);
+        client.create(&web).await.unwrap();
+        let mut other = cluster.parse::<Deployment>(DEPLOYMENT);
+        other.metadata.name = Some("other".to_owned());
+        other.metadata.annotations = None;
+        client.create(&other).await.unwrap();
+        let key = Key::of(&web);
+        let web = cluster.eventually::<Deployment>(&key, |web| fingerprint(web).is_some()).await;
+        let before = fingerprint(&web);
+
+        let unused = cluster.parse::<ConfigMap>("metadata: {name: unused}\ndata: {A: b}");
+        client.create(&unused).await.unwrap();
+        let minute = Duration::from_secs(2);
+        cluster.consistently::<Deployment>(&key, minute, |web| fingerprint(web) == before).await;
+        let untouched = |web: &Deployment| fingerprint(web).is_none();
+        cluster.eventually::<Deployment>(&key.sibling("other"), untouched).await;
+        cluster.stop().await;
+    }
+
+    #[test]
+    fn texts_are_kept_apart() {
+        let of = |texts: &[&str]| {
+            let mut fingerprint = Fingerprint::default();
+            texts.iter().for_each(|text| fingerprint.add(text));
+            fingerprint.text()
+        };
+        assert_ne!(of(&["a", "b"]), of(&["ab"]));
+        assert_eq!(of(&["a"]), of(&["a"]));
+    }
+}

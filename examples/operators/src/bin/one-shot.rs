@@ -1,0 +1,132 @@
+//! Does its work once and never again: a `LabelMigration` renames a label.
+//!
+//! Whether it is done is stated in the object's status, so a restart knows. The work itself is such
+//! that doing a part of it twice does no harm: an operator that dies in the middle begins again and
+//! finds less to do. Changing or repeating a migration means making another object.
+//!
+//! `cargo run -p operators --bin one-shot -- --kubeconfig FILE`
+
+use evenkeel::client::Patch;
+use evenkeel::manager::RegisterError;
+use evenkeel::prelude::*;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::core::Expression;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+/// Renames a label of all ConfigMaps of its namespace, once.
+#[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
+#[kube(group = "batch.example.com", version = "v1", kind = "LabelMigration", namespaced)]
+#[kube(status = "LabelMigrationStatus")]
+struct LabelMigrationSpec {
+    /// The label's name so far.
+    from: String,
+    /// Its name from now on.
+    to: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+struct LabelMigrationStatus {
+    #[serde(default, skip_serializing_if = "Conditions::is_empty")]
+    conditions: Conditions,
+}
+
+struct LabelMigrations;
+
+impl Reconciler for LabelMigrations {
+    type Object = LabelMigration;
+
+    async fn reconcile(&self, cx: &Context<LabelMigration>) -> Result<Action> {
+        let Some(migration) = cx.object() else { return Ok(Action::done()) };
+        let status = migration.status.as_ref();
+        if status.is_some_and(|status| status.conditions.is_true("Complete")) {
+            return Ok(Action::done());
+        }
+        let LabelMigrationSpec { from, to } = &migration.spec;
+        let namespace = cx.key().namespace().unwrap_or_default();
+        let old = Expression::Exists(from.clone());
+        let maps = cx.list::<ConfigMap>().in_namespace(namespace).matching(old).await?;
+        for map in &maps {
+            // The version makes sure that no change of somebody else is overlooked.
+            let labels = json!({ from: null, to: map.labels().get(from) });
+            let version = map.resource_version();
+            let patch = json!({"metadata": {"labels": labels, "resourceVersion": version}});
+            cx.patch::<ConfigMap>(&Key::of(&**map), &Patch::Merge(patch)).await?;
+        }
+        let message = format!("{} ConfigMaps carried {from}", maps.len());
+        let complete = Condition::yes("Complete", "Migrated", &message);
+        cx.status(&migration).condition(complete).write().await?;
+        cx.announce("Complete", &message);
+        Ok(Action::done())
+    }
+}
+
+fn register(manager: &Manager) -> Result<(), RegisterError> {
+    manager.controller(LabelMigrations).reads::<ConfigMap>().register()?;
+    Ok(())
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    tracing_subscriber::fmt().init();
+    let manager = Manager::from_args("one-shot").await?;
+    manager.client().install::<LabelMigration>().await?;
+    register(&manager)?;
+    Ok(manager.run().await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_test::TestCluster;
+
+    use super::*;
+
+    fn labelled(cluster: &TestCluster, name: &str, label: &str) -> ConfigMap {
+        cluster.parse(&format!("metadata: {{name: {name}, labels: {{{label}: shop}}}}"))
+    }
+
+    #[tokio::test]
+    async fn a_migration_is_done_once_and_never_again() {
+        let mut cluster = TestCluster::builder().virtual_time(1).start().await;
+        cluster.install::<LabelMigration>().await.unwrap();
+        let client = cluster.client();
+        for name in ["a", "b"] {
+            client.create(&labelled(&cluster, name, "owner")).await.unwrap();
+        }
+        client.create(&labelled(&cluster, "c", "other")).await.unwrap();
+        let migration = cluster
+            .parse::<LabelMigration>("metadata: {name: rename}\nspec: {from: owner, to: team}");
+        client.create(&migration).await.unwrap();
+        let manager = cluster.manager("one-shot");
+        register(&manager).unwrap();
+        cluster.run(&manager);
+
+        let key = Key::of(&migration);
+        let done = cluster
+            .eventually::<LabelMigration>(&key, |migration| {
+                migration.status.as_ref().is_some_and(|it| it.conditions.is_true("Complete"))
+            })
+            .await;
+        let conditions = &done.status.as_ref().unwrap().conditions;
+        assert_eq!(conditions.get("Complete").unwrap().message, "2 ConfigMaps carried owner");
+        for name in ["a", "b"] {
+            let renamed = |map: &ConfigMap| {
+                map.labels().get("team").is_some_and(|team| team == "shop")
+                    && !map.labels().contains_key("owner")
+            };
+            cluster.eventually::<ConfigMap>(&key.sibling(name), renamed).await;
+        }
+
+        // A newcomer and a changed spec find it done.
+        let client = cluster.client();
+        client.create(&labelled(&cluster, "late", "owner")).await.unwrap();
+        let change = Patch::Merge(json!({"spec": {"from": "other"}}));
+        client.patch::<LabelMigration>(&key, &change).await.unwrap();
+        let (late, other) = (key.sibling("late"), key.sibling("c"));
+        let kept = |map: &ConfigMap| !map.labels().contains_key("team");
+        cluster.consistently::<ConfigMap>(&late, Duration::from_secs(2), kept).await;
+        cluster.eventually::<ConfigMap>(&other, kept).await;
+        cluster.stop().await;
+    }
+}

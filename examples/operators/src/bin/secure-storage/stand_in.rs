@@ -1,0 +1,158 @@
+//! A provider in this process, for tests and for trying out: HTTP without a socket.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::io::DuplexStream;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+/// A storage provider with one vault, `vault`. An account gets its identity after a while.
+#[derive(Clone)]
+pub(crate) struct StandIn(Arc<Mutex<State>>);
+
+struct State {
+    identity_after: Duration,
+    accounts: BTreeMap<String, (Instant, Option<String>)>,
+    access: BTreeSet<String>,
+    /// How the next requests are answered instead.
+    faults: VecDeque<Fault>,
+    calls: Vec<String>,
+    connections: JoinSet<()>,
+}
+
+/// What may happen to a request.
+#[cfg_attr(not(test), expect(dead_code, reason = "only tests have it fail"))]
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fault {
+    /// Nobody listens.
+    Down,
+    /// Come again after so many seconds.
+    Busy(u64),
+}
+
+impl StandIn {
+    pub(crate) fn new(identity_after: Duration) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            identity_after,
+            accounts: BTreeMap::new(),
+            access: BTreeSet::new(),
+            faults: VecDeque::new(),
+            calls: Vec::new(),
+            connections: JoinSet::new(),
+        })))
+    }
+
+    /// A connection to it.
+    pub(crate) fn connect(&self) -> io::Result<DuplexStream> {
+        let mut state = self.0.lock();
+        if let Some(Fault::Down) = state.faults.front() {
+            state.faults.pop_front();
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        let (near, far) = tokio::io::duplex(64 * 1024);
+        let this = self.clone();
+        let service = service_fn(move |request| {
+            let this = this.clone();
+            async move { Ok::<_, Infallible>(this.answer(request).await) }
+        });
+        while state.connections.try_join_next().is_some() {}
+        state.connections.spawn(async move {
+            // A client that hangs up is no concern of the server's.
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(far), service).await;
+        });
+        Ok(near)
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let (head, body) = request.into_parts();
+        let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+        let path = head.uri.path();
+        let mut state = self.0.lock();
+        state.calls.push(format!("{} {path}", head.method));
+        if let Some(Fault::Busy(seconds)) = state.faults.front().copied() {
+            state.faults.pop_front();
+            let mut answer = respond(StatusCode::TOO_MANY_REQUESTS, "slow down");
+            answer.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+            return answer;
+        }
+        let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+        match (&head.method, &parts[..]) {
+            (&Method::PUT, ["accounts", name]) => state.account(name),
+            (&Method::PUT, ["accounts", name, "encryption"]) => state.encrypt(name, &body),
+            (&Method::PUT, ["vaults", "vault", "access", principal]) => {
+                state.access.insert((*principal).to_owned());
+                respond(StatusCode::OK, "")
+            }
+            (&Method::PUT, ["vaults", name, "access", _]) => {
+                respond(StatusCode::NOT_FOUND, &format!("there is no vault {name}"))
+            }
+            (&Method::DELETE, ["accounts", name]) => match state.accounts.remove(*name) {
+                Some(_) => respond(StatusCode::OK, ""),
+                None => respond(StatusCode::NOT_FOUND, "no such account"),
+            },
+            _ => respond(StatusCode::NOT_FOUND, "no such path"),
+        }
+    }
+}
+
+impl State {
+    fn account(&mut self, name: &str) -> Response<Full<Bytes>> {
+        let now = Instant::now();
+        let (since, key) = self.accounts.entry(name.to_owned()).or_insert((now, None));
+        let known = now.duration_since(*since) >= self.identity_after;
+        let principal = known.then(|| format!("id-of-{name}"));
+        respond(StatusCode::OK, &json!({ "principal": principal, "key": key }).to_string())
+    }
+
+    fn encrypt(&mut self, name: &str, body: &[u8]) -> Response<Full<Bytes>> {
+        let body: Value = serde_json::from_slice(body).unwrap_or_default();
+        if !self.access.contains(&format!("id-of-{name}")) {
+            return respond(StatusCode::FORBIDDEN, "the account may not use the key");
+        }
+        match self.accounts.get_mut(name) {
+            Some((_, key)) => {
+                *key = body["key"].as_str().map(str::to_owned);
+                respond(StatusCode::OK, "")
+            }
+            None => respond(StatusCode::NOT_FOUND, "no such account"),
+        }
+    }
+}
+
+fn respond(status: StatusCode, text: &str) -> Response<Full<Bytes>> {
+    let mut answer = Response::new(Full::from(text.to_owned()));
+    *answer.status_mut() = status;
+    answer
+}
+
+#[cfg(test)]
+impl StandIn {
+    /// Has the next request fail like this; several are queued.
+    pub(crate) fn fail(&self, fault: Fault) {
+        self.0.lock().faults.push_back(fault);
+    }
+
+    /// The names of the accounts there are, and the keys they use.
+    pub(crate) fn accounts(&self) -> BTreeMap<String, Option<String>> {
+        let state = self.0.lock();
+        state.accounts.iter().map(|(name, (_, key))| (name.clone(), key.clone())).collect()
+    }
+
+    /// The requests it got.
+    pub(crate) fn calls(&self) -> Vec<String> {
+        self.0.lock().calls.clone()
+    }
+}

@@ -1,0 +1,109 @@
+//! The phases, and what becomes of them when the provider has other plans.
+
+use evenkeel_test::TestCluster;
+use tokio::time::Instant;
+
+use super::*;
+use crate::stand_in::Fault;
+
+/// Virtual on the embedded cluster; on a real one it has to pass.
+const IDENTITY_AFTER: Duration = Duration::from_secs(20);
+
+async fn cluster(provider: &StandIn) -> TestCluster {
+    let builder = TestCluster::builder().virtual_time(1).patience(Duration::from_secs(120));
+    let mut cluster = builder.start().await;
+    cluster.install::<SecureStorage>().await.unwrap();
+    let manager = cluster.manager("secure-storage");
+    register(&manager, Provider::stand_in(provider)).unwrap();
+    cluster.run(&manager);
+    cluster
+}
+
+async fn create(cluster: &TestCluster, vault: &str) -> Key {
+    let text = format!("metadata: {{name: data}}\nspec: {{vault: {vault}, key: mine}}");
+    let storage = cluster.parse::<SecureStorage>(&text);
+    cluster.client().create(&storage).await.unwrap();
+    Key::of(&storage)
+}
+
+async fn stated(cluster: &TestCluster, key: &Key, reason: &str) -> Arc<SecureStorage> {
+    let said = |storage: &SecureStorage| {
+        let ready = storage.status.as_ref().and_then(|status| status.conditions.get("Ready"));
+        ready.is_some_and(|ready| ready.reason == reason)
+    };
+    cluster.eventually::<SecureStorage>(key, said).await
+}
+
+#[tokio::test]
+async fn each_phase_waits_for_the_one_before() {
+    let provider = StandIn::new(IDENTITY_AFTER);
+    let cluster = cluster(&provider).await;
+    let begun = Instant::now();
+    let key = create(&cluster, "vault").await;
+    stated(&cluster, &key, "WaitingForIdentity").await;
+    assert!(provider.calls().iter().all(|call| call.starts_with("PUT /accounts/")));
+
+    let ready = stated(&cluster, &key, "Encrypted").await;
+    assert!(begun.elapsed() >= PATIENCE, "it was asked again after {:?}", begun.elapsed());
+    let name = key.as_str().replace('/', "-");
+    let principal = format!("id-of-{name}");
+    assert_eq!(ready.status.as_ref().unwrap().principal.as_ref(), Some(&principal));
+    assert_eq!(provider.accounts()[&name].as_deref(), Some("vault/mine"));
+
+    cluster.client().delete_named::<SecureStorage>(&key).await.unwrap();
+    cluster.gone::<SecureStorage>(&key).await;
+    assert!(provider.accounts().is_empty());
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_done_is_not_done_again() {
+    let provider = StandIn::new(Duration::ZERO);
+    let cluster = cluster(&provider).await;
+    let key = create(&cluster, "vault").await;
+    stated(&cluster, &key, "Encrypted").await;
+    let patch = evenkeel::client::Patch::Merge(serde_json::json!({"spec": {"key": "other"}}));
+    cluster.client().patch::<SecureStorage>(&key, &patch).await.unwrap();
+    let current = |storage: &SecureStorage| {
+        storage.status.as_ref().is_some_and(|status| status.observed_generation == Some(2))
+    };
+    cluster.eventually::<SecureStorage>(&key, current).await;
+    let encrypted = provider.calls().iter().filter(|call| call.ends_with("/encryption")).count();
+    assert_eq!(encrypted, 2, "once per key: {:?}", provider.calls());
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn a_provider_that_is_down_or_busy_delays_and_does_no_harm() {
+    let provider = StandIn::new(Duration::ZERO);
+    for fault in [Fault::Down, Fault::Down, Fault::Busy(7)] {
+        provider.fail(fault);
+    }
+    let cluster = cluster(&provider).await;
+    let begun = Instant::now();
+    let key = create(&cluster, "vault").await;
+    stated(&cluster, &key, "Encrypted").await;
+    assert!(begun.elapsed() >= Duration::from_secs(7), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+
+    // The account is removed however long it takes, and the object stays until it is.
+    provider.fail(Fault::Busy(7));
+    let deleted = Instant::now();
+    cluster.client().delete_named::<SecureStorage>(&key).await.unwrap();
+    cluster.gone::<SecureStorage>(&key).await;
+    assert!(deleted.elapsed() >= Duration::from_secs(7), "{:?}", deleted.elapsed());
+    assert!(provider.accounts().is_empty());
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn a_refusal_is_told_where_people_look() {
+    let provider = StandIn::new(Duration::ZERO);
+    let cluster = cluster(&provider).await;
+    let key = create(&cluster, "nowhere").await;
+    let storage = stated(&cluster, &key, "RefusedByProvider").await;
+    let status = storage.status.as_ref().unwrap();
+    let message = &status.conditions.get("Ready").unwrap().message;
+    assert_eq!(message, "404 Not Found: there is no vault nowhere");
+    cluster.stop().await;
+}

@@ -1,0 +1,173 @@
+//! Looks again after a while: a `Mirror` keeps a ConfigMap like a file outside of the cluster.
+//!
+//! A file tells nobody that it changed, so it is read every so often: the reconciler asks to be
+//! called again. Everything that the cluster does tell, a changed spec or a ConfigMap that somebody
+//! edited or deleted, is answered at once.
+//!
+//! `cargo run -p operators --bin timed -- --kubeconfig FILE` mirrors files of the folder `mirrored`.
+
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use evenkeel::manager::RegisterError;
+use evenkeel::prelude::*;
+use k8s_openapi::api::core::v1::ConfigMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A file that is to be had in the cluster too.
+#[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
+#[kube(group = "files.example.com", version = "v1", kind = "Mirror", namespaced)]
+#[kube(status = "MirrorStatus")]
+#[serde(rename_all = "camelCase")]
+struct MirrorSpec {
+    /// The name of a file in the operator's folder. No path: who may make a `Mirror` must not be
+    /// able to read whatever the operator can.
+    #[schemars(regex(pattern = r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$"))]
+    file: String,
+    /// How often it is read.
+    #[schemars(range(min = 1))]
+    every_seconds: u32,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct MirrorStatus {
+    #[serde(default, skip_serializing_if = "Conditions::is_empty")]
+    conditions: Conditions,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    observed_generation: Option<i64>,
+}
+
+struct Mirrors {
+    folder: PathBuf,
+}
+
+impl Reconciler for Mirrors {
+    type Object = Mirror;
+
+    async fn reconcile(&self, cx: &Context<Mirror>) -> Result<Action> {
+        let Some(mirror) = cx.object() else { return Ok(Action::done()) };
+        let MirrorSpec { file, every_seconds } = &mirror.spec;
+        let fresh = match std::fs::read_to_string(self.folder.join(file)) {
+            Ok(content) => {
+                cx.apply(config_map_for(&mirror, content)).force().await?;
+                Condition::yes("Fresh", "Mirrored", &format!("as {file} was when last read"))
+            }
+            // What was mirrored last is better than nothing.
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Condition::no("Fresh", "NoSuchFile", &format!("there is no file {file}"))
+            }
+            Err(error) => return Err(error.into()),
+        };
+        cx.status(&mirror).condition(fresh).write().await?;
+        Ok(Action::requeue_after(Duration::from_secs((*every_seconds).into())))
+    }
+}
+
+fn config_map_for(mirror: &Mirror, content: String) -> ConfigMap {
+    let mut map = ConfigMap::default();
+    map.metadata.name = Some(mirror.name_any());
+    map.data = Some([(mirror.spec.file.clone(), content)].into());
+    map
+}
+
+fn register(manager: &Manager, folder: PathBuf) -> Result<(), RegisterError> {
+    manager.controller(Mirrors { folder }).owns::<ConfigMap>().register()?;
+    Ok(())
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    tracing_subscriber::fmt().init();
+    let manager = Manager::from_args("timed").await?;
+    manager.client().install::<Mirror>().await?;
+    register(&manager, "mirrored".into())?;
+    Ok(manager.run().await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use evenkeel_test::TestCluster;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    const MIRROR: &str = "metadata: {name: motd}\nspec: {file: motd.txt, everySeconds: 3}";
+
+    async fn cluster(test: &str) -> (TestCluster, PathBuf) {
+        let name = format!("evenkeel-timed-{}-{test}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        let mut cluster = TestCluster::builder().virtual_time(1).start().await;
+        cluster.install::<Mirror>().await.unwrap();
+        let manager = cluster.manager("timed");
+        register(&manager, folder.clone()).unwrap();
+        cluster.run(&manager);
+        (cluster, folder)
+    }
+
+    fn says<'a>(text: &'a str) -> impl Fn(&ConfigMap) -> bool + 'a {
+        move |map| map.data.as_ref().is_some_and(|data| data["motd.txt"] == text)
+    }
+
+    #[tokio::test]
+    async fn a_change_outside_is_seen_at_the_next_look() {
+        let (cluster, folder) = cluster("change").await;
+        fs::write(folder.join("motd.txt"), "hello").unwrap();
+        let mirror = cluster.parse::<Mirror>(MIRROR);
+        cluster.client().create(&mirror).await.unwrap();
+        let key = Key::of(&mirror);
+        cluster.eventually::<ConfigMap>(&key, says("hello")).await;
+        for text in ["good day", "good night"] {
+            fs::write(folder.join("motd.txt"), text).unwrap();
+            let written = Instant::now();
+            cluster.eventually::<ConfigMap>(&key, says(text)).await;
+            assert!(written.elapsed() < Duration::from_secs(5), "{:?}", written.elapsed());
+        }
+        // What the cluster tells of is not waited for.
+        let map = cluster.client().live().get::<ConfigMap>(&key).await.unwrap().unwrap();
+        let deleted = Instant::now();
+        cluster.client().delete(&map).await.unwrap();
+        let again = |found: &ConfigMap| found.metadata.uid != map.metadata.uid;
+        cluster.eventually::<ConfigMap>(&key, again).await;
+        assert!(deleted.elapsed() < Duration::from_secs(3), "{:?}", deleted.elapsed());
+        cluster.stop().await;
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_missing_file_is_told_and_looked_for_again() {
+        let (cluster, folder) = cluster("missing").await;
+        let mirror = cluster.parse::<Mirror>(MIRROR);
+        cluster.client().create(&mirror).await.unwrap();
+        let key = Key::of(&mirror);
+        let reason = |mirror: &Mirror| {
+            let fresh = mirror.status.as_ref()?.conditions.get("Fresh")?;
+            Some(fresh.reason.clone())
+        };
+        let missing = |mirror: &Mirror| reason(mirror).as_deref() == Some("NoSuchFile");
+        cluster.eventually::<Mirror>(&key, missing).await;
+        fs::write(folder.join("motd.txt"), "hello").unwrap();
+        let mirrored = |mirror: &Mirror| reason(mirror).as_deref() == Some("Mirrored");
+        cluster.eventually::<Mirror>(&key, mirrored).await;
+        cluster.eventually::<ConfigMap>(&key, says("hello")).await;
+        cluster.stop().await;
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_path_is_refused_by_the_schema() {
+        let (cluster, folder) = cluster("path").await;
+        for file in ["../secret", "/etc/passwd", ".."] {
+            let text = format!("metadata: {{name: x}}\nspec: {{file: {file}, everySeconds: 3}}");
+            let mirror = cluster.parse::<Mirror>(&text);
+            let error = cluster.client().create(&mirror).await.unwrap_err();
+            assert!(error.is_invalid(), "{file}: {error}");
+        }
+        cluster.stop().await;
+        fs::remove_dir_all(folder).unwrap();
+    }
+}
