@@ -16,6 +16,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret};
 use kube::api::{Patch, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::figure::{Figure, Report, Target};
@@ -55,7 +56,8 @@ pub(crate) async fn restart(report: &mut Report) -> anyhow::Result<()> {
     let manager = Manager::builder("bench").build(client);
     manager.controller(reconciler).workers(WORKERS).register()?;
     let watch = Stopwatch::start();
-    let running = tokio::spawn(manager.clone().run_until(std::future::pending()));
+    let mut running = JoinSet::new();
+    running.spawn(manager.clone().run_until(std::future::pending()));
 
     // Changed from the far end, so that the initial look has not been there yet.
     let (mut times, mut changed) = (Vec::new(), 0);
@@ -71,7 +73,7 @@ pub(crate) async fn restart(report: &mut Report) -> anyhow::Result<()> {
     }
     let all = watch.elapsed();
     manager.stop();
-    running.await??;
+    running.join_next().await.context("it does not run")???;
 
     let seen = seen.lock().map_err(|_| anyhow::anyhow!("a reconcile panicked"))?;
     let looks: usize = seen.objects.values().map(|look| look.count).sum();
