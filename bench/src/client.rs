@@ -53,6 +53,10 @@ impl Endpoint {
         Ok(Self { address, token, tls: TlsConnector::from(Arc::new(config)) })
     }
 
+    pub(crate) fn url(&self) -> String {
+        format!("https://{}", self.address)
+    }
+
     pub(crate) async fn connect(&self) -> anyhow::Result<Connection> {
         let socket = TcpStream::connect(self.address).await?;
         socket.set_nodelay(true)?;

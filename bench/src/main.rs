@@ -56,6 +56,9 @@ enum Command {
     /// Fills a server in this process, reads it into a cache, and says what that took.
     #[command(hide = true)]
     Sync { side: Side, objects: Objects },
+    /// Runs an operator that has nothing to do.
+    #[command(hide = true)]
+    Operator { url: String },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -73,6 +76,8 @@ enum Scenario {
     Apply,
     Queue,
     Cache,
+    Restart,
+    Idle,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -82,6 +87,9 @@ fn main() -> anyhow::Result<()> {
         Some(Command::FirstAnswer) => return server::first_answer(),
         Some(Command::Sync { side, objects }) => {
             return one_thread()?.block_on(scenario::cache::child(side, objects));
+        }
+        Some(Command::Operator { url }) => {
+            return threads()?.block_on(scenario::operator::child(&url));
         }
         None => {}
     }
@@ -132,6 +140,12 @@ fn main() -> anyhow::Result<()> {
     }
     if wanted(Scenario::Cache) {
         scenario::cache::cache(report)?;
+    }
+    if wanted(Scenario::Restart) {
+        threads()?.block_on(scenario::operator::restart(report))?;
+    }
+    if wanted(Scenario::Idle) {
+        threads()?.block_on(scenario::operator::idle(report))?;
     }
     Ok(())
 }

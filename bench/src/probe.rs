@@ -36,6 +36,17 @@ pub(crate) fn resident(process: &str) -> anyhow::Result<f64> {
     Ok(kilobytes * 1024.0)
 }
 
+/// How often the threads of a process have gone to sleep, and so been woken.
+pub(crate) fn wake_ups(process: &str) -> anyhow::Result<u64> {
+    let mut sum = 0;
+    for thread in fs::read_dir(format!("/proc/{process}/task")).context("no such process")? {
+        let text = fs::read_to_string(thread?.path().join("status"))?;
+        let line = text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        sum += line.context("no count of switches")?.trim().parse::<u64>()?;
+    }
+    Ok(sum)
+}
+
 /// How many files and threads this process has open.
 pub(crate) fn handles() -> anyhow::Result<usize> {
     Ok(fs::read_dir("/proc/self/fd")?.count() + fs::read_dir("/proc/self/task")?.count())

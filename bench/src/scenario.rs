@@ -10,6 +10,8 @@ pub(crate) mod life;
 
 pub(crate) mod memory;
 
+pub(crate) mod operator;
+
 pub(crate) mod queue;
 
 pub(crate) mod read;

@@ -314,13 +314,11 @@ impl Cache {
         self.0.types.read().get(kind)?.running()
     }
 
-    /// The informer to read from. The first read of a declared type begins to watch it, and the
-    /// cache then holds it itself.
+    /// The informer to read from. A read of a declared type that nobody watches begins to watch it,
+    /// and the cache then holds it itself; what somebody else holds ends with him.
     fn reader(&self, kind: &Kind) -> Result<Informer, ReadError> {
-        if let Some(declared) = self.0.types.read().get(kind)
-            && let Some(informer) = &declared.own
-        {
-            return Ok(informer.clone());
+        if let Some(informer) = self.running(kind) {
+            return Ok(informer);
         }
         let informer = self.informer(kind)?;
         if let Some(declared) = self.0.types.write().get_mut(kind) {

@@ -6,6 +6,7 @@ use kube::api::Patch;
 use serde_json::json;
 
 use crate::client::{Client, Error};
+use crate::difference;
 use crate::key::Key;
 use crate::kind::Object;
 use crate::owner::{self, OwnerError};
@@ -54,7 +55,8 @@ impl Client {
     /// Makes the object `key` be as `change` leaves it: creates it when it is missing, updates it
     /// when `change` changes something.
     ///
-    /// `change` starts from what the server has, so it must set only what it cares about. Where it
+    /// `change` starts from what the server has, so it must set only what it cares about; fields that
+    /// the type does not know stay as they are. Where it
     /// can, prefer [`Client::apply`], which needs no read and leaves others' fields alone.
     ///
     /// # Errors
@@ -73,11 +75,15 @@ impl Client {
         };
         let mut object = (*present).clone();
         change(&mut object);
-        let json = |object: &K| serde_json::to_value(object).ok();
-        if json(&object) == json(&present) {
+        let json = |object: &K| serde_json::to_value(object).unwrap_or_default();
+        let Some(mut patch) = difference::between(&json(&present), &json(&object)) else {
             return Ok((present, Changed::Nothing));
-        }
-        Ok((self.update(&object).await?, Changed::Updated))
+        };
+        // Only if it is still what `change` started from.
+        let meta = present.meta();
+        patch["metadata"]["uid"] = json!(meta.uid);
+        patch["metadata"]["resourceVersion"] = json!(meta.resource_version);
+        Ok((self.patch(key, &Patch::Merge(patch)).await?, Changed::Updated))
     }
 
     /// Makes `owner` the controller of an object that exists already and has none.

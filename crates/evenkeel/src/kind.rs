@@ -13,6 +13,8 @@ use kube::core::{ApiResource, GroupVersionKind};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::key::Key;
+
 /// A type of Kubernetes object that is known at compile time: one of `k8s_openapi`, or a struct
 /// with `#[derive(CustomResource)]`. There is nothing to implement by hand.
 pub trait Object:
@@ -158,6 +160,11 @@ impl Kind {
             Some(namespace) => format!("{root}/namespaces/{namespace}/{}", self.plural()),
             None => format!("{root}/{}", self.plural()),
         }
+    }
+
+    /// The key as objects of this kind have it: without a namespace, where they live in none.
+    pub(crate) fn scoped(&self, key: Key) -> Key {
+        if self.namespaced() || key.namespace().is_none() { key } else { Key::cluster(key.name()) }
     }
 
     /// What `kube` calls the type, for its dynamic interface.

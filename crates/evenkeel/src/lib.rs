@@ -53,6 +53,8 @@ pub mod owner;
 
 mod child;
 
+mod difference;
+
 mod finalizer;
 
 pub mod condition;

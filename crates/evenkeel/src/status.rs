@@ -13,6 +13,7 @@ use crate::cache::Version;
 use crate::client::{Attempt, Error, Target};
 use crate::condition::Condition;
 use crate::controller::Context;
+use crate::difference;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
 
@@ -91,12 +92,12 @@ impl<'a, K: Object> Status<'a, K> {
         }
         let status = known::<K>(next, status, generation);
         let before = old.get("status").filter(|status| status.is_object());
-        let Some(patch) = difference(before.unwrap_or(&json!({})), &status) else {
+        let Some(patch) = difference::between(before.unwrap_or(&json!({})), &status) else {
             return Ok(None);
         };
         let meta = present.meta();
         let mut metadata = json!({ "uid": meta.uid });
-        if has_list(&patch) {
+        if difference::has_list(&patch) {
             metadata["resourceVersion"] = json!(meta.resource_version);
         }
         let patch = Patch::Merge(json!({ "metadata": metadata, "status": patch }));
@@ -141,52 +142,8 @@ fn known<K: Object>(
     kept(&status).or_else(|| kept(&plain)).unwrap_or(Value::Object(plain))
 }
 
-/// The merge patch that leads from one to the other, if it takes any.
-fn difference(old: &Value, new: &Value) -> Option<Value> {
-    let (Value::Object(old), Value::Object(new)) = (old, new) else {
-        return (old != new).then(|| new.clone());
-    };
-    let mut patch = Map::new();
-    for (name, value) in new {
-        let changed = match old.get(name) {
-            Some(old) => difference(old, value),
-            None => (!value.is_null()).then(|| value.clone()),
-        };
-        patch.extend(changed.map(|value| (name.clone(), value)));
-    }
-    for name in old.keys().filter(|name| !new.contains_key(*name)) {
-        patch.insert(name.clone(), Value::Null);
-    }
-    (!patch.is_empty()).then_some(Value::Object(patch))
-}
-
-/// A patch replaces lists whole, what others put into them included.
-fn has_list(patch: &Value) -> bool {
-    match patch {
-        Value::Array(_) => true,
-        Value::Object(fields) => fields.values().any(has_list),
-        _ => false,
-    }
-}
-
 fn refused<K: Object>(key: &Key, reason: &str) -> Error {
     let (kind, target) = (Kind::of::<K>(), Target::Object(key.clone()));
     let attempt = Attempt { verb: "patch", kind, subresource: Some("status"), target };
     Error::Refused { attempt, reason: reason.to_owned() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_difference_names_what_changed_and_what_went() {
-        let old = json!({"a": 1, "b": {"c": 1, "d": 2}, "e": [1], "n": null});
-        let new = json!({"a": 1, "b": {"c": 2}, "f": 3, "n": null, "m": null});
-        let patch = difference(&old, &new).unwrap();
-        assert_eq!(patch, json!({"b": {"c": 2, "d": null}, "e": null, "f": 3}));
-        assert!(!has_list(&patch));
-        assert_eq!(difference(&new, &new), None);
-        assert!(has_list(&difference(&new, &json!({"b": {"x": [1]}})).unwrap()));
-    }
 }

@@ -92,7 +92,8 @@ pub enum SyncError {
 pub enum ReadError {
     /// Nobody declared the type, and nothing is watched without being asked for.
     #[error(
-        "{kind} is not cached; declare it with `Cache::declare`, or read it live from the server"
+        "{kind} is not cached; add `.reads::<{}>()` to the controller that reads it or \
+         `Manager::caches` for the whole operator, or ask the server with `live()`", kind.kind()
     )]
     Undeclared {
         /// The type.

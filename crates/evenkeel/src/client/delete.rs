@@ -85,7 +85,7 @@ impl Client {
 
 impl<'a> Delete<'a> {
     pub(super) fn new(client: &'a Client, kind: Kind, key: Key) -> Self {
-        Self { client, kind, key, options: Options::default() }
+        Self { client, key: kind.scoped(key), kind, options: Options::default() }
     }
 
     /// Only if the object of this name is the one with this uid.
@@ -224,7 +224,7 @@ impl<'a, K: Object> DeleteAll<'a, K> {
         let body = encode(&self.options).unwrap_or_default();
         let call = call.body("application/json", body);
         let attempt = call.attempt().clone();
-        // The answer tells what was found, not what is left of it: reads ask for themselves.
+        // The answer tells what was found, not what is left of it.
         let query = Query { namespace, labels: self.labels.clone(), ..Query::default() };
         let shown = || {
             let entries = self.client.cache.peek_list(&kind, &query);
@@ -237,6 +237,13 @@ impl<'a, K: Object> DeleteAll<'a, K> {
             // What came into sight meanwhile may be gone as well.
             for key in before.iter().chain(&shown()) {
                 self.client.doubt(&kind, key);
+            }
+            // Asked for together, and now, they cost one list; later reads would ask for each.
+            if answer.is_ok()
+                && !before.is_empty()
+                && let Err(error) = self.client.cache.list(&kind, &query)
+            {
+                let _ = self.client.mend(&kind, error).await;
             }
         }
         if let Some(notes) = &self.client.notes

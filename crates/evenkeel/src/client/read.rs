@@ -86,7 +86,7 @@ impl Client {
     }
 
     /// Makes the cache able to answer, where waiting or asking the server can.
-    async fn mend(&self, kind: &Kind, error: ReadError) -> Result<(), Error> {
+    pub(super) async fn mend(&self, kind: &Kind, error: ReadError) -> Result<(), Error> {
         match error {
             ReadError::NotSynced { .. } => match self.cache.informer(kind)?.synced().await {
                 Ok(()) => Ok(()),

@@ -104,8 +104,8 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
         Self {
             client,
             verb,
+            key: kind.scoped(key),
             kind,
-            key,
             subresource: None,
             body,
             owner: None,

@@ -171,8 +171,8 @@ async fn deleting_many_is_read_back_with_one_question() {
     });
     client.create(&map("late")).await.unwrap_err();
     world.rule(World::frozen);
-    client.delete_all::<ConfigMap>(Some("default")).await.unwrap();
     world.requests();
+    client.delete_all::<ConfigMap>(Some("default")).await.unwrap();
     assert_eq!(client.list::<ConfigMap>().in_namespace("default").await.unwrap().len(), 0);
     assert_eq!(gets(&world).len(), 1);
     assert_eq!(client.list::<ConfigMap>().in_namespace("default").await.unwrap().len(), 0);

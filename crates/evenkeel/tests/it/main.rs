@@ -1,12 +1,14 @@
 //! The runtime against the embedded API server, in virtual time.
 //!
-//! One test for each behaviour that operators rely on; names are claims.
+//! Names are claims; `ACCEPTANCE.md` tells which behaviour each of them stands for.
 
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
     reason = "that is how a test fails, and how fixtures read best"
 )]
+
+mod acceptance;
 
 mod doubts;
 

@@ -97,7 +97,8 @@ async fn a_read_of_an_undeclared_type_says_what_to_add() {
     let (manager, running) = caching(&world).await;
     world.requests();
     let error = manager.client().get::<Pod>(&key("a")).await.unwrap_err();
-    assert!(error.to_string().starts_with("Pod is not cached"), "{error}");
+    let fix = "Pod is not cached; add `.reads::<Pod>()` to the controller";
+    assert!(error.to_string().starts_with(fix), "{error}");
     assert!(world.requests().is_empty(), "nothing is watched behind the author's back");
     stop(&manager, running).await;
 }

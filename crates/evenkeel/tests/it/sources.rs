@@ -182,9 +182,14 @@ async fn a_watch_added_while_running_lasts_as_long_as_it_is_held() {
     let guard = controller.watch(Watch::mapped::<Pod>(|_, _| vec![key("mapped")])).unwrap();
     create("one").await;
     assert_eq!(next(&mut told).await, key("mapped"));
+    // Reading along does not keep it.
+    assert!(manager.client().get::<Pod>(&key("one")).await.unwrap().is_some());
     drop(guard);
+    world.requests();
     create("two").await;
     quiet(&mut told).await;
+    assert!(!world.requests().iter().any(|request| request.contains("pods")));
+    assert!(manager.cache().health().iter().all(|health| health.kind.kind() != "Pod"));
     stop(&manager, running).await;
 }
 

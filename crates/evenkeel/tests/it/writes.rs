@@ -306,3 +306,60 @@ async fn a_clean_up_that_fails_shows_in_the_objects_events() {
     assert_eq!(events.len(), 1);
     assert_eq!(events[0].note.as_deref(), Some("example.com/x: the bucket is not empty"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_type_does_not_know_survives_an_update_of_what_it_does() {
+    use evenkeel::k8s_openapi::api::core::v1::ServiceAccount;
+    use evenkeel::k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+    use std::borrow::Cow;
+
+    /// A service account as somebody knows it who is not aware of its tokens.
+    #[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
+    struct Account {
+        metadata: ObjectMeta,
+    }
+    impl Resource for Account {
+        type DynamicType = ();
+        type Scope = evenkeel::k8s_openapi::NamespaceResourceScope;
+        fn kind((): &()) -> Cow<'_, str> {
+            "ServiceAccount".into()
+        }
+        fn group((): &()) -> Cow<'_, str> {
+            "".into()
+        }
+        fn version((): &()) -> Cow<'_, str> {
+            "v1".into()
+        }
+        fn plural((): &()) -> Cow<'_, str> {
+            "serviceaccounts".into()
+        }
+        fn meta(&self) -> &ObjectMeta {
+            &self.metadata
+        }
+        fn meta_mut(&mut self) -> &mut ObjectMeta {
+            &mut self.metadata
+        }
+    }
+
+    let world = World::new().await;
+    let accounts = Api::<ServiceAccount>::namespaced(world.admin(), "default");
+    let mut account = ServiceAccount::default();
+    account.metadata.name = Some("a".to_owned());
+    account.automount_service_account_token = Some(false);
+    accounts.create(&Default::default(), &account).await.unwrap();
+    let manager = world.manager();
+    manager.caches::<Account>(TypeOptions::new()).unwrap();
+    let running = start(&manager);
+    let label = |account: &mut Account| {
+        account.metadata.labels = Some([("a".to_owned(), "b".to_owned())].into());
+    };
+    let client = manager.client();
+    let (_, changed) = client.create_or_update::<Account>(&key("a"), label).await.unwrap();
+    assert_eq!(changed, evenkeel::Changed::Updated);
+    let (_, changed) = client.create_or_update::<Account>(&key("a"), label).await.unwrap();
+    assert_eq!(changed, evenkeel::Changed::Nothing);
+    let stored = accounts.get("a").await.unwrap();
+    assert_eq!(stored.automount_service_account_token, Some(false));
+    assert!(stored.metadata.labels.is_some());
+    stop(&manager, running).await;
+}

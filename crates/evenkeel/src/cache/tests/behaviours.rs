@@ -126,7 +126,7 @@ async fn an_undeclared_type_is_refused_with_the_fix_and_not_watched() {
     let kind = Kind::of::<Pod>();
     let error = stage.cache.get(&kind, &Key::namespaced("default", "a")).unwrap_err();
     assert!(matches!(error, ReadError::Undeclared { .. }));
-    assert!(error.to_string().contains("Cache::declare"), "{error}");
+    assert!(error.to_string().contains(".reads::<Pod>()"), "{error}");
     assert!(stage.cache.list(&kind, &Query::default()).is_err());
     assert!(stage.cache.informer(&kind).is_err());
     assert!(stage.cache.stats().types.is_empty());

@@ -1,0 +1,52 @@
+//! What a typed change comes to, as a patch.
+//!
+//! A type knows the fields it was written with; the server may have more. Sending the difference
+//! instead of the whole leaves those alone.
+
+use serde_json::{Map, Value};
+
+/// The merge patch that leads from one to the other, if it takes any.
+pub(crate) fn between(old: &Value, new: &Value) -> Option<Value> {
+    let (Value::Object(old), Value::Object(new)) = (old, new) else {
+        return (old != new).then(|| new.clone());
+    };
+    let mut patch = Map::new();
+    for (name, value) in new {
+        let changed = match old.get(name) {
+            Some(old) => between(old, value),
+            None => (!value.is_null()).then(|| value.clone()),
+        };
+        patch.extend(changed.map(|value| (name.clone(), value)));
+    }
+    for name in old.keys().filter(|name| !new.contains_key(*name)) {
+        patch.insert(name.clone(), Value::Null);
+    }
+    (!patch.is_empty()).then_some(Value::Object(patch))
+}
+
+/// A patch replaces lists whole, what others put into them included.
+pub(crate) fn has_list(patch: &Value) -> bool {
+    match patch {
+        Value::Array(_) => true,
+        Value::Object(fields) => fields.values().any(has_list),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_difference_names_what_changed_and_what_went() {
+        let old = json!({"a": 1, "b": {"c": 1, "d": 2}, "e": [1], "n": null});
+        let new = json!({"a": 1, "b": {"c": 2}, "f": 3, "n": null, "m": null});
+        let patch = between(&old, &new).unwrap();
+        assert_eq!(patch, json!({"b": {"c": 2, "d": null}, "e": null, "f": 3}));
+        assert!(!has_list(&patch));
+        assert_eq!(between(&new, &new), None);
+        assert!(has_list(&between(&new, &json!({"b": {"x": [1]}})).unwrap()));
+    }
+}
