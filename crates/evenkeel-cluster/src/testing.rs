@@ -2,6 +2,7 @@
 
 pub(crate) mod world;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::cache::{Cache, CacheOptions, TypeOptions};
@@ -11,7 +12,7 @@ use kube::api::{DeleteParams, PostParams, PropagationPolicy};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 
 use crate::{Cluster, Settings};
 
@@ -107,8 +108,9 @@ pub(crate) async fn wait<K: Object, T>(cluster: &Cluster, wanted: impl Fn(&[K]) 
     let cache = Cache::new(cluster.client(), CacheOptions::default());
     cache.declare(&kind, TypeOptions::new().cluster_wide_secrets()).unwrap();
     let informer = cache.informer(&kind).unwrap();
-    let (changed, mut changes) = mpsc::unbounded_channel();
-    let subscription = informer.subscribe(move |_| changed.send(()).unwrap_or_default());
+    let changed = Arc::new(Notify::new());
+    let told = changed.clone();
+    let subscription = informer.subscribe(move |_| told.notify_one());
     subscription.synced().await.unwrap();
     let watched = async {
         loop {
@@ -118,7 +120,7 @@ pub(crate) async fn wait<K: Object, T>(cluster: &Cluster, wanted: impl Fn(&[K]) 
             if let Some(found) = wanted(&all) {
                 return found;
             }
-            changes.recv().await.unwrap();
+            changed.notified().await;
         }
     };
     match tokio::time::timeout(PATIENCE, watched).await {

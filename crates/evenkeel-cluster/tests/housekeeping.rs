@@ -1,6 +1,7 @@
 //! All controllers of a cluster together: what goes, goes completely, and the same way each time.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use evenkeel::cache::{Cache, CacheOptions, Query, TypeOptions};
 use evenkeel::{Kind, Object};
@@ -14,7 +15,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, Resource};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 
 /// A cluster with everything switched on, that repeats.
 async fn cluster() -> Cluster {
@@ -43,8 +44,9 @@ async fn until<K: Object>(cluster: &Cluster, wanted: impl Fn(&[K]) -> bool) {
     let kind = Kind::of::<K>();
     cache.declare(&kind, TypeOptions::new()).unwrap();
     let informer = cache.informer(&kind).unwrap();
-    let (changed, mut changes) = mpsc::unbounded_channel();
-    let subscription = informer.subscribe(move |_| changed.send(()).unwrap_or_default());
+    let changed = Arc::new(Notify::new());
+    let told = changed.clone();
+    let subscription = informer.subscribe(move |_| told.notify_one());
     subscription.synced().await.unwrap();
     loop {
         let entries = informer.list(&Query::default()).unwrap();
@@ -54,7 +56,7 @@ async fn until<K: Object>(cluster: &Cluster, wanted: impl Fn(&[K]) -> bool) {
             return;
         }
         let patience = std::time::Duration::from_secs(3600);
-        let waited = tokio::time::timeout(patience, changes.recv()).await;
+        let waited = tokio::time::timeout(patience, changed.notified()).await;
         assert!(waited.is_ok(), "waited in vain; there are {all:#?}");
     }
 }

@@ -54,7 +54,7 @@ pub(crate) async fn create(
             return Err(exists(resource, &existing));
         }
         set_meta(&mut object, "resourceVersion", None);
-        encode::forget_empty(resource, &mut object);
+        encode::pass_through_storage(resource, &mut object)?;
         return Ok(Persisted::Shown(object));
     }
     // It is the storage that minds, so a dry run does not, and other faults are told first.
@@ -127,7 +127,7 @@ pub(crate) async fn update(
                 }
             }
             Change::Write(Admitted { mut object, .. }) if dry_run => {
-                encode::forget_empty(resource, &mut object);
+                encode::pass_through_storage(resource, &mut object)?;
                 return Ok(Persisted::Shown(object));
             }
             Change::Write(Admitted { mut object, reservation }) => {

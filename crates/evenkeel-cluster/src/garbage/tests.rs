@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use evenkeel::manager::When;
+use evenkeel::manager::{RunError, When};
 use evenkeel::{Key, Manager};
 use evenkeel_apiserver::ApiServer;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Secret};
@@ -14,6 +14,7 @@ use kube::api::PropagationPolicy::{Background, Foreground, Orphan};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use serde_json::json;
+use tokio::task::JoinSet;
 
 use super::{Collector, NAME};
 use crate::Cluster;
@@ -192,7 +193,7 @@ async fn a_reference_to_nothing_is_no_owner() {
     let cluster = cluster(&[NAME]).await;
     let kept: ConfigMap = create(&cluster, config_map("kept", &[])).await;
     let nobody = OwnerReference { name: "nobody".into(), uid: "1234".into(), ..owner(&kept) };
-    let lost: ConfigMap = create(&cluster, config_map("lost", &[nobody.clone()])).await;
+    let lost: ConfigMap = create(&cluster, config_map("lost", std::slice::from_ref(&nobody))).await;
     let half: ConfigMap = create(&cluster, config_map("half", &[nobody, owner(&kept)])).await;
     until_gone(&cluster, &lost).await;
     let half = until::<ConfigMap>(&cluster, &Key::of(&half), |map| owners(map).len() == 1).await;
@@ -420,20 +421,21 @@ async fn deleting_a_definition_takes_its_objects_and_what_they_own() {
 }
 
 /// A collector whose inside can be looked at, on a server of its own.
-fn bare(server: &ApiServer) -> (Arc<Collector>, Manager) {
+fn bare(server: &ApiServer) -> (Arc<Collector>, JoinSet<Result<(), RunError>>) {
     let client = kube::Client::new(server.service(), "default");
     let manager = Manager::builder("test").seed(1).build(client);
     let collector = Collector::new(&manager);
     let running = collector.clone();
     manager.spawn(NAME, When::Leader, |stop| running.run(stop)).unwrap();
-    tokio::spawn(manager.clone().run_until(std::future::pending()));
-    (collector, manager)
+    let mut tasks = JoinSet::new();
+    tasks.spawn(manager.run_until(std::future::pending()));
+    (collector, tasks)
 }
 
 #[tokio::test(start_paused = true)]
 async fn only_objects_in_relation_take_memory_and_give_it_back() {
     let server = ApiServer::builder().seed(1).build().await.unwrap();
-    let (collector, _manager) = bare(&server);
+    let (collector, _running) = bare(&server);
     let client = kube::Client::new(server.service(), "default");
     let maps: Api<ConfigMap> = Api::default_namespaced(client);
     let post = PostParams::default();

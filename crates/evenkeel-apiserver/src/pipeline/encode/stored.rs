@@ -65,7 +65,7 @@ fn has_empty_metadata(object: &Value) -> bool {
 
 /// Built-in kinds are stored upstream in a form that does not know empty lists; definitions, which
 /// are stored as JSON, are the exception. Of custom objects only the metadata is typed.
-pub(crate) fn forget_empty(resource: &Resource, object: &mut Value) {
+fn forget_empty(resource: &Resource, object: &mut Value) {
     match &resource.nature {
         Nature::Builtin(builtin) if !custom::is_definition(resource) => {
             evenkeel_types::forget_empty(builtin.ty, object);
@@ -80,6 +80,16 @@ pub(crate) fn forget_empty(resource: &Resource, object: &mut Value) {
         }
         Nature::Custom(_) => {}
     }
+}
+
+/// Makes an object that is not stored what it would be if it had been.
+pub(crate) fn pass_through_storage(resource: &Resource, object: &mut Value) -> Result<(), Status> {
+    forget_empty(resource, object);
+    if resource.is_custom() && resource.api_version != resource.storage_version {
+        to_storage_version(resource, object)?;
+        from_storage_version(resource, object)?;
+    }
+    Ok(())
 }
 
 /// Whether storing `draft` would change nothing.

@@ -128,7 +128,7 @@ fn odd_json(random: &mut Random, kind: &Kind) -> Step {
         0 => with(r#""metadata":{"name":"x","name":"y"}"#),
         1 => with(r#""metadata":{"name":"x"},"metadata":{"name":"y"}"#),
         2 => with(r#""metadata":{"name":"x","labels":{"k":"\u0000"}}"#),
-        3 => with(r#""metadata":{"name":"x","generation":9223372036854775808}"#),
+        3 => with(r#""metadata":{"name":"x","generation":"5"}"#),
         4 => with(r#""metadata":{"name":"x","generation":1.0}"#),
         5 => with(r#""metadata":{"name":"x","generation":1.5}"#),
         6 => with(r#""metadata":{"name":"x","annotations":{"k":1}}"#),

@@ -56,6 +56,10 @@ pub(super) fn write(random: &mut Random) -> Vec<Step> {
                 let name = format!("w{}", steps.len());
                 let version = format!("${{{}}}", random.pick(&versions));
                 let query = random.pick(&QUERIES).replace("$v", &version);
+                if query.contains("resourceVersion=0") {
+                    // It waits until the cache behind the watch is up to date.
+                    steps.push(get(&path));
+                }
                 let mut step = watch(&name, format!("{path}?watch=1{query}"));
                 match random.below(7) {
                     0 => step = step.accepting(TABLE),
