@@ -3,6 +3,8 @@
 use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use evenkeel::Key;
+
 /// A zone: names and where they lead.
 #[derive(Clone, Debug)]
 pub struct Zone {
@@ -52,6 +54,18 @@ impl Zone {
     pub fn folder(&self) -> &Path {
         &self.folder
     }
+}
+
+/// The name people reach the application by.
+#[must_use]
+pub fn host(app: &Key) -> String {
+    format!("{}.{}.example.com", app.name(), app.namespace().unwrap_or_default())
+}
+
+/// Where the cluster itself finds it: its Service.
+#[must_use]
+pub fn address(app: &Key) -> String {
+    format!("{}.{}.svc.cluster.local", app.name(), app.namespace().unwrap_or_default())
 }
 
 fn absent_is_none<T>(outcome: Result<T, Error>) -> Result<Option<T>, Error> {

@@ -18,7 +18,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::dns::Zone;
+use crate::dns::{Zone, address, host};
 
 /// Keeps a deleted `AppService` until its DNS record is gone.
 const FINALIZER: &str = "apps.example.com/dns-record";
@@ -145,18 +145,6 @@ fn ready_replicas(deployment: &Deployment) -> i32 {
     let current =
         status.filter(|status| status.observed_generation == deployment.metadata.generation);
     current.and_then(|status| status.ready_replicas).unwrap_or_default()
-}
-
-/// The name people reach the application by.
-#[must_use]
-pub fn host(app: &Key) -> String {
-    format!("{}.{}.example.com", app.name(), app.namespace().unwrap_or_default())
-}
-
-/// Where the cluster itself finds it: its Service.
-#[must_use]
-pub fn address(app: &Key) -> String {
-    format!("{}.{}.svc.cluster.local", app.name(), app.namespace().unwrap_or_default())
 }
 
 fn labels(app: &AppService) -> BTreeMap<String, String> {

@@ -17,8 +17,8 @@ use kube::core::{Expression, Selector};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::dns::Zone;
-use crate::operator::{AppService, AppServiceSpec, LABEL, address, host};
+use crate::dns::{Zone, address, host};
+use crate::operator::{AppService, AppServiceSpec, LABEL};
 use eyes::Eyes;
 pub use eyes::Unseen;
 

@@ -5,8 +5,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use appservice::dns::Zone;
-use appservice::operator::{AppService, AppServices, host};
+use appservice::dns::{Zone, host};
+use appservice::operator::{AppService, AppServices};
 use appservice::story::{self, Line, Stage};
 use evenkeel::client::Patch;
 use evenkeel::prelude::*;

@@ -361,5 +361,45 @@ async fn what_a_type_does_not_know_survives_an_update_of_what_it_does() {
     let stored = accounts.get("a").await.unwrap();
     assert_eq!(stored.automount_service_account_token, Some(false));
     assert!(stored.metadata.labels.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owning_apply_leaves_alone_what_the_owner_does_not_control() {
+    let world = World::new().await;
+    world.create_map("owner").await;
+    let theirs = world.create_map("child").await;
+    let manager = world.manager();
+    let (sender, mut told) = tokio::sync::mpsc::channel(4096);
+    struct Maker(tokio::sync::mpsc::Sender<String>);
+    impl Reconciler for Maker {
+        type Object = ConfigMap;
+        async fn reconcile(&self, cx: &Context<ConfigMap>) -> Result<Action> {
+            if cx.key().name() == "owner" {
+                let mut child = ConfigMap::default();
+                child.metadata.name = Some("child".to_owned());
+                let refused = cx.apply(child.clone()).force().await.unwrap_err();
+                let _ = self.0.try_send(refused.to_string());
+                let (owner, found) =
+                    (cx.object().unwrap(), cx.get(&cx.key().sibling("child")).await?);
+                cx.adopt(&*owner, &*found.unwrap() as &ConfigMap).await?;
+                let applied = cx.apply(child).force().await?;
+                let _ = self
+                    .0
+                    .try_send(format!("{}", evenkeel::owner::is_controller(&*owner, &*applied)));
+            }
+            Ok(Action::done())
+        }
+    }
+    manager.controller(Maker(sender)).named("maker").register().unwrap();
+    let running = start(&manager);
+    let refused = next(&mut told).await;
+    assert_eq!(
+        refused,
+        "apply ConfigMap default/child: it exists and ConfigMap default/owner does not control it; \
+         adopt it first"
+    );
+    assert_eq!(next(&mut told).await, "true");
+    let maps = Api::<ConfigMap>::namespaced(world.admin(), "default");
+    assert_eq!(maps.get("child").await.unwrap().metadata.uid, theirs.metadata.uid);
     stop(&manager, running).await;
 }

@@ -45,21 +45,29 @@ async fn try_settle(core: &Arc<Core>, name: &str) -> Result<(), Status> {
     };
     let definition = encode::value(&resource, &record)?;
     if let Some(status) = next_status(core, &resource, &definition)? {
+        let mut next = definition;
+        next["status"] = status.clone();
+        // Served before it is told: whoever sees it established finds the type.
+        put_in_service(core, &next, record.revision);
         // The write comes back here with the new state.
         let call = Call::internal(core, &resource, Verb::Update, &key, Some("status"));
         verbs::write_status(&call, move |definition| definition["status"] = status.clone()).await?;
         return Ok(());
     }
-    if is_true(&definition, "Established") {
-        core.definitions.put(&definition, record.revision, |life| {
-            serve::resources(&core.store, &definition, life)
-        });
-        core.registry.replace_custom(&core.definitions.resources());
-    }
+    put_in_service(core, &definition, record.revision);
     if definition.is_deleting() && definition.finalizers().contains(&CLEANUP) {
         clean_up(core, &resource, &definition).await?;
     }
     Ok(())
+}
+
+/// Serves what an established definition defines.
+fn put_in_service(core: &Core, definition: &Value, revision: u64) {
+    if is_true(definition, "Established") {
+        core.definitions
+            .put(definition, revision, |life| serve::resources(&core.store, definition, life));
+        core.registry.replace_custom(&core.definitions.resources());
+    }
 }
 
 /// Names of a definition that is gone may be what others of its group have been waiting for.
