@@ -363,6 +363,8 @@ impl Work<'_> {
                 Err(error) if crate::replicaset::is_terminating(&error) => break,
                 made => made?,
             };
+            let name = made.metadata.name.as_deref().unwrap_or_default();
+            self.cx.announce("SuccessfulCreate", &format!("Created pod: {name}"));
             self.pods.push(made.clone());
             active.push(made);
         }
@@ -448,10 +450,12 @@ impl Work<'_> {
             (true, Some(true)) | (false, None | Some(false)) => {}
             (true, _) => {
                 self.put("Suspended", "True", "JobSuspended", "Job suspended");
+                self.cx.announce("Suspended", "Job suspended");
                 self.status.start_time = None;
             }
             (false, Some(true)) => {
                 self.put("Suspended", "False", "JobResumed", "Job resumed");
+                self.cx.announce("Resumed", "Job resumed");
                 self.status.start_time = Some(pods::stamp(self.cx.clock()));
             }
         }
