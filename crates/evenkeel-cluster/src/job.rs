@@ -96,7 +96,10 @@ impl Reconciler for Jobs {
         let selector = spec.selector.as_ref().and_then(claim::selector);
         let Some(selector) = selector else { return Ok(Action::done()) };
         let found = claim::claimed::<_, Pod>(cx, &*job, &selector).await?;
-        let found = track::hold(cx, found).await?;
+        let found = match job.metadata.deletion_timestamp {
+            None => track::hold(cx, found).await?,
+            Some(_) => found,
+        };
         let now = cx.clock().now();
         let status = job.status.clone().unwrap_or_default();
         let mut work =
