@@ -118,8 +118,14 @@ impl Work<'_> {
             return Ok(None);
         }
         // A schedule or a zone that nobody knows is nothing a retry helps with.
-        let (Some(zone), Ok(schedule)) = (self.zone(), self.spec.schedule.parse::<Schedule>())
-        else {
+        let Ok(schedule) = self.spec.schedule.parse::<Schedule>() else {
+            let message = format!("unparseable schedule: {:?}", self.spec.schedule);
+            self.cx.warn("UnparseableSchedule", &message);
+            return Ok(None);
+        };
+        let Some(zone) = self.zone() else {
+            let name = self.spec.time_zone.as_deref().unwrap_or_default();
+            self.cx.warn("UnknownTimeZone", &format!("invalid timeZone: {name:?}: unknown"));
             return Ok(None);
         };
         let next = schedule.next(self.now, &zone);
@@ -132,7 +138,12 @@ impl Work<'_> {
         let running: Vec<Arc<Job>> =
             self.jobs.iter().filter(|job| !is_finished(job)).cloned().collect();
         match self.spec.concurrency_policy.as_deref() {
-            Some("Forbid") if !running.is_empty() => return Ok(next),
+            Some("Forbid") if !running.is_empty() => {
+                let message = "Not starting job because prior execution is running and \
+                               concurrency policy is Forbid";
+                self.cx.announce("JobAlreadyActive", message);
+                return Ok(next);
+            }
             Some("Replace") => {
                 for job in &running {
                     self.delete(job).await?;
@@ -144,7 +155,10 @@ impl Work<'_> {
         }
         let job = self.make(&name, time, &zone)?;
         match self.cx.create(&job).await {
-            Ok(job) => self.status.active.get_or_insert_default().push(reference(&job)),
+            Ok(job) => {
+                self.cx.announce("SuccessfulCreate", &format!("Created job {name}"));
+                self.status.active.get_or_insert_default().push(reference(&job));
+            }
             Err(error) if error.is_already_exists() => {}
             Err(error) if crate::replicaset::is_terminating(&error) => return Ok(None),
             Err(error) => return Err(error.into()),

@@ -96,7 +96,10 @@ impl Reconciler for Jobs {
         let selector = spec.selector.as_ref().and_then(claim::selector);
         let Some(selector) = selector else { return Ok(Action::done()) };
         let found = claim::claimed::<_, Pod>(cx, &*job, &selector).await?;
-        let found = track::hold(cx, found).await?;
+        let found = match job.metadata.deletion_timestamp {
+            None => track::hold(cx, found).await?,
+            Some(_) => found,
+        };
         let now = cx.clock().now();
         let status = job.status.clone().unwrap_or_default();
         let mut work =
@@ -363,6 +366,8 @@ impl Work<'_> {
                 Err(error) if crate::replicaset::is_terminating(&error) => break,
                 made => made?,
             };
+            let name = made.metadata.name.as_deref().unwrap_or_default();
+            self.cx.announce("SuccessfulCreate", &format!("Created pod: {name}"));
             self.pods.push(made.clone());
             active.push(made);
         }
@@ -448,10 +453,12 @@ impl Work<'_> {
             (true, Some(true)) | (false, None | Some(false)) => {}
             (true, _) => {
                 self.put("Suspended", "True", "JobSuspended", "Job suspended");
+                self.cx.announce("Suspended", "Job suspended");
                 self.status.start_time = None;
             }
             (false, Some(true)) => {
                 self.put("Suspended", "False", "JobResumed", "Job resumed");
+                self.cx.announce("Resumed", "Job resumed");
                 self.status.start_time = Some(pods::stamp(self.cx.clock()));
             }
         }

@@ -92,9 +92,13 @@ impl Reconciler for Kubelets {
         };
         let plan = self.plans.of(&pod);
         let now = Instant::now();
+        let before = life.stage.clone();
         let next = life.advance(&pod, &plan, &self.delays, now, &pods::stamp(cx.clock()));
         let status =
             picture::of(&pod, &life, &plan, &self.delays, &facts, now, &pods::stamp(cx.clock()));
+        if life.stage != before {
+            tell(cx, &pod, &life.stage);
+        }
         let ended = life.stage == Stage::Stopped;
         self.lives().insert(cx.key().clone(), life);
         status::write(cx, &*pod, pod.status.as_ref(), &status).await?;
@@ -155,5 +159,24 @@ impl Kubelets {
         let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
         nodes.insert(node.to_owned(), (version, facts.clone()));
         Ok(Some(facts))
+    }
+}
+
+/// What a kubelet would say of a pod that has come to `stage`.
+fn tell(cx: &Context<Pod>, pod: &Pod, stage: &Stage) {
+    let containers = pod.spec.as_ref().map(|spec| spec.containers.as_slice()).unwrap_or_default();
+    for container in containers {
+        let (name, image) = (&container.name, container.image.as_deref().unwrap_or_default());
+        match stage {
+            Stage::Running { .. } => cx.announce("Started", &format!("Container started: {name}")),
+            Stage::PullFailing { .. } => {
+                cx.warn("Failed", &format!("Failed to pull image \"{image}\": not found"));
+            }
+            Stage::BackOff { .. } => {
+                cx.warn("BackOff", &format!("Back-off restarting failed container {name}"));
+            }
+            Stage::Stopped => cx.announce("Killing", &format!("Stopping container {name}")),
+            Stage::Creating { .. } | Stage::Done { .. } => {}
+        }
     }
 }

@@ -119,10 +119,17 @@ impl ReplicaSets {
         pod.metadata.generate_name = Some(pods::name_prefix(cx.key().name()));
         for _ in 0..count {
             let made = match cx.create(&pod).await {
-                Ok(made) => made,
+                Ok(made) => {
+                    let name = made.metadata.name.as_deref().unwrap_or_default();
+                    cx.announce("SuccessfulCreate", &format!("Created pod: {name}"));
+                    made
+                }
                 // The namespace is on its way out; it takes the set with it.
                 Err(error) if error.is_forbidden() && is_terminating(&error) => return Ok(()),
-                Err(error) => return Err(failed(error.into())),
+                Err(error) => {
+                    cx.warn("FailedCreate", &format!("Error creating: {error}"));
+                    return Err(failed(error.into()));
+                }
             };
             if let Some(entry) =
                 cx.peek::<Pod>(&Key::of(&*made)).await.map_err(|e| failed(e.into()))?
@@ -158,6 +165,7 @@ impl ReplicaSets {
             let meta = members[at].entry.meta();
             let delete = cx.delete_named::<Pod>(meta.key()).if_uid(meta.uid());
             delete.await.map_err(|error| failed(error.into()))?;
+            cx.announce("SuccessfulDelete", &format!("Deleted pod: {}", meta.key().name()));
             members[at].digest.terminate();
         }
         Ok(())

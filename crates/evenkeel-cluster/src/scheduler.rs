@@ -198,7 +198,11 @@ impl Pods {
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         });
         match cx.subresource::<Pod>(cx.key(), "binding").create::<Value>(&binding).await {
-            Ok(_) => Ok(Action::done()),
+            Ok(_) => {
+                let message = format!("Successfully assigned {} to {node}", cx.key());
+                cx.announce("Scheduled", &message);
+                Ok(Action::done())
+            }
             // Gone, replaced or bound by somebody else: its next event tells.
             Err(error) if error.is_not_found() || error.is_conflict() => {
                 desk.book().remove_pod(cx.key());
@@ -220,6 +224,7 @@ impl Pods {
         if same {
             return Ok(Action::done());
         }
+        cx.warn("FailedScheduling", &message);
         let since = present
             .filter(|present| present.status == "False")
             .and_then(|present| present.last_transition_time.clone())

@@ -201,14 +201,16 @@ impl Work<'_> {
                 if !self.make_claims(pod).await? {
                     return Ok(true);
                 }
-                *slot = Slot::Filled(self.cx.create(&**pod).await?);
+                let made = self.cx.create(&**pod).await?;
+                self.tell("SuccessfulCreate", "create", &made);
+                *slot = Slot::Filled(made);
                 return Ok(true);
             }
         };
         if pods::is_terminal(&pod) {
             // One that ended is made anew, once it is gone.
             if !pods::is_terminating(&pod) {
-                self.cx.delete(&*pod).await?;
+                self.delete(&pod).await?;
             }
             return Ok(true);
         }
@@ -232,8 +234,20 @@ impl Work<'_> {
         if self.ordered() && !whole && broken != Some(&pod.metadata.uid) {
             return Ok(true);
         }
-        self.cx.delete(pod).await?;
+        self.delete(pod).await?;
         Ok(true)
+    }
+
+    async fn delete(&self, pod: &Pod) -> Result<()> {
+        self.cx.delete(pod).await?;
+        self.tell("SuccessfulDelete", "delete", pod);
+        Ok(())
+    }
+
+    fn tell(&self, reason: &str, verb: &str, pod: &Pod) {
+        let (pod, set) = (pod.metadata.name.as_deref().unwrap_or_default(), self.cx.key().name());
+        let message = format!("{verb} Pod {pod} in StatefulSet {set} successful");
+        self.cx.announce(reason, &message);
     }
 
     /// Deletes pods of another revision, from the last on, as many as may be missing.
@@ -251,7 +265,7 @@ impl Work<'_> {
                 break;
             }
             if revision_of(pod) != Some(latest) && !pods::is_terminating(pod) {
-                self.cx.delete(&***pod).await?;
+                self.delete(pod).await?;
                 left -= 1;
                 self.deleted += 1;
             }

@@ -160,6 +160,7 @@ impl Rollout<'_> {
                 let name = set.metadata.name.clone().unwrap_or_default();
                 let message = format!("Created new replica set \"{name}\"");
                 self.tell_progress("True", "NewReplicaSetCreated", message);
+                self.tell_size(&set, 0, replicas(&set));
                 Ok(Some(set))
             }
             Err(error) if error.is_already_exists() => self.collided(&set, &error).await,
@@ -256,7 +257,17 @@ impl Rollout<'_> {
         }));
         let written = self.cx.patch::<ReplicaSet>(&Key::of(&**set), &patch).await?;
         self.put(&written);
+        if resized {
+            self.tell_size(set, replicas(set), size);
+        }
         Ok(resized)
+    }
+
+    fn tell_size(&self, set: &ReplicaSet, from: i32, to: i32) {
+        let way = if to > from { "up" } else { "down" };
+        let name = set.metadata.name.as_deref().unwrap_or_default();
+        let message = format!("Scaled {way} replica set {name} from {from} to {to}");
+        self.cx.announce("ScalingReplicaSet", &message);
     }
 
     /// Whether the Deployment's size differs from what its active sets remember of it.

@@ -163,8 +163,11 @@ impl Work<'_> {
         }
         let name = if finish.failed { "Failed" } else { "Complete" };
         self.put(name, "True", &finish.reason, &finish.message);
-        if !finish.failed && self.status.completion_time.is_none() {
-            self.status.completion_time = Some(pods::stamp(self.cx.clock()));
+        if finish.failed {
+            self.cx.warn(&finish.reason, &finish.message);
+        } else {
+            self.cx.announce("Completed", "Job completed");
+            self.status.completion_time.get_or_insert_with(|| pods::stamp(self.cx.clock()));
         }
         true
     }
