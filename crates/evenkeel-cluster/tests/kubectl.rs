@@ -2,6 +2,8 @@
 //!
 //! Runs where `EVENKEEL_TEST_KUBECTL` names a kubectl, and says so where it does not.
 
+#![expect(clippy::unwrap_used, reason = "that is how a test fails")]
+
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};

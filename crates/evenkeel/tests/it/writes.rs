@@ -361,6 +361,7 @@ async fn what_a_type_does_not_know_survives_an_update_of_what_it_does() {
     let stored = accounts.get("a").await.unwrap();
     assert_eq!(stored.automount_service_account_token, Some(false));
     assert!(stored.metadata.labels.is_some());
+    stop(&manager, running).await;
 }
 
 #[tokio::test(start_paused = true)]
