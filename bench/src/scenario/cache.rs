@@ -188,10 +188,7 @@ async fn ours<K: Object>(client: Client) -> anyhow::Result<Measured> {
     Ok(Measured { sync, bytes: memory / OBJECTS as f64, swept, get, listed })
 }
 
-async fn rival<K: Object>(client: Client) -> anyhow::Result<Measured>
-where
-    K: kube::Resource<DynamicType = ()>,
-{
+async fn rival<K: Object>(client: Client) -> anyhow::Result<Measured> {
     let taken = Taken::start()?;
     let api: Api<K> = Api::all(client);
     let (store, writer): (Store<K>, _) = reflector::store();
