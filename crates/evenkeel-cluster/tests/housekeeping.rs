@@ -1,5 +1,7 @@
 //! All controllers of a cluster together: what goes, goes completely, and the same way each time.
 
+#![expect(clippy::unwrap_used, reason = "that is how a test fails")]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
