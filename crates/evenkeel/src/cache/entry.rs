@@ -216,7 +216,11 @@ impl Entry {
         let mut memo = self.memo.lock();
         match std::mem::replace(&mut *memo, Memo::Cold) {
             Memo::Hot(typed, _) => {
-                *memo = Memo::Shared(Arc::downgrade(&typed));
+                // A weak reference would keep the memory of the object itself, which is most of a
+                // typed pod; nobody can take a new strong one while the memo is locked.
+                if Arc::strong_count(&typed) > 1 {
+                    *memo = Memo::Shared(Arc::downgrade(&typed));
+                }
                 Some(typed)
             }
             other => {
