@@ -25,6 +25,8 @@ mod clock;
 
 mod random;
 
+mod query;
+
 // From the API server to the store.
 mod watch;
 

@@ -14,6 +14,7 @@ use super::Client;
 use super::error::{Attempt, Error, Target};
 use crate::key::Key;
 use crate::kind::Kind;
+use crate::query::Query;
 
 /// How long an answer may take. The API server gives up after a minute, so what has not come by
 /// then is lost, and a connection that is dead without saying so holds up nobody for longer.
@@ -24,7 +25,7 @@ pub(crate) struct Call {
     attempt: Attempt,
     method: Method,
     path: String,
-    query: String,
+    query: Query,
     content_type: &'static str,
     body: Vec<u8>,
 }
@@ -56,7 +57,7 @@ impl Call {
     fn new(verb: &'static str, method: Method, kind: &Kind, target: Target, path: String) -> Self {
         let attempt = Attempt { verb, kind: kind.clone(), subresource: None, target };
         let content_type = "application/json";
-        Self { attempt, method, path, query: String::new(), content_type, body: Vec::new() }
+        Self { attempt, method, path, query: Query::default(), content_type, body: Vec::new() }
     }
 
     pub(crate) fn subresource(mut self, name: Option<&'static str>) -> Self {
@@ -69,10 +70,7 @@ impl Call {
     }
 
     pub(crate) fn parameter(mut self, name: &str, value: &str) -> Self {
-        self.query.push(if self.query.is_empty() { '?' } else { '&' });
-        self.query.push_str(name);
-        self.query.push('=');
-        percent_encode(value, &mut self.query);
+        self.query.add(name, value);
         self
     }
 
@@ -92,7 +90,7 @@ impl Call {
         let Self { attempt, method, path, query, content_type, body } = self;
         let mut request = Request::builder()
             .method(method)
-            .uri(path + &query)
+            .uri(path + query.as_str())
             .header(header::ACCEPT, "application/json");
         if !body.is_empty() {
             request = request.header(header::CONTENT_TYPE, content_type);
@@ -168,14 +166,4 @@ fn refusal(code: StatusCode, bytes: &[u8]) -> Status {
         text => text,
     };
     Status::failure(text, "").with_code(code.as_u16())
-}
-
-fn percent_encode(text: &str, into: &mut String) {
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            into.push(byte.into());
-        } else {
-            into.push_str(&format!("%{byte:02X}"));
-        }
-    }
 }

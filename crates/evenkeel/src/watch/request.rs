@@ -1,12 +1,11 @@
 //! What is asked of the API server: one place that knows paths, parameters and headers.
 
-use std::fmt::Write as _;
-
 use http::{Method, Request, header};
 use kube::client::Body;
 
 use super::Error;
 use crate::kind::Kind;
+use crate::query::Query;
 
 /// What a reflector covers: a type, where, and which of its objects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -41,7 +40,7 @@ impl Scope {
     }
 
     pub(super) fn request(&self, ask: &Ask<'_>) -> Result<Request<Body>, Error> {
-        let mut uri = Query::new(self.kind.path(self.namespace.as_deref()));
+        let mut uri = Query::default();
         uri.add("labelSelector", self.labels.as_deref().unwrap_or_default());
         uri.add("fieldSelector", self.fields.as_deref().unwrap_or_default());
         match ask {
@@ -80,8 +79,10 @@ impl Scope {
                 "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
             }
         };
-        let mut request =
-            Request::builder().method(Method::GET).uri(uri.text).header(header::ACCEPT, accept);
+        let mut request = Request::builder()
+            .method(Method::GET)
+            .uri(self.kind.path(self.namespace.as_deref()) + uri.as_str())
+            .header(header::ACCEPT, accept);
         if watch {
             // Servers since 1.37 compress watches one event at a time, which decoders that stop
             // after the first member cannot read.
@@ -90,40 +91,5 @@ impl Scope {
         request
             .body(Body::empty())
             .map_err(|error| Error::unexpected(format!("cannot make a request: {error}")))
-    }
-}
-
-/// A URI that grows by parameters; empty ones are left out.
-struct Query {
-    text: String,
-    separator: char,
-}
-
-impl Query {
-    fn new(path: String) -> Self {
-        Self { text: path, separator: '?' }
-    }
-
-    fn add(&mut self, name: &str, value: &str) {
-        if value.is_empty() {
-            return;
-        }
-        self.text.push(std::mem::replace(&mut self.separator, '&'));
-        self.text.push_str(name);
-        self.text.push('=');
-        for byte in value.bytes() {
-            match byte {
-                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                    self.text.push(byte.into());
-                }
-                _ => {
-                    let _ = write!(self.text, "%{byte:02X}");
-                }
-            }
-        }
-    }
-
-    fn number(&mut self, name: &str, value: u64) {
-        self.add(name, &value.to_string());
     }
 }

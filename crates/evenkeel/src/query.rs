@@ -1,0 +1,37 @@
+//! The parameters of a request, after its path.
+
+use std::fmt::Write as _;
+
+/// A query that grows by parameters; empty ones are left out.
+#[derive(Default)]
+pub(crate) struct Query(String);
+
+impl Query {
+    pub(crate) fn add(&mut self, name: &str, value: &str) {
+        if value.is_empty() {
+            return;
+        }
+        self.0.push(if self.0.is_empty() { '?' } else { '&' });
+        self.0.push_str(name);
+        self.0.push('=');
+        for byte in value.bytes() {
+            match byte {
+                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                    self.0.push(byte.into());
+                }
+                _ => {
+                    let _ = write!(self.0, "%{byte:02X}");
+                }
+            }
+        }
+    }
+
+    pub(crate) fn number(&mut self, name: &str, value: u64) {
+        self.add(name, &value.to_string());
+    }
+
+    /// The query with its question mark, or nothing.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
