@@ -155,6 +155,7 @@ impl Cache {
     /// # Errors
     /// When the type has been declared otherwise, or cannot be had like this.
     pub fn declare(&self, kind: &Kind, options: TypeOptions) -> Result<(), DeclareError> {
+        let options = options.within(kind, self.0.options.namespaces.as_ref());
         options.check(kind)?;
         let mut types = self.0.types.write();
         if let Some(declared) = types.get(kind) {
