@@ -28,6 +28,7 @@ use evenkeel::client::{Client, Error};
 use evenkeel::manager::{Stop, When};
 use evenkeel::queue::{AddOptions, Item, Queue};
 use evenkeel::{BoxError, Event, Key, Kind, Manager, Uid};
+use futures_util::FutureExt as _;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
@@ -47,6 +48,10 @@ const WORKERS: usize = 8;
 
 /// How long types may take to be listed before work begins without them, as upstream.
 const SYNC: Duration = Duration::from_secs(30);
+
+/// How often the types are asked for although nothing told that they changed, as upstream: a server
+/// may know of a definition before it serves the type, and not every type has a definition.
+const REDISCOVER: Duration = Duration::from_secs(30);
 
 /// How long to wait before a discovery that failed is repeated.
 const RETRY: Duration = Duration::from_secs(1);
@@ -124,7 +129,8 @@ impl Collector {
             while workers.len() < WORKERS {
                 workers.spawn(self.clone().work());
             }
-            self.changed.notified().await;
+            // Too late is as good as told.
+            let _ = timeout(REDISCOVER, self.changed.notified()).await;
         }
     }
 
@@ -181,11 +187,14 @@ impl Collector {
         let mut due = Vec::new();
         for kind in &gone {
             watched.remove(kind);
-            let renewed = wanted.iter().any(|other| other.is(kind.group(), kind.kind()));
+            let renewed = watched.iter().any(|(other, subscription)| {
+                let listed = || matches!(subscription.synced().now_or_never(), Some(Ok(())));
+                other.is(kind.group(), kind.kind()) && listed()
+            });
             let definition = format!("{}.{}", kind.plural(), kind.group());
             let mut graph = self.graph.lock();
-            // What has not been seen in another version, and what has no definition any more, is not
-            // there. A type that is merely not served may well have objects.
+            // What has not been listed in another version, and what has no definition any more, is
+            // not there. A type that is merely not served may well have objects.
             if renewed || self.undefined.lock().remove(&definition) {
                 graph.gone_with(kind, &mut due);
             } else {
