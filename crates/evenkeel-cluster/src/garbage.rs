@@ -27,7 +27,7 @@ use evenkeel::cache::{Cache, Entry, Owner, Subscription, TypeOptions};
 use evenkeel::client::{Client, Error};
 use evenkeel::manager::{Stop, When};
 use evenkeel::queue::{AddOptions, Item, Queue};
-use evenkeel::{BoxError, Event, Key, Kind, Manager, Uid};
+use evenkeel::{Announcer, BoxError, Event, Key, Kind, Manager, Uid};
 use futures_util::FutureExt as _;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use parking_lot::{Mutex, RwLock};
@@ -37,7 +37,6 @@ use tokio::time::timeout;
 
 use self::graph::{Graph, Place, State};
 use crate::discovery::{Type, Types};
-use crate::events::Recorder;
 use crate::settings::Settings;
 
 /// As `kube-controller-manager` calls it.
@@ -65,7 +64,7 @@ pub(crate) fn register(manager: &Manager, _: &Settings) -> Result<(), BoxError> 
 
 struct Collector {
     client: Client,
-    events: Recorder,
+    announcer: Announcer,
     graph: Mutex<Graph>,
     types: RwLock<Types>,
     queue: Queue<Uid, ()>,
@@ -86,7 +85,7 @@ enum Looked {
 impl Collector {
     fn new(manager: &Manager) -> Arc<Self> {
         Arc::new(Self {
-            events: Recorder::new(manager, NAME),
+            announcer: manager.announcer(NAME),
             client: manager.client().with_owner(NAME),
             graph: Mutex::default(),
             types: RwLock::default(),

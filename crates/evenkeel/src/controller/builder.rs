@@ -205,6 +205,7 @@ impl<'m, R: Reconciler> Builder<'m, R> {
         let shared = Arc::new(Shared {
             client: manager.client().with_owner(&name),
             clock: manager.clock().clone(),
+            announcer: manager.announcer(&name),
             random: parking_lot::Mutex::new(manager.random()),
             name,
             kind,
@@ -214,7 +215,6 @@ impl<'m, R: Reconciler> Builder<'m, R> {
             journal,
             alarms: parking_lot::Mutex::default(),
             cleaned: Arc::default(),
-            announcer: manager.announcer().clone(),
             tally,
         });
         let controller = Controller {
