@@ -53,12 +53,14 @@ pub(crate) async fn create(
         if let Some(existing) = resource.table.get(&key) {
             return Err(exists(resource, &existing));
         }
-        set_meta(&mut object, "resourceVersion", None);
+        // The version that was sent stays: only the storage would have taken it out.
         encode::pass_through_storage(resource, &mut object, origin(call))?;
         return Ok(Persisted::Shown(object));
     }
-    // It is the storage that minds, so a dry run does not, and other faults are told first.
-    if !matches!(object.meta_str("resourceVersion"), "" | "0") {
+    // It is the storage that minds, so a dry run does not, and other faults are told first. It does
+    // not mind what it cannot read, nor a write that creates by the way.
+    let sent = object.meta_str("resourceVersion").parse::<u64>();
+    if call.verb == Verb::Create && sent.is_ok_and(|version| version != 0) {
         let message = "resourceVersion should not be set on objects to be created";
         return Err(Status::bare(500, message));
     }
