@@ -30,6 +30,8 @@ pub(crate) struct Snapshot {
     by_group: HashMap<Box<str>, usize>,
     documents: discovery::Documents,
     openapi: Published,
+    /// No longer served, but documented.
+    withdrawn: Vec<Arc<Resource>>,
 }
 
 /// One API group, its versions best first.
@@ -49,7 +51,7 @@ impl Registry {
     pub(crate) fn new(store: &Store) -> Self {
         let builtin: Vec<Arc<Resource>> =
             builtin::ROWS.iter().map(|row| Arc::new(Resource::builtin(row, store))).collect();
-        let current = RwLock::new(Arc::new(Snapshot::new(&builtin, &[])));
+        let current = RwLock::new(Arc::new(Snapshot::new(&builtin, &[], Vec::new())));
         Self { builtin, current }
     }
 
@@ -57,15 +59,19 @@ impl Registry {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Serves `custom` beside the built-in resources from now on.
-    pub(crate) fn replace_custom(&self, custom: &[Arc<Resource>]) {
-        let snapshot = Arc::new(Snapshot::new(&self.builtin, custom));
+    /// Serves `custom` beside the built-in resources from now on; `withdrawn` is only documented.
+    pub(crate) fn replace_custom(&self, custom: &[Arc<Resource>], withdrawn: Vec<Arc<Resource>>) {
+        let snapshot = Arc::new(Snapshot::new(&self.builtin, custom, withdrawn));
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = snapshot;
     }
 }
 
 impl Snapshot {
-    fn new(builtin: &[Arc<Resource>], custom: &[Arc<Resource>]) -> Self {
+    fn new(
+        builtin: &[Arc<Resource>],
+        custom: &[Arc<Resource>],
+        withdrawn: Vec<Arc<Resource>>,
+    ) -> Self {
         let mut groups: Vec<Group> = Vec::new();
         for resource in builtin {
             group_version(&mut groups, resource).resources.push(resource.clone());
@@ -95,6 +101,7 @@ impl Snapshot {
             by_group,
             documents: discovery::Documents::default(),
             openapi: Published::default(),
+            withdrawn,
         }
     }
 
@@ -135,6 +142,12 @@ impl Snapshot {
 
     pub(crate) fn resources(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.groups.iter().flat_map(|g| &g.versions).flat_map(|v| &v.resources)
+    }
+
+    /// What v3 documents describe: also versions a definition has withdrawn, which upstream forgets
+    /// only with the definition.
+    pub(crate) fn documented(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        self.resources().chain(&self.withdrawn)
     }
 }
 

@@ -25,6 +25,7 @@ mod watch;
 pub(crate) use create::create_value;
 pub(crate) use delete::{Deletion, delete_named};
 pub(crate) use list::Filter;
+pub(crate) use patch::is_apply;
 pub(crate) use update::{release_finalizer, write_status};
 
 use std::sync::Arc;
@@ -178,7 +179,11 @@ fn check_verb(call: &Call) -> Result<(), Status> {
     let place_fits = !matches!(call.verb, Verb::Create | Verb::DeleteCollection)
         || !resource.namespaced
         || !call.namespace.is_empty();
-    if shape_fits && place_fits && resource.supports(call.verb.name()) {
+    let named = ["get", "update", "patch", "delete"];
+    if call.name.is_some() && !named.iter().any(|verb| resource.supports(verb)) {
+        // What can only be created has no paths of single objects.
+        Err(Status::resource_not_found())
+    } else if shape_fits && place_fits && resource.supports(call.verb.name()) {
         Ok(())
     } else {
         Err(Status::method_not_allowed())

@@ -227,9 +227,13 @@ impl<'s> Walk<'s> {
         let field = map.field(name);
         let ty = field.map(|field| field.ty).or(map.element);
         if ty.is_none() {
-            self.at(|| PathElement::field(name), |walk| walk.error("field not declared in schema"));
+            self.undeclared(name);
         }
         Some((ty?, field))
+    }
+
+    fn undeclared(&mut self, name: &str) {
+        self.at(|| PathElement::field(name), |walk| walk.error("field not declared in schema"));
     }
 
     fn shape(&mut self, ty: TypeId, value: Option<&Value>) -> Option<Shape<'s>> {

@@ -9,7 +9,7 @@
 //! | a recent time | `<time>`, with its precision; `… before creation` if it is |
 //! | a page token, an ETag, the age in a table | `<continue>`, `<etag>`, `<age>` |
 //! | managed fields | sorted without their times |
-//! | the complaints about a custom object, or one that is applied | sorted |
+//! | the complaints about a custom object | sorted |
 //! | what a table's column is about | `<description>` |
 
 use std::collections::BTreeMap;
@@ -83,7 +83,6 @@ impl Canon {
         forget_repeated_columns(&mut body);
         self.walk(&mut body, "");
         sort_causes(&mut body);
-        sort_errors(&mut body);
         let mut headers = answer.headers.clone();
         for (name, value) in &mut headers {
             *value = if name == "etag" { "<etag>".to_owned() } else { self.text(value) };
@@ -300,16 +299,6 @@ fn sort_causes(status: &mut Value) {
         let mut parts: Vec<_> = list.split(", ").collect();
         parts.sort_unstable();
         *message = format!("{start}: [{}]", parts.join(", "));
-    }
-}
-
-/// What is wrong with an applied object is gathered from Go's maps, too.
-fn sort_errors(status: &mut Value) {
-    let Some(Value::String(message)) = status.get_mut("message") else { return };
-    if let Some((start, list)) = message.split_once(": errors:\n") {
-        let mut lines: Vec<_> = list.lines().collect();
-        lines.sort_unstable();
-        *message = format!("{start}: errors:\n{}", lines.join("\n"));
     }
 }
 

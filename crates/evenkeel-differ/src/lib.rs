@@ -24,6 +24,8 @@ mod facts;
 
 mod compare;
 
+mod faults;
+
 mod known;
 
 mod pair;

@@ -408,15 +408,16 @@ async fn record(options: Record) -> anyhow::Result<bool> {
     std::fs::create_dir_all(&target)?;
     let mut changed = 0;
     for sequence in &sequences {
-        let text = Transcript::record(&server, sequence).await?.render();
+        let transcript = Transcript::record(&server, sequence).await?;
         let path = target.join(format!("{}.jsonl", sequence.name));
-        let same = std::fs::read_to_string(&path).is_ok_and(|old| old == text);
+        let old = std::fs::read_to_string(&path).ok().and_then(|old| Transcript::parse(&old).ok());
+        let same = old.is_some_and(|old| transcript.says_the_same(&old));
         changed += usize::from(!same);
         if !same {
             say(&format!("{} ({} steps) has changed", sequence.name, sequence.steps.len()));
         }
         if !same && !options.check {
-            std::fs::write(path, text)?;
+            std::fs::write(path, transcript.render())?;
         }
     }
     say(&format!("{} transcripts, {changed} changed", sequences.len()));

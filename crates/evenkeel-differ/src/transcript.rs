@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::canon::canonical;
+use crate::compare::compare;
 use crate::known::Known;
 use crate::pair::Finding;
 use crate::run::{Answer, RunError, Running, run};
@@ -67,6 +68,13 @@ impl Transcript {
         let running = Running { namespace, expected: Some(self.answers.clone()) };
         let ours = canonical(&run(server, &self.sequence, running).await?);
         Ok(Finding::new(&self.sequence, self.answers.clone(), ours, known))
+    }
+
+    /// Whether another recording of the same sequence differs by chance at most.
+    pub fn says_the_same(&self, other: &Self) -> bool {
+        let as_good = |a, b| compare(0, a, b).is_empty();
+        let mut answers = self.answers.iter().zip(&other.answers);
+        self.sequence == other.sequence && answers.all(|(a, b)| as_good(a, b) || as_good(b, a))
     }
 
     /// Reads the form above.

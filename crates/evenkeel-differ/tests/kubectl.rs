@@ -64,7 +64,8 @@ async fn run(kubectl: &Path, kubeconfig: &Path, folder: &Path) -> String {
     canonical(&text.replace(folder.to_str().unwrap(), "<folder>"))
 }
 
-/// Takes out identities, times and addresses, and sorts managed fields.
+/// Takes out identities, times and addresses, and sorts managed fields and what an apply complains
+/// of, which a real server gathers in random order.
 fn canonical(text: &str) -> String {
     static PARTS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         [
@@ -81,7 +82,7 @@ fn canonical(text: &str) -> String {
         .into()
     });
     let mut out = String::new();
-    let mut lines = text.lines();
+    let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
         out.push_str(line);
         out.push('\n');
@@ -89,6 +90,12 @@ fn canonical(text: &str) -> String {
             let object: Vec<&str> = lines.by_ref().take_while(|line| *line != "#end").collect();
             out.push_str(&sorted(&object.join("\n")));
             out.push('\n');
+        }
+        if line.ends_with("): errors:") {
+            let complaint = |line: &&str| line.starts_with("  .");
+            let mut complaints: Vec<_> = std::iter::from_fn(|| lines.next_if(complaint)).collect();
+            complaints.sort_unstable();
+            complaints.iter().for_each(|line| out.extend([line, "\n"]));
         }
     }
     PARTS.iter().fold(out, |text, (part, name)| part.replace_all(&text, *name).into_owned())

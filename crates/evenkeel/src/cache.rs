@@ -311,6 +311,11 @@ impl Cache {
         self.running(kind).map(|informer| informer.0.0.peek_list(query)).unwrap_or_default()
     }
 
+    /// Why a read of this key would fail, if the type is watched and it would.
+    pub(crate) fn trouble(&self, kind: &Kind, key: &Key) -> Option<ReadError> {
+        self.running(kind)?.get(key).err()
+    }
+
     fn running(&self, kind: &Kind) -> Option<Informer> {
         self.0.types.read().get(kind)?.running()
     }

@@ -23,12 +23,14 @@ pub(crate) struct Published {
 
 impl Published {
     pub(crate) fn v2(&self, snapshot: &Snapshot) -> &Document {
-        self.v2.get_or_init(|| with_served(snapshot, |served| Document::new(&v2_document(served))))
+        self.v2.get_or_init(|| {
+            with_served(snapshot.resources(), |served| Document::new(&v2_document(served)))
+        })
     }
 
     pub(crate) fn index(&self, snapshot: &Snapshot) -> &Document {
         self.index.get_or_init(|| {
-            with_served(snapshot, |served| {
+            with_served(snapshot.documented(), |served| {
                 let paths = v3_paths(served).into_iter();
                 let hashed = paths.map(|path| {
                     let hash = fingerprint(served, &path);
@@ -44,7 +46,7 @@ impl Published {
         if known.is_some() {
             return known;
         }
-        let made = with_served(snapshot, |served| {
+        let made = with_served(snapshot.documented(), |served| {
             let document = v3_document(served, path)?;
             Some(Arc::new(Document::tagged(&document, &fingerprint(served, path))))
         })?;
@@ -83,8 +85,11 @@ fn fingerprint(served: &[Served<'_>], path: &str) -> String {
     hash(facts.as_bytes())
 }
 
-fn with_served<T>(snapshot: &Snapshot, f: impl FnOnce(&[Served<'_>]) -> T) -> T {
-    let served: Vec<Served<'_>> = snapshot.resources().map(|resource| of(resource)).collect();
+fn with_served<'s, T>(
+    resources: impl Iterator<Item = &'s Arc<Resource>>,
+    f: impl FnOnce(&[Served<'_>]) -> T,
+) -> T {
+    let served: Vec<Served<'_>> = resources.map(|resource| of(resource)).collect();
     f(&served)
 }
 

@@ -15,7 +15,9 @@ mod view;
 
 pub(crate) use answer::{Answer, common_headers, plain_value, refusal, respond, warn};
 pub(crate) use list::List;
-pub(crate) use stored::{draft, is_current, is_unchanged, pass_through_storage, to_bytes, value};
+pub(crate) use stored::{
+    Origin, draft, is_current, is_unchanged, pass_through_storage, to_bytes, value,
+};
 pub(crate) use view::{
     Include, in_version, table, table_definitions, table_metadata_of, table_of, to_metadata, to_row,
 };

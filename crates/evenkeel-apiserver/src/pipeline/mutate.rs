@@ -15,6 +15,12 @@ pub(crate) struct Mutated {
     pub(super) applied: Applied,
 }
 
+impl Mutated {
+    pub(crate) fn value(&self) -> &Value {
+        &self.object
+    }
+}
+
 pub(crate) fn on_create(call: &Call, object: Managed) -> Result<Mutated, Status> {
     mutate(call, Operation::Create, object, None)
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use evenkeel_apply::managed::revert_timestamps;
 use serde_json::Value;
 
-use super::encode;
+use super::encode::{self, Origin};
 use super::validate::Admitted;
 use crate::call::Call;
 use crate::object::{Metadata as _, set_meta};
@@ -17,7 +17,7 @@ use crate::registry::resource::Resource;
 use crate::route::Verb;
 use crate::status::Status;
 use crate::storage::{Draft, Key, Record, WriteError};
-use crate::verbs::{Deletion, delete_named};
+use crate::verbs::{Deletion, delete_named, is_apply};
 
 /// What a write left behind.
 pub(crate) enum Persisted {
@@ -53,17 +53,19 @@ pub(crate) async fn create(
         if let Some(existing) = resource.table.get(&key) {
             return Err(exists(resource, &existing));
         }
-        set_meta(&mut object, "resourceVersion", None);
-        encode::pass_through_storage(resource, &mut object)?;
+        // The version that was sent stays: only the storage would have taken it out.
+        encode::pass_through_storage(resource, &mut object, origin(call))?;
         return Ok(Persisted::Shown(object));
     }
-    // It is the storage that minds, so a dry run does not, and other faults are told first.
-    if !matches!(object.meta_str("resourceVersion"), "" | "0") {
+    // It is the storage that minds, so a dry run does not, and other faults are told first. It does
+    // not mind what it cannot read, nor a write that creates by the way.
+    let sent = object.meta_str("resourceVersion").parse::<u64>();
+    if call.verb == Verb::Create && sent.is_ok_and(|version| version != 0) {
         let message = "resourceVersion should not be set on objects to be created";
         return Err(Status::bare(500, message));
     }
     set_meta(&mut object, "resourceVersion", None);
-    let draft = storable(encode::draft(resource, object)?)?;
+    let draft = storable(encode::draft(resource, object, origin(call))?)?;
     match resource.table.create(key, draft).await {
         Ok(record) => {
             if let Some(reservation) = reservation {
@@ -75,6 +77,10 @@ pub(crate) async fn create(
         Err(WriteError::Exists(existing)) => Err(exists(resource, &existing)),
         Err(other) => Err(failed(&other)),
     }
+}
+
+fn origin(call: &Call) -> Origin {
+    if is_apply(call) { Origin::Merged } else { Origin::Decoded }
 }
 
 /// The largest request etcd takes, and what it needs beside the object.
@@ -127,7 +133,7 @@ pub(crate) async fn update(
                 }
             }
             Change::Write(Admitted { mut object, .. }) if dry_run => {
-                encode::pass_through_storage(resource, &mut object)?;
+                encode::pass_through_storage(resource, &mut object, origin(call))?;
                 return Ok(Persisted::Shown(object));
             }
             Change::Write(Admitted { mut object, reservation }) => {
@@ -138,7 +144,7 @@ pub(crate) async fn update(
                 if object == current && encode::is_current(resource, &record) && !anyway {
                     return Ok(Persisted::Stored(record));
                 }
-                let draft = storable(encode::draft(resource, object)?)?;
+                let draft = storable(encode::draft(resource, object, origin(call))?)?;
                 if encode::is_unchanged(&draft, &record) && !anyway {
                     return Ok(Persisted::Stored(record));
                 }

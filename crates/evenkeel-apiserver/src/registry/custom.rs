@@ -75,6 +75,9 @@ struct Served {
     identity: (i64, Value),
     life: watch::Sender<()>,
     resources: Vec<Arc<Resource>>,
+    /// Versions that were served once, as they were last: their OpenAPI documents stay until the
+    /// definition goes.
+    withdrawn: Vec<Arc<Resource>>,
 }
 
 pub(crate) fn is_definition(resource: &Resource) -> bool {
@@ -238,7 +241,11 @@ impl Definitions {
             None => watch::Sender::new(()),
         };
         let resources = make(&life.subscribe());
-        all.insert(name.into(), Served { revision, identity, life, resources });
+        let before =
+            served.into_iter().flat_map(|served| served.resources.iter().chain(&served.withdrawn));
+        let gone = |old: &&Arc<Resource>| resources.iter().all(|new| new.version != old.version);
+        let withdrawn = before.filter(gone).cloned().collect();
+        all.insert(name.into(), Served { revision, identity, life, resources, withdrawn });
     }
 
     fn remove(&self, name: &str) {
@@ -248,5 +255,11 @@ impl Definitions {
     fn resources(&self) -> Vec<Arc<Resource>> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.values().flat_map(|served| &served.resources).cloned().collect()
+    }
+
+    /// Versions that are documented though they are no longer served.
+    fn withdrawn(&self) -> Vec<Arc<Resource>> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.values().flat_map(|served| &served.withdrawn).cloned().collect()
     }
 }

@@ -3,6 +3,7 @@
 use http::StatusCode;
 use serde_json::Value;
 
+use super::update::sent_version;
 use crate::call::Call;
 use crate::object::{Metadata as _, set_meta};
 use crate::pipeline::decode::Decoded;
@@ -11,6 +12,7 @@ use crate::pipeline::manage::Managed;
 use crate::pipeline::persist::{self, Persisted};
 use crate::pipeline::{decode, manage, mutate, validate, validate_schema};
 use crate::query::WriteOptions;
+use crate::route::Verb;
 use crate::status::Status;
 
 /// Names tried before the client is told to try again later.
@@ -78,6 +80,10 @@ pub(super) async fn create_managed(
     options: &WriteOptions,
 ) -> Result<Persisted, Status> {
     let mutated = mutate::on_create(call, managed)?;
+    // Only a create is not asked which version it is of, until it comes to storage.
+    if call.verb != Verb::Create {
+        sent_version(mutated.value().meta_str("resourceVersion"))?;
+    }
     let checked = validate_schema::on_create(call, mutated)?;
     let admitted = validate::on_create(call, checked)?;
     persist::create(call, admitted, options.dry_run).await

@@ -24,6 +24,7 @@ use crate::pipeline::persist;
 use crate::pipeline::validate_schema::Part;
 use crate::query::{FieldValidation, WriteOptions};
 use crate::registry::resource::Nature;
+use crate::route::Verb;
 use crate::status::{Named, Status};
 
 /// The kinds of patches, by their content type.
@@ -99,6 +100,11 @@ pub(super) fn kind(call: &Call) -> Result<Kind, Status> {
         }
         _ => Err(Status::unsupported_patch()),
     }
+}
+
+/// Whether a request merges a configuration.
+pub(crate) fn is_apply(call: &Call) -> bool {
+    call.verb == Verb::Patch && matches!(kind(call), Ok(Kind::Apply))
 }
 
 /// A patch that can be read.

@@ -35,7 +35,6 @@ pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
         && call.resource.table.get(&call.key(call.name())).is_none()
     {
         check_uid(call, object.value(), "", options.dry_run)?;
-        set_meta(object.value_mut(), "resourceVersion", None);
         return Ok(match create::create(call, object, &options).await? {
             Persisted::Stored(record) => Answer::Record(StatusCode::CREATED, record),
             Persisted::Shown(value) => Answer::Object(StatusCode::CREATED, value),
@@ -203,29 +202,37 @@ pub(super) fn precondition_failed(
 /// Whoever names a version means that one; some kinds must be named one.
 fn check_version(call: &Call, given: &str, record: &Record) -> Result<(), Status> {
     let resource = &call.resource;
-    if given.is_empty() || given == "0" {
-        let unconditional = match &resource.nature {
-            Nature::Builtin(builtin) => builtin.strategy.unconditional_update,
-            Nature::Custom(_) => false,
-        };
-        if unconditional {
-            return Ok(());
-        }
-        let error =
-            field::Error::invalid("metadata.resourceVersion", 0, "must be specified for an update");
-        let named = Named { group: &resource.group, kind: &resource.plural };
-        return Err(Status::invalid(named, call.name(), &[error]));
+    let version = sent_version(given)?;
+    if version == record.revision {
+        return Ok(());
     }
-    match given.parse::<u64>() {
-        Ok(version) if version == record.revision => Ok(()),
-        Ok(_) => Err(Status::modified(resource.named(), call.name())),
-        Err(_) => {
-            let digits = given.bytes().all(|byte| byte.is_ascii_digit());
-            let why = if digits { "value out of range" } else { "invalid syntax" };
-            let parsing = format!("strconv.ParseUint: parsing {}: {why}", Quoted(given));
-            Err(Status::bare(500, parsing))
-        }
+    if version != 0 {
+        return Err(Status::modified(resource.named(), call.name()));
     }
+    let unconditional = match &resource.nature {
+        Nature::Builtin(builtin) => builtin.strategy.unconditional_update,
+        Nature::Custom(_) => false,
+    };
+    if unconditional {
+        return Ok(());
+    }
+    let error =
+        field::Error::invalid("metadata.resourceVersion", 0, "must be specified for an update");
+    let named = Named { group: &resource.group, kind: &resource.plural };
+    Err(Status::invalid(named, call.name(), &[error]))
+}
+
+/// The resourceVersion of an object that is sent; 0 if it has none.
+pub(super) fn sent_version(given: &str) -> Result<u64, Status> {
+    if given.is_empty() {
+        return Ok(0);
+    }
+    let digits = given.bytes().all(|byte| byte.is_ascii_digit());
+    // Rust's parser also takes a sign.
+    given.parse().ok().filter(|_| digits).ok_or_else(|| {
+        let why = if digits { "value out of range" } else { "invalid syntax" };
+        Status::bare(500, format!("strconv.ParseUint: parsing {}: {why}", Quoted(given)))
+    })
 }
 
 /// Whether a write to what does not exist creates it, be it to its status.

@@ -168,31 +168,31 @@ fn attempt(
         // Whatever is there now belongs to whoever wrote it before anybody applied.
         others = record(request, request.zero, stored, others, BEFORE_FIRST_APPLY)?;
     }
-    let adapted = request.reconcile(&mut others);
+    let adapted = request.reconcile(&mut others, &live)?;
     let last = match last {
         Some(Last::Same(_)) if edit.is_none() && !adapted => {
             return Ok(Outcome { merged: None, managers: None });
         }
         Some(Last::Same(time)) => {
             own.time = time;
-            None
+            others.speak_another_version(&own).then(|| own.clone())
         }
         Some(Last::Other(mut last)) => {
             own.time = last.time.clone();
-            (request.adapt(&mut last) != Adapted::Gone).then_some(last)
+            (request.adapt(&mut last, &live)? != Adapted::Gone).then_some(last)
         }
         None => None,
     };
 
     own.fields = own.fields.union(identity);
-    let gives_up = last.filter(|last| prune::gives_up(request, last, &own));
+    let last = last.filter(|last| prune::concerns(request, last, &own, &others));
     let mut merged = None;
-    if edit.is_some() || gives_up.is_some() {
+    if edit.is_some() || last.is_some() {
         let mut object = object::clone_without_managed_fields(&live);
         if let Some(edit) = edit {
             edit.run(&mut object);
         }
-        if let Some(last) = gives_up {
+        if let Some(last) = last {
             object = prune::prune(request, object, &others, &own, &last)?;
         }
         merged = Some(object).filter(|object| !object::same_but_managed_fields(&live, object));

@@ -209,6 +209,11 @@ impl Managers {
         Ok(Self::latest(read))
     }
 
+    /// Whether somebody wrote in another version than `own`.
+    pub(super) fn speak_another_version(&self, own: &Entry) -> bool {
+        self.entries.iter().any(|entry| entry.api_version != own.api_version)
+    }
+
     /// Keeps the last entry of each manager, where its first one was.
     fn latest(read: Vec<Entry>) -> Self {
         if read.len() < 2 {

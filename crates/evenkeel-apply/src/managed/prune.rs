@@ -8,14 +8,22 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use serde_json::Value;
 
-use super::{ApplyError, ConvertError, Entry, Managers, Request, object};
+use super::{ApplyError, ConvertError, Entry, Managers, Request};
 use crate::{schema::ObjectType, set::Set};
 
-/// Whether the applier owned something (`last`) that it no longer applies.
-pub(super) fn gives_up(request: &Request<'_>, last: &Entry, own: &Entry) -> bool {
+/// Whether the applier owned something (`last`) that it no longer applies, or somebody speaks
+/// another version, which the merged object has to fit.
+pub(super) fn concerns(
+    request: &Request<'_>,
+    last: &Entry,
+    own: &Entry,
+    others: &Managers,
+) -> bool {
     let again = last.api_version == own.api_version && last.fields.is_subset(&own.fields);
     // Everything is applied again, the usual case: nothing can go.
-    !again && !last.fields.is_empty() && request.versions.object_type(&last.api_version).is_some()
+    (!again || others.speak_another_version(own))
+        && !last.fields.is_empty()
+        && request.versions.object_type(&last.api_version).is_some()
 }
 
 /// The merged object without what the applier owned (`last`) and nobody owns any more.
@@ -27,12 +35,12 @@ pub(super) fn prune(
     last: &Entry,
 ) -> Result<Value, ApplyError> {
     let Some(ty) = request.versions.object_type(&last.api_version) else { return Ok(merged) };
-    let in_last_version = match convert(request, &merged, &last.api_version) {
+    let in_last_version = match request.converted(&merged, &last.api_version) {
         Ok(Cow::Borrowed(_)) => merged,
         Ok(Cow::Owned(converted)) => converted,
         Err(ConvertError::MissingVersion) => return Ok(merged),
         Err(error) => {
-            return Err(failed("convert merged object to last applied version", error));
+            return Err(failed("", "merged", "to last applied version", error));
         }
     };
     let last_fields = ty.with_named_fields(&last.fields);
@@ -40,9 +48,11 @@ pub(super) fn prune(
     let owners = others.iter().chain([own]);
     let pruned = add_back_owned(request, &in_last_version, pruned, &last.api_version, owners)?;
     let pruned = add_back_dangling(request, ty, in_last_version, &pruned, last, &last_fields)?;
-    convert(request, &pruned, request.api_version)
+    // What ends the pruning is told without saying so.
+    request
+        .converted(&pruned, request.api_version)
         .map(Cow::into_owned)
-        .map_err(|error| failed("convert pruned object", error))
+        .map_err(|error| ApplyError::Convert { step: "prune fields".into(), error })
 }
 
 /// Adds back what any manager owns, version by version.
@@ -63,18 +73,18 @@ fn add_back_owned<'m>(
     let mut pruned = pruned;
     for (version, owned) in first.into_iter().chain(owned) {
         let Some(ty) = request.versions.object_type(version) else { continue };
-        merged = match convert(request, &merged, version) {
+        merged = match request.converted(&merged, version) {
             Ok(object) => object.into_owned(),
             Err(ConvertError::MissingVersion) => continue,
             Err(error) => {
-                return Err(failed(&format!("convert merged object at version {version}"), error));
+                return Err(failed(ADD_BACK_OWNED, "merged", &at(version), error));
             }
         };
-        let converted = match convert(request, &pruned, version) {
+        let converted = match request.converted(&pruned, version) {
             Ok(object) => object,
             Err(ConvertError::MissingVersion) => continue,
             Err(error) => {
-                return Err(failed(&format!("convert pruned object at version {version}"), error));
+                return Err(failed(ADD_BACK_OWNED, "pruned", &at(version), error));
             }
         };
         let owned = ty.with_named_fields(&Set::union_all(owned));
@@ -94,11 +104,11 @@ fn add_back_dangling(
     last: &Entry,
     last_fields: &Set,
 ) -> Result<Value, ApplyError> {
-    let pruned = match convert(request, pruned, &last.api_version) {
+    let pruned = match request.converted(pruned, &last.api_version) {
         Ok(object) => object,
         Err(ConvertError::MissingVersion) => return Ok(merged),
         Err(error) => {
-            return Err(failed("convert pruned object to last applied version", error));
+            return Err(failed(ADD_BACK_DANGLING, "pruned", "to last applied version", error));
         }
     };
     let gone = named_fields(ty, &merged)?.difference(&named_fields(ty, &pruned)?);
@@ -111,19 +121,14 @@ fn named_fields(ty: &ObjectType, object: &Value) -> Result<Set, ApplyError> {
     Ok(ty.with_named_fields(&ty.to_field_set(object).map_err(error)?))
 }
 
-/// The object in a version; itself if it is in it already.
-fn convert<'o>(
-    request: &Request<'_>,
-    object: &'o Value,
-    api_version: &str,
-) -> Result<Cow<'o, Value>, ConvertError> {
-    let current = object::api_version(object);
-    if current == api_version || (current.is_empty() && api_version == request.api_version) {
-        return Ok(Cow::Borrowed(object));
-    }
-    request.versions.convert(object, api_version).map(Cow::Owned)
+const ADD_BACK_OWNED: &str = "failed add back owned items: ";
+const ADD_BACK_DANGLING: &str = "failed add back dangling items: ";
+
+fn at(version: &str) -> String {
+    format!("at version {version}")
 }
 
-fn failed(step: &str, error: ConvertError) -> ApplyError {
-    ApplyError::Convert { step: format!("prune fields: failed to {step}"), error }
+fn failed(doing: &str, which: &str, to: &str, error: ConvertError) -> ApplyError {
+    let step = format!("prune fields: {doing}failed to convert {which} object {to}");
+    ApplyError::Convert { step, error }
 }

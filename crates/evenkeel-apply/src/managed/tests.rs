@@ -137,6 +137,10 @@ impl Cluster {
         self.try_apply(manager, body, true).unwrap()
     }
 
+    fn refusal(&mut self, manager: &str, body: Value) -> String {
+        self.try_apply(manager, body, false).unwrap_err().to_string()
+    }
+
     fn conflicts(&mut self, manager: &str, body: Value) -> String {
         let error = self.try_apply(manager, body, false).unwrap_err();
         assert!(matches!(error, ApplyError::Conflict(_)), "{error}");

@@ -53,6 +53,9 @@ pub enum UpdateError {
     /// An object could not be converted to a version somebody wrote in.
     #[error("failed to convert {0} object: {1}")]
     Convert(&'static str, #[source] ConvertError),
+    /// The live object does not fit a version somebody wrote in.
+    #[error(transparent)]
+    Reconcile(ConvertError),
 }
 
 /// Rewrites `metadata.managedFields` of the object that is about to be stored.
@@ -124,7 +127,7 @@ pub(super) fn record(
 ) -> Result<Managers, UpdateError> {
     let live = request.versioned(live).map_err(|error| UpdateError::Convert("old", error))?;
     let new = request.versioned(new).map_err(|error| UpdateError::Convert("new", error))?;
-    request.reconcile(&mut managers);
+    request.reconcile(&mut managers, &live)?;
     let mut changes = Changes::new(request, &live, &new);
     take_over(&mut managers, &mut changes)?;
 
@@ -210,17 +213,11 @@ impl<'a> Changes<'a> {
     }
 
     fn convert(&self, api_version: &str) -> Result<Option<Comparison>, UpdateError> {
-        let versions = self.request.versions;
-        let Some(ty) = versions.object_type(api_version) else { return Ok(None) };
+        let Some(ty) = self.request.versions.object_type(api_version) else { return Ok(None) };
         let mut converted = Vec::with_capacity(2);
         for (which, object) in [("old", self.live), ("new", self.new)] {
-            match versions.convert(object, api_version) {
-                Ok(object) => {
-                    ty.validate(&object, Duplicates::Allow).map_err(|error| {
-                        UpdateError::Convert(which, ConvertError::Failed(error.to_string()))
-                    })?;
-                    converted.push(object);
-                }
+            match self.request.converted(object, api_version) {
+                Ok(object) => converted.push(object),
                 Err(ConvertError::MissingVersion) => return Ok(None),
                 Err(error) => return Err(UpdateError::Convert(which, error)),
             }
@@ -316,28 +313,59 @@ impl<'a> Request<'a> {
         ty.ok_or_else(|| UpdateError::NoType(format!("{}, Kind={}", self.api_version, self.kind)))
     }
 
+    /// The object in a version somebody wrote in, which it has to fit; itself if it is in it.
+    pub(super) fn converted<'o>(
+        &self,
+        object: &'o Value,
+        api_version: &str,
+    ) -> Result<Cow<'o, Value>, ConvertError> {
+        let current = object::api_version(object);
+        if current == api_version || (current.is_empty() && api_version == self.api_version) {
+            return Ok(Cow::Borrowed(object));
+        }
+        let ty = self.versions.object_type(api_version).ok_or(ConvertError::MissingVersion)?;
+        let object = self.versions.convert(object, api_version)?;
+        let unfit = |error: ValidationErrors| ConvertError::Failed(error.to_string());
+        ty.validate(&object, Duplicates::Refuse).map_err(unfit)?;
+        Ok(Cow::Owned(object))
+    }
+
     /// Adapts what managers own to types that changed since; versions that are gone take their
-    /// managers with them. Says whether anything is different now.
-    pub(super) fn reconcile(&self, managers: &mut Managers) -> bool {
+    /// managers with them. Says whether anything is different now. The live object has to fit
+    /// every version that is left.
+    pub(super) fn reconcile(
+        &self,
+        managers: &mut Managers,
+        live: &Value,
+    ) -> Result<bool, UpdateError> {
         let mut different = false;
-        managers.entries.retain_mut(|entry| {
-            let adapted = self.adapt(entry);
+        let mut left = Vec::with_capacity(managers.entries.len());
+        for mut entry in std::mem::take(&mut managers.entries) {
+            let adapted = self.adapt(&mut entry, live)?;
             different |= adapted != Adapted::AsItWas;
-            adapted != Adapted::Gone
-        });
-        different
+            if adapted != Adapted::Gone {
+                left.push(entry);
+            }
+        }
+        managers.entries = left;
+        Ok(different)
     }
 
     /// Adapts what one manager owns.
-    pub(super) fn adapt(&self, entry: &mut Entry) -> Adapted {
-        let Some(ty) = self.versions.object_type(&entry.api_version) else { return Adapted::Gone };
-        match ty.reconcile(&entry.fields) {
+    pub(super) fn adapt(&self, entry: &mut Entry, live: &Value) -> Result<Adapted, UpdateError> {
+        match self.converted(live, &entry.api_version) {
+            Ok(_) => {}
+            Err(ConvertError::MissingVersion) => return Ok(Adapted::Gone),
+            Err(error) => return Err(UpdateError::Reconcile(error)),
+        }
+        let ty = self.versions.object_type(&entry.api_version);
+        Ok(match ty.and_then(|ty| ty.reconcile(&entry.fields)) {
             Some(fields) => {
                 entry.fields = fields;
                 Adapted::Differently
             }
             None => Adapted::AsItWas,
-        }
+        })
     }
 
     pub(super) fn entry(&self, manager: &str, operation: Operation, fields: Set) -> Entry {

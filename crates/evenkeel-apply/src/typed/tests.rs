@@ -308,6 +308,20 @@ fn extraction_keeps_only_the_fields_asked_for() {
 }
 
 #[test]
+fn an_undeclared_entry_hides_no_other_violation() {
+    let value = json!({
+        "bogus": 1, "dta": 1, "number": "1", "items": [{"name": "a", "x": 1}],
+    });
+    let error = thing().validate(&value, Duplicates::Refuse).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "errors:\n  .items[name=\"a\"].x: field not declared in schema\n  \
+         .number: expected numeric (int or float), got string\n  \
+         .bogus: field not declared in schema"
+    );
+}
+
+#[test]
 fn violations_are_reported_in_the_reference_s_words() {
     for (value, want) in [
         (json!({"dta": 1}), ".dta: field not declared in schema"),

@@ -3,12 +3,12 @@
 //! The same checks run inside the comparison, so the hot update path walks each object once.
 
 use evenkeel_types::go;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Duplicates, Shape, Walk, item::Item};
 use crate::{
     path::PathElement,
-    schema::{ListType, Relation, Scalar, SchemaBuilder, TypeId},
+    schema::{ListType, MapType, Relation, Scalar, SchemaBuilder, TypeId},
 };
 
 impl Walk<'_> {
@@ -23,17 +23,32 @@ impl Walk<'_> {
                 other => self.expect_list(other),
             },
             Some(Shape::Map(map)) => match value {
-                Value::Object(entries) => {
-                    for (name, value) in entries {
-                        // The first undeclared entry ends the walk of its map.
-                        let Some((ty, _)) = self.entry(map, name) else { break };
-                        let element = || PathElement::field(name);
-                        self.at(element, |walk| walk.validate(value, ty, duplicates));
-                    }
-                }
+                Value::Object(entries) => self.validate_entries(entries, map, duplicates),
                 other => self.expect_map(other),
             },
             None => {}
+        }
+    }
+
+    /// The reference implementation leaves a map at its first undeclared entry, in an order that is
+    /// random. This is the fullest of its answers: all else, then one undeclared entry.
+    fn validate_entries(
+        &mut self,
+        entries: &Map<String, Value>,
+        map: &MapType,
+        duplicates: Duplicates,
+    ) {
+        let mut undeclared = None;
+        for (name, value) in entries {
+            let Some(ty) = map.type_of(name) else {
+                undeclared = undeclared.or(Some(name));
+                continue;
+            };
+            let element = || PathElement::field(name);
+            self.at(element, |walk| walk.validate(value, ty, duplicates));
+        }
+        if let Some(name) = undeclared {
+            self.undeclared(name);
         }
     }
 

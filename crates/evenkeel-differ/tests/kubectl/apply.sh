@@ -166,7 +166,7 @@ cat > bad.yaml <<Y
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: d}
-spec: {replicas: "two", bogus: 1}
+spec: {replicas: "two", template: {bogus: 1}}
 Y
 kn apply --server-side -f bad.yaml
 kn apply --server-side -f bad.yaml --validate=false

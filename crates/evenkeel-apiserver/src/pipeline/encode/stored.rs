@@ -15,7 +15,11 @@ use crate::status::Status;
 use crate::storage::{Draft, Labels, Record};
 
 /// Encodes an object for storage, in the storage version.
-pub(crate) fn draft(resource: &Resource, mut object: Value) -> Result<Draft, Status> {
+pub(crate) fn draft(
+    resource: &Resource,
+    mut object: Value,
+    origin: Origin,
+) -> Result<Draft, Status> {
     to_storage_version(resource, &mut object)?;
     set_meta(&mut object, "resourceVersion", None);
     let labels = match object.pointer("/metadata/labels") {
@@ -40,10 +44,9 @@ pub(crate) fn draft(resource: &Resource, mut object: Value) -> Result<Draft, Sta
     let mut draft = Draft::new(body, hole, resource.storage_version.clone());
     draft.labels = labels;
     draft.fields = selectable;
-    draft.epoch = if resource.is_custom() && has_empty_metadata(&object) {
-        UNSETTLED
-    } else {
-        resource.epoch
+    draft.epoch = match resource.custom() {
+        Some(custom) if !is_settled(custom, &object, origin)? => UNSETTLED,
+        _ => resource.epoch,
     };
     draft.uid = uid;
     Ok(draft)
@@ -52,8 +55,32 @@ pub(crate) fn draft(resource: &Resource, mut object: Value) -> Result<Draft, Sta
 /// The epoch of bodies that reading has to bring into shape, whatever the schema.
 const UNSETTLED: u32 = u32::MAX;
 
-/// What is applied to a custom object is stored as it was given, and the next write is a change,
-/// though readers never see what is empty in its metadata.
+/// Where an object that is about to be stored comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// It was decoded by its schema.
+    Decoded,
+    /// It was merged from a configuration: a custom object may have more than its schema knows.
+    Merged,
+}
+
+/// Whether readers see a custom object as it is stored. What is applied is stored as it was given,
+/// and the next write is a change, though readers never see what is unknown in it, nor what is
+/// empty in its metadata.
+fn is_settled(custom: &Custom, object: &Value, origin: Origin) -> Result<bool, Status> {
+    if has_empty_metadata(object) {
+        return Ok(false);
+    }
+    match origin {
+        Origin::Decoded => Ok(true),
+        Origin::Merged => {
+            let mut settled = object.clone();
+            settle(custom, &mut settled)?;
+            Ok(settled == *object)
+        }
+    }
+}
+
 fn has_empty_metadata(object: &Value) -> bool {
     let empty = |field: &Value| match field {
         Value::Array(items) => items.is_empty(),
@@ -83,11 +110,19 @@ fn forget_empty(resource: &Resource, object: &mut Value) {
 }
 
 /// Makes an object that is not stored what it would be if it had been.
-pub(crate) fn pass_through_storage(resource: &Resource, object: &mut Value) -> Result<(), Status> {
+pub(crate) fn pass_through_storage(
+    resource: &Resource,
+    object: &mut Value,
+    origin: Origin,
+) -> Result<(), Status> {
     forget_empty(resource, object);
-    if resource.is_custom() && resource.api_version != resource.storage_version {
-        to_storage_version(resource, object)?;
-        from_storage_version(resource, object)?;
+    if let Some(custom) = resource.custom() {
+        if resource.api_version != resource.storage_version {
+            to_storage_version(resource, object)?;
+            from_storage_version(resource, object)?;
+        } else if origin == Origin::Merged {
+            settle(custom, object)?;
+        }
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use super::super::create::{self, settle_namespace};
 use super::super::update::{check_named, may_create, ok, replace_managed};
 use crate::call::Call;
 use crate::json;
-use crate::object::{Metadata as _, set_meta};
+use crate::object::Metadata as _;
 use crate::pipeline::encode::Answer;
 use crate::pipeline::manage;
 use crate::pipeline::persist::{self, Persisted};
@@ -69,8 +69,6 @@ async fn create(call: &Call, config: &Config, options: &WriteOptions) -> Result<
     }
     settle_namespace(call, managed.value_mut())?;
     check_named(call, managed.value())?;
-    // Which version it is of says nothing about an object that is not there.
-    set_meta(managed.value_mut(), "resourceVersion", None);
     Ok(match create::create_managed(call, managed, options).await? {
         Persisted::Stored(record) => Answer::Record(StatusCode::CREATED, record),
         Persisted::Shown(value) => Answer::Object(StatusCode::CREATED, value),

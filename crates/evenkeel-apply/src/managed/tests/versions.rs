@@ -134,3 +134,36 @@ fn kinds_without_a_schema_merge_maps_and_replace_lists() {
     cluster.apply("m1", json!({"spec": {"m": {"x": 1}}}));
     assert_eq!(cluster.spec(), &json!({"m": {"x": 1, "y": 2}}));
 }
+
+#[test]
+fn a_merged_object_has_to_fit_every_version_somebody_wrote_in() {
+    struct Apart(TwoVersions);
+
+    impl Versions for Apart {
+        fn object_type(&self, api_version: &str) -> Option<&ObjectType> {
+            self.0.object_type(api_version)
+        }
+
+        /// Without changing anything but the version.
+        fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConvertError> {
+            let mut object = object.clone();
+            object["apiVersion"] = json!(api_version);
+            Ok(object)
+        }
+    }
+
+    let mut cluster = Cluster::with(Apart(TwoVersions::new()));
+    cluster.apply("m", json!({"spec": {"b": "1"}}));
+    cluster.api_version = "example.io/v2";
+    assert_eq!(
+        cluster.refusal("m", json!({"spec": {"alpha": "1"}})),
+        "failed to prune fields: failed to convert merged object to last applied version: \
+         .spec.alpha: field not declared in schema"
+    );
+    cluster.apply("n", json!({"spec": {"b": "1"}}));
+    assert_eq!(
+        cluster.refusal("n", json!({"spec": {"alpha": "1", "b": "1"}})),
+        "failed to prune fields: failed add back owned items: failed to convert merged object at \
+         version example.io/v1: .spec.alpha: field not declared in schema"
+    );
+}
