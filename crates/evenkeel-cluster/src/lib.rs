@@ -34,8 +34,6 @@ mod history;
 
 mod pods;
 
-mod status;
-
 // Workloads.
 mod cronjob;
 

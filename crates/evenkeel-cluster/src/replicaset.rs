@@ -21,7 +21,6 @@ use k8s_openapi::api::core::v1::Pod;
 use crate::claim;
 use crate::pods;
 use crate::settings::Settings;
-use crate::status;
 use digest::{Digest, Digests};
 
 pub(crate) const NAME: &str = "replicaset-controller";
@@ -219,7 +218,7 @@ impl ReplicaSets {
             observed_generation: set.metadata.generation,
             conditions: conditions(old, failure, || pods::stamp(cx.clock())),
         };
-        status::write(cx, set, old, &status).await?;
+        cx.replace_status(set, old, &status).await?;
         Ok(next.map_or(Action::done(), Action::requeue_after))
     }
 }

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::indexes::Indexes;
 use super::{FINALIZER, Work, finalizers, index_of};
-use crate::{pods, status};
+use crate::pods;
 
 /// How many pods may be on the way from ended to counted, so that a status stays small.
 const MOST: usize = 500;
@@ -178,7 +178,7 @@ impl Work<'_> {
         let Some(present) = present.filter(|p| p.metadata.uid == self.job.metadata.uid) else {
             return Ok(());
         };
-        status::write(self.cx, &*present, present.status.as_ref(), &self.status).await?;
+        self.cx.replace_status(&*present, present.status.as_ref(), &self.status).await?;
         Ok(())
     }
 }

@@ -108,6 +108,8 @@ impl Decoder {
 #[derive(Clone, Default)]
 pub struct TypeOptions {
     pub(super) namespaces: Option<BTreeSet<String>>,
+    /// The controller that asks for it, to be named when another one asks otherwise.
+    pub(super) by: Option<Arc<str>>,
     pub(super) labels: Selector,
     pub(super) fields: Fields,
     pub(super) transform: Option<Transform>,
@@ -229,6 +231,12 @@ impl TypeOptions {
             None if self.metadata_only => Form::Metadata,
             None => Form::Whole,
         }
+    }
+
+    /// Names the controller that asks.
+    pub(crate) fn asked_by(mut self, controller: &str) -> Self {
+        self.by = Some(controller.into());
+        self
     }
 
     /// These options, in the namespaces that go for all types unless they say otherwise.

@@ -1,6 +1,7 @@
 //! Signals, sent to a process of their own: this one, started again in the role of an operator.
 
 #![cfg(unix)]
+#![expect(clippy::print_stderr, reason = "the process under test is heard by what it prints")]
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
