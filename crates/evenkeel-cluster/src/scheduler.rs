@@ -11,16 +11,18 @@ mod book;
 
 mod fit;
 
+mod neighbours;
+
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use evenkeel::client::Patch;
 use evenkeel::{Action, BoxError, Context, ControllerHandle, Key, Manager, Reconciler, Result};
-use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod, Taint, Toleration};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
@@ -29,6 +31,7 @@ use crate::pods;
 use crate::settings::Settings;
 use book::{Book, Placed};
 use fit::Needs;
+use neighbours::Census;
 
 pub(crate) use affinity::selects as affinity_selects;
 
@@ -56,8 +59,13 @@ pub(crate) fn register(manager: &Manager, settings: &Settings) -> Result<(), Box
         delay: settings.delays.schedule,
         seen: Mutex::default(),
     });
-    let handle =
-        manager.controller(Pods(desk.clone())).named(NAME).reads::<Node>().workers(4).register()?;
+    let handle = manager
+        .controller(Pods(desk.clone()))
+        .named(NAME)
+        .reads::<Node>()
+        .reads::<Namespace>()
+        .workers(4)
+        .register()?;
     // Set once, here: the reconcilers start later.
     let _ = desk.pods.set(handle);
     manager.controller(Nodes(desk)).named("scheduler-nodes").reads::<Pod>().register()?;
@@ -105,6 +113,10 @@ impl Desk {
     /// Has those look again who found no room.
     fn wake(&self, why: &str) {
         let waiting = self.book().take_waiting();
+        self.look_again(waiting, why);
+    }
+
+    fn look_again(&self, waiting: BTreeSet<Key>, why: &str) {
         if let Some(pods) = self.pods.get() {
             for key in waiting {
                 pods.trigger(key, why);
@@ -182,7 +194,7 @@ impl Pods {
             return Ok(Action::requeue_after(wait));
         }
         let needs = Needs::of(pod);
-        let chosen = desk.book().place(cx.key(), pod, &needs);
+        let chosen = desk.book().place(cx.key(), pod, &needs, &Census(cx.cache()));
         let node = match chosen {
             Ok(node) => node,
             Err(reasons) => return self.refuse(cx, pod, reasons).await,
@@ -201,6 +213,8 @@ impl Pods {
             Ok(_) => {
                 let message = format!("Successfully assigned {} to {node}", cx.key());
                 cx.announce("Scheduled", &message);
+                let curious = desk.book().take_curious();
+                desk.look_again(curious, "another pod has a node");
                 Ok(Action::done())
             }
             // Gone, replaced or bound by somebody else: its next event tells.

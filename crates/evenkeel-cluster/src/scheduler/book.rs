@@ -7,6 +7,7 @@ use evenkeel::Key;
 use k8s_openapi::api::core::v1::{Node, Pod, PodSpec, Taint};
 
 use super::fit::{Amounts, Needs};
+use super::neighbours::{self, Census, Map, Survey, Term};
 use super::{affinity, tolerates};
 use crate::pods;
 
@@ -20,8 +21,12 @@ pub(super) struct Book {
     nodes: Vec<Site>,
     by_name: HashMap<Arc<str>, usize>,
     pods: HashMap<Key, Tenant>,
+    /// Pods on nodes that cannot bear others near.
+    hostile: BTreeSet<Key>,
     /// Pods that fit nowhere.
     waiting: BTreeSet<Key>,
+    /// Those of them that may fit once others have a node.
+    curious: BTreeSet<Key>,
     /// Where the last search ended; the next begins there, so that all nodes get their turn.
     cursor: usize,
 }
@@ -144,6 +149,9 @@ impl Book {
         site.used.add(&needs.amounts);
         site.pods += 1;
         site.ports.extend(needs.ports.iter().cloned());
+        if !needs.repels.is_empty() {
+            self.hostile.insert(key.clone());
+        }
         self.waiting.remove(key);
         self.pods.insert(key.clone(), Tenant { uid: uid.to_owned(), site: at, needs });
     }
@@ -152,6 +160,9 @@ impl Book {
     pub(super) fn remove_pod(&mut self, key: &Key) -> bool {
         self.waiting.remove(key);
         let Some(tenant) = self.pods.remove(key) else { return false };
+        if !tenant.needs.repels.is_empty() {
+            self.hostile.remove(key);
+        }
         let site = &mut self.nodes[tenant.site];
         site.used.sub(&tenant.needs.amounts);
         site.pods -= 1;
@@ -165,11 +176,24 @@ impl Book {
 
     /// Those who wait for room; they will say so again if there is none.
     pub(super) fn take_waiting(&mut self) -> BTreeSet<Key> {
+        self.curious.clear();
         std::mem::take(&mut self.waiting)
     }
 
+    /// Those who wait for others to have a node.
+    pub(super) fn take_curious(&mut self) -> BTreeSet<Key> {
+        std::mem::take(&mut self.curious)
+    }
+
     /// Chooses a node and writes the pod into it, or says why none fits.
-    pub(super) fn place(&mut self, key: &Key, pod: &Pod, needs: &Needs) -> Result<String, String> {
+    pub(super) fn place(
+        &mut self,
+        key: &Key,
+        pod: &Pod,
+        needs: &Needs,
+        census: &Census<'_>,
+    ) -> Result<String, String> {
+        let survey = Survey::of(pod, key, self, census);
         let Some(spec) = &pod.spec else { return Err("pod has no spec".to_owned()) };
         let count = self.nodes.len();
         let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
@@ -180,7 +204,9 @@ impl Book {
             if !site.present {
                 continue;
             }
-            if let Some(reason) = site.refuses(spec, needs) {
+            let refusal = site.refuses(spec, needs);
+            let refusal = refusal.or_else(|| survey.refuses(&site.labels).map(str::to_owned));
+            if let Some(reason) = refusal {
                 *reasons.entry(reason).or_default() += 1;
                 continue;
             }
@@ -195,6 +221,9 @@ impl Book {
         }
         let Some((_, at)) = best else {
             self.waiting.insert(key.clone());
+            if neighbours::minds(spec) {
+                self.curious.insert(key.clone());
+            }
             return Err(self.refusal(&reasons));
         };
         self.cursor = (at + 1) % count;
@@ -213,6 +242,27 @@ impl Book {
             reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
         parts.sort();
         format!("0/{present} nodes are available: {}.", parts.join(", "))
+    }
+}
+
+impl Map for Book {
+    fn home(&self, pod: &Key) -> Option<&BTreeMap<String, String>> {
+        let site = &self.nodes[self.pods.get(pod)?.site];
+        site.present.then_some(&site.labels)
+    }
+
+    fn admitting<'a>(
+        &'a self,
+        spec: &'a PodSpec,
+    ) -> impl Iterator<Item = &'a BTreeMap<String, String>> {
+        let present = self.nodes.iter().filter(|site| site.present);
+        let admitting = present.filter(|site| affinity::selects(spec, &site.name, &site.labels));
+        admitting.map(|site| &site.labels)
+    }
+
+    fn hostile(&self) -> impl Iterator<Item = (&Key, &[Term])> {
+        let found = |key| Some((key, self.pods.get(key)?.needs.repels.as_slice()));
+        self.hostile.iter().filter_map(found)
     }
 }
 
