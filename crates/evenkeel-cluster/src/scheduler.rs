@@ -13,14 +13,17 @@ mod fit;
 
 mod neighbours;
 
+mod preempt;
+
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use evenkeel::client::Patch;
+use evenkeel::queue::{AddOptions, Cause};
 use evenkeel::{Action, BoxError, Context, ControllerHandle, Key, Manager, Reconciler, Result};
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod, Taint, Toleration};
 use serde_json::{Value, json};
@@ -116,11 +119,12 @@ impl Desk {
         self.look_again(waiting, why);
     }
 
-    fn look_again(&self, waiting: BTreeSet<Key>, why: &str) {
-        if let Some(pods) = self.pods.get() {
-            for key in waiting {
-                pods.trigger(key, why);
-            }
+    /// The more important ones first: room goes to who asks first.
+    fn look_again(&self, waiting: BTreeMap<Key, i32>, why: &str) {
+        let Some(pods) = self.pods.get() else { return };
+        for (key, priority) in waiting {
+            let options = AddOptions { priority: Some(priority), ..AddOptions::default() };
+            pods.queue().add_with(key, options, Cause::External(why.into()));
         }
     }
 }
@@ -197,7 +201,10 @@ impl Pods {
         let chosen = desk.book().place(cx.key(), pod, &needs, &Census(cx.cache()));
         let node = match chosen {
             Ok(node) => node,
-            Err(reasons) => return self.refuse(cx, pod, reasons).await,
+            Err(reasons) => {
+                let room = self.make_room(cx, pod, &needs).await?;
+                return self.refuse(cx, pod, reasons, room).await;
+            }
         };
         let binding = json!({
             "apiVersion": "v1",
@@ -230,12 +237,19 @@ impl Pods {
     }
 
     /// Says on the pod why it has no node.
-    async fn refuse(&self, cx: &Context<Pod>, pod: &Pod, message: String) -> Result<Action> {
+    async fn refuse(
+        &self,
+        cx: &Context<Pod>,
+        pod: &Pod,
+        message: String,
+        room: Option<String>,
+    ) -> Result<Action> {
+        let nominated = pod.status.as_ref().and_then(|status| status.nominated_node_name.as_ref());
         let present = pods::condition(pod, "PodScheduled");
         let same = present.is_some_and(|present| {
             present.status == "False" && present.message.as_deref() == Some(message.as_str())
         });
-        if same {
+        if same && nominated == room.as_ref() {
             return Ok(Action::done());
         }
         cx.warn("FailedScheduling", &message);
@@ -245,14 +259,17 @@ impl Pods {
             .unwrap_or_else(|| pods::stamp(cx.clock()));
         let patch = Patch::Strategic(json!({
             "metadata": {"uid": pod.metadata.uid},
-            "status": {"conditions": [{
-                "type": "PodScheduled",
-                "status": "False",
-                "reason": "Unschedulable",
-                "message": message,
-                "lastTransitionTime": since,
-                "observedGeneration": pod.metadata.generation,
-            }]},
+            "status": {
+                "nominatedNodeName": room,
+                "conditions": [{
+                    "type": "PodScheduled",
+                    "status": "False",
+                    "reason": "Unschedulable",
+                    "message": message,
+                    "lastTransitionTime": since,
+                    "observedGeneration": pod.metadata.generation,
+                }],
+            },
         }));
         match cx.subresource::<Pod>(cx.key(), "status").patch::<Pod>(&patch).await {
             Err(error) if !error.is_not_found() => Err(error.into()),

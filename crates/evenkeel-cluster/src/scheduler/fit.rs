@@ -69,6 +69,8 @@ impl Amounts {
 pub(super) struct Needs {
     pub(super) amounts: Amounts,
     pub(super) ports: Vec<(String, i32)>,
+    /// Which pods have to go for it, if need be: those of a lower one.
+    pub(super) priority: i32,
     /// Whom it cannot bear near.
     pub(super) repels: Vec<Term>,
 }
@@ -105,6 +107,7 @@ impl Needs {
         });
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
         let repels = neighbours::repels(spec, namespace);
-        Self { amounts: together, ports: ports.collect(), repels }
+        let (ports, priority) = (ports.collect(), spec.priority.unwrap_or(0));
+        Self { amounts: together, ports, priority, repels }
     }
 }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::testing::world::{World, until};
@@ -224,4 +225,50 @@ async fn pods_are_spread_as_evenly_as_they_ask() {
     assert_eq!(refusal(&refused), Some(reasons));
     world.create::<Pod>(spread("i", 2)).await;
     world.until_one::<Pod>("i", |pod| node(pod).is_some()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_of_higher_priority_takes_the_room_of_the_least_important() {
+    let (world, _nodes) = world(2, "2").await;
+    let classes = Api::<PriorityClass>::all(world.client.clone());
+    for (name, value) in [("low", 10), ("middle", 20), ("high", 30)] {
+        let class = json!({"metadata": {"name": name}, "value": value});
+        let class = serde_json::from_value(class).unwrap();
+        classes.create(&PostParams::default(), &class).await.unwrap();
+    }
+    let of = |name: &str, class: &str, cpu: &str| {
+        let mut one = pod(name, cpu);
+        one["spec"]["priorityClassName"] = json!(class);
+        one
+    };
+    for (name, class) in [("a", "low"), ("b", "middle")] {
+        world.create::<Pod>(of(name, class, "1500m")).await;
+        world.until_one::<Pod>(name, crate::pods::is_ready).await;
+    }
+    let home = node(&world.api::<Pod>().get("a").await.unwrap()).map(str::to_owned);
+    // Not more important than anyone, and one that is but does not push.
+    world.create::<Pod>(of("meek", "low", "1")).await;
+    let mut polite = of("polite", "high", "1");
+    polite["spec"]["preemptionPolicy"] = json!("Never");
+    world.create::<Pod>(polite).await;
+    for name in ["meek", "polite"] {
+        world.until_one::<Pod>(name, |pod| refusal(pod).is_some()).await;
+    }
+    world.create::<Pod>(of("important", "high", "2")).await;
+    let mut seen = false;
+    world
+        .until::<Pod>("a is asked to go", |pods| {
+            seen |= pods.get("a").is_some_and(|a| {
+                crate::pods::condition(a, "DisruptionTarget").is_some_and(|it| it.status == "True")
+            });
+            !pods.contains_key("a")
+        })
+        .await;
+    assert!(seen, "it is told why");
+    let placed = world.until_one::<Pod>("important", |pod| node(pod).is_some()).await;
+    assert_eq!(node(&placed), home.as_deref());
+    let pods =
+        world.until::<Pod>("settled", |pods| crate::pods::is_ready(&pods["important"])).await;
+    assert!(crate::pods::is_ready(&pods["b"]), "what mattered more stays");
+    assert!(node(&pods["meek"]).is_none() && node(&pods["polite"]).is_none());
 }
