@@ -2,7 +2,9 @@
 //! use, made again; with what discovery and OpenAPI say of it.
 //!
 //! A real server takes a definition up in its own time. Each revision therefore has a column and a
-//! property of its own name, `rev3`: once they show, the revision is in force.
+//! property of its own name, `rev3`: once they show, the revision is in force. Its name and the
+//! versions it serves are also annotations, so that whoever waits knows which revision was accepted
+//! last.
 
 use serde_json::{Value, json};
 
@@ -115,7 +117,7 @@ impl Life<'_> {
         let versions: Vec<_> = self.versions.iter().map(|v| v.render(self.revision)).collect();
         json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": "things.${group}"},
+            "metadata": {"name": "things.${group}", "annotations": self.annotations()},
             "spec": {
                 "group": "${group}", "names": self.names, "versions": versions,
                 "scope": if self.namespaced { "Namespaced" } else { "Cluster" },
@@ -123,10 +125,22 @@ impl Life<'_> {
         })
     }
 
+    /// What shows which revision it is.
+    fn annotations(&self) -> Value {
+        let served: Vec<_> = VERSIONS
+            .iter()
+            .filter(|name| self.versions.iter().any(|v| v.served && v.name == **name))
+            .collect();
+        json!({
+            "revision": format!("rev{}", self.revision),
+            "served": json!(served).to_string(),
+        })
+    }
+
     fn make(&mut self) {
         self.revision += 1;
         let step = post(DEFINITIONS, self.definition());
-        self.steps.push(step.keeping("crd", "/metadata/uid"));
+        self.steps.push(accepting_revision(step));
         self.wait();
         self.steps.push(get(DEFINITION).saving("definition"));
     }
@@ -135,15 +149,15 @@ impl Life<'_> {
     fn wait(&mut self) {
         let Some(version) = self.versions.iter().find(|version| version.served) else { return };
         let mut step = get(self.collection(version.name)).accepting(TABLE);
-        step.until = Some(self.until());
+        step.until = Some(Self::until());
         self.steps.push(step);
     }
 
-    fn until(&self) -> Until {
+    fn until() -> Until {
         Until {
             status: Some(200),
-            contains: Some(format!("rev{}", self.revision)),
-            unless_null: Some("crd".to_owned()),
+            contains: Some("${revision}".to_owned()),
+            unless_null: Some("revision".to_owned()),
         }
     }
 
@@ -305,12 +319,16 @@ impl Life<'_> {
                 for (name, value) in fields.as_object().into_iter().flatten() {
                     step.set.insert(format!("/spec/{name}"), value.clone());
                 }
+                step.set.insert("/metadata/annotations".to_owned(), self.annotations());
                 step.unset.push("/metadata/resourceVersion".to_owned());
                 step
             }
-            _ => patch(DEFINITION, MERGE, json!({"spec": fields})),
+            _ => {
+                let annotations = json!({"annotations": self.annotations()});
+                patch(DEFINITION, MERGE, json!({"metadata": annotations, "spec": fields}))
+            }
         };
-        self.steps.push(step.keeping("crd", "/metadata/uid"));
+        self.steps.push(accepting_revision(step));
         self.wait();
         if self.random.percent(50) {
             self.steps.push(get(DEFINITION).saving("definition"));
@@ -334,17 +352,17 @@ impl Life<'_> {
         self.steps.push(post(&path, object));
         let name = format!("w{}", self.steps.len());
         self.steps.push(watch(&name, format!("{path}?watch=1&resourceVersion=0")));
-        self.steps.push(delete(DEFINITION).keeping("crd", "/metadata/uid"));
+        self.steps.push(delete(DEFINITION));
         if held {
             let mut going = get(DEFINITION);
             going.until = Some(Until {
                 contains: Some("InstanceDeletionInProgress".to_owned()),
-                ..self.until()
+                ..Self::until()
             });
             self.steps.push(going);
             let mut dying = get(format!("{path}/held${{ns}}"));
             dying.until =
-                Some(Until { contains: Some("deletionTimestamp".to_owned()), ..self.until() });
+                Some(Until { contains: Some("deletionTimestamp".to_owned()), ..Self::until() });
             self.steps.push(dying);
             let object = self.object(self.versions[0].name, "late");
             self.steps.push(post(&path, object));
@@ -355,9 +373,9 @@ impl Life<'_> {
             ));
         }
         let mut gone = get(DEFINITION);
-        gone.until =
-            Some(Until { status: Some(404), unless_null: Some("crd".to_owned()), contains: None });
-        self.steps.push(gone);
+        gone.until = Some(Until { status: Some(404), contains: None, ..Self::until() });
+        // What is not in the answer is null: there is no revision any more.
+        self.steps.push(gone.keeping("revision", "/none").keeping("served", "/none"));
         // A real server lets watches of what is gone run on for a while.
         self.steps.push(Step { any_end: true, ..read(&name) });
         self.steps.push(close(&name));
@@ -457,27 +475,22 @@ impl Life<'_> {
             .filter(|name| self.versions.iter().any(|v| v.served && v.name == **name))
             .collect();
         let Some(version) = served.first() else { return };
-        let marker = format!("rev{}", self.revision);
-        let wait = |mut step: Step, contains: String| {
-            step.until = Some(Until {
-                status: Some(200),
-                contains: Some(contains),
-                unless_null: Some("crd".to_owned()),
-            });
+        let wait = |mut step: Step, contains: &str| {
+            step.until = Some(Until { contains: Some(contains.to_owned()), ..Self::until() });
             step
         };
         let facts = |path: &str| Step { facts: Some(Scope::Own), ..get(path) };
-        let list: Vec<_> = served.iter().map(|name| format!("\"{name}\"")).collect();
-        let list = format!("[{}]", list.join(","));
+        let (revision, list) = ("${revision}", "\"versions\":${served}");
+        let resources = format!("/apis/${{group}}/{version}");
         let step = match self.random.below(10) {
-            0 | 1 => wait(facts("/apis/${group}"), format!("\"versions\":{list}")),
-            2 => wait(facts("/apis"), format!("\"versions\":{list}")),
-            3 => wait(facts("/apis").accepting(AGGREGATED), list),
-            4 | 5 => wait(facts(&format!("/apis/${{group}}/{version}")), "things".to_owned()),
-            6 | 7 => wait(facts(&format!("/openapi/v3/apis/${{group}}/{version}")), marker),
-            8 => wait(facts("/openapi/v3"), format!("/{version}")),
-            _ if self.random.percent(30) => wait(facts("/openapi/v2"), marker),
-            _ => wait(facts(&format!("/apis/${{group}}/{version}")), "things".to_owned()),
+            0 | 1 => wait(facts("/apis/${group}"), list),
+            2 => wait(facts("/apis"), list),
+            3 => wait(facts("/apis").accepting(AGGREGATED), "${served}"),
+            4 | 5 => wait(facts(&resources), "things"),
+            6 | 7 => wait(facts(&format!("/openapi/v3/apis/${{group}}/{version}")), revision),
+            8 => wait(facts("/openapi/v3"), &format!("/{version}")),
+            _ if self.random.percent(30) => wait(facts("/openapi/v2"), revision),
+            _ => wait(facts(&resources), "things"),
         };
         self.steps.push(step);
     }
@@ -514,6 +527,14 @@ impl Version {
         version["additionalPrinterColumns"] = columns.into();
         version
     }
+}
+
+/// A write to the definition, after which the revision it makes counts, if it is accepted.
+fn accepting_revision(mut step: Step) -> Step {
+    for name in ["revision", "served"] {
+        step.renew.insert(name.to_owned(), format!("/metadata/annotations/{name}"));
+    }
+    step
 }
 
 /// What a version may have beside its schema.
