@@ -24,7 +24,6 @@ use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use crate::claim;
 use crate::pods;
 use crate::settings::Settings;
-use crate::status;
 use digest::{Digest, Digests};
 use set::Set;
 
@@ -229,7 +228,7 @@ impl<S: Set> Sets<S> {
             conditions: conditions(old.as_deref(), failure, || pods::stamp(cx.clock())),
         };
         let old = old.map(|old| S::Status::from(old.into_owned()));
-        status::write(cx, set, old.as_ref(), &S::Status::from(status)).await?;
+        cx.replace_status(set, old.as_ref(), &S::Status::from(status)).await?;
         Ok(next.map_or(Action::done(), Action::requeue_after))
     }
 }

@@ -100,7 +100,8 @@ async fn here(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     running.spawn(manager.clone().run());
 
     let client = Manager::builder("story").build(cluster.client()).client().clone();
-    let stage = Stage { client, namespace: "default".to_owned(), zone, kubelets: true };
+    let namespace = "default".to_owned();
+    let stage = Stage { client, namespace, zone, controllers: true, kubelets: true };
     let mut teller = tell;
     let told = tokio::select! {
         biased;
