@@ -12,6 +12,8 @@ mod picture;
 
 mod plan;
 
+mod probes;
+
 #[cfg(test)]
 mod tests;
 

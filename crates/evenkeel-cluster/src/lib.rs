@@ -61,6 +61,9 @@ mod simulate;
 #[cfg(test)]
 mod testing;
 
+#[cfg(test)]
+mod tests;
+
 use evenkeel::Manager;
 use evenkeel::manager::RunError;
 use evenkeel_apiserver::{ApiServer, BuildError, ServeError, Serving};

@@ -89,6 +89,11 @@ pub(crate) async fn until<K: Object>(
     found.await
 }
 
+/// Waits until all objects of a type together are as `wanted` says.
+pub(crate) async fn until_all<K: Object>(cluster: &Cluster, wanted: impl Fn(&[K]) -> bool) {
+    wait::<K, _>(cluster, |all| wanted(all).then_some(())).await;
+}
+
 /// Waits until there is no such object.
 pub(crate) async fn until_gone<K: Object>(cluster: &Cluster, object: &K) {
     let uid = object.meta().uid.clone();

@@ -296,3 +296,16 @@ async fn a_pod_is_replaced_when_it_has_failed_if_the_policy_says_so() {
         })
         .await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_goes_before_it_had_a_node_has_failed() {
+    let world = World::start(Settings { nodes: 0, ..Settings::default() }).await;
+    world.create::<Job>(job(&json!({"podReplacementPolicy": "Failed"}), "")).await;
+    let pods = world.until::<Pod>("one", |pods| pods.len() == 1).await;
+    let name = pods.into_keys().next().unwrap();
+    world.api::<Pod>().delete(&name, &DeleteParams::default()).await.unwrap();
+    world
+        .until::<Pod>("another", |pods| pods.len() == 1 && pods.keys().all(|other| *other != name))
+        .await;
+    world.until_one::<Job>("sum", |job| job.status.as_ref().unwrap().failed == Some(1)).await;
+}
