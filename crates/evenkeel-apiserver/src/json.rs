@@ -5,7 +5,6 @@ mod scan;
 use std::fmt;
 
 use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
-use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
 /// The deepest nesting of what is taken in. What is stored is read again, by a decoder that gives up
@@ -22,9 +21,24 @@ pub(crate) fn decode(text: &[u8]) -> Result<(Value, Vec<String>), String> {
         return Ok((value, Vec::new()));
     }
     // Keeping paths costs; it is only done once it is known that there is one to report.
+    let keys = keys(text).into_iter().filter(|key| key.again);
+    Ok((value, keys.map(|key| key.path).collect()))
+}
+
+/// A key of an object in a text.
+pub(crate) struct Key {
+    /// Where it stands, as in `spec.containers[0].name`.
+    pub(crate) path: String,
+    /// The object has had it before.
+    pub(crate) again: bool,
+}
+
+/// The keys of all objects in a text, as they are written.
+pub(crate) fn keys(text: &[u8]) -> Vec<Key> {
     let mut seen = Duplicates { found: false, depth: 0, trace: Some(Trace::default()) };
-    run(text, &mut seen)?;
-    Ok((value, seen.trace.unwrap_or_default().paths))
+    // Whatever is wrong with the text, its keys up to there are known.
+    let _ = run(text, &mut seen);
+    seen.trace.unwrap_or_default().keys
 }
 
 fn run(text: &[u8], seen: &mut Duplicates) -> Result<Value, String> {
@@ -44,7 +58,7 @@ struct Duplicates {
 #[derive(Default)]
 struct Trace {
     here: Vec<Step>,
-    paths: Vec<String>,
+    keys: Vec<Key>,
 }
 
 enum Step {
@@ -160,21 +174,15 @@ impl<'de> Visitor<'de> for Node<'_> {
         self.enter()?;
         let mut map = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
+            let again = map.contains_key(&key);
+            self.0.found |= again;
+            if let Some(trace) = &mut self.0.trace {
+                let path = trace.path(&key);
+                trace.keys.push(Key { path, again });
+            }
             let value =
                 self.inside(|| Step::Key(key.clone()), |node| entries.next_value_seed(node))?;
-            match map.entry(key) {
-                Entry::Vacant(entry) => {
-                    entry.insert(value);
-                }
-                Entry::Occupied(mut entry) => {
-                    self.0.found = true;
-                    if let Some(trace) = &mut self.0.trace {
-                        let path = trace.path(entry.key());
-                        trace.paths.push(path);
-                    }
-                    entry.insert(value);
-                }
-            }
+            map.insert(key, value);
         }
         self.leave();
         Ok(Value::Object(map))
