@@ -1,18 +1,14 @@
-//! Jobs whose pods nobody runs but the test: what the controllers of a cluster make of how they end.
-//!
-//! The claims hold on every back end with controllers, so they are also checked against
-//! kube-controller-manager when the environment names one.
-
-#![expect(clippy::unwrap_used, reason = "that is how a test fails")]
+//! Jobs, and what is made of how their pods end.
 
 use std::sync::Arc;
 
 use evenkeel::Key;
-use evenkeel::client::Patch;
 use evenkeel_test::TestCluster;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
+
+use crate::{cluster, open_pods, report, template, words};
 
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
@@ -24,46 +20,30 @@ struct Stage {
 }
 
 impl Stage {
-    /// None where there are no controllers to speak of.
     async fn set(spec: Value) -> Option<Self> {
-        let cluster = TestCluster::builder().virtual_time(1).start().await;
-        if !cluster.runs_controllers() {
-            cluster.stop().await;
-            return None;
-        }
+        let cluster = cluster().await?;
         let mut job = json!({"metadata": {"name": "sum"}, "spec": spec});
-        job["spec"]["template"] = json!({"spec": {
-            "restartPolicy": "Never",
-            "schedulerName": "nobody",
-            "containers": [{"name": "app", "image": "sum:1"}],
-        }});
+        job["spec"]["template"] = template("sum", "sum:1");
+        job["spec"]["template"]["spec"]["restartPolicy"] = json!("Never");
         let job = cluster.parse::<Job>(&job.to_string());
         cluster.client().create(&job).await.unwrap();
         let key = Key::of(&job);
         Some(Self { cluster, key })
     }
 
-    /// Waits for so many pods that have not ended.
     async fn pods(&self, count: usize) -> Vec<Arc<Pod>> {
-        let open = |pod: &&Arc<Pod>| {
-            let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-            pod.metadata.deletion_timestamp.is_none() && phase == Some("Pending")
-        };
-        let wanted = |pods: &[Arc<Pod>]| pods.iter().filter(open).count() == count;
-        let pods = self.cluster.eventually_all::<Pod>(wanted).await;
-        pods.iter().filter(open).cloned().collect()
+        open_pods(&self.cluster, count).await
     }
 
     /// Has a pod's container end with this code.
     async fn end(&self, pod: &Pod, code: i32) {
         let phase = if code == 0 { "Succeeded" } else { "Failed" };
-        let status = json!({"phase": phase, "containerStatuses": [{
+        let container = json!({
             "name": "app", "image": "sum:1", "imageID": "", "ready": false, "restartCount": 0,
             "state": {"terminated": {"exitCode": code}},
-        }]});
-        let patch = Patch::Merge(json!({ "status": status }));
-        let status = self.cluster.client().subresource::<Pod>(&Key::of(pod), "status");
-        status.patch::<Pod>(&patch).await.unwrap();
+        });
+        let status = json!({"phase": phase, "containerStatuses": [container]});
+        report(&self.cluster, pod, status).await;
     }
 
     /// The conditions at the end, in words, and the Job.
@@ -77,11 +57,10 @@ impl Stage {
             conditions(job).iter().any(|it| last.contains(&it.type_.as_str()))
         };
         let job = self.cluster.eventually::<Job>(&self.key, over).await;
-        let words = conditions(&job).into_iter().map(|it| {
-            let (reason, message) = (it.reason.unwrap_or_default(), it.message.unwrap_or_default());
-            format!("{}={} {reason}: {message}", it.type_, it.status)
-        });
-        (words.collect(), job)
+        let conditions = conditions(&job)
+            .into_iter()
+            .map(|it| words(&it.type_, &it.status, it.reason.as_deref(), it.message.as_deref()));
+        (conditions.collect(), job)
     }
 }
 
