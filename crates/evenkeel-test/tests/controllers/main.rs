@@ -11,6 +11,8 @@ mod jobs;
 
 mod rollouts;
 
+mod services;
+
 use std::sync::Arc;
 
 use evenkeel::Key;
