@@ -202,16 +202,31 @@ pub(crate) fn is_too_deep(value: &Value) -> bool {
     deeper(value, MAX_NESTING)
 }
 
+/// The integer that a float without a fraction is.
+fn whole(number: &serde_json::Number) -> Option<i64> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let float = number.as_f64().filter(|_| number.is_f64())?;
+    (float.fract() == 0.0 && float.abs() <= EXACT).then_some(float as i64)
+}
+
+/// Whether [`settle_floats`] would change anything.
+pub(crate) fn has_whole_floats(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => whole(number).is_some(),
+        Value::Array(items) => items.iter().any(has_whole_floats),
+        Value::Object(map) => map.values().any(has_whole_floats),
+        _ => false,
+    }
+}
+
 /// Writes floats without a fraction as integers, as Go prints those of untyped objects.
 ///
 /// Typed objects must not come here: there `1.0` is no integer, and refused.
 pub(crate) fn settle_floats(value: &mut Value) {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
     match value {
-        Value::Number(number) if number.is_f64() => {
-            let float = number.as_f64().unwrap_or(0.5);
-            if float.fract() == 0.0 && float.abs() <= EXACT {
-                *value = Value::from(float as i64);
+        Value::Number(number) => {
+            if let Some(integer) = whole(number) {
+                *value = integer.into();
             }
         }
         Value::Array(items) => items.iter_mut().for_each(settle_floats),

@@ -58,7 +58,7 @@ pub(crate) fn object(
     let format = negotiate::input(&call.headers, !resource.is_custom())?;
     let parsed = parse(body, format, &resource.kind)?;
     check_type_meta(&parsed.value).map_err(|why| unrecognized(&resource.kind, body, &why))?;
-    expect_kind(resource, &parsed.value, body, validation)?;
+    expect_kind(call, &parsed, body, validation)?;
     let mut decoded = conformed(call, body, format, parsed, validation)?;
     warn_of_owners(call, &mut decoded.object, "");
     Ok(decoded)
@@ -115,6 +115,7 @@ impl Patched<'_> {
     pub(crate) fn object(self, call: &Call, mut value: Value) -> Result<Decoded, String> {
         let resource = &*call.resource;
         let given_empty = is_given_empty(resource, &value);
+        let whole_floats = has_whole_floats(resource, &value);
         match &resource.nature {
             Nature::Builtin(builtin) => {
                 self.typed(call, builtin.ty, resource.gvk(), &mut value)?;
@@ -129,7 +130,8 @@ impl Patched<'_> {
                 report(call, self.validation, problems(self.duplicates, unknown))?;
             }
         }
-        let applied = Applied { given_empty, ..fill_defaults(resource, &mut value) };
+        let filled = fill_defaults(resource, &mut value);
+        let applied = Applied { given_empty, whole_floats, ..filled };
         Ok(Decoded { object: value, applied })
     }
 
@@ -268,11 +270,12 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
 }
 
 fn expect_kind(
-    resource: &Resource,
-    value: &Value,
+    call: &Call,
+    parsed: &Parsed,
     body: &[u8],
     validation: FieldValidation,
 ) -> Result<(), Status> {
+    let (resource, value) = (&*call.resource, &parsed.value);
     if !resource.is_custom() {
         return expect_builtin_kind(resource.gvk(), value);
     }
@@ -286,7 +289,7 @@ fn expect_kind(
         });
     }
     if api_version != &*resource.api_version {
-        strict_in_its_own_version(resource, value, api_version, validation)?;
+        check_in_its_own_version(call, parsed, api_version, validation)?;
         return Err(version_mismatch(api_version, &resource.api_version));
     }
     if kind != &*resource.kind {
@@ -303,27 +306,23 @@ fn expect_kind(
 }
 
 /// An object of another version is first held against the schema of that one.
-fn strict_in_its_own_version(
-    resource: &Resource,
-    value: &Value,
+fn check_in_its_own_version(
+    call: &Call,
+    parsed: &Parsed,
     api_version: &str,
     validation: FieldValidation,
 ) -> Result<(), Status> {
-    let Nature::Custom(custom) = &resource.nature else { return Ok(()) };
-    let Some(schema) = custom.schemas.get(api_version) else { return Ok(()) };
-    if validation != FieldValidation::Strict {
+    let resource = &*call.resource;
+    let schema = resource.custom().and_then(|custom| custom.schemas.get(api_version));
+    let Some(schema) = schema else { return Ok(()) };
+    let Ok(unknown) = schema.normalize(&mut parsed.value.clone(), Malformed::Refuse) else {
         return Ok(());
-    }
-    match schema.normalize(&mut value.clone(), Malformed::Refuse) {
-        Ok(unknown) if !unknown.is_empty() => {
-            let unknown: Vec<_> =
-                unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
-            let why = format!("strict decoding error: {}", unknown.join(", "));
-            let gvk = Gvk::from_api_version(api_version, &resource.kind);
-            Err(cannot_be_handled(gvk, &resource.kind, &why))
-        }
-        _ => Ok(()),
-    }
+    };
+    let unknown: Vec<_> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
+    report(call, validation, problems(&parsed.duplicates, unknown)).map_err(|why| {
+        let gvk = Gvk::from_api_version(api_version, &resource.kind);
+        cannot_be_handled(gvk, &resource.kind, &why)
+    })
 }
 
 fn version_mismatch(given: &str, expected: &str) -> Status {
@@ -397,6 +396,7 @@ fn conformed(
     let resource = &*call.resource;
     set_kind(&mut parsed.value, resource.gvk());
     let given_empty = is_given_empty(resource, &parsed.value);
+    let whole_floats = has_whole_floats(resource, &parsed.value);
     shape(resource, &mut parsed.value)
         .map(|unknown| match resource.is_custom() {
             true => problems(&parsed.duplicates, unknown),
@@ -404,7 +404,8 @@ fn conformed(
         })
         .and_then(|problems| report(call, validation, problems))
         .map_err(|why| cannot_be_handled(resource.gvk(), &resource.kind, &why))?;
-    let applied = Applied { given_empty, ..fill_defaults(resource, &mut parsed.value) };
+    let filled = fill_defaults(resource, &mut parsed.value);
+    let applied = Applied { given_empty, whole_floats, ..filled };
     Ok(Decoded { object: parsed.value, applied })
 }
 
@@ -421,6 +422,15 @@ pub(crate) fn is_given_empty(resource: &Resource, value: &Value) -> bool {
         Some(Value::Object(map)) => place.is_map && map.is_empty(),
         _ => false,
     }
+}
+
+/// Whether a custom object has whole numbers written as floats, where its generation counts. To be
+/// asked before the object is given its shape.
+fn has_whole_floats(resource: &Resource, value: &Value) -> bool {
+    let (Some(custom), Some(fields)) = (resource.custom(), value.as_object()) else {
+        return false;
+    };
+    fields.iter().any(|(name, value)| custom.counts(name) && json::has_whole_floats(value))
 }
 
 /// Brings an object into the shape of its kind; tells which fields had to go, as a strict

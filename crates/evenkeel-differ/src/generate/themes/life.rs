@@ -10,8 +10,10 @@ use serde_json::{Value, json};
 
 use super::super::random::Random;
 use super::super::schema;
-use super::super::steps::TABLE;
-use super::{APPLY, JSON_PATCH, MERGE, close, delete, get, patch, post, put, read, watch};
+use super::super::steps::{PARTIAL_LIST, TABLE};
+use super::{
+    APPLY, JSON_PATCH, MERGE, STRATEGIC, close, delete, get, patch, post, put, read, watch,
+};
 use crate::sequence::{Scope, Step, Until, set_at};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -107,6 +109,9 @@ impl Life<'_> {
                 extra: extra(self.random),
             })
             .collect();
+        for version in &mut self.versions {
+            version.select(self.random);
+        }
         if self.random.percent(40) {
             self.names["shortNames"] = json!(["th"]);
             self.names["categories"] = json!(["all"]);
@@ -259,6 +264,10 @@ impl Life<'_> {
         ];
         let (pointer, value) = self.random.pick(faults);
         set_at(&mut body, pointer, value.clone());
+        if *pointer == root {
+            // A real server dies looking for a field behind a reference.
+            crate::sequence::unset_at(&mut body, "/spec/versions/0/selectableFields");
+        }
         self.steps.push(post(format!("{DEFINITIONS}?dryRun=All"), body));
     }
 
@@ -395,6 +404,14 @@ impl Life<'_> {
         })
     }
 
+    /// One that exists, mostly.
+    fn some_version(&mut self) -> &'static str {
+        if self.random.percent(20) {
+            return VERSIONS[self.random.below(VERSIONS.len())];
+        }
+        self.versions[self.random.below(self.versions.len())].name
+    }
+
     fn write_object(&mut self) {
         let version = self.versions[self.random.below(self.versions.len())].name;
         let name = *self.random.pick(&NAMES);
@@ -409,7 +426,7 @@ impl Life<'_> {
             "?dryRun=All",
             "?fieldValidation=Ignore",
         ]);
-        let step = match self.random.below(12) {
+        let step = match self.random.below(15) {
             0..=3 => post(format!("{path}{options}"), body),
             4 => patch(format!("{named}?fieldManager=m&force=true"), APPLY, body),
             5 | 6 => patch(format!("{named}{options}"), MERGE, json!({"spec": body["spec"]})),
@@ -429,17 +446,65 @@ impl Life<'_> {
                 _ => put(format!("{named}/status"), "object"),
             },
             10 => get(&named).saving("object"),
+            11..=13 => self.more(&path, &named, body),
             _ => delete(&named),
         };
         self.steps.push(step);
     }
 
+    /// What is asked of objects less often.
+    fn more(&mut self, path: &str, named: &str, body: Value) -> Step {
+        let spec = body["spec"].clone();
+        match self.random.below(12) {
+            0 => patch(format!("{named}?fieldManager=n"), APPLY, body),
+            1 => patch(format!("{named}?fieldManager=n&dryRun=All"), APPLY, body),
+            2 => {
+                let operations = json!([
+                    {"op": "add", "path": "/spec", "value": spec},
+                    {"op": "add", "path": "/metadata/annotations", "value": {"a": "b"}},
+                ]);
+                patch(named, JSON_PATCH, operations)
+            }
+            3 => patch(named, JSON_PATCH, json!([{"op": "remove", "path": "/spec"}])),
+            4 => patch(named, STRATEGIC, json!({"spec": spec})),
+            5 => {
+                let mut status = body;
+                status["status"] = json!({"phase": "q", "replicas": 1});
+                patch(format!("{named}/status?fieldManager=s&force=true"), APPLY, status)
+            }
+            6 => {
+                let scale = json!({
+                    "apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": 4},
+                });
+                patch(format!("{named}/scale?fieldManager=z&force=true"), APPLY, scale)
+            }
+            7 => {
+                let mut made = body;
+                made["metadata"] = json!({"generateName": "gen-"});
+                post(format!("{path}?dryRun=All"), made)
+            }
+            8 => delete(format!("{path}?labelSelector=app%3Dy")),
+            9 => {
+                let policy = *self.random.pick(&["Foreground", "Orphan", "Background"]);
+                delete(named).with_body(json!({"propagationPolicy": policy}))
+            }
+            10 => delete(format!("{named}?dryRun=All")),
+            _ => patch(named, MERGE, json!({"metadata": {"finalizers": null}})),
+        }
+    }
+
     fn read_objects(&mut self) {
-        let version = *self.random.pick(&VERSIONS);
+        let version = self.some_version();
         let path = self.collection(version);
-        let step = match self.random.below(5) {
+        let step = match self.random.below(7) {
+            5 => get(format!("{path}?labelSelector=app%20in%20(x,y)&limit=500")),
+            6 => get(path).accepting(PARTIAL_LIST),
             0 => get(format!("{path}/a${{ns}}")).accepting(TABLE),
-            1 => get(format!("{path}?fieldSelector=spec.a%3Dx")),
+            1 => {
+                let field = *self.random.pick(&["a", "b", "c", "d", "replicas"]);
+                let value = *self.random.pick(&["x", "2", "true", ""]);
+                get(format!("{path}?fieldSelector=spec.{field}%3D{value}"))
+            }
             2 => get(format!("{path}?fieldSelector=metadata.name%3Da${{ns}}")),
             3 => get(path).accepting(TABLE),
             _ => get(path),
@@ -497,6 +562,40 @@ impl Life<'_> {
 }
 
 impl Version {
+    /// Lets selectors and columns ask for some of its own fields.
+    fn select(&mut self, random: &mut Random) {
+        let properties = self.spec["properties"].as_object();
+        let scalars: Vec<_> = properties
+            .into_iter()
+            .flatten()
+            .filter_map(|(name, schema)| Some((name.clone(), schema["type"].as_str()?.to_owned())))
+            .filter(|(_, ty)| matches!(ty.as_str(), "string" | "integer" | "boolean"))
+            .collect();
+        for (name, ty) in scalars {
+            if random.percent(25) {
+                let mut fields = self.extra["selectableFields"].take();
+                if !fields.is_array() {
+                    fields = json!([]);
+                }
+                if let Value::Array(fields) = &mut fields {
+                    fields.push(json!({"jsonPath": format!(".spec.{name}")}));
+                }
+                self.extra["selectableFields"] = fields;
+            }
+            if random.percent(25) {
+                let mut columns = self.extra["additionalPrinterColumns"].take();
+                if !columns.is_array() {
+                    columns = json!([]);
+                }
+                if let Value::Array(columns) = &mut columns {
+                    let path = format!(".spec.{name}");
+                    columns.push(json!({"name": format!("F{name}"), "type": ty, "jsonPath": path}));
+                }
+                self.extra["additionalPrinterColumns"] = columns;
+            }
+        }
+    }
+
     fn render(&self, revision: usize) -> Value {
         let marker = format!("rev{revision}");
         let mut spec = self.spec.clone();
@@ -547,6 +646,9 @@ fn extra(random: &mut Random) -> Value {
         extra["subresources"]["scale"] = json!({
             "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas",
         });
+        if random.percent(40) {
+            extra["subresources"]["scale"]["labelSelectorPath"] = ".status.phase".into();
+        }
     }
     if random.percent(40) {
         let mut columns = Vec::new();
