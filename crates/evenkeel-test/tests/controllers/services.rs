@@ -1,6 +1,7 @@
 //! What follows from pods: where traffic goes, and how many may be disturbed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use evenkeel::Key;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod, Service, ServiceAccount};
@@ -74,6 +75,10 @@ async fn a_service_leads_to_its_pods_and_says_which_are_ready() {
         "endpoints": [endpoint("a", "10.9.0.1", true), endpoint("b", "10.9.0.2", false)],
     });
     assert_eq!(evenkeel_test::diff(&expected, &found), "");
+    // No kubelet will say that they have ended.
+    for pod in cluster.eventually_all::<Pod>(|pods| pods.len() == 2).await {
+        cluster.client().delete(&*pod).grace_period(Duration::ZERO).await.unwrap();
+    }
     cluster.client().delete(&*node).await.unwrap();
     cluster.stop().await;
 }
