@@ -14,6 +14,8 @@ mod in_use_protection;
 
 mod claim_resize;
 
+mod runtime_class;
+
 use serde_json::Value;
 
 use crate::call::Call;
@@ -63,7 +65,7 @@ impl Chain {
     /// All plugins but `disabled`. Names we do not know are upstream's that are not built in yet;
     /// switching those off is what already holds.
     pub(crate) fn new(disabled: &[String]) -> Self {
-        let all: [(&'static str, Box<dyn Plugin>); 8] = [
+        let all: [(&'static str, Box<dyn Plugin>); 9] = [
             ("NamespaceLifecycle", Box::new(namespace_lifecycle::NamespaceLifecycle)),
             ("TaintNodesByCondition", Box::new(taint_nodes_by_condition::TaintNodesByCondition)),
             ("Priority", Box::new(priority::Priority)),
@@ -76,8 +78,9 @@ impl Chain {
                 "StorageObjectInUseProtection",
                 Box::new(in_use_protection::StorageObjectInUseProtection),
             ),
-            ("DefaultIngressClass", Box::new(default_class::INGRESS)),
             ("PersistentVolumeClaimResize", Box::new(claim_resize::PersistentVolumeClaimResize)),
+            ("RuntimeClass", Box::new(runtime_class::RuntimeClass)),
+            ("DefaultIngressClass", Box::new(default_class::INGRESS)),
         ];
         let all = all.into_iter().map(|(name, plugin)| Entry { name, plugin });
         Self(all.filter(|entry| !disabled.iter().any(|d| d == entry.name)).collect())

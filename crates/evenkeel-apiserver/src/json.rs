@@ -9,7 +9,6 @@ pub(crate) use repeated::repeated_keys;
 use std::fmt;
 
 use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
-use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
 /// The deepest nesting of what is taken in. What is stored is read again, by a decoder that gives up
@@ -26,9 +25,24 @@ pub(crate) fn decode(text: &[u8]) -> Result<(Value, Vec<String>), String> {
         return Ok((value, Vec::new()));
     }
     // Keeping paths costs; it is only done once it is known that there is one to report.
+    let keys = keys(text).into_iter().filter(|key| key.again);
+    Ok((value, keys.map(|key| key.path).collect()))
+}
+
+/// A key of an object in a text.
+pub(crate) struct Key {
+    /// Where it stands, as in `spec.containers[0].name`.
+    pub(crate) path: String,
+    /// The object has had it before.
+    pub(crate) again: bool,
+}
+
+/// The keys of all objects in a text, as they are written.
+pub(crate) fn keys(text: &[u8]) -> Vec<Key> {
     let mut seen = Duplicates { found: false, depth: 0, trace: Some(Trace::default()) };
-    run(text, &mut seen)?;
-    Ok((value, seen.trace.unwrap_or_default().paths))
+    // Whatever is wrong with the text, its keys up to there are known.
+    let _ = run(text, &mut seen);
+    seen.trace.unwrap_or_default().keys
 }
 
 /// Decodes what `text` begins with, whatever follows it.
@@ -54,7 +68,7 @@ struct Duplicates {
 #[derive(Default)]
 struct Trace {
     here: Vec<Step>,
-    paths: Vec<String>,
+    keys: Vec<Key>,
 }
 
 enum Step {
@@ -171,21 +185,15 @@ impl<'de> Visitor<'de> for Node<'_> {
         self.enter()?;
         let mut map = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
+            let again = map.contains_key(&key);
+            self.0.found |= again;
+            if let Some(trace) = &mut self.0.trace {
+                let path = trace.path(&key);
+                trace.keys.push(Key { path, again });
+            }
             let value =
                 self.inside(|| Step::Key(key.clone()), |node| entries.next_value_seed(node))?;
-            match map.entry(key) {
-                Entry::Vacant(entry) => {
-                    entry.insert(value);
-                }
-                Entry::Occupied(mut entry) => {
-                    self.0.found = true;
-                    if let Some(trace) = &mut self.0.trace {
-                        let path = trace.path(entry.key());
-                        trace.paths.push(path);
-                    }
-                    entry.insert(value);
-                }
-            }
+            map.insert(key, value);
         }
         self.leave();
         Ok(Value::Object(map))
@@ -205,24 +213,39 @@ pub(crate) fn is_too_deep(value: &Value) -> bool {
     deeper(value, MAX_NESTING)
 }
 
+/// What [`settle_floats`] makes of a number, if that is something else.
+fn whole(number: &Number) -> Option<Value> {
+    let float = number.as_f64().filter(|float| !number.is_i64() && float.fract() == 0.0)?;
+    // The shortest digits that tell it from other floats, as Go has them.
+    let digits = float.to_string();
+    let settled = match (digits.parse::<i64>(), digits.parse::<u64>()) {
+        (Ok(integer), _) => integer.into(),
+        (_, Ok(integer)) => integer.into(),
+        _ => Number::from_f64(float)?,
+    };
+    (settled != *number).then_some(Value::Number(settled))
+}
+
+/// Whether [`settle_floats`] would change anything.
+pub(crate) fn has_whole_floats(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => whole(number).is_some(),
+        Value::Array(items) => items.iter().any(has_whole_floats),
+        Value::Object(map) => map.values().any(has_whole_floats),
+        _ => false,
+    }
+}
+
 /// Writes floats without a fraction as integers, as Go prints those of untyped objects. Integers
 /// that do not fit into 64 bits with a sign count as floats.
 ///
 /// Typed objects must not come here: there `1.0` is no integer, and refused.
 pub(crate) fn settle_floats(value: &mut Value) {
     match value {
-        Value::Number(number) if !number.is_i64() => {
-            let float = number.as_f64().unwrap_or(0.5);
-            if float.fract() != 0.0 {
-                return;
+        Value::Number(number) => {
+            if let Some(settled) = whole(number) {
+                *value = settled;
             }
-            // The shortest digits that tell it from other floats, as Go has them.
-            let digits = float.to_string();
-            *value = match (digits.parse::<i64>(), digits.parse::<u64>()) {
-                (Ok(integer), _) => integer.into(),
-                (_, Ok(integer)) => integer.into(),
-                _ => float.into(),
-            };
         }
         Value::Array(items) => items.iter_mut().for_each(settle_floats),
         Value::Object(map) => map.values_mut().for_each(settle_floats),

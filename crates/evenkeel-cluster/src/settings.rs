@@ -37,7 +37,7 @@ pub struct Delays {
     pub schedule: Duration,
     /// From a node to running containers.
     pub start: Duration,
-    /// From running to ready.
+    /// From running to ready; a pod with probes takes at least as long as they do.
     pub ready: Duration,
     /// From running to completion, for pods that are not always restarted; those that are run on.
     pub run: Duration,

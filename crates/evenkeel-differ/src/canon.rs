@@ -70,7 +70,7 @@ pattern!(
 // leave names to the server use prefixes such as `gen1-`.
 pattern!(GENERATED, r"\b((?:[a-z0-9-]+-)?gen[0-9]*-)[bcdfghjklmnpqrstvwxz2456789]{5}\b");
 pattern!(NODE_PORT, r":(3[0-2][0-9]{3})/");
-pattern!(PORT_IN_TEXT, r"(nodePort: \{[A-Z]+ )3[0-2][0-9]{3}\}");
+pattern!(PORT_IN_TEXT, r"(nodePort:(?: \{[A-Z]+ )?)3[0-2][0-9]{3}\b");
 pattern!(AGE, r"^([0-9]+[smhdy]){1,2}$");
 pattern!(
     VERSION_IN_TEXT,
@@ -254,8 +254,8 @@ impl Canon {
                 .replace_all(&text, |found: &Captures<'_>| format!("{}: <rv>", &found[1]));
             text = replaced.into_owned();
         }
-        if text.contains("nodePort: {") {
-            text = PORT_IN_TEXT.replace_all(&text, "${1}<port>}").into_owned();
+        if text.contains("nodePort:") {
+            text = PORT_IN_TEXT.replace_all(&text, "${1}<port>").into_owned();
         }
         if text.contains("esourceVersion") {
             text = QUOTED_VERSION.replace_all(&text, "$1<rv>").into_owned();
@@ -283,7 +283,10 @@ fn forget_repeated_columns(body: &mut Value) {
 /// order of Go's maps, so the order of its complaints says nothing. That of built-in kinds does.
 fn sort_causes(status: &mut Value) {
     let group = status.pointer("/details/group").and_then(Value::as_str);
-    let random = |group: &str| group.ends_with(".test") || group == "apiextensions.k8s.io";
+    // Which sources a metric of an autoscaler has too many, it finds out the same way.
+    let random = |group: &str| {
+        group.ends_with(".test") || group == "apiextensions.k8s.io" || group == "autoscaling"
+    };
     // So do conflicts of an apply, which are of no object in particular.
     let conflict = |cause: &Value| cause["reason"] == "FieldManagerConflict";
     let conflicts = status.pointer("/details/causes/0").is_some_and(conflict);

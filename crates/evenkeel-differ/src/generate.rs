@@ -10,6 +10,8 @@ pub mod definitions;
 
 mod kinds;
 
+mod mutate;
+
 mod random;
 
 mod schema;

@@ -240,6 +240,11 @@ impl State {
             let value = answer.body.pointer(pointer).cloned().unwrap_or(Value::Null);
             self.variables.insert(name.clone(), value);
         }
+        for (name, pointer) in &step.renew {
+            if let Some(value) = answer.body.pointer(pointer) {
+                self.variables.insert(name.clone(), value.clone());
+            }
+        }
         Ok(answer)
     }
 

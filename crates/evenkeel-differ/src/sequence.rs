@@ -95,6 +95,9 @@ pub struct Step {
     /// What to keep of the answer, by JSON pointer.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub save: BTreeMap<String, String>,
+    /// The same, but what the answer does not have leaves alone what was kept before.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub renew: BTreeMap<String, String>,
     /// Ask again until the answer is like this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Until>,

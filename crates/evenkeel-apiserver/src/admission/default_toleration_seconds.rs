@@ -47,11 +47,9 @@ impl Plugin for DefaultTolerationSeconds {
     }
 }
 
-/// Whether a toleration says something about the taint already.
+/// Whether a toleration says something about the taint already, be it valid or not.
 fn tolerates(toleration: &Value, taint: &str) -> bool {
     let text = |name: &str| toleration[name].as_str().unwrap_or("");
-    matches!(text("key"), "")
-        && text("operator") == "Exists"
-        && matches!(text("effect"), "" | "NoExecute")
-        || text("key") == taint && matches!(text("effect"), "" | "NoExecute")
+    let key = text("key");
+    (key.is_empty() || key == taint) && matches!(text("effect"), "" | "NoExecute")
 }

@@ -69,9 +69,16 @@ impl Plugin for Priority {
         if !class_name.is_empty() {
             spec["priorityClassName"] = class_name.into();
         }
-        if spec.get("preemptionPolicy").is_none_or(Value::is_null) {
-            spec["preemptionPolicy"] = policy.into();
+        if let Some(given) = spec.get("preemptionPolicy").and_then(Value::as_str)
+            && given != policy
+        {
+            let why = format!(
+                "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; \
+                 priority admission controller computed {policy} from the given PriorityClass name"
+            );
+            return Err(Status::forbidden(call.resource.named(), &name, &why));
         }
+        spec["preemptionPolicy"] = policy.into();
         Ok(())
     }
 }

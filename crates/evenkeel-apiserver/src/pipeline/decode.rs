@@ -3,9 +3,12 @@
 //! Everything happens in the version of the request: the kind is checked, unknown and duplicate
 //! fields are dropped and reported as `fieldValidation` asks, types are checked, defaults filled.
 
+use std::collections::BTreeSet;
+
 use evenkeel_kinds::defaults::{Applied, tells_empty};
 use evenkeel_schema::metadata::Malformed;
-use evenkeel_types::{Gvk, Type, conform, go, protobuf};
+use evenkeel_types::go::{self, Quoted};
+use evenkeel_types::{Gvk, Type, conform, protobuf};
 use serde_json::{Map, Value};
 
 use crate::call::Call;
@@ -55,8 +58,8 @@ pub(crate) fn object(
     let format = negotiate::input(&call.headers, !resource.is_custom())?;
     let parsed = parse(body, format, &resource.kind)?;
     check_type_meta(&parsed.value).map_err(|why| unrecognized(&resource.kind, body, &why))?;
-    expect_kind(resource, &parsed.value, body, validation)?;
-    let mut decoded = conformed(call, parsed, validation)?;
+    expect_kind(call, &parsed, body, validation)?;
+    let mut decoded = conformed(call, body, format, parsed, validation)?;
     warn_of_owners(call, &mut decoded.object, "");
     Ok(decoded)
 }
@@ -87,7 +90,8 @@ pub(crate) fn of_kind(
     set_kind(&mut parsed.value, gvk);
     let ty = evenkeel_types::lookup(gvk).ok_or_else(Status::resource_not_found)?;
     conform_to(ty, &mut parsed.value)
-        .and_then(|unknown| report(call, validation, &parsed.duplicates, &unknown))
+        .map(|unknown| as_written(body, format, &parsed.duplicates, unknown))
+        .and_then(|problems| report(call, validation, problems))
         .map_err(|why| cannot_be_handled(gvk, gvk.kind, &why))?;
     evenkeel_kinds::defaults::apply(gvk, &mut parsed.value);
     Ok(parsed.value)
@@ -111,6 +115,7 @@ impl Patched<'_> {
     pub(crate) fn object(self, call: &Call, mut value: Value) -> Result<Decoded, String> {
         let resource = &*call.resource;
         let given_empty = is_given_empty(resource, &value);
+        let whole_floats = has_whole_floats(resource, &value);
         match &resource.nature {
             Nature::Builtin(builtin) => {
                 self.typed(call, builtin.ty, resource.gvk(), &mut value)?;
@@ -122,10 +127,11 @@ impl Patched<'_> {
                     return Err(format!("Object 'Kind' is missing in '{value}'"));
                 }
                 let unknown = shape(resource, &mut value)?;
-                report(call, self.validation, self.duplicates, &unknown)?;
+                report(call, self.validation, problems(self.duplicates, unknown))?;
             }
         }
-        let applied = Applied { given_empty, ..fill_defaults(resource, &mut value) };
+        let filled = fill_defaults(resource, &mut value);
+        let applied = Applied { given_empty, whole_floats, ..filled };
         Ok(Decoded { object: value, applied })
     }
 
@@ -161,7 +167,7 @@ impl Patched<'_> {
         if self.strategic {
             unknown.sort_unstable();
         }
-        report(call, self.validation, self.duplicates, &unknown)
+        report(call, self.validation, problems(self.duplicates, unknown))
     }
 }
 
@@ -264,11 +270,12 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
 }
 
 fn expect_kind(
-    resource: &Resource,
-    value: &Value,
+    call: &Call,
+    parsed: &Parsed,
     body: &[u8],
     validation: FieldValidation,
 ) -> Result<(), Status> {
+    let (resource, value) = (&*call.resource, &parsed.value);
     if !resource.is_custom() {
         return expect_builtin_kind(resource.gvk(), value);
     }
@@ -282,7 +289,7 @@ fn expect_kind(
         });
     }
     if api_version != &*resource.api_version {
-        strict_in_its_own_version(resource, value, api_version, validation)?;
+        check_in_its_own_version(call, parsed, api_version, validation)?;
         return Err(version_mismatch(api_version, &resource.api_version));
     }
     if kind != &*resource.kind {
@@ -299,27 +306,23 @@ fn expect_kind(
 }
 
 /// An object of another version is first held against the schema of that one.
-fn strict_in_its_own_version(
-    resource: &Resource,
-    value: &Value,
+fn check_in_its_own_version(
+    call: &Call,
+    parsed: &Parsed,
     api_version: &str,
     validation: FieldValidation,
 ) -> Result<(), Status> {
-    let Nature::Custom(custom) = &resource.nature else { return Ok(()) };
-    let Some(schema) = custom.schemas.get(api_version) else { return Ok(()) };
-    if validation != FieldValidation::Strict {
+    let resource = &*call.resource;
+    let schema = resource.custom().and_then(|custom| custom.schemas.get(api_version));
+    let Some(schema) = schema else { return Ok(()) };
+    let Ok(unknown) = schema.normalize(&mut parsed.value.clone(), Malformed::Refuse) else {
         return Ok(());
-    }
-    match schema.normalize(&mut value.clone(), Malformed::Refuse) {
-        Ok(unknown) if !unknown.is_empty() => {
-            let unknown: Vec<_> =
-                unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
-            let why = format!("strict decoding error: {}", unknown.join(", "));
-            let gvk = Gvk::from_api_version(api_version, &resource.kind);
-            Err(cannot_be_handled(gvk, &resource.kind, &why))
-        }
-        _ => Ok(()),
-    }
+    };
+    let unknown: Vec<_> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
+    report(call, validation, problems(&parsed.duplicates, unknown)).map_err(|why| {
+        let gvk = Gvk::from_api_version(api_version, &resource.kind);
+        cannot_be_handled(gvk, &resource.kind, &why)
+    })
 }
 
 fn version_mismatch(given: &str, expected: &str) -> Status {
@@ -385,16 +388,24 @@ fn keep_kind(expected: Gvk<'_>, value: &mut Value) -> Result<(), String> {
 
 fn conformed(
     call: &Call,
+    body: &[u8],
+    format: Format,
     mut parsed: Parsed,
     validation: FieldValidation,
 ) -> Result<Decoded, Status> {
     let resource = &*call.resource;
     set_kind(&mut parsed.value, resource.gvk());
     let given_empty = is_given_empty(resource, &parsed.value);
+    let whole_floats = has_whole_floats(resource, &parsed.value);
     shape(resource, &mut parsed.value)
-        .and_then(|unknown| report(call, validation, &parsed.duplicates, &unknown))
+        .map(|unknown| match resource.is_custom() {
+            true => problems(&parsed.duplicates, unknown),
+            false => as_written(body, format, &parsed.duplicates, unknown),
+        })
+        .and_then(|problems| report(call, validation, problems))
         .map_err(|why| cannot_be_handled(resource.gvk(), &resource.kind, &why))?;
-    let applied = Applied { given_empty, ..fill_defaults(resource, &mut parsed.value) };
+    let filled = fill_defaults(resource, &mut parsed.value);
+    let applied = Applied { given_empty, whole_floats, ..filled };
     Ok(Decoded { object: parsed.value, applied })
 }
 
@@ -411,6 +422,15 @@ pub(crate) fn is_given_empty(resource: &Resource, value: &Value) -> bool {
         Some(Value::Object(map)) => place.is_map && map.is_empty(),
         _ => false,
     }
+}
+
+/// Whether a custom object has whole numbers written as floats, where its generation counts. To be
+/// asked before the object is given its shape.
+fn has_whole_floats(resource: &Resource, value: &Value) -> bool {
+    let (Some(custom), Some(fields)) = (resource.custom(), value.as_object()) else {
+        return false;
+    };
+    fields.iter().any(|(name, value)| custom.counts(name) && json::has_whole_floats(value))
 }
 
 /// Brings an object into the shape of its kind; tells which fields had to go, as a strict
@@ -463,26 +483,51 @@ fn conform_to(ty: &'static Type, value: &mut Value) -> Result<Vec<String>, Strin
     Ok(problems.into_iter().map(|problem| problem.to_string()).collect())
 }
 
-/// Warns of or refuses what should not be there. The error is the reason for refusing.
-fn report(
-    call: &Call,
-    validation: FieldValidation,
+/// What is wrong with a body, each fault once: what is given twice, then what nobody knows.
+fn problems(duplicates: &[String], unknown: Vec<String>) -> Vec<String> {
+    let twice = duplicates.iter().map(|path| format!("duplicate field {}", Quoted(path)));
+    twice.chain(unknown).collect()
+}
+
+/// As [`problems`], for the decoder of a typed object: it comes upon them as they are written, and
+/// does not look into what it does not know.
+fn as_written(
+    body: &[u8],
+    format: Format,
     duplicates: &[String],
-    unknown: &[String],
-) -> Result<(), String> {
-    if validation == FieldValidation::Ignore || (duplicates.is_empty() && unknown.is_empty()) {
-        return Ok(());
+    unknown: Vec<String>,
+) -> Vec<String> {
+    let mut left: BTreeSet<String> = problems(duplicates, unknown).into_iter().collect();
+    if left.len() < 2 || !matches!(format, Format::Json { .. }) {
+        return left.into_iter().collect();
     }
-    let texts = duplicates
-        .iter()
-        .map(|path| format!("duplicate field {path:?}"))
-        .chain(unknown.iter().cloned());
-    if validation == FieldValidation::Strict {
-        let all: Vec<String> = texts.collect();
-        return Err(format!("strict decoding error: {}", all.join(", ")));
+    let mut found = Vec::with_capacity(left.len());
+    let mut ignored: Option<String> = None;
+    for key in json::keys(body) {
+        let within = |outer: &String| {
+            key.path.strip_prefix(outer.as_str()).is_some_and(|rest| rest.starts_with(['.', '[']))
+        };
+        if ignored.as_ref().is_some_and(within) {
+            continue;
+        }
+        let sort = if key.again { "duplicate" } else { "unknown" };
+        let problem = left.take(&format!("{sort} field {}", Quoted(&key.path)));
+        if problem.is_some() && !key.again {
+            ignored = Some(key.path);
+        }
+        found.extend(problem);
     }
-    for text in texts {
-        call.warnings.add(text);
+    found
+}
+
+/// Warns of or refuses what should not be there. The error is the reason for refusing.
+fn report(call: &Call, validation: FieldValidation, problems: Vec<String>) -> Result<(), String> {
+    match validation {
+        FieldValidation::Strict if !problems.is_empty() => {
+            return Err(format!("strict decoding error: {}", problems.join(", ")));
+        }
+        FieldValidation::Strict | FieldValidation::Ignore => {}
+        FieldValidation::Warn => problems.into_iter().for_each(|text| call.warnings.add(text)),
     }
     Ok(())
 }

@@ -14,6 +14,7 @@ use evenkeel_apply::{ObjectType, Set};
 use evenkeel_kinds::convert;
 use evenkeel_kinds::defaults::Applied;
 use evenkeel_kinds::strategy;
+use evenkeel_types::go::Quoted;
 use evenkeel_types::{Gvk, restore};
 use serde_json::{Value, json};
 
@@ -152,6 +153,27 @@ impl KindVersions<'_> {
         let all = std::iter::once(self.resource).chain(&self.others);
         all.map(|resource| &**resource).find(|resource| &*resource.api_version == api_version)
     }
+
+    /// Owners in a version of a built-in kind that is gone are forgotten. Those in a version a
+    /// definition has dropped are an error, which fails an apply and costs others their ownership.
+    fn missing(&self, api_version: &str) -> ConvertError {
+        let own = self.resource.gvk();
+        if !self.resource.is_custom() {
+            return ConvertError::MissingVersion;
+        }
+        ConvertError::Failed(
+            match Gvk::from_api_version(api_version, own.kind).group == own.group {
+                true => format!("request to convert CR to an invalid group/version: {api_version}"),
+                false => format!(
+                    "{}/{}, Kind={} is unstructured and is not suitable for converting to {}",
+                    own.group,
+                    own.version,
+                    own.kind,
+                    Quoted(api_version)
+                ),
+            },
+        )
+    }
 }
 
 impl Versions for KindVersions<'_> {
@@ -160,7 +182,7 @@ impl Versions for KindVersions<'_> {
     }
 
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConvertError> {
-        let to = self.version(api_version).ok_or(ConvertError::MissingVersion)?;
+        let to = self.version(api_version).ok_or_else(|| self.missing(api_version))?;
         let given = object.get("apiVersion").and_then(Value::as_str).unwrap_or("");
         let mut object = object.clone();
         match &to.nature {

@@ -134,7 +134,9 @@ pub(crate) fn on_update(
                 strategy::prepare_for_subresource_update(gvk, name, old, &mut object, cx);
             }
         }),
-        Nature::Custom(custom) => custom.prepare_update(&mut object, old, part),
+        Nature::Custom(custom) => {
+            custom.prepare_update(&mut object, old, part, applied.whole_floats);
+        }
     }
 
     let errors = faults_of_update(resource, &object, old, part);

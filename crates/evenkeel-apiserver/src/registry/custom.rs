@@ -130,7 +130,15 @@ fn keep_metadata(object: &mut Value, old: &Value, but: &[&str]) {
 // === objects of custom kinds ===
 
 impl Custom {
-    pub(crate) fn prepare_update(&self, object: &mut Value, old: &Value, part: Part<'_>) {
+    /// Go takes a whole number that is written as a float (`whole_floats`) for another one than the
+    /// integer it stores, so such an object counts as changed.
+    pub(crate) fn prepare_update(
+        &self,
+        object: &mut Value,
+        old: &Value,
+        part: Part<'_>,
+        whole_floats: bool,
+    ) {
         if part == Part::Status {
             let status = object.get("status").cloned();
             let managed = object.meta("managedFields").cloned();
@@ -152,7 +160,7 @@ impl Custom {
                 None => map.remove("status"),
             };
         }
-        if self.differs(object, old) {
+        if whole_floats || self.differs(object, old) {
             let generation = old.meta_i64("generation").unwrap_or(0);
             set_meta(object, "generation", Some((generation + 1).into()));
         }
@@ -161,12 +169,17 @@ impl Custom {
     /// Whether anything but metadata (and status, where it has its own endpoint) is different.
     fn differs(&self, object: &Value, old: &Value) -> bool {
         let (Value::Object(new), Value::Object(old)) = (object, old) else { return true };
-        let counts = |key: &&String| match key.as_str() {
+        let mut keys = new.keys().chain(old.keys()).filter(|key| self.counts(key));
+        keys.any(|key| new.get(key) != old.get(key))
+    }
+
+    /// Whether a field of the object is what its generation is about.
+    pub(crate) fn counts(&self, field: &str) -> bool {
+        match field {
             "metadata" | "apiVersion" | "kind" => false,
             "status" => !self.has_status,
             _ => true,
-        };
-        new.keys().chain(old.keys()).filter(counts).any(|key| new.get(key) != old.get(key))
+        }
     }
 
     pub(crate) fn selectable_value(&self, label: &str, object: &Value) -> String {

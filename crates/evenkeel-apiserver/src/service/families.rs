@@ -21,7 +21,7 @@ pub(super) fn settle(service: &mut Value, old: Option<&Value>) -> Result<(), Ref
     let old_spec = old.map_or(&none, |old| &old["spec"]);
     let headless = is_selectorless(&service["spec"]);
     let spec = &mut service["spec"];
-    if spec["ipFamilyPolicy"].as_str().is_none_or(str::is_empty) {
+    if spec["ipFamilyPolicy"].is_null() {
         spec["ipFamilyPolicy"] = match &old_spec["ipFamilyPolicy"] {
             Value::String(before) => before.as_str(),
             // Who manages endpoints on their own may give them addresses of either family.

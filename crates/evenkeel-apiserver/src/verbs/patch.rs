@@ -221,8 +221,11 @@ impl Patch {
                 merged.map(Value::Object).map_err(not_merged)?
             }
         };
-        // Patches are worked out on untyped values, where `1.0` counts as an integer.
-        json::settle_floats(&mut patched);
+        // Patches are worked out on untyped values, where `1.0` counts as an integer. What becomes
+        // of those in custom objects is for decoding to say.
+        if ty.is_some() {
+            json::settle_floats(&mut patched);
+        }
         Ok(patched)
     }
 }

@@ -323,8 +323,8 @@ impl<'a> Request<'a> {
         if current == api_version || (current.is_empty() && api_version == self.api_version) {
             return Ok(Cow::Borrowed(object));
         }
-        let ty = self.versions.object_type(api_version).ok_or(ConvertError::MissingVersion)?;
         let object = self.versions.convert(object, api_version)?;
+        let ty = self.versions.object_type(api_version).ok_or(ConvertError::MissingVersion)?;
         let unfit = |error: ValidationErrors| ConvertError::Failed(error.to_string());
         ty.validate(&object, Duplicates::Refuse).map_err(unfit)?;
         Ok(Cow::Owned(object))

@@ -108,11 +108,15 @@ fn of_shape(builder: &mut SchemaBuilder, seen: &mut Seen, shape: Shape) -> TypeI
         }
         Shape::Struct(ty) => structure(builder, seen, ty.get()),
         Shape::Custom(custom, _) => match custom {
-            Custom::Time | Custom::MicroTime | Custom::Quantity | Custom::IntOrString => {
-                builder.scalar(Scalar::Untyped)
+            Custom::Time | Custom::MicroTime | Custom::Quantity => builder.scalar(Scalar::Untyped),
+            // Published as one of two types, which leaves it without any; decoding minds.
+            Custom::IntOrString => builder.deduced(),
+            // An object of which nothing more is said.
+            Custom::FieldsV1 => {
+                let anything = builder.deduced();
+                builder.map_of(anything)
             }
-            Custom::FieldsV1
-            | Custom::RawExtension
+            Custom::RawExtension
             | Custom::Json
             | Custom::JsonSchemaPropsOrArray
             | Custom::JsonSchemaPropsOrBool

@@ -11,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tokio::time::Instant;
 
 use super::plan::Plan;
+use super::probes;
 use crate::pods;
 use crate::settings::Delays;
 
@@ -128,7 +129,7 @@ impl Life {
             }
         };
         let lives = !matches!(self.stage, Stage::Done { .. });
-        [next, overdue.filter(|_| lives), self.shows_next(plan, delays, now)]
+        [next, overdue.filter(|_| lives), self.shows_next(pod, plan, delays, now)]
             .into_iter()
             .flatten()
             .min()
@@ -144,19 +145,21 @@ impl Life {
     }
 
     /// When the status changes although the stage does not.
-    fn shows_next(&self, plan: &Plan, delays: &Delays, now: Instant) -> Option<Instant> {
+    fn shows_next(&self, pod: &Pod, plan: &Plan, delays: &Delays, now: Instant) -> Option<Instant> {
         let at = match self.stage {
             Stage::PullFailing { since } => since + FIRST_BACKOFF,
-            Stage::Running { .. } => self.ready_at(plan, delays)?,
+            Stage::Running { .. } => self.ready_at(pod, plan, delays)?,
             _ => return None,
         };
         (at > now).then_some(at)
     }
 
-    /// When the containers that run become ready.
-    pub(super) fn ready_at(&self, plan: &Plan, delays: &Delays) -> Option<Instant> {
+    /// When the containers that run become ready: what the plan says, or else not before their
+    /// probes would.
+    pub(super) fn ready_at(&self, pod: &Pod, plan: &Plan, delays: &Delays) -> Option<Instant> {
         let Stage::Running { since, .. } = self.stage else { return None };
-        (!plan.never_ready).then(|| since + plan.ready_after.unwrap_or(delays.ready))
+        let probed = || delays.ready.max(probes::first_ready(pod));
+        (!plan.never_ready).then(|| since + plan.ready_after.unwrap_or_else(probed))
     }
 
     /// Whether a pull has failed long enough for the kubelet to hold off.

@@ -18,7 +18,7 @@ pub const PLAN_ANNOTATION: &str = "evenkeel.dev/simulate";
 /// | `crash-loop` | every container ends with code 1 as soon as it runs |
 /// | `never-ready` | containers run and never become ready |
 /// | `image-pull-error` | the image cannot be had, so nothing ever runs |
-/// | `ready-after=5s` | containers become ready this long after they run |
+/// | `ready-after=5s` | containers become ready this long after they run, whatever probes they have |
 /// | `complete-after=5s` | containers end with code 0 after this long |
 /// | `fail-after=5s` | containers end with code 1 after this long |
 /// | `exit-code=3` | the code of `fail-after` and `crash-loop` |
@@ -32,7 +32,7 @@ pub struct Plan {
     pub image_pull_error: bool,
     /// Containers never become ready.
     pub never_ready: bool,
-    /// Containers become ready after this long, not after the cluster's delay.
+    /// Containers become ready after this long, not after the cluster's delay and their probes'.
     pub ready_after: Option<Duration>,
     /// Containers end after this long with this code.
     pub exit: Option<(Duration, i32)>,

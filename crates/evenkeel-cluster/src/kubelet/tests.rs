@@ -272,3 +272,17 @@ async fn nodes_renew_their_leases() {
     .await;
     assert_eq!(times[2].0.duration_since(times[0].0).as_secs(), 20);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_with_probes_is_ready_no_sooner_than_they_are_asked() {
+    let world = World::start(Settings::default()).await;
+    let mut object = pod("", "Always");
+    object["spec"]["containers"][0]["readinessProbe"] =
+        json!({"initialDelaySeconds": 7, "httpGet": {"port": 80}});
+    let begun = Instant::now();
+    world.create::<Pod>(object).await;
+    world.until_one::<Pod>("one", |pod| phase(pod) == "Running").await;
+    assert_eq!(begun.elapsed().as_secs(), 0);
+    world.until_one::<Pod>("one", crate::pods::is_ready).await;
+    assert_eq!(begun.elapsed().as_secs(), 7);
+}

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::kinds::Kind;
+use super::mutate;
 use super::random::Random;
 use super::steps::collection;
 use crate::sequence::Step;
@@ -19,7 +20,7 @@ pub(super) fn step(random: &mut Random, kind: &Kind, name: &str, object: &Value)
         post().with_body(object)
     };
     let raw = |step: Step, text: &str| Step { raw: Some(text.to_owned()), ..step };
-    match random.below(36) {
+    match random.below(46) {
         0 => raw(post(), &text[..text.len() / 2]),
         1 => raw(post(), ""),
         2 => raw(post(), "null"),
@@ -98,6 +99,29 @@ pub(super) fn step(random: &mut Random, kind: &Kind, name: &str, object: &Value)
                 json!({"preconditions": {"uid": 5}}),
             ];
             Step::call("DELETE", &named).with_body(random.pick(&bodies).clone())
+        }
+        35..=41 => {
+            let mut odd = object.clone();
+            mutate::confuse(random, &mut odd);
+            match random.below(4) {
+                0 => Step::call("PUT", &named).with_body(odd),
+                1 => Step::call("PATCH", &named)
+                    .with_body(odd)
+                    .with_type("application/merge-patch+json"),
+                2 => Step::call("PATCH", format!("{named}?fieldManager=odd"))
+                    .with_body(odd)
+                    .with_type("application/apply-patch+yaml"),
+                _ => post().with_body(odd),
+            }
+        }
+        42 => {
+            let elsewhere = path.replace("${ns}", "nowhere-${ns}");
+            Step::call("POST", elsewhere).with_body(object.clone())
+        }
+        43 => Step::call("GET", format!("{named}/nope")),
+        44 => {
+            let path = path.replace("/v1/", "/v9/");
+            Step::call("GET", path)
         }
         34 => {
             let mut step = Step::call("GET", &named);

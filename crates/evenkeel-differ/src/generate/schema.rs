@@ -18,8 +18,13 @@ pub(super) fn schema(random: &mut Random, depth: usize) -> Value {
         4 => json!({"x-kubernetes-int-or-string": true}),
         5 => object(random, depth - 1),
         6 => list(random, depth - 1),
-        _ => match random.below(2) {
-            0 => json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
+        _ => match random.below(6) {
+            0 | 1 => json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
+            2 => embedded(random, depth - 1),
+            3 => json!({
+                "type": "object", "x-kubernetes-map-type": *random.pick(&["atomic", "granular"]),
+                "additionalProperties": {"type": "string"}, "maxProperties": 2,
+            }),
             _ => json!({"type": "object", "additionalProperties": schema(random, depth - 1)}),
         },
     };
@@ -28,13 +33,26 @@ pub(super) fn schema(random: &mut Random, depth: usize) -> Value {
     }
     if random.percent(15) && schema.get("type").is_some() {
         // Not always one that fits: a bad default has to be refused.
-        schema["default"] = if random.percent(90) { value(random, &schema) } else { json!(["?"]) };
+        schema["default"] =
+            if random.percent(94) { fitting(random, &schema) } else { value(random, &schema) };
     }
     schema
 }
 
+/// An object with a kind and metadata of its own.
+fn embedded(random: &mut Random, depth: usize) -> Value {
+    let mut embedded = object(random, depth);
+    embedded["x-kubernetes-embedded-resource"] = true.into();
+    if random.percent(40) {
+        embedded["x-kubernetes-preserve-unknown-fields"] = true.into();
+    }
+    embedded
+}
+
 fn string(random: &mut Random) -> Value {
-    match random.below(6) {
+    match random.below(8) {
+        6 => json!({"type": "string", "anyOf": [{"maxLength": 1}, {"pattern": "^ab"}]}),
+        7 => json!({"type": "string", "not": {"enum": ["x"]}, "maxLength": 4}),
         0 => json!({"type": "string", "enum": ["x", "y", "z"]}),
         1 => json!({"type": "string", "maxLength": 3}),
         2 => json!({"type": "string", "pattern": "^[a-z]*$"}),
@@ -47,7 +65,11 @@ fn string(random: &mut Random) -> Value {
 }
 
 fn integer(random: &mut Random) -> Value {
-    match random.below(4) {
+    match random.below(5) {
+        4 => json!({
+            "type": "integer", "minimum": 0, "exclusiveMinimum": true,
+            "oneOf": [{"maximum": 2}, {"minimum": 5}],
+        }),
         0 => json!({"type": "integer", "minimum": 1, "maximum": 5}),
         1 => json!({"type": "integer", "format": *random.pick(&["int32", "int64"])}),
         2 => json!({"type": "integer", "multipleOf": 2}),
@@ -71,7 +93,21 @@ pub(super) fn object(random: &mut Random, depth: usize) -> Value {
 }
 
 fn list(random: &mut Random, depth: usize) -> Value {
-    match random.below(4) {
+    match random.below(6) {
+        4 => json!({
+            "type": "array", "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["k", "n"],
+            "items": {
+                "type": "object", "required": ["k"], "properties": {
+                    "k": {"type": "string"}, "n": {"type": "integer", "default": 1},
+                    "v": schema(random, depth),
+                },
+            },
+        }),
+        5 => json!({
+            "type": "array", "x-kubernetes-list-type": "set", "minItems": 1,
+            "items": {"type": "integer"},
+        }),
         0 => json!({
             "type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"},
         }),
@@ -87,6 +123,42 @@ fn list(random: &mut Random, depth: usize) -> Value {
             "items": schema(random, depth),
         }),
         _ => json!({"type": "array", "items": schema(random, depth)}),
+    }
+}
+
+/// A value that fits a schema, as far as that is easily found.
+fn fitting(random: &mut Random, schema: &Value) -> Value {
+    if schema["x-kubernetes-int-or-string"] == true {
+        return random.pick(&[json!(80), json!("http")]).clone();
+    }
+    match schema["type"].as_str() {
+        Some("string") => match (schema["enum"].as_array(), schema["format"].as_str()) {
+            (Some(allowed), _) => random.pick(allowed).clone(),
+            (_, Some("date-time")) => "2001-02-03T04:05:06Z".into(),
+            (_, Some("ipv4")) => "192.0.2.1".into(),
+            (_, Some("uuid")) => "00000000-0000-4000-8000-00000000000a".into(),
+            (_, Some("byte")) => "dGV4dA==".into(),
+            (_, Some("email")) => "a@example.com".into(),
+            _ => (*random.pick(&["a", "b"])).into(),
+        },
+        Some("integer") => 2.into(),
+        Some("number") => random.pick(&[json!(0.5), json!(3)]).clone(),
+        Some("boolean") => random.percent(50).into(),
+        Some("array") => json!([fitting(random, &schema["items"])]),
+        _ => {
+            let mut fields = Map::new();
+            for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
+                fields.insert(name.clone(), fitting(random, schema));
+            }
+            if schema["additionalProperties"].is_object() {
+                fields.insert("free".to_owned(), fitting(random, &schema["additionalProperties"]));
+            }
+            if schema["x-kubernetes-embedded-resource"] == true {
+                fields.insert("apiVersion".to_owned(), "v1".into());
+                fields.insert("kind".to_owned(), "Inner".into());
+            }
+            fields.into()
+        }
     }
 }
 
@@ -129,6 +201,19 @@ fn fields(random: &mut Random, schema: &Value) -> Value {
     }
     if schema["additionalProperties"].is_object() {
         fields.insert("free".to_owned(), value(random, &schema["additionalProperties"]));
+    }
+    if schema["x-kubernetes-embedded-resource"] == true && random.percent(90) {
+        fields.insert("apiVersion".to_owned(), "v1".into());
+        fields.insert("kind".to_owned(), "Inner".into());
+        let metadata = [
+            json!({"name": "inner"}),
+            json!({"labels": {"a": "b"}, "unknown": 1}),
+            json!({"labels": {"a": 5}}),
+            json!({"name": "Bad Name"}),
+        ];
+        if random.percent(60) {
+            fields.insert("metadata".to_owned(), random.pick(&metadata).clone());
+        }
     }
     if random.percent(10) {
         fields.insert("unknown".to_owned(), json!({"x": 1}));

@@ -323,6 +323,11 @@ impl<'a> Writer<'a> {
         let options = self.write_options();
         let path = format!("{}/{name}{options}", collection(&KINDS[kind]));
         let mut step = Step::call("PUT", path);
+        if self.random.percent(15) {
+            let whole = self.object(kind, &name);
+            self.push_saving(step.with_body(whole), kind, name);
+            return;
+        }
         step.from = Some(saved);
         for _ in 0..self.random.below(3) {
             let (pointer, value) = self.edit(KINDS[kind].edits);
@@ -350,8 +355,14 @@ impl<'a> Writer<'a> {
 
     fn status(&mut self) {
         let (kind, name, saved) = self.target();
-        let path = format!("{}/{name}/status", collection(&KINDS[kind]));
+        let options = self.write_options();
+        let path = format!("{}/{name}/status{options}", collection(&KINDS[kind]));
         let (pointer, value) = self.edit(KINDS[kind].status);
+        if self.random.percent(20) {
+            let step = self.status_otherwise(kind, &name, &pointer, value);
+            self.push_saving(step, kind, name);
+            return;
+        }
         if self.random.percent(50) {
             let mut body = json!({});
             set_at(&mut body, &pointer, value);
@@ -372,6 +383,34 @@ impl<'a> Writer<'a> {
             step.set.insert(pointer, value);
         }
         self.push_saving(step, kind, name);
+    }
+
+    /// A status by the ways that are taken less often.
+    fn status_otherwise(&mut self, kind: usize, name: &str, pointer: &str, value: Value) -> Step {
+        let path = format!("{}/{name}/status", collection(&KINDS[kind]));
+        let mut body = json!({});
+        set_at(&mut body, pointer, value.clone());
+        match self.random.below(4) {
+            0 => {
+                body["apiVersion"] = KINDS[kind].api_version.into();
+                body["kind"] = KINDS[kind].kind.into();
+                set_at(&mut body, "/metadata/name", name.into());
+                let force = *self.random.pick(&["", "&force=true"]);
+                Step::call("PATCH", format!("{path}?fieldManager=s1{force}"))
+                    .with_body(body)
+                    .with_type("application/apply-patch+yaml")
+            }
+            1 => Step::call("PATCH", path)
+                .with_body(body)
+                .with_type("application/strategic-merge-patch+json"),
+            2 => Step::call("PATCH", path)
+                .with_body(json!([{"op": "add", "path": pointer, "value": value}]))
+                .with_type("application/json-patch+json"),
+            _ => {
+                let whole = self.object(kind, name);
+                Step::call("PUT", path).with_body(whole)
+            }
+        }
     }
 
     fn patch(&mut self) {
@@ -455,7 +494,14 @@ impl<'a> Writer<'a> {
     }
 
     fn delete_options(&mut self, saved: &str) -> Option<Value> {
-        match self.random.below(9) {
+        match self.random.below(11) {
+            7 => Some(json!({"preconditions": {
+                "uid": "00000000-0000-4000-8000-00000000000b", "resourceVersion": "1",
+            }})),
+            8 => Some(json!({
+                "apiVersion": "v1", "kind": "DeleteOptions", "orphanDependents": true,
+                "preconditions": {"uid": format!("${{{saved}u}}")},
+            })),
             0 => Some(json!({"propagationPolicy": "Foreground"})),
             1 => Some(json!({"propagationPolicy": "Background"})),
             2 => Some(json!({"propagationPolicy": "Orphan"})),
@@ -473,6 +519,16 @@ impl<'a> Writer<'a> {
         if self.random.percent(10) {
             let policy = *self.random.pick(&["Foreground", "Orphan", "Background"]);
             query.push(format!("propagationPolicy={policy}"));
+        }
+        if self.random.percent(10) {
+            let option = *self.random.pick(&[
+                "dryRun=All",
+                "gracePeriodSeconds=0",
+                "gracePeriodSeconds=7",
+                "orphanDependents=true",
+                "orphanDependents=false",
+            ]);
+            query.push(option.to_owned());
         }
         let path = format!("{}/{name}", collection(&KINDS[kind]));
         let mut step = Step::call("DELETE", with_query(&path, &query));
@@ -529,7 +585,20 @@ impl<'a> Writer<'a> {
         let name = self.name(kind);
         let path = format!("{}/{name}/scale", collection(&KINDS[kind]));
         let replicas = self.random.pick(&[json!(0), json!(3), json!(-1), json!("x")]).clone();
-        let step = match self.random.below(3) {
+        let step = match self.random.below(6) {
+            3 => Step::call("PATCH", format!("{path}?fieldManager=m1&force=true"))
+                .with_body(json!({
+                    "apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": name},
+                    "spec": {"replicas": replicas},
+                }))
+                .with_type("application/apply-patch+yaml"),
+            4 => Step::call("PATCH", format!("{path}?dryRun=All"))
+                .with_body(json!([{"op": "replace", "path": "/spec/replicas", "value": replicas}]))
+                .with_type("application/json-patch+json"),
+            5 => Step::call("PUT", path).with_body(json!({
+                "apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": name},
+                "spec": {"replicas": replicas},
+            })),
             0 => Step::call("GET", path).saving("scale"),
             1 => {
                 let mut step = Step::call("PUT", path);

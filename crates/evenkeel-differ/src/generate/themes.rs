@@ -3,6 +3,8 @@
 
 mod compaction;
 
+mod fields;
+
 mod life;
 
 mod limits;
@@ -35,6 +37,8 @@ pub enum Theme {
     Mixed,
     /// Definitions made, changed and deleted while in use, with discovery and OpenAPI.
     Definitions,
+    /// Any field of the built-in kinds, with values that fit and values that do not.
+    Fields,
     /// Watches and streaming lists, opened, moved by selectors and resumed.
     Watches,
     /// What is left of lists, pages and watches after a compaction.
@@ -51,9 +55,10 @@ pub enum Theme {
 
 impl Theme {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Mixed,
         Self::Definitions,
+        Self::Fields,
         Self::Watches,
         Self::Compaction,
         Self::Pages,
@@ -67,6 +72,7 @@ impl Theme {
         match self {
             Self::Mixed => "seed",
             Self::Definitions => "definitions",
+            Self::Fields => "fields",
             Self::Watches => "watches",
             Self::Compaction => "compaction",
             Self::Pages => "pages",
@@ -80,6 +86,7 @@ impl Theme {
     pub(super) fn of(number: u64) -> Self {
         match number % 20 {
             3 | 9 | 15 => Self::Definitions,
+            1 | 10 => Self::Fields,
             5 | 16 => Self::Watches,
             7 => Self::Pages,
             11 => Self::Writers,
@@ -94,6 +101,7 @@ impl Theme {
         match self {
             Self::Mixed => steps::write(random),
             Self::Definitions => life::write(random),
+            Self::Fields => fields::write(random),
             Self::Watches => watches::write(random),
             Self::Compaction => compaction::write(random),
             Self::Pages => pages::write(random),

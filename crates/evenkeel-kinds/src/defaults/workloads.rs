@@ -67,6 +67,10 @@ fn daemon_set(spec: &mut Object) {
         {
             set::pointer(update, "maxUnavailable", 1);
             set::pointer(update, "maxSurge", 0);
+        } else if let Some(update) = set::child(strategy, "rollingUpdate") {
+            // Not a default: the server's own type cannot do without them.
+            set::pointer(update, "maxUnavailable", 0);
+            set::pointer(update, "maxSurge", 0);
         }
     }
     set::pointer(spec, "revisionHistoryLimit", 10);

@@ -101,13 +101,14 @@ pub fn prepare_for_update(gvk: Gvk<'_>, old: &Value, new: &mut Value, cx: &Conte
         ("", "PersistentVolumeClaim") => core::prepare_claim(Some(old), new),
         ("", "ServiceAccount") => core::trim_secret_references(new),
         ("", "Node") => core::update_node(old, new),
-        ("apps", "DaemonSet") => workloads::update_daemon_set(old, new),
         ("certificates.k8s.io", "CertificateSigningRequest") => carry(old, new, "spec"),
         _ => {}
     }
     disabled::drop_fields(gvk, Some(old), new);
-    if gvk.kind == "ResourceSlice" {
-        others::date_taints(new, cx);
+    match (gvk.group, gvk.kind) {
+        ("apps", "DaemonSet") => workloads::update_daemon_set(old, new),
+        ("resource.k8s.io", "ResourceSlice") => others::date_taints(new, cx),
+        _ => {}
     }
     count_generation(strategy, old, new);
 }

@@ -18,7 +18,7 @@ pub(super) fn config_map(errs: &mut Errors, config: &Value) {
     let mut bytes = 0;
     for (key, value) in config.entries("data") {
         errs.reasons(data.key(key), key, names::config_key(key));
-        if config.at("binaryData").has(key) {
+        if has_key(config.at("binaryData"), key) {
             errs.invalid(data.key(key), key, "duplicate of key present in binaryData");
         }
         bytes += value.as_str().unwrap_or_default().len();
@@ -65,7 +65,7 @@ fn secret_type(errs: &mut Errors, path: Path<'_>, secret: &Value) {
         }
         "kubernetes.io/dockercfg" => docker_config(errs, path, data, ".dockercfg"),
         "kubernetes.io/dockerconfigjson" => docker_config(errs, path, data, ".dockerconfigjson"),
-        "kubernetes.io/basic-auth" if !data.has("username") && !data.has("password") => {
+        "kubernetes.io/basic-auth" if !has_key(data, "username") && !has_key(data, "password") => {
             require(errs, "username");
             require(errs, "password");
         }
@@ -74,13 +74,18 @@ fn secret_type(errs: &mut Errors, path: Path<'_>, secret: &Value) {
         }
         "kubernetes.io/tls" => {
             for key in ["tls.crt", "tls.key"] {
-                if !data.has(key) {
+                if !has_key(data, key) {
                     require(errs, key);
                 }
             }
         }
         _ => {}
     }
+}
+
+/// In a map of bytes, a key that leads to nothing is one all the same.
+fn has_key(data: &Value, key: &str) -> bool {
+    data.get(key).is_some()
 }
 
 /// A configuration of Docker is a JSON object.

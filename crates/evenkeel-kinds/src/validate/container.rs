@@ -62,8 +62,9 @@ pub(super) fn init_containers(
             errs.required(at.child("restartPolicy"), detail);
         }
         let name = container.text("name");
-        let mut others = regular.iter().chain(&containers[..i]);
-        if !name.is_empty() && others.any(|c| c.text("name") == name) {
+        // Of those without a name only the regular ones are remembered.
+        let before = if name.is_empty() { &[] } else { &containers[..i] };
+        if regular.iter().chain(before).any(|c| c.text("name") == name) {
             errs.duplicate(at.child("name"), name);
         }
         // Upstream looks at each init container by itself, hence at index zero.

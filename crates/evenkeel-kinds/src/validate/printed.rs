@@ -205,6 +205,9 @@ fn collect<'a>(
         let inner = value.at(field.key);
         match field.ty {
             Ty::Inline(fields) => collect(shown, fields, inner),
+            Ty::Opt(_) if field.omit && !inner.is_null() => {
+                shown.push((field.name, field.ty, inner));
+            }
             _ if field.omit && is_zero(inner) => {}
             ty => shown.push((field.name, ty, inner)),
         }

@@ -35,6 +35,7 @@ pub(crate) fn draft(
     });
     let selectable = selectable.collect();
     let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or("").into();
+    fill_bytes(resource, &mut object);
     let (mut body, mut hole) = to_draft(&object)?;
     // Looking for them in the bytes is much cheaper than a walk over every object.
     if !resource.is_custom() && body.windows(2).any(|pair| pair == b"[]") {
@@ -90,6 +91,19 @@ fn has_empty_metadata(object: &Value) -> bool {
     object["metadata"].as_object().is_some_and(|metadata| metadata.values().any(empty))
 }
 
+/// The form in which upstream stores bytes has none that are null.
+fn fill_bytes(resource: &Resource, object: &mut Value) {
+    let field = match (&*resource.group, &*resource.plural) {
+        ("", "configmaps") => "binaryData",
+        ("", "secrets") => "data",
+        _ => return,
+    };
+    let Some(Value::Object(entries)) = object.get_mut(field) else { return };
+    for value in entries.values_mut().filter(|value| value.is_null()) {
+        *value = "".into();
+    }
+}
+
 /// Built-in kinds are stored upstream in a form that does not know empty lists; definitions, which
 /// are stored as JSON, are the exception. Of custom objects only the metadata is typed.
 fn forget_empty(resource: &Resource, object: &mut Value) {
@@ -116,6 +130,7 @@ pub(crate) fn pass_through_storage(
     origin: Origin,
 ) -> Result<(), Status> {
     forget_empty(resource, object);
+    fill_bytes(resource, object);
     if let Some(custom) = resource.custom() {
         if resource.api_version != resource.storage_version {
             to_storage_version(resource, object)?;

@@ -2,14 +2,18 @@
 //! use, made again; with what discovery and OpenAPI say of it.
 //!
 //! A real server takes a definition up in its own time. Each revision therefore has a column and a
-//! property of its own name, `rev3`: once they show, the revision is in force.
+//! property of its own name, `rev3`: once they show, the revision is in force. Its name and the
+//! versions it serves are also annotations, so that whoever waits knows which revision was accepted
+//! last.
 
 use serde_json::{Value, json};
 
 use super::super::random::Random;
 use super::super::schema;
-use super::super::steps::TABLE;
-use super::{APPLY, JSON_PATCH, MERGE, close, delete, get, patch, post, put, read, watch};
+use super::super::steps::{PARTIAL_LIST, TABLE};
+use super::{
+    APPLY, JSON_PATCH, MERGE, STRATEGIC, close, delete, get, patch, post, put, read, watch,
+};
 use crate::sequence::{Scope, Step, Until, set_at};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -105,6 +109,9 @@ impl Life<'_> {
                 extra: extra(self.random),
             })
             .collect();
+        for version in &mut self.versions {
+            version.select(self.random);
+        }
         if self.random.percent(40) {
             self.names["shortNames"] = json!(["th"]);
             self.names["categories"] = json!(["all"]);
@@ -115,7 +122,7 @@ impl Life<'_> {
         let versions: Vec<_> = self.versions.iter().map(|v| v.render(self.revision)).collect();
         json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": "things.${group}"},
+            "metadata": {"name": "things.${group}", "annotations": self.annotations()},
             "spec": {
                 "group": "${group}", "names": self.names, "versions": versions,
                 "scope": if self.namespaced { "Namespaced" } else { "Cluster" },
@@ -123,10 +130,22 @@ impl Life<'_> {
         })
     }
 
+    /// What shows which revision it is.
+    fn annotations(&self) -> Value {
+        let served: Vec<_> = VERSIONS
+            .iter()
+            .filter(|name| self.versions.iter().any(|v| v.served && v.name == **name))
+            .collect();
+        json!({
+            "revision": format!("rev{}", self.revision),
+            "served": json!(served).to_string(),
+        })
+    }
+
     fn make(&mut self) {
         self.revision += 1;
         let step = post(DEFINITIONS, self.definition());
-        self.steps.push(step.keeping("crd", "/metadata/uid"));
+        self.steps.push(accepting_revision(step));
         self.wait();
         self.steps.push(get(DEFINITION).saving("definition"));
     }
@@ -135,15 +154,15 @@ impl Life<'_> {
     fn wait(&mut self) {
         let Some(version) = self.versions.iter().find(|version| version.served) else { return };
         let mut step = get(self.collection(version.name)).accepting(TABLE);
-        step.until = Some(self.until());
+        step.until = Some(Self::until());
         self.steps.push(step);
     }
 
-    fn until(&self) -> Until {
+    fn until() -> Until {
         Until {
             status: Some(200),
-            contains: Some(format!("rev{}", self.revision)),
-            unless_null: Some("crd".to_owned()),
+            contains: Some("${revision}".to_owned()),
+            unless_null: Some("revision".to_owned()),
         }
     }
 
@@ -245,6 +264,10 @@ impl Life<'_> {
         ];
         let (pointer, value) = self.random.pick(faults);
         set_at(&mut body, pointer, value.clone());
+        if *pointer == root {
+            // A real server dies looking for a field behind a reference.
+            crate::sequence::unset_at(&mut body, "/spec/versions/0/selectableFields");
+        }
         self.steps.push(post(format!("{DEFINITIONS}?dryRun=All"), body));
     }
 
@@ -305,12 +328,16 @@ impl Life<'_> {
                 for (name, value) in fields.as_object().into_iter().flatten() {
                     step.set.insert(format!("/spec/{name}"), value.clone());
                 }
+                step.set.insert("/metadata/annotations".to_owned(), self.annotations());
                 step.unset.push("/metadata/resourceVersion".to_owned());
                 step
             }
-            _ => patch(DEFINITION, MERGE, json!({"spec": fields})),
+            _ => {
+                let annotations = json!({"annotations": self.annotations()});
+                patch(DEFINITION, MERGE, json!({"metadata": annotations, "spec": fields}))
+            }
         };
-        self.steps.push(step.keeping("crd", "/metadata/uid"));
+        self.steps.push(accepting_revision(step));
         self.wait();
         if self.random.percent(50) {
             self.steps.push(get(DEFINITION).saving("definition"));
@@ -334,17 +361,17 @@ impl Life<'_> {
         self.steps.push(post(&path, object));
         let name = format!("w{}", self.steps.len());
         self.steps.push(watch(&name, format!("{path}?watch=1&resourceVersion=0")));
-        self.steps.push(delete(DEFINITION).keeping("crd", "/metadata/uid"));
+        self.steps.push(delete(DEFINITION));
         if held {
             let mut going = get(DEFINITION);
             going.until = Some(Until {
                 contains: Some("InstanceDeletionInProgress".to_owned()),
-                ..self.until()
+                ..Self::until()
             });
             self.steps.push(going);
             let mut dying = get(format!("{path}/held${{ns}}"));
             dying.until =
-                Some(Until { contains: Some("deletionTimestamp".to_owned()), ..self.until() });
+                Some(Until { contains: Some("deletionTimestamp".to_owned()), ..Self::until() });
             self.steps.push(dying);
             let object = self.object(self.versions[0].name, "late");
             self.steps.push(post(&path, object));
@@ -355,9 +382,9 @@ impl Life<'_> {
             ));
         }
         let mut gone = get(DEFINITION);
-        gone.until =
-            Some(Until { status: Some(404), unless_null: Some("crd".to_owned()), contains: None });
-        self.steps.push(gone);
+        gone.until = Some(Until { status: Some(404), contains: None, ..Self::until() });
+        // What is not in the answer is null: there is no revision any more.
+        self.steps.push(gone.keeping("revision", "/none").keeping("served", "/none"));
         // A real server lets watches of what is gone run on for a while.
         self.steps.push(Step { any_end: true, ..read(&name) });
         self.steps.push(close(&name));
@@ -377,6 +404,14 @@ impl Life<'_> {
         })
     }
 
+    /// One that exists, mostly.
+    fn some_version(&mut self) -> &'static str {
+        if self.random.percent(20) {
+            return VERSIONS[self.random.below(VERSIONS.len())];
+        }
+        self.versions[self.random.below(self.versions.len())].name
+    }
+
     fn write_object(&mut self) {
         let version = self.versions[self.random.below(self.versions.len())].name;
         let name = *self.random.pick(&NAMES);
@@ -391,7 +426,7 @@ impl Life<'_> {
             "?dryRun=All",
             "?fieldValidation=Ignore",
         ]);
-        let step = match self.random.below(12) {
+        let step = match self.random.below(15) {
             0..=3 => post(format!("{path}{options}"), body),
             4 => patch(format!("{named}?fieldManager=m&force=true"), APPLY, body),
             5 | 6 => patch(format!("{named}{options}"), MERGE, json!({"spec": body["spec"]})),
@@ -411,17 +446,65 @@ impl Life<'_> {
                 _ => put(format!("{named}/status"), "object"),
             },
             10 => get(&named).saving("object"),
+            11..=13 => self.more(&path, &named, body),
             _ => delete(&named),
         };
         self.steps.push(step);
     }
 
+    /// What is asked of objects less often.
+    fn more(&mut self, path: &str, named: &str, body: Value) -> Step {
+        let spec = body["spec"].clone();
+        match self.random.below(12) {
+            0 => patch(format!("{named}?fieldManager=n"), APPLY, body),
+            1 => patch(format!("{named}?fieldManager=n&dryRun=All"), APPLY, body),
+            2 => {
+                let operations = json!([
+                    {"op": "add", "path": "/spec", "value": spec},
+                    {"op": "add", "path": "/metadata/annotations", "value": {"a": "b"}},
+                ]);
+                patch(named, JSON_PATCH, operations)
+            }
+            3 => patch(named, JSON_PATCH, json!([{"op": "remove", "path": "/spec"}])),
+            4 => patch(named, STRATEGIC, json!({"spec": spec})),
+            5 => {
+                let mut status = body;
+                status["status"] = json!({"phase": "q", "replicas": 1});
+                patch(format!("{named}/status?fieldManager=s&force=true"), APPLY, status)
+            }
+            6 => {
+                let scale = json!({
+                    "apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": 4},
+                });
+                patch(format!("{named}/scale?fieldManager=z&force=true"), APPLY, scale)
+            }
+            7 => {
+                let mut made = body;
+                made["metadata"] = json!({"generateName": "gen-"});
+                post(format!("{path}?dryRun=All"), made)
+            }
+            8 => delete(format!("{path}?labelSelector=app%3Dy")),
+            9 => {
+                let policy = *self.random.pick(&["Foreground", "Orphan", "Background"]);
+                delete(named).with_body(json!({"propagationPolicy": policy}))
+            }
+            10 => delete(format!("{named}?dryRun=All")),
+            _ => patch(named, MERGE, json!({"metadata": {"finalizers": null}})),
+        }
+    }
+
     fn read_objects(&mut self) {
-        let version = *self.random.pick(&VERSIONS);
+        let version = self.some_version();
         let path = self.collection(version);
-        let step = match self.random.below(5) {
+        let step = match self.random.below(7) {
+            5 => get(format!("{path}?labelSelector=app%20in%20(x,y)&limit=500")),
+            6 => get(path).accepting(PARTIAL_LIST),
             0 => get(format!("{path}/a${{ns}}")).accepting(TABLE),
-            1 => get(format!("{path}?fieldSelector=spec.a%3Dx")),
+            1 => {
+                let field = *self.random.pick(&["a", "b", "c", "d", "replicas"]);
+                let value = *self.random.pick(&["x", "2", "true", ""]);
+                get(format!("{path}?fieldSelector=spec.{field}%3D{value}"))
+            }
             2 => get(format!("{path}?fieldSelector=metadata.name%3Da${{ns}}")),
             3 => get(path).accepting(TABLE),
             _ => get(path),
@@ -457,33 +540,62 @@ impl Life<'_> {
             .filter(|name| self.versions.iter().any(|v| v.served && v.name == **name))
             .collect();
         let Some(version) = served.first() else { return };
-        let marker = format!("rev{}", self.revision);
-        let wait = |mut step: Step, contains: String| {
-            step.until = Some(Until {
-                status: Some(200),
-                contains: Some(contains),
-                unless_null: Some("crd".to_owned()),
-            });
+        let wait = |mut step: Step, contains: &str| {
+            step.until = Some(Until { contains: Some(contains.to_owned()), ..Self::until() });
             step
         };
         let facts = |path: &str| Step { facts: Some(Scope::Own), ..get(path) };
-        let list: Vec<_> = served.iter().map(|name| format!("\"{name}\"")).collect();
-        let list = format!("[{}]", list.join(","));
+        let (revision, list) = ("${revision}", "\"versions\":${served}");
+        let resources = format!("/apis/${{group}}/{version}");
         let step = match self.random.below(10) {
-            0 | 1 => wait(facts("/apis/${group}"), format!("\"versions\":{list}")),
-            2 => wait(facts("/apis"), format!("\"versions\":{list}")),
-            3 => wait(facts("/apis").accepting(AGGREGATED), list),
-            4 | 5 => wait(facts(&format!("/apis/${{group}}/{version}")), "things".to_owned()),
-            6 | 7 => wait(facts(&format!("/openapi/v3/apis/${{group}}/{version}")), marker),
-            8 => wait(facts("/openapi/v3"), format!("/{version}")),
-            _ if self.random.percent(30) => wait(facts("/openapi/v2"), marker),
-            _ => wait(facts(&format!("/apis/${{group}}/{version}")), "things".to_owned()),
+            0 | 1 => wait(facts("/apis/${group}"), list),
+            2 => wait(facts("/apis"), list),
+            3 => wait(facts("/apis").accepting(AGGREGATED), "${served}"),
+            4 | 5 => wait(facts(&resources), "things"),
+            6 | 7 => wait(facts(&format!("/openapi/v3/apis/${{group}}/{version}")), revision),
+            8 => wait(facts("/openapi/v3"), &format!("/{version}")),
+            _ if self.random.percent(30) => wait(facts("/openapi/v2"), revision),
+            _ => wait(facts(&resources), "things"),
         };
         self.steps.push(step);
     }
 }
 
 impl Version {
+    /// Lets selectors and columns ask for some of its own fields.
+    fn select(&mut self, random: &mut Random) {
+        let properties = self.spec["properties"].as_object();
+        let scalars: Vec<_> = properties
+            .into_iter()
+            .flatten()
+            .filter_map(|(name, schema)| Some((name.clone(), schema["type"].as_str()?.to_owned())))
+            .filter(|(_, ty)| matches!(ty.as_str(), "string" | "integer" | "boolean"))
+            .collect();
+        for (name, ty) in scalars {
+            if random.percent(25) {
+                let mut fields = self.extra["selectableFields"].take();
+                if !fields.is_array() {
+                    fields = json!([]);
+                }
+                if let Value::Array(fields) = &mut fields {
+                    fields.push(json!({"jsonPath": format!(".spec.{name}")}));
+                }
+                self.extra["selectableFields"] = fields;
+            }
+            if random.percent(25) {
+                let mut columns = self.extra["additionalPrinterColumns"].take();
+                if !columns.is_array() {
+                    columns = json!([]);
+                }
+                if let Value::Array(columns) = &mut columns {
+                    let path = format!(".spec.{name}");
+                    columns.push(json!({"name": format!("F{name}"), "type": ty, "jsonPath": path}));
+                }
+                self.extra["additionalPrinterColumns"] = columns;
+            }
+        }
+    }
+
     fn render(&self, revision: usize) -> Value {
         let marker = format!("rev{revision}");
         let mut spec = self.spec.clone();
@@ -516,6 +628,14 @@ impl Version {
     }
 }
 
+/// A write to the definition, after which the revision it makes counts, if it is accepted.
+fn accepting_revision(mut step: Step) -> Step {
+    for name in ["revision", "served"] {
+        step.renew.insert(name.to_owned(), format!("/metadata/annotations/{name}"));
+    }
+    step
+}
+
 /// What a version may have beside its schema.
 fn extra(random: &mut Random) -> Value {
     let mut extra = json!({});
@@ -526,6 +646,9 @@ fn extra(random: &mut Random) -> Value {
         extra["subresources"]["scale"] = json!({
             "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas",
         });
+        if random.percent(40) {
+            extra["subresources"]["scale"]["labelSelectorPath"] = ".status.phase".into();
+        }
     }
     if random.percent(40) {
         let mut columns = Vec::new();

@@ -28,11 +28,12 @@ pub(in crate::validate) fn node(errs: &mut Errors, node: &Value) {
     if cidrs.len() > 1 {
         let parsed: Vec<_> = spec.texts("podCIDRs").filter_map(ip::Cidr::parse).collect();
         if parsed.len() < cidrs.len() {
-            let bad = spec.texts("podCIDRs").find(|c| ip::Cidr::parse(c).is_none());
+            let mut texts = spec.texts("podCIDRs").enumerate();
+            let bad = texts.find(|(_, cidr)| ip::Cidr::parse(cidr).is_none());
+            let (at, cidr) = bad.unwrap_or_default();
             let detail = format!(
-                "invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[0]: \
-                 <nil> (invalid CIDR address: {})",
-                bad.unwrap_or_default()
+                "invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[{at}]: \
+                 <nil> (invalid CIDR address: {cidr})"
             );
             errs.internal(path, detail);
         }

@@ -1,0 +1,212 @@
+//! `RuntimeClass`: pods cost and go where their runtime says.
+
+use evenkeel_types::go::Quoted;
+use serde_json::{Map, Value};
+
+use super::{Attributes, Operation, Plugin};
+use crate::object::Metadata as _;
+use crate::status::Status;
+use crate::storage::Key;
+
+pub(super) struct RuntimeClass;
+
+impl Plugin for RuntimeClass {
+    fn mutate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
+        let Some(class) = class(attributes)? else { return Ok(()) };
+        let refuse = refusal(attributes);
+        let Some(Value::Object(spec)) =
+            attributes.object.as_deref_mut().and_then(|pod| pod.get_mut("spec"))
+        else {
+            return Ok(());
+        };
+        if let Some(overhead) = class.pointer("/overhead/podFixed") {
+            if has_entries(spec.get("overhead")) && spec.get("overhead") != Some(overhead) {
+                return Err(refuse(MISMATCH));
+            }
+            spec.insert("overhead".to_owned(), overhead.clone());
+        }
+        if let Some(scheduling) = class.get("scheduling") {
+            select_nodes(spec, &scheduling["nodeSelector"]).map_err(|why| refuse(&why))?;
+            let tolerations =
+                merged(list(spec.get("tolerations")), list(scheduling.get("tolerations")));
+            if !tolerations.is_empty() {
+                spec.insert("tolerations".to_owned(), tolerations.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn validate(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
+        if !concerns(attributes) {
+            return Ok(());
+        }
+        let class = class(attributes)?;
+        let defined = class.as_ref().and_then(|class| class.pointer("/overhead/podFixed"));
+        let given = attributes.object.as_deref().and_then(|pod| pod.pointer("/spec/overhead"));
+        match (defined, given) {
+            (Some(defined), given) if given != Some(defined) => Err(refusal(attributes)(MISMATCH)),
+            (None, Some(_)) => Err(refusal(attributes)(
+                "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+const MISMATCH: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
+
+fn concerns(attributes: &Attributes<'_>) -> bool {
+    let call = attributes.call;
+    attributes.operation == Operation::Create
+        && call.resource.is("", "pods")
+        && call.subresource.is_none()
+}
+
+/// The class a new pod names.
+fn class(attributes: &Attributes<'_>) -> Result<Option<Value>, Status> {
+    let pod = attributes.object.as_deref().filter(|_| concerns(attributes));
+    let Some(name) =
+        pod.and_then(|pod| pod.pointer("/spec/runtimeClassName")).and_then(Value::as_str)
+    else {
+        return Ok(None);
+    };
+    // Upstream asks for it with a client, which refuses names that would make another path.
+    if let Some(why) = no_path_segment(name) {
+        return Err(Status::bare(500, why));
+    }
+    let table = attributes.call.core.store.table("node.k8s.io/runtimeclasses");
+    let Some(record) = table.get(&Key::new("", name)) else {
+        let why = format!("pod rejected: RuntimeClass {} not found", Quoted(name));
+        return Err(refusal(attributes)(&why));
+    };
+    serde_json::from_slice(&record.body).map(Some).map_err(Status::internal)
+}
+
+fn refusal(attributes: &Attributes<'_>) -> impl Fn(&str) -> Status + use<> {
+    let resource = attributes.call.resource.clone();
+    let name = attributes.object.as_deref().map_or("", |pod| match pod.meta_str("name") {
+        "" => pod.meta_str("generateName"),
+        name => name,
+    });
+    let name = name.to_owned();
+    move |why| Status::forbidden(resource.named(), &name, why)
+}
+
+fn no_path_segment(name: &str) -> Option<String> {
+    let fault = match name {
+        "" => return Some("resource name may not be empty".to_owned()),
+        "." => "may not be '.'",
+        ".." => "may not be '..'",
+        _ if name.contains('/') && name.contains('%') => "may not contain '/' may not contain '%'",
+        _ if name.contains('/') => "may not contain '/'",
+        _ if name.contains('%') => "may not contain '%'",
+        _ => return None,
+    };
+    Some(format!("invalid resource name {}: [{fault}]", Quoted(name)))
+}
+
+fn has_entries(map: Option<&Value>) -> bool {
+    map.and_then(Value::as_object).is_some_and(|map| !map.is_empty())
+}
+
+fn list(value: Option<&Value>) -> &[Value] {
+    value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// A pod goes where both it and its runtime can.
+fn select_nodes(spec: &mut Map<String, Value>, wanted: &Value) -> Result<(), String> {
+    let Some(wanted) = wanted.as_object().filter(|wanted| !wanted.is_empty()) else {
+        return Ok(());
+    };
+    let selector = spec.entry("nodeSelector").or_insert(Value::Null);
+    if !selector.is_object() {
+        *selector = Value::Object(Map::new());
+    }
+    let Value::Object(selector) = selector else { return Ok(()) };
+    for (key, value) in wanted {
+        let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
+        match selector.get(key) {
+            Some(own) if own != value => {
+                return Err(format!(
+                    "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {}; \
+                     pod.spec.nodeSelector[{key}] = {}",
+                    text(value),
+                    text(own)
+                ));
+            }
+            _ => _ = selector.insert(key.clone(), value.clone()),
+        }
+    }
+    Ok(())
+}
+
+/// Both lists, without what others in them include.
+fn merged(first: &[Value], second: &[Value]) -> Vec<Value> {
+    let all: Vec<&Value> = first.iter().chain(second).collect();
+    let mut merged: Vec<Value> = Vec::new();
+    for (at, toleration) in all.iter().enumerate() {
+        let known = merged.iter().any(|other| includes(other, toleration));
+        // Of equal ones the first stays.
+        let follows =
+            all[at + 1..].iter().any(|other| other != toleration && includes(other, toleration));
+        if !known && !follows {
+            merged.push(Value::clone(toleration));
+        }
+    }
+    merged
+}
+
+/// Whether everything `some` tolerates is tolerated by `more`.
+fn includes(more: &Value, some: &Value) -> bool {
+    if more == some {
+        return true;
+    }
+    fn text<'a>(toleration: &'a Value, field: &str) -> &'a str {
+        toleration[field].as_str().unwrap_or("")
+    }
+    let same = |field: &str| text(more, field) == text(some, field);
+    let exists = text(more, "operator") == "Exists";
+    if !same("key") && !(text(more, "key").is_empty() && exists) {
+        return false;
+    }
+    if !same("effect") && !text(more, "effect").is_empty() {
+        return false;
+    }
+    if text(more, "effect") == "NoExecute"
+        && let Some(seconds) = more["tolerationSeconds"].as_i64()
+        && some["tolerationSeconds"].as_i64().is_none_or(|some| some > seconds)
+    {
+        return false;
+    }
+    match text(more, "operator") {
+        "Equal" | "" => text(some, "operator") == "Equal" && same("value"),
+        "Exists" => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_another_toleration_includes_goes() {
+        let one = json!({"key": "a", "operator": "Exists"});
+        let narrow = json!({"key": "a", "operator": "Equal", "value": "x", "effect": "NoSchedule"});
+        let brief = json!({"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5});
+        let first = [narrow, one.clone()];
+        let second = [one.clone(), brief.clone()];
+        assert_eq!(merged(&first, &second), [one, brief]);
+    }
+
+    #[test]
+    fn a_pod_and_its_runtime_have_to_agree_on_nodes() {
+        let mut spec = Map::from_iter([("nodeSelector".to_owned(), json!({"a": "1"}))]);
+        select_nodes(&mut spec, &json!({"a": "1", "b": "2"})).unwrap();
+        assert_eq!(spec["nodeSelector"], json!({"a": "1", "b": "2"}));
+        let why = select_nodes(&mut spec, &json!({"b": "3"})).unwrap_err();
+        assert!(why.contains("nodeSelector[b] = 3; pod.spec.nodeSelector[b] = 2"), "{why}");
+    }
+}
