@@ -214,7 +214,7 @@ fn check_object(value: &Value) -> Result<(), String> {
 }
 
 /// The kind and the version are read before anything else, and by a stricter decoder.
-fn check_type_meta(value: &Value) -> Result<(), String> {
+pub(crate) fn check_type_meta(value: &Value) -> Result<(), String> {
     for key in ["apiVersion", "kind"] {
         match value.get(key) {
             None | Some(Value::Null | Value::String(_)) => {}
@@ -437,15 +437,7 @@ fn has_whole_floats(resource: &Resource, value: &Value) -> bool {
 /// decoder words it. The error is only the reason.
 pub(crate) fn shape(resource: &Resource, value: &mut Value) -> Result<Vec<String>, String> {
     match &resource.nature {
-        Nature::Builtin(builtin) => {
-            let forgets_owners = value.meta("managedFields") == Some(&Value::Array(Vec::new()));
-            let unknown = conform_to(builtin.ty, value)?;
-            if forgets_owners {
-                // Empty, so the type leaves it out; but it is a wish.
-                set_meta(value, "managedFields", Some(Value::Array(Vec::new())));
-            }
-            Ok(unknown)
-        }
+        Nature::Builtin(builtin) => conform_to(builtin.ty, value),
         Nature::Custom(custom) => {
             json::settle_floats(value);
             match value.get("metadata") {
@@ -482,7 +474,12 @@ pub(crate) fn fill_defaults(resource: &Resource, value: &mut Value) -> Applied {
 }
 
 fn conform_to(ty: &'static Type, value: &mut Value) -> Result<Vec<String>, String> {
+    let forgets_owners = value.meta("managedFields") == Some(&Value::Array(Vec::new()));
     let problems = conform(ty, value).map_err(|why| why.to_string())?;
+    if forgets_owners {
+        // Empty, so the type leaves it out; but it is a wish.
+        set_meta(value, "managedFields", Some(Value::Array(Vec::new())));
+    }
     Ok(problems.into_iter().map(|problem| problem.to_string()).collect())
 }
 
