@@ -201,19 +201,10 @@ fn whole(number: &serde_json::Number) -> Option<i64> {
     (float.fract() == 0.0 && float.abs() <= EXACT).then_some(float as i64)
 }
 
-/// Whether [`settle_floats`] would change anything.
-pub(crate) fn has_whole_floats(value: &Value) -> bool {
-    match value {
-        Value::Number(number) => whole(number).is_some(),
-        Value::Array(items) => items.iter().any(has_whole_floats),
-        Value::Object(map) => map.values().any(has_whole_floats),
-        _ => false,
-    }
-}
-
 /// Writes floats without a fraction as integers, as Go prints those of untyped objects.
 ///
-/// Typed objects must not come here: there `1.0` is no integer, and refused.
+/// Typed objects must not come here: there `1.0` is no integer, and refused. Nor must custom ones
+/// before they are stored: until then `1.0` is a change of `1`.
 pub(crate) fn settle_floats(value: &mut Value) {
     match value {
         Value::Number(number) => {
