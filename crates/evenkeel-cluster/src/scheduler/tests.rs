@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -266,6 +267,11 @@ async fn a_pod_of_higher_priority_takes_the_room_of_the_least_important() {
         })
         .await;
     assert!(seen, "it is told why");
+    let preempted = |event: &Event| event.reason.as_deref() == Some("Preempted");
+    let events = world.until::<Event>("an event", |all| all.values().any(preempted)).await;
+    let event = events.values().find(|event| preempted(event)).unwrap();
+    assert_eq!(event.regarding.as_ref().unwrap().name.as_deref(), Some("a"));
+    assert_eq!(event.reporting_controller.as_deref(), Some("default-scheduler"));
     let placed = world.until_one::<Pod>("important", |pod| node(pod).is_some()).await;
     assert_eq!(node(&placed), home.as_deref());
     let pods =
