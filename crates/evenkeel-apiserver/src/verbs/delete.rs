@@ -360,6 +360,10 @@ pub(crate) async fn delete_named(
         validate::on_delete(call, old)?;
         let decision = special(call, options, old).unwrap_or_else(|| options.decide(call, old));
         let (change, next) = match decision {
+            // What its schema has made of it since it was stored is written down.
+            Decision::Keep if call.resource.is_custom() => {
+                (Change::Write(Admitted::marked(old.clone())), End::Stays)
+            }
             Decision::Keep => (Change::Keep, End::Stays),
             Decision::Mark(next) => (Change::Write(Admitted::marked(next)), End::Stays),
             Decision::MarkAndRemove(next) => (Change::Write(Admitted::marked(next)), End::Marked),
@@ -465,6 +469,7 @@ fn default_propagation(call: &Call) -> GarbageCollection {
 fn from_body(call: &Call, body: &[u8]) -> Result<Value, Status> {
     let format = negotiate::input(&call.headers, true)?;
     let parsed = decode::read(body, format).map_err(Status::bad_request)?;
+    decode::check_type_meta(&parsed.value).map_err(Status::bad_request)?;
     let kind = parsed.value["kind"].as_str().unwrap_or("DeleteOptions");
     if kind != "DeleteOptions" {
         let version = parsed.value["apiVersion"].as_str().unwrap_or("meta.k8s.io/v1");
