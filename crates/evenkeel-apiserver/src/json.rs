@@ -226,20 +226,11 @@ fn whole(number: &Number) -> Option<Value> {
     (settled != *number).then_some(Value::Number(settled))
 }
 
-/// Whether [`settle_floats`] would change anything.
-pub(crate) fn has_whole_floats(value: &Value) -> bool {
-    match value {
-        Value::Number(number) => whole(number).is_some(),
-        Value::Array(items) => items.iter().any(has_whole_floats),
-        Value::Object(map) => map.values().any(has_whole_floats),
-        _ => false,
-    }
-}
-
 /// Writes floats without a fraction as integers, as Go prints those of untyped objects. Integers
 /// that do not fit into 64 bits with a sign count as floats.
 ///
-/// Typed objects must not come here: there `1.0` is no integer, and refused.
+/// Typed objects must not come here: there `1.0` is no integer, and refused. Nor must custom ones
+/// before they are stored: until then `1.0` is a change of `1`.
 pub(crate) fn settle_floats(value: &mut Value) {
     match value {
         Value::Number(number) => {

@@ -26,7 +26,7 @@ pub(crate) use create::create_value;
 pub(crate) use delete::{Deletion, delete_named};
 pub(crate) use list::Filter;
 pub(crate) use patch::is_apply;
-pub(crate) use update::{release_finalizer, write_status};
+pub(crate) use update::{release_finalizer, write_object, write_status};
 
 use std::sync::Arc;
 

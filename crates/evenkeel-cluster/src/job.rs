@@ -110,9 +110,19 @@ impl Reconciler for Jobs {
         };
         let now = cx.clock().now();
         let status = job.status.clone().unwrap_or_default();
-        let (last_failed, wait, finish) = Default::default();
-        let mut work =
-            Work { cx, job: &job, spec, status, pods: found, now, last_failed, wait, finish };
+        let (last_failed, dismissed, wait, finish) = Default::default();
+        let mut work = Work {
+            cx,
+            job: &job,
+            spec,
+            status,
+            pods: found,
+            now,
+            last_failed,
+            dismissed,
+            wait,
+            finish,
+        };
         work.run(&self.backoffs).await?;
         Ok(work.wait.map_or(Action::done(), Action::requeue_after))
     }
@@ -146,6 +156,8 @@ struct Work<'a> {
     now: Timestamp,
     /// The pods that failed last, by indexes that are to be tried again.
     last_failed: BTreeMap<u32, Arc<Pod>>,
+    /// Pods that were deleted just now because the Job is over: it did not wait for them to fail.
+    dismissed: HashSet<String>,
     /// When to look again.
     wait: Option<Duration>,
     finish: Option<Finish>,
@@ -194,6 +206,7 @@ impl Work<'_> {
         if self.finish.is_some() {
             for pod in &active {
                 self.cx.delete(&**pod).await?;
+                self.dismissed.extend(pod.metadata.uid.clone());
             }
             active.clear();
             self.reread().await?;

@@ -6,6 +6,8 @@
 
 mod addresses;
 
+mod command;
+
 mod life;
 
 mod picture;

@@ -27,6 +27,8 @@ pub(crate) const EVICTION: &str = "taint-eviction-controller";
 pub(crate) const GARBAGE: &str = "pod-garbage-collector-controller";
 /// The part of it that looks at pods.
 const UNSCHEDULED: &str = "pod-garbage-collector-controller-unscheduled";
+/// How long whoever deleted such a pod has to let it go by himself; upstream looks this often.
+const UNSCHEDULED_FOR: Duration = Duration::from_secs(20);
 
 /// How long a node may be silent.
 const GRACE: Duration = Duration::from_secs(50);
@@ -314,9 +316,16 @@ impl Reconciler for Unscheduled {
         let going = cx.object().filter(|pod| pods::is_terminating(pod));
         let Some(pod) = going else { return Ok(Action::done()) };
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
-        if node.is_none_or(str::is_empty) {
-            fail(cx, &pod).await?;
+        if node.is_some_and(|name| !name.is_empty()) {
+            return Ok(Action::done());
         }
+        let since = pod.metadata.deletion_timestamp.as_ref().map_or(Timestamp::MIN, |it| it.0);
+        let passed = Duration::try_from(cx.clock().now().duration_since(since));
+        let left = UNSCHEDULED_FOR.saturating_sub(passed.unwrap_or_default());
+        if !left.is_zero() {
+            return Ok(Action::requeue_after(left));
+        }
+        fail(cx, &pod).await?;
         Ok(Action::done())
     }
 }

@@ -24,7 +24,9 @@ use std::time::Duration;
 
 use evenkeel::client::Patch;
 use evenkeel::queue::{AddOptions, Cause};
-use evenkeel::{Action, BoxError, Context, ControllerHandle, Key, Manager, Reconciler, Result};
+use evenkeel::{
+    Action, Announcer, BoxError, Context, ControllerHandle, Key, Manager, Reconciler, Result,
+};
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod, Taint, Toleration};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -50,6 +52,8 @@ struct Desk {
     pods: OnceLock<ControllerHandle>,
     loaded: OnceCell<()>,
     delay: Duration,
+    /// Tells of pods that have to go for others.
+    announcer: Announcer,
     /// When a pod was first seen, while it is held back.
     seen: Mutex<HashMap<Key, Instant>>,
 }
@@ -60,6 +64,7 @@ pub(crate) fn register(manager: &Manager, settings: &Settings) -> Result<(), Box
         pods: OnceLock::new(),
         loaded: OnceCell::new(),
         delay: settings.delays.schedule,
+        announcer: manager.announcer(PROFILE),
         seen: Mutex::default(),
     });
     let handle = manager

@@ -191,6 +191,9 @@ async fn run(options: Run) -> anyhow::Result<bool> {
     total.show(&pair, &known, &options).await?;
     say(&total.coverage.render());
     let mut fine = total.unexplained == 0 && total.broken.is_empty();
+    for passing in &total.flaky {
+        say(&format!("not reproducible: {passing}"));
+    }
     for broken in &total.broken {
         say(&format!("not carried out: {broken}"));
     }
@@ -209,7 +212,7 @@ async fn run(options: Run) -> anyhow::Result<bool> {
         total.explained,
         total.unexplained,
         total.differing.len(),
-        total.flaky,
+        total.flaky.len(),
     ));
     Ok(fine)
 }
@@ -219,7 +222,7 @@ enum Outcome {
     Same(Finding),
     Different(Finding),
     /// Different once, and then not again.
-    Flaky(Finding),
+    Flaky(Finding, String),
     Broken(String),
 }
 
@@ -229,9 +232,11 @@ async fn confirm(pair: &Pair, known: &Known, sequence: &Sequence) -> Outcome {
         Err(error) => Outcome::Broken(format!("{}: {error}", sequence.name)),
         Ok(finding) if finding.unexplained.is_empty() => Outcome::Same(finding),
         // Watches and clocks can make a difference that is none: it has to show twice.
-        Ok(_) => match find().await {
+        Ok(first) => match find().await {
             Err(error) => Outcome::Broken(format!("{}: {error}", sequence.name)),
-            Ok(again) if again.unexplained.is_empty() => Outcome::Flaky(again),
+            Ok(again) if again.unexplained.is_empty() => {
+                Outcome::Flaky(again, passing(sequence, &first))
+            }
             Ok(again) => Outcome::Different(again),
         },
     }
@@ -256,22 +261,42 @@ async fn confirm_together(
             Ok(finding) if finding.unexplained.is_empty() => {
                 done.push((sequence, Outcome::Same(finding)));
             }
-            Ok(_) => doubtful.push(sequence),
+            Ok(finding) => doubtful.push((sequence, finding)),
         }
     }
     if doubtful.is_empty() {
         return done;
     }
-    let second = pair.find_together(&doubtful, known).await;
-    for (sequence, finding) in doubtful.into_iter().zip(second) {
+    let again: Vec<_> = doubtful.iter().map(|(sequence, _)| sequence.clone()).collect();
+    let second = pair.find_together(&again, known).await;
+    for ((sequence, first), finding) in doubtful.into_iter().zip(second) {
         let outcome = match finding {
             Err(error) => Outcome::Broken(format!("{}: {error}", sequence.name)),
-            Ok(again) if again.unexplained.is_empty() => Outcome::Flaky(again),
+            Ok(again) if again.unexplained.is_empty() => {
+                Outcome::Flaky(again, passing(&sequence, &first))
+            }
             Ok(again) => Outcome::Different(again),
         };
         done.push((sequence, outcome));
     }
     done
+}
+
+/// What differed once, for those who want to know why.
+fn passing(sequence: &Sequence, finding: &Finding) -> String {
+    let Some(first) = finding.unexplained.first() else { return sequence.name.clone() };
+    let value = |value: &Option<serde_json::Value>| match value {
+        Some(value) => value.to_string().chars().take(200).collect(),
+        None => "nothing".to_owned(),
+    };
+    format!(
+        "{} step {} at {}: upstream {}, ours {}",
+        sequence.name,
+        first.step + 1,
+        first.at,
+        value(&first.upstream),
+        value(&first.ours)
+    )
 }
 
 #[derive(Default)]
@@ -280,7 +305,7 @@ struct Total {
     steps: usize,
     explained: usize,
     unexplained: usize,
-    flaky: usize,
+    flaky: Vec<String>,
     broken: Vec<String>,
     differing: Vec<(Sequence, Finding)>,
     coverage: Coverage,
@@ -296,8 +321,8 @@ impl Total {
                 return;
             }
             Outcome::Same(finding) => finding,
-            Outcome::Flaky(finding) => {
-                self.flaky += 1;
+            Outcome::Flaky(finding, what) => {
+                self.flaky.push(what);
                 finding
             }
             Outcome::Different(finding) => {

@@ -38,7 +38,10 @@ const END: Duration = Duration::from_secs(60);
 
 /// For an `until` to hold. A real server looks every five seconds whether a definition is free of
 /// objects.
-const UNTIL: Duration = Duration::from_secs(8);
+const UNTIL: Duration = Duration::from_secs(60);
+
+/// The same for ours, which does everything as part of the write that asks for it.
+const AT_ONCE: Duration = Duration::from_millis(300);
 
 /// The headers clients act on.
 const HEADERS: [&str; 7] =
@@ -57,6 +60,11 @@ pub struct Answer {
     /// The body: JSON, or text, or the events of a stream.
     #[serde(rename = "b", default, skip_serializing_if = "Value::is_null")]
     pub body: Value,
+}
+
+/// Whether a real server has yet to start what serves a definition.
+fn is_starting(answer: &Answer) -> bool {
+    answer.status == 429 && answer.body.to_string().contains("initializing")
 }
 
 fn is_zero(status: &u16) -> bool {
@@ -255,7 +263,8 @@ impl State {
             .unless_null
             .as_ref()
             .is_some_and(|name| self.variables.get(name).is_none_or(Value::is_null));
-        let deadline = Instant::now() + UNTIL;
+        let patience = if matches!(self.server, Server::Real(_)) { UNTIL } else { AT_ONCE };
+        let deadline = Instant::now() + patience;
         loop {
             let answer = self.judged(at, step).await?;
             let fits = until.status.is_none_or(|status| status == answer.status)
@@ -273,7 +282,12 @@ impl State {
         let Some(name) = &step.watch else { return self.judged(at, step).await };
         let response = self.send(at, step).await?;
         if response.status().as_u16() != 200 {
-            return Ok(read_answer(response).await);
+            let answer = read_answer(response).await;
+            if !is_starting(&answer) {
+                return Ok(answer);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            return Box::pin(self.answer(at, step)).await;
         }
         let headers = headers_of(response.headers());
         let (sender, events) = mpsc::channel(1024);
@@ -291,8 +305,16 @@ impl State {
         Ok(answer)
     }
 
+    /// A real server that has just taken up a definition asks for patience, which ours never needs.
     async fn request(&self, at: usize, step: &Step) -> Result<Answer, RunError> {
-        Ok(read_answer(self.send(at, step).await?).await)
+        let deadline = Instant::now() + UNTIL;
+        loop {
+            let answer = read_answer(self.send(at, step).await?).await;
+            if !is_starting(&answer) || Instant::now() >= deadline {
+                return Ok(answer);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 
     async fn send(&self, at: usize, step: &Step) -> Result<Response<ResponseBody>, RunError> {

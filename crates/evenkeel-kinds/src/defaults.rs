@@ -39,9 +39,6 @@ pub struct Applied {
     pub labels_from_template: bool,
     /// The field of [`tells_empty`] was given, with nothing in it.
     pub given_empty: bool,
-    /// A custom object was given whole numbers as floats, which Go does not take for the integers
-    /// they are stored as.
-    pub whole_floats: bool,
 }
 
 /// A list or map of a kind for which it matters whether it was given empty or not at all: Go

@@ -38,22 +38,10 @@ pub(crate) struct Remote {
 impl Backend {
     /// What the environment asks for.
     pub(crate) fn find() -> Result<Found, Missing> {
-        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-        if let Some(path) = set("EVENKEEL_TEST_KUBECONFIG") {
-            return Ok(Found::Existing(path));
-        }
-        let programs = ["EVENKEEL_TEST_KUBE_APISERVER", "TEST_ASSET_KUBE_APISERVER"];
-        let written = programs.into_iter().any(|name| set(name).is_some());
-        if !written && set("KUBEBUILDER_ASSETS").is_none() {
-            return Ok(Found::Embedded);
-        }
         // Each executable is asked what it is, which takes longer than a test does.
         static BINARIES: OnceLock<Result<Binaries, Missing>> = OnceLock::new();
-        match BINARIES.get_or_init(locate_any_release).clone() {
-            // The folder is for others who run envtest; what they get from it is what runs here.
-            Err(missing) if missing.is_stand_in() && !written => Ok(Found::Embedded),
-            found => found.map(Found::Real),
-        }
+        let locate = || BINARIES.get_or_init(locate_any_release).clone();
+        Found::by(|name| std::env::var_os(name), locate)
     }
 
     pub(crate) fn client(&self) -> kube::Client {
@@ -160,6 +148,26 @@ impl Backend {
 }
 
 impl Found {
+    fn by(
+        variable: impl Fn(&str) -> Option<OsString>,
+        locate: impl Fn() -> Result<Binaries, Missing>,
+    ) -> Result<Self, Missing> {
+        let set = |name: &str| variable(name).filter(|value| !value.is_empty());
+        if let Some(path) = set("EVENKEEL_TEST_KUBECONFIG") {
+            return Ok(Self::Existing(path));
+        }
+        let programs = ["EVENKEEL_TEST_KUBE_APISERVER", "TEST_ASSET_KUBE_APISERVER"];
+        let written = programs.into_iter().any(|name| set(name).is_some());
+        if !written && set("KUBEBUILDER_ASSETS").is_none() {
+            return Ok(Self::Embedded);
+        }
+        match locate() {
+            // The folder is for others who run envtest; what they get from it is what runs here.
+            Err(missing) if missing.is_stand_in() && !written => Ok(Self::Embedded),
+            found => found.map(Self::Real),
+        }
+    }
+
     pub(crate) fn is_embedded(&self) -> bool {
         matches!(self, Self::Embedded)
     }
@@ -208,5 +216,34 @@ impl Remote {
         let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await?;
         config.default_retry = false;
         Ok(Self { client: kube::Client::try_from(config.clone())?, config })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(set: &[&str], why: &str) -> Result<Found, Missing> {
+        let variable = |name: &str| set.contains(&name).then(|| OsString::from("/somewhere"));
+        let unfit = || Missing::Unfit {
+            named_by: "a test".to_owned(),
+            path: "/somewhere".into(),
+            why: why.to_owned(),
+        };
+        Found::by(variable, || Err(unfit()))
+    }
+
+    #[test]
+    fn what_is_named_is_what_a_test_runs_on() {
+        let stand_in = "is Evenkeel's own stand-in, not the real one";
+        let assets = "KUBEBUILDER_ASSETS";
+        assert!(matches!(found(&[], "is broken"), Ok(Found::Embedded)));
+        let both = [assets, "EVENKEEL_TEST_KUBECONFIG"];
+        assert!(matches!(found(&both, "is broken"), Ok(Found::Existing(_))));
+        assert!(matches!(found(&[assets], stand_in), Ok(Found::Embedded)));
+        assert!(found(&[assets], "is broken").is_err());
+        for name in ["EVENKEEL_TEST_KUBE_APISERVER", "TEST_ASSET_KUBE_APISERVER"] {
+            assert!(found(&[name], stand_in).is_err(), "{name} was written for the real one");
+        }
     }
 }

@@ -12,6 +12,8 @@
 //!   which goes with it, and managers under test look into no other one. Definitions stay. What has
 //!   no namespace is shared: such things need names from [`TestCluster::unique`], tests about them
 //!   delete what they made, and operators of them run one after another (`-- --test-threads=1`).
+//!   What a test that failed leaves there has the label
+//!   `app.kubernetes.io/managed-by=evenkeel-test`.
 //!
 //! A test asks [`TestCluster::runs_controllers`] and [`TestCluster::runs_pods`] where it depends on
 //! them.

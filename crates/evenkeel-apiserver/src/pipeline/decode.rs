@@ -115,7 +115,6 @@ impl Patched<'_> {
     pub(crate) fn object(self, call: &Call, mut value: Value) -> Result<Decoded, String> {
         let resource = &*call.resource;
         let given_empty = is_given_empty(resource, &value);
-        let whole_floats = has_whole_floats(resource, &value);
         match &resource.nature {
             Nature::Builtin(builtin) => {
                 self.typed(call, builtin.ty, resource.gvk(), &mut value)?;
@@ -130,8 +129,7 @@ impl Patched<'_> {
                 report(call, self.validation, problems(self.duplicates, unknown))?;
             }
         }
-        let filled = fill_defaults(resource, &mut value);
-        let applied = Applied { given_empty, whole_floats, ..filled };
+        let applied = Applied { given_empty, ..fill_defaults(resource, &mut value) };
         Ok(Decoded { object: value, applied })
     }
 
@@ -396,7 +394,6 @@ fn conformed(
     let resource = &*call.resource;
     set_kind(&mut parsed.value, resource.gvk());
     let given_empty = is_given_empty(resource, &parsed.value);
-    let whole_floats = has_whole_floats(resource, &parsed.value);
     shape(resource, &mut parsed.value)
         .map(|unknown| match resource.is_custom() {
             true => problems(&parsed.duplicates, unknown),
@@ -404,8 +401,7 @@ fn conformed(
         })
         .and_then(|problems| report(call, validation, problems))
         .map_err(|why| cannot_be_handled(resource.gvk(), &resource.kind, &why))?;
-    let filled = fill_defaults(resource, &mut parsed.value);
-    let applied = Applied { given_empty, whole_floats, ..filled };
+    let applied = Applied { given_empty, ..fill_defaults(resource, &mut parsed.value) };
     Ok(Decoded { object: parsed.value, applied })
 }
 
@@ -424,22 +420,12 @@ pub(crate) fn is_given_empty(resource: &Resource, value: &Value) -> bool {
     }
 }
 
-/// Whether a custom object has whole numbers written as floats, where its generation counts. To be
-/// asked before the object is given its shape.
-fn has_whole_floats(resource: &Resource, value: &Value) -> bool {
-    let (Some(custom), Some(fields)) = (resource.custom(), value.as_object()) else {
-        return false;
-    };
-    fields.iter().any(|(name, value)| custom.counts(name) && json::has_whole_floats(value))
-}
-
 /// Brings an object into the shape of its kind; tells which fields had to go, as a strict
 /// decoder words it. The error is only the reason.
 pub(crate) fn shape(resource: &Resource, value: &mut Value) -> Result<Vec<String>, String> {
     match &resource.nature {
         Nature::Builtin(builtin) => conform_to(builtin.ty, value),
         Nature::Custom(custom) => {
-            json::settle_floats(value);
             match value.get("metadata") {
                 Some(Value::Object(_)) => {}
                 None | Some(Value::Null) => value["metadata"] = Value::Object(Map::new()),

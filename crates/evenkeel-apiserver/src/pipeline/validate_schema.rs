@@ -134,9 +134,7 @@ pub(crate) fn on_update(
                 strategy::prepare_for_subresource_update(gvk, name, old, &mut object, cx);
             }
         }),
-        Nature::Custom(custom) => {
-            custom.prepare_update(&mut object, old, part, applied.whole_floats);
-        }
+        Nature::Custom(custom) => custom.prepare_update(&mut object, old, part),
     }
 
     let errors = faults_of_update(resource, &object, old, part);

@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 pub(crate) use self::establish::{instance_removed, mark_terminating, settle};
+use super::Registry;
 use super::resource::Resource;
 use crate::object::{Metadata as _, metadata_mut, set_meta};
 use crate::pipeline::validate_schema::Part;
@@ -130,15 +131,7 @@ fn keep_metadata(object: &mut Value, old: &Value, but: &[&str]) {
 // === objects of custom kinds ===
 
 impl Custom {
-    /// Go takes a whole number that is written as a float (`whole_floats`) for another one than the
-    /// integer it stores, so such an object counts as changed.
-    pub(crate) fn prepare_update(
-        &self,
-        object: &mut Value,
-        old: &Value,
-        part: Part<'_>,
-        whole_floats: bool,
-    ) {
+    pub(crate) fn prepare_update(&self, object: &mut Value, old: &Value, part: Part<'_>) {
         if part == Part::Status {
             let status = object.get("status").cloned();
             let managed = object.meta("managedFields").cloned();
@@ -160,7 +153,7 @@ impl Custom {
                 None => map.remove("status"),
             };
         }
-        if whole_floats || self.differs(object, old) {
+        if self.differs(object, old) {
             let generation = old.meta_i64("generation").unwrap_or(0);
             set_meta(object, "generation", Some((generation + 1).into()));
         }
@@ -169,17 +162,12 @@ impl Custom {
     /// Whether anything but metadata (and status, where it has its own endpoint) is different.
     fn differs(&self, object: &Value, old: &Value) -> bool {
         let (Value::Object(new), Value::Object(old)) = (object, old) else { return true };
-        let mut keys = new.keys().chain(old.keys()).filter(|key| self.counts(key));
-        keys.any(|key| new.get(key) != old.get(key))
-    }
-
-    /// Whether a field of the object is what its generation is about.
-    pub(crate) fn counts(&self, field: &str) -> bool {
-        match field {
+        let counts = |key: &&String| match key.as_str() {
             "metadata" | "apiVersion" | "kind" => false,
             "status" => !self.has_status,
             _ => true,
-        }
+        };
+        new.keys().chain(old.keys()).filter(counts).any(|key| new.get(key) != old.get(key))
     }
 
     pub(crate) fn selectable_value(&self, label: &str, object: &Value) -> String {
@@ -265,14 +253,12 @@ impl Definitions {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
     }
 
-    fn resources(&self) -> Vec<Arc<Resource>> {
+    /// Makes the registry serve what is here now. Under the lock, so that of two changes at once the
+    /// later one is not undone by what the earlier one knew.
+    fn publish(&self, registry: &Registry) {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.values().flat_map(|served| &served.resources).cloned().collect()
-    }
-
-    /// Versions that are documented though they are no longer served.
-    fn withdrawn(&self) -> Vec<Arc<Resource>> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.values().flat_map(|served| &served.withdrawn).cloned().collect()
+        let served: Vec<_> = all.values().flat_map(|served| &served.resources).cloned().collect();
+        let withdrawn = all.values().flat_map(|served| &served.withdrawn).cloned().collect();
+        registry.replace_custom(&served, withdrawn);
     }
 }

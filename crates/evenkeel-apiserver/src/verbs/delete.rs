@@ -360,6 +360,10 @@ pub(crate) async fn delete_named(
         validate::on_delete(call, old)?;
         let decision = special(call, options, old).unwrap_or_else(|| options.decide(call, old));
         let (change, next) = match decision {
+            // What its schema has made of it since it was stored is written down.
+            Decision::Keep if call.resource.is_custom() => {
+                (Change::Write(Admitted::marked(old.clone())), End::Stays)
+            }
             Decision::Keep => (Change::Keep, End::Stays),
             Decision::Mark(next) => (Change::Write(Admitted::marked(next)), End::Stays),
             Decision::MarkAndRemove(next) => (Change::Write(Admitted::marked(next)), End::Marked),

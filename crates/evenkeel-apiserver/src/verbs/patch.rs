@@ -221,8 +221,8 @@ impl Patch {
                 merged.map(Value::Object).map_err(not_merged)?
             }
         };
-        // Patches are worked out on untyped values, where `1.0` counts as an integer. What becomes
-        // of those in custom objects is for decoding to say.
+        // Patches are worked out on untyped values, where `1.0` counts as an integer. In custom
+        // objects it is one only once it is stored.
         if ty.is_some() {
             json::settle_floats(&mut patched);
         }

@@ -222,7 +222,12 @@ impl<'a> Changes<'a> {
                 Err(error) => return Err(UpdateError::Convert(which, error)),
             }
         }
-        self.compare(&converted[0], &converted[1], ty).map(Some)
+        let changes = match ty.is_builtin() {
+            true => self.compare(&converted[0], &converted[1], ty)?,
+            // An endpoint of a custom resource says what it ignores in its own version alone.
+            false => ty.compare(&converted[0], &converted[1]).map_err(UpdateError::Compare)?,
+        };
+        Ok(Some(changes))
     }
 
     /// The change in the version of the request.

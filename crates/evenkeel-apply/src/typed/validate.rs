@@ -60,7 +60,7 @@ impl Walk<'_> {
             }
             return;
         }
-        let Some(known) = self.identify(items, list) else { return };
+        let (known, nobody) = identities(items, list);
         let repeated = match duplicates {
             Duplicates::Refuse => repeated(&known),
             Duplicates::Allow => Vec::new(),
@@ -71,6 +71,9 @@ impl Walk<'_> {
             }
             self.at(|| id.to_element(), |walk| walk.validate(item, list.element, duplicates));
         }
+        if let Some(nobody) = nobody {
+            self.error(nobody);
+        }
     }
 
     /// The identities of a list's items; the first item without one is reported.
@@ -79,17 +82,13 @@ impl Walk<'_> {
         items: &'a [Value],
         list: &'a ListType,
     ) -> Option<Vec<Item<'a>>> {
-        let mut known = Vec::with_capacity(items.len());
-        for (i, item) in items.iter().enumerate() {
-            match Item::of(list, item) {
-                Ok(id) => known.push(id),
-                Err(message) => {
-                    self.error(format!("element {i}: {message}"));
-                    return None;
-                }
+        match identities(items, list) {
+            (known, None) => Some(known),
+            (_, Some(nobody)) => {
+                self.error(nobody);
+                None
             }
         }
-        Some(known)
     }
 
     pub(super) fn validate_scalar(&mut self, value: &Value, scalar: Scalar) {
@@ -131,6 +130,18 @@ impl Walk<'_> {
             self.error(format!("expected map, got &{{{}}}", go::plain(value)));
         }
     }
+}
+
+/// The identities of a list's items, up to the first without one, and what is wrong with that.
+fn identities<'a>(items: &'a [Value], list: &'a ListType) -> (Vec<Item<'a>>, Option<String>) {
+    let mut known = Vec::with_capacity(items.len());
+    for (i, item) in items.iter().enumerate() {
+        match Item::of(list, item) {
+            Ok(id) => known.push(id),
+            Err(message) => return (known, Some(format!("element {i}: {message}"))),
+        }
+    }
+    (known, None)
 }
 
 /// Which items have the identity of an earlier one; empty if none has.

@@ -120,7 +120,7 @@ impl Work<'_> {
         let mut ended = Vec::new();
         for pod in self.pods.iter().filter(|pod| is_held(pod)) {
             let Some(uid) = &pod.metadata.uid else { continue };
-            let bad = self.has_failed(pod);
+            let bad = self.has_failed(pod) && !self.dismissed.contains(uid);
             let last = index_of(pod).and_then(|index| self.last_failed.get(&index));
             let is_last = last.is_some_and(|last| last.metadata.uid == pod.metadata.uid);
             if is_last && self.finish.is_none() && self.job.metadata.deletion_timestamp.is_none() {

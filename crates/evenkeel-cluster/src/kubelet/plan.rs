@@ -24,6 +24,9 @@ pub const PLAN_ANNOTATION: &str = "evenkeel.dev/simulate";
 /// | `exit-code=3` | the code of `fail-after` and `crash-loop` |
 /// | `ignore-term` | containers run on when asked to stop, until the grace period is over |
 ///
+/// Without a plan, a container does what its command says where that is plain (`sleep 30`,
+/// `sh -c "exit 1"`); any other runs on, or completes if its pod is not always restarted.
+///
 /// Durations are a number and a unit (`ms`, `s`, `m`, `h`). What follows an end is the pod's restart
 /// policy's to say, with the back-off of a real kubelet: at once, then 10 s, 20 s, 40 s up to 5 min.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

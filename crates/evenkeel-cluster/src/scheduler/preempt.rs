@@ -1,7 +1,7 @@
 //! Makes room for a pod that is more important than others.
 
 use evenkeel::client::Patch;
-use evenkeel::{Context, Key, Result};
+use evenkeel::{About, Context, Key, Result};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
@@ -30,6 +30,9 @@ impl Pods {
             let victim = cx.get::<Pod>(&key).await?.filter(|pod| !pods::is_terminating(pod));
             if let Some(victim) = victim {
                 self.evict(cx, &key, &victim).await?;
+                let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+                let message = format!("Preempted by pod {uid} on node {node}");
+                self.0.announcer.announce(&About::object(&*victim), "Preempted", &message);
             }
         }
         Ok(Some(node))

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -231,8 +232,11 @@ async fn pods_are_spread_as_evenly_as_they_ask() {
 async fn a_pod_of_higher_priority_takes_the_room_of_the_least_important() {
     let (world, _nodes) = world(2, "2").await;
     let classes = Api::<PriorityClass>::all(world.client.clone());
-    for (name, value) in [("low", 10), ("middle", 20), ("high", 30)] {
-        let class = json!({"metadata": {"name": name}, "value": value});
+    let pushes = "PreemptLowerPriority";
+    for (name, value, policy) in
+        [("low", 10, pushes), ("middle", 20, pushes), ("high", 30, pushes), ("polite", 30, "Never")]
+    {
+        let class = json!({"metadata": {"name": name}, "value": value, "preemptionPolicy": policy});
         let class = serde_json::from_value(class).unwrap();
         classes.create(&PostParams::default(), &class).await.unwrap();
     }
@@ -248,9 +252,7 @@ async fn a_pod_of_higher_priority_takes_the_room_of_the_least_important() {
     let home = node(&world.api::<Pod>().get("a").await.unwrap()).map(str::to_owned);
     // Not more important than anyone, and one that is but does not push.
     world.create::<Pod>(of("meek", "low", "1")).await;
-    let mut polite = of("polite", "high", "1");
-    polite["spec"]["preemptionPolicy"] = json!("Never");
-    world.create::<Pod>(polite).await;
+    world.create::<Pod>(of("polite", "polite", "1")).await;
     for name in ["meek", "polite"] {
         world.until_one::<Pod>(name, |pod| refusal(pod).is_some()).await;
     }
@@ -265,6 +267,11 @@ async fn a_pod_of_higher_priority_takes_the_room_of_the_least_important() {
         })
         .await;
     assert!(seen, "it is told why");
+    let preempted = |event: &Event| event.reason.as_deref() == Some("Preempted");
+    let events = world.until::<Event>("an event", |all| all.values().any(preempted)).await;
+    let event = events.values().find(|event| preempted(event)).unwrap();
+    assert_eq!(event.regarding.as_ref().unwrap().name.as_deref(), Some("a"));
+    assert_eq!(event.reporting_controller.as_deref(), Some("default-scheduler"));
     let placed = world.until_one::<Pod>("important", |pod| node(pod).is_some()).await;
     assert_eq!(node(&placed), home.as_deref());
     let pods =

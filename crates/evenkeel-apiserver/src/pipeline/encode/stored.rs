@@ -4,9 +4,11 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use evenkeel_kinds::{convert, fields};
+use evenkeel_schema::Structural;
 use evenkeel_schema::metadata::{Malformed, coerce};
 use serde_json::{Map, Value};
 
+use crate::json;
 use crate::object::set_meta;
 use crate::pipeline::decode;
 use crate::registry::custom::{self, Custom};
@@ -20,6 +22,7 @@ pub(crate) fn draft(
     mut object: Value,
     origin: Origin,
 ) -> Result<Draft, Status> {
+    print_numbers(resource, &mut object);
     to_storage_version(resource, &mut object)?;
     set_meta(&mut object, "resourceVersion", None);
     let labels = match object.pointer("/metadata/labels") {
@@ -46,7 +49,7 @@ pub(crate) fn draft(
     draft.labels = labels;
     draft.fields = selectable;
     draft.epoch = match resource.custom() {
-        Some(custom) if !is_settled(custom, &object, origin)? => UNSETTLED,
+        Some(custom) if !is_settled(resource, custom, &object, origin)? => UNSETTLED,
         _ => resource.epoch,
     };
     draft.uid = uid;
@@ -66,20 +69,24 @@ pub(crate) enum Origin {
 }
 
 /// Whether readers see a custom object as it is stored. What is applied is stored as it was given,
-/// and the next write is a change, though readers never see what is unknown in it, nor what is
-/// empty in its metadata.
-fn is_settled(custom: &Custom, object: &Value, origin: Origin) -> Result<bool, Status> {
+/// and what was written in another version without the defaults of the stored one; so the next
+/// write is a change, though readers see neither what is unknown or missing, nor what is empty in
+/// the metadata.
+fn is_settled(
+    resource: &Resource,
+    custom: &Custom,
+    object: &Value,
+    origin: Origin,
+) -> Result<bool, Status> {
     if has_empty_metadata(object) {
         return Ok(false);
     }
-    match origin {
-        Origin::Decoded => Ok(true),
-        Origin::Merged => {
-            let mut settled = object.clone();
-            settle(custom, &mut settled)?;
-            Ok(settled == *object)
-        }
+    if origin == Origin::Decoded && resource.api_version == resource.storage_version {
+        return Ok(true);
     }
+    let mut settled = object.clone();
+    settle(custom, &mut settled)?;
+    Ok(settled == *object)
 }
 
 fn has_empty_metadata(object: &Value) -> bool {
@@ -89,6 +96,13 @@ fn has_empty_metadata(object: &Value) -> bool {
         _ => false,
     };
     object["metadata"].as_object().is_some_and(|metadata| metadata.values().any(empty))
+}
+
+/// Once it has been printed, a whole number of a custom object is an integer.
+fn print_numbers(resource: &Resource, object: &mut Value) {
+    if resource.is_custom() {
+        json::settle_floats(object);
+    }
 }
 
 /// The form in which upstream stores bytes has none that are null.
@@ -131,6 +145,7 @@ pub(crate) fn pass_through_storage(
 ) -> Result<(), Status> {
     forget_empty(resource, object);
     fill_bytes(resource, object);
+    print_numbers(resource, object);
     if let Some(custom) = resource.custom() {
         if resource.api_version != resource.storage_version {
             to_storage_version(resource, object)?;
@@ -264,8 +279,7 @@ fn to_storage_version(resource: &Resource, object: &mut Value) -> Result<(), Sta
         }
         Nature::Custom(custom) => {
             object["apiVersion"] = Value::from(&*resource.storage_version);
-            // What is stored must be what the stored version shows.
-            settle(custom, object)?;
+            prune(custom, object)?;
         }
     }
     Ok(())
@@ -297,13 +311,21 @@ fn from_storage_version(resource: &Resource, object: &mut Value) -> Result<(), S
 
 /// Makes an object what the schema of its own version says: nothing unknown, all defaults.
 fn settle(custom: &Custom, object: &mut Value) -> Result<(), Status> {
-    let version = object.get("apiVersion").and_then(Value::as_str).unwrap_or("");
-    // A version the definition has dropped has no say any more.
-    if let Some(schema) = custom.schemas.get(version) {
-        schema.normalize(object, Malformed::Refuse).map_err(Status::internal)?;
+    if let Some(schema) = prune(custom, object)? {
         schema.default(object);
     }
     Ok(())
+}
+
+/// Takes out of an object what the schema of its version does not know. A version the definition
+/// has dropped has no say any more.
+fn prune<'c>(custom: &'c Custom, object: &mut Value) -> Result<Option<&'c Structural>, Status> {
+    let version = object.get("apiVersion").and_then(Value::as_str).unwrap_or("");
+    let schema = custom.schemas.get(version);
+    if let Some(schema) = schema {
+        schema.normalize(object, Malformed::Refuse).map_err(Status::internal)?;
+    }
+    Ok(schema)
 }
 
 #[cfg(test)]

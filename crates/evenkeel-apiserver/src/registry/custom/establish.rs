@@ -40,7 +40,7 @@ async fn try_settle(core: &Arc<Core>, name: &str) -> Result<(), Status> {
     let key = Key::new("", name);
     let Some(record) = resource.table.get(&key) else {
         core.definitions.remove(name);
-        core.registry.replace_custom(&core.definitions.resources(), core.definitions.withdrawn());
+        core.definitions.publish(&core.registry);
         return offer_names(core, &resource, name).await;
     };
     let definition = encode::value(&resource, &record)?;
@@ -66,7 +66,7 @@ fn put_in_service(core: &Core, definition: &Value, revision: u64) {
     if is_true(definition, "Established") {
         core.definitions
             .put(definition, revision, |life| serve::resources(&core.store, definition, life));
-        core.registry.replace_custom(&core.definitions.resources(), core.definitions.withdrawn());
+        core.definitions.publish(&core.registry);
     }
 }
 

@@ -78,6 +78,7 @@ impl Life<'_> {
                 5 if changes < 4 && self.random.percent(15) => {
                     changes += 2;
                     self.end();
+                    self.forget_documents();
                     self.plan();
                     self.make();
                 }
@@ -147,7 +148,10 @@ impl Life<'_> {
         let step = post(DEFINITIONS, self.definition());
         self.steps.push(accepting_revision(step));
         self.wait();
-        self.steps.push(get(DEFINITION).saving("definition"));
+        let mut established = get(DEFINITION).saving("definition");
+        established.until =
+            Some(Until { contains: Some("InitialNamesAccepted".to_owned()), ..Self::until() });
+        self.steps.push(established);
     }
 
     /// Until the revision is in force, unless it was refused.
@@ -389,6 +393,16 @@ impl Life<'_> {
         self.steps.push(Step { any_end: true, ..read(&name) });
         self.steps.push(close(&name));
         self.steps.push(get(&path));
+    }
+
+    /// Waits until nothing is written about the definition any more.
+    fn forget_documents(&mut self) {
+        for version in VERSIONS {
+            let mut step = get(format!("/openapi/v3/apis/${{group}}/{version}"));
+            step.facts = Some(Scope::Own);
+            step.until = Some(Until { status: Some(404), ..Until::default() });
+            self.steps.push(step);
+        }
     }
 
     fn object(&mut self, version: &str, name: &str) -> Value {
