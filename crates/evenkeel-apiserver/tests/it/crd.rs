@@ -305,10 +305,10 @@ async fn cluster_scoped_resources_have_no_namespace() {
     assert_eq!((inside.status, &*inside.text()), (404, "404 page not found\n"));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 16)]
 async fn what_one_definition_serves_does_not_depend_on_when_others_change() {
     let cluster = std::sync::Arc::new(Cluster::new().await);
-    let lives = (0..8).map(|number| {
+    let lives = (0..16).map(|number| {
         let cluster = cluster.clone();
         tokio::spawn(async move {
             let mut definition = widget_definition();
@@ -317,7 +317,7 @@ async fn what_one_definition_serves_does_not_depend_on_when_others_change() {
             definition["spec"]["group"] = json!(group);
             let path = format!("{DEFINITIONS}/widgets.{group}");
             let objects = format!("/apis/{group}/v1/namespaces/default/widgets");
-            for _ in 0..20 {
+            for _ in 0..40 {
                 cluster.post(DEFINITIONS, definition.clone()).await.expect(201);
                 cluster.get(&objects).await.expect(200);
                 cluster.delete(&path).await.expect(200);
