@@ -317,7 +317,7 @@ async fn what_one_definition_serves_does_not_depend_on_when_others_change() {
             definition["spec"]["group"] = json!(group);
             let path = format!("{DEFINITIONS}/widgets.{group}");
             let objects = format!("/apis/{group}/v1/namespaces/default/widgets");
-            for _ in 0..40 {
+            for _ in 0..20 {
                 cluster.post(DEFINITIONS, definition.clone()).await.expect(201);
                 cluster.get(&objects).await.expect(200);
                 cluster.delete(&path).await.expect(200);
