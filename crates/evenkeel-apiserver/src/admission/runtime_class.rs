@@ -166,7 +166,8 @@ fn includes(more: &Value, some: &Value) -> bool {
     }
     let same = |field: &str| text(more, field) == text(some, field);
     let exists = text(more, "operator") == "Exists";
-    if !same("key") && !(text(more, "key").is_empty() && exists) {
+    let every_key = text(more, "key").is_empty() && exists;
+    if !(every_key || same("key")) {
         return false;
     }
     if !same("effect") && !text(more, "effect").is_empty() {

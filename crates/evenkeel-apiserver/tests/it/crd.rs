@@ -1,6 +1,7 @@
 //! Custom resources: from a definition to objects that obey it.
 
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use crate::harness::{
     Cluster, DEFINITIONS, WIDGETS, event, text, version, widget, widget_definition,
@@ -303,4 +304,30 @@ async fn cluster_scoped_resources_have_no_namespace() {
     assert_eq!(created["metadata"].get("namespace"), None);
     let inside = cluster.get("/apis/example.com/v1/namespaces/default/things").await;
     assert_eq!((inside.status, &*inside.text()), (404, "404 page not found\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 16)]
+async fn what_one_definition_serves_does_not_depend_on_when_others_change() {
+    let cluster = std::sync::Arc::new(Cluster::new().await);
+    let mut lives = JoinSet::new();
+    for number in 0..16 {
+        let cluster = cluster.clone();
+        lives.spawn(async move {
+            let mut definition = widget_definition();
+            let group = format!("g{number}.example.com");
+            definition["metadata"]["name"] = json!(format!("widgets.{group}"));
+            definition["spec"]["group"] = json!(group);
+            let path = format!("{DEFINITIONS}/widgets.{group}");
+            let objects = format!("/apis/{group}/v1/namespaces/default/widgets");
+            for _ in 0..20 {
+                cluster.post(DEFINITIONS, definition.clone()).await.expect(201);
+                cluster.get(&objects).await.expect(200);
+                cluster.delete(&path).await.expect(200);
+                assert_eq!(cluster.get(&objects).await.text(), "404 page not found\n");
+            }
+        });
+    }
+    while let Some(life) = lives.join_next().await {
+        life.unwrap();
+    }
 }

@@ -99,7 +99,11 @@ fn alter_shape(random: &mut Random, field: &Field, shape: Shape, value: &mut Val
                 _ => alter_shape(random, field, item.shape(), &mut items[0]),
             }
         }
-        _ if random.percent(7) => *value = odd(random),
+        Shape::Custom(..) if random.percent(15) => *value = "?".into(),
+        // One fault at a time, and nothing empty, which a refusal may print as it likes.
+        _ if random.percent(7) => {
+            *value = Some(odd(random)).filter(|odd| !is_empty(odd)).unwrap_or(true.into());
+        }
         _ => *value = made(random, field, shape, DEPTH),
     }
 }
@@ -146,18 +150,20 @@ fn made(random: &mut Random, field: &Field, shape: Shape, depth: usize) -> Value
 
 fn special(random: &mut Random, custom: Custom) -> Value {
     match custom {
-        Custom::Time => (*random.pick(&["2001-02-03T04:05:06Z", "yesterday"])).into(),
-        Custom::MicroTime => (*random.pick(&["2001-02-03T04:05:06.000007Z", "now"])).into(),
+        Custom::Time => "2001-02-03T04:05:06Z".into(),
+        Custom::MicroTime => "2001-02-03T04:05:06.000007Z".into(),
         Custom::Quantity => {
-            let quantities =
-                [json!("1"), json!("500m"), json!("2Gi"), json!("-1"), json!("1x"), json!(5)];
-            random.pick(&quantities).clone()
+            random.pick(&[json!("1"), json!("500m"), json!("2Gi"), json!("-1"), json!(5)]).clone()
         }
         Custom::IntOrString => {
             random.pick(&[json!(80), json!("http"), json!("25%"), json!(0), json!("?")]).clone()
         }
         _ => json!({"free": 1}),
     }
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty)
 }
 
 /// A text that a field of this name may hold.

@@ -359,7 +359,7 @@ impl<'a> Writer<'a> {
         let path = format!("{}/{name}/status{options}", collection(&KINDS[kind]));
         let (pointer, value) = self.edit(KINDS[kind].status);
         if self.random.percent(20) {
-            let step = self.status_otherwise(kind, &name, &pointer, value);
+            let step = self.status_otherwise(kind, &name, &pointer, &value);
             self.push_saving(step, kind, name);
             return;
         }
@@ -386,7 +386,7 @@ impl<'a> Writer<'a> {
     }
 
     /// A status by the ways that are taken less often.
-    fn status_otherwise(&mut self, kind: usize, name: &str, pointer: &str, value: Value) -> Step {
+    fn status_otherwise(&mut self, kind: usize, name: &str, pointer: &str, value: &Value) -> Step {
         let path = format!("{}/{name}/status", collection(&KINDS[kind]));
         let mut body = json!({});
         set_at(&mut body, pointer, value.clone());

@@ -378,9 +378,12 @@ fn added_tolerations(errs: &mut Errors, path: Path<'_>, spec: &Value, old: &Valu
 }
 
 fn removed_gates(errs: &mut Errors, path: Path<'_>, spec: &Value, old: &Value) {
-    for (i, gate) in spec.list("schedulingGates").iter().enumerate() {
+    let gates = spec.list("schedulingGates");
+    let has = |gates: &[Value], name: &str| gates.iter().any(|gate| gate.text("name") == name);
+    for (i, gate) in gates.iter().enumerate() {
         let name = gate.text("name");
-        if !old.list("schedulingGates").iter().any(|g| g.text("name") == name) {
+        // Of several with one name the last is told.
+        if !has(old.list("schedulingGates"), name) && !has(&gates[i + 1..], name) {
             let detail =
                 format!("only deletion is allowed, but found new scheduling gate '{name}'");
             errs.forbidden(path.index(i).child("name"), detail);

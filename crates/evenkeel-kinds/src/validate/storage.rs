@@ -1,5 +1,7 @@
 //! Classes and drivers of storage, and where volumes are attached.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use evenkeel_schema::metadata;
 use evenkeel_types::quantity::Quantity;
 use serde_json::Value;
@@ -143,19 +145,11 @@ fn parameters(errs: &mut Errors, parameters: &Value, may_be_empty: bool) {
 
 fn topologies(errs: &mut Errors, terms: &[Value]) {
     let path = Path::root("allowedTopologies");
-    let shape = |term: &Value| -> Vec<(String, Vec<String>)> {
-        let mut shape: Vec<_> = term
-            .list("matchLabelExpressions")
-            .iter()
-            .map(|e| {
-                let mut values: Vec<String> = e.texts("values").map(str::to_owned).collect();
-                values.sort_unstable();
-                values.dedup();
-                (e.text("key").to_owned(), values)
-            })
-            .collect();
-        shape.sort_unstable();
-        shape
+    // Of several expressions with one key the last counts.
+    let shape = |term: &Value| -> BTreeMap<String, BTreeSet<String>> {
+        let values = |e: &Value| e.texts("values").map(str::to_owned).collect();
+        let expressions = term.list("matchLabelExpressions").iter();
+        expressions.map(|e| (e.text("key").to_owned(), values(e))).collect()
     };
     for (i, term) in terms.iter().enumerate() {
         let path = path.index(i);
