@@ -426,8 +426,9 @@ pub(crate) fn shape(resource: &Resource, value: &mut Value) -> Result<Vec<String
     match &resource.nature {
         Nature::Builtin(builtin) => conform_to(builtin.ty, value),
         Nature::Custom(custom) => {
-            match value.get("metadata") {
-                Some(Value::Object(_)) => {}
+            match value.get_mut("metadata") {
+                // Upstream reads it by way of JSON, where Go writes the float 1.0 as 1.
+                Some(metadata @ Value::Object(_)) => json::settle_floats(metadata),
                 None | Some(Value::Null) => value["metadata"] = Value::Object(Map::new()),
                 Some(other) => {
                     return Err(format!(
