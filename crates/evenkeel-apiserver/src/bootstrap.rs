@@ -1,5 +1,6 @@
 //! The objects every cluster has, made through the pipeline like any other.
 
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -47,6 +48,71 @@ pub(crate) async fn run(core: &Arc<Core>) -> Result<(), Status> {
         },
     });
     make(core, ("", "services"), "default", service).await
+}
+
+/// Has the service `kubernetes` lead to the server at `address`.
+pub(crate) async fn advertise(core: &Arc<Core>, address: SocketAddr) -> Result<(), Status> {
+    let port = address.port();
+    let target = |service: &mut Value| service["spec"]["ports"][0]["targetPort"] = port.into();
+    put(core, ("", "services"), json!({"metadata": {"name": "kubernetes"}}), target).await?;
+    let Some(ip) = reachable(address.ip()) else {
+        tracing::debug!("no address but loopback: the service kubernetes has no endpoints");
+        return Ok(());
+    };
+    let ports = json!([{"name": "https", "port": port, "protocol": "TCP"}]);
+    let endpoints = json!({
+        "metadata": {
+            "name": "kubernetes",
+            "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"},
+        },
+    });
+    let subsets = json!([{"addresses": [{"ip": ip}], "ports": ports}]);
+    put(core, ("", "endpoints"), endpoints, |object| object["subsets"] = subsets.clone()).await?;
+    let slice = json!({
+        "metadata": {
+            "name": "kubernetes",
+            "labels": {"kubernetes.io/service-name": "kubernetes"},
+        },
+        "addressType": if ip.is_ipv4() { "IPv4" } else { "IPv6" },
+    });
+    let group = ("discovery.k8s.io", "endpointslices");
+    put(core, group, slice, |object| {
+        object["endpoints"] = json!([{"addresses": [ip], "conditions": {"ready": true}}]);
+        object["ports"] = ports.clone();
+    })
+    .await
+}
+
+/// The address that endpoints can have, which is never a loopback one: upstream, too, then gives the
+/// one that the machine reaches others from. Nothing is sent to find it out.
+fn reachable(ip: IpAddr) -> Option<IpAddr> {
+    if !ip.is_loopback() && !ip.is_unspecified() {
+        return Some(ip);
+    }
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    // An address for documentation: any that is not of this machine will do.
+    socket.connect("192.0.2.1:9").ok()?;
+    let found = socket.local_addr().ok()?.ip();
+    Some(found).filter(|ip| !ip.is_loopback() && !ip.is_unspecified())
+}
+
+/// Makes the object in namespace `default` if it is missing, as `edit` has it in either case.
+async fn put(
+    core: &Arc<Core>,
+    (group, plural): (&str, &str),
+    mut object: Value,
+    edit: impl Fn(&mut Value) + Send + Sync,
+) -> Result<(), Status> {
+    let Some(resource) = core.builtin(group, plural) else { return Ok(()) };
+    let name = object["metadata"]["name"].as_str().unwrap_or("").to_owned();
+    let key = Key::new("default", &name);
+    if resource.table.get(&key).is_none() {
+        edit(&mut object);
+        return make(core, (group, plural), "default", object).await;
+    }
+    let call = Call::internal(core, &resource, Verb::Update, &key, None);
+    verbs::write_object(&call, edit).await?;
+    Ok(())
 }
 
 async fn restore(core: &Arc<Core>) -> Result<(), Status> {

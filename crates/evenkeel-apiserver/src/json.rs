@@ -1,11 +1,14 @@
 //! JSON in: one pass into a [`Value`], with duplicate keys found and Go's wording on failure.
 
+mod repeated;
+
 mod scan;
+
+pub(crate) use repeated::repeated_keys;
 
 use std::fmt;
 
 use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
-use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
 /// The deepest nesting of what is taken in. What is stored is read again, by a decoder that gives up
@@ -22,9 +25,30 @@ pub(crate) fn decode(text: &[u8]) -> Result<(Value, Vec<String>), String> {
         return Ok((value, Vec::new()));
     }
     // Keeping paths costs; it is only done once it is known that there is one to report.
+    let keys = keys(text).into_iter().filter(|key| key.again);
+    Ok((value, keys.map(|key| key.path).collect()))
+}
+
+/// A key of an object in a text.
+pub(crate) struct Key {
+    /// Where it stands, as in `spec.containers[0].name`.
+    pub(crate) path: String,
+    /// The object has had it before.
+    pub(crate) again: bool,
+}
+
+/// The keys of all objects in a text, as they are written.
+pub(crate) fn keys(text: &[u8]) -> Vec<Key> {
     let mut seen = Duplicates { found: false, depth: 0, trace: Some(Trace::default()) };
-    run(text, &mut seen)?;
-    Ok((value, seen.trace.unwrap_or_default().paths))
+    // Whatever is wrong with the text, its keys up to there are known.
+    let _ = run(text, &mut seen);
+    seen.trace.unwrap_or_default().keys
+}
+
+/// Decodes what `text` begins with, whatever follows it.
+pub(crate) fn decode_first(text: &[u8]) -> Option<Value> {
+    let mut seen = Duplicates { found: false, depth: 0, trace: None };
+    Node(&mut seen).deserialize(&mut serde_json::Deserializer::from_slice(text)).ok()
 }
 
 fn run(text: &[u8], seen: &mut Duplicates) -> Result<Value, String> {
@@ -44,7 +68,7 @@ struct Duplicates {
 #[derive(Default)]
 struct Trace {
     here: Vec<Step>,
-    paths: Vec<String>,
+    keys: Vec<Key>,
 }
 
 enum Step {
@@ -123,7 +147,8 @@ impl<'de> Visitor<'de> for Node<'_> {
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(Value::from(value))
+        // Go has no wider integers here: what does not fit is a float.
+        Ok(i64::try_from(value).map_or_else(|_| Value::from(value as f64), Value::from))
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
@@ -160,21 +185,15 @@ impl<'de> Visitor<'de> for Node<'_> {
         self.enter()?;
         let mut map = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
+            let again = map.contains_key(&key);
+            self.0.found |= again;
+            if let Some(trace) = &mut self.0.trace {
+                let path = trace.path(&key);
+                trace.keys.push(Key { path, again });
+            }
             let value =
                 self.inside(|| Step::Key(key.clone()), |node| entries.next_value_seed(node))?;
-            match map.entry(key) {
-                Entry::Vacant(entry) => {
-                    entry.insert(value);
-                }
-                Entry::Occupied(mut entry) => {
-                    self.0.found = true;
-                    if let Some(trace) = &mut self.0.trace {
-                        let path = trace.path(entry.key());
-                        trace.paths.push(path);
-                    }
-                    entry.insert(value);
-                }
-            }
+            map.insert(key, value);
         }
         self.leave();
         Ok(Value::Object(map))
@@ -194,22 +213,29 @@ pub(crate) fn is_too_deep(value: &Value) -> bool {
     deeper(value, MAX_NESTING)
 }
 
-/// The integer that a float without a fraction is.
-fn whole(number: &serde_json::Number) -> Option<i64> {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    let float = number.as_f64().filter(|_| number.is_f64())?;
-    (float.fract() == 0.0 && float.abs() <= EXACT).then_some(float as i64)
+/// What [`settle_floats`] makes of a number, if that is something else.
+fn whole(number: &Number) -> Option<Value> {
+    let float = number.as_f64().filter(|float| !number.is_i64() && float.fract() == 0.0)?;
+    // The shortest digits that tell it from other floats, as Go has them.
+    let digits = float.to_string();
+    let settled = match (digits.parse::<i64>(), digits.parse::<u64>()) {
+        (Ok(integer), _) => integer.into(),
+        (_, Ok(integer)) => integer.into(),
+        _ => Number::from_f64(float)?,
+    };
+    (settled != *number).then_some(Value::Number(settled))
 }
 
-/// Writes floats without a fraction as integers, as Go prints those of untyped objects.
+/// Writes floats without a fraction as integers, as Go prints those of untyped objects. Integers
+/// that do not fit into 64 bits with a sign count as floats.
 ///
 /// Typed objects must not come here: there `1.0` is no integer, and refused. Nor must custom ones
 /// before they are stored: until then `1.0` is a change of `1`.
 pub(crate) fn settle_floats(value: &mut Value) {
     match value {
         Value::Number(number) => {
-            if let Some(integer) = whole(number) {
-                *value = integer.into();
+            if let Some(settled) = whole(number) {
+                *value = settled;
             }
         }
         Value::Array(items) => items.iter_mut().for_each(settle_floats),
@@ -267,10 +293,10 @@ mod tests {
 
     #[test]
     fn floats_without_fraction_become_integers() {
-        let mut value = decode(b"{\"a\": [1.0, 2.5, 1e3]}").unwrap().0;
-        assert_eq!(value, json!({"a": [1.0, 2.5, 1000.0]}));
+        let mut value = decode(b"{\"a\": [1.0, 2.5, 1e3, 9223372036854775808, -0]}").unwrap().0;
+        assert_eq!(value, json!({"a": [1.0, 2.5, 1000.0, 9_223_372_036_854_775_808.0, -0.0]}));
         settle_floats(&mut value);
-        assert_eq!(value, json!({"a": [1, 2.5, 1000]}));
+        assert_eq!(value, json!({"a": [1, 2.5, 1000, 9_223_372_036_854_776_000_u64, 0]}));
     }
 
     #[test]

@@ -34,11 +34,11 @@ pub(crate) struct Seen<'a> {
 }
 
 impl Metrics {
-    /// Takes note of a request; `route` is where it goes, if anywhere.
-    pub(crate) fn begin(&self, route: Option<&Route>) -> Seen<'_> {
+    /// Takes note of a request; `route` is where it goes.
+    pub(crate) fn begin(&self, route: &Route) -> Seen<'_> {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         let labels = match route {
-            Some(Route::Resource(route)) => Labels {
+            Route::Resource(route) => Labels {
                 verb: match route.verb {
                     route::Verb::Get => "GET",
                     route::Verb::List => "LIST",
@@ -48,6 +48,7 @@ impl Metrics {
                     route::Verb::Patch => "PATCH",
                     route::Verb::Delete => "DELETE",
                     route::Verb::DeleteCollection => "DELETECOLLECTION",
+                    route::Verb::Other => "other",
                 },
                 scope: match (&route.name, route.namespace.is_empty()) {
                     (Some(_), _) => "resource",
@@ -128,13 +129,13 @@ mod tests {
     fn seen(metrics: &Metrics, path: &str, code: u16) {
         let served = Registry::new(&Store::in_memory(&Default::default())).snapshot();
         let route = route::route(&http::Method::GET, path, &Query::default());
-        metrics.begin(route.as_ref()).end(&served, code);
+        metrics.begin(&route).end(&served, code);
     }
 
     #[test]
     fn a_request_given_up_is_no_longer_in_flight() {
         let metrics = Metrics::default();
-        let given_up = metrics.begin(None);
+        let given_up = metrics.begin(&Route::Path);
         assert_eq!(metrics.in_flight.load(Ordering::Relaxed), 1);
         drop(given_up);
         assert_eq!(metrics.in_flight.load(Ordering::Relaxed), 0);

@@ -173,10 +173,19 @@ pub(crate) fn input(headers: &HeaderMap, protobuf: bool) -> Result<Format, Statu
     }
 }
 
-/// The media type of the body, without parameters.
+/// The media type of the body, without parameters; the whole header if they are none.
 pub(crate) fn media_type(headers: &HeaderMap) -> String {
     let value = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
-    value.split(';').next().unwrap_or("").trim().to_ascii_lowercase()
+    let (media, parameters) = value.split_once(';').unwrap_or((value, ""));
+    let broken =
+        |parameter: &str| parameter.split_once('=').is_none_or(|(key, _)| key.trim().is_empty());
+    if !parameters.trim().is_empty() {
+        let without_last = parameters.trim_end().strip_suffix(';').unwrap_or(parameters);
+        if without_last.split(';').any(broken) {
+            return value.to_owned();
+        }
+    }
+    media.trim().to_ascii_lowercase()
 }
 
 #[cfg(test)]

@@ -32,8 +32,10 @@ pub(crate) mod encode;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::header::CONTENT_LENGTH;
 use http::request::Parts;
-use http::{Request, Response};
+use http::{Method, Request, Response};
+use http_body::Body as _;
 use http_body_util::{BodyExt as _, Limited};
 
 use crate::body::Body;
@@ -46,7 +48,8 @@ use crate::{paths, verbs};
 /// A request whose path has been read.
 pub(crate) struct Routed {
     pub(crate) parts: Parts,
-    pub(crate) body: Bytes,
+    /// Or why it cannot be had, which matters to those who want it.
+    pub(crate) body: Result<Bytes, Status>,
     pub(crate) query: Query,
     pub(crate) route: Route,
 }
@@ -60,11 +63,11 @@ where
     let (parts, body) = request.into_parts();
     let query = Query::parse(parts.uri.query().unwrap_or(""));
     let route = route::route(&parts.method, parts.uri.path(), &query);
-    let seen = core.metrics.begin(route.as_ref());
+    let seen = core.metrics.begin(&route);
     let headers = parts.headers.clone();
+    let wants_head = parts.method == Method::HEAD;
     let outcome = async {
-        let route = route.ok_or_else(Status::method_not_allowed)?;
-        let routed = Routed { parts, body: read(body).await?, query, route };
+        let routed = Routed { parts, body: read(body).await, query, route };
         let authenticated = authenticate::authenticate(core, routed)?;
         let authorized = authorize::authorize(core, authenticated)?;
         match authorized.route() {
@@ -74,9 +77,20 @@ where
     }
     .await;
     let response = outcome.unwrap_or_else(|status| encode::refusal(&headers, &status));
-    let response = encode::common_headers(core, response);
+    let mut response = encode::common_headers(core, response);
+    if wants_head {
+        keep_head(&mut response);
+    }
     seen.end(&core.registry.snapshot(), response.status().as_u16());
     response
+}
+
+/// Leaves out what a client that asks for the head alone does not read.
+fn keep_head(response: &mut Response<Body>) {
+    if let Some(length) = response.body().size_hint().exact() {
+        response.headers_mut().insert(CONTENT_LENGTH, length.into());
+    }
+    *response.body_mut() = Body::default();
 }
 
 async fn read<B>(body: B) -> Result<Bytes, Status>

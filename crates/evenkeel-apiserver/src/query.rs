@@ -1,17 +1,23 @@
 //! The query string, and the options of each verb read from it.
 
-use crate::status::{Named, Status};
+use std::borrow::Cow;
+
 use evenkeel_schema::field;
+
+use crate::status::{Named, Status};
 
 /// Decoded parameters in the order given; the first of a name counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
+    /// What Go cannot read it leaves out: broken escapes, and semicolons, which once were another
+    /// way to write `&`.
     pub(crate) fn parse(text: &str) -> Self {
-        let pairs = text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+        let readable = |pair: &&str| !pair.is_empty() && !pair.contains(';');
+        let pairs = text.split('&').filter(readable).filter_map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (decode(name), decode(value))
+            Some((decode(name)?, decode(value)?))
         });
         Self(pairs.collect())
     }
@@ -56,30 +62,31 @@ impl Query {
     }
 }
 
-/// `%41` and `+`; broken escapes stay as they are.
-fn decode(text: &str) -> String {
+/// `%41` and `+`; none if an escape is broken.
+fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&byte, tail)) = rest.split_first() {
         rest = tail;
         bytes.push(match byte {
             b'+' => b' ',
-            b'%' => match hex_pair(tail) {
-                Some(value) => {
-                    rest = &tail[2..];
-                    value
-                }
-                None => b'%',
-            },
+            b'%' => {
+                let value = hex_pair(tail)?;
+                rest = &tail[2..];
+                value
+            }
             _ => byte,
         });
     }
-    String::from_utf8_lossy(&bytes).into_owned()
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Decodes escapes in a path segment, where `+` is a plus.
-pub(crate) fn decode_segment(text: &str) -> String {
-    if text.contains('%') { decode(&text.replace('+', "%2B")) } else { text.to_owned() }
+/// Decodes escapes in a path, where `+` is a plus; a path with a broken one is taken as it is.
+pub(crate) fn decode_path(text: &str) -> Cow<'_, str> {
+    if !text.contains('%') {
+        return text.into();
+    }
+    decode(&text.replace('+', "%2B")).map_or(text.into(), Cow::from)
 }
 
 fn hex_pair(text: &[u8]) -> Option<u8> {
@@ -306,7 +313,8 @@ mod tests {
         assert_eq!(query.get("labelSelector"), Some("a in (b)"));
         assert!(query.flag("watch") && !query.flag("pretty") && query.flag("x"));
         assert!(!query.flag("absent"));
-        assert_eq!(decode("%zz%4"), "%zz%4");
+        let query = Query::parse("limit=%zz&watch=1;limit=2&x=%4&%=1&limit=3");
+        assert_eq!(query.0, [("limit".to_owned(), "3".to_owned())]);
     }
 
     #[test]

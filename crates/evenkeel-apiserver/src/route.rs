@@ -4,7 +4,7 @@
 
 use http::Method;
 
-use crate::query::{Query, decode_segment};
+use crate::query::{Query, decode_path};
 
 /// What a request wants done, in the words of RBAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub(crate) enum Verb {
     Patch,
     Delete,
     DeleteCollection,
+    /// A method that means nothing to a resource, such as OPTIONS.
+    Other,
 }
 
 impl Verb {
@@ -30,6 +32,7 @@ impl Verb {
             Self::Patch => "patch",
             Self::Delete => "delete",
             Self::DeleteCollection => "deletecollection",
+            Self::Other => "",
         }
     }
 }
@@ -59,13 +62,15 @@ pub(crate) struct ResourceRoute {
     pub(crate) rest: Option<String>,
 }
 
-/// Reads method, path and query. `None` if the method means nothing to a resource.
-pub(crate) fn route(method: &Method, path: &str, query: &Query) -> Option<Route> {
-    let mut segments: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+/// Reads method, path and query.
+pub(crate) fn route(method: &Method, path: &str, query: &Query) -> Route {
+    // Before it is taken apart: `%2F` is as good as a slash.
+    let path = decode_path(path);
+    let mut segments: Vec<&str> = path.trim_matches('/').split('/').collect();
     let (group, version, skip) = match segments.as_slice() {
         ["api", version, _, ..] => ("", *version, 2),
         ["apis", group, version, _, ..] => (*group, *version, 3),
-        _ => return Some(Route::Path),
+        _ => return Route::Path,
     };
     let (group, version) = (group.to_owned(), version.to_owned());
     segments.drain(..skip);
@@ -77,23 +82,24 @@ pub(crate) fn route(method: &Method, path: &str, query: &Query) -> Option<Route>
     let mut namespace = "";
     if let ["namespaces", ns, third, ..] = segments.as_slice()
         && !(group.is_empty() && matches!(*third, "status" | "finalize"))
+        && !ns.is_empty()
     {
         namespace = ns;
         segments.drain(..2);
     }
-    let mut parts = segments.iter().map(|part| decode_segment(part));
-    let plural = parts.next()?;
+    let mut parts = segments.iter().map(|part| (*part).to_owned());
+    let plural = parts.next().unwrap_or_default();
     let name = parts.next();
     let subresource = parts.next();
     let rest: Vec<String> = parts.collect();
 
     let mut verb = match *method {
-        Method::GET => Verb::Get,
+        Method::GET | Method::HEAD => Verb::Get,
         Method::POST => Verb::Create,
         Method::PUT => Verb::Update,
         Method::PATCH => Verb::Patch,
         Method::DELETE => Verb::Delete,
-        _ => return None,
+        _ => Verb::Other,
     };
     if name.is_none() {
         verb = match verb {
@@ -105,16 +111,16 @@ pub(crate) fn route(method: &Method, path: &str, query: &Query) -> Option<Route>
     } else if legacy_watch && verb == Verb::Get {
         verb = Verb::Watch;
     }
-    Some(Route::Resource(ResourceRoute {
+    Route::Resource(ResourceRoute {
         verb,
         group,
         version,
-        namespace: decode_segment(namespace),
+        namespace: namespace.to_owned(),
         plural,
         name,
         subresource,
         rest: (!rest.is_empty()).then(|| rest.join("/")),
-    }))
+    })
 }
 
 #[cfg(test)]
@@ -125,9 +131,8 @@ mod tests {
     fn check(method: &Method, uri: &str, expected: &str) {
         let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
         let shown = match route(method, path, &Query::parse(query)) {
-            None => "none".to_owned(),
-            Some(Route::Path) => "path".to_owned(),
-            Some(Route::Resource(r)) => format!(
+            Route::Path => "path".to_owned(),
+            Route::Resource(r) => format!(
                 "{} {}/{} ns={} {} name={} sub={}",
                 r.verb.name(),
                 r.group,
@@ -139,6 +144,14 @@ mod tests {
             ),
         };
         assert_eq!(shown, expected, "{method} {uri}");
+    }
+
+    #[test]
+    fn a_path_is_decoded_before_it_is_taken_apart() {
+        check(&Method::GET, "/api/v1/pods/a%2Flog", "get /v1 ns= pods name=a sub=log");
+        check(&Method::GET, "/api/v1/pods//a", "get /v1 ns= pods name= sub=a");
+        check(&Method::GET, "/api/v1/pods/", "list /v1 ns= pods name= sub=");
+        check(&Method::GET, "/api/v1/namespaces//pods", "get /v1 ns= namespaces name= sub=pods");
     }
 
     #[test]
@@ -171,7 +184,7 @@ mod tests {
         );
         check(&Method::GET, "/apis/apps/v1", "path");
         check(&Method::GET, "/healthz", "path");
-        check(&Method::OPTIONS, "/api/v1/pods", "none");
-        check(&Method::HEAD, "/api/v1/pods", "none");
+        check(&Method::OPTIONS, "/api/v1/pods", " /v1 ns= pods name= sub=");
+        check(&Method::HEAD, "/api/v1/pods/a", "get /v1 ns= pods name=a sub=");
     }
 }

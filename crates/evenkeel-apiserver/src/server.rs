@@ -168,6 +168,7 @@ impl ApiServer {
         let tls = Tls::new(&certificate, &[authority.certificate()], now_unix)?;
         let listener = Listener::bind(address, tls, options)?;
         let address = listener.local_addr();
+        self.advertise(address).await;
         let kubeconfig = Kubeconfig {
             context: "evenkeel",
             server: &format!("https://{address}"),
@@ -197,6 +198,14 @@ impl ApiServer {
             listener.serve(service, ended).await;
         });
         Ok(Serving { address, kubeconfig, shutdown, tasks })
+    }
+
+    /// Tells clients where the server is reached, by the endpoints of the service `kubernetes`;
+    /// [`serve`](Self::serve) does. For whoever listens on behalf of [`service`](Self::service).
+    pub async fn advertise(&self, address: SocketAddr) {
+        if let Err(status) = bootstrap::advertise(&self.core, address).await {
+            tracing::warn!(why = status.message(), "the server's endpoints are not told");
+        }
     }
 
     /// Ends all open watches and closes every address the server is served on.

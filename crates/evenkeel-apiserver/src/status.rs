@@ -6,6 +6,7 @@
 use std::fmt;
 
 use evenkeel_schema::field;
+use evenkeel_types::go::Quoted;
 use serde_json::{Map, Value, json};
 
 /// Why a request was refused. Boxed, since results of every stage carry it.
@@ -187,7 +188,7 @@ impl Status {
     }
 
     pub(crate) fn not_found(what: Named<'_>, name: &str) -> Self {
-        Self::new(404, "NotFound", format!("{what} \"{name}\" not found")).about(what, name)
+        Self::new(404, "NotFound", format!("{what} {} not found", Quoted(name))).about(what, name)
     }
 
     pub(crate) fn already_exists(what: Named<'_>, name: &str, deleting: bool) -> Self {

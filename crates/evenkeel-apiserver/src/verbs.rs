@@ -26,12 +26,12 @@ pub(crate) use create::create_value;
 pub(crate) use delete::{Deletion, delete_named};
 pub(crate) use list::Filter;
 pub(crate) use patch::is_apply;
-pub(crate) use update::{release_finalizer, write_status};
+pub(crate) use update::{release_finalizer, write_object, write_status};
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::Response;
+use http::{Method, Response};
 
 use crate::body::Body;
 use crate::call::{Call, Warnings};
@@ -66,6 +66,9 @@ pub(crate) async fn dispatch(
     };
     if !call.resource.is_custom() {
         check_verb(&call)?;
+        if routed.parts.method == Method::HEAD {
+            return Err(Status::method_not_allowed());
+        }
     }
     let response = respond(&call, &routed.body).await.unwrap_or_else(|status| {
         let mut response = encode::refusal(&call.headers, &status);
@@ -75,7 +78,7 @@ pub(crate) async fn dispatch(
     Ok(response)
 }
 
-async fn respond(call: &Call, body: &Bytes) -> Result<Response<Body>, Status> {
+async fn respond(call: &Call, body: &Result<Bytes, Status>) -> Result<Response<Body>, Status> {
     if !call.resource.is_custom() {
         let watches = matches!(call.verb, Verb::List | Verb::Watch);
         negotiate::route(&call.headers, watches)?;
@@ -99,6 +102,10 @@ async fn respond(call: &Call, body: &Bytes) -> Result<Response<Body>, Status> {
             negotiate::PROTOBUF,
         ]));
     }
+    if call.verb == Verb::Patch {
+        patch::kind(call)?;
+    }
+    let body = body.as_ref().map_err(Status::clone)?;
     let answer = carry_out(call, output, body).await?;
     encode::respond(call, output, answer)
 }
@@ -124,6 +131,7 @@ async fn carry_out(call: &Call, output: negotiate::Output, body: &Bytes) -> Resu
         Verb::Patch => patch::answer(call, body).await,
         Verb::Delete => delete::answer(call, body).await,
         Verb::DeleteCollection => delete_collection::answer(call, body).await,
+        Verb::Other => Err(Status::method_not_allowed()),
     }
 }
 
@@ -185,6 +193,8 @@ fn check_verb(call: &Call) -> Result<(), Status> {
         Err(Status::resource_not_found())
     } else if shape_fits && place_fits && resource.supports(call.verb.name()) {
         Ok(())
+    } else if call.verb == Verb::Other && resource.is_custom() {
+        Err(Status::verb_not_supported(resource.named(), ""))
     } else {
         Err(Status::method_not_allowed())
     }

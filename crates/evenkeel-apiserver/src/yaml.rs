@@ -10,7 +10,14 @@ use crate::json;
 pub(crate) fn decode(text: &[u8]) -> Result<Value, String> {
     let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
     let text = first_document(text);
-    let mut value = read(text, DuplicateKeyPolicy::LastWins).map_err(|error| go_message(&error))?;
+    let mut value = match read(text, DuplicateKeyPolicy::LastWins) {
+        Ok(value) => value,
+        // A document ends where its braces do, and nobody looks at what follows.
+        Err(error) => match json::decode_first(text.as_bytes()) {
+            Some(value @ Value::Object(_)) => value,
+            _ => return Err(go_message(&error)),
+        },
+    };
     if json::is_too_deep(&value) {
         return Err("exceeded max depth".into());
     }
@@ -24,10 +31,15 @@ pub(crate) fn repeated_key(text: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(text).ok()?;
     match read(first_document(text), DuplicateKeyPolicy::Error).err()?.without_snippet() {
         Error::DuplicateMappingKey { key: Some(key), location } => {
-            Some(format!("line {}: key {} already set in map", location.line(), Quoted(key)))
+            Some(already_set(location.line() as usize, key))
         }
         _ => None,
     }
+}
+
+/// What a strict reader says of a key it has seen before.
+pub(crate) fn already_set(line: usize, key: &str) -> String {
+    format!("line {line}: key {} already set in map", Quoted(key))
 }
 
 fn read(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Value, Error> {
@@ -122,6 +134,12 @@ mod tests {
         assert_eq!(value, json!({"a": 1, "b": "---x\n"}));
         assert_eq!(decode(b"a: 1\n...\nb: [\n").unwrap(), json!({"a": 1}));
         assert_eq!(decode(b"a: ---\n").unwrap(), json!({"a": "---"}));
+    }
+
+    #[test]
+    fn what_follows_an_object_in_braces_is_left_alone() {
+        assert_eq!(decode(b"{\"a\": 1} trailing").unwrap(), json!({"a": 1}));
+        assert!(decode(b"a: 1 b: 2").is_err());
     }
 
     #[test]

@@ -34,6 +34,7 @@ const ALL: &[(&str, Register)] = &[
     (node_lifecycle::NAME, node_lifecycle::register),
     (nodes::NAME, nodes::register),
     (replicaset::NAME, replicaset::register),
+    (replicaset::ELDER, replicaset::register_elder),
     (scheduler::NAME, scheduler::register),
     (statefulset::NAME, statefulset::register),
 ];

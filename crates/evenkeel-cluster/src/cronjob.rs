@@ -22,7 +22,6 @@ use kube::api::PropagationPolicy;
 
 use crate::job::{holds, is_finished};
 use crate::settings::Settings;
-use crate::status;
 use schedule::Schedule;
 
 pub(crate) const NAME: &str = "cronjob-controller";
@@ -49,7 +48,7 @@ impl Reconciler for CronJobs {
         work.take_stock();
         work.forget_history().await?;
         let next = work.run().await?;
-        status::write(cx, &*cron, cron.status.as_ref(), &work.status).await?;
+        cx.replace_status(&*cron, cron.status.as_ref(), &work.status).await?;
         Ok(match next {
             Some(next) => {
                 let wait = next.duration_since(work.now);

@@ -22,7 +22,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use crate::deployment::resolve;
 use crate::history::{self, History};
 use crate::settings::Settings;
-use crate::{claim, pods, status};
+use crate::{claim, pods};
 use pod::{Fit, fit, target};
 
 pub(crate) const NAME: &str = "daemonset-controller";
@@ -294,7 +294,7 @@ impl Work<'_> {
         status.updated_number_scheduled = positive(updated);
         status.number_available = positive(available);
         status.number_unavailable = positive(status.desired_number_scheduled - available);
-        status::write(self.cx, self.set, self.set.status.as_ref(), &status).await?;
+        self.cx.replace_status(self.set, self.set.status.as_ref(), &status).await?;
         Ok(next)
     }
 }

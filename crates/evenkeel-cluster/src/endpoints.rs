@@ -11,10 +11,12 @@ mod slices;
 mod tests;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use evenkeel::{BoxError, Key, Manager, MapContext, Result};
+use evenkeel::{BoxError, Context, Key, Manager, MapContext, Result};
 use k8s_openapi::api::core::v1::{Pod, Service, ServicePort};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::core::{Expression, Selector};
 
 use crate::pods;
 use crate::settings::Settings;
@@ -54,6 +56,24 @@ fn services_of(pod: &Pod, index: &'static str, cx: &MapContext) -> Vec<Key> {
     let labels = pod.metadata.labels.iter().flatten();
     let pairs = labels.map(|(name, value)| format!("{namespace}/{name}={value}"));
     pairs.flat_map(|pair| cx.indexed::<Service>(index, &pair)).collect()
+}
+
+/// The pods of the service that is looked at; none if no controller keeps its endpoints, or no longer.
+async fn selected(cx: &Context<Service>, service: &Service) -> Result<Option<Vec<Arc<Pod>>>> {
+    let Some(spec) = &service.spec else { return Ok(None) };
+    let Some(selector) = spec.selector.as_ref().filter(|selector| !selector.is_empty()) else {
+        return Ok(None);
+    };
+    let is_alias = spec.type_.as_deref() == Some("ExternalName");
+    if is_alias || service.metadata.deletion_timestamp.is_some() {
+        return Ok(None);
+    }
+    let labels: Selector = selector
+        .iter()
+        .map(|(name, value)| Expression::Equal(name.clone(), value.clone()))
+        .collect();
+    let namespace = cx.key().namespace().unwrap_or_default();
+    Ok(Some(cx.list::<Pod>().in_namespace(namespace).matching(labels).await?))
 }
 
 /// The addresses of a pod, in one family.

@@ -27,7 +27,8 @@ use evenkeel::cache::{Cache, Entry, Owner, Subscription, TypeOptions};
 use evenkeel::client::{Client, Error};
 use evenkeel::manager::{Stop, When};
 use evenkeel::queue::{AddOptions, Item, Queue};
-use evenkeel::{BoxError, Event, Key, Kind, Manager, Uid};
+use evenkeel::{Announcer, BoxError, Event, Key, Kind, Manager, Uid};
+use futures_util::FutureExt as _;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
@@ -36,7 +37,6 @@ use tokio::time::timeout;
 
 use self::graph::{Graph, Place, State};
 use crate::discovery::{Type, Types};
-use crate::events::Recorder;
 use crate::settings::Settings;
 
 /// As `kube-controller-manager` calls it.
@@ -47,6 +47,10 @@ const WORKERS: usize = 8;
 
 /// How long types may take to be listed before work begins without them, as upstream.
 const SYNC: Duration = Duration::from_secs(30);
+
+/// How often the types are asked for although nothing told that they changed, as upstream: a server
+/// may know of a definition before it serves the type, and not every type has a definition.
+const REDISCOVER: Duration = Duration::from_secs(30);
 
 /// How long to wait before a discovery that failed is repeated.
 const RETRY: Duration = Duration::from_secs(1);
@@ -60,7 +64,7 @@ pub(crate) fn register(manager: &Manager, _: &Settings) -> Result<(), BoxError> 
 
 struct Collector {
     client: Client,
-    events: Recorder,
+    announcer: Announcer,
     graph: Mutex<Graph>,
     types: RwLock<Types>,
     queue: Queue<Uid, ()>,
@@ -81,7 +85,7 @@ enum Looked {
 impl Collector {
     fn new(manager: &Manager) -> Arc<Self> {
         Arc::new(Self {
-            events: Recorder::new(manager, NAME),
+            announcer: manager.announcer(NAME),
             client: manager.client().with_owner(NAME),
             graph: Mutex::default(),
             types: RwLock::default(),
@@ -124,7 +128,8 @@ impl Collector {
             while workers.len() < WORKERS {
                 workers.spawn(self.clone().work());
             }
-            self.changed.notified().await;
+            // Too late is as good as told.
+            let _ = timeout(REDISCOVER, self.changed.notified()).await;
         }
     }
 
@@ -181,11 +186,14 @@ impl Collector {
         let mut due = Vec::new();
         for kind in &gone {
             watched.remove(kind);
-            let renewed = wanted.iter().any(|other| other.is(kind.group(), kind.kind()));
+            let renewed = watched.iter().any(|(other, subscription)| {
+                let listed = || matches!(subscription.synced().now_or_never(), Some(Ok(())));
+                other.is(kind.group(), kind.kind()) && listed()
+            });
             let definition = format!("{}.{}", kind.plural(), kind.group());
             let mut graph = self.graph.lock();
-            // What has not been seen in another version, and what has no definition any more, is not
-            // there. A type that is merely not served may well have objects.
+            // What has not been listed in another version, and what has no definition any more, is
+            // not there. A type that is merely not served may well have objects.
             if renewed || self.undefined.lock().remove(&definition) {
                 graph.gone_with(kind, &mut due);
             } else {

@@ -8,20 +8,26 @@ mod backoff;
 
 mod indexes;
 
+mod per_index;
+
+mod policy;
+
 mod track;
 
 mod ttl;
 
+mod verdict;
+
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::client::Patch;
 use evenkeel::{Action, BoxError, Context, Key, Manager, Reconciler, Result};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec, JobStatus};
 use k8s_openapi::api::core::v1::{EnvVar, EnvVarSource, ObjectFieldSelector, Pod};
 use serde_json::json;
@@ -30,6 +36,8 @@ use crate::settings::Settings;
 use crate::{claim, pods};
 use backoff::Backoffs;
 use indexes::Indexes;
+use policy::Failure;
+use verdict::Finish;
 
 pub(crate) use ttl::{NAME as TTL, register as register_ttl};
 
@@ -102,8 +110,19 @@ impl Reconciler for Jobs {
         };
         let now = cx.clock().now();
         let status = job.status.clone().unwrap_or_default();
-        let mut work =
-            Work { cx, job: &job, spec, status, pods: found, now, wait: None, finish: None };
+        let (last_failed, dismissed, wait, finish) = Default::default();
+        let mut work = Work {
+            cx,
+            job: &job,
+            spec,
+            status,
+            pods: found,
+            now,
+            last_failed,
+            dismissed,
+            wait,
+            finish,
+        };
         work.run(&self.backoffs).await?;
         Ok(work.wait.map_or(Action::done(), Action::requeue_after))
     }
@@ -127,14 +146,6 @@ async fn release(cx: &Context<Job>, uid: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// How a Job comes to an end.
-#[derive(Clone, Debug)]
-struct Finish {
-    failed: bool,
-    reason: String,
-    message: String,
-}
-
 /// One reconcile.
 struct Work<'a> {
     cx: &'a Context<Job>,
@@ -143,6 +154,10 @@ struct Work<'a> {
     status: JobStatus,
     pods: Vec<Arc<Pod>>,
     now: Timestamp,
+    /// The pods that failed last, by indexes that are to be tried again.
+    last_failed: BTreeMap<u32, Arc<Pod>>,
+    /// Pods that were deleted just now because the Job is over: it did not wait for them to fail.
+    dismissed: HashSet<String>,
     /// When to look again.
     wait: Option<Duration>,
     finish: Option<Finish>,
@@ -168,6 +183,7 @@ impl Work<'_> {
     /// Whether a pod that ended is replaced only then, not as soon as its deletion is asked for.
     fn replaces_failed_only(&self) -> bool {
         self.spec.pod_replacement_policy.as_deref() == Some("Failed")
+            || self.spec.pod_failure_policy.is_some()
     }
 
     fn has_failed(&self, pod: &Pod) -> bool {
@@ -185,10 +201,12 @@ impl Work<'_> {
         let (succeeded, failed) = self.totals();
         backoffs.observe(self.cx.key(), self.job, &self.pods, |pod| self.has_failed(pod));
         self.finish = self.verdict(failed);
+        self.last_failed = self.last_failed();
         let mut active = self.active();
         if self.finish.is_some() {
             for pod in &active {
                 self.cx.delete(&**pod).await?;
+                self.dismissed.extend(pod.metadata.uid.clone());
             }
             active.clear();
             self.reread().await?;
@@ -202,11 +220,8 @@ impl Work<'_> {
                 Some(wanted) => succeeded >= wanted,
             };
             if complete && active.is_empty() {
-                self.finish = Some(Finish {
-                    failed: false,
-                    reason: "CompletionsReached".to_owned(),
-                    message: "Reached expected number of succeeded pods".to_owned(),
-                });
+                let message = "Reached expected number of succeeded pods";
+                self.finish = Some(Finish::succeeded("CompletionsReached", message));
             } else {
                 self.tell_suspension();
             }
@@ -239,8 +254,9 @@ impl Work<'_> {
             fresh.count() + seen.len()
         };
         let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
-        let failed =
-            number(fresh(&|pod| self.has_failed(pod), &bad)) + self.status.failed.unwrap_or(0);
+        let counts =
+            |pod: &Pod| self.has_failed(pod) && policy::failure(self.spec, pod) != Failure::Ignored;
+        let failed = number(fresh(&counts, &bad)) + self.status.failed.unwrap_or(0);
         if self.indexed() {
             return (number(self.succeeded_indexes().len()), failed);
         }
@@ -257,59 +273,14 @@ impl Work<'_> {
     fn succeeded_indexes(&self) -> Indexes {
         let text = self.status.completed_indexes.as_deref().unwrap_or_default();
         let mut done = Indexes::parse(text, self.completions());
-        for pod in self.pods.iter().filter(|pod| pods::phase(pod) == "Succeeded") {
-            if let Some(index) = index_of(pod).filter(|index| *index < self.completions()) {
-                done.insert(index);
-            }
-        }
+        let succeeded = self.pods.iter().filter(|pod| pods::phase(pod) == "Succeeded");
+        done.extend(succeeded.filter_map(|pod| self.valid_index(pod)));
         done
     }
 
-    /// Whether the Job has failed, by what it was told before or by what has happened since.
-    fn verdict(&mut self, failed: i32) -> Option<Finish> {
-        for (name, bad) in [("SuccessCriteriaMet", false), ("FailureTarget", true)] {
-            if let Some(told) = find(self.job, name).filter(|told| told.status == "True") {
-                return Some(Finish {
-                    failed: bad,
-                    reason: told.reason.clone().unwrap_or_default(),
-                    message: told.message.clone().unwrap_or_default(),
-                });
-            }
-        }
-        let fail = |reason: &str, message: &str| {
-            Some(Finish { failed: true, reason: reason.to_owned(), message: message.to_owned() })
-        };
-        let limit = self.spec.backoff_limit.unwrap_or(6);
-        if failed > limit || self.restarts_exceed(limit) {
-            let message = "Job has reached the specified backoff limit";
-            return fail("BackoffLimitExceeded", message);
-        }
-        let deadline = self.spec.active_deadline_seconds.filter(|_| !self.suspended())?;
-        let started = self.status.start_time.as_ref()?.0;
-        let end = started.checked_add(SignedDuration::from_secs(deadline)).ok()?;
-        let left = Duration::try_from(end.duration_since(self.now)).unwrap_or_default();
-        if left.is_zero() {
-            let message = "Job was active longer than specified deadline";
-            return fail("DeadlineExceeded", message);
-        }
-        self.look_again(left);
-        None
-    }
-
-    /// Whether containers that are restarted in place were so too often.
-    fn restarts_exceed(&self, limit: i32) -> bool {
-        let policy = self.spec.template.spec.as_ref().and_then(|s| s.restart_policy.as_deref());
-        if policy != Some("OnFailure") {
-            return false;
-        }
-        let living =
-            self.pods.iter().filter(|pod| matches!(pods::phase(pod), "Running" | "Pending"));
-        let statuses = living.filter_map(|pod| pod.status.as_ref()).flat_map(|status| {
-            let inits = status.init_container_statuses.iter().flatten();
-            inits.chain(status.container_statuses.iter().flatten())
-        });
-        let restarts = statuses.map(|status| status.restart_count).fold(0, i32::saturating_add);
-        if limit == 0 { restarts > 0 } else { restarts >= limit }
+    /// The index a pod works on, if the Job has it.
+    fn valid_index(&self, pod: &Pod) -> Option<u32> {
+        index_of(pod).filter(|index| *index < self.completions())
     }
 
     /// Makes or deletes pods until as many run as should; gives those that do.
@@ -353,13 +324,17 @@ impl Work<'_> {
         if lacking == 0 {
             return Ok(active);
         }
-        if !wait.is_zero() {
+        let each = self.spec.backoff_limit_per_index.is_some();
+        if !wait.is_zero() && !each {
             self.look_again(wait);
             return Ok(active);
         }
-        let indexes = match self.indexed() {
-            true => self.free_indexes(&active, lacking).into_iter().map(Some).collect(),
-            false => vec![None; lacking],
+        let indexes = if self.indexed() {
+            let free = self.free_indexes(&active, lacking);
+            let due = if each { self.due(free) } else { free };
+            due.into_iter().map(Some).collect()
+        } else {
+            vec![None; lacking]
         };
         for index in indexes {
             let made = match self.cx.create(&self.make(index)?).await {
@@ -383,8 +358,7 @@ impl Work<'_> {
             let done = self.succeeded_indexes();
             let mut taken = HashSet::new();
             for pod in active {
-                let index = index_of(pod).filter(|index| *index < self.completions());
-                match index {
+                match self.valid_index(pod) {
                     Some(index) if !done.contains(index) && taken.insert(index) => rest.push(pod),
                     _ => surplus.push(pod.clone()),
                 }
@@ -403,7 +377,7 @@ impl Work<'_> {
         surplus
     }
 
-    /// The first indexes that are neither done nor being worked on.
+    /// The first indexes that are neither over nor being worked on.
     fn free_indexes(&self, active: &[Arc<Pod>], count: usize) -> Vec<u32> {
         let done = self.succeeded_indexes();
         let mut taken: HashSet<u32> = active.iter().filter_map(|pod| index_of(pod)).collect();
@@ -411,7 +385,9 @@ impl Work<'_> {
             let leaving = self.pods.iter().filter(|pod| !pods::is_terminal(pod));
             taken.extend(leaving.filter_map(|pod| index_of(pod)));
         }
-        let free = |index: &u32| !done.contains(*index) && !taken.contains(index);
+        let failed = self.failed_indexes().unwrap_or_default();
+        let over = |index: u32| done.contains(index) || failed.contains(index);
+        let free = |index: &u32| !over(*index) && !taken.contains(index);
         (0..self.completions()).filter(free).take(count).collect()
     }
 
@@ -422,6 +398,7 @@ impl Work<'_> {
         pod.metadata.generate_name = Some(pods::name_prefix(name));
         let Some(index) = index else { return Ok(pod) };
         pod.metadata.generate_name = Some(pods::name_prefix(&format!("{name}-{index}")));
+        self.mark(&mut pod, index);
         let annotations = pod.metadata.annotations.get_or_insert_default();
         annotations.insert(INDEX.to_owned(), index.to_string());
         let labels = pod.metadata.labels.get_or_insert_default();

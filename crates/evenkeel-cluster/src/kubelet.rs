@@ -6,11 +6,15 @@
 
 mod addresses;
 
+mod command;
+
 mod life;
 
 mod picture;
 
 mod plan;
+
+mod probes;
 
 #[cfg(test)]
 mod tests;
@@ -31,7 +35,6 @@ use crate::claim::BY_NODE;
 use crate::nodes::Facts;
 use crate::pods;
 use crate::settings::{Delays, Settings};
-use crate::status;
 use addresses::Addresses;
 use life::{Life, Stage};
 
@@ -101,7 +104,7 @@ impl Reconciler for Kubelets {
         }
         let ended = life.stage == Stage::Stopped;
         self.lives().insert(cx.key().clone(), life);
-        status::write(cx, &*pod, pod.status.as_ref(), &status).await?;
+        cx.replace_status(&*pod, pod.status.as_ref(), &status).await?;
         if ended {
             let delete = cx.delete(&*pod).grace_period(Duration::ZERO);
             match delete.await {

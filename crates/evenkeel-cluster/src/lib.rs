@@ -11,8 +11,6 @@ mod controllers;
 // What controllers share.
 mod discovery;
 
-mod events;
-
 // Housekeeping: what goes when something else does, and what every namespace has.
 mod garbage;
 
@@ -35,8 +33,6 @@ mod hash;
 mod history;
 
 mod pods;
-
-mod status;
 
 // Workloads.
 mod cronjob;
@@ -64,6 +60,9 @@ mod simulate;
 
 #[cfg(test)]
 mod testing;
+
+#[cfg(test)]
+mod tests;
 
 use evenkeel::Manager;
 use evenkeel::manager::RunError;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use evenkeel::client::Patch;
 use evenkeel::predicate::Predicate;
-use evenkeel::{Action, BoxError, Context, Key, Manager, Reconciler, Result, Watch};
+use evenkeel::{Action, BoxError, Context, Key, Manager, Object, Reconciler, Result, Watch};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, Pod, Taint, Toleration};
@@ -25,6 +25,10 @@ use crate::settings::Settings;
 pub(crate) const NAME: &str = "node-lifecycle-controller";
 pub(crate) const EVICTION: &str = "taint-eviction-controller";
 pub(crate) const GARBAGE: &str = "pod-garbage-collector-controller";
+/// The part of it that looks at pods.
+const UNSCHEDULED: &str = "pod-garbage-collector-controller-unscheduled";
+/// How long whoever deleted such a pod has to let it go by himself; upstream looks this often.
+const UNSCHEDULED_FOR: Duration = Duration::from_secs(20);
 
 /// How long a node may be silent.
 const GRACE: Duration = Duration::from_secs(50);
@@ -66,6 +70,8 @@ pub(crate) fn register_eviction(manager: &Manager, _: &Settings) -> Result<(), B
 pub(crate) fn register_garbage(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
     let reconciler = Garbage { gone: Mutex::default() };
     manager.controller(reconciler).named(GARBAGE).reads::<Pod>().register()?;
+    let going = Predicate::new(|event| event.new().is_some_and(|new| new.meta().is_deleting()));
+    manager.controller(Unscheduled).named(UNSCHEDULED).filter_object(going).register()?;
     Ok(())
 }
 
@@ -291,16 +297,50 @@ impl Reconciler for Garbage {
             return Ok(Action::requeue_after(since + QUARANTINE - now));
         }
         for pod in pods {
-            if !pods::is_terminal(&pod) {
-                let patch = Patch::Merge(json!({
-                    "metadata": {"uid": pod.metadata.uid},
-                    "status": {"phase": "Failed"},
-                }));
-                cx.subresource::<Pod>(&Key::of(&*pod), "status").patch::<Pod>(&patch).await?;
-            }
+            fail(cx, &pod).await?;
             cx.delete(&*pod).grace_period(Duration::ZERO).await?;
         }
         gone().remove(cx.key());
         Ok(Action::done())
+    }
+}
+
+/// Pods that are to go and never had a node: no kubelet ever says that they have ended, and whoever
+/// holds them by a finalizer waits for that.
+struct Unscheduled;
+
+impl Reconciler for Unscheduled {
+    type Object = Pod;
+
+    async fn reconcile(&self, cx: &Context<Pod>) -> Result<Action> {
+        let going = cx.object().filter(|pod| pods::is_terminating(pod));
+        let Some(pod) = going else { return Ok(Action::done()) };
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+        if node.is_some_and(|name| !name.is_empty()) {
+            return Ok(Action::done());
+        }
+        let since = pod.metadata.deletion_timestamp.as_ref().map_or(Timestamp::MIN, |it| it.0);
+        let passed = Duration::try_from(cx.clock().now().duration_since(since));
+        let left = UNSCHEDULED_FOR.saturating_sub(passed.unwrap_or_default());
+        if !left.is_zero() {
+            return Ok(Action::requeue_after(left));
+        }
+        fail(cx, &pod).await?;
+        Ok(Action::done())
+    }
+}
+
+/// Says of a pod that nobody runs that it has ended.
+async fn fail<K: Object>(cx: &Context<K>, pod: &Pod) -> Result<()> {
+    if pods::is_terminal(pod) {
+        return Ok(());
+    }
+    let patch = Patch::Merge(json!({
+        "metadata": {"uid": pod.metadata.uid},
+        "status": {"phase": "Failed"},
+    }));
+    match cx.subresource::<Pod>(&Key::of(pod), "status").patch::<Pod>(&patch).await {
+        Err(error) if !error.is_not_found() => Err(error.into()),
+        _ => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! Keeps as many pods as a ReplicaSet asks for.
+//! Keeps as many pods as a ReplicaSet, or a ReplicationController, asks for.
 //!
 //! Pods are counted from a digest of each that is kept between reconciles, so that a set of
 //! thousands decodes only the pods that changed. The cache reads this process's own writes, so what
@@ -6,40 +6,52 @@
 
 mod digest;
 
+mod set;
+
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::cache::Entry;
 use evenkeel::{Action, BoxError, Context, Key, Manager, Reconciler, Result, Uid};
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetStatus};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 
 use crate::claim;
 use crate::pods;
 use crate::settings::Settings;
-use crate::status;
 use digest::{Digest, Digests};
+use set::Set;
 
 pub(crate) const NAME: &str = "replicaset-controller";
+pub(crate) const ELDER: &str = "replicationcontroller-controller";
 
 /// How many pods one reconcile makes or deletes at most, as upstream.
 const BURST: usize = 500;
 
-#[derive(Default)]
-struct ReplicaSets {
+struct Sets<S> {
     digests: Digests,
+    marker: PhantomData<fn() -> S>,
 }
 
 pub(crate) fn register(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+    register_sets::<ReplicaSet>(manager)
+}
+
+pub(crate) fn register_elder(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+    register_sets::<ReplicationController>(manager)
+}
+
+fn register_sets<S: Set>(manager: &Manager) -> Result<(), BoxError> {
     manager
-        .controller(ReplicaSets::default())
-        .named(NAME)
+        .controller(Sets::<S> { digests: Digests::default(), marker: PhantomData })
+        .named(S::CONTROLLER)
         .owns::<Pod>()
-        .watch(claim::orphans_concern::<Pod, ReplicaSet>())
+        .watch(claim::orphans_concern::<Pod, S>())
         .workers(4)
         .register()?;
     Ok(())
@@ -51,20 +63,19 @@ struct Member {
     digest: Digest,
 }
 
-impl Reconciler for ReplicaSets {
-    type Object = ReplicaSet;
+impl<S: Set> Reconciler for Sets<S> {
+    type Object = S;
 
-    async fn reconcile(&self, cx: &Context<ReplicaSet>) -> Result<Action> {
+    async fn reconcile(&self, cx: &Context<S>) -> Result<Action> {
         let Some(set) = cx.object() else {
             self.digests.forget(cx.key());
             return Ok(Action::done());
         };
-        let Some(spec) = &set.spec else { return Ok(Action::done()) };
-        let Some(selector) = claim::selector(&spec.selector) else { return Ok(Action::done()) };
-        let entries = claim::claim::<_, Pod>(cx, &set, &selector).await?;
+        let Some(selector) = set.selector() else { return Ok(Action::done()) };
+        let entries = claim::claim::<_, Pod>(cx, &*set, &selector).await?;
         let mut members = self.digests.of(cx.key(), entries)?;
         let mut managed = Ok(());
-        if set.metadata.deletion_timestamp.is_none() {
+        if set.meta().deletion_timestamp.is_none() {
             managed = self.manage(cx, &set, &mut members).await;
         }
         let failure = managed.as_ref().err().map(Failure::tell);
@@ -88,14 +99,14 @@ impl Failure {
     }
 }
 
-impl ReplicaSets {
+impl<S: Set> Sets<S> {
     async fn manage(
         &self,
-        cx: &Context<ReplicaSet>,
-        set: &ReplicaSet,
+        cx: &Context<S>,
+        set: &S,
         members: &mut Vec<Member>,
     ) -> Result<(), Failure> {
-        let wanted = usize::try_from(replicas(set)).unwrap_or(0);
+        let wanted = usize::try_from(set.replicas()).unwrap_or(0);
         let active = members.iter().filter(|member| member.digest.active).count();
         if active < wanted {
             self.create(cx, set, (wanted - active).min(BURST), members).await
@@ -106,15 +117,13 @@ impl ReplicaSets {
 
     async fn create(
         &self,
-        cx: &Context<ReplicaSet>,
-        set: &ReplicaSet,
+        cx: &Context<S>,
+        set: &S,
         count: usize,
         members: &mut Vec<Member>,
     ) -> Result<(), Failure> {
         let failed = |error: BoxError| Failure { reason: "FailedCreate", error };
-        let Some(template) = set.spec.as_ref().and_then(|spec| spec.template.as_ref()) else {
-            return Ok(());
-        };
+        let Some(template) = set.template() else { return Ok(()) };
         let mut pod = pods::from_template(template, set).map_err(failed)?;
         pod.metadata.generate_name = Some(pods::name_prefix(cx.key().name()));
         for _ in 0..count {
@@ -142,7 +151,7 @@ impl ReplicaSets {
 
     async fn delete(
         &self,
-        cx: &Context<ReplicaSet>,
+        cx: &Context<S>,
         count: usize,
         members: &mut [Member],
     ) -> Result<(), Failure> {
@@ -174,15 +183,14 @@ impl ReplicaSets {
     /// Writes the status if it changed, and says when a pod becomes available.
     async fn report(
         &self,
-        cx: &Context<ReplicaSet>,
-        set: &ReplicaSet,
+        cx: &Context<S>,
+        set: &S,
         members: &[Member],
         failure: Option<(&'static str, String)>,
     ) -> Result<Action> {
-        let spec = set.spec.as_ref();
-        let min_ready = spec.and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
-        let template = spec.and_then(|spec| spec.template.as_ref());
-        let labels = template.and_then(|template| template.metadata.as_ref()?.labels.as_ref());
+        let min_ready = set.min_ready_seconds();
+        let labels =
+            set.template().and_then(|template| template.metadata.as_ref()?.labels.as_ref());
         let now = cx.clock().now();
         let (mut replicas, mut labelled, mut ready, mut available, mut terminating) =
             (0, 0, 0, 0, 0);
@@ -208,7 +216,7 @@ impl ReplicaSets {
                 next = Some(next.map_or(left, |next| next.min(left)));
             }
         }
-        let old = set.status.as_ref();
+        let old = set.status();
         let positive = |count: i32| Some(count).filter(|&count| count > 0);
         let status = ReplicaSetStatus {
             replicas,
@@ -216,10 +224,11 @@ impl ReplicaSets {
             ready_replicas: positive(ready),
             available_replicas: positive(available),
             terminating_replicas: Some(terminating),
-            observed_generation: set.metadata.generation,
-            conditions: conditions(old, failure, || pods::stamp(cx.clock())),
+            observed_generation: set.meta().generation,
+            conditions: conditions(old.as_deref(), failure, || pods::stamp(cx.clock())),
         };
-        status::write(cx, set, old, &status).await?;
+        let old = old.map(|old| S::Status::from(old.into_owned()));
+        cx.replace_status(set, old.as_ref(), &S::Status::from(status)).await?;
         Ok(next.map_or(Action::done(), Action::requeue_after))
     }
 }

@@ -11,16 +11,23 @@ mod book;
 
 mod fit;
 
+mod neighbours;
+
+mod preempt;
+
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use evenkeel::client::Patch;
-use evenkeel::{Action, BoxError, Context, ControllerHandle, Key, Manager, Reconciler, Result};
-use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
+use evenkeel::queue::{AddOptions, Cause};
+use evenkeel::{
+    Action, Announcer, BoxError, Context, ControllerHandle, Key, Manager, Reconciler, Result,
+};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod, Taint, Toleration};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
@@ -29,6 +36,7 @@ use crate::pods;
 use crate::settings::Settings;
 use book::{Book, Placed};
 use fit::Needs;
+use neighbours::Census;
 
 pub(crate) use affinity::selects as affinity_selects;
 
@@ -44,6 +52,8 @@ struct Desk {
     pods: OnceLock<ControllerHandle>,
     loaded: OnceCell<()>,
     delay: Duration,
+    /// Tells of pods that have to go for others.
+    announcer: Announcer,
     /// When a pod was first seen, while it is held back.
     seen: Mutex<HashMap<Key, Instant>>,
 }
@@ -54,10 +64,16 @@ pub(crate) fn register(manager: &Manager, settings: &Settings) -> Result<(), Box
         pods: OnceLock::new(),
         loaded: OnceCell::new(),
         delay: settings.delays.schedule,
+        announcer: manager.announcer(PROFILE),
         seen: Mutex::default(),
     });
-    let handle =
-        manager.controller(Pods(desk.clone())).named(NAME).reads::<Node>().workers(4).register()?;
+    let handle = manager
+        .controller(Pods(desk.clone()))
+        .named(NAME)
+        .reads::<Node>()
+        .reads::<Namespace>()
+        .workers(4)
+        .register()?;
     // Set once, here: the reconcilers start later.
     let _ = desk.pods.set(handle);
     manager.controller(Nodes(desk)).named("scheduler-nodes").reads::<Pod>().register()?;
@@ -105,10 +121,15 @@ impl Desk {
     /// Has those look again who found no room.
     fn wake(&self, why: &str) {
         let waiting = self.book().take_waiting();
-        if let Some(pods) = self.pods.get() {
-            for key in waiting {
-                pods.trigger(key, why);
-            }
+        self.look_again(waiting, why);
+    }
+
+    /// The more important ones first: room goes to who asks first.
+    fn look_again(&self, waiting: BTreeMap<Key, i32>, why: &str) {
+        let Some(pods) = self.pods.get() else { return };
+        for (key, priority) in waiting {
+            let options = AddOptions { priority: Some(priority), ..AddOptions::default() };
+            pods.queue().add_with(key, options, Cause::External(why.into()));
         }
     }
 }
@@ -182,10 +203,13 @@ impl Pods {
             return Ok(Action::requeue_after(wait));
         }
         let needs = Needs::of(pod);
-        let chosen = desk.book().place(cx.key(), pod, &needs);
+        let chosen = desk.book().place(cx.key(), pod, &needs, &Census(cx.cache()));
         let node = match chosen {
             Ok(node) => node,
-            Err(reasons) => return self.refuse(cx, pod, reasons).await,
+            Err(reasons) => {
+                let room = self.make_room(cx, pod, &needs).await?;
+                return self.refuse(cx, pod, reasons, room).await;
+            }
         };
         let binding = json!({
             "apiVersion": "v1",
@@ -201,6 +225,8 @@ impl Pods {
             Ok(_) => {
                 let message = format!("Successfully assigned {} to {node}", cx.key());
                 cx.announce("Scheduled", &message);
+                let curious = desk.book().take_curious();
+                desk.look_again(curious, "another pod has a node");
                 Ok(Action::done())
             }
             // Gone, replaced or bound by somebody else: its next event tells.
@@ -216,12 +242,19 @@ impl Pods {
     }
 
     /// Says on the pod why it has no node.
-    async fn refuse(&self, cx: &Context<Pod>, pod: &Pod, message: String) -> Result<Action> {
+    async fn refuse(
+        &self,
+        cx: &Context<Pod>,
+        pod: &Pod,
+        message: String,
+        room: Option<String>,
+    ) -> Result<Action> {
+        let nominated = pod.status.as_ref().and_then(|status| status.nominated_node_name.as_ref());
         let present = pods::condition(pod, "PodScheduled");
         let same = present.is_some_and(|present| {
             present.status == "False" && present.message.as_deref() == Some(message.as_str())
         });
-        if same {
+        if same && nominated == room.as_ref() {
             return Ok(Action::done());
         }
         cx.warn("FailedScheduling", &message);
@@ -231,14 +264,17 @@ impl Pods {
             .unwrap_or_else(|| pods::stamp(cx.clock()));
         let patch = Patch::Strategic(json!({
             "metadata": {"uid": pod.metadata.uid},
-            "status": {"conditions": [{
-                "type": "PodScheduled",
-                "status": "False",
-                "reason": "Unschedulable",
-                "message": message,
-                "lastTransitionTime": since,
-                "observedGeneration": pod.metadata.generation,
-            }]},
+            "status": {
+                "nominatedNodeName": room,
+                "conditions": [{
+                    "type": "PodScheduled",
+                    "status": "False",
+                    "reason": "Unschedulable",
+                    "message": message,
+                    "lastTransitionTime": since,
+                    "observedGeneration": pod.metadata.generation,
+                }],
+            },
         }));
         match cx.subresource::<Pod>(cx.key(), "status").patch::<Pod>(&patch).await {
             Err(error) if !error.is_not_found() => Err(error.into()),

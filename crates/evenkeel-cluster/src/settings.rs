@@ -37,9 +37,10 @@ pub struct Delays {
     pub schedule: Duration,
     /// From a node to running containers.
     pub start: Duration,
-    /// From running to ready.
+    /// From running to ready; a pod with probes takes at least as long as they do.
     pub ready: Duration,
-    /// From running to completion, for pods that are not always restarted; those that are run on.
+    /// From running to completion, for pods that are not always restarted and whose commands do not
+    /// tell (`sleep 30` does); others run on.
     pub run: Duration,
     /// From the request to stop to being gone, at most the pod's own grace period.
     pub stop: Duration,

@@ -23,7 +23,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use crate::deployment::resolve;
 use crate::history::{self, History};
 use crate::settings::Settings;
-use crate::{claim, pods, status};
+use crate::{claim, pods};
 use member::{Slot, ordinal, revision_of};
 
 pub(crate) const NAME: &str = "statefulset-controller";
@@ -312,7 +312,7 @@ impl Work<'_> {
             observed_generation: self.set.metadata.generation,
             conditions: old.conditions.clone(),
         };
-        status::write(self.cx, self.set, self.set.status.as_ref(), &status).await?;
+        self.cx.replace_status(self.set, self.set.status.as_ref(), &status).await?;
         let waits = found.iter().filter_map(|pod| pods::ready_since(pod));
         let waits = waits.map(|since| pods::available_in(since, self.min_ready(), self.now));
         Ok(waits.filter(|wait| !wait.is_zero()).min())

@@ -2,22 +2,17 @@
 
 pub(crate) mod world;
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use evenkeel::cache::{Cache, CacheOptions, TypeOptions};
 use evenkeel::{Clock, Key, Kind, Object};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::api::{DeleteParams, PostParams, PropagationPolicy};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource};
 use serde_json::{Value, json};
-use tokio::sync::Notify;
 
 use crate::{Cluster, Settings};
-
-/// How long a test waits, in virtual time, before it fails.
-const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// A cluster with these controllers only, that repeats.
 pub(crate) async fn cluster(only: &[&str]) -> Cluster {
@@ -94,6 +89,11 @@ pub(crate) async fn until<K: Object>(
     found.await
 }
 
+/// Waits until all objects of a type together are as `wanted` says.
+pub(crate) async fn until_all<K: Object>(cluster: &Cluster, wanted: impl Fn(&[K]) -> bool) {
+    wait::<K, _>(cluster, |all| wanted(all).then_some(())).await;
+}
+
 /// Waits until there is no such object.
 pub(crate) async fn until_gone<K: Object>(cluster: &Cluster, object: &K) {
     let uid = object.meta().uid.clone();
@@ -104,42 +104,13 @@ pub(crate) async fn until_gone<K: Object>(cluster: &Cluster, object: &K) {
 /// Waits until `wanted` finds what it looks for among all objects of a type, looking again at each
 /// change.
 pub(crate) async fn wait<K: Object, T>(cluster: &Cluster, wanted: impl Fn(&[K]) -> Option<T>) -> T {
-    let kind = Kind::of::<K>();
-    let cache = Cache::new(cluster.client(), CacheOptions::default());
-    cache.declare(&kind, TypeOptions::new().cluster_wide_secrets()).unwrap();
-    let informer = cache.informer(&kind).unwrap();
-    let changed = Arc::new(Notify::new());
-    let told = changed.clone();
-    let subscription = informer.subscribe(move |_| told.notify_one());
-    subscription.synced().await.unwrap();
-    let watched = async {
-        loop {
-            let entries = informer.list(&Default::default()).unwrap();
-            let all: Vec<K> =
-                entries.iter().map(|entry| (*entry.decode::<K>().unwrap()).clone()).collect();
-            if let Some(found) = wanted(&all) {
-                return found;
-            }
-            changed.notified().await;
-        }
+    let what = format!("a change of {}", Kind::of::<K>());
+    let all = Api::<K>::all(cluster.client());
+    let found = |objects: &BTreeMap<String, K>| {
+        let all: Vec<K> = objects.values().cloned().collect();
+        wanted(&all)
     };
-    match tokio::time::timeout(PATIENCE, watched).await {
-        Ok(found) => found,
-        Err(_) => {
-            let entries = informer.list(&Default::default()).unwrap();
-            let all: Vec<_> =
-                entries.iter().map(|entry| String::from_utf8_lossy(entry.json())).collect();
-            let journal: Vec<String> = cluster
-                .manager()
-                .controllers()
-                .iter()
-                .flat_map(|controller| controller.journal().records())
-                .map(|record| record.to_string())
-                .collect();
-            let (all, journal) = (all.join("\n"), journal.join("\n"));
-            panic!("waited in vain; {kind} are:\n{all}\nwhat was done:\n{journal}")
-        }
-    }
+    world::follow(&all, &what, |object| Key::of(object).to_string(), found).await
 }
 
 /// Waits until the cluster has nothing left to do at this moment: time only moves on when everybody

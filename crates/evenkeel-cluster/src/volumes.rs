@@ -22,7 +22,6 @@ use evenkeel::{BoxError, Key, Kind, Manager, Result};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
 
-use crate::events::Recorder;
 use crate::settings::Settings;
 
 /// As `kube-controller-manager` calls the controller that binds.
@@ -38,7 +37,7 @@ const PODS: &str = "volumes-claim";
 /// Has the binder run with the manager, and makes the storage class `standard`.
 pub(crate) fn register_binder(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
     manager
-        .controller(bind::Claims { events: Recorder::new(manager, BINDER) })
+        .controller(bind::Claims)
         .named(BINDER)
         .watches::<PersistentVolume>({
             let cache = manager.cache().clone();

@@ -67,7 +67,8 @@ impl Known {
         Ok(Self { rows })
     }
 
-    /// Whether the table has this difference, in the answer to `request` (`METHOD path`).
+    /// Whether the table has this difference, in the answer to `request` (`METHOD path` or `read
+    /// name`).
     pub fn explains(&self, request: &str, difference: &Difference) -> bool {
         let upstream = plain(difference.upstream.as_ref());
         let ours = plain(difference.ours.as_ref());

@@ -53,7 +53,7 @@ struct Run {
     #[arg(long, default_value_t = 0)]
     from: u64,
     /// How many at a time
-    #[arg(long, default_value_t = 48)]
+    #[arg(long, default_value_t = 64)]
     at_once: usize,
     /// How many classes of differences to shrink and show
     #[arg(long, default_value_t = 10)]
@@ -432,8 +432,8 @@ async fn record(options: Record) -> anyhow::Result<bool> {
     let target = folder("transcripts");
     std::fs::create_dir_all(&target)?;
     let mut changed = 0;
-    for sequence in &sequences {
-        let transcript = Transcript::record(&server, sequence).await?;
+    for transcript in transcripts(&server, sequences.clone()).await? {
+        let sequence = &transcript.sequence;
         let path = target.join(format!("{}.jsonl", sequence.name));
         let old = std::fs::read_to_string(&path).ok().and_then(|old| Transcript::parse(&old).ok());
         let same = old.is_some_and(|old| transcript.says_the_same(&old));
@@ -447,6 +447,24 @@ async fn record(options: Record) -> anyhow::Result<bool> {
     }
     say(&format!("{} transcripts, {changed} changed", sequences.len()));
     Ok(changed == 0 || !options.check)
+}
+
+/// Records side by side what does not make the server forget, and then the rest.
+async fn transcripts(server: &Server, all: Vec<Sequence>) -> anyhow::Result<Vec<Transcript>> {
+    let (forgetful, others): (Vec<_>, Vec<_>) = all.into_iter().partition(Sequence::compacts);
+    let mut tasks = JoinSet::new();
+    for sequence in others {
+        let server = server.clone();
+        tasks.spawn(async move { Transcript::record(&server, &sequence).await });
+    }
+    let mut done = Vec::new();
+    while let Some(transcript) = tasks.join_next().await {
+        done.push(transcript??);
+    }
+    for sequence in forgetful {
+        done.push(Transcript::record(server, &sequence).await?);
+    }
+    Ok(done)
 }
 
 fn find(name: &str) -> anyhow::Result<Sequence> {

@@ -48,7 +48,7 @@ impl Finding {
         let answers = finding.upstream.iter().zip(&finding.ours);
         for (step, (upstream, ours)) in answers.enumerate() {
             for difference in compare(step, upstream, ours) {
-                if known.explains(&sequence.steps[step].call, &difference) {
+                if known.explains(&sequence.steps[step].request(), &difference) {
                     finding.explained += 1;
                 } else {
                     finding.unexplained.push(difference);

@@ -1,8 +1,8 @@
 //! Carries out a sequence on one server.
 //!
 //! How long to listen to a quiet watch is the one thing time decides. The real server is asked
-//! first and given [`QUIET`]; the other is then expected to send as many events, so that only a
-//! missing event costs time.
+//! first and given [`QUIET`] since the last request; the other is then expected to send as many
+//! events, so that only a missing event costs time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout_at};
 
 use crate::facts;
 use crate::generate::definitions;
@@ -30,8 +30,11 @@ const QUIET: Duration = Duration::from_millis(500);
 /// For one more event than expected.
 const SURPLUS: Duration = Duration::from_millis(5);
 
-/// For events the other server has sent, or the end of a stream.
+/// For events the other server has sent, or the end of its stream.
 const PATIENCE: Duration = Duration::from_secs(4);
+
+/// For an end that has to come. A busy real server is seconds late.
+const END: Duration = Duration::from_secs(60);
 
 /// For an `until` to hold. A real server looks every five seconds whether a definition is free of
 /// objects.
@@ -124,8 +127,12 @@ pub async fn run(
 
 /// Makes the server forget, and waits until it has taken up the shared definitions again.
 pub(crate) async fn forget(server: &Server) -> Result<(), RunError> {
-    server.compact().await?;
     let state = State::new(server.clone(), "none");
+    // A real server writes when it starts again, which leaves what came last behind as well.
+    let write = Step::call("POST", "/api/v1/namespaces/default/configmaps")
+        .with_body(json!({"metadata": {"generateName": "forgotten-"}}));
+    state.request(0, &write).await?;
+    server.compact().await?;
     for (at, step) in definitions::served().iter().enumerate() {
         state.until_it_fits(at, step).await?;
     }
@@ -180,11 +187,19 @@ struct State {
     variables: Variables,
     streams: BTreeMap<String, Stream>,
     readers: JoinSet<()>,
+    /// When something was last asked for that watches may tell of.
+    asked: Instant,
 }
 
 struct Stream {
-    events: mpsc::Receiver<Value>,
+    events: mpsc::Receiver<Arrived>,
     ended: bool,
+}
+
+/// An event, and when it came.
+struct Arrived {
+    event: Value,
+    at: Instant,
 }
 
 impl State {
@@ -193,7 +208,13 @@ impl State {
             ("ns".to_owned(), namespace.into()),
             ("group".to_owned(), format!("{namespace}.differ.test").into()),
         ]);
-        Self { server, variables, streams: BTreeMap::new(), readers: JoinSet::new() }
+        Self {
+            server,
+            variables,
+            streams: BTreeMap::new(),
+            readers: JoinSet::new(),
+            asked: Instant::now(),
+        }
     }
 
     async fn step(
@@ -214,8 +235,14 @@ impl State {
                 }
                 answer
             }
-            (None, None) => self.answer(at, step).await?,
-            (None, Some(_)) => self.until_it_fits(at, step).await?,
+            (None, until) => {
+                let answer = match until {
+                    None => self.answer(at, step).await?,
+                    Some(_) => self.until_it_fits(at, step).await?,
+                };
+                self.asked = Instant::now();
+                answer
+            }
         };
         for (name, pointer) in &step.save {
             let value = answer.body.pointer(pointer).cloned().unwrap_or(Value::Null);
@@ -354,18 +381,26 @@ impl State {
 
     async fn read(&mut self, name: &str, to_the_end: bool, expected: Option<&Answer>) -> Answer {
         let Some(stream) = self.streams.get_mut(name) else { return Answer::default() };
-        let expected = expected.and_then(|answer| answer.body["events"].as_array()).map(Vec::len);
+        let expected = expected.and_then(|answer| {
+            let count = answer.body["events"].as_array()?.len();
+            Some((count, answer.body["ended"] == true))
+        });
         let mut events = Vec::new();
+        let mut heard = self.asked;
         while !stream.ended {
-            let wait = match expected {
-                _ if to_the_end => PATIENCE,
-                Some(count) if events.len() < count => PATIENCE,
-                Some(_) => SURPLUS,
-                None => QUIET,
+            let now = Instant::now();
+            let until = match expected {
+                _ if to_the_end => now + END,
+                Some((count, ends)) if events.len() < count || ends => now + PATIENCE,
+                Some(_) => now + SURPLUS,
+                None => heard + QUIET,
             };
-            match timeout(wait, stream.events.recv()).await {
-                Ok(Some(event)) if is_tick(&event) => {}
-                Ok(Some(event)) => events.push(event),
+            match timeout_at(until, stream.events.recv()).await {
+                Ok(Some(Arrived { event, .. })) if is_tick(&event) => {}
+                Ok(Some(Arrived { event, at })) => {
+                    events.push(event);
+                    heard = heard.max(at);
+                }
                 Ok(None) => stream.ended = true,
                 Err(_) => break,
             }
@@ -408,7 +443,8 @@ async fn read_answer(response: Response<ResponseBody>) -> Answer {
     Answer { status, headers, body }
 }
 
-async fn read_stream(response: Response<ResponseBody>, sender: mpsc::Sender<Value>) {
+async fn read_stream(response: Response<ResponseBody>, sender: mpsc::Sender<Arrived>) {
+    let arrived = |line: &[u8]| Arrived { event: parse(line), at: Instant::now() };
     let mut body = response.into_body();
     let mut pending = Vec::new();
     while let Some(Ok(frame)) = body.frame().await {
@@ -416,13 +452,13 @@ async fn read_stream(response: Response<ResponseBody>, sender: mpsc::Sender<Valu
         pending.extend_from_slice(&data);
         while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = pending.drain(..=end).collect();
-            if sender.send(parse(line.trim_ascii())).await.is_err() {
+            if sender.send(arrived(line.trim_ascii())).await.is_err() {
                 return;
             }
         }
     }
     if !pending.trim_ascii().is_empty() {
-        let _ = sender.send(parse(&pending)).await;
+        let _ = sender.send(arrived(&pending)).await;
     }
 }
 

@@ -24,6 +24,7 @@
 //! nothing but `${name}` becomes the saved value whatever its type; inside a longer text, what was
 //! not in the answer is empty. A name nobody saved stays as it is written, on both servers alike.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -251,6 +252,14 @@ impl Step {
     pub fn saving(mut self, name: impl Into<String>) -> Self {
         self.save.insert(name.into(), String::new());
         self
+    }
+
+    /// What it asks for, in one line: the request, or `read` and the name of a watch.
+    pub fn request(&self) -> Cow<'_, str> {
+        match &self.read {
+            Some(name) => format!("read {name}").into(),
+            None => self.call.as_str().into(),
+        }
     }
 
     /// The method and the path with its query.

@@ -58,6 +58,9 @@ pub fn tells_empty(gvk: Gvk<'_>) -> Option<TellsEmpty> {
     let (parent, field, is_map) = match (gvk.group, gvk.kind) {
         ("", "PersistentVolume") => ("/spec", "capacity", true),
         ("", "PersistentVolumeClaim") => ("/spec/resources", "requests", true),
+        ("apps", "DaemonSet" | "Deployment" | "ReplicaSet" | "StatefulSet") => {
+            ("/spec/template/metadata", "labels", true)
+        }
         ("networking.k8s.io", "Ingress") => ("/spec", "rules", false),
         (
             "admissionregistration.k8s.io",

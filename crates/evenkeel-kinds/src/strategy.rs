@@ -26,11 +26,12 @@ mod tests;
 use std::collections::BTreeMap;
 
 pub use pod::grace_period;
+pub(crate) use pod::quality_of_service;
 pub use prepare::{
     canonicalize, complete_blank, hide_versioned_metadata, prepare_for_create,
     prepare_for_status_update, prepare_for_subresource_update, prepare_for_update,
 };
-pub use service::{before_allocation_on_create, before_allocation_on_update};
+pub use service::{before_allocation_on_create, before_allocation_on_update, revealed};
 pub use table::{of, reset_fields};
 pub(crate) use workloads::TEMPLATE_GENERATION;
 
@@ -84,15 +85,6 @@ pub enum GarbageCollection {
     Orphan,
     /// The kind owns nothing; finalizers of the collector are not even set when asked for.
     Unsupported,
-}
-
-/// The fields an endpoint ignores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ResetFields {
-    /// These, as dotted paths.
-    Only(&'static [&'static str]),
-    /// All but these; `*` stands for any one element.
-    AllBut(&'static [&'static str]),
 }
 
 /// What preparing an object needs to know of the request.

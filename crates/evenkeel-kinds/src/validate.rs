@@ -105,8 +105,8 @@ pub fn status_update(gvk: Gvk<'_>, new: &Value, old: &Value) -> Vec<Error> {
 
 /// Checks an object about to replace another, through a subresource that holds a whole object.
 ///
-/// Knows `status` of all kinds, `ephemeralcontainers` of pods, `finalize` of namespaces and
-/// `approval` of certificate signing requests.
+/// Knows `status` of all kinds, `ephemeralcontainers` and `resize` of pods, `finalize` of namespaces
+/// and `approval` of certificate signing requests.
 pub fn subresource_update(gvk: Gvk<'_>, subresource: &str, new: &Value, old: &Value) -> Vec<Error> {
     let mut errs = Errors::new();
     any_update(&mut errs, gvk, new, old);
@@ -114,6 +114,7 @@ pub fn subresource_update(gvk: Gvk<'_>, subresource: &str, new: &Value, old: &Va
         ("", "Pod", "ephemeralcontainers") => {
             pod::subresources::ephemeral_containers(&mut errs, new, old);
         }
+        ("", "Pod", "resize") => pod::resize::resize(&mut errs, new, old),
         ("", "Namespace", "finalize") => core::namespace_finalize(&mut errs, new, old),
         ("certificates.k8s.io", "CertificateSigningRequest", "approval") => {
             certificates::request_approval_update(&mut errs, new, old);

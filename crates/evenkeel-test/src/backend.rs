@@ -1,55 +1,60 @@
 //! Where a test's cluster runs: in this process, as real executables, or elsewhere.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::sync::OnceLock;
 
+use evenkeel::cache::CacheOptions;
 use evenkeel::{BoxError, Clock, Manager};
 use evenkeel_apiserver::ApiServer;
 use evenkeel_apiserver::identity::Identity;
 use evenkeel_cluster::{Cluster, Settings};
-use k8s_openapi::api::core::v1::Namespace;
+use evenkeel_upstream::{Binaries, Missing, locate_any_release};
+use k8s_openapi::api::core::v1::{Namespace, Node, ServiceAccount};
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
 
-use crate::fail;
+use crate::account::{self, Account};
 use crate::rules::{Rule, Ruled};
 
 /// Which back end the environment asks for.
 pub(crate) enum Found {
     Embedded,
-    Real,
+    Real(Binaries),
     Existing(OsString),
 }
 
 /// A running back end.
 pub(crate) enum Backend {
-    Embedded {
-        cluster: Cluster,
-        clock: Option<Clock>,
-        seed: Option<u64>,
-        ruled: Ruled,
-    },
-    Real {
-        client: kube::Client,
-        #[expect(dead_code, reason = "held for as long as the test runs")]
-        cluster: Box<evenkeel_upstream::Cluster>,
-    },
-    Existing {
-        client: kube::Client,
-    },
+    Embedded { cluster: Cluster, clock: Option<Clock>, seed: Option<u64>, ruled: Ruled },
+    Real { remote: Remote, cluster: Box<evenkeel_upstream::Cluster>, controllers: bool },
+    Existing { remote: Remote, controllers: bool, nodes: bool },
+}
+
+/// A server that is reached over the network.
+pub(crate) struct Remote {
+    client: kube::Client,
+    config: kube::Config,
 }
 
 impl Backend {
-    pub(crate) fn find() -> Found {
-        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-        if let Some(path) = set("EVENKEEL_TEST_KUBECONFIG") {
-            return Found::Existing(path);
-        }
-        let real = ["EVENKEEL_TEST_KUBE_APISERVER", "TEST_ASSET_KUBE_APISERVER"];
-        if real.into_iter().any(|name| set(name).is_some()) { Found::Real } else { Found::Embedded }
+    /// What the environment asks for.
+    pub(crate) fn find() -> Result<Found, Missing> {
+        // Each executable is asked what it is, which takes longer than a test does.
+        static BINARIES: OnceLock<Result<Binaries, Missing>> = OnceLock::new();
+        let locate = || BINARIES.get_or_init(locate_any_release).clone();
+        Found::by(|name| std::env::var_os(name), locate)
     }
 
     pub(crate) fn client(&self) -> kube::Client {
         match self {
             Self::Embedded { cluster, .. } => cluster.client(),
-            Self::Real { client, .. } | Self::Existing { client } => client.clone(),
+            Self::Real { remote, .. } | Self::Existing { remote, .. } => remote.client.clone(),
+        }
+    }
+
+    pub(crate) fn runs_controllers(&self) -> bool {
+        match self {
+            Self::Embedded { cluster, .. } => !cluster.manager().controllers().is_empty(),
+            Self::Real { controllers, .. } | Self::Existing { controllers, .. } => *controllers,
         }
     }
 
@@ -59,56 +64,110 @@ impl Backend {
                 cluster.manager().controllers().iter().any(|it| it.name() == "kubelet")
             }
             Self::Real { .. } => false,
-            Self::Existing { .. } => true,
+            Self::Existing { controllers, nodes, .. } => *controllers && *nodes,
         }
     }
 
-    /// A manager on this back end, restricted if there are rules.
-    pub(crate) fn manager(&self, name: &str, rules: Option<&[Rule]>) -> Manager {
-        let mut builder = Manager::builder(name);
-        let client = match (self, rules) {
-            (_, None) => self.client(),
-            (Self::Embedded { cluster, ruled, .. }, Some(rules)) => {
-                let user = format!("system:serviceaccount:default:{name}");
+    /// A manager on this back end with all permissions.
+    pub(crate) fn manager(&self, name: &str, namespace: &str) -> Manager {
+        self.manager_of(name, namespace, self.client())
+    }
+
+    /// A manager on this back end as a service account that may do what `rules` say.
+    pub(crate) async fn restricted(
+        &self,
+        name: &str,
+        namespace: &str,
+        rules: &[Rule],
+    ) -> Result<(Manager, Option<Account>), BoxError> {
+        let (client, account) = match self {
+            Self::Embedded { cluster, ruled, .. } => {
+                let user = format!("system:serviceaccount:{namespace}:{name}");
                 ruled.allow(&user, rules);
-                let groups = ["system:serviceaccounts", "system:serviceaccounts:default"];
-                let identity = Identity::authenticated(user, groups);
-                kube::Client::new(cluster.server().service_as(identity), "default")
+                let all = "system:serviceaccounts".to_owned();
+                let identity = Identity::authenticated(user, [format!("{all}:{namespace}"), all]);
+                (kube::Client::new(cluster.server().service_as(identity), "default"), None)
             }
-            _ => fail("the permissions of this back end are not this process's to give"),
+            Self::Real { remote, .. } | Self::Existing { remote, .. } => {
+                let account = Account::create(&remote.client, namespace, name, rules).await?;
+                (account.client(&remote.config, rules).await?, Some(account))
+            }
         };
-        if let Self::Embedded { clock, seed, .. } = self {
-            if let Some(clock) = clock {
-                builder = builder.clock(clock.clone());
+        Ok((self.manager_of(name, namespace, client), account))
+    }
+
+    fn manager_of(&self, name: &str, namespace: &str, client: kube::Client) -> Manager {
+        let mut builder = Manager::builder(name);
+        match self {
+            Self::Embedded { clock, seed, .. } => {
+                if let Some(clock) = clock {
+                    builder = builder.clock(clock.clone());
+                }
+                if let Some(seed) = seed {
+                    builder = builder.seed(seed.wrapping_add(1));
+                }
             }
-            if let Some(seed) = seed {
-                builder = builder.seed(seed.wrapping_add(1));
+            Self::Real { .. } => {}
+            // Other tests, and other people, have operators and objects there too.
+            Self::Existing { .. } => {
+                let namespaces = Some([namespace.to_owned()].into());
+                builder = builder.cache(CacheOptions { namespaces, ..CacheOptions::default() });
             }
         }
         builder.build(client)
     }
 
     /// The namespace for the test's own objects: a cluster of its own has `default` to itself.
-    pub(crate) async fn namespace(&self, observer: &Manager) -> String {
-        if matches!(self, Self::Embedded { .. } | Self::Real { .. }) {
-            return "default".to_owned();
-        }
+    pub(crate) async fn namespace(&self) -> Result<String, BoxError> {
+        let Self::Existing { remote, .. } = self else { return Ok("default".to_owned()) };
         let mut namespace = Namespace::default();
         namespace.metadata.generate_name = Some("evenkeel-test-".to_owned());
-        match observer.client().create(&namespace).await {
-            Ok(created) => created.metadata.name.clone().unwrap_or_default(),
-            Err(error) => fail(&format!("no namespace for the test: {error}")),
-        }
+        namespace.metadata.labels = Some(account::labels());
+        let namespaces = Api::<Namespace>::all(remote.client.clone());
+        let created = namespaces.create(&PostParams::default(), &namespace).await?;
+        Ok(created.metadata.name.unwrap_or_default())
+    }
+
+    /// Begins to delete the test's namespace, where it is not the back end that goes.
+    ///
+    /// Gives whether that is worth waiting for: only a cluster with controllers ever finishes.
+    pub(crate) async fn leave(&self, namespace: &str) -> Result<bool, BoxError> {
+        let Self::Existing { remote, controllers, .. } = self else { return Ok(false) };
+        let namespaces = Api::<Namespace>::all(remote.client.clone());
+        namespaces.delete(namespace, &DeleteParams::default()).await?;
+        Ok(*controllers)
     }
 
     pub(crate) async fn stop(self) {
-        if let Self::Embedded { cluster, .. } = self {
-            cluster.stop().await;
+        match self {
+            Self::Embedded { cluster, .. } => cluster.stop().await,
+            Self::Real { cluster, .. } => drop(cluster),
+            Self::Existing { .. } => {}
         }
     }
 }
 
 impl Found {
+    fn by(
+        variable: impl Fn(&str) -> Option<OsString>,
+        locate: impl Fn() -> Result<Binaries, Missing>,
+    ) -> Result<Self, Missing> {
+        let set = |name: &str| variable(name).filter(|value| !value.is_empty());
+        if let Some(path) = set("EVENKEEL_TEST_KUBECONFIG") {
+            return Ok(Self::Existing(path));
+        }
+        let programs = ["EVENKEEL_TEST_KUBE_APISERVER", "TEST_ASSET_KUBE_APISERVER"];
+        let written = programs.into_iter().any(|name| set(name).is_some());
+        if !written && set("KUBEBUILDER_ASSETS").is_none() {
+            return Ok(Self::Embedded);
+        }
+        match locate() {
+            // The folder is for others who run envtest; what they get from it is what runs here.
+            Err(missing) if missing.is_stand_in() && !written => Ok(Self::Embedded),
+            found => found.map(Self::Real),
+        }
+    }
+
     pub(crate) fn is_embedded(&self) -> bool {
         matches!(self, Self::Embedded)
     }
@@ -127,24 +186,64 @@ impl Found {
                 let (clock, seed) = (settings.clock.clone(), settings.seed);
                 Ok(Backend::Embedded { cluster, clock, seed, ruled })
             }
-            Self::Real => {
-                let binaries = evenkeel_upstream::locate()?;
+            Self::Real(binaries) => {
+                let controllers = !bare && binaries.kube_controller_manager.is_some();
                 let mut options = evenkeel_upstream::Options::default();
-                options.controllers = !bare;
+                options.controllers = controllers;
                 let cluster =
                     Box::new(evenkeel_upstream::Cluster::start(&binaries, &options).await?);
-                let client = connect(cluster.kubeconfig().as_os_str().to_owned()).await?;
-                Ok(Backend::Real { client, cluster })
+                let remote = Remote::connect(cluster.kubeconfig().as_os_str()).await?;
+                Ok(Backend::Real { remote, cluster, controllers })
             }
-            Self::Existing(path) => Ok(Backend::Existing { client: connect(path).await? }),
+            Self::Existing(path) => {
+                let remote = Remote::connect(&path).await?;
+                let nodes = Api::<Node>::all(remote.client.clone());
+                let nodes = nodes.list_metadata(&ListParams::default().limit(1)).await?;
+                // No namespace is without this one where controllers run.
+                let accounts =
+                    Api::<ServiceAccount>::namespaced(remote.client.clone(), "kube-system");
+                let controllers = accounts.get_metadata_opt("default").await?.is_some();
+                Ok(Backend::Existing { remote, controllers, nodes: !nodes.items.is_empty() })
+            }
         }
     }
 }
 
-async fn connect(path: OsString) -> Result<kube::Client, BoxError> {
-    let kubeconfig = kube::config::Kubeconfig::read_from(&path)?;
-    let options = kube::config::KubeConfigOptions::default();
-    let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await?;
-    config.default_retry = false;
-    Ok(kube::Client::try_from(config)?)
+impl Remote {
+    async fn connect(path: &OsStr) -> Result<Self, BoxError> {
+        let kubeconfig = kube::config::Kubeconfig::read_from(path)?;
+        let options = kube::config::KubeConfigOptions::default();
+        let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await?;
+        config.default_retry = false;
+        Ok(Self { client: kube::Client::try_from(config.clone())?, config })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(set: &[&str], why: &str) -> Result<Found, Missing> {
+        let variable = |name: &str| set.contains(&name).then(|| OsString::from("/somewhere"));
+        let unfit = || Missing::Unfit {
+            named_by: "a test".to_owned(),
+            path: "/somewhere".into(),
+            why: why.to_owned(),
+        };
+        Found::by(variable, || Err(unfit()))
+    }
+
+    #[test]
+    fn what_is_named_is_what_a_test_runs_on() {
+        let stand_in = "is Evenkeel's own stand-in, not the real one";
+        let assets = "KUBEBUILDER_ASSETS";
+        assert!(matches!(found(&[], "is broken"), Ok(Found::Embedded)));
+        let both = [assets, "EVENKEEL_TEST_KUBECONFIG"];
+        assert!(matches!(found(&both, "is broken"), Ok(Found::Existing(_))));
+        assert!(matches!(found(&[assets], stand_in), Ok(Found::Embedded)));
+        assert!(found(&[assets], "is broken").is_err());
+        for name in ["EVENKEEL_TEST_KUBE_APISERVER", "TEST_ASSET_KUBE_APISERVER"] {
+            assert!(found(&[name], stand_in).is_err(), "{name} was written for the real one");
+        }
+    }
 }

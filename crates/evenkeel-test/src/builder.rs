@@ -5,6 +5,7 @@ use std::time::Duration;
 use evenkeel::Manager;
 use evenkeel_cluster::Settings;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 use crate::backend::Backend;
@@ -62,7 +63,7 @@ impl Builder {
     /// When it cannot be started.
     pub async fn start(self) -> TestCluster {
         let mut settings = self.settings;
-        let found = Backend::find();
+        let found = Backend::find().unwrap_or_else(|missing| cannot_start(&missing));
         if let (Some(seed), true) = (self.virtual_time, found.is_embedded()) {
             tokio::time::pause();
             settings.seed = Some(seed);
@@ -71,17 +72,25 @@ impl Builder {
         }
         let backend = match found.start(&settings, self.bare).await {
             Ok(backend) => backend,
-            Err(error) => fail(&format!("the cluster cannot be started: {error}")),
+            Err(error) => cannot_start(&*error),
         };
         let observer = Manager::builder("test").build(backend.client());
-        let namespace = backend.namespace(&observer).await;
+        let namespace = match backend.namespace().await {
+            Ok(namespace) => namespace,
+            Err(error) => fail(&format!("no namespace for the test: {error}")),
+        };
         TestCluster {
             backend,
             namespace,
             observer,
             patience: self.patience,
+            accounts: Mutex::default(),
             managers: Vec::new(),
             running: JoinSet::new(),
         }
     }
+}
+
+fn cannot_start(error: &dyn std::error::Error) -> ! {
+    fail(&format!("the cluster cannot be started: {error}"))
 }

@@ -2,9 +2,21 @@
 //!
 //! [`TestCluster`] is the embedded API server with the controllers of a cluster, in this process:
 //! Deployments become ready, owners take their children with them, namespaces die. The same tests
-//! run on a real kube-apiserver when `EVENKEEL_TEST_KUBE_APISERVER` and `EVENKEEL_TEST_ETCD` (or
-//! the names envtest uses) point at executables, and on a cluster that exists when
-//! `EVENKEEL_TEST_KUBECONFIG` names it.
+//! run on two other back ends when the environment names them:
+//!
+//! - `EVENKEEL_TEST_KUBE_APISERVER` and `EVENKEEL_TEST_ETCD`, envtest's `TEST_ASSET_…`, or a folder
+//!   `KUBEBUILDER_ASSETS`: a real kube-apiserver of its own for each test, with
+//!   kube-controller-manager beside it if there is one (`EVENKEEL_TEST_KUBE_CONTROLLER_MANAGER`, or
+//!   in the folder). Nothing runs pods there.
+//! - `EVENKEEL_TEST_KUBECONFIG`: a cluster that exists. Each test has a namespace of its own there,
+//!   which goes with it, and managers under test look into no other one. Definitions stay. What has
+//!   no namespace is shared: such things need names from [`TestCluster::unique`], tests about them
+//!   delete what they made, and operators of them run one after another (`-- --test-threads=1`).
+//!   What a test that failed leaves there has the label
+//!   `app.kubernetes.io/managed-by=evenkeel-test`.
+//!
+//! A test asks [`TestCluster::runs_controllers`] and [`TestCluster::runs_pods`] where it depends on
+//! them.
 //!
 //! ```
 //! use evenkeel::Key;
@@ -23,6 +35,8 @@
 //! # }
 //! ```
 
+mod account;
+
 mod backend;
 
 mod builder;
@@ -37,9 +51,11 @@ mod differ;
 
 use std::time::Duration;
 
-use evenkeel::Manager;
 use evenkeel::client::Client;
 use evenkeel::manager::RunError;
+use evenkeel::{Key, Manager};
+use k8s_openapi::api::core::v1::Namespace;
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
@@ -48,6 +64,7 @@ pub use differ::diff;
 pub use install::InstallError;
 pub use rules::Rule;
 
+use account::Account;
 use backend::Backend;
 
 /// How long [`TestCluster::eventually`] waits, unless the builder says otherwise.
@@ -59,6 +76,7 @@ pub struct TestCluster {
     namespace: String,
     observer: Manager,
     patience: Duration,
+    accounts: Mutex<Vec<Account>>,
     managers: Vec<Manager>,
     running: JoinSet<Result<(), RunError>>,
 }
@@ -95,8 +113,21 @@ impl TestCluster {
         &self.namespace
     }
 
-    /// Whether something runs pods here, so that they become ready: on a kube-apiserver alone there
-    /// are no kubelets.
+    /// A name for something without a namespace that no other test uses, wherever this one runs.
+    #[must_use]
+    pub fn unique(&self, name: &str) -> String {
+        format!("{}-{name}", self.namespace)
+    }
+
+    /// Whether the controllers of a cluster run here: on a kube-apiserver alone a Deployment has no
+    /// pods, and what nobody owns any more stays.
+    #[must_use]
+    pub fn runs_controllers(&self) -> bool {
+        self.backend.runs_controllers()
+    }
+
+    /// Whether something runs pods here, so that they become ready: real executables come without
+    /// kubelets.
     #[must_use]
     pub fn runs_pods(&self) -> bool {
         self.backend.runs_pods()
@@ -105,17 +136,22 @@ impl TestCluster {
     /// A manager for the operator under test, with all permissions.
     #[must_use]
     pub fn manager(&self, name: &str) -> Manager {
-        self.backend.manager(name, None)
+        self.backend.manager(name, &self.namespace)
     }
 
-    /// A manager for the operator under test that may do what `rules` say and nothing else, as a
-    /// service account would.
+    /// A manager for the operator under test that may do what `rules` say and nothing else: it is
+    /// the service account `name` of the test's namespace.
     ///
     /// # Panics
-    /// On a back end whose permissions this process does not decide.
-    #[must_use]
-    pub fn manager_with(&self, name: &str, rules: &[Rule]) -> Manager {
-        self.backend.manager(name, Some(rules))
+    /// When the back end does not let the test create such an account.
+    pub async fn manager_with(&self, name: &str, rules: &[Rule]) -> Manager {
+        match self.backend.restricted(name, &self.namespace, rules).await {
+            Ok((manager, account)) => {
+                self.accounts.lock().extend(account);
+                manager
+            }
+            Err(error) => fail(&format!("no service account {name}: {error}")),
+        }
     }
 
     /// Runs a manager until the test ends or the manager is stopped.
@@ -140,17 +176,29 @@ impl TestCluster {
         object
     }
 
-    /// Ends the managers under test in order, then the cluster.
+    /// Ends the managers under test in order, then the cluster. On a cluster that exists, removes
+    /// what was the test's.
     ///
     /// # Panics
-    /// When a manager did not end well: the test should know.
+    /// When a manager did not end well, or something stays: the test should know.
     pub async fn stop(mut self) {
+        // As long as the operator runs: it has finalizers to take off.
+        match self.backend.leave(&self.namespace).await {
+            Ok(true) => self.gone::<Namespace>(&Key::cluster(&self.namespace)).await,
+            Ok(false) => {}
+            Err(error) => fail(&format!("the test's namespace stays: {error}")),
+        }
         for manager in &self.managers {
             manager.stop();
         }
         while let Some(ended) = self.running.join_next().await {
             if let Err(error) = ended.unwrap_or_else(|panic| fail(&panic.to_string())) {
                 fail(&format!("a manager under test ended badly: {error}"));
+            }
+        }
+        for account in self.accounts.get_mut().drain(..) {
+            if let Err(error) = account.remove().await {
+                fail(&format!("permissions of the test's stay: {error}"));
             }
         }
         self.observer.cache().stop().await;

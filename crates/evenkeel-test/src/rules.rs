@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use evenkeel_apiserver::{AllowAuthenticated, Attributes, Authorizer, Decision};
 use parking_lot::RwLock;
+use serde_json::{Value, json};
 
 /// Permission for some verbs on some resources of a group; `*` stands for all.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +27,11 @@ impl Rule {
         verbs: &'static [&'static str],
     ) -> Self {
         Self { group, resources, verbs }
+    }
+
+    /// As RBAC has it.
+    pub(crate) fn to_json(&self) -> Value {
+        json!({"apiGroups": [self.group], "resources": self.resources, "verbs": self.verbs})
     }
 
     fn allows(&self, group: &str, resource: &str, verb: &str) -> bool {

@@ -33,7 +33,7 @@ async fn an_operator_runs_against_a_cluster_of_its_own() {
     let key = Key::of(&map);
     let seen = |map: &ConfigMap| map.data.as_ref().is_some_and(|data| data.contains_key("seen"));
     cluster.eventually::<ConfigMap>(&key, seen).await;
-    cluster.consistently::<ConfigMap>(&key, Duration::from_secs(60), seen).await;
+    cluster.consistently::<ConfigMap>(&key, Duration::from_secs(5), seen).await;
     let all = cluster.eventually_all::<ConfigMap>(|maps| maps.iter().any(|map| seen(map))).await;
     assert!(all.iter().any(|map| map.metadata.name.as_deref() == Some("a")));
     cluster.client().delete_named::<ConfigMap>(&key).await.unwrap();
@@ -45,13 +45,14 @@ async fn an_operator_runs_against_a_cluster_of_its_own() {
 async fn an_operator_may_do_what_its_rules_say_and_nothing_else() {
     let cluster = TestCluster::builder().bare().virtual_time(1).start().await;
     let rules = [Rule::new("", &["configmaps"], &["get", "create"])];
-    let manager = cluster.manager_with("restricted", &rules);
+    let manager = cluster.manager_with("restricted", &rules).await;
     let map = cluster.parse::<ConfigMap>("metadata: {name: a}");
     manager.client().create(&map).await.unwrap();
     let secret = cluster.parse::<Secret>("metadata: {name: a}");
     let error = manager.client().create(&secret).await.unwrap_err();
     assert!(error.is_forbidden(), "{error}");
-    assert!(error.to_string().contains("system:serviceaccount:default:restricted"), "{error}");
+    let user = format!("system:serviceaccount:{}:restricted", cluster.namespace());
+    assert!(error.to_string().contains(&user), "{error}");
     cluster.stop().await;
 }
 

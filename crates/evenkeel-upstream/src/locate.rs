@@ -8,7 +8,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::identify::identify;
+use crate::identify::{Release, STAND_IN, identify};
 use crate::obtain::{ETCD_VERSION, KUBERNETES_VERSION};
 
 /// An executable of a Kubernetes release.
@@ -88,6 +88,13 @@ pub enum Missing {
     },
 }
 
+impl Missing {
+    /// Whether there is one, and it is Evenkeel's own.
+    pub fn is_stand_in(&self) -> bool {
+        matches!(self, Self::Unfit { why, .. } if why == STAND_IN)
+    }
+}
+
 /// Where built executables are kept: `$EVENKEEL_CACHE` or the platform's cache folder, and in it
 /// a folder for the pinned versions.
 pub fn cache_folder() -> PathBuf {
@@ -100,7 +107,20 @@ pub fn cache_folder() -> PathBuf {
 ///
 /// If there is no etcd or no kube-apiserver, or one that is not of the pinned release.
 pub fn locate() -> Result<Binaries, Missing> {
-    locate_in(|name| std::env::var_os(name), identify)
+    locate_of(Release::Pinned)
+}
+
+/// As [`locate`], for who is content with another release.
+///
+/// # Errors
+///
+/// If there is no etcd or no kube-apiserver, or one that is not the real thing.
+pub fn locate_any_release() -> Result<Binaries, Missing> {
+    locate_of(Release::Any)
+}
+
+fn locate_of(release: Release) -> Result<Binaries, Missing> {
+    locate_in(|name| std::env::var_os(name), |program, path| identify(program, path, release))
 }
 
 fn folder_in(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {

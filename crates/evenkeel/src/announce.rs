@@ -6,17 +6,21 @@
 
 mod series;
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 
+use crate::cache::Entry;
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::controller::Context;
+use crate::key::Key;
 use crate::kind::{Kind, Object};
 use crate::random::Random;
 use series::Series;
@@ -33,17 +37,27 @@ const LONGEST_REASON: usize = 128;
 
 /// One event on its way.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Announcement {
-    pub(crate) controller: Arc<str>,
-    pub(crate) regarding: ObjectReference,
-    pub(crate) warning: bool,
-    pub(crate) reason: String,
-    pub(crate) note: String,
+struct Announcement {
+    controller: Arc<str>,
+    regarding: ObjectReference,
+    warning: bool,
+    reason: String,
+    note: String,
+}
+
+/// Tells people of things by Kubernetes events, in the name of one component; see
+/// [`Manager::announcer`](crate::Manager::announcer).
+///
+/// A reconciler speaks of its own object by [`Context::announce`].
+#[derive(Clone)]
+pub struct Announcer {
+    controller: Arc<str>,
+    counter: Counter,
 }
 
 /// Where events are handed in.
 #[derive(Clone)]
-pub(crate) struct Announcer {
+pub(crate) struct Counter {
     sender: mpsc::Sender<Announcement>,
     dropped: Arc<AtomicU64>,
 }
@@ -53,19 +67,87 @@ pub(crate) struct Office {
     receiver: Mutex<mpsc::Receiver<Announcement>>,
 }
 
-pub(crate) fn channel() -> (Announcer, Office) {
+pub(crate) fn channel() -> (Counter, Office) {
     let (sender, receiver) = mpsc::channel(WAITING);
-    (Announcer { sender, dropped: Arc::default() }, Office { receiver: Mutex::new(receiver) })
+    (Counter { sender, dropped: Arc::default() }, Office { receiver: Mutex::new(receiver) })
 }
 
-impl Announcer {
-    fn announce(&self, announcement: Announcement) {
+/// What an event is about.
+#[derive(Clone, Debug, PartialEq)]
+pub struct About(ObjectReference);
+
+impl About {
+    /// An object.
+    #[must_use]
+    pub fn object<K: Object>(object: &K) -> Self {
+        let ObjectMeta { uid, resource_version, .. } = object.meta().clone();
+        Self::new(&Kind::of::<K>(), &Key::of(object), uid, resource_version)
+    }
+
+    /// An object as the cache has it, of whatever type.
+    #[must_use]
+    pub fn entry(entry: &Entry) -> Self {
+        let meta = entry.meta();
+        let (uid, version) = (meta.uid().to_string(), meta.version().to_string());
+        Self::new(entry.kind(), meta.key(), Some(uid), Some(version))
+    }
+
+    fn new(kind: &Kind, key: &Key, uid: Option<String>, version: Option<String>) -> Self {
+        Self(ObjectReference {
+            api_version: Some(kind.api_version()),
+            kind: Some(kind.kind().to_owned()),
+            name: Some(key.name().to_owned()),
+            namespace: key.namespace().map(str::to_owned),
+            uid,
+            resource_version: version,
+            field_path: None,
+        })
+    }
+}
+
+impl Counter {
+    pub(crate) fn announcer(&self, controller: &str) -> Announcer {
+        Announcer { controller: controller.into(), counter: self.clone() }
+    }
+
+    fn hand_in(&self, announcement: Announcement) {
         if self.sender.try_send(announcement).is_err() {
             let dropped = self.dropped.fetch_add(1, Ordering::Relaxed) + 1;
             if dropped.is_power_of_two() {
                 tracing::warn!(dropped, "events are dropped: too many wait to be written");
             }
         }
+    }
+}
+
+impl Announcer {
+    /// Tells that something was done.
+    ///
+    /// `reason` is one word in CamelCase, `message` a sentence. Repeats are merged. Nothing waits
+    /// for it and nothing fails with it.
+    pub fn announce(&self, about: &About, reason: &str, message: &str) {
+        self.tell(about.clone(), false, reason, message);
+    }
+
+    /// As [`announce`](Announcer::announce), for what people should look into.
+    pub fn warn(&self, about: &About, reason: &str, message: &str) {
+        self.tell(about.clone(), true, reason, message);
+    }
+
+    fn tell(&self, About(regarding): About, warning: bool, reason: &str, message: &str) {
+        self.counter.hand_in(Announcement {
+            controller: self.controller.clone(),
+            regarding,
+            warning,
+            reason: reason[..reason.floor_char_boundary(LONGEST_REASON)].to_owned(),
+            note: shorten(message),
+        });
+    }
+}
+
+impl fmt::Debug for Announcer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "announcer of {}", self.controller)
     }
 }
 
@@ -121,24 +203,11 @@ impl<K: Object> Context<K> {
     }
 
     fn tell(&self, warning: bool, reason: &str, message: &str) {
-        let kind = Kind::of::<K>();
-        let meta = self.object.as_ref().map(|object| object.meta().clone()).unwrap_or_default();
-        let regarding = ObjectReference {
-            api_version: Some(kind.api_version()),
-            kind: Some(kind.kind().to_owned()),
-            name: Some(self.key.name().to_owned()),
-            namespace: self.key.namespace().map(str::to_owned),
-            uid: meta.uid,
-            resource_version: meta.resource_version,
-            field_path: None,
+        let about = match &self.object {
+            Some(object) => About::object(&**object),
+            None => About::new(&Kind::of::<K>(), &self.key, None, None),
         };
-        self.announcer.announce(Announcement {
-            controller: self.client.owner().into(),
-            regarding,
-            warning,
-            reason: reason[..reason.floor_char_boundary(LONGEST_REASON)].to_owned(),
-            note: shorten(message),
-        });
+        self.announcer.tell(about, warning, reason, message);
     }
 }
 

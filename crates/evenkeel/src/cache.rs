@@ -155,12 +155,17 @@ impl Cache {
     /// # Errors
     /// When the type has been declared otherwise, or cannot be had like this.
     pub fn declare(&self, kind: &Kind, options: TypeOptions) -> Result<(), DeclareError> {
+        let options = options.within(kind, self.0.options.namespaces.as_ref());
         options.check(kind)?;
         let mut types = self.0.types.write();
         if let Some(declared) = types.get(kind) {
             return match options.conflict(&declared.options) {
                 None => Ok(()),
-                Some(difference) => Err(DeclareError::Conflict { kind: kind.clone(), difference }),
+                Some(difference) => {
+                    let there = error::declarer(declared.options.by.as_deref());
+                    let difference = format!("{difference}, as {there} declared it");
+                    Err(DeclareError::Conflict { kind: kind.clone(), difference })
+                }
             };
         }
         let mut declared =
@@ -169,6 +174,18 @@ impl Cache {
         early.iter().try_for_each(|index| declared.define(kind, index))?;
         types.insert(kind.clone(), declared);
         Ok(())
+    }
+
+    /// Sees to it that whole objects of a type are cached: as somebody declared it, or all of them.
+    pub(crate) fn declare_whole(&self, kind: &Kind, by: &str) -> Result<(), DeclareError> {
+        if let Some(declared) = self.0.types.read().get(kind) {
+            let TypeOptions { metadata_only, view, by, .. } = &declared.options;
+            return match *metadata_only && view.is_none() {
+                true => Err(DeclareError::NotWhole { kind: kind.clone(), by: by.clone() }),
+                false => Ok(()),
+            };
+        }
+        self.declare(kind, TypeOptions::default().asked_by(by))
     }
 
     /// Whether the type has been declared.
@@ -308,6 +325,11 @@ impl Cache {
     #[must_use]
     pub fn peek_list(&self, kind: &Kind, query: &Query<'_>) -> Vec<Arc<Entry>> {
         self.running(kind).map(|informer| informer.0.0.peek_list(query)).unwrap_or_default()
+    }
+
+    /// Why a read of this key would fail, if the type is watched and it would.
+    pub(crate) fn trouble(&self, kind: &Kind, key: &Key) -> Option<ReadError> {
+        self.running(kind)?.get(key).err()
     }
 
     fn running(&self, kind: &Kind) -> Option<Informer> {

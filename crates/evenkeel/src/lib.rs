@@ -70,6 +70,7 @@ pub mod manager;
 
 pub mod journal;
 
+pub use announce::{About, Announcer};
 pub use child::{AdoptError, Changed, child_name};
 pub use clock::Clock;
 pub use condition::{Condition, Conditions};

@@ -28,7 +28,7 @@ pub use lifecycle::RunError;
 pub use readiness::{Check, Readiness};
 pub use runnable::{Runnable, Stop, When};
 
-use crate::announce::{self, Announcer, Office};
+use crate::announce::{self, Announcer, Counter, Office};
 use crate::cache::{Cache, CacheOptions, DeclareError, Informer, ReadError, TypeOptions};
 use crate::client::Client;
 use crate::clock::Clock;
@@ -68,7 +68,7 @@ struct Inner {
     lifecycle: Lifecycle,
     controllers: Mutex<Vec<ControllerHandle>>,
     kept: Mutex<Kept>,
-    announcer: Announcer,
+    counter: Counter,
     office: Office,
     stop: CancellationToken,
 }
@@ -184,6 +184,13 @@ impl Manager {
     #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.0.clock
+    }
+
+    /// Tells people of things by events in the name of `component`, for what is no controller or
+    /// speaks of other objects than its own. Events are written while the manager runs.
+    #[must_use]
+    pub fn announcer(&self, component: &str) -> Announcer {
+        self.0.counter.announcer(component)
     }
 
     /// Keeps a type in the cache for as long as the manager runs, whoever reads it.
@@ -312,10 +319,6 @@ impl Manager {
         ended.await
     }
 
-    pub(crate) fn announcer(&self) -> &Announcer {
-        &self.0.announcer
-    }
-
     /// A stream of randomness of its own for each who asks.
     pub(crate) fn random(&self) -> Random {
         Random::new(self.0.random.lock().next())
@@ -358,7 +361,7 @@ impl ManagerBuilder {
         options.seed = options.seed.or_else(|| Some(random.next()));
         let cache = Cache::new(client.clone(), options);
         let names = Random::new(random.next());
-        let (announcer, office) = announce::channel();
+        let (counter, office) = announce::channel();
         Manager(Arc::new(Inner {
             client: Client::new(client, cache, &self.name, names),
             name: self.name.into(),
@@ -368,7 +371,7 @@ impl ManagerBuilder {
             lifecycle: Lifecycle::default(),
             controllers: Mutex::default(),
             kept: Mutex::default(),
-            announcer,
+            counter,
             office,
             stop: CancellationToken::new(),
         }))

@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use kube::api::Patch;
 use kube::core::object::HasStatus;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::cache::Version;
-use crate::client::{Attempt, Error, Target};
+use crate::client::{Attempt, Client, Error, Target};
 use crate::condition::Condition;
 use crate::controller::Context;
 use crate::difference;
@@ -59,6 +60,13 @@ impl<'a, K: Object> Status<'a, K> {
         self
     }
 
+    /// As [`set`](Status::set), for types that `kube` does not know to have a status, as those of
+    /// `k8s_openapi`: of what `change` makes of the object, the status is sent and nothing else.
+    pub fn set_in(mut self, change: impl FnOnce(&mut K) + Send + 'a) -> Self {
+        self.changes.push(Box::new(change));
+        self
+    }
+
     /// Sends it, unless nothing changes; gives the object as it is then.
     ///
     /// # Errors
@@ -102,6 +110,40 @@ impl<'a, K: Object> Status<'a, K> {
         }
         let patch = Patch::Merge(json!({ "metadata": metadata, "status": patch }));
         client.subresource::<K>(&key, "status").patch::<K>(&patch).await.map(Some)
+    }
+}
+
+impl Client {
+    /// Makes the status of `object` be `new` where it was `old`, for who has worked out all of it:
+    /// controllers of built-in types, whose status belongs to one controller.
+    ///
+    /// What differs is sent, for this very object and no other of its name; lists whole. Gives the
+    /// object as it is then, unless nothing had to be sent or it is gone.
+    ///
+    /// # Errors
+    /// When the API server refuses or does not answer.
+    pub async fn replace_status<K: Object, S: Serialize + PartialEq>(
+        &self,
+        object: &K,
+        old: Option<&S>,
+        new: &S,
+    ) -> Result<Option<Arc<K>>, Error> {
+        if old == Some(new) {
+            return Ok(None);
+        }
+        let key = Key::of(object);
+        let encoded = |status: &S| match serde_json::to_value(status) {
+            Ok(status) => Ok(status),
+            Err(error) => Err(refused::<K>(&key, &error.to_string())),
+        };
+        let old = old.map(encoded).transpose()?.unwrap_or_else(|| json!({}));
+        let Some(patch) = difference::between(&old, &encoded(new)?) else { return Ok(None) };
+        let patch = json!({ "metadata": { "uid": object.meta().uid }, "status": patch });
+        match self.subresource::<K>(&key, "status").patch::<K>(&Patch::Merge(patch)).await {
+            Ok(written) => Ok(Some(written)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 

@@ -59,10 +59,19 @@ async fn main() -> ExitCode {
     match ended {
         Ok(code) => code,
         Err(error) => {
-            say(&format!("error: {error:#}"));
+            say(&format!("error: {}", explained(&error)));
             ExitCode::from(2)
         }
     }
+}
+
+/// The error and what caused it; many repeat the words of their cause in their own.
+fn explained(error: &anyhow::Error) -> String {
+    let causes = error.chain().skip(1).map(ToString::to_string);
+    causes.fold(error.to_string(), |text, cause| match text.contains(&cause) {
+        true => text,
+        false => format!("{text}: {cause}"),
+    })
 }
 
 /// The operator alone, on a cluster that exists.
@@ -100,7 +109,8 @@ async fn here(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     running.spawn(manager.clone().run());
 
     let client = Manager::builder("story").build(cluster.client()).client().clone();
-    let stage = Stage { client, namespace: "default".to_owned(), zone, kubelets: true };
+    let namespace = "default".to_owned();
+    let stage = Stage { client, namespace, zone, controllers: true, kubelets: true };
     let mut teller = tell;
     let told = tokio::select! {
         biased;

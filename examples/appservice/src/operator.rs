@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use evenkeel::ControllerHandle;
 use evenkeel::manager::RegisterError;
+use evenkeel::owner::is_controller;
 use evenkeel::prelude::*;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
 use k8s_openapi::api::core::v1::{
@@ -90,15 +91,13 @@ impl Reconciler for AppServices {
         if let Some(name) = app.spec.secret.as_deref()
             && cx.live().get::<Secret>(&cx.key().sibling(name)).await?.is_none()
         {
-            let message = format!("waiting for Secret {name}");
-            tracing::info!("{message}");
-            cx.announce("WaitingForSecret", &message);
-            let waiting = Condition::no("Ready", "WaitingForSecret", &message);
-            cx.status(&app).condition(waiting).write().await?;
-            return Ok(Action::requeue_after(DEPENDENCY));
+            return wait(cx, &app, "WaitingForSecret", &format!("waiting for Secret {name}")).await;
         }
-
         let found = cx.get::<Deployment>(cx.key()).await?;
+        if found.as_ref().is_some_and(|found| !is_controller(&*app, &**found)) {
+            let message = format!("Deployment {} is somebody else's", cx.key().name());
+            return wait(cx, &app, "NameTaken", &message).await;
+        }
         for difference in found.iter().flat_map(|found| drift(&app, found)) {
             tracing::info!("drift detected: {difference}");
             cx.announce("DriftDetected", &difference);
@@ -120,6 +119,14 @@ impl Reconciler for AppServices {
         status.condition(ready).write().await?;
         Ok(Action::done())
     }
+}
+
+/// Tells why nothing can be done now, and looks again in a while.
+async fn wait(cx: &Context<AppService>, app: &AppService, why: &str, text: &str) -> Result<Action> {
+    tracing::info!("{text}");
+    cx.announce(why, text);
+    cx.status(app).condition(Condition::no("Ready", why, text)).write().await?;
+    Ok(Action::requeue_after(DEPENDENCY))
 }
 
 /// What of the Deployment is not as declared, field by field. Applying mends it; this is to tell.

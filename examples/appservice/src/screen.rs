@@ -41,7 +41,8 @@ fn paint(code: &str, text: &str) -> String {
 pub(crate) fn log(verbose: bool, elsewhere: bool) {
     if verbose || elsewhere {
         let level = if verbose { Level::DEBUG } else { Level::INFO };
-        tracing_subscriber::fmt().with_max_level(level).init();
+        let coloured = std::io::stdout().is_terminal();
+        tracing_subscriber::fmt().with_max_level(level).with_ansi(coloured).init();
         return;
     }
     let own = Targets::new().with_target("appservice", Level::INFO);

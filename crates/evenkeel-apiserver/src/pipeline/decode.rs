@@ -3,9 +3,12 @@
 //! Everything happens in the version of the request: the kind is checked, unknown and duplicate
 //! fields are dropped and reported as `fieldValidation` asks, types are checked, defaults filled.
 
+use std::collections::BTreeSet;
+
 use evenkeel_kinds::defaults::{Applied, tells_empty};
 use evenkeel_schema::metadata::Malformed;
-use evenkeel_types::{Gvk, Type, conform, go, protobuf};
+use evenkeel_types::go::{self, Quoted};
+use evenkeel_types::{Gvk, Type, conform, protobuf};
 use serde_json::{Map, Value};
 
 use crate::call::Call;
@@ -56,7 +59,7 @@ pub(crate) fn object(
     let parsed = parse(body, format, &resource.kind)?;
     check_type_meta(&parsed.value).map_err(|why| unrecognized(&resource.kind, body, &why))?;
     expect_kind(call, &parsed, body, validation)?;
-    let mut decoded = conformed(call, parsed, validation)?;
+    let mut decoded = conformed(call, body, format, parsed, validation)?;
     warn_of_owners(call, &mut decoded.object, "");
     Ok(decoded)
 }
@@ -87,7 +90,8 @@ pub(crate) fn of_kind(
     set_kind(&mut parsed.value, gvk);
     let ty = evenkeel_types::lookup(gvk).ok_or_else(Status::resource_not_found)?;
     conform_to(ty, &mut parsed.value)
-        .and_then(|unknown| report(call, validation, &parsed.duplicates, &unknown))
+        .map(|unknown| as_written(body, format, &parsed.duplicates, unknown))
+        .and_then(|problems| report(call, validation, problems))
         .map_err(|why| cannot_be_handled(gvk, gvk.kind, &why))?;
     evenkeel_kinds::defaults::apply(gvk, &mut parsed.value);
     Ok(parsed.value)
@@ -122,7 +126,7 @@ impl Patched<'_> {
                     return Err(format!("Object 'Kind' is missing in '{value}'"));
                 }
                 let unknown = shape(resource, &mut value)?;
-                report(call, self.validation, self.duplicates, &unknown)?;
+                report(call, self.validation, problems(self.duplicates, unknown))?;
             }
         }
         let applied = Applied { given_empty, ..fill_defaults(resource, &mut value) };
@@ -161,7 +165,7 @@ impl Patched<'_> {
         if self.strategic {
             unknown.sort_unstable();
         }
-        report(call, self.validation, self.duplicates, &unknown)
+        report(call, self.validation, problems(self.duplicates, unknown))
     }
 }
 
@@ -208,7 +212,7 @@ fn check_object(value: &Value) -> Result<(), String> {
 }
 
 /// The kind and the version are read before anything else, and by a stricter decoder.
-fn check_type_meta(value: &Value) -> Result<(), String> {
+pub(crate) fn check_type_meta(value: &Value) -> Result<(), String> {
     for key in ["apiVersion", "kind"] {
         match value.get(key) {
             None | Some(Value::Null | Value::String(_)) => {}
@@ -313,7 +317,7 @@ fn check_in_its_own_version(
         return Ok(());
     };
     let unknown: Vec<_> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
-    report(call, validation, &parsed.duplicates, &unknown).map_err(|why| {
+    report(call, validation, problems(&parsed.duplicates, unknown)).map_err(|why| {
         let gvk = Gvk::from_api_version(api_version, &resource.kind);
         cannot_be_handled(gvk, &resource.kind, &why)
     })
@@ -382,6 +386,8 @@ fn keep_kind(expected: Gvk<'_>, value: &mut Value) -> Result<(), String> {
 
 fn conformed(
     call: &Call,
+    body: &[u8],
+    format: Format,
     mut parsed: Parsed,
     validation: FieldValidation,
 ) -> Result<Decoded, Status> {
@@ -389,7 +395,11 @@ fn conformed(
     set_kind(&mut parsed.value, resource.gvk());
     let given_empty = is_given_empty(resource, &parsed.value);
     shape(resource, &mut parsed.value)
-        .and_then(|unknown| report(call, validation, &parsed.duplicates, &unknown))
+        .map(|unknown| match resource.is_custom() {
+            true => problems(&parsed.duplicates, unknown),
+            false => as_written(body, format, &parsed.duplicates, unknown),
+        })
+        .and_then(|problems| report(call, validation, problems))
         .map_err(|why| cannot_be_handled(resource.gvk(), &resource.kind, &why))?;
     let applied = Applied { given_empty, ..fill_defaults(resource, &mut parsed.value) };
     Ok(Decoded { object: parsed.value, applied })
@@ -414,15 +424,7 @@ pub(crate) fn is_given_empty(resource: &Resource, value: &Value) -> bool {
 /// decoder words it. The error is only the reason.
 pub(crate) fn shape(resource: &Resource, value: &mut Value) -> Result<Vec<String>, String> {
     match &resource.nature {
-        Nature::Builtin(builtin) => {
-            let forgets_owners = value.meta("managedFields") == Some(&Value::Array(Vec::new()));
-            let unknown = conform_to(builtin.ty, value)?;
-            if forgets_owners {
-                // Empty, so the type leaves it out; but it is a wish.
-                set_meta(value, "managedFields", Some(Value::Array(Vec::new())));
-            }
-            Ok(unknown)
-        }
+        Nature::Builtin(builtin) => conform_to(builtin.ty, value),
         Nature::Custom(custom) => {
             match value.get("metadata") {
                 Some(Value::Object(_)) => {}
@@ -458,30 +460,60 @@ pub(crate) fn fill_defaults(resource: &Resource, value: &mut Value) -> Applied {
 }
 
 fn conform_to(ty: &'static Type, value: &mut Value) -> Result<Vec<String>, String> {
+    let forgets_owners = value.meta("managedFields") == Some(&Value::Array(Vec::new()));
     let problems = conform(ty, value).map_err(|why| why.to_string())?;
+    if forgets_owners {
+        // Empty, so the type leaves it out; but it is a wish.
+        set_meta(value, "managedFields", Some(Value::Array(Vec::new())));
+    }
     Ok(problems.into_iter().map(|problem| problem.to_string()).collect())
 }
 
-/// Warns of or refuses what should not be there. The error is the reason for refusing.
-fn report(
-    call: &Call,
-    validation: FieldValidation,
+/// What is wrong with a body, each fault once: what is given twice, then what nobody knows.
+fn problems(duplicates: &[String], unknown: Vec<String>) -> Vec<String> {
+    let twice = duplicates.iter().map(|path| format!("duplicate field {}", Quoted(path)));
+    twice.chain(unknown).collect()
+}
+
+/// As [`problems`], for the decoder of a typed object: it comes upon them as they are written, and
+/// does not look into what it does not know.
+fn as_written(
+    body: &[u8],
+    format: Format,
     duplicates: &[String],
-    unknown: &[String],
-) -> Result<(), String> {
-    if validation == FieldValidation::Ignore || (duplicates.is_empty() && unknown.is_empty()) {
-        return Ok(());
+    unknown: Vec<String>,
+) -> Vec<String> {
+    let mut left: BTreeSet<String> = problems(duplicates, unknown).into_iter().collect();
+    if left.len() < 2 || !matches!(format, Format::Json { .. }) {
+        return left.into_iter().collect();
     }
-    let texts = duplicates
-        .iter()
-        .map(|path| format!("duplicate field {path:?}"))
-        .chain(unknown.iter().cloned());
-    if validation == FieldValidation::Strict {
-        let all: Vec<String> = texts.collect();
-        return Err(format!("strict decoding error: {}", all.join(", ")));
+    let mut found = Vec::with_capacity(left.len());
+    let mut ignored: Option<String> = None;
+    for key in json::keys(body) {
+        let within = |outer: &String| {
+            key.path.strip_prefix(outer.as_str()).is_some_and(|rest| rest.starts_with(['.', '[']))
+        };
+        if ignored.as_ref().is_some_and(within) {
+            continue;
+        }
+        let sort = if key.again { "duplicate" } else { "unknown" };
+        let problem = left.take(&format!("{sort} field {}", Quoted(&key.path)));
+        if problem.is_some() && !key.again {
+            ignored = Some(key.path);
+        }
+        found.extend(problem);
     }
-    for text in texts {
-        call.warnings.add(text);
+    found
+}
+
+/// Warns of or refuses what should not be there. The error is the reason for refusing.
+fn report(call: &Call, validation: FieldValidation, problems: Vec<String>) -> Result<(), String> {
+    match validation {
+        FieldValidation::Strict if !problems.is_empty() => {
+            return Err(format!("strict decoding error: {}", problems.join(", ")));
+        }
+        FieldValidation::Strict | FieldValidation::Ignore => {}
+        FieldValidation::Warn => problems.into_iter().for_each(|text| call.warnings.add(text)),
     }
     Ok(())
 }

@@ -7,13 +7,13 @@ mod types;
 use std::sync::Arc;
 
 use evenkeel_apply::managed::{
-    self, ApplyError, ConvertError, DecodeError, Filter, Request, ScaleHandler, Step, Versions,
+    self, ApplyError, ConvertError, DecodeError, Filter, Request, ScaleHandler, Versions,
 };
-use evenkeel_apply::path::{Path, PathElement, fields};
+use evenkeel_apply::path::{Path, fields};
 use evenkeel_apply::{ObjectType, Set};
 use evenkeel_kinds::convert;
 use evenkeel_kinds::defaults::Applied;
-use evenkeel_kinds::strategy::{self, ResetFields};
+use evenkeel_kinds::strategy;
 use evenkeel_types::go::Quoted;
 use evenkeel_types::{Gvk, restore};
 use serde_json::{Value, json};
@@ -327,21 +327,8 @@ fn reset_fields(resource: &Resource, subresource: &str) -> Filter {
             _ => Filter::All,
         },
         Nature::Builtin(_) => match strategy::reset_fields(resource.gvk(), subresource) {
-            ResetFields::Only([]) => Filter::All,
-            ResetFields::Only(paths) => exclude(paths.iter().copied()),
-            ResetFields::AllBut(paths) => Filter::Include(
-                paths
-                    .iter()
-                    .map(|path| {
-                        path.split('.')
-                            .map(|step| match step {
-                                "*" => Step::Any,
-                                name => Step::Element(PathElement::field(name)),
-                            })
-                            .collect()
-                    })
-                    .collect(),
-            ),
+            [] => Filter::All,
+            paths => exclude(paths.iter().copied()),
         },
     }
 }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use evenkeel_apply::managed::revert_timestamps;
+use evenkeel_kinds::strategy;
 use serde_json::Value;
 
 use super::encode::{self, Origin};
@@ -114,7 +115,12 @@ pub(crate) async fn update(
         };
         let current = encode::value(resource, &record)?;
         let mut taken = None;
-        let written = match change(&current, &record)? {
+        let hidden = resource.is("", "services").then(|| strategy::revealed(&current)).flatten();
+        let mut changed = change(hidden.as_ref().unwrap_or(&current), &record)?;
+        if let (Some(_), Change::Write(admitted)) = (&hidden, &mut changed) {
+            strategy::canonicalize(resource.gvk(), &mut admitted.object);
+        }
+        let written = match changed {
             Change::Keep => return Ok(Persisted::Stored(record)),
             Change::Remove(last) if dry_run => {
                 return Ok(Persisted::Shown(last.unwrap_or(current)));

@@ -469,6 +469,7 @@ fn default_propagation(call: &Call) -> GarbageCollection {
 fn from_body(call: &Call, body: &[u8]) -> Result<Value, Status> {
     let format = negotiate::input(&call.headers, true)?;
     let parsed = decode::read(body, format).map_err(Status::bad_request)?;
+    decode::check_type_meta(&parsed.value).map_err(Status::bad_request)?;
     let kind = parsed.value["kind"].as_str().unwrap_or("DeleteOptions");
     if kind != "DeleteOptions" {
         let version = parsed.value["apiVersion"].as_str().unwrap_or("meta.k8s.io/v1");

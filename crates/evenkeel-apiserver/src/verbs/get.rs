@@ -1,5 +1,7 @@
 //! `get`: one object.
 
+use evenkeel_schema::names;
+use evenkeel_types::go::Quoted;
 use http::StatusCode;
 
 use crate::call::Call;
@@ -7,6 +9,7 @@ use crate::pipeline::encode::Answer;
 use crate::status::Status;
 
 pub(super) fn answer(call: &Call) -> Result<Answer, Status> {
+    check_name(call.name())?;
     let version = call.query.get("resourceVersion").unwrap_or("");
     if !version.is_empty() {
         let asked = super::list::parse_version(version)?;
@@ -19,4 +22,13 @@ pub(super) fn answer(call: &Call) -> Result<Answer, Status> {
         Some(record) => Ok(Answer::Record(StatusCode::OK, record)),
         None => Err(Status::not_found(call.resource.named(), call.name())),
     }
+}
+
+/// A name that would lead somewhere else in storage.
+fn check_name(name: &str) -> Result<(), Status> {
+    let why = match names::path_segment(name, false).first() {
+        Some(why) => why.clone(),
+        None => return Ok(()),
+    };
+    Err(Status::bad_request(format!("Name parameter invalid: {}: {why}", Quoted(name))))
 }

@@ -75,8 +75,9 @@ pub(super) async fn select(
 ) -> Result<List, Status> {
     let table = &call.resource.table;
     let namespace = (!call.namespace.is_empty()).then_some(call.namespace.as_str());
-    // Upstream answers "any version will do" from a cache that knows no pages.
-    let any_version = options.resource_version == "0" && options.continue_token.is_empty();
+    // Upstream answers "any version will do" from a cache that knows no pages, and goes on with
+    // all that is left.
+    let any_version = options.resource_version == "0";
     let limit = usize::try_from(options.limit).ok().filter(|limit| *limit > 0 && !any_version);
 
     let token = match options.continue_token.as_str() {
@@ -215,21 +216,25 @@ impl Token {
             return Err(bad("incorrect encoded start resourceVersion (version meta.k8s.io/v1)"));
         }
         let start = token["start"].as_str().unwrap_or("");
-        let start = start.strip_suffix('\0').unwrap_or(start);
-        let (in_namespace, name) = match namespace {
-            Some(namespace) => (namespace, start),
-            None if resource.namespaced => start
-                .split_once('/')
-                .ok_or_else(|| bad("continue key is not valid: start key is malformed"))?,
-            None => ("", start),
-        };
-        if name.is_empty() {
-            return Err(bad("continue start key is empty"));
+        if start.is_empty() {
+            return Err(bad("encoded start key empty (version meta.k8s.io/v1)"));
         }
-        if start.split('/').any(|part| part == "..") {
+        let path = start.strip_prefix('/').unwrap_or(start);
+        if path.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return Err(bad(start));
         }
-        Ok(Self { revision: u64::try_from(revision).ok(), after: Key::new(in_namespace, name) })
+        let (in_namespace, name) = match namespace {
+            Some(namespace) => (namespace, path),
+            None if resource.namespaced => path
+                .split_once('/')
+                .ok_or_else(|| bad("continue key is not valid: start key is malformed"))?,
+            None => ("", path),
+        };
+        let after = match name.strip_suffix('\0') {
+            Some(last) => Key::new(in_namespace, last),
+            None => Key::new(in_namespace, &just_before(name)),
+        };
+        Ok(Self { revision: u64::try_from(revision).ok(), after })
     }
 
     fn write(revision: Option<u64>, after: &Key, namespace: Option<&str>) -> String {
@@ -241,4 +246,16 @@ impl Token {
         let token = json!({"v": "meta.k8s.io/v1", "rv": revision, "start": start});
         digest::base64_url(token.to_string().as_bytes())
     }
+}
+
+/// A text behind which `name` comes first, as far as names of objects go. Tokens of ours end in a
+/// zero, the first name after the last that was shown; others begin with the name they carry.
+fn just_before(name: &str) -> String {
+    let mut text = name.to_owned();
+    if let Some(last) = text.pop() {
+        // The surrogates are the one gap among characters.
+        text.push(char::from_u32(u32::from(last).saturating_sub(1)).unwrap_or('\u{D7FF}'));
+        text.push(char::MAX);
+    }
+    text
 }

@@ -142,7 +142,9 @@ impl Patch {
                     JsonPatchError::TooManyOperations(count) => Status::patch_too_long(count),
                     other if lenient => bad(&other.to_string()),
                     other => {
-                        bad(&other.to_string().replace("jsonpatch.Patch", "[]handlers.jsonPatchOp"))
+                        let why =
+                            other.to_string().replace("jsonpatch.Patch", "[]handlers.jsonPatchOp");
+                        bad(&why.replace("jsonpatch.Operation", "handlers.jsonPatchOp"))
                     }
                 })?)
             }

@@ -52,24 +52,37 @@ pub(crate) async fn write_status(
     call: &Call,
     edit: impl Fn(&mut Value) + Send + Sync,
 ) -> Result<Persisted, Status> {
+    write_part(call, Part::Status, edit).await
+}
+
+/// A write of the server itself to an object.
+pub(crate) async fn write_object(
+    call: &Call,
+    edit: impl Fn(&mut Value) + Send + Sync,
+) -> Result<Persisted, Status> {
+    write_part(call, Part::Main, edit).await
+}
+
+async fn write_part(
+    call: &Call,
+    part: Part<'_>,
+    edit: impl Fn(&mut Value) + Send + Sync,
+) -> Result<Persisted, Status> {
     let options = internal_options();
     persist::update(call, call.name(), false, |old, record| {
         let mut object = old.clone();
         edit(&mut object);
-        replace(call, Decoded::again(object), old, record, Part::Status, &options)
+        replace(call, Decoded::again(object), old, record, part, &options)
     })
     .await
 }
 
 /// Takes one finalizer from an object, on behalf of the server.
 pub(crate) async fn release_finalizer(call: &Call, finalizer: &str) -> Result<(), Status> {
-    let options = internal_options();
-    persist::update(call, call.name(), false, |old, record| {
-        let mut object = old.clone();
-        let left = old.finalizers().into_iter().filter(|name| *name != finalizer);
+    write_object(call, |object| {
+        let left = object.finalizers().into_iter().filter(|name| *name != finalizer);
         let left = left.map(str::to_owned).collect();
-        set_finalizers(&mut object, left);
-        replace(call, Decoded::again(object), old, record, Part::Main, &options)
+        set_finalizers(object, left);
     })
     .await?;
     Ok(())

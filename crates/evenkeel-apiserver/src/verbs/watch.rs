@@ -18,12 +18,6 @@ const DEFAULT_TIMEOUT_SECONDS: u64 = 1800;
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(u32::MAX as u64);
 
 pub(super) async fn answer(call: &Call, output: Output) -> Result<Answer, Status> {
-    if output.format == Format::Yaml {
-        return Err(Status::not_acceptable(&[
-            "application/json;stream=watch",
-            "application/vnd.kubernetes.protobuf;stream=watch",
-        ]));
-    }
     let mut options = ListOptions { watch: true, ..ListOptions::parse(&call.query)? };
     let filter = match &call.name {
         Some(name) => Filter::named(name),
@@ -59,6 +53,13 @@ pub(super) async fn answer(call: &Call, output: Output) -> Result<Answer, Status
             Duration::from_secs(DEFAULT_TIMEOUT_SECONDS + extra)
         }
     };
+    // Lists can be YAML and streams cannot, which upstream finds out once it has one.
+    if output.format == Format::Yaml {
+        return Err(Status::not_acceptable(&[
+            "application/json;stream=watch",
+            "application/vnd.kubernetes.protobuf;stream=watch",
+        ]));
+    }
     let bookmarks = options.allow_watch_bookmarks;
     Ok(Answer::Watch(Box::new(Events::new(
         call, output, include, filter, start, bookmarks, timeout,

@@ -1,6 +1,7 @@
 //! Custom resources: from a definition to objects that obey it.
 
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use crate::harness::{
     Cluster, DEFINITIONS, WIDGETS, event, text, version, widget, widget_definition,
@@ -308,9 +309,10 @@ async fn cluster_scoped_resources_have_no_namespace() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 16)]
 async fn what_one_definition_serves_does_not_depend_on_when_others_change() {
     let cluster = std::sync::Arc::new(Cluster::new().await);
-    let lives = (0..16).map(|number| {
+    let mut lives = JoinSet::new();
+    for number in 0..16 {
         let cluster = cluster.clone();
-        tokio::spawn(async move {
+        lives.spawn(async move {
             let mut definition = widget_definition();
             let group = format!("g{number}.example.com");
             definition["metadata"]["name"] = json!(format!("widgets.{group}"));
@@ -323,9 +325,9 @@ async fn what_one_definition_serves_does_not_depend_on_when_others_change() {
                 cluster.delete(&path).await.expect(200);
                 assert_eq!(cluster.get(&objects).await.text(), "404 page not found\n");
             }
-        })
-    });
-    for life in lives.collect::<Vec<_>>() {
-        life.await.unwrap();
+        });
+    }
+    while let Some(life) = lives.join_next().await {
+        life.unwrap();
     }
 }

@@ -287,14 +287,19 @@ async fn unknown_and_duplicate_fields_are_warned_of_refused_or_ignored() {
     let cluster = Cluster::new().await;
     let body = |name: &str| {
         format!(
-            r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}"}},"data":{{"a":"1","a":"2"}},"bogus":1}}"#
+            r#"{{"apiVersion":"v1","kind":"ConfigMap","zebra":{{"a":1,"a":2}},"metadata":{{"name":"{name}"}},"data":{{"a":"1","a":"2"}},"bogus":1}}"#
         )
     };
     let json = [("content-type", "application/json")];
     let warned = cluster.send(Method::POST, CONFIG_MAPS, &json, body("a")).await;
     assert_eq!(
         warned.warnings(),
-        ["299 - \"duplicate field \\\"data.a\\\"\"", "299 - \"unknown field \\\"bogus\\\"\""]
+        [
+            "299 - \"unknown field \\\"zebra\\\"\"",
+            "299 - \"duplicate field \\\"data.a\\\"\"",
+            "299 - \"unknown field \\\"bogus\\\"\"",
+        ],
+        "as they are written"
     );
     assert_eq!(warned.expect(201)["data"], json!({"a": "2"}), "the last one counts");
 
@@ -308,7 +313,7 @@ async fn unknown_and_duplicate_fields_are_warned_of_refused_or_ignored() {
         400,
         "BadRequest",
         "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: \
-         duplicate field \"data.a\", unknown field \"bogus\"",
+         unknown field \"zebra\", duplicate field \"data.a\", unknown field \"bogus\"",
     );
 }
 

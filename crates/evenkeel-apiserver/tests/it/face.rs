@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
-use crate::harness::PATIENCE;
+use crate::harness::{Cluster, PATIENCE};
 
 const ANY_PORT: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
 
@@ -217,4 +217,24 @@ async fn a_large_list_arrives_whole_over_both_versions() {
         assert!(reply.body.len() > 1_000_000);
     }
     serving.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_service_kubernetes_leads_to_where_the_server_is() {
+    let cluster = Cluster::new().await;
+    let default = "/api/v1/namespaces/default";
+    let slice = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes";
+    for port in [6443, 7443] {
+        cluster.server.advertise(([192, 0, 2, 7], port).into()).await;
+        let service = cluster.get(&format!("{default}/services/kubernetes")).await.expect(200);
+        assert_eq!(service["spec"]["ports"][0]["targetPort"], port);
+        let ports = json!([{"name": "https", "port": port, "protocol": "TCP"}]);
+        let endpoints = cluster.get(&format!("{default}/endpoints/kubernetes")).await.expect(200);
+        let addresses = json!([{"ip": "192.0.2.7"}]);
+        assert_eq!(endpoints["subsets"], json!([{"addresses": addresses, "ports": ports}]));
+        let slice = cluster.get(slice).await.expect(200);
+        let ready = json!({"ready": true});
+        assert_eq!(slice["ports"], ports);
+        assert_eq!(slice["endpoints"], json!([{"addresses": ["192.0.2.7"], "conditions": ready}]));
+    }
 }

@@ -7,7 +7,6 @@ use k8s_openapi::api::core::v1::{
     EndpointAddress, EndpointPort, EndpointSubset, Endpoints, ObjectReference, Pod, Service,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::{Expression, Selector};
 
 use super::{HEADLESS, has_address, port_on};
 use crate::pods::is_ready;
@@ -45,21 +44,7 @@ impl Reconciler for Legacy {
             }
             return Ok(Action::done());
         };
-        let Some(spec) = &service.spec else { return Ok(Action::done()) };
-        let Some(selector) = spec.selector.as_ref().filter(|selector| !selector.is_empty()) else {
-            return Ok(Action::done());
-        };
-        if spec.type_.as_deref() == Some("ExternalName")
-            || service.metadata.deletion_timestamp.is_some()
-        {
-            return Ok(Action::done());
-        }
-        let namespace = cx.key().namespace().unwrap_or_default();
-        let labels: Selector = selector
-            .iter()
-            .map(|(name, value)| Expression::Equal(name.clone(), value.clone()))
-            .collect();
-        let pods = cx.list::<Pod>().in_namespace(namespace).matching(labels).await?;
+        let Some(pods) = super::selected(cx, &service).await? else { return Ok(Action::done()) };
         let mut subsets = subsets(&service, &pods);
         let cut = truncate(&mut subsets);
         let mut next = present.as_deref().cloned().unwrap_or_else(|| Endpoints {

@@ -11,7 +11,6 @@ use evenkeel::cache::TypeOptions;
 use evenkeel::{Action, BoxError, Context, Key, Manager, Reconciler, Result};
 use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod, Service};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
-use kube::core::{Expression, Selector};
 
 use self::fill::{Group, Plan};
 use crate::pods;
@@ -52,21 +51,8 @@ impl Reconciler for Slices {
     async fn reconcile(&self, cx: &Context<Service>) -> Result<Action> {
         // Slices of a service that is gone are garbage: they are owned by it.
         let Some(service) = cx.object() else { return Ok(Action::done()) };
-        let Some(spec) = &service.spec else { return Ok(Action::done()) };
-        let Some(selector) = spec.selector.as_ref().filter(|selector| !selector.is_empty()) else {
-            return Ok(Action::done());
-        };
+        let Some(pods) = super::selected(cx, &service).await? else { return Ok(Action::done()) };
         let namespace = cx.key().namespace().unwrap_or_default();
-        if spec.type_.as_deref() == Some("ExternalName")
-            || service.metadata.deletion_timestamp.is_some()
-        {
-            return Ok(Action::done());
-        }
-        let labels: Selector = selector
-            .iter()
-            .map(|(name, value)| Expression::Equal(name.clone(), value.clone()))
-            .collect();
-        let pods = cx.list::<Pod>().in_namespace(namespace).matching(labels).await?;
         let existing = cx
             .list::<EndpointSlice>()
             .in_namespace(namespace)

@@ -1,12 +1,11 @@
 //! Whether an object that has owners is garbage.
 
 use evenkeel::cache::{Entry, Owner, Query};
-use evenkeel::{BoxError, Uid};
+use evenkeel::{About, BoxError, Uid};
 use kube::api::PropagationPolicy;
 
 use super::graph::{FOREGROUND, Found, Known, ORPHAN, State};
 use super::{Collector, Looked};
-use crate::events::About;
 
 /// What an owner reference comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,14 +92,14 @@ impl Collector {
             Known::Elsewhere | Known::Nothing => {}
         }
         let Some(place) = self.place(owner, key) else {
-            self.report_elsewhere(child, owner).await;
+            self.report_elsewhere(child, owner);
             return Ok((Verdict::Undecidable, true));
         };
         let live = self.client.dynamic(&place.kind).live(&place.key).await?;
         let live =
             live.filter(|live| live.metadata.uid.as_deref().is_some_and(|uid| owner.uid == *uid));
         let Some(live) = live else {
-            self.report_elsewhere(child, owner).await;
+            self.report_elsewhere(child, owner);
             self.graph.lock().absent(&owner.uid, place);
             return Ok((self.absent(owner), true));
         };
@@ -119,7 +118,7 @@ impl Collector {
     }
 
     /// Tells those who look at the object if the owner it names lives in another namespace.
-    async fn report_elsewhere(&self, child: &Entry, owner: &Owner) {
+    fn report_elsewhere(&self, child: &Entry, owner: &Owner) {
         let Some(kind) = self.types.read().named(&owner.group, &owner.kind).cloned() else {
             return;
         };
@@ -142,7 +141,7 @@ impl Collector {
                 owner.name,
                 owner.uid,
             );
-            self.events.warn(&About::entry(child), "OwnerRefInvalidNamespace", &message).await;
+            self.announcer.warn(&About::entry(child), "OwnerRefInvalidNamespace", &message);
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Propagation, ownership by uid, references that point nowhere, and custom resources.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 
 use evenkeel::manager::{RunError, When};
 use evenkeel::{Key, Manager};
@@ -15,8 +17,9 @@ use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, Po
 use kube::core::GroupVersionKind;
 use serde_json::json;
 use tokio::task::JoinSet;
+use tower_service::Service;
 
-use super::{Collector, NAME};
+use super::{Collector, NAME, REDISCOVER};
 use crate::Cluster;
 use crate::testing::{
     cluster, config_map, create, delete, object, owner, settings, settle, until, until_gone, wait,
@@ -421,8 +424,7 @@ async fn deleting_a_definition_takes_its_objects_and_what_they_own() {
 }
 
 /// A collector whose inside can be looked at, on a server of its own.
-fn bare(server: &ApiServer) -> (Arc<Collector>, JoinSet<Result<(), RunError>>) {
-    let client = kube::Client::new(server.service(), "default");
+fn bare(client: kube::Client) -> (Arc<Collector>, JoinSet<Result<(), RunError>>) {
     let manager = Manager::builder("test").seed(1).build(client);
     let collector = Collector::new(&manager);
     let running = collector.clone();
@@ -435,8 +437,8 @@ fn bare(server: &ApiServer) -> (Arc<Collector>, JoinSet<Result<(), RunError>>) {
 #[tokio::test(start_paused = true)]
 async fn only_objects_in_relation_take_memory_and_give_it_back() {
     let server = ApiServer::builder().seed(1).build().await.unwrap();
-    let (collector, _running) = bare(&server);
     let client = kube::Client::new(server.service(), "default");
+    let (collector, _running) = bare(client.clone());
     let maps: Api<ConfigMap> = Api::default_namespaced(client);
     let post = PostParams::default();
     for number in 0..10 {
@@ -489,5 +491,79 @@ async fn a_type_that_is_no_longer_served_is_not_taken_for_empty() {
         assert!(exists(&cluster, &map).await, "{served:?}");
     }
     widgets(&cluster).delete("parent", &DeleteParams::default()).await.unwrap();
+    until_gone(&cluster, &map).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_comes_later_is_followed_without_a_gap() {
+    let cluster = cluster(&[NAME]).await;
+    let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client());
+    let post = PostParams::default();
+    definitions.create(&post, &definition("widgets", "Widget")).await.unwrap();
+    let parent = widgets(&cluster).create(&post, &widget("parent", &[])).await.unwrap();
+    let kept: ConfigMap = create(&cluster, config_map("kept", &[widget_reference(&parent)])).await;
+    settle().await;
+    // The server prefers v2 from here on, and an object may come in the same moment.
+    let mut two = definition("widgets", "Widget");
+    let mut newer = two.spec.versions[0].clone();
+    newer.name = "v2".into();
+    newer.storage = false;
+    two.spec.versions.push(newer);
+    let patch = Patch::Merge(json!({"spec": {"versions": two.spec.versions}}));
+    definitions.patch("widgets.example.com", &PatchParams::default(), &patch).await.unwrap();
+    let late = widgets(&cluster).create(&post, &widget("late", &[])).await.unwrap();
+    let child: ConfigMap = create(&cluster, config_map("child", &[widget_reference(&late)])).await;
+    widgets(&cluster).delete("late", &DeleteParams::default()).await.unwrap();
+    until_gone(&cluster, &child).await;
+    settle().await;
+    assert!(exists(&cluster, &kept).await);
+    widgets(&cluster).delete("parent", &DeleteParams::default()).await.unwrap();
+    until_gone(&cluster, &kept).await;
+}
+
+/// A server that tells of the core types alone while it is late.
+#[derive(Clone)]
+struct Forgetful<S> {
+    server: S,
+    late: Arc<AtomicBool>,
+}
+
+type Asked = http::Request<kube::client::Body>;
+
+impl<S: Service<Asked>> Service<Asked> for Forgetful<S> {
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.server.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Asked) -> S::Future {
+        if self.late.load(Ordering::Relaxed) && request.uri().path() == "/apis" {
+            *request.uri_mut() = http::Uri::from_static("/api");
+        }
+        self.server.call(request)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_type_the_server_tells_of_late_is_found_by_asking_again() {
+    let server = ApiServer::builder().seed(1).build().await.unwrap();
+    let late = Arc::new(AtomicBool::new(true));
+    let forgetful = Forgetful { server: server.service(), late: late.clone() };
+    let (collector, _running) = bare(kube::Client::new(forgetful, "default"));
+    settle().await;
+    let cluster = Cluster::bare(server);
+    let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client());
+    let post = PostParams::default();
+    definitions.create(&post, &definition("widgets", "Widget")).await.unwrap();
+    let parent = widgets(&cluster).create(&post, &widget("parent", &[])).await.unwrap();
+    let map: ConfigMap = create(&cluster, config_map("map", &[widget_reference(&parent)])).await;
+    widgets(&cluster).delete("parent", &DeleteParams::default()).await.unwrap();
+    tokio::time::sleep(2 * REDISCOVER).await;
+    assert!(exists(&cluster, &map).await, "nobody can tell whether its owner exists");
+    assert!(collector.types.read().named("example.com", "Widget").is_none());
+    late.store(false, Ordering::Relaxed);
     until_gone(&cluster, &map).await;
 }

@@ -74,9 +74,7 @@ impl Backoffs {
         let records = self.lock();
         let Some(record) = records.get(key) else { return Duration::ZERO };
         let Some(last) = record.last.filter(|_| record.failures > 0) else { return Duration::ZERO };
-        let delay = FIRST.saturating_mul(1 << (record.failures - 1).min(10)).min(LONGEST);
-        let passed = Duration::try_from(now.duration_since(last)).unwrap_or_default();
-        delay.saturating_sub(passed)
+        left(record.failures, last, now)
     }
 
     pub(super) fn forget(&self, key: &Key) {
@@ -84,8 +82,16 @@ impl Backoffs {
     }
 }
 
+/// How long to wait after so many failures, of which the last was then.
+pub(super) fn left(failures: u32, last: Timestamp, now: Timestamp) -> Duration {
+    let doubled = failures.saturating_sub(1).min(10);
+    let delay = FIRST.saturating_mul(1 << doubled).min(LONGEST);
+    let passed = Duration::try_from(now.duration_since(last)).unwrap_or_default();
+    delay.saturating_sub(passed)
+}
+
 /// When the last container of a pod ended; when its deletion was asked for, if none did.
-fn ended_at(pod: &Pod) -> Timestamp {
+pub(super) fn ended_at(pod: &Pod) -> Timestamp {
     let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
     let ends = statuses.filter_map(|status| {
         Some(status.state.as_ref()?.terminated.as_ref()?.finished_at.as_ref()?.0)

@@ -21,16 +21,17 @@ impl Indexes {
         Self(indexes)
     }
 
-    pub(super) fn insert(&mut self, index: u32) {
-        self.0.insert(index);
-    }
-
-    pub(super) fn extend(&mut self, index: Option<u32>) {
-        self.0.extend(index);
+    pub(super) fn extend(&mut self, indexes: impl IntoIterator<Item = u32>) {
+        self.0.extend(indexes);
     }
 
     pub(super) fn contains(&self, index: u32) -> bool {
         self.0.contains(&index)
+    }
+
+    /// How many of them are in the other set.
+    pub(super) fn count_in(&self, other: &Self) -> usize {
+        self.0.intersection(&other.0).count()
     }
 
     pub(super) fn len(&self) -> usize {

@@ -182,3 +182,130 @@ async fn pods_of_a_job_that_is_gone_are_let_go() {
     let free = |pod: &Pod| !held(pod) && pod.metadata.owner_references.is_none();
     world.until::<Pod>("let go", |pods| pods.len() == 1 && pods.values().all(free)).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_the_policy_names_ends_the_job_at_once() {
+    let world = World::start(Settings::default()).await;
+    let rule = json!({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}});
+    let spec = json!({"backoffLimit": 6, "podFailurePolicy": {"rules": [rule]}});
+    world.create::<Job>(job(&spec, "fail-after=1s,exit-code=42")).await;
+    let sum = world.until_one::<Job>("sum", is_finished).await;
+    assert!(holds(&sum, "Failed") && holds(&sum, "FailureTarget"));
+    assert_eq!(reason(&sum).as_deref(), Some("PodFailurePolicy"));
+    assert_eq!(sum.status.unwrap().failed, Some(1));
+    assert_eq!(world.until::<Pod>("one", |_| true).await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_the_policy_ignores_is_tried_again_without_counting() {
+    let world = World::start(Settings::default()).await;
+    let rule = json!({"action": "Ignore", "onExitCodes": {"operator": "NotIn", "values": [42]}});
+    let spec = json!({"backoffLimit": 0, "podFailurePolicy": {"rules": [rule]}});
+    world.create::<Job>(job(&spec, "fail-after=1s")).await;
+    world.until::<Pod>("three tries", |pods| pods.len() == 3).await;
+    let sum = world.until_one::<Job>("sum", |_| true).await;
+    assert!(!is_finished(&sum));
+    assert_eq!(sum.status.unwrap().failed, None);
+}
+
+fn tries(pods: &BTreeMap<String, Pod>) -> Vec<(String, String)> {
+    let annotation =
+        |pod: &Pod, name: &str| pod.metadata.annotations.as_ref().unwrap()[name].clone();
+    let count = "batch.kubernetes.io/job-index-failure-count";
+    let mut tries: Vec<_> =
+        pods.values().map(|pod| (annotation(pod, INDEX), annotation(pod, count))).collect();
+    tries.sort();
+    tries
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_index_has_tries_of_its_own() {
+    let world = World::start(Settings::default()).await;
+    let spec = json!({
+        "completions": 2, "parallelism": 2, "completionMode": "Indexed", "backoffLimitPerIndex": 2,
+    });
+    let begun = Instant::now();
+    world.create::<Job>(job(&spec, "fail-after=0s")).await;
+    let sum = world.until_one::<Job>("sum", is_finished).await;
+    assert_eq!(
+        begun.elapsed().as_secs(),
+        30,
+        "10 s after the first failure, 20 s after the second"
+    );
+    assert_eq!(reason(&sum).as_deref(), Some("FailedIndexes"));
+    let status = sum.status.unwrap();
+    assert_eq!((status.failed_indexes.as_deref(), status.failed), (Some("0,1"), Some(6)));
+    let pods = world.until::<Pod>("six", |pods| pods.len() == 6).await;
+    let expected = ["00", "01", "02", "10", "11", "12"].map(|text| {
+        let (index, count) = text.split_at(1);
+        (index.to_owned(), count.to_owned())
+    });
+    assert_eq!(tries(&pods), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn too_many_failed_indexes_end_the_job() {
+    let world = World::start(Settings::default()).await;
+    let rule = json!({"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [7]}});
+    let spec = json!({
+        "completions": 9, "parallelism": 1, "completionMode": "Indexed", "maxFailedIndexes": 1,
+        "backoffLimitPerIndex": 5, "podFailurePolicy": {"rules": [rule]},
+    });
+    world.create::<Job>(job(&spec, "fail-after=1s,exit-code=7")).await;
+    let sum = world.until_one::<Job>("sum", is_finished).await;
+    assert_eq!(reason(&sum).as_deref(), Some("MaxFailedIndexesExceeded"));
+    let status = sum.status.unwrap();
+    assert_eq!(status.failed_indexes.as_deref(), Some("0,1"), "none is tried a second time");
+    assert_eq!(world.until::<Pod>("two", |_| true).await.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn enough_is_what_the_success_policy_says() {
+    let world = World::start(Settings::default()).await;
+    let spec = json!({
+        "completions": 6, "parallelism": 2, "completionMode": "Indexed",
+        "successPolicy": {"rules": [{"succeededIndexes": "1-4", "succeededCount": 3}]},
+    });
+    let begun = Instant::now();
+    world.create::<Job>(job(&spec, "complete-after=10s")).await;
+    let sum = world.until_one::<Job>("sum", is_finished).await;
+    assert_eq!(begun.elapsed().as_secs(), 20);
+    assert!(holds(&sum, "Complete") && holds(&sum, "SuccessCriteriaMet"));
+    assert_eq!(reason(&sum).as_deref(), Some("SuccessPolicy"));
+    let status = sum.status.unwrap();
+    assert_eq!((status.completed_indexes.as_deref(), status.failed), (Some("0-3"), None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_replaced_when_it_has_failed_if_the_policy_says_so() {
+    let world = World::start(Settings::default()).await;
+    let spec = json!({"podReplacementPolicy": "Failed"});
+    world.create::<Job>(job(&spec, "complete-after=60s,ignore-term")).await;
+    let runs = |pod: &Pod| crate::pods::phase(pod) == "Running";
+    let pods = world.until::<Pod>("one", |pods| pods.values().any(runs)).await;
+    let name = pods.into_keys().next().unwrap();
+    world.api::<Pod>().delete(&name, &DeleteParams::default()).await.unwrap();
+    let sum = world
+        .until_one::<Job>("sum", |job| job.status.as_ref().unwrap().terminating == Some(1))
+        .await;
+    assert_eq!(sum.status.unwrap().failed, None);
+    world
+        .until::<Pod>("another", |pods| {
+            assert!(pods.values().filter(|pod| !crate::pods::is_terminal(pod)).count() <= 1);
+            pods.keys().any(|other| *other != name)
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_goes_before_it_had_a_node_has_failed() {
+    let world = World::start(Settings { nodes: 0, ..Settings::default() }).await;
+    world.create::<Job>(job(&json!({"podReplacementPolicy": "Failed"}), "")).await;
+    let pods = world.until::<Pod>("one", |pods| pods.len() == 1).await;
+    let name = pods.into_keys().next().unwrap();
+    world.api::<Pod>().delete(&name, &DeleteParams::default()).await.unwrap();
+    world
+        .until::<Pod>("another", |pods| pods.len() == 1 && pods.keys().all(|other| *other != name))
+        .await;
+    world.until_one::<Job>("sum", |job| job.status.as_ref().unwrap().failed == Some(1)).await;
+}

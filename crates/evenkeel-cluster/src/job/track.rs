@@ -7,8 +7,9 @@ use k8s_openapi::api::batch::v1::{Job, UncountedTerminatedPods};
 use k8s_openapi::api::core::v1::Pod;
 
 use super::indexes::Indexes;
+use super::policy::{self, Failure};
 use super::{FINALIZER, Work, finalizers, index_of};
-use crate::{pods, status};
+use crate::pods;
 
 /// How many pods may be on the way from ended to counted, so that a status stays small.
 const MOST: usize = 500;
@@ -113,21 +114,29 @@ impl Work<'_> {
         let mut succeeded = uncounted.succeeded.take().unwrap_or_default();
         let mut failed = uncounted.failed.take().unwrap_or_default();
         let mut done = self.succeeded_indexes_in_status();
+        let failed_indexes = self.failed_indexes().map(|failed| failed.to_string());
         let over = self.finish.as_ref().is_some_and(|finish| finish.failed)
             || self.job.metadata.deletion_timestamp.is_some();
         let mut ended = Vec::new();
         for pod in self.pods.iter().filter(|pod| is_held(pod)) {
             let Some(uid) = &pod.metadata.uid else { continue };
-            let bad = self.has_failed(pod);
+            let bad = self.has_failed(pod) && !self.dismissed.contains(uid);
+            let last = index_of(pod).and_then(|index| self.last_failed.get(&index));
+            let is_last = last.is_some_and(|last| last.metadata.uid == pod.metadata.uid);
+            if is_last && self.finish.is_none() && self.job.metadata.deletion_timestamp.is_none() {
+                // What has been tried is written on the pod that tries it next, from this one.
+                continue;
+            }
             if pods::phase(pod) == "Succeeded" && !failed.contains(uid) {
-                let index = index_of(pod).filter(|index| *index < self.completions());
                 if self.indexed() {
-                    done.extend(index);
+                    done.extend(self.valid_index(pod));
                 } else if !succeeded.contains(uid) {
                     succeeded.push(uid.clone());
                 }
             } else if bad || over {
-                if !failed.contains(uid) {
+                let ignored = policy::failure(self.spec, pod) == Failure::Ignored;
+                let counts = !self.indexed() || self.valid_index(pod).is_some();
+                if counts && !ignored && !failed.contains(uid) {
                     failed.push(uid.clone());
                 }
             } else if self.finish.is_none() {
@@ -141,6 +150,7 @@ impl Work<'_> {
         if self.indexed() {
             self.status.succeeded = i32::try_from(done.len()).ok().filter(|&count| count > 0);
             self.status.completed_indexes = Some(done.to_string()).filter(|text| !text.is_empty());
+            self.status.failed_indexes = failed_indexes;
         }
         let some = |list: Vec<String>| Some(list).filter(|list| !list.is_empty());
         let (succeeded, failed) = (some(succeeded), some(failed));
@@ -178,7 +188,7 @@ impl Work<'_> {
         let Some(present) = present.filter(|p| p.metadata.uid == self.job.metadata.uid) else {
             return Ok(());
         };
-        status::write(self.cx, &*present, present.status.as_ref(), &self.status).await?;
+        self.cx.replace_status(&*present, present.status.as_ref(), &self.status).await?;
         Ok(())
     }
 }

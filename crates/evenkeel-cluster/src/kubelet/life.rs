@@ -10,7 +10,9 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tokio::time::Instant;
 
+use super::command::{self, Course};
 use super::plan::Plan;
+use super::probes;
 use crate::pods;
 use crate::settings::Delays;
 
@@ -123,12 +125,12 @@ impl Life {
             }
             let next = self.due(pod, plan, delays);
             match next {
-                Some(at) if at <= now => self.step(pod, plan, now, wall),
+                Some(at) if at <= now => self.step(pod, plan, delays, now, wall),
                 _ => break next,
             }
         };
         let lives = !matches!(self.stage, Stage::Done { .. });
-        [next, overdue.filter(|_| lives), self.shows_next(plan, delays, now)]
+        [next, overdue.filter(|_| lives), self.shows_next(pod, plan, delays, now)]
             .into_iter()
             .flatten()
             .min()
@@ -144,19 +146,21 @@ impl Life {
     }
 
     /// When the status changes although the stage does not.
-    fn shows_next(&self, plan: &Plan, delays: &Delays, now: Instant) -> Option<Instant> {
+    fn shows_next(&self, pod: &Pod, plan: &Plan, delays: &Delays, now: Instant) -> Option<Instant> {
         let at = match self.stage {
             Stage::PullFailing { since } => since + FIRST_BACKOFF,
-            Stage::Running { .. } => self.ready_at(plan, delays)?,
+            Stage::Running { .. } => self.ready_at(pod, plan, delays)?,
             _ => return None,
         };
         (at > now).then_some(at)
     }
 
-    /// When the containers that run become ready.
-    pub(super) fn ready_at(&self, plan: &Plan, delays: &Delays) -> Option<Instant> {
+    /// When the containers that run become ready: what the plan says, or else not before their
+    /// probes would.
+    pub(super) fn ready_at(&self, pod: &Pod, plan: &Plan, delays: &Delays) -> Option<Instant> {
         let Stage::Running { since, .. } = self.stage else { return None };
-        (!plan.never_ready).then(|| since + plan.ready_after.unwrap_or(delays.ready))
+        let probed = || delays.ready.max(probes::first_ready(pod));
+        (!plan.never_ready).then(|| since + plan.ready_after.unwrap_or_else(probed))
     }
 
     /// Whether a pull has failed long enough for the kubelet to hold off.
@@ -164,7 +168,7 @@ impl Life {
         matches!(self.stage, Stage::PullFailing { since } if since + FIRST_BACKOFF <= now)
     }
 
-    fn step(&mut self, pod: &Pod, plan: &Plan, now: Instant, wall: &Time) {
+    fn step(&mut self, pod: &Pod, plan: &Plan, delays: &Delays, now: Instant, wall: &Time) {
         match self.stage {
             Stage::Creating { .. } if plan.image_pull_error => {
                 self.stage = Stage::PullFailing { since: now };
@@ -177,7 +181,7 @@ impl Life {
                 self.stage = Stage::Running { since: now, started: wall.clone() };
             }
             Stage::Running { .. } => {
-                let code = plan.exit.map_or(0, |(_, code)| code);
+                let code = exit(pod, plan, delays).map_or(0, |(_, code)| code);
                 self.end(code, wall);
                 self.stage = if restarts(pod, code) {
                     let delay = backoff(self.restarts);
@@ -228,10 +232,27 @@ impl Life {
     }
 }
 
-/// When and how the containers of this pod end by themselves.
+/// When and how the containers of this pod end by themselves: as planned, or else when the last has
+/// done what its command says, with the first code that is not 0.
 fn exit(pod: &Pod, plan: &Plan, delays: &Delays) -> Option<(Duration, i32)> {
+    if plan.exit.is_some() {
+        return plan.exit;
+    }
     // What is not always restarted is there to get something done.
-    plan.exit.or_else(|| (policy(pod) != "Always").then_some((delays.run, 0)))
+    let unknown = match policy(pod) {
+        "Always" => Course::RunsOn,
+        _ => Course::Ends(delays.run, 0),
+    };
+    let containers = pod.spec.as_ref().map(|spec| spec.containers.as_slice()).unwrap_or_default();
+    let mut end = None;
+    for container in containers {
+        let Course::Ends(time, code) = command::course(container).unwrap_or(unknown) else {
+            return None;
+        };
+        let (latest, worst) = end.unwrap_or((time, 0));
+        end = Some((time.max(latest), if worst == 0 { code } else { worst }));
+    }
+    end
 }
 
 fn policy(pod: &Pod) -> &str {

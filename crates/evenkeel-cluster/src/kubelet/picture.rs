@@ -32,7 +32,7 @@ pub(super) fn of(
     wall: &Time,
 ) -> PodStatus {
     let ready =
-        life.ready_at(plan, delays).is_some_and(|at| at <= now) && !pods::is_terminating(pod);
+        life.ready_at(pod, plan, delays).is_some_and(|at| at <= now) && !pods::is_terminating(pod);
     let pull_backs_off = life.pull_backs_off(now);
     Scene { pod, life, ready, pull_backs_off, wall }.draw(facts)
 }

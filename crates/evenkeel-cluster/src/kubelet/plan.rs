@@ -18,11 +18,14 @@ pub const PLAN_ANNOTATION: &str = "evenkeel.dev/simulate";
 /// | `crash-loop` | every container ends with code 1 as soon as it runs |
 /// | `never-ready` | containers run and never become ready |
 /// | `image-pull-error` | the image cannot be had, so nothing ever runs |
-/// | `ready-after=5s` | containers become ready this long after they run |
+/// | `ready-after=5s` | containers become ready this long after they run, whatever probes they have |
 /// | `complete-after=5s` | containers end with code 0 after this long |
 /// | `fail-after=5s` | containers end with code 1 after this long |
 /// | `exit-code=3` | the code of `fail-after` and `crash-loop` |
 /// | `ignore-term` | containers run on when asked to stop, until the grace period is over |
+///
+/// Without a plan, a container does what its command says where that is plain (`sleep 30`,
+/// `sh -c "exit 1"`); any other runs on, or completes if its pod is not always restarted.
 ///
 /// Durations are a number and a unit (`ms`, `s`, `m`, `h`). What follows an end is the pod's restart
 /// policy's to say, with the back-off of a real kubelet: at once, then 10 s, 20 s, 40 s up to 5 min.
@@ -32,7 +35,7 @@ pub struct Plan {
     pub image_pull_error: bool,
     /// Containers never become ready.
     pub never_ready: bool,
-    /// Containers become ready after this long, not after the cluster's delay.
+    /// Containers become ready after this long, not after the cluster's delay and their probes'.
     pub ready_after: Option<Duration>,
     /// Containers end after this long with this code.
     pub exit: Option<(Duration, i32)>,

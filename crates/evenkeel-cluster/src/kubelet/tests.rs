@@ -272,3 +272,33 @@ async fn nodes_renew_their_leases() {
     .await;
     assert_eq!(times[2].0.duration_since(times[0].0).as_secs(), 20);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_with_probes_is_ready_no_sooner_than_they_are_asked() {
+    let world = World::start(Settings::default()).await;
+    let mut object = pod("", "Always");
+    object["spec"]["containers"][0]["readinessProbe"] =
+        json!({"initialDelaySeconds": 7, "httpGet": {"port": 80}});
+    let begun = Instant::now();
+    world.create::<Pod>(object).await;
+    world.until_one::<Pod>("one", |pod| phase(pod) == "Running").await;
+    assert_eq!(begun.elapsed().as_secs(), 0);
+    world.until_one::<Pod>("one", crate::pods::is_ready).await;
+    assert_eq!(begun.elapsed().as_secs(), 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plain_command_is_as_good_as_a_plan() {
+    let world = World::start(Settings::default()).await;
+    let begun = Instant::now();
+    let mut sleeper = pod("", "Never");
+    sleeper["spec"]["containers"] = json!([
+        {"name": "nap", "image": "busybox", "command": ["sleep", "30"]},
+        {"name": "slip", "image": "busybox", "command": ["sh", "-c"], "args": ["sleep 5; exit 7"]},
+    ]);
+    world.create::<Pod>(sleeper).await;
+    let one = world.until_one::<Pod>("one", crate::pods::is_terminal).await;
+    assert_eq!((phase(&one), begun.elapsed().as_secs()), ("Failed", 30));
+    let state = container(&one).unwrap().state.clone().unwrap();
+    assert_eq!(state.terminated.unwrap().exit_code, 7);
+}

@@ -1,7 +1,7 @@
-//! ReplicaSets on a whole cluster, in virtual time.
+//! ReplicaSets and ReplicationControllers on a whole cluster, in virtual time.
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
@@ -121,4 +121,27 @@ async fn what_keeps_pods_from_being_made_is_told() {
     assert_eq!(condition.type_, "ReplicaFailure");
     assert_eq!(condition.reason.as_deref(), Some("FailedCreate"));
     assert!(condition.message.as_deref().unwrap().contains("missing"), "{condition:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replication_controller_keeps_its_pods_and_counts_them() {
+    let world = World::start(Settings::default()).await;
+    let mut controller = set(2);
+    controller["spec"]["selector"] = json!({"app": "web"});
+    let made = world.create::<ReplicationController>(controller).await;
+    let available = |wanted: i32| {
+        move |set: &ReplicationController| {
+            let status = set.status.clone().unwrap_or_default();
+            status.available_replicas.unwrap_or(0) == wanted
+                && status.replicas == wanted
+                && status.observed_generation == set.metadata.generation
+        }
+    };
+    world.until_one("web", available(2)).await;
+    let uid = made.metadata.uid.as_deref();
+    let pods = world.until::<Pod>("two", |pods| pods.len() == 2).await;
+    assert!(pods.values().all(|pod| owner(pod) == uid));
+    world.patch::<ReplicationController>("web", json!({"spec": {"replicas": 1}})).await;
+    world.until_one("web", available(1)).await;
+    world.until::<Pod>("one", |pods| pods.len() == 1).await;
 }

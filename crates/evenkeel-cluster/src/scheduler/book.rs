@@ -7,6 +7,7 @@ use evenkeel::Key;
 use k8s_openapi::api::core::v1::{Node, Pod, PodSpec, Taint};
 
 use super::fit::{Amounts, Needs};
+use super::neighbours::{self, Census, Map, Survey, Term};
 use super::{affinity, tolerates};
 use crate::pods;
 
@@ -20,8 +21,14 @@ pub(super) struct Book {
     nodes: Vec<Site>,
     by_name: HashMap<Arc<str>, usize>,
     pods: HashMap<Key, Tenant>,
-    /// Pods that fit nowhere.
-    waiting: BTreeSet<Key>,
+    /// Pods on nodes that cannot bear others near.
+    hostile: BTreeSet<Key>,
+    /// How many pods on nodes have which priority.
+    priorities: BTreeMap<i32, usize>,
+    /// Pods that fit nowhere, with their priority.
+    waiting: BTreeMap<Key, i32>,
+    /// Those of them that may fit once others have a node.
+    curious: BTreeMap<Key, i32>,
     /// Where the last search ended; the next begins there, so that all nodes get their turn.
     cursor: usize,
 }
@@ -35,9 +42,33 @@ struct Site {
     unschedulable: bool,
     capacity: Amounts,
     most_pods: i64,
-    used: Amounts,
+    given: Given,
+}
+
+/// What of a node is given away.
+#[derive(Clone, Default)]
+struct Given {
+    amounts: Amounts,
     pods: i64,
     ports: Vec<(String, i32)>,
+}
+
+impl Given {
+    fn give(&mut self, needs: &Needs) {
+        self.amounts.add(&needs.amounts);
+        self.pods += 1;
+        self.ports.extend(needs.ports.iter().cloned());
+    }
+
+    fn take_back(&mut self, needs: &Needs) {
+        self.amounts.sub(&needs.amounts);
+        self.pods -= 1;
+        for port in &needs.ports {
+            if let Some(at) = self.ports.iter().position(|used| used == port) {
+                self.ports.swap_remove(at);
+            }
+        }
+    }
 }
 
 struct Tenant {
@@ -71,9 +102,7 @@ impl Book {
             unschedulable: false,
             capacity: Amounts::default(),
             most_pods: 0,
-            used: Amounts::default(),
-            pods: 0,
-            ports: Vec::new(),
+            given: Given::default(),
         });
         self.by_name.insert(name, self.nodes.len() - 1);
         self.nodes.len() - 1
@@ -140,10 +169,11 @@ impl Book {
     }
 
     fn settle(&mut self, key: &Key, uid: &str, at: usize, needs: Needs) {
-        let site = &mut self.nodes[at];
-        site.used.add(&needs.amounts);
-        site.pods += 1;
-        site.ports.extend(needs.ports.iter().cloned());
+        self.nodes[at].given.give(&needs);
+        if !needs.repels.is_empty() {
+            self.hostile.insert(key.clone());
+        }
+        *self.priorities.entry(needs.priority).or_default() += 1;
         self.waiting.remove(key);
         self.pods.insert(key.clone(), Tenant { uid: uid.to_owned(), site: at, needs });
     }
@@ -152,24 +182,39 @@ impl Book {
     pub(super) fn remove_pod(&mut self, key: &Key) -> bool {
         self.waiting.remove(key);
         let Some(tenant) = self.pods.remove(key) else { return false };
-        let site = &mut self.nodes[tenant.site];
-        site.used.sub(&tenant.needs.amounts);
-        site.pods -= 1;
-        for port in &tenant.needs.ports {
-            if let Some(at) = site.ports.iter().position(|used| used == port) {
-                site.ports.swap_remove(at);
+        if !tenant.needs.repels.is_empty() {
+            self.hostile.remove(key);
+        }
+        if let Some(count) = self.priorities.get_mut(&tenant.needs.priority) {
+            *count -= 1;
+            if *count == 0 {
+                self.priorities.remove(&tenant.needs.priority);
             }
         }
+        self.nodes[tenant.site].given.take_back(&tenant.needs);
         true
     }
 
     /// Those who wait for room; they will say so again if there is none.
-    pub(super) fn take_waiting(&mut self) -> BTreeSet<Key> {
+    pub(super) fn take_waiting(&mut self) -> BTreeMap<Key, i32> {
+        self.curious.clear();
         std::mem::take(&mut self.waiting)
     }
 
+    /// Those who wait for others to have a node.
+    pub(super) fn take_curious(&mut self) -> BTreeMap<Key, i32> {
+        std::mem::take(&mut self.curious)
+    }
+
     /// Chooses a node and writes the pod into it, or says why none fits.
-    pub(super) fn place(&mut self, key: &Key, pod: &Pod, needs: &Needs) -> Result<String, String> {
+    pub(super) fn place(
+        &mut self,
+        key: &Key,
+        pod: &Pod,
+        needs: &Needs,
+        census: &Census<'_>,
+    ) -> Result<String, String> {
+        let survey = Survey::of(pod, key, self, census);
         let Some(spec) = &pod.spec else { return Err("pod has no spec".to_owned()) };
         let count = self.nodes.len();
         let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
@@ -180,11 +225,13 @@ impl Book {
             if !site.present {
                 continue;
             }
-            if let Some(reason) = site.refuses(spec, needs) {
+            let refusal = site.refuses(spec).or_else(|| site.lacks(needs, &site.given));
+            let refusal = refusal.or_else(|| survey.refuses(&site.labels).map(str::to_owned));
+            if let Some(reason) = refusal {
                 *reasons.entry(reason).or_default() += 1;
                 continue;
             }
-            let score = (site.used.load(&site.capacity), site.pods);
+            let score = (site.given.amounts.load(&site.capacity), site.given.pods);
             if best.is_none_or(|(least, _)| score < least) {
                 best = Some((score, at));
             }
@@ -194,13 +241,67 @@ impl Book {
             }
         }
         let Some((_, at)) = best else {
-            self.waiting.insert(key.clone());
+            self.waiting.insert(key.clone(), needs.priority);
+            if neighbours::minds(spec) {
+                self.curious.insert(key.clone(), needs.priority);
+            }
             return Err(self.refusal(&reasons));
         };
         self.cursor = (at + 1) % count;
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
         self.settle(key, uid, at, needs.clone());
         Ok(self.nodes[at].name.to_string())
+    }
+
+    /// The node on which a pod would fit if others of lower priority were not there, and those: where
+    /// they matter least and are the fewest.
+    pub(super) fn victims(
+        &self,
+        key: &Key,
+        pod: &Pod,
+        needs: &Needs,
+        census: &Census<'_>,
+    ) -> Option<(String, Vec<Key>)> {
+        let spec = pod.spec.as_ref()?;
+        self.priorities.keys().next().filter(|lowest| **lowest < needs.priority)?;
+        let survey = Survey::of(pod, key, self, census);
+        let mut lower: BTreeMap<usize, Vec<(&Key, &Needs)>> = BTreeMap::new();
+        for (key, tenant) in &self.pods {
+            if tenant.needs.priority < needs.priority {
+                lower.entry(tenant.site).or_default().push((key, &tenant.needs));
+            }
+        }
+        let mut options = Vec::new();
+        for (at, mut lower) in lower {
+            let site = &self.nodes[at];
+            let refuses = || site.refuses(spec).is_some() || survey.refuses(&site.labels).is_some();
+            if !site.present || refuses() {
+                continue;
+            }
+            let mut given = site.given.clone();
+            lower.iter().for_each(|(_, needs)| given.take_back(needs));
+            if site.lacks(needs, &given).is_some() {
+                continue;
+            }
+            // As many as can stay do, the more important ones first.
+            lower.sort_by_key(|(key, needs)| (std::cmp::Reverse(needs.priority), *key));
+            lower.retain(|(_, stays)| {
+                let mut with = given.clone();
+                with.give(stays);
+                let goes = site.lacks(needs, &with).is_some();
+                if !goes {
+                    given = with;
+                }
+                goes
+            });
+            let highest = lower.first().map_or(i32::MIN, |(_, needs)| needs.priority);
+            options.push((highest, lower.len(), &site.name, lower));
+        }
+        let best = options
+            .into_iter()
+            .min_by_key(|(highest, count, name, _)| (*highest, *count, Arc::clone(name)));
+        let (_, _, node, victims) = best?;
+        Some((node.to_string(), victims.into_iter().map(|(key, _)| key.clone()).collect()))
     }
 
     /// In the words of the scheduler.
@@ -216,9 +317,30 @@ impl Book {
     }
 }
 
+impl Map for Book {
+    fn home(&self, pod: &Key) -> Option<&BTreeMap<String, String>> {
+        let site = &self.nodes[self.pods.get(pod)?.site];
+        site.present.then_some(&site.labels)
+    }
+
+    fn admitting<'a>(
+        &'a self,
+        spec: &'a PodSpec,
+    ) -> impl Iterator<Item = &'a BTreeMap<String, String>> {
+        let present = self.nodes.iter().filter(|site| site.present);
+        let admitting = present.filter(|site| affinity::selects(spec, &site.name, &site.labels));
+        admitting.map(|site| &site.labels)
+    }
+
+    fn hostile(&self) -> impl Iterator<Item = (&Key, &[Term])> {
+        let found = |key| Some((key, self.pods.get(key)?.needs.repels.as_slice()));
+        self.hostile.iter().filter_map(found)
+    }
+}
+
 impl Site {
-    /// Why the node does not take the pod.
-    fn refuses(&self, spec: &PodSpec, needs: &Needs) -> Option<String> {
+    /// Why the node does not take the pod, however much room it has.
+    fn refuses(&self, spec: &PodSpec) -> Option<String> {
         let tolerations = spec.tolerations.as_deref().unwrap_or_default();
         let bears = |taint: &Taint| tolerations.iter().any(|t| tolerates(t, taint));
         if self.unschedulable {
@@ -238,13 +360,18 @@ impl Site {
         if !affinity::selects(spec, &self.name, &self.labels) {
             return Some("node(s) didn't match Pod's node affinity/selector".to_owned());
         }
-        if needs.ports.iter().any(|port| self.ports.contains(port)) {
+        None
+    }
+
+    /// What of the node the pod would need and is given away.
+    fn lacks(&self, needs: &Needs, given: &Given) -> Option<String> {
+        if needs.ports.iter().any(|port| given.ports.contains(port)) {
             return Some("node(s) didn't have free ports for the requested pod ports".to_owned());
         }
-        if self.pods >= self.most_pods {
+        if given.pods >= self.most_pods {
             return Some("Too many pods".to_owned());
         }
-        let lacking = needs.amounts.lacking(&self.capacity, &self.used)?;
+        let lacking = needs.amounts.lacking(&self.capacity, &given.amounts)?;
         Some(format!("Insufficient {lacking}"))
     }
 }

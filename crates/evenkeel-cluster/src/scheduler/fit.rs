@@ -6,6 +6,8 @@ use evenkeel_types::quantity::Quantity;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 
+use super::neighbours::{self, Term};
+
 /// Amounts by resource; processors in thousandths, all else in whole units.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Amounts(BTreeMap<String, i64>);
@@ -67,6 +69,10 @@ impl Amounts {
 pub(super) struct Needs {
     pub(super) amounts: Amounts,
     pub(super) ports: Vec<(String, i32)>,
+    /// Which pods have to go for it, if need be: those of a lower one.
+    pub(super) priority: i32,
+    /// Whom it cannot bear near.
+    pub(super) repels: Vec<Term>,
 }
 
 impl Needs {
@@ -99,6 +105,9 @@ impl Needs {
             let number = port.host_port.filter(|&number| number > 0)?;
             Some((port.protocol.clone().unwrap_or_else(|| "TCP".to_owned()), number))
         });
-        Self { amounts: together, ports: ports.collect() }
+        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+        let repels = neighbours::repels(spec, namespace);
+        let (ports, priority) = (ports.collect(), spec.priority.unwrap_or(0));
+        Self { amounts: together, ports, priority, repels }
     }
 }

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::testing::world::{World, until};
@@ -122,4 +124,158 @@ async fn pods_of_another_scheduler_are_left_alone() {
     world.until_one::<Pod>("ours", crate::pods::is_ready).await;
     let other = world.api::<Pod>().get("other").await.unwrap();
     assert_eq!((node(&other), refusal(&other)), (None, None));
+}
+
+/// A pod that requires, or cannot bear, pods of some labels in its zone or on its node.
+fn social(name: &str, sort: &str, topology: &str, near: &Value) -> Value {
+    let mut social = pod(name, "100m");
+    let term = json!({"topologyKey": topology, "labelSelector": {"matchLabels": near}});
+    social["spec"]["affinity"] =
+        json!({sort: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}});
+    social
+}
+
+async fn zones(nodes: &Api<Node>) {
+    for (name, zone) in [("node-1", "a"), ("node-2", "a"), ("node-3", "b")] {
+        let labels = json!({"metadata": {"labels": {"zone": zone}}});
+        change(nodes, name, labels).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_cannot_bear_each_other_are_kept_apart_both_ways() {
+    let (world, nodes) = world(2, "8").await;
+    let web = json!({"app": "web"});
+    for name in ["a", "b", "c"] {
+        let mut loner = social(name, "podAntiAffinity", "kubernetes.io/hostname", &web);
+        loner["metadata"]["labels"] = web.clone();
+        world.create::<Pod>(loner).await;
+    }
+    let pods = world
+        .until::<Pod>("two", |pods| pods.values().filter(|pod| node(pod).is_some()).count() == 2)
+        .await;
+    let homes: BTreeMap<&str, &str> =
+        pods.iter().filter_map(|(name, pod)| Some((node(pod)?, name.as_str()))).collect();
+    assert_eq!(homes.len(), 2, "each on a node of its own");
+    let third = ["a", "b", "c"].into_iter().find(|name| !homes.values().any(|it| it == name));
+    let third = world.until_one::<Pod>(third.unwrap(), |pod| refusal(pod).is_some()).await;
+    let reason = "0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules.";
+    assert_eq!(refusal(&third), Some(reason));
+    // One that asks for nothing is still not borne by those who are there.
+    let mut plain = pod("plain", "100m");
+    plain["metadata"]["labels"] = web;
+    world.create::<Pod>(plain).await;
+    let plain = world.until_one::<Pod>("plain", |pod| refusal(pod).is_some()).await;
+    assert!(refusal(&plain).unwrap().contains("didn't satisfy existing pods anti-affinity rules"));
+    assert_eq!(nodes.list(&Default::default()).await.unwrap().items.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_go_where_those_are_that_they_want_near_and_wait_for_them() {
+    let (world, nodes) = world(3, "8").await;
+    zones(&nodes).await;
+    let cache = json!({"app": "cache"});
+    world.create::<Pod>(social("web", "podAffinity", "zone", &cache)).await;
+    let web = world.until_one::<Pod>("web", |pod| refusal(pod).is_some()).await;
+    let reason = "0/3 nodes are available: 3 node(s) didn't match pod affinity rules.";
+    assert_eq!(refusal(&web), Some(reason));
+    // The first of those who want each other near goes somewhere.
+    let mut first = social("first", "podAffinity", "zone", &cache);
+    first["metadata"]["labels"] = cache;
+    first["spec"]["nodeSelector"] = json!({"zone": "b"});
+    world.create::<Pod>(first).await;
+    for name in ["first", "web"] {
+        let placed = world.until_one::<Pod>(name, |pod| node(pod).is_some()).await;
+        assert_eq!(node(&placed), Some("node-3"), "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_are_spread_as_evenly_as_they_ask() {
+    let (world, nodes) = world(3, "8").await;
+    zones(&nodes).await;
+    let spread = |name: &str, skew: i32| {
+        let mut one = pod(name, "100m");
+        one["metadata"]["labels"] = json!({"app": "web"});
+        one["spec"]["topologySpreadConstraints"] = json!([{
+            "maxSkew": skew, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "web"}},
+        }]);
+        one
+    };
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        world.create::<Pod>(spread(name, 1)).await;
+    }
+    let pods = world
+        .until::<Pod>("six", |pods| pods.values().all(|pod| node(pod).is_some()) && pods.len() == 6)
+        .await;
+    let in_b = pods.values().filter(|pod| node(pod) == Some("node-3")).count();
+    assert_eq!(in_b, 3, "two zones, three pods in each, whatever number of nodes they have");
+    // The seventh may go anywhere, the eighth only to the other zone, which is closed.
+    change(&nodes, "node-3", json!({"spec": {"unschedulable": true}})).await;
+    until(&nodes, "cordoned", |all| {
+        all["node-3"].spec.as_ref().unwrap().taints.as_ref().is_some_and(|it| !it.is_empty())
+    })
+    .await;
+    world.create::<Pod>(spread("g", 1)).await;
+    world.until_one::<Pod>("g", |pod| node(pod).is_some()).await;
+    world.create::<Pod>(spread("h", 1)).await;
+    let refused = world.until_one::<Pod>("h", |pod| refusal(pod).is_some()).await;
+    let reasons = "0/3 nodes are available: 1 node(s) were unschedulable, 2 node(s) didn't match \
+                   pod topology spread constraints.";
+    assert_eq!(refusal(&refused), Some(reasons));
+    world.create::<Pod>(spread("i", 2)).await;
+    world.until_one::<Pod>("i", |pod| node(pod).is_some()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_of_higher_priority_takes_the_room_of_the_least_important() {
+    let (world, _nodes) = world(2, "2").await;
+    let classes = Api::<PriorityClass>::all(world.client.clone());
+    let pushes = "PreemptLowerPriority";
+    for (name, value, policy) in
+        [("low", 10, pushes), ("middle", 20, pushes), ("high", 30, pushes), ("polite", 30, "Never")]
+    {
+        let class = json!({"metadata": {"name": name}, "value": value, "preemptionPolicy": policy});
+        let class = serde_json::from_value(class).unwrap();
+        classes.create(&PostParams::default(), &class).await.unwrap();
+    }
+    let of = |name: &str, class: &str, cpu: &str| {
+        let mut one = pod(name, cpu);
+        one["spec"]["priorityClassName"] = json!(class);
+        one
+    };
+    for (name, class) in [("a", "low"), ("b", "middle")] {
+        world.create::<Pod>(of(name, class, "1500m")).await;
+        world.until_one::<Pod>(name, crate::pods::is_ready).await;
+    }
+    let home = node(&world.api::<Pod>().get("a").await.unwrap()).map(str::to_owned);
+    // Not more important than anyone, and one that is but does not push.
+    world.create::<Pod>(of("meek", "low", "1")).await;
+    world.create::<Pod>(of("polite", "polite", "1")).await;
+    for name in ["meek", "polite"] {
+        world.until_one::<Pod>(name, |pod| refusal(pod).is_some()).await;
+    }
+    world.create::<Pod>(of("important", "high", "2")).await;
+    let mut seen = false;
+    world
+        .until::<Pod>("a is asked to go", |pods| {
+            seen |= pods.get("a").is_some_and(|a| {
+                crate::pods::condition(a, "DisruptionTarget").is_some_and(|it| it.status == "True")
+            });
+            !pods.contains_key("a")
+        })
+        .await;
+    assert!(seen, "it is told why");
+    let preempted = |event: &Event| event.reason.as_deref() == Some("Preempted");
+    let events = world.until::<Event>("an event", |all| all.values().any(preempted)).await;
+    let event = events.values().find(|event| preempted(event)).unwrap();
+    assert_eq!(event.regarding.as_ref().unwrap().name.as_deref(), Some("a"));
+    assert_eq!(event.reporting_controller.as_deref(), Some("default-scheduler"));
+    let placed = world.until_one::<Pod>("important", |pod| node(pod).is_some()).await;
+    assert_eq!(node(&placed), home.as_deref());
+    let pods =
+        world.until::<Pod>("settled", |pods| crate::pods::is_ready(&pods["important"])).await;
+    assert!(crate::pods::is_ready(&pods["b"]), "what mattered more stays");
+    assert!(node(&pods["meek"]).is_none() && node(&pods["polite"]).is_none());
 }

@@ -7,6 +7,7 @@ use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::pods::{is_ready, is_terminating};
 use crate::testing::world::World;
@@ -220,4 +221,42 @@ async fn claims_are_made_from_templates_and_kept_or_not_as_the_policy_says() {
     world.until::<Pod>("none", BTreeMap::is_empty).await;
     let kept = world.api::<PersistentVolumeClaim>().get("data-db-0").await.unwrap();
     assert_eq!(kept.metadata.deletion_timestamp, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_may_count_from_another_number_and_move_it() {
+    let world = World::start(Settings::default()).await;
+    let mut object = set(2);
+    object["spec"]["ordinals"] = json!({"start": 5});
+    world.create::<StatefulSet>(object).await;
+    world.until_one("db", settled).await;
+    let names = |pods: &BTreeMap<String, Pod>| pods.keys().cloned().collect::<Vec<_>>();
+    let pods = world.until::<Pod>("two", |pods| pods.len() == 2).await;
+    assert_eq!(names(&pods), ["db-5", "db-6"]);
+    world.patch::<StatefulSet>("db", json!({"spec": {"ordinals": {"start": 6}}})).await;
+    world
+        .until::<Pod>("moved", |pods| {
+            names(pods) == ["db-6", "db-7"] && pods.values().all(is_ready)
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_pod_waits_until_the_one_before_has_been_ready_long_enough() {
+    let world = World::start(Settings::default()).await;
+    let mut object = set(3);
+    object["spec"]["minReadySeconds"] = json!(10);
+    let begun = Instant::now();
+    world.create::<StatefulSet>(object).await;
+    world.until::<Pod>("two", |pods| pods.len() == 2).await;
+    assert_eq!(begun.elapsed().as_secs(), 10);
+    world
+        .until_one::<StatefulSet>("db", |db| {
+            let status = db.status.clone().unwrap_or_default();
+            let (ready, available) = (status.ready_replicas, status.available_replicas);
+            assert!(available <= ready || ready.is_none());
+            available == Some(3)
+        })
+        .await;
+    assert_eq!(begun.elapsed().as_secs(), 30);
 }

@@ -4,43 +4,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use evenkeel::Object;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::NamespaceResourceScope;
 use kube::api::{Api, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::{Client, Resource, ResourceExt as _};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{Cluster, Settings};
 
 /// How long something may take, in the cluster's own time.
 const PATIENCE: Duration = Duration::from_secs(3600);
-
-/// Any type of object.
-pub(crate) trait Any:
-    Resource<DynamicType = ()>
-    + Clone
-    + Serialize
-    + DeserializeOwned
-    + std::fmt::Debug
-    + Send
-    + Sync
-    + 'static
-{
-}
-
-impl<K> Any for K where
-    K: Resource<DynamicType = ()>
-        + Clone
-        + Serialize
-        + DeserializeOwned
-        + std::fmt::Debug
-        + Send
-        + Sync
-        + 'static
-{
-}
 
 /// A cluster under test.
 pub(crate) struct World {
@@ -57,11 +31,11 @@ impl World {
         Self { cluster, client }
     }
 
-    pub(crate) fn api<K: Any + Resource<Scope = NamespaceResourceScope>>(&self) -> Api<K> {
+    pub(crate) fn api<K: Object + Resource<Scope = NamespaceResourceScope>>(&self) -> Api<K> {
         Api::namespaced(self.client.clone(), "default")
     }
 
-    pub(crate) async fn create<K: Any + Resource<Scope = NamespaceResourceScope>>(
+    pub(crate) async fn create<K: Object + Resource<Scope = NamespaceResourceScope>>(
         &self,
         object: Value,
     ) -> K {
@@ -69,7 +43,7 @@ impl World {
         self.api::<K>().create(&PostParams::default(), &object).await.unwrap()
     }
 
-    pub(crate) async fn patch<K: Any + Resource<Scope = NamespaceResourceScope>>(
+    pub(crate) async fn patch<K: Object + Resource<Scope = NamespaceResourceScope>>(
         &self,
         name: &str,
         patch: Value,
@@ -79,7 +53,7 @@ impl World {
     }
 
     /// Waits until the objects of a type, by name, are as asked.
-    pub(crate) async fn until<K: Any + Resource<Scope = NamespaceResourceScope>>(
+    pub(crate) async fn until<K: Object + Resource<Scope = NamespaceResourceScope>>(
         &self,
         what: &str,
         test: impl FnMut(&BTreeMap<String, K>) -> bool,
@@ -88,7 +62,7 @@ impl World {
     }
 
     /// Waits until one object is as asked.
-    pub(crate) async fn until_one<K: Any + Resource<Scope = NamespaceResourceScope>>(
+    pub(crate) async fn until_one<K: Object + Resource<Scope = NamespaceResourceScope>>(
         &self,
         name: &str,
         mut test: impl FnMut(&K) -> bool,
@@ -106,38 +80,47 @@ impl World {
 
 /// Follows the objects of a type until they are as asked. What happens in between is seen too, one
 /// change at a time.
-pub(crate) async fn until<K: Any>(
+pub(crate) async fn until<K: Object>(
     api: &Api<K>,
     what: &str,
     mut test: impl FnMut(&BTreeMap<String, K>) -> bool,
 ) -> BTreeMap<String, K> {
+    follow(api, what, K::name_any, |objects| test(objects).then(|| objects.clone())).await
+}
+
+/// Follows the objects of a type, each under its `name`, until `wanted` finds what it looks for.
+pub(crate) async fn follow<K: Object, T>(
+    api: &Api<K>,
+    what: &str,
+    name: impl Fn(&K) -> String,
+    mut wanted: impl FnMut(&BTreeMap<String, K>) -> Option<T>,
+) -> T {
     let mut objects = BTreeMap::new();
-    let follow = async {
+    let followed = async {
         loop {
             objects.clear();
             let listed = api.list(&kube::api::ListParams::default()).await.unwrap();
             let version = listed.metadata.resource_version.clone().unwrap();
-            objects.extend(listed.items.into_iter().map(|object| (object.name_any(), object)));
-            if test(&objects) {
-                return;
+            objects.extend(listed.items.into_iter().map(|object| (name(&object), object)));
+            if let Some(found) = wanted(&objects) {
+                return found;
             }
             let mut events = api.watch(&WatchParams::default(), &version).await.unwrap().boxed();
             while let Some(event) = events.try_next().await.unwrap() {
                 match event {
                     WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                        objects.insert(object.name_any(), object);
+                        objects.insert(name(&object), object);
                     }
-                    WatchEvent::Deleted(object) => drop(objects.remove(&object.name_any())),
+                    WatchEvent::Deleted(object) => drop(objects.remove(&name(&object))),
                     WatchEvent::Bookmark(_) => continue,
                     WatchEvent::Error(_) => break,
                 }
-                if test(&objects) {
-                    return;
+                if let Some(found) = wanted(&objects) {
+                    return found;
                 }
             }
         }
     };
-    let ended = tokio::time::timeout(PATIENCE, follow).await;
-    assert!(ended.is_ok(), "still waiting for {what}: {objects:#?}");
-    objects
+    let found = tokio::time::timeout(PATIENCE, followed).await;
+    found.unwrap_or_else(|_| panic!("still waiting for {what}: {objects:#?}"))
 }

@@ -7,16 +7,13 @@ use evenkeel::{Action, Context, Key, Reconciler, Result};
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolume, PersistentVolumeClaim};
 
 use super::{fit, provision};
-use crate::events::{About, Recorder};
 
 /// Says that a claim and its volume know each other.
 const COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 /// Says that the other side was chosen by the controller, not by a person.
 pub(super) const BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
-pub(super) struct Claims {
-    pub(super) events: Recorder,
-}
+pub(super) struct Claims;
 
 /// Whether a claim has its volume.
 pub(super) fn is_bound(claim: &PersistentVolumeClaim) -> bool {
@@ -49,12 +46,12 @@ impl Reconciler for Claims {
             }
             Some(volume) if !free(&volume, &claim) => {
                 let text = format!("volume {name:?} already bound to a different claim.");
-                self.events.warn(&About::object(&*claim), "FailedBinding", &text).await;
+                cx.warn("FailedBinding", &text);
                 pending(cx, &claim).await?;
             }
             Some(_) => {
                 let text = format!("Cannot bind to requested volume {name:?}: it does not fit");
-                self.events.warn(&About::object(&*claim), "VolumeMismatch", &text).await;
+                cx.warn("VolumeMismatch", &text);
                 pending(cx, &claim).await?;
             }
             None => pending(cx, &claim).await?,
@@ -101,7 +98,7 @@ impl Claims {
             status.access_modes = None;
             status.capacity = None;
             write_status(cx, &next).await?;
-            self.events.warn(&About::object(claim), lost.0, lost.1).await;
+            cx.warn(lost.0, lost.1);
         }
         Ok(Action::done())
     }
@@ -119,7 +116,7 @@ impl Claims {
             return Ok(Action::done());
         }
         pending(cx, &claim).await?;
-        provision::provision(cx, &self.events, &claim).await?;
+        provision::provision(cx, &claim).await?;
         Ok(Action::done())
     }
 }

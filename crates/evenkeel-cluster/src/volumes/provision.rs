@@ -13,7 +13,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::bind::{self, BY_CONTROLLER};
 use super::{PODS, fit};
-use crate::events::{About, Recorder};
 use crate::pods::is_terminal;
 
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
@@ -74,24 +73,22 @@ pub(super) async fn with_default_class(
 /// Makes a volume for the claim, if its class says how.
 pub(super) async fn provision(
     cx: &Context<PersistentVolumeClaim>,
-    events: &Recorder,
     claim: &PersistentVolumeClaim,
 ) -> Result<()> {
-    let about = About::object(claim);
     let name = fit::class(claim).unwrap_or_default();
     if name.is_empty() {
         let text = "no persistent volumes available for this claim and no storage class is set";
-        events.tell(&about, "FailedBinding", text).await;
+        cx.announce("FailedBinding", text);
         return Ok(());
     }
     let Some(class) = cx.get::<StorageClass>(&Key::cluster(name)).await? else {
         let text = format!("storageclass.storage.k8s.io {name:?} not found");
-        events.warn(&about, "ProvisioningFailed", &text).await;
+        cx.warn("ProvisioningFailed", &text);
         return Ok(());
     };
     if class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer") && !is_used(cx).await? {
         let text = "waiting for first consumer to be created before binding";
-        events.tell(&about, "WaitForFirstConsumer", text).await;
+        cx.announce("WaitForFirstConsumer", text);
         return Ok(());
     }
     if class.provisioner == NO_PROVISIONER {
@@ -102,7 +99,7 @@ pub(super) async fn provision(
         Ok(made) => {
             let made = made.metadata.name.as_deref().unwrap_or_default();
             let text = format!("Successfully provisioned volume {made}");
-            events.tell(&about, "ProvisioningSucceeded", &text).await;
+            cx.announce("ProvisioningSucceeded", &text);
             Ok(())
         }
         Err(error) if error.is_already_exists() => Ok(()),

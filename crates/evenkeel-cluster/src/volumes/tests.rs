@@ -209,19 +209,3 @@ async fn a_claim_whose_volume_is_taken_away_is_lost() {
     })
     .await;
 }
-
-#[tokio::test(start_paused = true)]
-async fn what_is_told_again_is_counted() {
-    let cluster = cluster(ALL).await;
-    claim(&cluster, "data", json!({"storageClassName": ""})).await;
-    wait::<Event, _>(&cluster, |events| events.first().cloned()).await;
-    // Each volume that does not fit has the claim looked at again.
-    for number in 0..40 {
-        volume(&cluster, &format!("small-{number}"), "1Gi", json!({})).await;
-        settle().await;
-    }
-    let events: Api<Event> = Api::default_namespaced(cluster.client());
-    let events = events.list(&Default::default()).await.unwrap().items;
-    let [event] = &events[..] else { panic!("{events:?}") };
-    assert_eq!(event.count, Some(25));
-}

@@ -18,7 +18,7 @@ fn run() -> Result<(), BoxError> {
 }
 
 async fn service(startup: Startup) -> Result<Service, BuildError> {
-    let Startup { settings, tokens, stopping, .. } = startup;
+    let Startup { settings, tokens, address, stopping, .. } = startup;
     let mut builder = ApiServer::builder()
         .disable_admission_plugins(settings.disable_admission_plugins)
         .tokens(tokens)
@@ -26,5 +26,7 @@ async fn service(startup: Startup) -> Result<Service, BuildError> {
     if let Some(range) = settings.service_cidrs.first() {
         builder = builder.service_cluster_ip_range(range.to_string());
     }
-    Ok(builder.build().await?.into_service())
+    let server = builder.build().await?;
+    server.advertise(address).await;
+    Ok(server.into_service())
 }

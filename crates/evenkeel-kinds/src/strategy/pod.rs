@@ -171,7 +171,7 @@ pub fn grace_period(pod: &Value, requested: Option<i64>) -> i64 {
 }
 
 /// Whether a pod has all the processor and memory it may ever use, some, or none of it.
-fn quality_of_service(spec: &Object) -> &'static str {
+pub(crate) fn quality_of_service(spec: &Object) -> &'static str {
     // The sums of what is positive, processor first, memory second.
     type Sums = [Option<Quantity>; 2];
     fn add(sums: &mut Sums, resources: Option<&Object>, list: &str) -> bool {

@@ -138,6 +138,20 @@ pub(super) fn canonicalize(service: &mut Object) {
     }
 }
 
+/// The service as upstream has it in storage, if that shows more than readers see: the policy of
+/// one that became a mere name, as long as somebody owns it.
+pub fn revealed(service: &Value) -> Option<Value> {
+    const FIELD: &str = "/fieldsV1/f:spec/f:internalTrafficPolicy";
+    let spec = service.get("spec")?.as_object()?;
+    let owners = service.pointer("/metadata/managedFields")?.as_array()?;
+    if needs_address(spec) || !owners.iter().any(|owner| owner.pointer(FIELD).is_some()) {
+        return None;
+    }
+    let mut service = service.clone();
+    service["spec"]["internalTrafficPolicy"] = "Cluster".into();
+    Some(service)
+}
+
 fn needs_address(spec: &Object) -> bool {
     set::string(spec, "type") != "ExternalName"
 }

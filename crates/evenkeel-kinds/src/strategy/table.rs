@@ -2,7 +2,7 @@
 
 use evenkeel_types::Gvk;
 
-use super::{GarbageCollection, Generation, ResetFields, Strategy};
+use super::{GarbageCollection, Generation, Strategy};
 
 /// What most resources have in common.
 const PLAIN: Strategy = Strategy {
@@ -219,21 +219,17 @@ fn storage(kind: &str) -> &'static Strategy {
     }
 }
 
-/// What an endpoint of a resource ignores; the empty subresource is the resource itself.
-pub fn reset_fields(gvk: Gvk<'_>, subresource: &str) -> ResetFields {
+/// What an endpoint of a resource ignores, as dotted paths; the empty subresource is the resource
+/// itself.
+pub fn reset_fields(gvk: Gvk<'_>, subresource: &str) -> &'static [&'static str] {
     let strategy = of(gvk);
     match (gvk.group, gvk.kind, subresource) {
-        ("", "Pod", "ephemeralcontainers") => ResetFields::AllBut(&["spec.ephemeralContainers"]),
-        ("", "Pod", "resize") => ResetFields::AllBut(&[
-            "spec.containers.*.resources",
-            "spec.containers.*.resizePolicy",
-            "spec.initContainers.*.resources",
-            "spec.initContainers.*.resizePolicy",
-        ]),
+        // They ignore much, and let whoever sent it own it all the same.
+        ("", "Pod", "ephemeralcontainers" | "resize") => &[],
         ("certificates.k8s.io", "CertificateSigningRequest", "approval") => {
-            ResetFields::Only(&["spec", "status.certificate"])
+            &["spec", "status.certificate"]
         }
-        (_, _, "status") => ResetFields::Only(strategy.status_reset_fields),
-        _ => ResetFields::Only(strategy.reset_fields),
+        (_, _, "status") => strategy.status_reset_fields,
+        _ => strategy.reset_fields,
     }
 }

@@ -12,6 +12,7 @@ use super::{builtin_create, builtin_update, container, resources, scheduling, se
 use crate::names::NameRule;
 
 mod annotations;
+pub(super) mod resize;
 mod spec;
 mod status;
 pub(super) mod subresources;

@@ -17,6 +17,17 @@ pub enum DeclareError {
         /// What differs.
         difference: String,
     },
+    /// Whole objects are wanted where somebody else has only metadata cached.
+    #[error(
+        "{kind} is cached as metadata alone, as {} declared it, and is needed whole here; declare \
+         it whole there, or say `metadata_only` here too", declarer(.by.as_deref())
+    )]
+    NotWhole {
+        /// The type.
+        kind: Kind,
+        /// The controller that declared it, if it was one.
+        by: Option<Arc<str>>,
+    },
     /// Holding all Secrets of a cluster takes an explicit word.
     #[error(
         "caching all Secrets of the cluster: name their namespaces or labels, declare them \
@@ -152,4 +163,9 @@ fn said(last: Option<&Trouble>) -> String {
 fn listed(doubts: &[Doubt]) -> String {
     let keys: Vec<_> = doubts.iter().map(|doubt| doubt.key().as_str()).collect();
     keys.join(", ")
+}
+
+/// Who declared a type.
+pub(super) fn declarer(by: Option<&str>) -> String {
+    by.map_or_else(|| "the operator".to_owned(), |name| format!("controller {name:?}"))
 }

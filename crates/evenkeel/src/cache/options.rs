@@ -18,6 +18,9 @@ use crate::kind::Kind;
 /// What goes for all types of a cache.
 #[derive(Clone, Debug)]
 pub struct CacheOptions {
+    /// Where types are cached that have namespaces and were declared without any: everywhere unless
+    /// set. An operator that looks after some namespaces needs permissions there only.
+    pub namespaces: Option<BTreeSet<String>>,
     /// How many bytes of typed objects stay in memory although nobody holds them. 64 MB.
     pub budget: usize,
     /// How often handlers that want it look at everything again, give or take a tenth. 10 hours.
@@ -31,6 +34,7 @@ pub struct CacheOptions {
 impl Default for CacheOptions {
     fn default() -> Self {
         Self {
+            namespaces: None,
             budget: 64 << 20,
             resync: Duration::from_secs(10 * 3600),
             sync_timeout: Duration::from_secs(120),
@@ -104,6 +108,8 @@ impl Decoder {
 #[derive(Clone, Default)]
 pub struct TypeOptions {
     pub(super) namespaces: Option<BTreeSet<String>>,
+    /// The controller that asks for it, to be named when another one asks otherwise.
+    pub(super) by: Option<Arc<str>>,
     pub(super) labels: Selector,
     pub(super) fields: Fields,
     pub(super) transform: Option<Transform>,
@@ -225,6 +231,20 @@ impl TypeOptions {
             None if self.metadata_only => Form::Metadata,
             None => Form::Whole,
         }
+    }
+
+    /// Names the controller that asks.
+    pub(crate) fn asked_by(mut self, controller: &str) -> Self {
+        self.by = Some(controller.into());
+        self
+    }
+
+    /// These options, in the namespaces that go for all types unless they say otherwise.
+    pub(super) fn within(mut self, kind: &Kind, namespaces: Option<&BTreeSet<String>>) -> Self {
+        if self.namespaces.is_none() && kind.namespaced() {
+            self.namespaces = namespaces.cloned();
+        }
+        self
     }
 
     /// Whether these options can be had for `kind`.

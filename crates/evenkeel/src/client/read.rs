@@ -85,6 +85,16 @@ impl Client {
         Ok(found)
     }
 
+    /// Ends a doubt about an object if its type is watched and the server answers; what is not
+    /// settled here is asked for by the next read.
+    pub(super) async fn settle(&self, kind: &Kind, key: &Key) {
+        if let Some(error @ ReadError::Uncertain { .. }) = self.cache.trouble(kind, key)
+            && let Err(error) = self.mend(kind, error).await
+        {
+            tracing::debug!(%kind, %key, %error, "what a write left is not known yet");
+        }
+    }
+
     /// Makes the cache able to answer, where waiting or asking the server can.
     pub(super) async fn mend(&self, kind: &Kind, error: ReadError) -> Result<(), Error> {
         match error {

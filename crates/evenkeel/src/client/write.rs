@@ -246,7 +246,7 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
         };
         let header = Header::of(&bytes);
         if !self.dry_run {
-            self.take_in(&header, &bytes);
+            self.take_in(&header, &bytes).await;
         }
         let version = before.as_ref().map(|entry| entry.meta().version());
         let version = version.or_else(|| digest.and_then(|_| client.applied.version(&id)));
@@ -290,11 +290,15 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
     }
 
     /// Shows the answer to later reads.
-    fn take_in(&self, header: &Header, bytes: &Bytes) {
+    async fn take_in(&self, header: &Header, bytes: &Bytes) {
         let cache = &self.client.cache;
         match &header.uid {
-            // A scale or an eviction changes an object that it does not show.
-            _ if !header.is(&self.kind) => self.client.doubt(&self.kind, &self.key),
+            // A scale or an eviction changes an object that it does not show. It is asked for once
+            // here, so that not every list that may hold it has to.
+            _ if !header.is(&self.kind) => {
+                self.client.doubt(&self.kind, &self.key);
+                self.client.settle(&self.kind, &self.key).await;
+            }
             // The write took away the last thing that kept a deleted object.
             Some(uid) if header.deleting && !header.lingers => {
                 cache.deleted(&self.kind, &self.key, &Uid::new(uid));

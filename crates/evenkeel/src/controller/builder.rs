@@ -182,15 +182,20 @@ impl<'m, R: Reconciler> Builder<'m, R> {
         };
         let mut read = Vec::with_capacity(reads.len());
         for (kind, options) in reads {
-            watches::declare(&cache, &kind, options).map_err(declared)?;
+            watches::declare(&cache, &kind, options, &name).map_err(declared)?;
             read.push(kind);
         }
         for watch in &watched {
-            watch.declare(&cache).map_err(declared)?;
+            watch.declare(&cache, &name).map_err(declared)?;
         }
         let queue = Queue::new(self.queue);
-        let watches =
-            Watches { kind: kind.clone(), cache, queue: queue.clone(), filter: self.filter };
+        let watches = Watches {
+            name: name.clone(),
+            kind: kind.clone(),
+            cache,
+            queue: queue.clone(),
+            filter: self.filter,
+        };
         let journal = Journal::new(JOURNAL);
         let state = State::new();
         let tally = Arc::new(Tally::new(self.workers));
@@ -205,6 +210,7 @@ impl<'m, R: Reconciler> Builder<'m, R> {
         let shared = Arc::new(Shared {
             client: manager.client().with_owner(&name),
             clock: manager.clock().clone(),
+            announcer: manager.announcer(&name),
             random: parking_lot::Mutex::new(manager.random()),
             name,
             kind,
@@ -214,7 +220,6 @@ impl<'m, R: Reconciler> Builder<'m, R> {
             journal,
             alarms: parking_lot::Mutex::default(),
             cleaned: Arc::default(),
-            announcer: manager.announcer().clone(),
             tally,
         });
         let controller = Controller {

@@ -113,19 +113,20 @@ impl Watch {
 
     /// At registration: what others will ask for is not known yet, so one that is content with
     /// metadata asks for nothing.
-    pub(super) fn declare(&self, cache: &Cache) -> Result<(), DeclareError> {
+    pub(super) fn declare(&self, cache: &Cache, controller: &str) -> Result<(), DeclareError> {
         if self.sparing && self.options.is_none() {
             return Ok(());
         }
-        declare(cache, &self.kind, self.options.clone())
+        declare(cache, &self.kind, self.options.clone(), controller)
     }
 
     /// At the start: the type is watched from here on.
-    fn settle(&self, cache: &Cache) -> Result<(), DeclareError> {
+    fn settle(&self, cache: &Cache, controller: &str) -> Result<(), DeclareError> {
         if self.sparing && self.options.is_none() && !cache.is_declared(&self.kind) {
-            return cache.declare(&self.kind, TypeOptions::default().metadata_only());
+            let options = TypeOptions::default().metadata_only();
+            return cache.declare(&self.kind, options.asked_by(controller));
         }
-        self.declare(cache)
+        self.declare(cache, controller)
     }
 
     fn handler(&self, cache: &Cache) -> Handler {
@@ -148,6 +149,8 @@ impl fmt::Debug for Watch {
 /// What all watches of a controller share.
 #[derive(Clone)]
 pub(crate) struct Watches {
+    /// The controller.
+    pub(super) name: Arc<str>,
     /// The type the controller reconciles.
     pub(super) kind: Kind,
     pub(super) cache: Cache,
@@ -168,16 +171,16 @@ pub enum WatchError {
     Read(#[from] ReadError),
 }
 
-/// Sees to it that a type is cached: as asked, or as somebody else asked, or whole.
+/// Sees to it that a type is cached: as asked, or else whole, with what somebody else asked.
 pub(super) fn declare(
     cache: &Cache,
     kind: &Kind,
     options: Option<TypeOptions>,
+    controller: &str,
 ) -> Result<(), DeclareError> {
     match options {
-        Some(options) => cache.declare(kind, options),
-        None if cache.is_declared(kind) => Ok(()),
-        None => cache.declare(kind, TypeOptions::default()),
+        Some(options) => cache.declare(kind, options.asked_by(controller)),
+        None => cache.declare_whole(kind, controller),
     }
 }
 
@@ -196,7 +199,7 @@ impl fmt::Debug for WatchGuard {
 impl Watches {
     /// Connects a watch to the queue.
     pub(super) fn attach(&self, watch: Watch) -> Result<WatchGuard, WatchError> {
-        watch.settle(&self.cache)?;
+        watch.settle(&self.cache, &self.name)?;
         let informer = self.cache.informer(&watch.kind)?;
         let handler = watch.handler(&self.cache);
         let (queue, all) = (self.queue.clone(), self.filter.clone());

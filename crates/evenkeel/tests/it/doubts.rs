@@ -141,10 +141,13 @@ async fn a_subresource_of_another_kind_is_not_cached_and_what_it_changed_is_read
     let scale = client.subresource::<Deployment>(&key("web"), "scale");
     let mut wanted = scale.get::<Scale>().await.unwrap();
     wanted.spec.get_or_insert_default().replicas = Some(3);
+    world.requests();
     scale.update(&wanted).await.unwrap();
+    assert_eq!(gets(&world).len(), 1, "once, by the write itself");
     let read = client.get::<Deployment>(&key("web")).await.unwrap().unwrap();
     assert_eq!(read.spec.as_ref().unwrap().replicas, Some(3));
     assert_eq!(client.list::<Deployment>().await.unwrap().len(), 1);
+    assert!(gets(&world).is_empty(), "no read has to ask again");
     // The answer to the same apply is a scale each time, never the deployment.
     let applied: Scale = serde_json::from_value(json!({"apiVersion": "autoscaling/v1",
         "kind": "Scale", "metadata": {"name": "web"}, "spec": {"replicas": 4}}))

@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
+use evenkeel::Watch;
+use evenkeel::cache::TypeOptions;
+use evenkeel::k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use evenkeel::manager::{RegisterError, RunError, Runnable, Stop, When};
 use evenkeel::prelude::*;
 use tokio::sync::mpsc;
@@ -312,4 +314,27 @@ async fn a_controller_of_every_replica_stops_before_those_of_the_leader() {
     next(&mut led).await;
     stop(&manager, running).await;
     assert_eq!(second.phase(), evenkeel::controller::Phase::Stopped);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_type_cached_as_metadata_is_not_given_to_who_needs_it_whole() {
+    let world = World::new().await;
+    let manager = world.manager();
+    let idle = || each::<Secret, _, _>(|_, _, _| async { Ok(Action::done()) });
+    let in_default = || TypeOptions::new().namespaces(["default"]);
+    let sparing = Watch::owned::<ConfigMap, Secret>().metadata_only();
+    let sparing = manager.controller(idle()).cached(in_default()).named("sparing").watch(sparing);
+    sparing.register().unwrap();
+    // Content with as little.
+    let mapped = Watch::mapped_metadata::<ConfigMap>(|_, _| Vec::new());
+    let modest = manager.controller(idle()).cached(in_default()).named("modest").watch(mapped);
+    modest.register().unwrap();
+    let greedy = || manager.controller(idle()).cached(in_default()).named("greedy");
+    let needs = [greedy().reads::<ConfigMap>(), greedy().owns::<ConfigMap>()];
+    for greedy in needs {
+        let error = greedy.register().unwrap_err().to_string();
+        for part in ["\"greedy\"", "ConfigMap", "\"sparing\"", "metadata"] {
+            assert!(error.contains(part), "{part} is not in: {error}");
+        }
+    }
 }

@@ -26,6 +26,8 @@ mod reconciles;
 
 mod scenarios;
 
+mod signals;
+
 mod sources;
 
 mod writes;

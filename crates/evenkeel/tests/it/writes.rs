@@ -91,6 +91,48 @@ async fn a_status_that_changes_nothing_is_not_sent() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_status_of_a_built_in_type_is_set_in_its_own_terms() {
+    let world = World::new().await;
+    let deployments = Api::<Deployment>::namespaced(world.admin(), "default");
+    deployments.create(&Default::default(), &deployment("web")).await.unwrap();
+    let manager = world.manager();
+    let (sender, mut told) = tokio::sync::mpsc::channel(4096);
+
+    struct Counter(tokio::sync::mpsc::Sender<bool>);
+    impl Reconciler for Counter {
+        type Object = Deployment;
+        async fn reconcile(&self, cx: &Context<Deployment>) -> Result<Action> {
+            let Some(web) = cx.object() else { return Ok(Action::done()) };
+            let status = cx.status(&web).set_in(|web| {
+                web.metadata.labels = Some([("status".to_owned(), "only".to_owned())].into());
+                web.status.get_or_insert_default().replicas = Some(3);
+            });
+            let _ = self.0.try_send(status.write().await?.is_some());
+            Ok(Action::done())
+        }
+    }
+    manager.controller(Counter(sender)).register().unwrap();
+    let running = start(&manager);
+    assert!(next(&mut told).await);
+    assert!(!next(&mut told).await, "the second reconcile finds it as it left it");
+    let stored = deployments.get("web").await.unwrap();
+    let status = stored.status.clone().unwrap();
+    assert_eq!((status.replicas, status.observed_generation), (Some(3), Some(1)));
+    assert_eq!(stored.metadata.labels, None);
+
+    // All of it, by who has worked all of it out.
+    let client = manager.client();
+    let mut new = status.clone();
+    (new.replicas, new.collision_count) = (None, Some(2));
+    let written = client.replace_status(&stored, Some(&status), &new).await.unwrap().unwrap();
+    assert_eq!(written.status.as_ref(), Some(&new));
+    assert_eq!(client.replace_status(&*written, Some(&new), &new).await.unwrap(), None);
+    deployments.delete("web", &Default::default()).await.unwrap();
+    assert_eq!(client.replace_status(&stored, Some(&new), &status).await.unwrap(), None);
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_delete_never_hits_another_object_of_the_same_name() {
     let world = World::new().await;
     let former = world.create_map("a").await;

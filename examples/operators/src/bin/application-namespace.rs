@@ -136,10 +136,16 @@ mod tests {
         cluster
     }
 
-    fn declared(name: &str, namespace: &str, on_delete: OnDelete) -> ApplicationNamespace {
+    async fn declare(
+        cluster: &TestCluster,
+        name: &str,
+        namespace: &str,
+        on_delete: OnDelete,
+    ) -> Arc<ApplicationNamespace> {
         let (namespace_name, team) = (namespace.to_owned(), "shop".to_owned());
         let spec = ApplicationNamespaceSpec { namespace_name, team, on_delete };
-        ApplicationNamespace::new(name, spec)
+        let app = ApplicationNamespace::new(&cluster.unique(name), spec);
+        cluster.client().create(&app).await.unwrap()
     }
 
     async fn existing(cluster: &TestCluster, name: &str) -> Arc<Namespace> {
@@ -147,69 +153,77 @@ mod tests {
         cluster.client().create(&namespace).await.unwrap()
     }
 
-    async fn stated(cluster: &TestCluster, app: &str, reason: &str) {
+    async fn stated(cluster: &TestCluster, app: &ApplicationNamespace, reason: &str) {
         let said = |app: &ApplicationNamespace| {
             let ready = app.status.as_ref().and_then(|status| status.conditions.get("Ready"));
             ready.is_some_and(|ready| ready.reason == reason)
         };
-        cluster.eventually::<ApplicationNamespace>(&Key::cluster(app), said).await;
+        cluster.eventually::<ApplicationNamespace>(&Key::of(app), said).await;
+    }
+
+    async fn remove<K: evenkeel::Object>(cluster: &TestCluster, object: &K) {
+        cluster.client().delete(object).await.unwrap();
+        if cluster.runs_controllers() {
+            cluster.gone::<K>(&Key::of(object)).await;
+        }
     }
 
     #[tokio::test]
     async fn a_namespace_that_is_missing_is_made_and_goes_with_its_owner() {
         let cluster = cluster().await;
-        let app = declared("new", "new", OnDelete::Delete);
-        let app = cluster.client().create(&app).await.unwrap();
-        let key = Key::cluster("new");
+        let name = cluster.unique("new");
+        let app = declare(&cluster, "app", &name, OnDelete::Delete).await;
         let owned = |namespace: &Namespace| is_controller(&*app, namespace);
-        let made = cluster.eventually::<Namespace>(&key, owned).await;
+        let made = cluster.eventually::<Namespace>(&Key::cluster(&name), owned).await;
         assert_eq!(made.labels()[TEAM], "shop");
-        cluster.client().delete(&*app).await.unwrap();
-        cluster.gone::<ApplicationNamespace>(&key).await;
-        cluster.gone::<Namespace>(&key).await;
+        remove(&cluster, &*app).await;
+        if cluster.runs_controllers() {
+            cluster.gone::<Namespace>(&Key::cluster(&name)).await;
+        }
         cluster.stop().await;
     }
 
     #[tokio::test]
     async fn a_namespace_that_exists_is_adopted_and_let_go_on_request() {
         let cluster = cluster().await;
-        let before = existing(&cluster, "old").await;
-        let app = declared("old", "old", OnDelete::Orphan);
-        let app = cluster.client().create(&app).await.unwrap();
-        let key = Key::cluster("old");
+        let name = cluster.unique("old");
+        let before = existing(&cluster, &name).await;
+        let app = declare(&cluster, "app", &name, OnDelete::Orphan).await;
         let owned = |namespace: &Namespace| {
             is_controller(&*app, namespace) && namespace.labels().contains_key(TEAM)
         };
+        let key = Key::cluster(&name);
         let adopted = cluster.eventually::<Namespace>(&key, owned).await;
         assert_eq!(adopted.uid(), before.uid());
-        stated(&cluster, "old", "Owned").await;
-        cluster.client().delete(&*app).await.unwrap();
-        cluster.gone::<ApplicationNamespace>(&key).await;
+        stated(&cluster, &app, "Owned").await;
+        remove(&cluster, &*app).await;
         let free = |namespace: &Namespace| {
             namespace.owner_references().is_empty() && namespace.uid() == before.uid()
         };
         cluster.eventually::<Namespace>(&key, free).await;
         cluster.consistently::<Namespace>(&key, Duration::from_secs(2), free).await;
+        remove(&cluster, &*before).await;
         cluster.stop().await;
     }
 
     #[tokio::test]
     async fn what_another_owns_or_the_cluster_needs_is_left_alone() {
         let cluster = cluster().await;
-        existing(&cluster, "shared").await;
-        let first = declared("first", "shared", OnDelete::Delete);
-        let first = cluster.client().create(&first).await.unwrap();
-        stated(&cluster, "first", "Owned").await;
-        let second = declared("second", "shared", OnDelete::Delete);
-        cluster.client().create(&second).await.unwrap();
-        stated(&cluster, "second", "OwnedByAnother").await;
-        let greedy = declared("greedy", "kube-system", OnDelete::Delete);
-        cluster.client().create(&greedy).await.unwrap();
-        stated(&cluster, "greedy", "Protected").await;
+        let name = cluster.unique("shared");
+        existing(&cluster, &name).await;
+        let first = declare(&cluster, "first", &name, OnDelete::Delete).await;
+        stated(&cluster, &first, "Owned").await;
+        let second = declare(&cluster, "second", &name, OnDelete::Delete).await;
+        stated(&cluster, &second, "OwnedByAnother").await;
+        let greedy = declare(&cluster, "greedy", "kube-system", OnDelete::Delete).await;
+        stated(&cluster, &greedy, "Protected").await;
         let first_owns = |namespace: &Namespace| is_controller(&*first, namespace);
-        cluster.eventually::<Namespace>(&Key::cluster("shared"), first_owns).await;
+        cluster.eventually::<Namespace>(&Key::cluster(&name), first_owns).await;
         let free = |namespace: &Namespace| namespace.owner_references().is_empty();
         cluster.eventually::<Namespace>(&Key::cluster("kube-system"), free).await;
+        for app in [&greedy, &second, &first] {
+            remove(&cluster, &**app).await;
+        }
         cluster.stop().await;
     }
 }

@@ -15,7 +15,7 @@ use crate::pipeline::persist::{self, Persisted};
 use crate::pipeline::validate_schema::Part;
 use crate::query::{FieldValidation, WriteOptions};
 use crate::status::Status;
-use crate::yaml;
+use crate::yaml::{self, already_set};
 
 /// How often a create that finds the object there after all starts over.
 const ATTEMPTS: usize = 8;
@@ -78,23 +78,27 @@ async fn create(call: &Call, config: &Config, options: &WriteOptions) -> Result<
 /// What somebody applies.
 pub(in crate::verbs) struct Config {
     pub(in crate::verbs) value: Value,
-    /// The first key that is there twice, in the words of a strict reader.
-    repeated: Option<String>,
+    /// Keys that are there twice, in the words of a strict reader; of YAML, the first.
+    repeated: Vec<String>,
 }
 
 impl Config {
     /// Reads a configuration: YAML, of which JSON is a part.
     pub(in crate::verbs) fn parse(body: &[u8]) -> Result<Self, Status> {
         let (mut value, repeated) = match json::decode(body) {
-            Ok((value, duplicates)) if duplicates.is_empty() => (value, None),
-            Ok((value, _)) => (value, yaml::repeated_key(body)),
+            Ok((value, duplicates)) if duplicates.is_empty() => (value, Vec::new()),
+            Ok((value, _)) => (value, repeated_in_json(body)),
             Err(_) => {
                 let value = yaml::decode(body).map_err(|why| {
                     Status::bad_request(format!(
                         "error decoding YAML: error converting YAML to JSON: yaml: {why}"
                     ))
                 })?;
-                (value, yaml::repeated_key(body))
+                let repeated = match json::decode_first(body) {
+                    Some(_) => repeated_in_json(body),
+                    None => yaml::repeated_key(body).into_iter().collect(),
+                };
+                (value, repeated)
             }
         };
         json::settle_floats(&mut value);
@@ -110,22 +114,31 @@ impl Config {
         }
     }
 
-    /// Warns of or refuses a key that is there twice. Unknown fields have been refused by now.
+    /// Warns of or refuses keys that are there twice. Unknown fields have been refused by now.
     pub(in crate::verbs) fn report(
         &self,
         call: &Call,
         validation: FieldValidation,
     ) -> Result<(), Status> {
-        match (&self.repeated, validation) {
-            (None, _) | (_, FieldValidation::Ignore) => {}
-            (Some(repeated), FieldValidation::Warn) => call.warnings.add(repeated.clone()),
-            (Some(repeated), FieldValidation::Strict) => {
+        match validation {
+            FieldValidation::Ignore => {}
+            FieldValidation::Warn => {
+                self.repeated.iter().for_each(|repeated| call.warnings.add(repeated.clone()));
+            }
+            FieldValidation::Strict if self.repeated.is_empty() => {}
+            FieldValidation::Strict => {
                 return Err(Status::bad_request(format!(
                     "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal \
-                     errors:\n  {repeated}"
+                     errors:\n  {}",
+                    self.repeated.join("\n  ")
                 )));
             }
         }
         Ok(())
     }
+}
+
+fn repeated_in_json(body: &[u8]) -> Vec<String> {
+    let repeated = json::repeated_keys(body).into_iter();
+    repeated.map(|again| already_set(again.line, &again.key)).collect()
 }

@@ -2,7 +2,7 @@
 
 use super::super::random::Random;
 use super::super::steps::{TABLE, collection};
-use super::{get, namespaced, object, post, put, read, touch, watch};
+use super::{delete, get, namespaced, object, post, put, read, touch, watch};
 use crate::sequence::Step;
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
@@ -16,8 +16,9 @@ pub(super) fn write(random: &mut Random) -> Vec<Step> {
         steps.push(step.keeping(&format!("v{at}"), "/metadata/resourceVersion"));
     }
     for limit in 1..4 {
+        let selector = *random.pick(&["", "", "&labelSelector=app%3Dx"]);
         steps.push(
-            get(format!("{path}?limit={limit}"))
+            get(format!("{path}?limit={limit}{selector}"))
                 .keeping(&format!("t{limit}"), "/metadata/continue")
                 .keeping("before", "/metadata/resourceVersion"),
         );
@@ -30,7 +31,7 @@ pub(super) fn write(random: &mut Random) -> Vec<Step> {
     while steps.len() < 38 {
         let at = random.below(NAMES.len());
         let token = 1 + random.below(3);
-        match random.below(11) {
+        match random.below(15) {
             0 | 1 => steps.push(
                 get(format!("{path}?limit=2&continue=${{t{token}}}"))
                     .keeping(&format!("t{token}"), "/metadata/continue"),
@@ -47,9 +48,13 @@ pub(super) fn write(random: &mut Random) -> Vec<Step> {
                     "",
                     "&allowWatchBookmarks=true",
                     "&labelSelector=app%3Dx",
+                    "&fieldSelector=metadata.name%3Da",
                     "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
+                    "&sendInitialEvents=false&resourceVersionMatch=NotOlderThan",
                 ]);
-                let query = format!("watch=1&resourceVersion=${{v{at}}}{options}");
+                let version = *random.pick(&["v$", "v$", "before", "now"]);
+                let version = version.replace('$', &at.to_string());
+                let query = format!("watch=1&resourceVersion=${{{version}}}{options}");
                 let mut step = watch(&name, format!("{path}?{query}"));
                 if random.percent(20) {
                     step = step.accepting(TABLE);
@@ -58,12 +63,33 @@ pub(super) fn write(random: &mut Random) -> Vec<Step> {
                 steps.push(read(&name));
             }
             7 => steps.push(get(format!("{path}/{}?resourceVersion=${{v{at}}}", NAMES[at]))),
-            8 => steps.push(touch(random, kind, NAMES[at])),
+            8 => {
+                let step = touch(random, kind, NAMES[at]);
+                steps.push(step.keeping("now", "/metadata/resourceVersion"));
+            }
             9 => {
                 let step = put(format!("{path}/{}", NAMES[at]), &format!("o{at}"));
                 steps.push(step.setting("/metadata/labels/after", "yes".into()));
             }
-            _ => steps.push(get(format!("{path}?limit=2")).keeping("t1", "/metadata/continue")),
+            10 => {
+                // A page from before, whatever its token says of versions.
+                let more = *random.pick(&["&resourceVersion=0", "&resourceVersion=${before}"]);
+                steps.push(get(format!("{path}?limit=1&continue=${{t{token}}}{more}")));
+            }
+            11 => steps.push(get(format!(
+                "{path}?resourceVersion=${{before}}&resourceVersionMatch=Exact&limit=2"
+            ))),
+            12 => steps.push(delete(format!("{path}/{}", NAMES[at]))),
+            13 => {
+                // It waits until the cache behind the next one is up to date.
+                steps.push(get(&path).keeping("now", "/metadata/resourceVersion"));
+                steps.push(get(format!("{path}?resourceVersion=0&limit=2")));
+            }
+            _ => steps.push(
+                get(format!("{path}?limit=2"))
+                    .keeping("t1", "/metadata/continue")
+                    .keeping("now", "/metadata/resourceVersion"),
+            ),
         }
     }
     steps

@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 
+use super::super::bad;
 use super::super::kinds::Kind;
 use super::super::random::Random;
-use super::super::steps::collection;
-use super::{APPLY, JSON_PATCH, MERGE, STRATEGIC, get, namespaced, object, patch, post};
+use super::super::steps::{TABLE, collection};
+use super::{APPLY, JSON_PATCH, MERGE, STRATEGIC, delete, get, namespaced, object, patch, post};
 use crate::sequence::Step;
 
 const LOOSE: &str = "/apis/shared.differ.test/v1/namespaces/${ns}/loose";
@@ -15,11 +16,18 @@ pub(super) fn write(random: &mut Random) -> Vec<Step> {
     let mut steps = vec![post(collection(kind), object(random, kind, "a"))];
     steps.push(post(LOOSE, loose("a")));
     while steps.len() < 32 {
-        let step = match random.below(4) {
+        let step = match random.below(8) {
             0 => deep(random),
             1 => large(random, kind),
             2 => odd_json(random, kind),
-            _ => odd_values(random, kind),
+            3 => odd_values(random, kind),
+            4 => numbers(random),
+            5 => odd_patch(random, kind),
+            6 => odd_address(random, kind),
+            _ => {
+                let object = object(random, kind, "a");
+                bad::step(random, kind, "a", &object)
+            }
         };
         steps.push(step);
     }
@@ -34,11 +42,19 @@ fn raw(step: Step, text: impl Into<String>) -> Step {
     Step { raw: Some(text.into()), ..step }
 }
 
-/// Levels either server takes, and levels that neither does. Between them we are stricter.
+/// Levels either server takes, and levels that neither does. Between them we are stricter, which
+/// the table of differences knows by the manager's name.
 fn deep(random: &mut Random) -> Step {
     let depth = *random.pick(&[20, 60, 90, 10_010, 12_000]);
     let named = format!("{LOOSE}/a");
-    let mut step = match random.below(6) {
+    let mut step = match random.below(7) {
+        6 => {
+            let depth = *random.pick(&[125, 500, 3_000]);
+            let path = format!("{LOOSE}?includeObject=None&dryRun=All&fieldManager=deep");
+            let mut step = post(path, loose("between")).accepting(TABLE);
+            step.nest.insert("/spec".to_owned(), depth);
+            return step;
+        }
         0 | 1 => post(LOOSE, loose(&format!("deep{depth}"))),
         2 => patch(&named, MERGE, json!({})),
         3 => patch(format!("{named}?fieldManager=m&force=true"), APPLY, loose("a")),
@@ -61,7 +77,7 @@ fn deep(random: &mut Random) -> Step {
 fn large(random: &mut Random, kind: &Kind) -> Step {
     let path = collection(kind);
     let named = format!("{path}/a");
-    match random.below(9) {
+    match random.below(10) {
         0 | 1 => {
             let size = *random.pick(&[100_000, 262_000, 262_145, 300_000]);
             let mut step = post(&path, object(random, kind, "big"));
@@ -103,6 +119,16 @@ fn large(random: &mut Random, kind: &Kind) -> Step {
                 format!("{}/k", "d".repeat(size))
             };
             step.set.insert(format!("/metadata/labels/{}", key.replace('/', "~1")), "v".into());
+            step
+        }
+        8 => {
+            // Past what is read of a request, whatever it is.
+            let content_type = *random.pick(&[MERGE, STRATEGIC, JSON_PATCH, APPLY]);
+            let manager = if content_type == APPLY { "?fieldManager=m" } else { "" };
+            let step = patch(format!("{named}{manager}"), content_type, json!({}));
+            let mut step = if random.percent(30) { Step::call("PUT", &named) } else { step };
+            step.body = Some(json!({}));
+            step.fill.insert("/metadata/annotations/big".to_owned(), 3_200_000);
             step
         }
         7 => {
@@ -181,5 +207,197 @@ fn odd_values(random: &mut Random, kind: &Kind) -> Step {
         }
         10 => get(format!("{path}?{}", "a=b&".repeat(500))),
         _ => get(format!("{path}/{}", "n".repeat(*random.pick(&[253, 254, 5000])))),
+    }
+}
+
+/// Numbers that any field may hold, as far as their form goes.
+const NUMBERS: [&str; 13] = [
+    "0",
+    "-0",
+    "1.0",
+    "1e2",
+    "1E+2",
+    "1e-2",
+    "2147483647",
+    "2147483648",
+    "-2147483649",
+    "9007199254740993",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "123456789.123456789123456789",
+];
+
+/// Numbers that no integer holds.
+const HUGE_NUMBERS: [&str; 6] = [
+    "9223372036854775808",
+    "-9223372036854775809",
+    "18446744073709551615",
+    "18446744073709551616",
+    "100000000000000000000",
+    "1.7976931348623157e308",
+];
+
+/// A number where a custom object takes anything, where it takes one, and where a type holds it.
+fn numbers(random: &mut Random) -> Step {
+    let number = *random.pick(&NUMBERS);
+    let any = if random.percent(30) { *random.pick(&HUGE_NUMBERS) } else { number };
+    let named = |api_version: &str, kind: &str, rest: String| {
+        format!(
+            "{{\"apiVersion\":\"{api_version}\",\"kind\":\"{kind}\",\
+             \"metadata\":{{\"name\":\"n\"}},{rest}}}"
+        )
+    };
+    let shared = "shared.differ.test/v1";
+    let widgets = "/apis/shared.differ.test/v1/namespaces/${ns}/widgets";
+    let (path, text) = match random.below(6) {
+        0 => (LOOSE, named(shared, "Loose", format!("\"spec\":{{\"more\":{any}}}"))),
+        1 => (LOOSE, named(shared, "Loose", format!("\"anything\":[{any},{number}]"))),
+        2 | 3 => {
+            let field = *random.pick(&["size", "port"]);
+            let spec = format!("\"spec\":{{\"color\":\"red\",\"{field}\":{number}}}");
+            (widgets, named(shared, "Widget", spec))
+        }
+        4 => {
+            let spec = format!(
+                "\"spec\":{{\"replicas\":{any},\"selector\":{{\"matchLabels\":{{\"a\":\"b\"}}}},\
+                 \"template\":{{\"metadata\":{{\"labels\":{{\"a\":\"b\"}}}},\
+                 \"spec\":{{\"containers\":[{{\"name\":\"c\",\"image\":\"i\"}}]}}}}}}"
+            );
+            let path = "/apis/apps/v1/namespaces/${ns}/deployments?dryRun=All";
+            return raw(Step::call("POST", path), named("apps/v1", "Deployment", spec));
+        }
+        _ => {
+            let spec = format!(
+                "\"spec\":{{\"activeDeadlineSeconds\":{any},\
+                 \"containers\":[{{\"name\":\"c\",\"image\":\"i\"}}]}}"
+            );
+            let path = "/api/v1/namespaces/${ns}/pods?dryRun=All";
+            return raw(Step::call("POST", path), named("v1", "Pod", spec));
+        }
+    };
+    match random.below(4) {
+        0 => {
+            let query = "fieldManager=m&force=true&dryRun=All";
+            raw(Step::call("PATCH", format!("{path}/n?{query}")).with_type(APPLY), text)
+        }
+        1 => raw(Step::call("PATCH", format!("{path}/n")).with_type(MERGE), text),
+        2 => {
+            let path = format!("{path}?dryRun=All");
+            raw(Step::call("POST", path).with_type("application/yaml"), text)
+        }
+        _ => raw(Step::call("POST", format!("{path}?dryRun=All")), text),
+    }
+}
+
+/// Patches that are none, or only by a stretch.
+fn odd_patch(random: &mut Random, kind: &Kind) -> Step {
+    let named = format!("{}/a", collection(kind));
+    let head = format!("\"apiVersion\":\"{}\",\"kind\":\"{}\"", kind.api_version, kind.kind);
+    if random.percent(40) {
+        let text = match random.below(12) {
+            0 => String::new(),
+            1 => "null".to_owned(),
+            2 => "[]".to_owned(),
+            3 => "text".to_owned(),
+            4 => format!("{{{head},\"metadata\":{{\"name\":\"a\",\"name\":\"b\"}}}}"),
+            5 => format!("{{{head},\"metadata\":{{\"name\":\"a\"}}}} trailing"),
+            6 => format!("{{{head},\"metadata\":null}}"),
+            7 => format!("{{{head},\"metadata\":{{\"name\":\"a\",\"labels\":{{\"k\":1}}}}}}"),
+            8 => format!("{{{head},\"metadata\":{{\"name\":\"a\",\"labels\":[\"k\"]}}}}"),
+            9 => format!("{{{head},\"metadata\":{{\"name\":\"other\"}}}}"),
+            10 => "{\"metadata\":{\"name\":\"a\"}}".to_owned(),
+            _ => format!("{{\"apiVersion\":\"v9\",\"kind\":\"{}\"}}", kind.kind),
+        };
+        let force = *random.pick(&["", "&force=true", "&force=true&dryRun=All"]);
+        let path = format!("{named}?fieldManager=odd{force}");
+        return raw(Step::call("PATCH", path).with_type(APPLY), text);
+    }
+    let content_type = *random.pick(&[MERGE, STRATEGIC, JSON_PATCH]);
+    let text = *random.pick(&[
+        "",
+        "null",
+        "5",
+        "\"text\"",
+        "[]",
+        "{}",
+        "[5]",
+        "{\"metadata\":",
+        "{\"metadata\":5}",
+        "{\"metadata\":null}",
+        "{\"metadata\":{\"labels\":{\"k\":{\"l\":\"m\"}}}}",
+        "{\"kind\":\"Other\"}",
+        "{\"apiVersion\":\"v9\"}",
+        "{\"metadata\":{\"name\":\"other\"}}",
+        "{\"metadata\":{\"$patch\":\"delete\"}}",
+        "{\"$patch\":\"nonsense\"}",
+        "[{\"op\":\"remove\",\"path\":\"/metadata\"}]",
+        "[{\"op\":\"remove\",\"path\":\"/nowhere\"}]",
+        "[{\"op\":\"add\",\"path\":\"no-slash\",\"value\":1}]",
+        "[{\"op\":\"add\",\"path\":\"/metadata/labels/k\"}]",
+        "[{\"op\":\"test\",\"path\":\"/metadata/name\",\"value\":\"z\"}]",
+        "[{\"op\":\"copy\",\"from\":\"/nowhere\",\"path\":\"/metadata/labels/k\"}]",
+        "[{\"op\":\"move\",\"from\":\"/metadata/labels\",\"path\":\"/metadata/labels/k\"}]",
+        "[{\"op\":\"replace\",\"path\":\"\",\"value\":{}}]",
+    ]);
+    raw(Step::call("PATCH", named).with_type(content_type), text)
+}
+
+/// Paths, queries and headers that lead nowhere.
+fn odd_address(random: &mut Random, kind: &Kind) -> Step {
+    let path = collection(kind);
+    match random.below(8) {
+        0 => {
+            get(format!("{path}{}", random.pick(&["/", "//a", "/a/", "/./a", "/%2e%2e", "/a%2Fb"])))
+        }
+        1 => get(format!("{path}/{}", random.pick(&["A", "a_b", "a%20b", "%00", "%C3%A4", "-"]))),
+        2 => get(format!(
+            "{path}?{}",
+            random.pick(&[
+                "limit=1;watch=1",
+                "limit=%zz",
+                "=",
+                "&&",
+                "limit=1&limit=x",
+                "pretty=maybe"
+            ])
+        )),
+        3 => get(format!("{path}?labelSelector={}", "a".repeat(*random.pick(&[63, 64, 300])))),
+        4 => {
+            let call = *random.pick(&["PATCH", "PUT", "POST", "HEAD", "OPTIONS", "BREW"]);
+            Step::call(call, format!("{path}{}", random.pick(&["", "/a", "/a/nope", "/a/status"])))
+        }
+        5 => {
+            let accept = *random.pick(&[
+                "",
+                "*/*",
+                "application/*",
+                "text/plain",
+                "application/json;q=0",
+                "application/json;charset=utf-8",
+                "application/json;as=Table;v=v9;g=meta.k8s.io",
+                "application/json;as=Table;v=v1;g=nope",
+                "application/vnd.nothing, application/json",
+                "garbage",
+            ]);
+            get(&path).accepting(accept)
+        }
+        6 => {
+            let content_type = *random.pick(&[
+                "",
+                "garbage",
+                "application/json; charset=utf-8",
+                "application/json;;",
+                "APPLICATION/JSON",
+                "application/xml",
+                "text/json",
+                "application/apply-patch+yaml",
+            ]);
+            post(&path, object(random, kind, "typed")).with_type(content_type)
+        }
+        _ => {
+            let mut step = delete(format!("{path}/nobody"));
+            step.raw = Some((*random.pick(&["{", "[]", "5", "null", "{\"kind\":5}"])).to_owned());
+            step
+        }
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn write(random: &mut Random) -> Vec<Step> {
     let mut tokens: Vec<(String, String)> = Vec::new();
     while steps.len() < 36 {
         let name = *random.pick(&NAMES);
-        match random.weighted(&[8, 12, 4, 4, 5, 4]) {
+        match random.weighted(&[8, 12, 4, 4, 5, 4, 2, 2]) {
             0 => {
                 let selector = *random.pick(&[
                     "",
@@ -62,10 +62,14 @@ pub(super) fn write(random: &mut Random) -> Vec<Step> {
                 let at = random.below(tokens.len());
                 let (token, query) = tokens[at].clone();
                 let next = format!("t{}", steps.len());
-                let query = match random.below(8) {
+                let query = match random.below(12) {
                     0 => "limit=1".to_owned(),
                     1 => String::new(),
                     2 => format!("{query}&resourceVersion=${{list}}"),
+                    3 => format!("{query}&resourceVersion=0"),
+                    4 => format!("{query}&resourceVersionMatch=NotOlderThan"),
+                    // It goes on with another selection than it began.
+                    5 => "limit=2&labelSelector=app%3Dy".to_owned(),
                     _ => query,
                 };
                 let place = if random.percent(5) { &other } else { &path };
@@ -88,13 +92,39 @@ pub(super) fn write(random: &mut Random) -> Vec<Step> {
                     "limit=-1",
                     "limit=100",
                     "continue=e30",
+                    "continue=%7B%7D",
+                    "limit=x",
+                    "limit=9223372036854775808",
+                    "limit=2&sendInitialEvents=true",
+                    "limit=2&resourceVersionMatch=NotOlderThan",
+                    "limit=2&resourceVersion=0&resourceVersionMatch=Exact",
+                    "limit=2&resourceVersion=old",
+                    // From a version that is forgotten, from none, up a level, of another format.
+                    "continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTEsInN0YXJ0IjoiYyJ9&limit=2",
+                    "continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MCwic3RhcnQiOiJjIn0",
+                    "continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTEsInN0YXJ0IjoiLi4vYyJ9",
+                    "continue=eyJ2IjoibWV0YS5rOHMuaW8vdjIiLCJydiI6MSwic3RhcnQiOiJhIn0",
+                    "continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTEsInN0YXJ0IjoiIn0",
                     "continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiJhIn0",
                     "resourceVersion=${list}&resourceVersionMatch=Exact",
                     "resourceVersion=999999999&resourceVersionMatch=Exact",
                 ]);
                 steps.push(get(format!("{path}?{query}")));
             }
-            _ => steps.push(get(&path)),
+            6 => {
+                let query = *random.pick(&[
+                    "?labelSelector=app%3Dx&dryRun=All",
+                    "?fieldSelector=metadata.name%3Db",
+                    "?limit=2",
+                    "?limit=1&labelSelector=app%3Dy",
+                    "?continue=bogus",
+                    "?resourceVersion=${v}&resourceVersionMatch=Exact&limit=1",
+                ]);
+                let mut step = delete(format!("{path}{query}"));
+                step.body = Some(json!({"gracePeriodSeconds": 0}));
+                steps.push(step);
+            }
+            _ => steps.push(get(&path).keeping("list", "/metadata/resourceVersion")),
         }
     }
     steps

@@ -19,7 +19,7 @@ pub(super) fn write(random: &mut Random) -> Vec<Step> {
     }
     let mut sized = pod(random, SIZED);
     sized["spec"]["nodeName"] = Value::Null;
-    steps.push(post(PODS, sized));
+    steps.push(post(PODS, sized).saving(SIZED));
     while steps.len() < 34 {
         let name = *random.pick(&NAMES);
         let path = format!("{PODS}/{name}");
@@ -124,17 +124,62 @@ fn ephemeral(random: &mut Random, path: &str, name: &str) -> Step {
     }
 }
 
-/// Only what is taken: what else a resize refuses is not checked yet.
+/// What a container may be given, and what it may not.
 fn resize(random: &mut Random) -> Step {
     let path = format!("{PODS}/{SIZED}/resize");
-    let cpu = *random.pick(&["150m", "180m"]);
-    match random.below(3) {
-        0 => get(path),
-        _ => patch(
-            path,
+    let resources = random
+        .pick(&[
+            json!({"requests": {"cpu": "150m"}}),
+            json!({"requests": {"cpu": "180m"}, "limits": {"cpu": "250m"}}),
+            json!({"requests": {"memory": "32Mi"}}),
+            json!({"limits": {"memory": "64Mi"}}),
+            json!({"limits": {"memory": "32Mi"}}),
+            json!({"requests": {"cpu": "900m"}}),
+            json!({"requests": {"cpu": "-1"}}),
+            json!({"requests": {"cpu": "much"}}),
+            json!({"requests": {"cpu": null}}),
+            json!({"requests": null, "limits": null}),
+            json!({"limits": {"example.com/gpu": "1"}}),
+            json!({"requests": {"ephemeral-storage": "1Gi"}}),
+            json!({"limits": {"hugepages-2Mi": "2Mi"}}),
+            json!({"claims": [{"name": "claim"}]}),
+        ])
+        .clone();
+    let container = |name: &str, more: Value| {
+        let mut container = json!({"name": name, "resources": resources});
+        if let (Value::Object(container), Value::Object(more)) = (&mut container, more) {
+            container.extend(more);
+        }
+        json!({"spec": {"containers": [container]}})
+    };
+    match random.below(14) {
+        0 => get(path).saving(SIZED),
+        1 => put(path, SIZED).setting("/spec/containers/0/resources", resources).saving(SIZED),
+        2 => put(path, SIZED).setting("/spec/terminationGracePeriodSeconds", 7.into()),
+        3 => put(path, SIZED).setting("/metadata/labels/resized", "yes".into()),
+        4 => patch(&path, STRATEGIC, container("nobody", json!({}))),
+        5 => patch(&path, STRATEGIC, container("c", json!({"image": "image:9"}))),
+        6 => patch(&path, STRATEGIC, container("c", json!({"env": [{"name": "A"}]}))),
+        7 => patch(
+            &path,
             STRATEGIC,
-            json!({"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}}),
+            json!({"spec": {"initContainers": [{"name": "i", "resources": resources}]}}),
         ),
+        8 => patch(
+            &path,
+            STRATEGIC,
+            json!({"spec": {"containers": [{"name": "c", "resizePolicy": [
+                {"resourceName": "cpu", "restartPolicy": "RestartContainer"},
+            ]}]}}),
+        ),
+        9 => patch(
+            &path,
+            JSON_PATCH,
+            json!([{"op": "replace", "path": "/spec/containers/0/resources", "value": resources}]),
+        ),
+        10 => patch(format!("{PODS}/{SIZED}"), STRATEGIC, container("c", json!({}))),
+        11 => patch(&path, MERGE, json!({"spec": {"resources": {"limits": {"cpu": "1"}}}})),
+        _ => patch(&path, STRATEGIC, container("c", json!({}))),
     }
 }
 

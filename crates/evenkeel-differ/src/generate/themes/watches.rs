@@ -1,17 +1,28 @@
 //! Watches and streaming lists: opened in every way, moved by selectors, resumed from where they
-//! were.
+//! were, next to writes of every sort.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::super::kinds::Kind;
 use super::super::random::Random;
 use super::super::steps::{PARTIAL, TABLE, collection};
-use super::{close, delete, get, namespaced, object, post, read, touch, watch};
+use super::{MERGE, close, delete, get, namespaced, object, patch, post, read, touch, watch};
 use crate::sequence::Step;
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
+/// Views of an event, and media types that are none.
+const VIEWS: [&str; 6] = [
+    TABLE,
+    PARTIAL,
+    "application/json;as=Table;v=v1beta1;g=meta.k8s.io",
+    "application/json;stream=watch",
+    "application/yaml",
+    "application/json;as=Nothing;v=v1;g=meta.k8s.io",
+];
+
 /// What a watch may be opened with; `$v` is a version from before.
-const QUERIES: [&str; 20] = [
+const QUERIES: [&str; 24] = [
     "",
     "&resourceVersion=0",
     "&resourceVersion=$v",
@@ -32,6 +43,28 @@ const QUERIES: [&str; 20] = [
     "&limit=2&resourceVersion=$v",
     "&resourceVersionMatch=NotOlderThan&resourceVersion=$v",
     "&resourceVersionMatch=Exact&resourceVersion=$v",
+    "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&fieldSelector=metadata.name%3Db&resourceVersion=$v",
+    "&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion=0&allowWatchBookmarks=true",
+    "&labelSelector=app&resourceVersion=0",
+    "&allowWatchBookmarks=true&resourceVersion=99999999999",
+];
+
+/// What no watch is opened with.
+const BAD_QUERIES: [&str; 14] = [
+    "watch=1&resourceVersion=abc",
+    "watch=1&resourceVersion=-1",
+    "watch=1&sendInitialEvents=true&resourceVersionMatch=Exact&resourceVersion=$v",
+    "watch=1&sendInitialEvents=maybe",
+    "watch=1&allowWatchBookmarks=maybe",
+    "watch=1&timeoutSeconds=soon",
+    "watch=1&labelSelector=a%20b",
+    "watch=1&fieldSelector=spec.nothing%3Dx",
+    "watch=1&fieldSelector=metadata.name",
+    "watch=1&resourceVersionMatch=Never&resourceVersion=$v",
+    "watch=1&continue=bogus",
+    "watch=1&limit=many",
+    "watch=maybe&sendInitialEvents=true",
+    "sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
 ];
 
 pub(super) fn write(random: &mut Random) -> Vec<Step> {
@@ -51,7 +84,7 @@ pub(super) fn write(random: &mut Random) -> Vec<Step> {
     }
     while steps.len() < 34 {
         let object_name = *random.pick(&NAMES);
-        match random.weighted(&[10, 9, 4, 3, 8, 2, 2]) {
+        match random.weighted(&[10, 7, 4, 3, 8, 2, 2, 6, 2, 2]) {
             0 if open.len() < 4 => {
                 let name = format!("w{}", steps.len());
                 let version = format!("${{{}}}", random.pick(&versions));
@@ -60,24 +93,12 @@ pub(super) fn write(random: &mut Random) -> Vec<Step> {
                     // It waits until the cache behind the watch is up to date.
                     steps.push(get(&path));
                 }
-                let mut step = watch(&name, format!("{path}?watch=1{query}"));
-                match random.below(7) {
-                    0 => step = step.accepting(TABLE),
-                    1 => step = step.accepting(PARTIAL),
-                    _ => {}
-                }
-                steps.push(step);
+                steps.push(opened(random, kind, &name, &query));
                 open.push(name);
             }
             1 => steps.push(touch(random, kind, object_name)),
             2 => steps.push(create(random, object_name, &mut versions)),
-            3 => {
-                let mut step = delete(format!("{path}/{}", object_name));
-                if random.percent(30) {
-                    step.body = Some(json!({"gracePeriodSeconds": 0}));
-                }
-                steps.push(step);
-            }
+            3 => steps.push(removed(random, &path, object_name)),
             4 if !open.is_empty() => {
                 let name = open.remove(random.below(open.len()));
                 let seen = format!("v{}", versions.len());
@@ -90,7 +111,8 @@ pub(super) fn write(random: &mut Random) -> Vec<Step> {
             5 => {
                 // The end comes from the server, which counts in seconds.
                 let name = format!("w{}", steps.len());
-                steps.push(watch(&name, format!("{path}?watch=1&timeoutSeconds=1")));
+                let more = *random.pick(&["", "&allowWatchBookmarks=true"]);
+                steps.push(watch(&name, format!("{path}?watch=1&timeoutSeconds=1{more}")));
                 steps.push(Step { end: true, ..read(&name) });
             }
             6 => {
@@ -106,6 +128,14 @@ pub(super) fn write(random: &mut Random) -> Vec<Step> {
                 steps.push(read(&name));
                 steps.push(close(&name));
             }
+            7 => steps.push(changed(random, kind, object_name)),
+            8 => {
+                let version = format!("${{{}}}", random.pick(&versions));
+                let query = random.pick(&BAD_QUERIES).replace("$v", &version);
+                let name = format!("w{}", steps.len());
+                steps.push(watch(&name, format!("{path}?{query}")));
+                steps.push(read(&name));
+            }
             _ => {
                 // The first waits until the cache behind the second is up to date.
                 steps.push(get(&path));
@@ -115,4 +145,73 @@ pub(super) fn write(random: &mut Random) -> Vec<Step> {
     }
     steps.extend(open.iter().map(|name| read(name)));
     steps
+}
+
+/// A watch of the namespace, or of all of them with an eye on this one; in any view.
+fn opened(random: &mut Random, kind: &Kind, name: &str, query: &str) -> Step {
+    let path = collection(kind);
+    let mut path = match (random.below(8), query.contains("fieldSelector")) {
+        (0, false) => {
+            let selector = "fieldSelector=metadata.namespace%3D${ns}";
+            format!("{}/{}?{selector}&watch=1{query}", kind.base, kind.plural)
+        }
+        (1, _) if kind.plural == "widgets" => {
+            // The same objects in the other version.
+            let other = if path.contains("/v1/") {
+                path.replace("/v1/", "/v1beta1/")
+            } else {
+                path.replace("/v1beta1/", "/v1/")
+            };
+            format!("{other}?watch=true{query}")
+        }
+        _ => format!("{path}?watch=1{query}"),
+    };
+    if random.below(5) > 0 {
+        return watch(name, path);
+    }
+    let view = *random.pick(&VIEWS);
+    if view.contains("as=Table") && random.percent(40) {
+        let include = *random.pick(&["&includeObject=Object", "&includeObject=None"]);
+        path.push_str(include);
+    }
+    watch(name, path).accepting(view)
+}
+
+/// A deletion: at once, in its own time, for show, or of all that a selector finds.
+fn removed(random: &mut Random, path: &str, name: &str) -> Step {
+    let mut step = delete(format!("{path}/{name}"));
+    match random.below(10) {
+        0..3 => step.body = Some(json!({"gracePeriodSeconds": 0})),
+        3 => step.body = Some(json!({"dryRun": ["All"]})),
+        4 => step = delete(format!("{path}?labelSelector=app%3Dx")),
+        5 => step.body = Some(json!({"propagationPolicy": "Foreground"})),
+        _ => {}
+    }
+    step
+}
+
+/// A change that watchers see otherwise than that of a label, or not at all.
+fn changed(random: &mut Random, kind: &Kind, name: &str) -> Step {
+    let path = format!("{}/{name}", collection(kind));
+    let metadata = |value: Value| patch(&path, MERGE, json!({"metadata": value}));
+    match random.below(8) {
+        0 => metadata(json!({"finalizers": ["example.com/hold"]})),
+        1 => metadata(json!({"finalizers": null})),
+        2 => metadata(json!({"labels": null})),
+        3 => patch(
+            format!("{path}?dryRun=All"),
+            MERGE,
+            json!({"metadata": {"labels": {"app": "dry"}}}),
+        ),
+        4 => patch(&path, MERGE, json!({})),
+        5 => post(format!("{}?dryRun=All", collection(kind)), object(random, kind, name)),
+        _ => match kind.status.first() {
+            Some((pointer, value)) => {
+                let value: Value = serde_json::from_str(value).unwrap_or_default();
+                let step = patch(format!("{path}/status"), MERGE, json!({}));
+                step.setting(pointer, value)
+            }
+            None => metadata(json!({"annotations": {"note": *random.pick(&["1", "2"])}})),
+        },
+    }
 }

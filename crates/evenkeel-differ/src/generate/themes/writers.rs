@@ -30,7 +30,7 @@ fn story(random: &mut Random, kind: &Kind, steps: &mut Vec<Step>) {
     steps.push(get(&named).saving("first"));
     steps.push(keeping(get(&named), "second"));
     for _ in 0..7 + random.below(4) {
-        let step = match random.below(14) {
+        let step = match random.below(20) {
             0 | 1 => edited(random, kind, put(format!("{named}?fieldManager=one"), "first")),
             2 | 3 => {
                 let step = edited(random, kind, put(format!("{named}?fieldManager=two"), "second"));
@@ -81,15 +81,145 @@ fn story(random: &mut Random, kind: &Kind, steps: &mut Vec<Step>) {
                 step.unset.push("/metadata/resourceVersion".to_owned());
                 step
             }
-            _ => {
+            13 => {
                 let mut step = delete(&named);
                 step.body = Some(json!({"gracePeriodSeconds": 0}));
                 step
             }
+            14 => owned(random, &named),
+            15 => checked(random, kind, &named, name),
+            16 => kept(random, &named),
+            17 => forged(random, &named),
+            18 => {
+                // The rights of a writer without a name, or with none to speak of.
+                let query =
+                    *random.pick(&["", "?fieldManager=", "?fieldManager=a%20b&force=maybe"]);
+                let body = object(random, kind, name);
+                patch(format!("{named}{query}"), APPLY, body)
+            }
+            _ => dry(random, kind, &named, name),
         };
         steps.push(step);
     }
     steps.push(get(&named));
+}
+
+/// A change of who owns what.
+fn owned(random: &mut Random, named: &str) -> Step {
+    let choices = [
+        json!([]),
+        json!([{}]),
+        json!([{"manager": "else", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
+                "time": "2001-01-01T00:00:00Z", "fieldsV1": {"f:metadata": {"f:labels": {"f:app": {}}}}}]),
+        json!([{"manager": "odd", "operation": "Steal"}]),
+        json!([{"manager": "odd", "operation": "Apply", "apiVersion": "v1", "fieldsType": "Fields"}]),
+    ];
+    let managed = random.pick(&choices);
+    match random.below(3) {
+        0 => put(format!("{named}?fieldManager=one"), "second")
+            .setting("/metadata/managedFields", managed.clone()),
+        1 => patch(
+            named,
+            JSON_PATCH,
+            json!([{"op": "replace", "path": "/metadata/managedFields", "value": managed}]),
+        ),
+        _ => patch(named, MERGE, json!({"metadata": {"managedFields": managed}})),
+    }
+}
+
+/// A write whose unknown and doubled fields are complained about, or not.
+fn checked(random: &mut Random, kind: &Kind, named: &str, name: &str) -> Step {
+    let mode = *random.pick(&["Strict", "Warn", "Ignore", ""]);
+    let head = format!("\"apiVersion\":\"{}\",\"kind\":\"{}\"", kind.api_version, kind.kind);
+    let text = match random.below(4) {
+        0 => format!("{{{head},\"metadata\":{{\"name\":\"{name}\",\"nope\":1}},\"nope\":{{}}}}"),
+        1 => format!(
+            "{{{head},\"metadata\":{{\"name\":\"{name}\",\"name\":\"{name}\"}},\"kind\":\"{}\"}}",
+            kind.kind
+        ),
+        2 => format!(
+            "{{{head},\"metadata\":{{\"name\":\"{name}\",\"labels\":{{\"a\":\"1\",\"a\":\"2\"}}}}}}"
+        ),
+        _ => format!("{{{head},\"metadata\":{{\"name\":\"{name}\",\"Labels\":{{\"a\":\"1\"}}}}}}"),
+    };
+    let query = format!("?fieldValidation={mode}&fieldManager=checked");
+    let step = match random.below(5) {
+        0 => Step::call("POST", format!("{}{query}", collection(kind))),
+        1 => Step::call("PUT", format!("{named}{query}")),
+        2 => Step::call("PATCH", format!("{named}{query}&force=true")).with_type(APPLY),
+        3 => Step::call("PATCH", format!("{named}{query}")).with_type(MERGE),
+        _ => Step::call("PATCH", format!("{named}{query}")).with_type(STRATEGIC),
+    };
+    Step { raw: Some(text), ..step }
+}
+
+/// What holds an object back when it is deleted, and what happens to it then.
+fn kept(random: &mut Random, named: &str) -> Step {
+    let finalizers = |value: Value| patch(named, MERGE, json!({"metadata": {"finalizers": value}}));
+    match random.below(8) {
+        0 | 1 => finalizers(json!(["example.com/hold"])),
+        2 => finalizers(json!(["example.com/hold", "example.com/more"])),
+        3 => finalizers(json!([])),
+        4 => finalizers(json!(["orphan", "foregroundDeletion"])),
+        5 => finalizers(json!(["no-domain"])),
+        6 => {
+            let mut step = delete(named);
+            let policy = *random.pick(&["Foreground", "Orphan", "Background"]);
+            step.body = Some(json!({"propagationPolicy": policy}));
+            step
+        }
+        _ => put(format!("{named}?fieldManager=two"), "second")
+            .setting("/metadata/finalizers", json!(["example.com/late"])),
+    }
+}
+
+/// Metadata that is the server's to write.
+fn forged(random: &mut Random, named: &str) -> Step {
+    let (field, value) = random
+        .pick(&[
+            ("uid", json!("00000000-0000-4000-8000-00000000000b")),
+            ("uid", Value::Null),
+            ("resourceVersion", json!("1")),
+            ("resourceVersion", json!("0")),
+            ("resourceVersion", json!("not a number")),
+            ("resourceVersion", json!("99999999999")),
+            ("generation", json!(99)),
+            ("creationTimestamp", json!("2001-01-01T00:00:00Z")),
+            ("creationTimestamp", Value::Null),
+            ("deletionTimestamp", json!("2001-01-01T00:00:00Z")),
+            ("deletionGracePeriodSeconds", json!(9)),
+            ("selfLink", json!("/made/up")),
+            ("name", json!("other")),
+            ("name", Value::Null),
+            ("namespace", json!("elsewhere")),
+            ("namespace", Value::Null),
+            ("generateName", json!("made-")),
+        ])
+        .clone();
+    if random.percent(50) {
+        return put(named, "second").setting(&format!("/metadata/{field}"), value);
+    }
+    let content_type = *random.pick(&[MERGE, STRATEGIC]);
+    patch(named, content_type, json!({"metadata": {field: value}}))
+}
+
+/// A write that only looks what would happen.
+fn dry(random: &mut Random, kind: &Kind, named: &str, name: &str) -> Step {
+    let path = collection(kind);
+    match random.below(5) {
+        0 => post(format!("{path}?dryRun=All"), object(random, kind, name)),
+        1 => edited(random, kind, put(format!("{named}?dryRun=All"), "second")),
+        2 => {
+            let body = object(random, kind, name);
+            patch(format!("{named}?dryRun=All&fieldManager=dry&force=true"), APPLY, body)
+        }
+        3 => delete(format!("{named}?dryRun=All")),
+        _ => patch(
+            format!("{named}?dryRun=All"),
+            MERGE,
+            json!({"metadata": {"labels": {"dry": "yes"}}}),
+        ),
+    }
 }
 
 fn keeping(step: Step, name: &str) -> Step {

@@ -2,7 +2,7 @@
 
 use evenkeel_types::Gvk;
 
-use super::super::{GarbageCollection, Generation, ResetFields, of, reset_fields};
+use super::super::{GarbageCollection, Generation, of, reset_fields};
 
 /// Group and kind; whether updating nothing created it, whether an update without a resource
 /// version was accepted, whether a delete gave the object back, whether there is a status
@@ -100,21 +100,16 @@ fn a_resource_ignores_its_status_exactly_where_another_endpoint_takes_it() {
             "{group}/{kind}"
         );
         assert_eq!(strategy.has_status, strategy.status_reset_fields.contains(&"spec"));
-        assert_eq!(reset_fields(gvk, ""), ResetFields::Only(strategy.reset_fields));
-        assert_eq!(reset_fields(gvk, "status"), ResetFields::Only(strategy.status_reset_fields));
+        assert_eq!(reset_fields(gvk, ""), strategy.reset_fields);
+        assert_eq!(reset_fields(gvk, "status"), strategy.status_reset_fields);
     }
 }
 
 #[test]
-fn endpoints_for_one_part_of_an_object_ignore_the_rest() {
+fn endpoints_for_one_part_of_a_pod_let_everything_be_owned() {
     let pod = Gvk::new("", "v1", "Pod");
-    assert_eq!(
-        reset_fields(pod, "ephemeralcontainers"),
-        ResetFields::AllBut(&["spec.ephemeralContainers"])
-    );
+    assert!(reset_fields(pod, "ephemeralcontainers").is_empty());
+    assert!(reset_fields(pod, "resize").is_empty());
     let request = Gvk::new("certificates.k8s.io", "v1", "CertificateSigningRequest");
-    assert_eq!(
-        reset_fields(request, "approval"),
-        ResetFields::Only(&["spec", "status.certificate"])
-    );
+    assert_eq!(reset_fields(request, "approval"), ["spec", "status.certificate"]);
 }

@@ -44,6 +44,20 @@ async fn a_type_is_declared_alike_or_not_at_all() {
 }
 
 #[tokio::test]
+async fn namespaces_of_the_cache_go_for_types_that_name_none() {
+    let namespaces = Some(["shop".to_owned()].into());
+    let options = CacheOptions { namespaces, ..CacheOptions::default() };
+    let cache = Cache::new(Client::new(Silent, "default"), options);
+    let (map, secret) = (Kind::of::<ConfigMap>(), Kind::of::<Secret>());
+    cache.declare(&map, TypeOptions::new()).unwrap();
+    cache.declare(&map, TypeOptions::new().namespaces(["shop"])).unwrap();
+    assert!(cache.declare(&map, TypeOptions::new().namespaces(["pay"])).is_err());
+    cache.declare(&secret, TypeOptions::new().namespaces(["pay"])).unwrap();
+    assert!(cache.declare(&secret, TypeOptions::new()).is_err());
+    cache.declare(&Kind::of::<Node>(), TypeOptions::new()).unwrap();
+}
+
+#[tokio::test]
 async fn what_makes_no_sense_is_refused() {
     let map = Kind::of::<ConfigMap>();
     for (kind, options) in [

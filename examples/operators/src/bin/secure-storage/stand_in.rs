@@ -41,6 +41,8 @@ pub(crate) enum Fault {
     Down,
     /// Come again after so many seconds.
     Busy(u64),
+    /// The same, for the next who wants to remove something.
+    BusyRemoving(u64),
 }
 
 impl StandIn {
@@ -82,7 +84,12 @@ impl StandIn {
         let path = head.uri.path();
         let mut state = self.0.lock();
         state.calls.push(format!("{} {path}", head.method));
-        if let Some(Fault::Busy(seconds)) = state.faults.front().copied() {
+        let busy = match state.faults.front() {
+            Some(Fault::Busy(seconds)) => Some(*seconds),
+            Some(Fault::BusyRemoving(seconds)) if head.method == Method::DELETE => Some(*seconds),
+            _ => None,
+        };
+        if let Some(seconds) = busy {
             state.faults.pop_front();
             let mut answer = respond(StatusCode::TOO_MANY_REQUESTS, "slow down");
             answer.headers_mut().insert(header::RETRY_AFTER, seconds.into());

@@ -87,7 +87,7 @@ async fn a_provider_that_is_down_or_busy_delays_and_does_no_harm() {
     assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
 
     // The account is removed however long it takes, and the object stays until it is.
-    provider.fail(Fault::Busy(7));
+    provider.fail(Fault::BusyRemoving(7));
     let deleted = Instant::now();
     cluster.client().delete_named::<SecureStorage>(&key).await.unwrap();
     cluster.gone::<SecureStorage>(&key).await;

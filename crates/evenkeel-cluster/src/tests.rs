@@ -1,66 +1,28 @@
 //! All controllers of a cluster together: what goes, goes completely, and the same way each time.
 
-#![expect(clippy::unwrap_used, reason = "that is how a test fails")]
-
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use evenkeel::cache::{Cache, CacheOptions, Query, TypeOptions};
-use evenkeel::{Kind, Object};
-use evenkeel_cluster::{Cluster, Settings};
-use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{
     Namespace, PersistentVolume, PersistentVolumeClaim, Pod, Service,
 };
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::Api;
 use kube::api::{DeleteParams, PostParams};
-use kube::{Api, Resource};
 use serde_json::{Value, json};
-use tokio::sync::Notify;
+
+use crate::testing::{create, until_all};
+use crate::{Cluster, Settings};
 
 /// A cluster with everything switched on, that repeats.
 async fn cluster() -> Cluster {
     Cluster::start_with(&Settings { seed: Some(7), ..Settings::default() }).await.unwrap()
 }
 
-async fn create<K: Object + Resource<Scope = NamespaceResourceScope>>(
-    cluster: &Cluster,
-    namespace: &str,
-    object: Value,
-) {
-    let api: Api<K> = Api::namespaced(cluster.client(), namespace);
-    let object = serde_json::from_value(object).unwrap();
-    api.create(&PostParams::default(), &object).await.unwrap();
-}
-
 async fn namespace(cluster: &Cluster, name: &str) {
     let api: Api<Namespace> = Api::all(cluster.client());
     let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
     api.create(&PostParams::default(), &namespace).await.unwrap();
-}
-
-/// Waits until the objects of a type are as asked, looking again at each change.
-async fn until<K: Object>(cluster: &Cluster, wanted: impl Fn(&[K]) -> bool) {
-    let cache = Cache::new(cluster.client(), CacheOptions::default());
-    let kind = Kind::of::<K>();
-    cache.declare(&kind, TypeOptions::new()).unwrap();
-    let informer = cache.informer(&kind).unwrap();
-    let changed = Arc::new(Notify::new());
-    let told = changed.clone();
-    let subscription = informer.subscribe(move |_| told.notify_one());
-    subscription.synced().await.unwrap();
-    loop {
-        let entries = informer.list(&Query::default()).unwrap();
-        let all: Vec<K> =
-            entries.iter().map(|entry| (*entry.decode::<K>().unwrap()).clone()).collect();
-        if wanted(&all) {
-            return;
-        }
-        let patience = std::time::Duration::from_secs(3600);
-        let waited = tokio::time::timeout(patience, changed.notified()).await;
-        assert!(waited.is_ok(), "waited in vain; there are {all:#?}");
-    }
 }
 
 fn template() -> Value {
@@ -77,9 +39,11 @@ fn template() -> Value {
 async fn open_shop(cluster: &Cluster, name: &str) {
     let selector = json!({"matchLabels": {"app": "web"}});
     let spec = json!({"replicas": 2, "selector": selector, "template": template()});
-    create::<Deployment>(cluster, name, json!({"metadata": {"name": "web"}, "spec": spec})).await;
+    let metadata = json!({"name": "web", "namespace": name});
+    create::<Deployment>(cluster, json!({"metadata": metadata, "spec": spec})).await;
     let spec = json!({"selector": {"app": "web"}, "ports": [{"port": 80}]});
-    create::<Service>(cluster, name, json!({"metadata": {"name": "web"}, "spec": spec})).await;
+    let metadata = json!({"name": "web", "namespace": name});
+    create::<Service>(cluster, json!({"metadata": metadata, "spec": spec})).await;
     let mut template = template();
     template["metadata"]["labels"] = json!({"app": "db"});
     let claim = json!({
@@ -92,8 +56,9 @@ async fn open_shop(cluster: &Cluster, name: &str) {
         "replicas": 2, "serviceName": "db", "selector": {"matchLabels": {"app": "db"}},
         "template": template, "volumeClaimTemplates": [claim],
     });
-    create::<StatefulSet>(cluster, name, json!({"metadata": {"name": "db"}, "spec": spec})).await;
-    until::<EndpointSlice>(cluster, |slices| {
+    let metadata = json!({"name": "db", "namespace": name});
+    create::<StatefulSet>(cluster, json!({"metadata": metadata, "spec": spec})).await;
+    until_all::<EndpointSlice>(cluster, |slices| {
         let endpoints = slices.iter().flat_map(|slice| slice.endpoints.iter().flatten());
         let ready = endpoints.filter(|endpoint| {
             endpoint.conditions.as_ref().is_some_and(|conditions| conditions.ready == Some(true))
@@ -101,7 +66,7 @@ async fn open_shop(cluster: &Cluster, name: &str) {
         ready.count() == 2
     })
     .await;
-    until::<PersistentVolumeClaim>(cluster, |claims| {
+    until_all::<PersistentVolumeClaim>(cluster, |claims| {
         let bound = claims.iter().filter(|claim| {
             let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
             phase == Some("Bound")
@@ -117,7 +82,7 @@ async fn a_deployment_goes_with_everything_it_made() {
     open_shop(&cluster, "default").await;
     let deployments: Api<Deployment> = Api::default_namespaced(cluster.client());
     deployments.delete("web", &DeleteParams::foreground()).await.unwrap();
-    until::<Deployment>(&cluster, |all| all.is_empty()).await;
+    until_all::<Deployment>(&cluster, |all| all.is_empty()).await;
     // In the foreground the owner goes last.
     let sets: Api<ReplicaSet> = Api::default_namespaced(cluster.client());
     assert!(sets.list(&Default::default()).await.unwrap().items.is_empty());
@@ -136,14 +101,14 @@ async fn an_orphaned_replica_set_keeps_its_pods_and_is_taken_in_again() {
     let deployments: Api<Deployment> = Api::default_namespaced(cluster.client());
     let deployment = deployments.get("web").await.unwrap();
     deployments.delete("web", &DeleteParams::orphan()).await.unwrap();
-    until::<Deployment>(&cluster, |all| all.is_empty()).await;
+    until_all::<Deployment>(&cluster, |all| all.is_empty()).await;
     let orphan = sets.get(before.metadata.name.as_deref().unwrap()).await.unwrap();
     assert_eq!(orphan.metadata.owner_references, None);
     let mut again = deployment.clone();
     again.metadata = serde_json::from_value(json!({"name": "web"})).unwrap();
     again.status = None;
     let again = deployments.create(&PostParams::default(), &again).await.unwrap();
-    until::<ReplicaSet>(&cluster, |sets| {
+    until_all::<ReplicaSet>(&cluster, |sets| {
         let owners = sets.iter().flat_map(|set| set.metadata.owner_references.iter().flatten());
         let mut uids = owners.map(|owner| Some(&owner.uid));
         sets.len() == 1
@@ -162,9 +127,9 @@ async fn a_namespace_in_full_use_goes_without_a_trace() {
     let before = tokio::time::Instant::now();
     let namespaces: Api<Namespace> = Api::all(cluster.client());
     namespaces.delete("shop", &DeleteParams::default()).await.unwrap();
-    until::<Namespace>(&cluster, |all| all.len() == 4).await;
+    until_all::<Namespace>(&cluster, |all| all.len() == 4).await;
     assert!(before.elapsed().as_secs() <= 5, "pods end at once, and nothing else takes time");
-    until::<PersistentVolume>(&cluster, |all| all.is_empty()).await;
+    until_all::<PersistentVolume>(&cluster, |all| all.is_empty()).await;
     // Under the same name nothing of the former one comes back.
     namespace(&cluster, "shop").await;
     open_shop(&cluster, "shop").await;
@@ -177,7 +142,7 @@ async fn played() -> (u64, BTreeMap<String, String>) {
     open_shop(&cluster, "shop").await;
     let deployments: Api<Deployment> = Api::namespaced(cluster.client(), "shop");
     deployments.delete("web", &DeleteParams::background()).await.unwrap();
-    until::<ReplicaSet>(&cluster, |all| all.is_empty()).await;
+    until_all::<ReplicaSet>(&cluster, |all| all.is_empty()).await;
     tokio::time::sleep(std::time::Duration::from_secs(60)).await;
     let mut all = BTreeMap::new();
     let pods: Api<Pod> = Api::all(cluster.client());

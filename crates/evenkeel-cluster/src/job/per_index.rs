@@ -1,0 +1,103 @@
+//! Failures that are counted for each index by itself, with `backoffLimitPerIndex`.
+//!
+//! How often an index has failed is written on the pod that tries it next, so the last pod that
+//! failed at it stays until then.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::indexes::Indexes;
+use super::policy::{self, Failure};
+use super::{Work, backoff, index_of, track};
+
+const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
+const IGNORED: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
+
+/// A number that was written on a pod; what is no number counts as none.
+fn number(pod: &Pod, name: &str) -> i32 {
+    let text = pod.metadata.annotations.as_ref().and_then(|annotations| annotations.get(name));
+    text.and_then(|text| text.parse().ok()).filter(|&number| number >= 0).unwrap_or(0)
+}
+
+/// How often the index had failed, in whatever way, before this pod tried it.
+fn tries(pod: &Pod) -> i32 {
+    number(pod, FAILURES).saturating_add(number(pod, IGNORED))
+}
+
+impl Work<'_> {
+    /// Indexes that are not tried again; none if failures are not counted for each.
+    pub(super) fn failed_indexes(&self) -> Option<Indexes> {
+        let limit = self.spec.backoff_limit_per_index?;
+        let text = self.status.failed_indexes.as_deref().unwrap_or_default();
+        let mut failed = Indexes::parse(text, self.completions());
+        let given_up = |pod: &&Arc<Pod>| {
+            track::is_held(pod)
+                && self.has_failed(pod)
+                && match policy::failure(self.spec, pod) {
+                    Failure::FailsIndex => true,
+                    Failure::Ignored => false,
+                    Failure::Counts | Failure::FailsJob(_) => number(pod, FAILURES) >= limit,
+                }
+        };
+        failed.extend(self.pods.iter().filter(given_up).filter_map(|pod| self.valid_index(pod)));
+        Some(failed)
+    }
+
+    /// The pods that failed last, at indexes nothing has been tried at since.
+    pub(super) fn last_failed(&self) -> BTreeMap<u32, Arc<Pod>> {
+        let mut last: BTreeMap<u32, Arc<Pod>> = BTreeMap::new();
+        let Some(failed) = self.failed_indexes() else { return last };
+        let done = self.succeeded_indexes();
+        let active: HashSet<u32> = self.active().iter().filter_map(|pod| index_of(pod)).collect();
+        let order = |pod: &Pod| (tries(pod), backoff::ended_at(pod));
+        for pod in self.pods.iter().filter(|pod| track::is_held(pod) && self.has_failed(pod)) {
+            let Some(index) = self.valid_index(pod) else { continue };
+            if done.contains(index) || failed.contains(index) || active.contains(&index) {
+                continue;
+            }
+            let newer = last.get(&index).is_none_or(|present| order(present) <= order(pod));
+            if newer {
+                last.insert(index, pod.clone());
+            }
+        }
+        last
+    }
+
+    /// Of `indexes`, those that may be tried now; has the Job looked at when the next one may.
+    pub(super) fn due(&mut self, indexes: Vec<u32>) -> Vec<u32> {
+        let waits = |pod: &Arc<Pod>| {
+            let failures = u32::try_from(tries(pod)).unwrap_or(0).saturating_add(1);
+            backoff::left(failures, backoff::ended_at(pod), self.now)
+        };
+        let wait = |index: &u32| self.last_failed.get(index).map_or(Duration::ZERO, waits);
+        let (due, later): (Vec<u32>, Vec<u32>) =
+            indexes.into_iter().partition(|index| wait(index).is_zero());
+        if let Some(next) = later.iter().map(wait).min() {
+            self.look_again(next);
+        }
+        due
+    }
+
+    /// Writes on the pod that tries an index how often that failed before.
+    pub(super) fn mark(&self, pod: &mut Pod, index: u32) {
+        if self.spec.backoff_limit_per_index.is_none() {
+            return;
+        }
+        let (mut failures, mut ignored) = (0, 0);
+        if let Some(last) = self.last_failed.get(&index) {
+            (failures, ignored) = (number(last, FAILURES), number(last, IGNORED));
+            match policy::failure(self.spec, last) {
+                Failure::Ignored => ignored += 1,
+                _ => failures += 1,
+            }
+        }
+        let annotations = pod.metadata.annotations.get_or_insert_default();
+        annotations.insert(FAILURES.to_owned(), failures.to_string());
+        if ignored > 0 {
+            annotations.insert(IGNORED.to_owned(), ignored.to_string());
+        }
+    }
+}

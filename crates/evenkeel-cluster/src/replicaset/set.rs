@@ -1,0 +1,130 @@
+//! What keeps a number of pods: a ReplicaSet, or a ReplicationController, the same thing with an
+//! older face.
+
+use std::borrow::Cow;
+
+use evenkeel::Object;
+use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetStatus};
+use k8s_openapi::api::core::v1::{
+    PodTemplateSpec, ReplicationController, ReplicationControllerCondition,
+    ReplicationControllerStatus,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::core::Selector;
+use serde::Serialize;
+
+use crate::claim;
+
+/// A set of equal pods, seen as a ReplicaSet.
+pub(super) trait Set: Object {
+    /// The name of its controller.
+    const CONTROLLER: &'static str;
+    /// How its status is written.
+    type Status: From<ReplicaSetStatus> + Serialize + PartialEq + Send + Sync;
+
+    fn selector(&self) -> Option<Selector>;
+    fn template(&self) -> Option<&PodTemplateSpec>;
+    fn replicas(&self) -> i32;
+    fn min_ready_seconds(&self) -> i32;
+    fn status(&self) -> Option<Cow<'_, ReplicaSetStatus>>;
+}
+
+impl Set for ReplicaSet {
+    const CONTROLLER: &'static str = super::NAME;
+    type Status = ReplicaSetStatus;
+
+    fn selector(&self) -> Option<Selector> {
+        claim::selector(&self.spec.as_ref()?.selector)
+    }
+
+    fn template(&self) -> Option<&PodTemplateSpec> {
+        self.spec.as_ref()?.template.as_ref()
+    }
+
+    fn replicas(&self) -> i32 {
+        super::replicas(self)
+    }
+
+    fn min_ready_seconds(&self) -> i32 {
+        self.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0)
+    }
+
+    fn status(&self) -> Option<Cow<'_, ReplicaSetStatus>> {
+        self.status.as_ref().map(Cow::Borrowed)
+    }
+}
+
+impl Set for ReplicationController {
+    const CONTROLLER: &'static str = super::ELDER;
+    type Status = ElderStatus;
+
+    fn selector(&self) -> Option<Selector> {
+        let match_labels = self.spec.as_ref()?.selector.clone();
+        claim::selector(&LabelSelector { match_labels, match_expressions: None })
+    }
+
+    fn template(&self) -> Option<&PodTemplateSpec> {
+        self.spec.as_ref()?.template.as_ref()
+    }
+
+    fn replicas(&self) -> i32 {
+        self.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)
+    }
+
+    fn min_ready_seconds(&self) -> i32 {
+        self.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0)
+    }
+
+    fn status(&self) -> Option<Cow<'_, ReplicaSetStatus>> {
+        let status = self.status.as_ref()?;
+        let conditions = status.conditions.as_ref().map(|conditions| {
+            let told = conditions.iter().cloned();
+            told.map(|told| ReplicaSetCondition {
+                last_transition_time: told.last_transition_time,
+                message: told.message,
+                reason: told.reason,
+                status: told.status,
+                type_: told.type_,
+            })
+            .collect()
+        });
+        Some(Cow::Owned(ReplicaSetStatus {
+            available_replicas: status.available_replicas,
+            conditions,
+            fully_labeled_replicas: status.fully_labeled_replicas,
+            observed_generation: status.observed_generation,
+            ready_replicas: status.ready_replicas,
+            replicas: status.replicas,
+            terminating_replicas: None,
+        }))
+    }
+}
+
+/// The status of a ReplicationController, which does not tell how many pods are on their way out.
+#[derive(PartialEq, Serialize)]
+#[serde(transparent)]
+pub(super) struct ElderStatus(ReplicationControllerStatus);
+
+impl From<ReplicaSetStatus> for ElderStatus {
+    fn from(status: ReplicaSetStatus) -> Self {
+        let conditions = status.conditions.map(|conditions| {
+            let told = conditions.into_iter();
+            told.map(|told| ReplicationControllerCondition {
+                last_transition_time: told.last_transition_time,
+                message: told.message,
+                reason: told.reason,
+                status: told.status,
+                type_: told.type_,
+            })
+            .collect()
+        });
+        Self(ReplicationControllerStatus {
+            available_replicas: status.available_replicas,
+            conditions,
+            fully_labeled_replicas: status.fully_labeled_replicas,
+            observed_generation: status.observed_generation,
+            ready_replicas: status.ready_replicas,
+            replicas: status.replicas,
+        })
+    }
+}

@@ -1,0 +1,127 @@
+//! A service account with permissions of its own, on a server that keeps both as objects.
+//!
+//! Operators get their permissions by RBAC, so this is what they meet in production: the account,
+//! a cluster role with the rules, a binding, and a token of the account's.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use evenkeel::BoxError;
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::rules::Rule;
+
+/// How often the server is asked whether it knows of new permissions; it learns of them by a watch.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long that may take.
+const LATEST: Duration = Duration::from_secs(30);
+
+/// What all that a test leaves outside of its namespace is labelled with, should it not come to
+/// remove it.
+pub(crate) fn labels() -> BTreeMap<String, String> {
+    [("app.kubernetes.io/managed-by".to_owned(), "evenkeel-test".to_owned())].into()
+}
+
+/// A service account and its permissions.
+pub(crate) struct Account {
+    client: kube::Client,
+    namespace: String,
+    name: String,
+    /// Of the role and of the binding.
+    role: String,
+}
+
+impl Account {
+    /// Makes the account, or gives the one that is there these permissions instead.
+    pub(crate) async fn create(
+        client: &kube::Client,
+        namespace: &str,
+        name: &str,
+        rules: &[Rule],
+    ) -> Result<Self, BoxError> {
+        let role = format!("evenkeel-test:{namespace}:{name}");
+        let metadata = json!({"name": role, "labels": labels()});
+        let rules: Vec<Value> = rules.iter().map(Rule::to_json).collect();
+        let roles = Api::<ClusterRole>::all(client.clone());
+        apply(&roles, &role, json!({"metadata": metadata, "rules": rules})).await?;
+        let bindings = Api::<ClusterRoleBinding>::all(client.clone());
+        let binding = json!({
+            "metadata": metadata,
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role,
+            },
+            "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": name}],
+        });
+        apply(&bindings, &role, binding).await?;
+        let accounts = Api::<ServiceAccount>::namespaced(client.clone(), namespace);
+        apply(&accounts, name, json!({"metadata": {"name": name, "labels": labels()}})).await?;
+        let (client, namespace, name) = (client.clone(), namespace.to_owned(), name.to_owned());
+        Ok(Self { client, namespace, name, role })
+    }
+
+    /// A client that speaks as the account, once the server knows what it may do.
+    pub(crate) async fn client(
+        &self,
+        config: &kube::Config,
+        rules: &[Rule],
+    ) -> Result<kube::Client, BoxError> {
+        let accounts = Api::<ServiceAccount>::namespaced(self.client.clone(), &self.namespace);
+        let (params, request) = (PostParams::default(), TokenRequest::default());
+        let issued = accounts.create_token_request(&self.name, &params, &request).await?;
+        let token = issued.status.ok_or("the server issued no token")?.token;
+        let mut config = config.clone();
+        config.auth_info = serde_json::from_value(json!({ "token": token }))?;
+        let client = kube::Client::try_from(config)?;
+        let deadline = Instant::now() + LATEST;
+        for rule in rules {
+            while !may(&client, rule).await? {
+                if Instant::now() >= deadline {
+                    return Err(format!("{rule:?} has not come into force").into());
+                }
+                sleep(LOOK).await;
+            }
+        }
+        Ok(client)
+    }
+
+    /// Takes the permissions away again; the account goes with its namespace.
+    pub(crate) async fn remove(self) -> Result<(), kube::Error> {
+        let params = DeleteParams::default();
+        let bindings = Api::<ClusterRoleBinding>::all(self.client.clone());
+        bindings.delete(&self.role, &params).await?;
+        Api::<ClusterRole>::all(self.client).delete(&self.role, &params).await?;
+        Ok(())
+    }
+}
+
+async fn apply<K>(api: &Api<K>, name: &str, mut object: Value) -> Result<(), kube::Error>
+where
+    K: kube::Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned + std::fmt::Debug,
+{
+    object["apiVersion"] = K::api_version(&()).into();
+    object["kind"] = K::kind(&()).into();
+    api.patch(name, &PatchParams::apply("evenkeel-test").force(), &Patch::Apply(object)).await?;
+    Ok(())
+}
+
+/// Whether the client is allowed what the rule begins with.
+async fn may(client: &kube::Client, rule: &Rule) -> Result<bool, BoxError> {
+    let (Some(resource), Some(verb)) = (rule.resources.first(), rule.verbs.first()) else {
+        return Ok(true);
+    };
+    let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+    let review = json!({"spec": {"resourceAttributes": {
+        "group": rule.group, "resource": resource, "subresource": subresource, "verb": verb,
+    }}});
+    let review: SelfSubjectAccessReview = serde_json::from_value(review)?;
+    let answer = Api::all(client.clone()).create(&PostParams::default(), &review).await?;
+    Ok(answer.status.is_some_and(|status| status.allowed))
+}

@@ -1,0 +1,142 @@
+//! Signals, sent to a process of their own: this one, started again in the role of an operator.
+
+#![cfg(unix)]
+#![expect(clippy::print_stderr, reason = "the process under test is heard by what it prints")]
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
+use evenkeel::manager::When;
+use evenkeel::prelude::*;
+
+use crate::harness::{World, each};
+
+/// Set in the process that is sent signals.
+const ROLE: &str = "EVENKEEL_TESTED_BY_SIGNALS";
+/// How long that process may be silent.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[test]
+fn the_first_signal_ends_in_order() {
+    if std::env::var_os(ROLE).is_some() {
+        return operator();
+    }
+    for signal in ["TERM", "INT"] {
+        let mut operator = Operator::start("signals::the_first_signal_ends_in_order");
+        operator.says("working");
+        operator.send(signal);
+        operator.says("stopping");
+        operator.let_finish();
+        operator.says("finished");
+        operator.says("ended");
+        assert_eq!(operator.status().code(), Some(0), "after SIG{signal}");
+    }
+}
+
+#[test]
+fn the_second_signal_ends_at_once() {
+    if std::env::var_os(ROLE).is_some() {
+        return operator();
+    }
+    for (first, second) in [("TERM", "TERM"), ("INT", "INT"), ("TERM", "INT"), ("INT", "TERM")] {
+        let mut operator = Operator::start("signals::the_second_signal_ends_at_once");
+        operator.says("working");
+        operator.send(first);
+        operator.says("stopping");
+        operator.send(second);
+        assert_eq!(operator.next(), None, "it goes on after SIG{first} and SIG{second}");
+        assert_eq!(operator.status().code(), Some(1), "after SIG{first} and SIG{second}");
+    }
+}
+
+/// The operator: a reconcile that takes until somebody writes a line.
+fn operator() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let world = World::new().await;
+        world.create_map("a").await;
+        let manager = world.manager();
+        let reconciler = each::<ConfigMap, _, _>(|_, _, _| async {
+            eprintln!("working");
+            let line = || std::io::stdin().read_line(&mut String::new());
+            tokio::task::spawn_blocking(line).await??;
+            eprintln!("finished");
+            Ok(Action::done())
+        });
+        manager.controller(reconciler).register().unwrap();
+        let told = |stop: evenkeel::manager::Stop| async move {
+            stop.requested().await;
+            eprintln!("stopping");
+            Ok(())
+        };
+        manager.spawn("told", When::Always, told).unwrap();
+        manager.run().await.unwrap();
+        eprintln!("ended");
+    });
+}
+
+/// The operator's process, from outside.
+struct Operator {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<String>,
+}
+
+impl Operator {
+    /// Starts the test of this name in the other role.
+    fn start(test: &str) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args([test, "--exact", "--nocapture"])
+            .env(ROLE, "operator")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdin = child.stdin.take();
+        let said = BufReader::new(child.stderr.take().unwrap());
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            said.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        Self { child, stdin, lines }
+    }
+
+    /// What it says next; nothing if it has ended.
+    fn next(&self) -> Option<String> {
+        match self.lines.recv_timeout(PATIENCE) {
+            Ok(line) => Some(line),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => panic!("it says nothing and does not end"),
+        }
+    }
+
+    fn says(&self, expected: &str) {
+        assert_eq!(self.next().as_deref(), Some(expected));
+    }
+
+    fn send(&self, signal: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-s", signal, &pid]).status().unwrap();
+        assert!(sent.success(), "kill -s {signal}: {sent}");
+    }
+
+    fn let_finish(&mut self) {
+        self.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    }
+
+    fn status(&mut self) -> ExitStatus {
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        // A test that fails leaves nothing behind; one that ended cannot be killed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
