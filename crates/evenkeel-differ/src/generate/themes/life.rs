@@ -567,7 +567,12 @@ impl Life<'_> {
             3 => wait(facts("/apis").accepting(AGGREGATED), "${served}"),
             4 | 5 => wait(facts(&resources), "things"),
             6 | 7 => wait(facts(&format!("/openapi/v3/apis/${{group}}/{version}")), revision),
-            8 => wait(facts("/openapi/v3"), &format!("/{version}")),
+            8 => {
+                // The one that was added last is the last to be listed.
+                let last = self.versions.iter().rfind(|version| version.served);
+                let last = last.map_or(**version, |version| version.name);
+                wait(facts("/openapi/v3"), &format!("/{last}\""))
+            }
             _ if self.random.percent(30) => wait(facts("/openapi/v2"), revision),
             _ => wait(facts(&resources), "things"),
         };
