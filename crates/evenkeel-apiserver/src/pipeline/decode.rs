@@ -311,16 +311,25 @@ fn check_in_its_own_version(
     validation: FieldValidation,
 ) -> Result<(), Status> {
     let resource = &*call.resource;
-    let schema = resource.custom().and_then(|custom| custom.schemas.get(api_version));
-    let Some(schema) = schema else { return Ok(()) };
-    let Ok(unknown) = schema.normalize(&mut parsed.value.clone(), Malformed::Refuse) else {
+    let gvk = Gvk::from_api_version(api_version, text(&parsed.value, "kind"));
+    if (gvk.group, gvk.kind) != (&*resource.group, &*resource.kind) {
         return Ok(());
+    }
+    let unknown = match resource.custom().and_then(|custom| custom.schemas.get(api_version)) {
+        Some(schema) => match schema.normalize(&mut parsed.value.clone(), Malformed::Refuse) {
+            Ok(unknown) => unknown,
+            Err(_) => return Ok(()),
+        },
+        // Of a version that is not there nothing is known but what every object has.
+        None => {
+            let known = ["apiVersion", "kind", "metadata"];
+            let fields = parsed.value.as_object().into_iter().flat_map(Map::keys);
+            fields.filter(|field| !known.contains(&field.as_str())).cloned().collect()
+        }
     };
     let unknown: Vec<_> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
-    report(call, validation, problems(&parsed.duplicates, unknown)).map_err(|why| {
-        let gvk = Gvk::from_api_version(api_version, &resource.kind);
-        cannot_be_handled(gvk, &resource.kind, &why)
-    })
+    report(call, validation, problems(&parsed.duplicates, unknown))
+        .map_err(|why| cannot_be_handled(gvk, &resource.kind, &why))
 }
 
 fn version_mismatch(given: &str, expected: &str) -> Status {
