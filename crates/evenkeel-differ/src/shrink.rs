@@ -4,7 +4,10 @@
 //! that are left. Only a difference of the same kind counts, so that shrinking does not slip from
 //! one fault to another.
 
+use std::time::Duration;
+
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::compare::Difference;
 use crate::known::Known;
@@ -17,12 +20,16 @@ const BUDGET: usize = 300;
 /// The same where each attempt makes a real server forget, which takes seconds.
 const SLOW_BUDGET: usize = 12;
 
+/// How long it may take: an attempt that waits for definitions to come and go takes seconds too.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 struct Shrinking<'a> {
     pair: &'a Pair,
     known: &'a Known,
     /// Method and last part of the path, and where in the answer.
     wanted: (String, String),
     budget: usize,
+    until: Instant,
 }
 
 /// Shrinks `sequence`, which shows `difference` on `pair`.
@@ -34,7 +41,8 @@ pub async fn shrink(
 ) -> Sequence {
     let wanted = kind(sequence, difference);
     let budget = if sequence.compacts() { SLOW_BUDGET } else { BUDGET };
-    let mut shrinking = Shrinking { pair, known, wanted, budget };
+    let until = Instant::now() + PATIENCE;
+    let mut shrinking = Shrinking { pair, known, wanted, budget, until };
     // What comes after the difference cannot have caused it.
     let mut best = sequence.clone();
     best.steps.truncate(difference.step + 1);
@@ -55,6 +63,10 @@ fn kind(sequence: &Sequence, difference: &Difference) -> (String, String) {
 }
 
 impl Shrinking<'_> {
+    fn goes_on(&self) -> bool {
+        self.budget > 0 && Instant::now() < self.until
+    }
+
     async fn shows(&mut self, sequence: &Sequence) -> bool {
         self.budget = self.budget.saturating_sub(1);
         let Ok(finding) = self.pair.find(sequence, self.known).await else { return false };
@@ -63,10 +75,10 @@ impl Shrinking<'_> {
 
     async fn steps(&mut self, best: &mut Sequence) {
         let mut size = best.steps.len() / 2;
-        while size > 0 && self.budget > 0 {
+        while size > 0 && self.goes_on() {
             let mut start = 0;
             let mut removed = false;
-            while start < best.steps.len() && self.budget > 0 {
+            while start < best.steps.len() && self.goes_on() {
                 let mut candidate = best.clone();
                 let end = (start + size).min(candidate.steps.len());
                 candidate.steps.drain(start..end);
@@ -87,7 +99,7 @@ impl Shrinking<'_> {
             for simpler in simpler_requests(&best.steps[at]) {
                 let mut candidate = best.clone();
                 candidate.steps[at] = simpler;
-                if self.budget > 0 && self.shows(&candidate).await {
+                if self.goes_on() && self.shows(&candidate).await {
                     *best = candidate;
                 }
             }
@@ -103,7 +115,7 @@ impl Shrinking<'_> {
                     continue;
                 }
                 crate::sequence::unset_at(body, &pointer);
-                if self.budget > 0 && self.shows(&candidate).await {
+                if self.goes_on() && self.shows(&candidate).await {
                     *best = candidate;
                 }
             }
