@@ -144,3 +144,14 @@ async fn custom_resources_are_selected_by_the_fields_their_definition_names() {
     cluster.merge(&format!("{WIDGETS}/a"), json!({"spec": {"color": "blue"}})).await.expect(200);
     assert_eq!(cluster.names(&red).await, ["c"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_label_that_is_null_is_an_empty_one() {
+    let cluster = Cluster::with_widgets().await;
+    let mut odd = widget("odd", json!({"color": "red"}));
+    odd["metadata"]["labels"] = json!({"tier": null});
+    let made = cluster.apply(&format!("{WIDGETS}/odd"), "m", odd).await.expect(201);
+    assert_eq!(made["metadata"]["labels"], json!({"tier": ""}));
+    assert_eq!(cluster.names(&format!("{WIDGETS}?labelSelector=tier%3D")).await, ["odd"]);
+    assert_eq!(cluster.names(&format!("{WIDGETS}?labelSelector=!tier")).await, [""; 0]);
+}

@@ -27,7 +27,9 @@ pub(crate) fn draft(
     set_meta(&mut object, "resourceVersion", None);
     let labels = match object.pointer("/metadata/labels") {
         Some(Value::Object(map)) => {
-            Labels::new(map.iter().filter_map(|(key, value)| Some((key.as_str(), value.as_str()?))))
+            // A null is an empty text to Go, which then shows it so.
+            let labels = map.iter().filter(|(_, value)| value.is_string() || value.is_null());
+            Labels::new(labels.map(|(key, value)| (&**key, value.as_str().unwrap_or_default())))
         }
         _ => Labels::default(),
     };
