@@ -5,10 +5,7 @@ use std::borrow::Cow;
 
 use evenkeel::Object;
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetStatus};
-use k8s_openapi::api::core::v1::{
-    PodTemplateSpec, ReplicationController, ReplicationControllerCondition,
-    ReplicationControllerStatus,
-};
+use k8s_openapi::api::core::v1::{PodTemplateSpec, ReplicationController};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::Selector;
 use serde::Serialize;
@@ -100,31 +97,14 @@ impl Set for ReplicationController {
     }
 }
 
-/// The status of a ReplicationController, which does not tell how many pods are on their way out.
+/// The status of a ReplicationController: that of a ReplicaSet, but for the pods that are on their
+/// way out, of which it does not tell.
 #[derive(PartialEq, Serialize)]
 #[serde(transparent)]
-pub(super) struct ElderStatus(ReplicationControllerStatus);
+pub(super) struct ElderStatus(ReplicaSetStatus);
 
 impl From<ReplicaSetStatus> for ElderStatus {
     fn from(status: ReplicaSetStatus) -> Self {
-        let conditions = status.conditions.map(|conditions| {
-            let told = conditions.into_iter();
-            told.map(|told| ReplicationControllerCondition {
-                last_transition_time: told.last_transition_time,
-                message: told.message,
-                reason: told.reason,
-                status: told.status,
-                type_: told.type_,
-            })
-            .collect()
-        });
-        Self(ReplicationControllerStatus {
-            available_replicas: status.available_replicas,
-            conditions,
-            fully_labeled_replicas: status.fully_labeled_replicas,
-            observed_generation: status.observed_generation,
-            ready_replicas: status.ready_replicas,
-            replicas: status.replicas,
-        })
+        Self(ReplicaSetStatus { terminating_replicas: None, ..status })
     }
 }
