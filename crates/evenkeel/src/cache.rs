@@ -317,7 +317,7 @@ impl Cache {
     /// watch, never waits.
     #[must_use]
     pub fn peek(&self, kind: &Kind, key: &Key) -> Option<Arc<Entry>> {
-        self.running(kind)?.get(key).ok().flatten()
+        self.look(kind, key)?.ok().flatten()
     }
 
     /// What a list shows, in doubt or not, if the type is watched: never begins a watch, never
@@ -327,9 +327,13 @@ impl Cache {
         self.running(kind).map(|informer| informer.0.0.peek_list(query)).unwrap_or_default()
     }
 
-    /// Why a read of this key would fail, if the type is watched and it would.
-    pub(crate) fn trouble(&self, kind: &Kind, key: &Key) -> Option<ReadError> {
-        self.running(kind)?.get(key).err()
+    /// What a read of `key` gives if the type is watched: never begins a watch, never waits.
+    pub(crate) fn look(
+        &self,
+        kind: &Kind,
+        key: &Key,
+    ) -> Option<Result<Option<Arc<Entry>>, ReadError>> {
+        Some(self.running(kind)?.get(key))
     }
 
     fn running(&self, kind: &Kind) -> Option<Informer> {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use kube::api::Patch;
 use serde_json::json;
 
-use crate::client::{Client, Error};
+use crate::client::{Attempt, Client, Error, Target};
 use crate::difference;
 use crate::key::Key;
-use crate::kind::Object;
+use crate::kind::{Kind, Object};
 use crate::owner::{self, OwnerError};
 
 /// The longest name that is valid as a DNS label.
@@ -118,6 +118,13 @@ impl Client {
     /// Sets the owners, only if the object is still the one that was read, and as it was.
     async fn set_owners<C: Object>(&self, child: &C) -> Result<Arc<C>, Error> {
         let meta = child.meta();
+        if meta.uid.is_none() || meta.resource_version.is_none() {
+            // A null would lift the condition, and the list of owners is replaced whole.
+            let (kind, target) = (Kind::of::<C>(), Target::Object(Key::of(child)));
+            let attempt = Attempt { verb: "patch", kind, subresource: None, target };
+            let reason = "it has no uid and resourceVersion; read it from the server first";
+            return Err(Error::Refused { attempt, reason: reason.to_owned() });
+        }
         let patch = Patch::Merge(json!({ "metadata": {
             "ownerReferences": meta.owner_references,
             "resourceVersion": meta.resource_version,

@@ -18,6 +18,8 @@ mod install;
 
 mod live;
 
+mod ownership;
+
 mod pending;
 
 mod read;

@@ -27,6 +27,8 @@ mod random;
 
 mod query;
 
+mod nulls;
+
 // From the API server to the store.
 mod watch;
 

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use super::hot::Charge;
 use super::meta::Meta;
 use crate::kind::Kind;
+use crate::nulls;
 
 /// A typed object of any type.
 pub(super) type Typed = Arc<dyn Any + Send + Sync>;
@@ -112,7 +113,7 @@ impl Entry {
     /// The annotations; parsed at each call.
     #[must_use]
     pub fn annotations(&self) -> BTreeMap<String, String> {
-        serde_json::from_slice(self.annotations_json()).unwrap_or_default()
+        nulls::decode(self.annotations_json()).unwrap_or_default()
     }
 
     /// All of the metadata; parsed at each call.
@@ -127,7 +128,7 @@ impl Entry {
         if let Form::View(name) = self.form {
             return Err(self.undecodable(format!("only {name} is kept of it")));
         }
-        serde_json::from_slice(&self.body)
+        nulls::decode(&self.body)
             .map(|Holder { metadata }| metadata)
             .map_err(|error| self.undecodable(error.to_string()))
     }
@@ -180,7 +181,7 @@ impl Entry {
                 )));
             }
         }
-        let typed: Arc<K> = serde_json::from_slice(&self.body)
+        let typed: Arc<K> = nulls::decode(&self.body)
             .map(Arc::new)
             .map_err(|error| self.undecodable(error.to_string()))?;
         let any: Typed = typed.clone();

@@ -188,7 +188,13 @@ impl Meta {
             generation: header.generation.unwrap_or_default(),
             labels: Labels::pack(header.labels.unwrap_or_default().0)
                 .ok_or("metadata: a label with a NUL")?,
-            owners: header.owner_references.unwrap_or_default().into_iter().map(owner).collect(),
+            owners: header
+                .owner_references
+                .unwrap_or_default()
+                .into_iter()
+                .flatten()
+                .map(owner)
+                .collect(),
             finalizers: header
                 .finalizers
                 .unwrap_or_default()
@@ -249,7 +255,7 @@ struct Header<'a> {
     #[serde(borrow, default)]
     annotations: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    owner_references: Option<Vec<OwnerHeader<'a>>>,
+    owner_references: Option<Vec<Option<OwnerHeader<'a>>>>,
     #[serde(borrow, default)]
     finalizers: Option<Vec<Text<'a>>>,
     #[serde(borrow, default)]

@@ -14,6 +14,7 @@ use super::entry::{Form, Typed};
 use super::error::DeclareError;
 use super::query::Fields;
 use crate::kind::Kind;
+use crate::nulls;
 
 /// What goes for all types of a cache.
 #[derive(Clone, Debug)]
@@ -90,7 +91,7 @@ impl Decoder {
             id: TypeId::of::<T>(),
             name: type_name::<T>(),
             decode: |body| {
-                let typed: Arc<T> = Arc::new(serde_json::from_slice(body)?);
+                let typed: Arc<T> = Arc::new(nulls::decode(body)?);
                 Ok(typed as Arc<dyn Any + Send + Sync>)
             },
         }

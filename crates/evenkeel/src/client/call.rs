@@ -14,6 +14,7 @@ use super::Client;
 use super::error::{Attempt, Error, Target};
 use crate::key::Key;
 use crate::kind::Kind;
+use crate::nulls;
 use crate::query::Query;
 
 /// How long an answer may take. The API server gives up after a minute, so what has not come by
@@ -152,7 +153,7 @@ fn bad(part: &&str) -> bool {
 
 /// The Status in a refusal; proxies answer in their own words.
 fn refusal(code: StatusCode, bytes: &[u8]) -> Status {
-    if let Ok(mut status) = serde_json::from_slice::<Status>(bytes)
+    if let Ok(mut status) = nulls::decode::<Status>(bytes)
         && (status.code != 0 || !status.message.is_empty())
     {
         if status.code == 0 {

@@ -136,6 +136,17 @@ impl Error {
         self.reason_is("Invalid", 422)
     }
 
+    /// The object is not the one, or not of the version, that the request was meant for.
+    pub(super) fn is_precondition(&self) -> bool {
+        let Some(status) = self.status() else { return false };
+        let mut causes = status.details.iter().flat_map(|details| &details.causes);
+        if self.is_conflict() {
+            // Apply answers a conflict for another manager's fields, too.
+            return !causes.any(|cause| cause.reason == "FieldManagerConflict");
+        }
+        self.is_invalid() && causes.any(|cause| cause.field == "metadata.uid")
+    }
+
     /// What the request goes on from is forgotten.
     pub(super) fn is_expired(&self) -> bool {
         self.reason_is("Expired", 410)

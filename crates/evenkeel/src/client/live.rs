@@ -11,6 +11,7 @@ use super::error::{Error, Target};
 use crate::journal::ReadNote;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
+use crate::nulls;
 
 /// Reads past the cache; see [`Client::live`].
 #[derive(Clone, Copy)]
@@ -99,8 +100,8 @@ impl<'a> Live<'a> {
                 }
                 Err(error) => return Err(error),
             };
-            let page: Page<T> = serde_json::from_slice(&bytes)
-                .map_err(|source| Error::Answer { attempt, source })?;
+            let page: Page<T> =
+                nulls::decode(&bytes).map_err(|source| Error::Answer { attempt, source })?;
             objects.extend(page.items.into_iter().flatten());
             token = page.metadata.next.unwrap_or_default();
             if token.is_empty() {
@@ -128,7 +129,7 @@ pub(super) fn decode<R: DeserializeOwned>(
     key: &Key,
     bytes: &[u8],
 ) -> Result<R, Error> {
-    serde_json::from_slice(bytes).map_err(|source| {
+    nulls::decode(bytes).map_err(|source| {
         let target = Target::Object(key.clone());
         let attempt =
             super::Attempt { verb: "read", kind: kind.clone(), subresource: None, target };

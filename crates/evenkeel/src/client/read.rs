@@ -88,7 +88,7 @@ impl Client {
     /// Ends a doubt about an object if its type is watched and the server answers; what is not
     /// settled here is asked for by the next read.
     pub(super) async fn settle(&self, kind: &Kind, key: &Key) {
-        if let Some(error @ ReadError::Uncertain { .. }) = self.cache.trouble(kind, key)
+        if let Some(Err(error @ ReadError::Uncertain { .. })) = self.cache.look(kind, key)
             && let Err(error) = self.mend(kind, error).await
         {
             tracing::debug!(%kind, %key, %error, "what a write left is not known yet");

@@ -17,11 +17,13 @@ use super::Client;
 use super::applied::{self, digest};
 use super::call::Call;
 use super::error::{Attempt, Error, Target};
+use super::ownership::Ownership;
 use super::pending::Pending;
 use crate::cache::Version;
 use crate::journal::WriteNote;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
+use crate::nulls;
 use crate::uid::Uid;
 
 /// A write in the making; `.await` sends it and gives the object as the server has it then.
@@ -37,6 +39,8 @@ pub struct Write<'a, R> {
     dry_run: bool,
     force: bool,
     lenient: bool,
+    /// Which object must control what is applied, if any must.
+    ownership: Option<Ownership>,
     marker: PhantomData<fn() -> R>,
 }
 
@@ -112,6 +116,7 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
             dry_run: false,
             force: false,
             lenient: false,
+            ownership: None,
             marker: PhantomData,
         }
     }
@@ -157,6 +162,12 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
     /// Fails when awaited, for a reason found earlier.
     pub(crate) fn refuse(mut self, reason: String) -> Self {
         self.body = Err(reason);
+        self
+    }
+
+    /// Leaves an object alone that exists and is not controlled by the object of this uid.
+    pub(crate) fn owned_by(mut self, uid: Uid, owner: String) -> Self {
+        self.ownership = Some(Ownership { uid, owner });
         self
     }
 
@@ -230,11 +241,7 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
             self.note(WriteNote::suppressed);
             return Ok(object);
         }
-        let pending = || Pending::new(client, self.attempt(), vec![self.key.clone()]);
-        let pending = (!self.dry_run).then(pending);
-        let answer = self.call(body).send(client).await;
-        pending.map(Pending::answered);
-        let bytes = match answer {
+        let bytes = match self.exchange(body).await {
             Ok(bytes) => bytes,
             Err(error) => {
                 if !self.dry_run && self.casts_doubt(&error, before.is_some()) {
@@ -257,10 +264,39 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
         self.note(|attempt| {
             WriteNote::written(attempt, before.as_deref(), version, &bytes, header.version)
         });
-        match serde_json::from_slice(&bytes) {
+        match nulls::decode(&bytes) {
             Ok(object) => Ok(Arc::new(object)),
             Err(source) => Err(Error::Answer { attempt: self.attempt(), source }),
         }
+    }
+
+    /// Sends it; an owned apply only to an object that is the owner's, or does not exist.
+    async fn exchange(&self, body: Vec<u8>) -> Result<Bytes, Error> {
+        let Some(ownership) = &self.ownership else { return self.request(body).await };
+        let refused = |reason| Error::Refused { attempt: self.attempt(), reason };
+        let mut tries = 1..=OWNED_TRIES;
+        loop {
+            let first = tries.next() == Some(1);
+            let checked = ownership.check(self.client, &self.kind, &self.key, !first).await?;
+            let Some(precondition) = checked else {
+                return Err(refused(ownership.refusal()));
+            };
+            let body = precondition.add_to(&body).map_err(refused)?;
+            match self.request(body).await {
+                // What was checked no longer held: it is checked again, on the server.
+                Err(error) if error.is_precondition() && !tries.is_empty() => {}
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Sends one request. Its object is in doubt should the answer not be waited for.
+    async fn request(&self, body: Vec<u8>) -> Result<Bytes, Error> {
+        let pending = || Pending::new(self.client, self.attempt(), vec![self.key.clone()]);
+        let pending = (!self.dry_run).then(pending);
+        let answer = self.call(body).send(self.client).await;
+        pending.map(Pending::answered);
+        answer
     }
 
     /// Whether the same again on an unchanged object changes nothing, and the object is the answer.
@@ -284,8 +320,8 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
                 Verb::Update | Verb::Patch(_) => {
                     error.is_conflict() || error.is_not_found() && known
                 }
-                // Another manager's fields, not another version.
-                Verb::Apply => false,
+                // Else another manager's fields are in the way, not another version.
+                Verb::Apply => error.is_precondition(),
             }
     }
 
@@ -333,6 +369,9 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> IntoFuture for Write<'a, R
         Box::pin(self.send())
     }
 }
+
+/// How often an owned apply is tried while the object is created, deleted or replaced meanwhile.
+const OWNED_TRIES: u32 = 3;
 
 /// The longest base of a generated name, and what the server would make its end of.
 const BASE: usize = 58;
@@ -408,10 +447,8 @@ impl Header {
         #[derive(serde::Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Outer<'a> {
-            #[serde(default)]
-            api_version: String,
-            #[serde(default)]
-            kind: String,
+            api_version: Option<String>,
+            kind: Option<String>,
             metadata: Option<Inner>,
             details: Option<Details>,
             #[serde(borrow)]
@@ -436,15 +473,17 @@ impl Header {
             finalizers: Option<Vec<String>>,
         }
         let Ok(outer) = serde_json::from_slice::<Outer<'_>>(bytes) else { return Self::default() };
-        let spec = outer.spec.filter(|_| outer.kind == "Namespace");
+        let (api_version, kind) =
+            (outer.api_version.unwrap_or_default(), outer.kind.unwrap_or_default());
+        let spec = outer.spec.filter(|_| kind == "Namespace");
         let own = spec.and_then(|spec| serde_json::from_str::<Finalizers>(spec.get()).ok());
         let own = own.and_then(|own| own.finalizers).unwrap_or_default();
         let meta = outer.metadata.unwrap_or_default();
         let graceful = meta.deletion_grace_period_seconds.is_some_and(|seconds| seconds > 0);
         let finalized = meta.finalizers.is_some_and(|names| !names.is_empty()) || !own.is_empty();
         Self {
-            api_version: outer.api_version,
-            kind: outer.kind,
+            api_version,
+            kind,
             version: meta.resource_version.as_deref().and_then(Version::parse),
             uid: meta.uid.or(outer.details.and_then(|details| details.uid)),
             deleting: meta.deletion_timestamp.is_some(),

@@ -72,8 +72,10 @@ impl<K: Object> Context<K> {
     /// child without a namespace goes into the object's.
     ///
     /// An object of that name that exists and is not controlled by this one is left alone: it is
-    /// somebody else's, or a former object's of the same name that is about to be collected. It can
-    /// be [adopted](Client::adopt) first.
+    /// another owner's, or a former object's of the same name that is about to be collected. It can
+    /// be [adopted](Client::adopt) first. The cache answers whose it is; for a type that is not
+    /// cached the API server is asked, which needs the `get` permission. The apply then carries what
+    /// was found as a precondition, so that an object created in between is left alone too.
     ///
     /// See [`Client::apply`]; [`Client::apply`] itself is for objects that are not owned.
     pub fn apply<C: Object>(&self, mut child: C) -> Write<'_, C> {
@@ -82,28 +84,15 @@ impl<K: Object> Context<K> {
         }
         let owned = match &self.object {
             Some(owner) => owner::set_controller(&**owner, &mut child)
-                .map_err(|error| error.to_string())
-                .and_then(|()| self.check_ours(&**owner, &child)),
+                .map(|()| Uid::new(owner.meta().uid.as_deref().unwrap_or_default()))
+                .map_err(|error| error.to_string()),
             None => Err(format!("{} {} that should own it is gone", Kind::of::<K>(), self.key)),
         };
         let write = self.client.apply(&child);
         match owned {
-            Ok(()) => write,
+            Ok(uid) => write.owned_by(uid, format!("{} {}", Kind::of::<K>(), self.key)),
             Err(reason) => write.refuse(reason),
         }
-    }
-
-    fn check_ours<C: Object>(&self, owner: &K, child: &C) -> Result<(), String> {
-        let present = self.client.cache().peek(&Kind::of::<C>(), &Key::of(child));
-        let ours = present.is_none_or(|present| {
-            let uid = Uid::new(owner.meta().uid.as_deref().unwrap_or_default());
-            present.meta().owners().iter().any(|owner| owner.controller && owner.uid == uid)
-        });
-        if ours {
-            return Ok(());
-        }
-        let kind = Kind::of::<K>();
-        Err(format!("it exists and {kind} {} does not control it; adopt it first", self.key))
     }
 }
 

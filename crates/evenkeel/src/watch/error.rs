@@ -7,6 +7,8 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode, header};
 use kube::core::Status;
 
+use crate::nulls;
+
 /// Longer waits than this are not taken from a server.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
 
@@ -43,7 +45,7 @@ impl Error {
 
     /// A failure the server sent as the status of an answer.
     pub(super) fn answer(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> Self {
-        let mut status = serde_json::from_slice::<Status>(body)
+        let mut status = nulls::decode::<Status>(body)
             .ok()
             .filter(|status| !status.message.is_empty() || !status.reason.is_empty())
             .unwrap_or_else(|| plain(code, body));

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Error;
+use crate::nulls;
 
 /// What a line announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +100,7 @@ impl<'a> Event<'a> {
 
     /// The failure an error event tells of.
     pub(super) fn failure(&self) -> Error {
-        match serde_json::from_slice::<Status>(self.object) {
+        match nulls::decode::<Status>(self.object) {
             Ok(status) => Error::event(status),
             Err(error) => Error::unexpected(format!("failure in a watch: {error}")),
         }

@@ -17,8 +17,10 @@ mod harness;
 mod journal;
 
 mod lifecycle;
+mod nulls;
 
 mod owners;
+mod ownership;
 
 mod reads;
 

@@ -1,0 +1,199 @@
+//! An owned apply leaves alone what its owner does not control, whatever the cache knows.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use evenkeel::k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
+use evenkeel::kube::Api;
+use evenkeel::owner::{is_controller, set_controller};
+use evenkeel::prelude::*;
+use tokio::sync::mpsc;
+
+use crate::harness::{Fate, World, key, map, next, start, stop};
+
+/// Applies a child to each ConfigMap, by force, and reports what came of it.
+struct Maker<C> {
+    child: C,
+    outcome: mpsc::Sender<Result<Arc<C>, String>>,
+}
+
+impl<C: evenkeel::Object> Reconciler for Maker<C> {
+    type Object = ConfigMap;
+
+    async fn reconcile(&self, cx: &Context<ConfigMap>) -> Result<Action> {
+        let applied = cx.apply(self.child.clone()).force().await;
+        let _ = self.outcome.try_send(applied.map_err(|error| error.to_string()));
+        Ok(Action::done())
+    }
+}
+
+fn maker<C>(child: C) -> (Maker<C>, mpsc::Receiver<Result<Arc<C>, String>>) {
+    let (outcome, outcomes) = mpsc::channel(64);
+    (Maker { child, outcome }, outcomes)
+}
+
+fn account(automount: bool) -> ServiceAccount {
+    let mut account = ServiceAccount::default();
+    account.metadata.name = Some("child".to_owned());
+    account.metadata.namespace = Some("default".to_owned());
+    account.automount_service_account_token = Some(automount);
+    account
+}
+
+fn secret(value: &str) -> Secret {
+    let mut secret = Secret::default();
+    secret.metadata.name = Some("child".to_owned());
+    secret.metadata.namespace = Some("default".to_owned());
+    secret.string_data = Some([("key".to_owned(), value.to_owned())].into());
+    secret
+}
+
+fn secrets() -> evenkeel::Watch {
+    let options = evenkeel::cache::TypeOptions::new().namespaces(["default"]);
+    evenkeel::Watch::owned::<Secret, ConfigMap>().cached(options)
+}
+
+const REFUSAL: &str = "it exists and ConfigMap default/owner does not control it; adopt it first";
+
+#[tokio::test(start_paused = true)]
+async fn a_foreign_object_of_a_type_that_is_not_cached_is_left_alone() {
+    let world = World::new().await;
+    world.create_map("owner").await;
+    let accounts = Api::<ServiceAccount>::namespaced(world.admin(), "default");
+    let theirs = accounts.create(&Default::default(), &account(true)).await.unwrap();
+    let manager = world.manager();
+    let (maker, mut outcomes) = maker(account(false));
+    manager.controller(maker).register().unwrap();
+    let running = start(&manager);
+    let refused = next(&mut outcomes).await.unwrap_err();
+    assert_eq!(refused, format!("apply ServiceAccount default/child: {REFUSAL}"));
+    assert_eq!(accounts.get("child").await.unwrap(), theirs);
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_of_a_type_that_is_not_cached_is_created_and_applied_again() {
+    let world = World::new().await;
+    let owner = world.create_map("owner").await;
+    let manager = world.manager();
+    let (maker, mut outcomes) = maker(account(false));
+    let controller = manager.controller(maker).register().unwrap();
+    let running = start(&manager);
+    let created = next(&mut outcomes).await.unwrap();
+    assert!(is_controller(&owner, &*created));
+    controller.trigger(key("owner"), "again");
+    let again = next(&mut outcomes).await.unwrap();
+    assert_eq!(again.metadata.uid, created.metadata.uid);
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_created_between_the_check_and_the_apply_is_left_alone() {
+    let world = World::new().await;
+    world.create_map("owner").await;
+    let accounts = Api::<ServiceAccount>::namespaced(world.admin(), "default");
+    let theirs = accounts.create(&Default::default(), &account(true)).await.unwrap();
+    // The first check is answered as it would have been a moment before.
+    let checked = AtomicBool::new(false);
+    world.rule(move |request| {
+        let check = request.method() == "GET" && request.uri().path().ends_with("/child");
+        match check && !checked.swap(true, Ordering::Relaxed) {
+            true => Fate::Answer(404, r#"{"kind":"Status","reason":"NotFound","code":404}"#),
+            false => Fate::Pass,
+        }
+    });
+    let manager = world.manager();
+    let (maker, mut outcomes) = maker(account(false));
+    manager.controller(maker).register().unwrap();
+    let running = start(&manager);
+    let refused = next(&mut outcomes).await.unwrap_err();
+    assert!(refused.ends_with(REFUSAL), "{refused}");
+    assert_eq!(accounts.get("child").await.unwrap(), theirs);
+    let applies = world.requests().iter().filter(|line| line.starts_with("PATCH")).count();
+    assert_eq!(applies, 1, "the server refused it once, and then it was known");
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_the_cache_has_not_seen_is_left_alone() {
+    let world = World::new().await;
+    world.create_map("owner").await;
+    let api = Api::<Secret>::namespaced(world.admin(), "default");
+    let theirs = api.create(&Default::default(), &secret("theirs")).await.unwrap();
+    let manager = world.manager();
+    let (maker, mut outcomes) = maker(secret("changed"));
+    manager.controller(maker).watch(secrets()).register().unwrap();
+    world.rule(|request| {
+        let listed = request.uri().path().ends_with("/secrets");
+        match World::frozen(request) {
+            // The cache begins without the object.
+            Fate::Pass if listed && request.method() == "GET" => Fate::Answer(
+                200,
+                r#"{"kind":"SecretList","apiVersion":"v1","metadata":{"resourceVersion":"1"},
+                    "items":[]}"#,
+            ),
+            fate => fate,
+        }
+    });
+    let running = start(&manager);
+    let refused = next(&mut outcomes).await.unwrap_err();
+    assert!(refused.ends_with(REFUSAL), "{refused}");
+    assert_eq!(api.get("child").await.unwrap(), theirs);
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_took_a_childs_name_unseen_is_left_alone() {
+    let world = World::new().await;
+    let owner = world.create_map("owner").await;
+    let api = Api::<Secret>::namespaced(world.admin(), "default");
+    let mut ours = secret("ours");
+    set_controller(&owner, &mut ours).unwrap();
+    api.create(&Default::default(), &ours).await.unwrap();
+    world.freeze();
+    let manager = world.manager();
+    let (sender, mut synced) = mpsc::channel(64);
+    let (maker, mut outcomes) = maker(secret("changed"));
+    // Nothing is reconciled before the other client has been at work.
+    let reconciler = evenkeel::objects(move |_: Arc<ConfigMap>, cx: Context<ConfigMap>| {
+        let _ = sender.try_send(());
+        let maker = Maker { child: maker.child.clone(), outcome: maker.outcome.clone() };
+        async move {
+            match cx.causes().to_string().contains("now") {
+                true => maker.reconcile(&cx).await,
+                false => Ok(Action::done()),
+            }
+        }
+    });
+    let controller = manager.controller(reconciler).watch(secrets()).register().unwrap();
+    let running = start(&manager);
+    next(&mut synced).await;
+    api.delete("child", &Default::default()).await.unwrap();
+    let theirs = api.create(&Default::default(), &secret("theirs")).await.unwrap();
+    controller.trigger(key("owner"), "now");
+    let refused = next(&mut outcomes).await.unwrap_err();
+    assert!(refused.ends_with(REFUSAL), "{refused}");
+    assert_eq!(api.get("child").await.unwrap(), theirs);
+
+    // And one that is simply gone is created anew.
+    api.delete("child", &Default::default()).await.unwrap();
+    controller.trigger(key("owner"), "now, as it is gone");
+    let created = next(&mut outcomes).await.unwrap();
+    assert!(is_controller(&owner, &*created));
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_an_object_that_was_read_can_be_adopted() {
+    let world = World::new().await;
+    let owner = world.create_map("owner").await;
+    world.create_map("child").await;
+    let manager = world.manager();
+    let error = manager.client().adopt(&owner, &map("child")).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "patch ConfigMap default/child: it has no uid and resourceVersion; read it from the server \
+         first"
+    );
+    assert!(world.requests().is_empty());
+}
