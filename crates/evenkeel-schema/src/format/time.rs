@@ -1,5 +1,6 @@
 //! Dates, times and durations.
 
+use evenkeel_types::duration;
 use evenkeel_types::time::{Moment, Precision};
 
 /// `2006-01-02`, a day that exists.
@@ -48,46 +49,7 @@ fn is_partial_time(time: &str) -> bool {
 
 /// Go's `time.ParseDuration`, or a number with a spelled-out unit anywhere in the text (`3 days`).
 pub(super) fn is_duration(text: &str) -> bool {
-    is_go_duration(text) || has_spelled_duration(text)
-}
-
-fn is_go_duration(text: &str) -> bool {
-    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
-    if rest == "0" {
-        return true;
-    }
-    let mut total: f64 = 0.0;
-    while !rest.is_empty() {
-        let whole = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let mut end = whole;
-        let mut digits = whole;
-        if rest.as_bytes().get(whole) == Some(&b'.') {
-            let fraction = rest[whole + 1..].bytes().take_while(u8::is_ascii_digit).count();
-            end += 1 + fraction;
-            digits += fraction;
-        }
-        if digits == 0 {
-            return false;
-        }
-        let number = &rest[..end];
-        rest = &rest[end..];
-        let unit_end = rest.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(rest.len());
-        let nanos = match &rest[..unit_end] {
-            "ns" => 1.0,
-            "us" | "µs" | "μs" => 1e3,
-            "ms" => 1e6,
-            "s" => 1e9,
-            "m" => 60e9,
-            "h" => 3600e9,
-            _ => return false,
-        };
-        total += number.parse::<f64>().unwrap_or(f64::INFINITY) * nanos;
-        rest = &rest[unit_end..];
-        if total > i64::MAX as f64 {
-            return false;
-        }
-    }
-    !text.is_empty() && !matches!(text, "+" | "-")
+    duration::parse(text).is_ok() || has_spelled_duration(text)
 }
 
 fn has_spelled_duration(text: &str) -> bool {

@@ -1,5 +1,7 @@
 //! Schedules of cron jobs: five fields, or a descriptor such as `@daily`.
 
+use evenkeel_types::duration;
+
 use super::zones::ZONES;
 
 struct Bounds {
@@ -76,40 +78,11 @@ fn descriptor(text: &str) -> Result<(), String> {
         }
         _ => match text.strip_prefix("@every ") {
             None => Err(format!("unrecognized descriptor: {text}")),
-            Some(duration) => duration_fault(duration)
-                .map_or(Ok(()), |fault| Err(format!("failed to parse duration {text}: {fault}"))),
+            Some(every) => duration::parse(every)
+                .map(drop)
+                .map_err(|fault| format!("failed to parse duration {text}: {fault}")),
         },
     }
-}
-
-/// What Go's parser of durations would say of this text.
-fn duration_fault(text: &str) -> Option<String> {
-    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
-    if rest == "0" {
-        return None;
-    }
-    let invalid = || Some(format!("time: invalid duration \"{text}\""));
-    if rest.is_empty() {
-        return invalid();
-    }
-    while !rest.is_empty() {
-        let number = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-        let digits = &rest[..number];
-        if !digits.bytes().any(|b| b.is_ascii_digit()) || digits.matches('.').count() > 1 {
-            return invalid();
-        }
-        rest = &rest[number..];
-        let unit = rest.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(rest.len());
-        if unit == 0 {
-            return Some(format!("time: missing unit in duration \"{text}\""));
-        }
-        let name = &rest[..unit];
-        if !matches!(name, "ns" | "us" | "µs" | "μs" | "ms" | "s" | "m" | "h") {
-            return Some(format!("time: unknown unit \"{name}\" in duration \"{text}\""));
-        }
-        rest = &rest[unit..];
-    }
-    None
 }
 
 fn range(expression: &str, bounds: &Bounds) -> Result<(), String> {
