@@ -8,9 +8,10 @@ use crate::identity::token_file::TokenFile;
 use crate::listen::{Peer, PeerIdentity};
 
 /// The accepted kinds of credentials.
-#[derive(Default)]
 pub(crate) struct Authenticator {
     pub(crate) tokens: Option<TokenFile>,
+    /// Whether requests without credentials go on as the anonymous user.
+    pub(crate) anonymous: bool,
 }
 
 /// Credentials were given, and they do not hold.
@@ -20,6 +21,8 @@ pub(crate) enum Refused {
     Certificate(String),
     #[error("the bearer token is unknown")]
     Token,
+    #[error("there are no credentials")]
+    Anonymous,
 }
 
 impl Authenticator {
@@ -42,7 +45,8 @@ impl Authenticator {
         }
         match peer {
             Some(PeerIdentity::Unverifiable(why)) => Err(Refused::Certificate(why.clone())),
-            _ => Ok(Identity::anonymous()),
+            _ if self.anonymous => Ok(Identity::anonymous()),
+            _ => Err(Refused::Anonymous),
         }
     }
 

@@ -17,7 +17,7 @@ pub struct Attributes<'a> {
 }
 
 /// The resource part of [`Attributes`].
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct ResourceAttributes<'a> {
     /// Empty for the core group.
     pub group: &'a str,
@@ -95,7 +95,11 @@ pub(crate) fn attributes<'a>(
                 version,
                 resource: plural,
                 subresource: subresource.as_deref().unwrap_or(""),
-                namespace,
+                // A namespace is in itself, so that a role in it can grant access to it.
+                namespace: match name {
+                    Some(name) if plural == "namespaces" => name,
+                    _ => namespace,
+                },
                 name: name.as_deref().unwrap_or(""),
             }),
         },

@@ -9,6 +9,8 @@ pub mod x509;
 
 use std::collections::BTreeMap;
 
+use evenkeel_schema::names;
+
 /// The name of a caller that presented no credentials.
 pub const ANONYMOUS: &str = "system:anonymous";
 /// The group of every caller that presented no credentials.
@@ -81,6 +83,14 @@ impl Identity {
         }
         self
     }
+}
+
+/// The namespace and name of the service account whose user name this is.
+pub(crate) fn service_account(user: &str) -> Option<(&str, &str)> {
+    let (namespace, name) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
+    let valid = names::label_name(namespace, false).is_empty()
+        && names::subdomain_name(name, false).is_empty();
+    valid.then_some((namespace, name))
 }
 
 #[cfg(test)]

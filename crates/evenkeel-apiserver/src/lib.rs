@@ -4,7 +4,7 @@
 //! process calls without a socket, and TLS on a loopback address with a kubeconfig for kubectl
 //! and every other client. It is a tool for development and tests, not a control plane.
 //!
-//! A request goes `route → authenticate → authorize → decode → manage → mutate →
+//! A request goes `route → authenticate → impersonate → authorize → decode → manage → mutate →
 //! validate_schema → validate → persist → encode`; `pipeline.rs` is the table of contents.
 
 // The order of a request.

@@ -4,7 +4,7 @@
 //! made, so a stage cannot be left out. For writes the object's own path goes on in the verbs:
 //!
 //! ```text
-//! route → authenticate → authorize → decode → manage → mutate → validate_schema → validate
+//! route → authenticate → impersonate → authorize → decode → manage → mutate → validate_schema → validate
 //!       → persist → encode
 //! ```
 //!
@@ -12,6 +12,8 @@
 //! compare-and-swap loop, once for every state of the object it meets.
 
 pub(crate) mod authenticate;
+
+mod impersonate;
 
 pub(crate) mod authorize;
 
@@ -68,8 +70,11 @@ where
     let wants_head = parts.method == Method::HEAD;
     let outcome = async {
         let routed = Routed { parts, body: read(body).await, query, route };
+        // Before credentials are looked at, as upstream does.
+        query.timeout(&route)?;
         let authenticated = authenticate::authenticate(core, routed)?;
-        let authorized = authorize::authorize(core, authenticated)?;
+        let impersonated = impersonate::impersonate(core, authenticated)?;
+        let authorized = authorize::authorize(core, impersonated)?;
         match authorized.route() {
             Route::Resource(_) => verbs::dispatch(core, authorized).await,
             Route::Path => paths::answer(core, &authorized),

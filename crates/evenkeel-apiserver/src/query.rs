@@ -1,9 +1,12 @@
 //! The query string, and the options of each verb read from it.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use evenkeel_schema::field;
+use evenkeel_types::duration;
 
+use crate::route::Route;
 use crate::status::{Named, Status};
 
 /// Decoded parameters in the order given; the first of a name counts.
@@ -45,6 +48,18 @@ impl Query {
 
     fn optional_flag(&self, name: &str) -> Option<bool> {
         self.get(name).map(|value| !(value.eq_ignore_ascii_case("false") || value == "0"))
+    }
+
+    /// The `timeout` of a request that ends by itself, if it is positive.
+    pub(crate) fn timeout(&self, route: &Route) -> Result<Option<Duration>, Status> {
+        let text = self.text("timeout");
+        if text.is_empty() || route.is_long_running() {
+            return Ok(None);
+        }
+        let nanos = duration::parse(text).map_err(|why| {
+            Status::bad_request(format!("invalid timeout specified in the request URL - {why}"))
+        })?;
+        Ok(u64::try_from(nanos).ok().filter(|nanos| *nanos > 0).map(Duration::from_nanos))
     }
 
     pub(crate) fn integer(&self, name: &str) -> Result<Option<i64>, Status> {

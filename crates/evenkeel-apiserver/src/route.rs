@@ -62,6 +62,17 @@ pub(crate) struct ResourceRoute {
     pub(crate) rest: Option<String>,
 }
 
+impl Route {
+    /// Whether the request stays open until the client or the server ends it, so that no timeout
+    /// bounds it.
+    pub(crate) fn is_long_running(&self) -> bool {
+        let Self::Resource(route) = self else { return false };
+        let streams = ["attach", "exec", "proxy", "log", "portforward"];
+        route.verb == Verb::Watch
+            || route.subresource.as_deref().is_some_and(|name| streams.contains(&name))
+    }
+}
+
 /// Reads method, path and query.
 pub(crate) fn route(method: &Method, path: &str, query: &Query) -> Route {
     // Before it is taken apart: `%2F` is as good as a slash.

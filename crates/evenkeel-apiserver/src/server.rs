@@ -53,6 +53,7 @@ pub struct Builder {
     service_cluster_ip_range: Option<String>,
     stop_with: Option<watch::Receiver<bool>>,
     #[cfg(feature = "_planted-bugs")]
+    no_anonymous: bool,
     commits_no_changes: bool,
 }
 
@@ -218,8 +219,8 @@ impl ApiServer {
         self.core.store.revision()
     }
 
-    /// Forgets everything before the current revision, so that older watches and page tokens
-    /// expire: what a cluster does every five minutes, at a moment a test can choose.
+    /// Forgets everything before the current revision at once, so that older watches and continue
+    /// tokens expire, at a moment a test can choose.
     pub fn compact(&self) {
         self.core.store.compact(self.core.store.revision());
     }
@@ -289,6 +290,13 @@ impl Builder {
     pub fn service_cluster_ip_range(mut self, range: impl Into<String>) -> Self {
         self.service_cluster_ip_range = Some(range.into());
         self
+    /// Whether requests without credentials go on as `system:anonymous`, which authorization may
+    /// then refuse with 403; otherwise they are answered with 401. On by default.
+    pub fn anonymous_auth(mut self, enabled: bool) -> Self {
+        self.no_anonymous = !enabled;
+        self
+    }
+
     }
 
     /// Ends open watches when `stopping` turns true, for servers behind a listener of your own.
@@ -328,7 +336,7 @@ impl Builder {
             definitions: Definitions::default(),
             sources: self.seed.map_or_else(Sources::system, Sources::seeded),
             admission: Chain::new(&self.disabled_admission_plugins),
-            authenticator: Authenticator { tokens: self.tokens },
+            authenticator: Authenticator { tokens: self.tokens, anonymous: !self.no_anonymous },
             authorizer: self.authorizer.unwrap_or_else(|| Box::new(AllowAuthenticated)),
             services: Allocator::new(range).map_err(BuildError::Option)?,
             metrics: Metrics::default(),

@@ -50,7 +50,7 @@ mod volume;
 mod workloads;
 
 use read::Read;
-use report::Errors;
+use report::{Errors, Path};
 
 #[cfg(test)]
 mod tests;
@@ -78,6 +78,13 @@ pub fn create(gvk: Gvk<'_>, object: &Value) -> Vec<Error> {
 pub fn service_addresses(service: &Value, old: Option<&Value>) -> Vec<Error> {
     let mut errs = Errors::new();
     service::address_faults(&mut errs, service, old.unwrap_or(&Value::Null));
+    errs.into_vec()
+}
+
+/// Checks a key of the extra values of an impersonated user.
+pub fn user_extra_key(key: &str) -> Vec<Error> {
+    let mut errs = Errors::new();
+    checks::domain_prefixed_path(&mut errs, Path::root("extra.key"), key);
     errs.into_vec()
 }
 

@@ -1,4 +1,4 @@
-//! Stage 3: may they.
+//! Stage 4: may they.
 
 use std::sync::Arc;
 
@@ -37,19 +37,18 @@ pub(crate) fn authorize(core: &Arc<Core>, request: Authenticated) -> Result<Auth
     let attributes = authz::attributes(&identity, &routed.route, &method, path);
     match core.authorizer.decide(&attributes) {
         Decision::Allow => Ok(Authorized { routed, identity }),
-        Decision::Deny(reason) => Err(refuse(&attributes, &reason)),
+        Decision::Deny(reason) => Err(forbidden(&attributes, &reason)),
     }
 }
 
-fn refuse(attributes: &authz::Attributes<'_>, reason: &str) -> Status {
+/// The 403 of a request that authorization refuses.
+pub(super) fn forbidden(attributes: &authz::Attributes<'_>, reason: &str) -> Status {
     let user = &attributes.user.user;
     let verb = attributes.verb;
     let suffix = if reason.is_empty() { String::new() } else { format!(": {reason}") };
     let Some(resource) = &attributes.resource else {
-        return Status::forbidden_path(format!(
-            "forbidden: User {user:?} cannot {verb} path {:?}{suffix}",
-            attributes.path
-        ));
+        let why = sanitize(&format!("User {user:?} cannot {verb} path {:?}", attributes.path));
+        return Status::forbidden_path(format!("forbidden: {why}{suffix}"));
     };
     let plural = match resource.subresource {
         "" => resource.resource.to_owned(),
@@ -59,9 +58,15 @@ fn refuse(attributes: &authz::Attributes<'_>, reason: &str) -> Status {
         "" => "at the cluster scope".to_owned(),
         namespace => format!("in the namespace {namespace:?}"),
     };
-    let why = format!(
-        "User {user:?} cannot {verb} resource {plural:?} in API group {:?} {place}{suffix}",
+    let why = sanitize(&format!(
+        "User {user:?} cannot {verb} resource {plural:?} in API group {:?} {place}",
         resource.group
-    );
-    Status::forbidden(Named { group: resource.group, kind: resource.resource }, resource.name, &why)
+    ));
+    let named = Named { group: resource.group, kind: resource.resource };
+    Status::forbidden(named, resource.name, &format!("{why}{suffix}"))
+}
+
+/// Keeps what a request brings from being read as HTML.
+fn sanitize(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -36,6 +36,8 @@ mod crd;
 
 mod errors;
 
+mod identity;
+
 mod negotiation;
 
 // The server as a thing to hold.

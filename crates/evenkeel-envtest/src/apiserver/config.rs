@@ -45,7 +45,7 @@ pub struct Serving {
 pub struct Settings {
     /// Whether requests without credentials are let in as `system:anonymous`.
     pub anonymous_auth: bool,
-    /// `RBAC`, `AlwaysAllow` and so on, in order; empty if not given.
+    /// `RBAC`, `AlwaysAllow` and so on, in order.
     pub authorization_modes: Vec<String>,
     /// Admission plugins to switch on besides the default ones.
     pub enable_admission_plugins: Vec<String>,
@@ -76,6 +76,8 @@ pub struct InvalidCidr(String);
 /// No name here may begin with `insecure-port`: envtest takes that for a server older than 1.24.
 pub(super) const FLAGS: &[Flag] = &[
     Flag::switch("help", "Shows this help."),
+const ALWAYS_ALLOW: &str = "AlwaysAllow";
+
     Flag::switch("version", "Shows the version."),
     Flag::value("bind-address", "ip", "The address to serve on. Default: 127.0.0.1."),
     Flag::value("secure-port", "int", "The port to serve on; 0 takes any free one. Default: 6443."),
@@ -106,9 +108,14 @@ pub(super) const FLAGS: &[Flag] = &[
     ),
     Flag::switch(
         "anonymous-auth",
-        "Lets requests without credentials in as system:anonymous. Default: true.",
+        "Lets requests without credentials in as system:anonymous. Default: true; false where \
+         --authorization-mode holds AlwaysAllow.",
     ),
-    Flag::value("authorization-mode", "strings", "The authorizers, in order."),
+    Flag::value(
+        "authorization-mode",
+        "strings",
+        "The authorizers, in order. Default: AlwaysAllow.",
+    ),
     Flag::value("enable-admission-plugins", "strings", "Admission plugins to switch on."),
     Flag::value("disable-admission-plugins", "strings", "Admission plugins to switch off."),
     Flag::value(
@@ -151,13 +158,19 @@ impl Config {
             token_auth_file: path("token-auth-file"),
         };
         let settings = Settings {
-            anonymous_auth: flags.switch("anonymous-auth", true)?,
-            authorization_modes: flags.list("authorization-mode"),
+            anonymous_auth: flags.switch("anonymous-auth", true)? && !always_allow,
+            authorization_modes,
             enable_admission_plugins: flags.list("enable-admission-plugins"),
             disable_admission_plugins: flags.list("disable-admission-plugins"),
             service_cidrs: service_cidrs(flags)?,
             // Repeatable, but not split: an issuer may hold a comma.
             service_account_issuers: flags
+        let authorization_modes = match flags.list("authorization-mode") {
+            none if none.is_empty() => vec![ALWAYS_ALLOW.to_owned()],
+            given => given,
+        };
+        // As upstream: where everything is allowed, requests without credentials are not.
+        let always_allow = authorization_modes.iter().any(|mode| mode == ALWAYS_ALLOW);
                 .all("service-account-issuer")
                 .map(str::to_owned)
                 .collect(),

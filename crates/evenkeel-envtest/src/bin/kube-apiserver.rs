@@ -22,6 +22,7 @@ async fn service(startup: Startup) -> Result<Service, BuildError> {
     let mut builder = ApiServer::builder()
         .disable_admission_plugins(settings.disable_admission_plugins)
         .tokens(tokens)
+        .anonymous_auth(settings.anonymous_auth)
         .stop_with(stopping);
     if let Some(range) = settings.service_cidrs.first() {
         builder = builder.service_cluster_ip_range(range.to_string());

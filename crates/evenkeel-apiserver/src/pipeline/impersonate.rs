@@ -1,0 +1,357 @@
+//! Stage 3: impersonation. A request with `Impersonate-*` headers goes on as the user they name, if
+//! the requestor may impersonate that user.
+//!
+//! Follows upstream's constrained impersonation: the modes of [`MODES`] are tried in order, then
+//! the legacy `impersonate` verb. A constrained mode needs two permissions, one for the user
+//! (`impersonate:<mode>`) and one for what is done as that user (`impersonate-on:<mode>:<verb>`).
+//! The first mode that allows the request wins; if none does, the first refusal is returned.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use evenkeel_kinds::validate;
+use evenkeel_schema::names;
+use http::{HeaderMap, HeaderName};
+
+use super::authenticate::Authenticated;
+use super::authorize::forbidden;
+use crate::authz::{self, Attributes, Decision, ResourceAttributes};
+use crate::core::Core;
+use crate::identity::{
+    ANONYMOUS, AUTHENTICATED, Identity, MASTERS, UNAUTHENTICATED, service_account,
+};
+use crate::query::decode_path;
+use crate::status::Status;
+
+const USER: &str = "impersonate-user";
+const UID: &str = "impersonate-uid";
+const GROUP: &str = "impersonate-group";
+const EXTRA: &str = "impersonate-extra-";
+
+/// The API group of users, groups, uids and extras in constrained modes.
+const AUTHENTICATION: &str = "authentication.k8s.io";
+/// The group of all nodes.
+const NODES: &str = "system:nodes";
+/// The extra value that names the node of the pod a service account token is bound to.
+const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
+/// From this many values on, a constrained mode asks for all of them at once first.
+const MANY: usize = 4;
+
+/// Replaces the identity of a request that impersonates a user.
+pub(crate) fn impersonate(
+    core: &Arc<Core>,
+    mut request: Authenticated,
+) -> Result<Authenticated, Status> {
+    let Some(wanted) = take_wanted(&mut request.routed.parts.headers)? else { return Ok(request) };
+    let parts = &request.routed.parts;
+    let method = parts.method.as_str().to_ascii_lowercase();
+    let attributes =
+        authz::attributes(&request.identity, &request.routed.route, &method, parts.uri.path());
+    let impersonated = allowed(core, &wanted, &attributes)?;
+    tracing::debug!(
+        requestor = request.identity.user,
+        user = impersonated.user,
+        "impersonating a user"
+    );
+    request.identity = impersonated;
+    Ok(request)
+}
+
+/// Reads the user that the headers name and removes them, so that no later stage can tell an
+/// impersonated request from any other.
+fn take_wanted(headers: &mut HeaderMap) -> Result<Option<Identity>, Status> {
+    let text = |name: &str| {
+        let value = headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
+        value.unwrap_or_default().into_owned()
+    };
+    let all = |name: &HeaderName| -> Vec<String> {
+        let values = headers.get_all(name).iter();
+        values.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect()
+    };
+    let mut wanted = Identity { user: text(USER), uid: text(UID), ..Identity::default() };
+    wanted.groups = all(&HeaderName::from_static(GROUP));
+    let extras: Vec<HeaderName> =
+        headers.keys().filter(|name| name.as_str().starts_with(EXTRA)).cloned().collect();
+    for name in &extras {
+        let key = decode_path(&name.as_str()[EXTRA.len()..]).into_owned();
+        wanted.extra.entry(key).or_default().extend(all(name));
+    }
+    if wanted.user.is_empty() {
+        if wanted.uid.is_empty() && wanted.groups.is_empty() && extras.is_empty() {
+            return Ok(None);
+        }
+        let shown = go_syntax(&wanted);
+        return Err(Status::bad_request(format!(
+            "requested {shown} without impersonating a user name"
+        )));
+    }
+    for name in [USER, UID, GROUP].map(HeaderName::from_static).iter().chain(&extras) {
+        headers.remove(name);
+    }
+    Ok(Some(wanted))
+}
+
+/// Prints a user as Go's `%#v` does, which is what the error shows.
+fn go_syntax(user: &Identity) -> String {
+    let strings = |values: &[String]| {
+        let quoted: Vec<String> = values.iter().map(|value| format!("{value:?}")).collect();
+        format!("[]string{{{}}}", quoted.join(", "))
+    };
+    let groups = match user.groups.as_slice() {
+        [] => "[]string(nil)".to_owned(),
+        groups => strings(groups),
+    };
+    let extra = if user.extra.is_empty() {
+        "map[string][]string(nil)".to_owned()
+    } else {
+        let pairs = user.extra.iter().map(|(key, values)| format!("{key:?}:{}", strings(values)));
+        format!("map[string][]string{{{}}}", pairs.collect::<Vec<_>>().join(", "))
+    };
+    format!(
+        "&user.DefaultInfo{{Name:{:?}, UID:{:?}, Groups:{groups}, Extra:{extra}}}",
+        user.user, user.uid
+    )
+}
+
+/// A way to impersonate: which users it covers, and the permissions it asks for.
+struct Mode {
+    /// Empty for legacy impersonation.
+    name: &'static str,
+    covers: fn(&Identity, &Identity) -> bool,
+}
+
+/// In the order upstream tries them.
+const MODES: [Mode; 5] = [
+    Mode { name: "associated-node", covers: is_own_node },
+    Mode {
+        name: "arbitrary-node",
+        covers: |wanted, _| only_user(wanted) && node(wanted).is_some(),
+    },
+    Mode {
+        name: "serviceaccount",
+        covers: |wanted, _| only_user(wanted) && service_account(&wanted.user).is_some(),
+    },
+    Mode {
+        name: "user-info",
+        covers: |wanted, _| node(wanted).is_none() && service_account(&wanted.user).is_none(),
+    },
+    Mode { name: "", covers: |_, _| true },
+];
+
+fn only_user(wanted: &Identity) -> bool {
+    wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty()
+}
+
+/// The node whose user this is.
+fn node(user: &Identity) -> Option<&str> {
+    let name = user.user.strip_prefix("system:node:")?;
+    names::dns1123_subdomain(name).is_empty().then_some(name)
+}
+
+/// Whether `requestor` is a service account whose token is bound to a pod on the wanted node.
+fn is_own_node(wanted: &Identity, requestor: &Identity) -> bool {
+    let own = match requestor.extra.get(NODE_NAME).map(Vec::as_slice) {
+        Some([one]) => Some(one.as_str()),
+        _ => None,
+    };
+    only_user(wanted)
+        && node(wanted).is_some_and(|node| own == Some(node))
+        && service_account(&requestor.user).is_some()
+}
+
+/// The user the request goes on as.
+fn allowed(
+    core: &Arc<Core>,
+    wanted: &Identity,
+    attributes: &Attributes<'_>,
+) -> Result<Identity, Status> {
+    let mut refusal = None;
+    for mode in MODES.iter().filter(|mode| (mode.covers)(wanted, attributes.user)) {
+        match mode.check(core, wanted, attributes) {
+            Ok(identity) => return Ok(identity),
+            Err(status) => refusal = refusal.or(Some(status)),
+        }
+    }
+    Err(refusal.unwrap_or_else(|| Status::internal("all impersonation modes failed")))
+}
+
+impl Mode {
+    fn is_constrained(&self) -> bool {
+        !self.name.is_empty()
+    }
+
+    fn check(
+        &self,
+        core: &Arc<Core>,
+        wanted: &Identity,
+        attributes: &Attributes<'_>,
+    ) -> Result<Identity, Status> {
+        // The checks for a node agent hold on every node, so they do not depend on which it is.
+        let agent = (self.name == "associated-node").then(|| without_node(attributes.user));
+        let requestor = agent.as_ref().unwrap_or(attributes.user);
+        if self.is_constrained() {
+            let verb = format!("impersonate-on:{}:{}", self.name, attributes.verb);
+            let on = Attributes {
+                user: requestor,
+                verb: &verb,
+                path: attributes.path,
+                resource: attributes.resource,
+            };
+            ask(core, &on)?;
+        }
+        let verb = match self.name {
+            "" => "impersonate".to_owned(),
+            name => format!("impersonate:{name}"),
+        };
+        let check = Check { core, mode: self, requestor, verb: &verb };
+        let groups = check.user(wanted)?;
+        check.uid(wanted)?;
+        check.groups(wanted)?;
+        check.extra(wanted)?;
+        Ok(with_system_group(Identity { groups, ..wanted.clone() }))
+    }
+}
+
+/// The requestor with the names of its extra values only.
+fn without_node(requestor: &Identity) -> Identity {
+    let keys = requestor.extra.keys().cloned().collect();
+    let known = "authentication.kubernetes.io/associated-node-keys".to_owned();
+    Identity { extra: BTreeMap::from([(known, keys)]), ..requestor.clone() }
+}
+
+/// Adds the group of all authenticated, or of all unauthenticated, users.
+fn with_system_group(mut user: Identity) -> Identity {
+    let group = match user.user == ANONYMOUS {
+        true => UNAUTHENTICATED,
+        false if user.is_in(UNAUTHENTICATED) => return user,
+        false => AUTHENTICATED,
+    };
+    if !user.is_in(group) {
+        user.groups.push(group.to_owned());
+    }
+    user
+}
+
+/// The permissions on each part of the wanted user.
+struct Check<'a> {
+    core: &'a Arc<Core>,
+    mode: &'a Mode,
+    requestor: &'a Identity,
+    verb: &'a str,
+}
+
+impl Check<'_> {
+    /// Asks for the user name and returns the groups that user has.
+    fn user(&self, wanted: &Identity) -> Result<Vec<String>, Status> {
+        let mut groups = wanted.groups.clone();
+        let group = self.users_group();
+        if let Some((namespace, name)) = service_account(&wanted.user) {
+            if groups.is_empty() {
+                groups = vec![
+                    "system:serviceaccounts".to_owned(),
+                    format!("system:serviceaccounts:{namespace}"),
+                ];
+            }
+            self.ask(ResourceAttributes { namespace, ..on(group, "serviceaccounts", name) })?;
+        } else if let Some(name) = node(wanted).filter(|_| self.mode.is_constrained()) {
+            groups = vec![NODES.to_owned()];
+            let name = if self.mode.name == "associated-node" { "*" } else { name };
+            self.ask(on(group, "nodes", name))?;
+        } else {
+            self.ask(on(group, "users", &wanted.user))?;
+        }
+        Ok(groups)
+    }
+
+    fn uid(&self, wanted: &Identity) -> Result<(), Status> {
+        match wanted.uid.as_str() {
+            "" => Ok(()),
+            uid => self.ask(on(AUTHENTICATION, "uids", uid)),
+        }
+    }
+
+    fn groups(&self, wanted: &Identity) -> Result<(), Status> {
+        let group = self.users_group();
+        if self.mode.is_constrained() {
+            if wanted.is_in("") {
+                let why = "impersonating the empty string group is not allowed";
+                return Err(self.refuse(on(group, "groups", ""), why));
+            }
+            if wanted.is_in(MASTERS) {
+                let why = "impersonating the system:masters group is not allowed";
+                return Err(self.refuse(on(group, "groups", MASTERS), why));
+            }
+            if wanted.groups.len() >= MANY && self.ask(on(group, "groups", "*")).is_ok() {
+                return Ok(());
+            }
+        }
+        wanted.groups.iter().try_for_each(|name| self.ask(on(group, "groups", name)))
+    }
+
+    fn extra(&self, wanted: &Identity) -> Result<(), Status> {
+        let extras = on(AUTHENTICATION, "userextras", "");
+        if self.mode.is_constrained() {
+            if let Some(fault) = extra_fault(&wanted.extra) {
+                return Err(self.refuse(extras, &fault));
+            }
+            let values: usize = wanted.extra.values().map(Vec::len).sum();
+            let every = ResourceAttributes { subresource: "*", name: "*", ..extras };
+            if (wanted.extra.len() >= MANY || values >= MANY) && self.ask(every).is_ok() {
+                return Ok(());
+            }
+        }
+        for (key, values) in &wanted.extra {
+            for value in values {
+                self.ask(ResourceAttributes { subresource: key, name: value, ..extras })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Users and groups are of the core group in legacy impersonation.
+    fn users_group(&self) -> &'static str {
+        if self.mode.is_constrained() { AUTHENTICATION } else { "" }
+    }
+
+    fn ask(&self, resource: ResourceAttributes<'_>) -> Result<(), Status> {
+        ask(self.core, &self.attributes(resource))
+    }
+
+    fn refuse(&self, resource: ResourceAttributes<'_>, why: &str) -> Status {
+        forbidden(&self.attributes(resource), why)
+    }
+
+    fn attributes<'a>(&'a self, resource: ResourceAttributes<'a>) -> Attributes<'a> {
+        Attributes { user: self.requestor, verb: self.verb, path: "", resource: Some(resource) }
+    }
+}
+
+fn on<'a>(group: &'a str, resource: &'a str, name: &'a str) -> ResourceAttributes<'a> {
+    ResourceAttributes { group, version: "v1", resource, subresource: "", namespace: "", name }
+}
+
+fn ask(core: &Arc<Core>, attributes: &Attributes<'_>) -> Result<(), Status> {
+    match core.authorizer.decide(attributes) {
+        Decision::Allow => Ok(()),
+        Decision::Deny(reason) => Err(forbidden(attributes, &reason)),
+    }
+}
+
+/// Why a constrained mode does not impersonate these extra values.
+fn extra_fault(extra: &BTreeMap<String, Vec<String>>) -> Option<String> {
+    extra.iter().find_map(|(key, values)| {
+        if key.is_empty() {
+            Some("impersonating the empty string key in extra is not allowed".to_owned())
+        } else if let [fault, ..] = validate::user_extra_key(key).as_slice() {
+            Some(format!("impersonating an invalid key in extra is not allowed: {fault}"))
+        } else if *key != key.to_lowercase() {
+            Some(format!("impersonating a non-lowercase key in extra is not allowed: {key:?}"))
+        } else if values.is_empty() {
+            Some("impersonating empty values in extra is not allowed".to_owned())
+        } else if values.iter().any(String::is_empty) {
+            Some("impersonating the empty string value in extra is not allowed".to_owned())
+        } else {
+            None
+        }
+    })
+}
