@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use crate::admission::Chain;
 use crate::authn::Authenticator;
 use crate::authz::Authorizer;
+use crate::compactor::Compactor;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::registry::custom::Definitions;
@@ -17,6 +18,7 @@ use crate::storage::Store;
 /// The state behind both faces of a server.
 pub(crate) struct Core {
     pub(crate) store: Store,
+    pub(crate) compactor: Compactor,
     pub(crate) registry: Registry,
     pub(crate) definitions: Definitions,
     pub(crate) sources: Sources,

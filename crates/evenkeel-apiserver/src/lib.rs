@@ -56,6 +56,8 @@ mod openapi;
 #[doc(hidden)]
 pub mod storage;
 
+mod compactor;
+
 mod bootstrap;
 
 // What all of it shares.

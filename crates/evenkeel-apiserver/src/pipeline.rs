@@ -65,13 +65,14 @@ where
     let (parts, body) = request.into_parts();
     let query = Query::parse(parts.uri.query().unwrap_or(""));
     let route = route::route(&parts.method, parts.uri.path(), &query);
+    core.compactor.run(&core.store).await;
     let seen = core.metrics.begin(&route);
     let headers = parts.headers.clone();
     let wants_head = parts.method == Method::HEAD;
     let outcome = async {
-        let routed = Routed { parts, body: read(body).await, query, route };
         // Before credentials are looked at, as upstream does.
         query.timeout(&route)?;
+        let routed = Routed { parts, body: read(body).await, query, route };
         let authenticated = authenticate::authenticate(core, routed)?;
         let impersonated = impersonate::impersonate(core, authenticated)?;
         let authorized = authorize::authorize(core, impersonated)?;

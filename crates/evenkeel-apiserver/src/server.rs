@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -17,6 +18,7 @@ use crate::authn::Authenticator;
 use crate::authz::{AllowAuthenticated, Authorizer};
 use crate::body::Body;
 use crate::call::Ending;
+use crate::compactor::Compactor;
 use crate::core::Core;
 use crate::identity::token_file::TokenFile;
 use crate::identity::{Identity, MASTERS};
@@ -46,14 +48,15 @@ pub struct Builder {
     data_dir: Option<PathBuf>,
     durability: storage::Durability,
     window: Option<Window>,
+    compaction_interval: Option<Duration>,
     seed: Option<u64>,
     disabled_admission_plugins: Vec<String>,
     tokens: Option<TokenFile>,
     authorizer: Option<Box<dyn Authorizer>>,
+    no_anonymous: bool,
     service_cluster_ip_range: Option<String>,
     stop_with: Option<watch::Receiver<bool>>,
     #[cfg(feature = "_planted-bugs")]
-    no_anonymous: bool,
     commits_no_changes: bool,
 }
 
@@ -258,6 +261,13 @@ impl Builder {
         self
     }
 
+    /// How often superseded versions are compacted; five minutes by default, never if zero.
+    /// Continue tokens and lists at an exact version work for one to two intervals.
+    pub fn compaction_interval(mut self, interval: Duration) -> Self {
+        self.compaction_interval = Some(interval);
+        self
+    }
+
     /// Makes the server reproducible: uids, generated names and jitter follow from `seed`, and
     /// wall-clock time is tokio's, paused or not, from a fixed day on.
     pub fn seed(mut self, seed: u64) -> Self {
@@ -280,6 +290,13 @@ impl Builder {
         self
     }
 
+    /// Whether requests without credentials go on as `system:anonymous`, which authorization may
+    /// then refuse with 403; otherwise they are answered with 401. On by default.
+    pub fn anonymous_auth(mut self, enabled: bool) -> Self {
+        self.no_anonymous = !enabled;
+        self
+    }
+
     /// Decides who may do what; by default everyone who is authenticated may do anything.
     pub fn authorizer(mut self, authorizer: impl Authorizer + 'static) -> Self {
         self.authorizer = Some(Box::new(authorizer));
@@ -290,13 +307,6 @@ impl Builder {
     pub fn service_cluster_ip_range(mut self, range: impl Into<String>) -> Self {
         self.service_cluster_ip_range = Some(range.into());
         self
-    /// Whether requests without credentials go on as `system:anonymous`, which authorization may
-    /// then refuse with 403; otherwise they are answered with 401. On by default.
-    pub fn anonymous_auth(mut self, enabled: bool) -> Self {
-        self.no_anonymous = !enabled;
-        self
-    }
-
     }
 
     /// Ends open watches when `stopping` turns true, for servers behind a listener of your own.
@@ -340,6 +350,7 @@ impl Builder {
             authorizer: self.authorizer.unwrap_or_else(|| Box::new(AllowAuthenticated)),
             services: Allocator::new(range).map_err(BuildError::Option)?,
             metrics: Metrics::default(),
+            compactor: Compactor::new(self.compaction_interval),
             stopping: self.stop_with.unwrap_or(stops),
             #[cfg(feature = "_planted-bugs")]
             commits_no_changes: self.commits_no_changes,

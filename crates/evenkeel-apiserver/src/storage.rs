@@ -75,6 +75,10 @@ pub struct Window {
     pub bytes: usize,
 }
 
+/// Events of each table that a watch may start from after their revision was compacted: the
+/// smallest size of kube-apiserver's watch cache.
+const WATCHED_EVENTS: usize = 100;
+
 /// The past asked for is no longer kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("revision is older than {compacted}, the oldest kept")]
@@ -171,6 +175,12 @@ impl Store {
     /// The last commit: all of it and everything before it can be read.
     pub fn revision(&self) -> u64 {
         self.inner.shared.revision()
+    }
+
+    /// Forgets superseded versions below `revision` in every table. Lists cannot go back to them
+    /// any more; watches still can, within the newest events of each table.
+    pub fn compact_lists(&self, revision: u64) {
+        self.inner.shared.compact_lists(revision);
     }
 
     /// Forgets the past below `revision` in every table, as if the window had moved on.
@@ -299,6 +309,14 @@ impl Shared {
 }
 
 impl Shared {
+    fn compact_lists(&self, revision: u64) {
+        let revision = revision.min(self.revision());
+        let events = self.window.events.min(WATCHED_EVENTS);
+        for shelf in self.all() {
+            shelf.state.write().compact_lists(revision, events, shelf.oldest_pin());
+        }
+    }
+
     /// Takes over the revision found on disk; the past below it is gone.
     fn restored(&self, revision: u64) {
         self.revision.store(revision, Ordering::Release);

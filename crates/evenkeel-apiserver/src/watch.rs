@@ -259,9 +259,11 @@ impl Pieces for Events {
                         Woken::Timer(_) if Instant::now() >= self.deadline => {
                             self.phase = Phase::Over;
                         }
-                        Woken::Timer(Ok(revision)) => {
+                        Woken::Timer(Ok(synced)) => {
                             self.next_bookmark = first_bookmark(Instant::now(), self.deadline);
-                            return Some(self.bookmark(revision, false));
+                            if let Some(revision) = synced {
+                                return Some(self.bookmark(revision, false));
+                            }
                         }
                         Woken::Event(Err(compacted)) | Woken::Timer(Err(compacted)) => {
                             self.phase = expired(compacted);
@@ -277,7 +279,7 @@ impl Pieces for Events {
 enum Woken {
     Stop,
     Event(Result<Arc<Event>, Compacted>),
-    Timer(Result<u64, Compacted>),
+    Timer(Result<Option<u64>, Compacted>),
 }
 
 /// Waits until the resource is withdrawn; built-in ones never are.

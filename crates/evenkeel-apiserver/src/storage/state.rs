@@ -4,7 +4,8 @@
 //! - events lie in the log in revision order, and a version stays reachable as long as the event
 //!   that superseded it is in the log;
 //! - `compacted` never exceeds the store's revision, because the newest event is never dropped
-//!   for want of room.
+//!   for want of room;
+//! - a watch reaches back at least as far as a list: `oldest <= compacted`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -22,8 +23,10 @@ pub(super) struct State {
     /// watcher neither wakes for nor searches through the others' events.
     scoped: BTreeMap<Box<str>, Scope>,
     log_cost: usize,
-    /// Reads below this revision are refused.
+    /// Lists below this revision are refused.
     compacted: u64,
+    /// Watches from below this revision are refused.
+    oldest: u64,
     live: usize,
     live_cost: usize,
 }
@@ -67,6 +70,7 @@ impl State {
             scoped: BTreeMap::new(),
             log_cost: 0,
             compacted,
+            oldest: compacted,
             live: 0,
             live_cost: 0,
         }
@@ -78,6 +82,11 @@ impl State {
 
     pub(super) fn compacted(&self) -> u64 {
         self.compacted
+    }
+
+    /// The oldest revision a watch may start from.
+    pub(super) fn oldest(&self) -> u64 {
+        self.oldest
     }
 
     /// Live objects and the bytes they take.
@@ -159,18 +168,40 @@ impl State {
         while let Some(oldest) = self.log.events.front().map(|event| event.revision()) {
             let over = self.log.events.len() > 1
                 && (self.log.events.len() > window.events || self.log_cost > window.bytes);
-            if !(over || oldest <= self.compacted) || pinned.is_some_and(|pin| pin < oldest) {
+            if !(over || oldest <= self.oldest) || pinned.is_some_and(|pin| pin < oldest) {
                 return;
             }
+            self.oldest = self.oldest.max(oldest);
             self.compacted = self.compacted.max(oldest);
             self.drop_oldest();
         }
     }
 
-    /// Refuses reads below `revision` from now on, and drops what only they needed.
+    /// Refuses lists and watches below `revision` from now on, and drops what only they needed.
     pub(super) fn compact(&mut self, revision: u64, window: &Window, pinned: Option<u64>) {
         self.compacted = self.compacted.max(revision);
+        self.oldest = self.oldest.max(revision);
         self.trim(window, pinned);
+    }
+
+    /// Refuses lists below `revision` from now on. Watches may still start from the newest `events`
+    /// events, however old they are; older events and superseded versions are dropped.
+    pub(super) fn compact_lists(&mut self, revision: u64, events: usize, pinned: Option<u64>) {
+        self.compacted = self.compacted.max(revision);
+        // A reader at the pinned revision needs what was superseded after it.
+        let revision = pinned.map_or(revision, |pin| pin.min(revision));
+        while let Some(oldest) = self.log.events.front().map(|event| event.revision()) {
+            if self.log.events.len() <= events || oldest > revision {
+                break;
+            }
+            self.oldest = self.oldest.max(oldest);
+            self.drop_oldest();
+        }
+        let Self { log, objects, .. } = self;
+        let superseding = log.events.iter().take_while(|event| event.revision() <= revision);
+        for event in superseding.filter(|event| event.previous.is_some()) {
+            forget(objects, event);
+        }
     }
 
     fn drop_oldest(&mut self) {
@@ -180,13 +211,8 @@ impl State {
         if let Some(scope) = self.scoped.get_mut(key.namespace()) {
             scope.lane.drop_oldest();
         }
-        if event.previous.is_none() {
-            return;
-        }
-        let Some(slot) = self.objects.get_mut(key) else { return };
-        slot.forget(event.revision());
-        if slot.current.is_none() && slot.past.is_none() {
-            self.objects.remove(key);
+        if event.previous.is_some() {
+            forget(&mut self.objects, &event);
         }
     }
 
@@ -262,6 +288,16 @@ impl State {
         if scope.watchers == 0 {
             self.scoped.remove(namespace);
         }
+    }
+}
+
+/// Drops the versions that `event` and events before it superseded.
+fn forget(objects: &mut BTreeMap<Key, Slot>, event: &Event) {
+    let key = &event.record.key;
+    let Some(slot) = objects.get_mut(key) else { return };
+    slot.forget(event.revision());
+    if slot.current.is_none() && slot.past.is_none() {
+        objects.remove(key);
     }
 }
 

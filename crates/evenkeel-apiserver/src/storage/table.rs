@@ -220,7 +220,7 @@ impl Table {
         self.shelf.state.read().window_size()
     }
 
-    /// The oldest revision that can be listed at or watched from.
+    /// The oldest revision that can be listed at.
     pub fn compacted_revision(&self) -> u64 {
         self.shelf.state.read().compacted()
     }

@@ -238,10 +238,51 @@ fn a_watch_ahead_of_the_store_passes_over_what_lies_between() {
     let table = store(8).table("pods");
     let mut watcher = table.watch(None, 3).unwrap();
     create(&table, "a/x"); // 2
+    assert_eq!(watcher.synced_revision(), Ok(None), "no write has had revision 3");
     create(&table, "a/y"); // 3
-    assert_eq!(watcher.synced_revision(), Ok(3));
+    assert_eq!(watcher.synced_revision(), Ok(Some(3)));
     create(&table, "a/z"); // 4
     assert_eq!(drain(&mut watcher), ["+a/z@4"]);
+}
+
+#[test]
+fn compacted_lists_expire_while_watches_reach_back_to_the_newest_events() {
+    let store = store(200);
+    let table = store.table("pods");
+    create(&table, "a/x"); // 2
+    let first = table.get(&Key::new("a", "x")).unwrap();
+    let weak = Arc::downgrade(&first);
+    drop(first);
+    for _ in 0..150 {
+        update(&table, "a/x"); // 3 to 152
+    }
+    store.compact_lists(150);
+    let gone = Compacted { compacted: 150, current: 152 };
+    assert_eq!(table.list(Range::default(), Some(149)).unwrap_err(), gone.into());
+    assert_eq!(table.list(Range::default(), Some(150)).unwrap().items[0].revision, 150);
+    assert!(weak.upgrade().is_none(), "superseded versions are let go");
+    // Of the events up to 150 those remain that make a hundred with the two after it.
+    assert_eq!(table.window().0, 100);
+    let mut watcher = table.watch(None, 52).unwrap();
+    assert_eq!(drain(&mut watcher).len(), 100);
+    assert_eq!(table.watch(None, 51).unwrap_err().compacted, 52);
+}
+
+#[test]
+fn a_compaction_spares_what_a_reader_needs() {
+    let store = store(8);
+    let table = store.table("pods");
+    create(&table, "a/x"); // 2
+    let pin = table.shelf.pin(&store.inner.shared, Some(2)).unwrap();
+    update(&table, "a/x"); // 3
+    store.compact_lists(3);
+    let mut seen = Vec::new();
+    pin.for_each::<()>(|record| {
+        seen.push(record.revision);
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(seen, [2]);
 }
 
 #[test]
@@ -399,14 +440,14 @@ fn bookmarks_follow_the_store_once_all_is_delivered() {
         create(&table, &format!("a/{n}")); // 2 to 101
     }
     create(&store.table("nodes"), "n"); // 102
-    assert_eq!(watcher.synced_revision(), Ok(1));
+    assert_eq!(watcher.synced_revision(), Ok(Some(1)));
     for seen in 2..=101 {
         assert_eq!(watcher.try_next().unwrap().unwrap().revision(), seen);
         let synced = if seen == 101 { 102 } else { seen };
-        assert_eq!(watcher.synced_revision(), Ok(synced));
+        assert_eq!(watcher.synced_revision(), Ok(Some(synced)));
     }
     create(&table, "b/x"); // 103
-    assert_eq!(watcher.synced_revision(), Ok(103));
+    assert_eq!(watcher.synced_revision(), Ok(Some(103)));
 }
 
 #[tokio::test(start_paused = true)]

@@ -34,7 +34,7 @@ impl Watcher {
         after: u64,
     ) -> Result<Self, Compacted> {
         let mut state = shelf.state.write();
-        let compacted = state.compacted().max(shelf.born);
+        let compacted = state.oldest().max(shelf.born);
         if after < compacted {
             return Err(Compacted { compacted, current: shared.revision() });
         }
@@ -80,16 +80,18 @@ impl Watcher {
     }
 
     /// The revision up to which every event meant for this watcher has been handed out: what a
-    /// bookmark may promise.
+    /// bookmark may promise. None if the watch started ahead of the store and that has not caught
+    /// up: a bookmark would confirm a revision that no write has had.
     ///
     /// # Errors
     ///
     /// As [`next`](Self::next).
-    pub fn synced_revision(&mut self) -> Result<u64, Compacted> {
+    pub fn synced_revision(&mut self) -> Result<Option<u64>, Compacted> {
         if self.batch.is_empty() {
             self.fetch()?;
         }
-        Ok(self.batch.front().map_or(self.cursor, |next| next.revision() - 1))
+        let synced = self.batch.front().map_or(self.cursor, |next| next.revision() - 1);
+        Ok((synced <= self.shared.revision()).then_some(synced))
     }
 
     fn fetch(&mut self) -> Result<(), Compacted> {
@@ -98,7 +100,7 @@ impl Watcher {
         let current = self.shared.revision();
         let lane = state.lane(self.namespace.as_deref());
         if lane.has_lost(self.cursor) {
-            return Err(Compacted { compacted: state.compacted(), current });
+            return Err(Compacted { compacted: state.oldest(), current });
         }
         let mut events = lane.after(self.cursor);
         self.batch.extend(events.by_ref().take(BATCH).cloned());

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use evenkeel_apiserver::ApiServer;
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -199,4 +200,50 @@ async fn a_deleted_objects_version_is_passed_by_the_list() {
     let before = version(&cluster.get(CONFIG_MAPS).await.expect(200));
     cluster.delete(&format!("{CONFIG_MAPS}/a")).await.expect(200);
     assert_eq!(version(&cluster.get(CONFIG_MAPS).await.expect(200)), before + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_continue_token_expires_within_two_compaction_intervals() {
+    let cluster = Cluster::new().await;
+    for name in ["a", "b", "c"] {
+        cluster.post(CONFIG_MAPS, config_map(name, json!({}))).await.expect(201);
+    }
+    let first = cluster.get(&format!("{CONFIG_MAPS}?limit=1")).await.expect(200);
+    let token = first["metadata"]["continue"].as_str().unwrap().to_owned();
+    let version = first["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    let next = format!("{CONFIG_MAPS}?limit=1&continue={token}");
+    let exact = format!("{CONFIG_MAPS}?resourceVersion={version}&resourceVersionMatch=Exact");
+
+    tokio::time::advance(Duration::from_secs(4 * 60)).await;
+    cluster.get(&next).await.expect(200);
+    // The first compaction only records where the second goes to.
+    tokio::time::advance(Duration::from_secs(4 * 60)).await;
+    cluster.get(&next).await.expect(200);
+    cluster.get(&exact).await.expect(200);
+    tokio::time::advance(Duration::from_secs(4 * 60)).await;
+    let expired = cluster.get(&next).await.expect(410);
+    assert_eq!(expired["reason"], "Expired");
+    let token = expired["metadata"]["continue"].as_str().unwrap();
+    let rest = cluster.get(&format!("{CONFIG_MAPS}?continue={token}")).await.expect(200);
+    assert_eq!(names(&rest), ["b", "c"]);
+    cluster.get(&exact).await.refused(
+        410,
+        "Expired",
+        "The resourceVersion for the provided list is too old.",
+    );
+    // A watch goes on from there: the events are still kept.
+    let mut watch = cluster.watch(&format!("{CONFIG_MAPS}?resourceVersion={version}")).await;
+    cluster.post(CONFIG_MAPS, config_map("d", json!({}))).await.expect(201);
+    assert_eq!(watch.next().await["object"]["metadata"]["name"], "d");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_interval_of_zero_switches_compaction_off() {
+    let builder = ApiServer::builder().seed(1).compaction_interval(Duration::ZERO);
+    let cluster = Cluster::built(builder).await;
+    let version = cluster.server.revision();
+    cluster.post(CONFIG_MAPS, config_map("a", json!({}))).await.expect(201);
+    tokio::time::advance(Duration::from_secs(3600)).await;
+    let exact = format!("{CONFIG_MAPS}?resourceVersion={version}&resourceVersionMatch=Exact");
+    assert_eq!(names(&cluster.get(&exact).await.expect(200)), [""; 0]);
 }

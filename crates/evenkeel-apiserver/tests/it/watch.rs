@@ -382,3 +382,19 @@ async fn watches_end_with_the_server() {
     drop(cluster);
     assert_eq!(dropped.rest(Duration::from_secs(1)).await.len(), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_version_ahead_of_the_server_is_not_confirmed_by_bookmarks() {
+    let cluster = Cluster::new().await;
+    let ahead = cluster.server.revision() + 2;
+    let query = format!("allowWatchBookmarks=true&resourceVersion={ahead}");
+    let mut watch = cluster.watch(&format!("{CONFIG_MAPS}?{query}")).await;
+    for name in ["a", "b"] {
+        tokio::time::advance(Duration::from_secs(61)).await;
+        assert!(watch.is_silent());
+        cluster.post(CONFIG_MAPS, config_map(name, json!({}))).await.expect(201);
+    }
+    cluster.post(CONFIG_MAPS, config_map("c", json!({}))).await.expect(201);
+    // What was written up to the version is passed over; the first event after it is shown.
+    assert_eq!(watch.next().await["object"]["metadata"]["name"], "c");
+}

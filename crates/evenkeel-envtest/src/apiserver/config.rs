@@ -5,6 +5,7 @@ use std::{
     net::{IpAddr, Ipv4Addr},
     path::PathBuf,
     str::FromStr,
+    time::Duration,
 };
 
 use crate::flags::{Error, Flag, Flags};
@@ -55,6 +56,8 @@ pub struct Settings {
     pub service_cidrs: Vec<ServiceCidr>,
     /// The issuers of service account tokens; the first one signs.
     pub service_account_issuers: Vec<String>,
+    /// How often superseded versions are compacted; the server's default if none.
+    pub compaction_interval: Option<Duration>,
     /// The keys that verify service account tokens.
     pub service_account_key_files: Vec<PathBuf>,
     /// The key that signs service account tokens.
@@ -73,11 +76,11 @@ pub struct ServiceCidr {
 #[error("invalid CIDR address: {0}")]
 pub struct InvalidCidr(String);
 
+const ALWAYS_ALLOW: &str = "AlwaysAllow";
+
 /// No name here may begin with `insecure-port`: envtest takes that for a server older than 1.24.
 pub(super) const FLAGS: &[Flag] = &[
     Flag::switch("help", "Shows this help."),
-const ALWAYS_ALLOW: &str = "AlwaysAllow";
-
     Flag::switch("version", "Shows the version."),
     Flag::value("bind-address", "ip", "The address to serve on. Default: 127.0.0.1."),
     Flag::value("secure-port", "int", "The port to serve on; 0 takes any free one. Default: 6443."),
@@ -134,6 +137,11 @@ const ALWAYS_ALLOW: &str = "AlwaysAllow";
         "file",
         "The key that signs service account tokens.",
     ),
+    Flag::value(
+        "etcd-compaction-interval",
+        "duration",
+        "How often superseded versions are compacted; never if 0. Default: 5m0s.",
+    ),
     Flag::value("etcd-servers", "urls", "Accepted; storage is built in."),
     Flag::switch("allow-privileged", "Accepted; privileged containers are always allowed."),
     Flag::value("v", "level", "Accepted."),
@@ -157,20 +165,21 @@ impl Config {
             client_ca_file: path("client-ca-file"),
             token_auth_file: path("token-auth-file"),
         };
-        let settings = Settings {
-            anonymous_auth: flags.switch("anonymous-auth", true)? && !always_allow,
-            authorization_modes,
-            enable_admission_plugins: flags.list("enable-admission-plugins"),
-            disable_admission_plugins: flags.list("disable-admission-plugins"),
-            service_cidrs: service_cidrs(flags)?,
-            // Repeatable, but not split: an issuer may hold a comma.
-            service_account_issuers: flags
         let authorization_modes = match flags.list("authorization-mode") {
             none if none.is_empty() => vec![ALWAYS_ALLOW.to_owned()],
             given => given,
         };
         // As upstream: where everything is allowed, requests without credentials are not.
         let always_allow = authorization_modes.iter().any(|mode| mode == ALWAYS_ALLOW);
+        let settings = Settings {
+            anonymous_auth: flags.switch("anonymous-auth", true)? && !always_allow,
+            authorization_modes,
+            enable_admission_plugins: flags.list("enable-admission-plugins"),
+            disable_admission_plugins: flags.list("disable-admission-plugins"),
+            service_cidrs: service_cidrs(flags)?,
+            compaction_interval: duration(flags, "etcd-compaction-interval")?,
+            // Repeatable, but not split: an issuer may hold a comma.
+            service_account_issuers: flags
                 .all("service-account-issuer")
                 .map(str::to_owned)
                 .collect(),
@@ -182,6 +191,17 @@ impl Config {
         };
         Ok(Self { serving, settings })
     }
+}
+
+fn duration(flags: &Flags, flag: &str) -> Result<Option<Duration>, Error> {
+    let Some(text) = flags.text(flag) else { return Ok(None) };
+    let nanos = evenkeel_types::duration::parse(text).map_err(|reason| Error::Invalid {
+        flag: flag.to_owned(),
+        value: text.to_owned(),
+        reason,
+    })?;
+    // A negative interval compacts nothing, as zero does.
+    Ok(Some(Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))))
 }
 
 fn service_cidrs(flags: &Flags) -> Result<Vec<ServiceCidr>, Error> {

@@ -24,6 +24,9 @@ async fn service(startup: Startup) -> Result<Service, BuildError> {
         .tokens(tokens)
         .anonymous_auth(settings.anonymous_auth)
         .stop_with(stopping);
+    if let Some(interval) = settings.compaction_interval {
+        builder = builder.compaction_interval(interval);
+    }
     if let Some(range) = settings.service_cidrs.first() {
         builder = builder.service_cluster_ip_range(range.to_string());
     }

@@ -263,12 +263,15 @@ impl Run {
                 // Replaying the watch over the list it started from gives the list at any time.
                 assert_eq!(follower.objects, past.at(event.revision(), follower.namespace));
                 let synced = follower.watcher.synced_revision();
-                assert!(synced.is_err() || synced.is_ok_and(|synced| synced >= follower.cursor));
+                assert!(
+                    synced.is_err() || synced.is_ok_and(|synced| synced >= Some(follower.cursor))
+                );
             }
             Ok(None) => {
                 assert!(expected.is_none());
                 assert_eq!(follower.objects, past.at(u64::MAX, follower.namespace));
-                assert_eq!(follower.watcher.synced_revision(), Ok(self.store.revision()));
+                let synced = follower.watcher.synced_revision();
+                assert_eq!(synced, Ok(Some(self.store.revision())));
             }
             Err(gone) => {
                 assert_eq!(gone.compacted, past.compacted);

@@ -52,6 +52,30 @@ fn bare_command_line_stays_on_the_loopback() {
 }
 
 #[test]
+fn where_everything_is_allowed_the_anonymous_are_not() {
+    let anonymous = |flags: &[&str]| config(flags).unwrap().settings.anonymous_auth;
+    assert!(anonymous(&["--authorization-mode=RBAC"]));
+    assert!(!anonymous(&["--authorization-mode=RBAC", "--anonymous-auth=false"]));
+    assert!(!anonymous(&["--authorization-mode=RBAC,AlwaysAllow"]));
+    assert!(!anonymous(&["--anonymous-auth=true"]));
+}
+
+#[test]
+fn intervals_are_durations_in_gos_notation() {
+    let interval = |text: &str| {
+        config(&[&format!("--etcd-compaction-interval={text}")])
+            .map(|config| config.settings.compaction_interval)
+    };
+    assert_eq!(interval("1m30s").unwrap(), Some(std::time::Duration::from_secs(90)));
+    assert_eq!(interval("0").unwrap(), Some(std::time::Duration::ZERO));
+    assert_eq!(
+        interval("soon").unwrap_err().to_string(),
+        "invalid argument \"soon\" for \"--etcd-compaction-interval\" flag: time: invalid \
+         duration \"soon\""
+    );
+}
+
+#[test]
 fn kubernetes_service_takes_the_first_address_of_each_range() {
     let config = config(&["--service-cluster-ip-range=10.96.3.7/16,fd00:1::/108"]).unwrap();
     let first: Vec<_> =
