@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 pub use pod::grace_period;
 pub(crate) use pod::quality_of_service;
 pub use prepare::{
-    canonicalize, complete_blank, hide_versioned_metadata, prepare_for_create,
+    canonicalize, complete_blank, hide_versioned_metadata, hides_metadata, prepare_for_create,
     prepare_for_status_update, prepare_for_subresource_update, prepare_for_update,
 };
 pub use service::{before_allocation_on_create, before_allocation_on_update, revealed};

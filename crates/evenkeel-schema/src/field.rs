@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use evenkeel_types::go;
+use evenkeel_types::{go, json};
 use serde_json::Value;
 
 /// What is wrong with a field. The names are those of Kubernetes' `field.ErrorType`.
@@ -180,7 +180,7 @@ impl Error {
             match value {
                 Value::String(string) => text.push_str(&go::quote(string)),
                 Value::Number(number) => text.push_str(&go::Num::of(number).to_string()),
-                other => go::write_json(&mut text, other),
+                other => json::any(&mut text, other),
             }
         }
         if !self.detail.is_empty() {

@@ -7,6 +7,8 @@ use std::fmt::{self, Write as _};
 
 use serde_json::{Number, Value};
 
+use crate::json;
+
 /// Displays a string as `strconv.Quote` does.
 #[derive(Clone, Copy, Debug)]
 pub struct Quoted<'a>(pub &'a str);
@@ -113,7 +115,7 @@ pub fn float(float: f64) -> String {
 }
 
 /// The mantissa, the sign of the exponent, and its digits.
-fn scientific(float: f64) -> (String, char, String) {
+pub(crate) fn scientific(float: f64) -> (String, char, String) {
     let text = format!("{float:e}");
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     let (sign, digits) = match exponent.strip_prefix('-') {
@@ -194,72 +196,8 @@ pub fn json_kind(value: &Value) -> &'static str {
 /// `json.Marshal`: keys sorted, HTML characters escaped.
 pub fn json(value: &Value) -> String {
     let mut out = String::new();
-    write_json(&mut out, value);
+    json::any(&mut out, value);
     out
-}
-
-/// Appends a value as `json.Marshal` writes it.
-pub fn write_json(out: &mut String, value: &Value) {
-    match value {
-        Value::Null => out.push_str("null"),
-        Value::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
-        Value::Number(number) => match Num::of(number) {
-            Num::Int(int) => {
-                let _ = write!(out, "{int}");
-            }
-            Num::Float(float) if float == 0.0 || (1e-6..1e21).contains(&float.abs()) => {
-                let _ = write!(out, "{float}");
-            }
-            Num::Float(float) => {
-                let (mantissa, sign, exponent) = scientific(float);
-                let _ = write!(out, "{mantissa}e{sign}{exponent}");
-            }
-        },
-        Value::String(text) => write_json_string(out, text),
-        Value::Array(items) => {
-            out.push('[');
-            for (i, item) in items.iter().enumerate() {
-                if i > 0 {
-                    out.push(',');
-                }
-                write_json(out, item);
-            }
-            out.push(']');
-        }
-        Value::Object(map) => {
-            out.push('{');
-            for (i, (key, value)) in sorted(map).enumerate() {
-                if i > 0 {
-                    out.push(',');
-                }
-                write_json_string(out, key);
-                out.push(':');
-                write_json(out, value);
-            }
-            out.push('}');
-        }
-    }
-}
-
-/// Appends a string as `json.Marshal` writes it.
-pub fn write_json_string(out: &mut String, text: &str) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '\0'..='\u{1f}' | '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
 }
 
 /// The entries of a map by key, whatever order the map keeps.

@@ -12,11 +12,14 @@ mod decode;
 mod encode;
 #[cfg(test)]
 mod tests;
+mod text;
 mod wire;
 
 use serde_json::Value;
 
-use crate::{Gvk, Type, lookup};
+use crate::{Gvk, Type, json, lookup};
+pub use encode::Encoder;
+pub use text::member;
 use wire::{Payload, Reader, Writer};
 
 /// What every enveloped message begins with.
@@ -174,54 +177,57 @@ pub fn encode(object: &Value) -> Result<Vec<u8>, EncodeError> {
         let (api_version, kind) = (api_version.to_owned(), kind.to_owned());
         return Err(EncodeError::UnknownKind { api_version, kind });
     };
-    encode_as(ty, api_version, kind, object)
+    let mut printed = Vec::new();
+    json::write(&mut printed, Some(ty), object);
+    encode_json(ty, api_version, kind, &printed)
 }
 
-/// Encodes an object under names of the caller's choosing: discovery documents, for one, are sent
-/// with an empty `apiVersion`.
+/// Encodes the JSON of an object, with an envelope of these names.
 ///
 /// # Errors
 ///
-/// When the object is not as [`conform`](fn@crate::conform) leaves it.
-pub fn encode_as(
+/// When the JSON is not compact, or not that of an object as [`conform`](fn@crate::conform) leaves
+/// it.
+pub fn encode_json(
     ty: &'static Type,
     api_version: &str,
     kind: &str,
-    object: &Value,
+    json: &[u8],
 ) -> Result<Vec<u8>, EncodeError> {
-    let mut out = Writer::new(MAGIC.to_vec());
+    let mut out = Encoder::new(MAGIC.to_vec());
     out.nested(1, |out| {
         out.bytes(1, api_version.as_bytes());
         out.bytes(2, kind.as_bytes());
-        Ok::<_, EncodeError>(())
+        Ok(())
     })?;
-    out.nested(2, |out| encode::object(out, ty, object))?;
-    // Content encoding and type: always empty, and always written.
-    out.bytes(3, b"");
-    out.bytes(4, b"");
-    Ok(out.finish())
+    out.message(2, ty, json)?;
+    let mut bytes = out.take();
+    bytes.extend_from_slice(&ENVELOPE_TAIL);
+    Ok(bytes)
 }
 
-/// Encodes an object without an envelope.
-///
-/// # Errors
-///
-/// When the object is not as [`conform`](fn@crate::conform) leaves it.
-pub fn encode_bare(ty: &'static Type, object: &Value) -> Result<Vec<u8>, EncodeError> {
-    let mut out = Writer::new(Vec::new());
-    encode::object(&mut out, ty, object)?;
-    Ok(out.finish())
+/// What an envelope begins with, up to an object whose message takes `length` bytes.
+pub fn envelope_head(api_version: &str, kind: &str, length: usize) -> Vec<u8> {
+    let mut names = Writer::default();
+    names.bytes(1, api_version.as_bytes());
+    names.bytes(2, kind.as_bytes());
+    let mut out = Writer::new(MAGIC.to_vec());
+    out.bytes(1, names.as_bytes());
+    out.head(2, length);
+    out.finish()
 }
+
+/// What an envelope ends with: content encoding and type, always empty and always written.
+pub const ENVELOPE_TAIL: [u8; 4] = [3 << 3 | 2, 0, 4 << 3 | 2, 0];
 
 /// One event of a watch stream: its length in four bytes, then a bare `WatchEvent` that holds the
 /// enveloped object.
 pub fn watch_frame(event: &str, enveloped: &[u8]) -> Vec<u8> {
     let mut out = Writer::new(vec![0; 4]);
     out.bytes(1, event.as_bytes());
-    let Ok(()) = out.nested(2, |out| {
-        out.bytes(1, enveloped);
-        Ok::<_, std::convert::Infallible>(())
-    });
+    let mark = out.begin(2);
+    out.bytes(1, enveloped);
+    out.end(mark);
     let mut frame = out.finish();
     // A frame beyond 4 GiB is beyond anything the server stores.
     let length = u32::try_from(frame.len() - 4).unwrap_or(u32::MAX);

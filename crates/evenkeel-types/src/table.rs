@@ -86,11 +86,17 @@ pub struct Type {
     pub embeds: Vec<Embed>,
     /// By protobuf number: the fields and embeds that have one.
     pub(crate) slots: Vec<(u32, Slot)>,
+    /// The members the Go struct declares, in its order.
+    pub(crate) declared: Vec<Slot>,
+    /// Whether the numbers of the declared members ascend.
+    pub(crate) ascending: bool,
+    /// For each field its place in the JSON that Go prints.
+    pub(crate) places: Vec<u16>,
     /// Indices of the fields that Go prints even when they are zero.
     pub(crate) always: Vec<u16>,
 }
 
-/// What a protobuf number stands for.
+/// A member of a struct: a field, or a struct embedded in it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Slot {
     Field(u16),

@@ -22,6 +22,7 @@ const HEADER: &str = "\
 # <field> <number> <flags> <type> [list=<type>[:<key>,...]] [map=<type>]
 #         [patch=<strategy>[:<merge key>]] [default=<json>] [enum=<value>,...]
 #   flags: p pointer, e omitempty, z omitzero, r required, d zero as OpenAPI default, - none
+#   fields and embeds stand in the order of the Go struct, which is that of its JSON
 ";
 
 pub(super) fn print(packages: &[Package]) -> String {
@@ -50,14 +51,14 @@ fn print_struct(out: &mut String, name: &str, ty: &Struct) {
         cells.extend(api_versions.iter().map(String::as_str));
         line(out, &cells);
     }
-    for field in ty.fields.iter().filter(|field| field.fact.embedded) {
+    for field in &ty.fields {
         let fact = &field.fact;
-        line(out, &["@embed", &fact.name, &fact.number.to_string(), &shorten(&fact.expression)]);
-    }
-    let mut fields: Vec<_> = ty.fields.iter().filter(|field| !field.fact.embedded).collect();
-    fields.sort_by(|a, b| a.fact.name.cmp(&b.fact.name));
-    for field in fields {
-        print_field(out, field);
+        if fact.embedded {
+            let number = fact.number.to_string();
+            line(out, &["@embed", &fact.name, &number, &shorten(&fact.expression)]);
+        } else {
+            print_field(out, field);
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 //! Annotations made by a conversion are visible to clients as text, so they have to agree to the
 //! letter, which a map in the order of its keys would not.
 
-use evenkeel_types::go;
+use evenkeel_types::{go, json};
 use serde_json::Value;
 
 /// A JSON object that is being written.
@@ -18,7 +18,7 @@ impl Object {
     pub(super) fn raw(mut self, key: &str, json: &str) -> Self {
         let comma = if self.0.len() > 1 { "," } else { "" };
         self.0.push_str(comma);
-        go::write_json_string(&mut self.0, key);
+        json::string(&mut self.0, key);
         self.0.push(':');
         self.0.push_str(json);
         self

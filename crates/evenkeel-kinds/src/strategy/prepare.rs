@@ -70,9 +70,14 @@ pub fn complete_blank(gvk: Gvk<'_>, object: &mut Value) {
     }
 }
 
+/// Whether [`hide_versioned_metadata`] may hide anything of this kind.
+pub fn hides_metadata(gvk: Gvk<'_>) -> bool {
+    (gvk.group, gvk.kind) == ("apps", "DaemonSet")
+}
+
 /// Takes off what only the versioned form of an object has, for views of its metadata alone.
 pub fn hide_versioned_metadata(gvk: Gvk<'_>, metadata: &mut Value) {
-    if (gvk.group, gvk.kind) != ("apps", "DaemonSet") {
+    if !hides_metadata(gvk) {
         return;
     }
     let Some(metadata) = metadata.as_object_mut() else { return };

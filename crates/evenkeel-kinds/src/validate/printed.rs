@@ -8,7 +8,7 @@
 
 use std::fmt::{self, Write as _};
 
-use evenkeel_types::go;
+use evenkeel_types::json;
 use evenkeel_types::quantity::Quantity;
 use serde_json::{Map, Value};
 
@@ -151,7 +151,7 @@ pub(crate) fn label_selector(selector: &Value) -> Printed<'_> {
 
 fn print(out: &mut String, ty: Ty, value: &Value, indent: Option<usize>) {
     match ty {
-        Ty::Str => go::write_json_string(out, value.as_str().unwrap_or_default()),
+        Ty::Str => json::string(out, value.as_str().unwrap_or_default()),
         Ty::Int => {
             let _ = write!(out, "{}", value.as_i64().unwrap_or_default());
         }
@@ -161,7 +161,7 @@ fn print(out: &mut String, ty: Ty, value: &Value, indent: Option<usize>) {
             let _ = write!(out, "\"{quantity}\"");
         }
         Ty::IntOrString => match value {
-            Value::String(string) => go::write_json_string(out, string),
+            Value::String(string) => json::string(out, string),
             other => {
                 let _ = write!(out, "{}", other.as_i64().unwrap_or_default());
             }
@@ -178,7 +178,7 @@ fn print(out: &mut String, ty: Ty, value: &Value, indent: Option<usize>) {
         Ty::Map(inner) => {
             let entries: Vec<_> = value.as_object().into_iter().flatten().collect();
             sequence(out, ['{', '}'], indent, &entries, |out, (key, value), indent| {
-                go::write_json_string(out, key);
+                json::string(out, key);
                 out.push_str(if indent.is_some() { ": " } else { ":" });
                 print(out, *inner, value, indent);
             });
@@ -187,7 +187,7 @@ fn print(out: &mut String, ty: Ty, value: &Value, indent: Option<usize>) {
             let mut shown = Vec::new();
             collect(&mut shown, fields, value);
             sequence(out, ['{', '}'], indent, &shown, |out, (name, ty, value), indent| {
-                go::write_json_string(out, name);
+                json::string(out, name);
                 out.push_str(if indent.is_some() { ": " } else { ":" });
                 print(out, *ty, value, indent);
             });
@@ -256,14 +256,14 @@ fn line(out: &mut String, indent: Option<usize>) {
 
 fn any(out: &mut String, value: &Value, indent: Option<usize>) {
     match value {
-        Value::String(string) => go::write_json_string(out, string),
+        Value::String(string) => json::string(out, string),
         Value::Array(items) => {
             sequence(out, ['[', ']'], indent, items, any);
         }
         Value::Object(map) => {
             let entries: Vec<_> = map.iter().collect();
             sequence(out, ['{', '}'], indent, &entries, |out, (key, value), indent| {
-                go::write_json_string(out, key);
+                json::string(out, key);
                 out.push_str(if indent.is_some() { ": " } else { ":" });
                 any(out, value, indent);
             });

@@ -1,6 +1,6 @@
 //! Parts of a definition as Go prints its internal structs: all fields, in declaration order.
 
-use evenkeel_types::go;
+use evenkeel_types::{go, json};
 use serde_json::Value;
 
 use super::schema::{Additional, Items, Schema};
@@ -203,7 +203,7 @@ fn array(items: impl Iterator<Item = String>) -> String {
 
 pub(super) fn string(text: &str) -> String {
     let mut out = String::new();
-    go::write_json_string(&mut out, text);
+    json::string(&mut out, text);
     out
 }
 

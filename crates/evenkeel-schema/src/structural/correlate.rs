@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use evenkeel_types::go;
+use evenkeel_types::{go, json};
 use serde_json::{Map, Value};
 
 use super::{ListKind, Node};
@@ -57,7 +57,7 @@ fn key_of(keys: &[Box<str>], item: &Map<String, Value>) -> Option<String> {
     for key in keys {
         composite.push('\0');
         match item.get(&**key)? {
-            Value::String(text) => go::write_json_string(&mut composite, text),
+            Value::String(text) => json::string(&mut composite, text),
             Value::Bool(flag) => composite.push_str(if *flag { "true" } else { "false" }),
             Value::Number(number) => match go::Num::of(number) {
                 go::Num::Int(i) => composite.push_str(&i.to_string()),

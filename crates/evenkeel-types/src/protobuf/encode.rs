@@ -2,9 +2,14 @@
 //!
 //! A field that is no pointer is written even when it is zero; so are structs, empty as they may
 //! be. That makes the bytes those of Go for the same object.
+//!
+//! The JSON is read as text, in one pass: [`crate::json`] prints the members of a struct in the
+//! order of its declaration, so each is looked for only where it must stand. An object in any other
+//! order is indexed first.
 
-use serde_json::{Map, Value};
+use std::borrow::Cow;
 
+use super::text::Text;
 use super::wire::Writer;
 use super::{DEPTH_MAX, EncodeError};
 use crate::table::{Slot, schema_type};
@@ -13,196 +18,408 @@ use crate::{Custom, Expr, Field, Shape, Type, base64};
 
 type Done = Result<(), EncodeError>;
 
-/// Writes a whole object.
-pub(super) fn object(out: &mut Writer, ty: &'static Type, value: &Value) -> Done {
-    if ty.slots.is_empty() && !ty.fields.iter().all(|field| field.embed.is_some()) {
-        return Err(EncodeError::NoProtobuf(ty.name));
-    }
-    let map = value.as_object().ok_or(EncodeError::Mismatch(ty.name))?;
-    write_object(out, ty, Some(map), 0)
+/// Writes messages one after the other into a buffer.
+#[derive(Debug, Default)]
+pub struct Encoder {
+    out: Writer,
+    /// Numbers and places of members whose order is not that of their numbers.
+    segments: Vec<(u32, usize, usize)>,
+    scratch: Vec<u8>,
 }
 
-/// Writes the fields of a struct; without an object, of one nobody filled.
-fn write_object(
-    out: &mut Writer,
-    ty: &'static Type,
-    map: Option<&Map<String, Value>>,
-    depth: usize,
-) -> Done {
-    if depth >= DEPTH_MAX {
-        return Err(EncodeError::TooDeep);
+/// The keys and values of an object.
+type Index<'t> = Vec<(&'t [u8], &'t [u8])>;
+
+impl Encoder {
+    /// Appends to `buffer`.
+    pub fn new(buffer: Vec<u8>) -> Self {
+        Self { out: Writer::new(buffer), ..Self::default() }
     }
-    for &(number, slot) in &ty.slots {
-        match slot {
-            Slot::Embed(index) => {
-                let inner = ty.embeds[index as usize].ty.get();
-                out.nested(number, |out| write_object(out, inner, map, depth + 1))?;
-            }
-            Slot::Field(index) => {
-                let field = &ty.fields[index as usize];
-                let value =
-                    map.and_then(|map| map.get(field.name)).filter(|value| !value.is_null());
-                write_field(out, field, value, depth + 1)?;
-            }
+
+    /// What has been written.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.out.as_bytes()
+    }
+
+    /// Takes what has been written; the next message begins an empty buffer.
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.out).finish()
+    }
+
+    /// Drops what has been written, and keeps the buffer.
+    pub fn clear(&mut self) {
+        self.out.truncate(0);
+    }
+
+    /// Appends field `number`, a message of type `ty`, from the JSON of an object.
+    ///
+    /// # Errors
+    ///
+    /// When the JSON is none of such an object; nothing is appended then.
+    pub fn message(&mut self, number: u32, ty: &'static Type, json: &[u8]) -> Done {
+        self.nested(number, |encoder| encoder.object(ty, json))
+    }
+
+    /// Appends field `number`, a message whose fields `write` appends.
+    ///
+    /// # Errors
+    ///
+    /// What `write` returns; nothing is appended then.
+    pub fn nested(&mut self, number: u32, write: impl FnOnce(&mut Self) -> Done) -> Done {
+        let start = self.out.as_bytes().len();
+        let mark = self.out.begin(number);
+        let done = write(self);
+        match done {
+            Ok(()) => self.out.end(mark),
+            Err(_) => self.out.truncate(start),
         }
+        done
     }
-    Ok(())
-}
 
-fn write_field(
-    out: &mut Writer,
-    field: &'static Field,
-    value: Option<&Value>,
-    depth: usize,
-) -> Done {
-    let Some(value) = value else {
-        return if field.pointer { Ok(()) } else { write_zero(out, field, depth) };
-    };
-    let mismatch = || EncodeError::Mismatch(field.name);
-    match field.shape {
-        Shape::List(element) if !field.expr.wrapped() => {
-            for item in value.as_array().ok_or_else(mismatch)? {
-                write_value(out, field.number, element, field.name, item, depth)?;
+    /// Appends field `number`: bytes, or the text they spell.
+    pub fn bytes(&mut self, number: u32, bytes: &[u8]) {
+        self.out.bytes(number, bytes);
+    }
+
+    /// Appends field `number`: an integer or a boolean.
+    pub fn varint(&mut self, number: u32, value: u64) {
+        self.out.varint(number, value);
+    }
+
+    /// Appends field `number`: a floating point number.
+    pub fn double(&mut self, number: u32, value: f64) {
+        self.out.double(number, value);
+    }
+
+    /// The fields of a whole object.
+    pub(super) fn object(&mut self, ty: &'static Type, json: &[u8]) -> Done {
+        if ty.slots.is_empty() && !ty.fields.iter().all(|field| field.embed.is_some()) {
+            return Err(EncodeError::NoProtobuf(ty.name));
+        }
+        let mut text = Text::new(json);
+        self.members(&mut text, ty, 0)?;
+        if text.is_at_end() { Ok(()) } else { Err(EncodeError::Mismatch(ty.name)) }
+    }
+
+    /// The fields of the object that comes next.
+    fn members(&mut self, text: &mut Text<'_>, ty: &'static Type, depth: usize) -> Done {
+        if depth >= DEPTH_MAX {
+            return Err(EncodeError::TooDeep);
+        }
+        let (begin, start) = (*text, self.out.as_bytes().len());
+        text.expect(b'{', ty.name)?;
+        self.in_order(ty, depth, &mut |encoder, field, depth| {
+            if !text.key(field.name) {
+                return encoder.absent(field, depth);
             }
+            encoder.field(text, field, depth)?;
+            text.take(b',');
             Ok(())
+        })?;
+        if text.take(b'}') {
+            return Ok(());
         }
-        Shape::Map { value: element, .. } => {
-            for (key, item) in value.as_object().ok_or_else(mismatch)? {
-                out.nested(field.number, |out| {
-                    out.bytes(1, key.as_bytes());
-                    write_value(out, 2, element, field.name, item, depth)
-                })?;
-            }
-            Ok(())
-        }
-        _ => write_value(out, field.number, field.expr, field.name, value, depth),
+        self.out.truncate(start);
+        *text = begin;
+        let index = index(text, ty.name)?;
+        self.in_order(ty, depth, &mut |encoder, field, depth| match index
+            .iter()
+            .find(|(key, _)| *key == field.name.as_bytes())
+        {
+            Some((_, value)) => encoder.field(&mut Text::new(value), field, depth),
+            None => encoder.absent(field, depth),
+        })
     }
-}
 
-fn write_zero(out: &mut Writer, field: &'static Field, depth: usize) -> Done {
-    match field.shape {
-        Shape::List(_) | Shape::Map { .. } | Shape::Bytes | Shape::Any => Ok(()),
-        _ => write_value(out, field.number, field.expr, field.name, &Value::Null, depth),
-    }
-}
-
-/// A single value, wherever it stands; null is its zero.
-fn write_value(
-    out: &mut Writer,
-    number: u32,
-    expr: Expr,
-    field: &'static str,
-    value: &Value,
-    depth: usize,
-) -> Done {
-    let mismatch = || EncodeError::Mismatch(field);
-    match (expr.shape(), value) {
-        (Shape::String, Value::String(text)) => out.bytes(number, text.as_bytes()),
-        (Shape::String | Shape::Bytes, Value::Null) => out.bytes(number, b""),
-        (Shape::Bytes, Value::String(text)) => {
-            out.bytes(number, &base64::decode(text).map_err(|_| mismatch())?);
-        }
-        (Shape::Bool, Value::Bool(flag)) => out.varint(number, u64::from(*flag)),
-        (Shape::Bool | Shape::Int32 | Shape::Int64, Value::Null) => out.varint(number, 0),
-        (Shape::Int32 | Shape::Int64, Value::Number(integer)) => {
-            // Negative numbers take all 64 bits, whatever their type.
-            out.varint(number, integer.as_i64().ok_or_else(mismatch)? as u64);
-        }
-        (Shape::Double, Value::Null) => out.double(number, 0.0),
-        (Shape::Double, Value::Number(float)) => {
-            out.double(number, float.as_f64().ok_or_else(mismatch)?);
-        }
-        (Shape::Struct(ty), Value::Null) => {
-            out.nested(number, |out| write_object(out, ty.get(), None, depth))?;
-        }
-        (Shape::Struct(ty), Value::Object(map)) => {
-            out.nested(number, |out| write_object(out, ty.get(), Some(map), depth))?;
-        }
-        (Shape::Custom(custom, _), _) => {
-            out.nested(number, |out| write_custom(out, custom, field, value, depth))?;
-        }
-        (Shape::List(element), _) => {
-            let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
-            out.nested(number, |out| {
-                items.iter().try_for_each(|item| write_value(out, 1, element, field, item, depth))
-            })?;
-        }
-        _ => return Err(mismatch()),
-    }
-    Ok(())
-}
-
-fn write_custom(
-    out: &mut Writer,
-    custom: Custom,
-    field: &'static str,
-    value: &Value,
-    depth: usize,
-) -> Done {
-    let mismatch = || EncodeError::Mismatch(field);
-    match (custom, value) {
-        (Custom::Quantity, Value::String(text)) => out.bytes(1, text.as_bytes()),
-        (Custom::Quantity, Value::Null) => out.bytes(1, b"0"),
-        (Custom::IntOrString, _) => {
-            let (kind, int, text) = match value {
-                Value::Null => (0, 0, ""),
-                Value::String(text) => (1, 0, text.as_str()),
-                Value::Number(number) => (0, number.as_i64().ok_or_else(mismatch)?, ""),
-                _ => return Err(mismatch()),
+    /// Writes the members of a struct by number, each as `member` does.
+    fn in_order<M>(&mut self, ty: &'static Type, depth: usize, member: &mut M) -> Done
+    where
+        M: FnMut(&mut Self, &'static Field, usize) -> Done,
+    {
+        let first = self.segments.len();
+        for slot in &ty.declared {
+            let start = self.out.as_bytes().len();
+            let number = match *slot {
+                Slot::Field(field) => {
+                    let field = &ty.fields[field as usize];
+                    member(self, field, depth + 1)?;
+                    field.number
+                }
+                Slot::Embed(embed) => {
+                    let embed = &ty.embeds[embed as usize];
+                    let mark = self.out.begin(embed.number);
+                    self.in_order(embed.ty.get(), depth + 1, member)?;
+                    match embed.number {
+                        // What the envelope holds is read, but not repeated.
+                        0 => self.out.truncate(start),
+                        _ => self.out.end(mark),
+                    }
+                    embed.number
+                }
             };
-            out.varint(1, kind);
-            out.varint(2, int as u64);
-            out.bytes(3, text.as_bytes());
-        }
-        // The zero of all that follows is an empty message, save one.
-        (Custom::JsonSchemaPropsOrBool, Value::Null) => out.varint(1, 0),
-        (_, Value::Null) => {}
-        (Custom::Time | Custom::MicroTime, Value::String(text)) => {
-            let precision = match custom {
-                Custom::MicroTime => Precision::Micros,
-                _ => Precision::Seconds,
-            };
-            let moment = Moment::parse(text, precision).map_err(|_| mismatch())?;
-            if !moment.is_zero() {
-                let nanos = if precision == Precision::Micros { moment.nanos } else { 0 };
-                out.varint(1, moment.seconds as u64);
-                out.varint(2, u64::from(nanos));
+            if !ty.ascending {
+                self.segments.push((number, start, self.out.as_bytes().len()));
             }
         }
-        (Custom::RawExtension | Custom::FieldsV1 | Custom::Json, _) => {
-            out.bytes(1, value.to_string().as_bytes());
+        if !ty.ascending {
+            self.sort_segments(first);
         }
-        (Custom::JsonSchemaPropsOrBool, Value::Bool(allows)) => out.varint(1, u64::from(*allows)),
-        (Custom::JsonSchemaPropsOrBool, Value::Object(_)) => {
-            out.varint(1, 1);
-            write_schema(out, 2, field, value, depth)?;
-        }
-        (
-            Custom::JsonSchemaPropsOrArray | Custom::JsonSchemaPropsOrStringArray,
-            Value::Object(_),
-        ) => write_schema(out, 1, field, value, depth)?,
-        (Custom::JsonSchemaPropsOrArray, Value::Array(items)) => {
-            items.iter().try_for_each(|item| write_schema(out, 2, field, item, depth))?;
-        }
-        (Custom::JsonSchemaPropsOrStringArray, Value::Array(items)) => {
-            for item in items {
-                out.bytes(2, item.as_str().ok_or_else(mismatch)?.as_bytes());
-            }
-        }
-        _ => return Err(mismatch()),
+        Ok(())
     }
-    Ok(())
+
+    /// Brings the segments from `first` on, which follow each other, into the order of their
+    /// numbers.
+    fn sort_segments(&mut self, first: usize) {
+        let segments = &mut self.segments[first..];
+        if let Some(&(_, start, _)) = segments.first() {
+            segments.sort_by_key(|(number, ..)| *number);
+            self.scratch.clear();
+            for &(_, from, to) in &*segments {
+                self.scratch.extend_from_slice(&self.out.as_bytes()[from..to]);
+            }
+            self.out.truncate(start);
+            self.out.append(&self.scratch);
+        }
+        self.segments.truncate(first);
+    }
+
+    fn field(&mut self, text: &mut Text<'_>, field: &'static Field, depth: usize) -> Done {
+        if text.null() {
+            return self.absent(field, depth);
+        }
+        if field.number == 0 {
+            return text.value(field.name).map(drop);
+        }
+        match field.shape {
+            Shape::List(element) if !field.expr.wrapped() => {
+                self.list(text, field.number, element, field.name, depth)
+            }
+            Shape::Map { value: element, .. } => {
+                text.expect(b'{', field.name)?;
+                while !text.take(b'}') {
+                    let key = text.string(field.name)?;
+                    text.expect(b':', field.name)?;
+                    let mark = self.out.begin(field.number);
+                    self.out.bytes(1, &key);
+                    self.value(text, 2, element, field.name, depth)?;
+                    self.out.end(mark);
+                    text.take(b',');
+                }
+                Ok(())
+            }
+            _ => self.value(text, field.number, field.expr, field.name, depth),
+        }
+    }
+
+    fn list(
+        &mut self,
+        text: &mut Text<'_>,
+        number: u32,
+        element: Expr,
+        field: &'static str,
+        depth: usize,
+    ) -> Done {
+        text.expect(b'[', field)?;
+        while !text.take(b']') {
+            self.value(text, number, element, field, depth)?;
+            text.take(b',');
+        }
+        Ok(())
+    }
+
+    fn absent(&mut self, field: &'static Field, depth: usize) -> Done {
+        match field.shape {
+            _ if field.pointer || field.number == 0 => Ok(()),
+            Shape::List(_) | Shape::Map { .. } | Shape::Bytes | Shape::Any => Ok(()),
+            _ => self.zero(field.number, field.expr, field.name, depth),
+        }
+    }
+
+    /// The zero of a single value.
+    fn zero(&mut self, number: u32, expr: Expr, field: &'static str, depth: usize) -> Done {
+        match expr.shape() {
+            Shape::String | Shape::Bytes => self.out.bytes(number, b""),
+            Shape::Bool | Shape::Int32 | Shape::Int64 => self.out.varint(number, 0),
+            Shape::Double => self.out.double(number, 0.0),
+            Shape::Struct(ty) => {
+                let mark = self.out.begin(number);
+                self.members(&mut Text::new(b"{}"), ty.get(), depth)?;
+                self.out.end(mark);
+            }
+            Shape::Custom(custom, _) => {
+                let mark = self.out.begin(number);
+                match custom {
+                    Custom::Quantity => self.out.bytes(1, b"0"),
+                    Custom::IntOrString => self.int_or_string(0, 0, b""),
+                    Custom::JsonSchemaPropsOrBool => self.out.varint(1, 0),
+                    _ => {}
+                }
+                self.out.end(mark);
+            }
+            Shape::List(_) => self.out.bytes(number, b""),
+            Shape::Map { .. } | Shape::Any => return Err(EncodeError::Mismatch(field)),
+        }
+        Ok(())
+    }
+
+    /// A single value, wherever it stands.
+    fn value(
+        &mut self,
+        text: &mut Text<'_>,
+        number: u32,
+        expr: Expr,
+        field: &'static str,
+        depth: usize,
+    ) -> Done {
+        if text.null() {
+            return self.zero(number, expr, field, depth);
+        }
+        let mismatch = EncodeError::Mismatch(field);
+        match expr.shape() {
+            Shape::String => self.out.bytes(number, &text.string(field)?),
+            Shape::Bytes => {
+                let bytes = text.string(field)?;
+                let bytes = std::str::from_utf8(&bytes).map_err(|_| mismatch.clone())?;
+                self.out.bytes(number, &base64::decode(bytes).map_err(|_| mismatch)?);
+            }
+            Shape::Bool => match text.word() {
+                "true" => self.out.varint(number, 1),
+                "false" => self.out.varint(number, 0),
+                _ => return Err(mismatch),
+            },
+            Shape::Int32 | Shape::Int64 => {
+                // Negative numbers take all 64 bits, whatever their type.
+                let integer: i64 = text.word().parse().map_err(|_| mismatch)?;
+                self.out.varint(number, integer as u64);
+            }
+            Shape::Double => {
+                self.out.double(number, text.word().parse().map_err(|_| mismatch)?);
+            }
+            Shape::Struct(ty) => {
+                let mark = self.out.begin(number);
+                self.members(text, ty.get(), depth)?;
+                self.out.end(mark);
+            }
+            Shape::Custom(custom, _) => {
+                let mark = self.out.begin(number);
+                self.custom(text, custom, field, depth)?;
+                self.out.end(mark);
+            }
+            Shape::List(element) => {
+                let mark = self.out.begin(number);
+                self.list(text, 1, element, field, depth)?;
+                self.out.end(mark);
+            }
+            Shape::Map { .. } | Shape::Any => return Err(mismatch),
+        }
+        Ok(())
+    }
+
+    fn custom(
+        &mut self,
+        text: &mut Text<'_>,
+        custom: Custom,
+        field: &'static str,
+        depth: usize,
+    ) -> Done {
+        let mismatch = EncodeError::Mismatch(field);
+        match (custom, text.peek()) {
+            (Custom::Quantity, _) => self.out.bytes(1, &text.string(field)?),
+            (Custom::IntOrString, b'"') => {
+                let string = text.string(field)?;
+                self.int_or_string(1, 0, &string);
+            }
+            (Custom::IntOrString, _) => {
+                let integer: i64 = text.word().parse().map_err(|_| mismatch)?;
+                self.int_or_string(0, integer, b"");
+            }
+            (Custom::Time | Custom::MicroTime, _) => {
+                let precision = match custom {
+                    Custom::MicroTime => Precision::Micros,
+                    _ => Precision::Seconds,
+                };
+                let time = text.string(field)?;
+                let time = std::str::from_utf8(&time).map_err(|_| mismatch.clone())?;
+                let moment = Moment::parse(time, precision).map_err(|_| mismatch)?;
+                if !moment.is_zero() {
+                    let nanos = if precision == Precision::Micros { moment.nanos } else { 0 };
+                    self.out.varint(1, moment.seconds as u64);
+                    self.out.varint(2, u64::from(nanos));
+                }
+            }
+            (Custom::RawExtension | Custom::FieldsV1 | Custom::Json, _) => {
+                self.out.bytes(1, &without_html_escapes(text.value(field)?));
+            }
+            (Custom::JsonSchemaPropsOrBool, b'{') => {
+                self.out.varint(1, 1);
+                self.schema(text, 2, field, depth)?;
+            }
+            (Custom::JsonSchemaPropsOrBool, _) => match text.word() {
+                "true" => self.out.varint(1, 1),
+                "false" => self.out.varint(1, 0),
+                _ => return Err(mismatch),
+            },
+            (Custom::JsonSchemaPropsOrArray | Custom::JsonSchemaPropsOrStringArray, b'{') => {
+                self.schema(text, 1, field, depth)?;
+            }
+            (Custom::JsonSchemaPropsOrArray | Custom::JsonSchemaPropsOrStringArray, _) => {
+                text.expect(b'[', field)?;
+                while !text.take(b']') {
+                    if custom == Custom::JsonSchemaPropsOrArray {
+                        self.schema(text, 2, field, depth)?;
+                    } else {
+                        self.out.bytes(2, &text.string(field)?);
+                    }
+                    text.take(b',');
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn int_or_string(&mut self, kind: u64, integer: i64, string: &[u8]) {
+        self.out.varint(1, kind);
+        self.out.varint(2, integer as u64);
+        self.out.bytes(3, string);
+    }
+
+    fn schema(
+        &mut self,
+        text: &mut Text<'_>,
+        number: u32,
+        field: &'static str,
+        depth: usize,
+    ) -> Done {
+        let ty = schema_type().ok_or(EncodeError::Mismatch(field))?;
+        let mark = self.out.begin(number);
+        self.members(text, ty, depth)?;
+        self.out.end(mark);
+        Ok(())
+    }
 }
 
-fn write_schema(
-    out: &mut Writer,
-    number: u32,
-    field: &'static str,
-    value: &Value,
-    depth: usize,
-) -> Done {
-    let (Some(ty), Value::Object(map)) = (schema_type(), value) else {
-        return Err(EncodeError::Mismatch(field));
-    };
-    out.nested(number, |out| write_object(out, ty, Some(map), depth))
+/// The keys and values of the object that comes next.
+fn index<'t>(text: &mut Text<'t>, field: &'static str) -> Result<Index<'t>, EncodeError> {
+    let mut index = Index::new();
+    text.expect(b'{', field)?;
+    while !text.take(b'}') {
+        let key = text.value(field)?;
+        text.expect(b':', field)?;
+        let value = text.value(field)?;
+        let key = key.strip_prefix(b"\"").and_then(|key| key.strip_suffix(b"\""));
+        index.push((key.ok_or(EncodeError::Mismatch(field))?, value));
+        text.take(b',');
+    }
+    Ok(index)
+}
+
+/// JSON within a message is what the client sent: what is escaped for HTML was not so there.
+fn without_html_escapes(json: &[u8]) -> Cow<'_, [u8]> {
+    if !json.windows(3).any(|window| window == b"\\u0" || window == b"\\u2") {
+        return Cow::Borrowed(json);
+    }
+    match serde_json::from_slice::<serde_json::Value>(json) {
+        Ok(value) => Cow::Owned(value.to_string().into_bytes()),
+        Err(_) => Cow::Borrowed(json),
+    }
 }

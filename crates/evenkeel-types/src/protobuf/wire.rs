@@ -129,9 +129,14 @@ impl<'a> Reader<'a> {
 }
 
 /// Writes the fields of one message.
+#[derive(Debug, Default)]
 pub(super) struct Writer {
     out: Vec<u8>,
 }
+
+/// Where a message within another began.
+#[must_use]
+pub(super) struct Mark(usize);
 
 impl Writer {
     pub(super) fn new(out: Vec<u8>) -> Self {
@@ -140,6 +145,18 @@ impl Writer {
 
     pub(super) fn finish(self) -> Vec<u8> {
         self.out
+    }
+
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.out
+    }
+
+    pub(super) fn truncate(&mut self, length: usize) {
+        self.out.truncate(length);
+    }
+
+    pub(super) fn append(&mut self, fields: &[u8]) {
+        self.out.extend_from_slice(fields);
     }
 
     pub(super) fn varint(&mut self, number: u32, value: u64) {
@@ -153,32 +170,42 @@ impl Writer {
     }
 
     pub(super) fn bytes(&mut self, number: u32, bytes: &[u8]) {
-        self.tag(number, 2);
-        self.raw_varint(bytes.len() as u64);
+        self.head(number, bytes.len());
         self.out.extend_from_slice(bytes);
     }
 
-    /// Writes a message within this one. One byte is kept for its length; a longer length moves
-    /// the message, which is cheaper than measuring everything beforehand.
-    pub(super) fn nested<E>(
-        &mut self,
-        number: u32,
-        write: impl FnOnce(&mut Self) -> Result<(), E>,
-    ) -> Result<(), E> {
+    /// The tag and the length of a field whose bytes are appended next.
+    pub(super) fn head(&mut self, number: u32, length: usize) {
         self.tag(number, 2);
-        let start = self.out.len();
+        self.raw_varint(length as u64);
+    }
+
+    /// Begins a message within this one. One byte is kept for its length; a longer length moves
+    /// the message, which is cheaper than measuring everything beforehand.
+    pub(super) fn begin(&mut self, number: u32) -> Mark {
+        self.tag(number, 2);
         self.out.push(0);
-        write(self)?;
-        let length = self.out.len() - start - 1;
-        match u8::try_from(length) {
-            Ok(short @ 0..0x80) => self.out[start] = short,
-            _ => {
-                let mut prefix = Self::new(Vec::with_capacity(10));
-                prefix.raw_varint(length as u64);
-                self.out.splice(start..=start, prefix.out);
-            }
+        Mark(self.out.len())
+    }
+
+    /// Ends the message that began at `mark`.
+    pub(super) fn end(&mut self, mark: Mark) {
+        let Mark(start) = mark;
+        let end = self.out.len();
+        let mut length = end - start;
+        let mut more = 0;
+        while length >> (7 * (more + 1)) > 0 {
+            more += 1;
         }
-        Ok(())
+        if more > 0 {
+            self.out.resize(end + more, 0);
+            self.out.copy_within(start..end, start + more);
+        }
+        for at in start - 1..start - 1 + more {
+            self.out[at] = length as u8 | 0x80;
+            length >>= 7;
+        }
+        self.out[start - 1 + more] = length as u8;
     }
 
     fn tag(&mut self, number: u32, wire: u8) {

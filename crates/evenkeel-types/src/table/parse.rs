@@ -121,6 +121,9 @@ impl Builder {
             fields: Vec::new(),
             embeds: Vec::new(),
             slots: Vec::new(),
+            declared: Vec::new(),
+            ascending: true,
+            places: Vec::new(),
             always: Vec::new(),
         });
         index
@@ -153,11 +156,15 @@ impl Builder {
                         unreachable!("only structs are embedded: {rest}")
                     };
                     let number = parse_number(number);
-                    self.types[open].embeds.push(Embed { name, number, ty });
+                    let outer = &mut self.types[open];
+                    outer.declared.push(Slot::Embed(index(outer.embeds.len())));
+                    outer.embeds.push(Embed { name, number, ty });
                 }
                 _ => {
                     let field = self.field(package, head, rest);
-                    self.types[open].fields.push(field);
+                    let outer = &mut self.types[open];
+                    outer.declared.push(Slot::Field(index(outer.fields.len())));
+                    outer.fields.push(field);
                 }
             }
         }
@@ -296,6 +303,7 @@ impl Builder {
             return;
         }
         let mut fields = std::mem::take(&mut self.types[position].fields);
+        let names: Vec<&str> = fields.iter().map(|field| field.name).collect();
         let mut slots = Vec::new();
         for embed in 0..self.types[position].embeds.len() {
             let Embed { number, ty, .. } = self.types[position].embeds[embed];
@@ -312,12 +320,57 @@ impl Builder {
                 slots.push((field.number, Slot::Field(index(position))));
             }
         }
+        let declared = std::mem::take(&mut self.types[position].declared);
+        let (declared, places) = self.order(position, declared, &names, &fields);
+        let numbers = declared.iter().map(|slot| match *slot {
+            Slot::Field(field) => fields[field as usize].number,
+            Slot::Embed(embed) => self.types[position].embeds[embed as usize].number,
+        });
+        let ascending = numbers.filter(|number| *number != 0).is_sorted();
         slots.sort_unstable_by_key(|(number, _)| *number);
         let always = |(position, field): (usize, &Field)| field.always().then(|| index(position));
         let ty = &mut self.types[position];
         ty.always = fields.iter().enumerate().filter_map(always).collect();
         ty.fields = fields;
         ty.slots = slots;
+        ty.declared = declared;
+        ty.ascending = ascending;
+        ty.places = places;
+    }
+
+    /// Where the members of a type stand once its fields are sorted, and each field's place in JSON.
+    fn order(
+        &self,
+        position: usize,
+        mut declared: Vec<Slot>,
+        names: &[&str],
+        fields: &[Field],
+    ) -> (Vec<Slot>, Vec<u16>) {
+        let find = |name: &str| fields.binary_search_by(|field| field.name.cmp(name));
+        let mut places = vec![u16::MAX; fields.len()];
+        let mut next = 0;
+        for slot in &mut declared {
+            match slot {
+                Slot::Field(at) => {
+                    if let Ok(found) = find(names[*at as usize]) {
+                        *at = index(found);
+                        places[found] = next;
+                    }
+                    next += 1;
+                }
+                Slot::Embed(at) => {
+                    let inner =
+                        &self.types[self.types[position].embeds[*at as usize].ty.0 as usize];
+                    for (field, place) in inner.fields.iter().zip(&inner.places) {
+                        if let Ok(found) = find(field.name) {
+                            places[found] = next + place;
+                        }
+                    }
+                    next += index(inner.fields.len());
+                }
+            }
+        }
+        (declared, places)
     }
 }
 
