@@ -48,38 +48,33 @@ pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 pub(crate) const YAML: &str = "application/yaml";
 const ACCEPTED: &[&str] = &[JSON, YAML, PROTOBUF];
 
-/// Chooses among what `Accept` lists, best first.
-///
-/// JSON is preferred over protobuf wherever the client takes both: stored bytes are JSON and go
-/// out as they are. `protobuf` says whether the resource has that form at all.
+/// Chooses among what `Accept` lists, best first. `protobuf` says whether the resource has that
+/// form; the metadata of its objects always has, and tables never do.
 pub(crate) fn output(headers: &HeaderMap, query: &Query, protobuf: bool) -> Result<Output, Status> {
     let json = Format::Json { pretty: pretty(headers, query) };
-    let mut second_best: Option<Output> = None;
     let mut any = false;
     for clause in clauses(headers) {
         any = true;
         let format = match clause.media {
             "application/json" | "*/*" | "application/*" => json,
             "application/yaml" | "text/yaml" | "application/x-yaml" => Format::Yaml,
-            PROTOBUF if protobuf => Format::Protobuf,
+            PROTOBUF => Format::Protobuf,
             _ => continue,
         };
         let Some(view) = clause.view() else { continue };
-        let output = Output { format, view, beta: clause.parameter("v") == Some("v1beta1") };
-        if format != Format::Protobuf {
-            // A transformed view asked for in protobuf first is still the same view in JSON.
-            return Ok(match second_best {
-                Some(wanted) if wanted.view != view => Output { format, ..wanted },
-                _ => output,
-            });
+        let has_form = match view {
+            View::Whole => protobuf,
+            View::Metadata | View::MetadataList => true,
+            View::Table => false,
+        };
+        if format != Format::Protobuf || has_form {
+            return Ok(Output { format, view, beta: clause.parameter("v") == Some("v1beta1") });
         }
-        second_best.get_or_insert(output);
     }
-    match second_best {
-        Some(output) => Ok(output),
-        None if !any => Ok(Output { format: json, view: View::Whole, beta: false }),
-        None => Err(Status::not_acceptable(ACCEPTED)),
+    if any {
+        return Err(Status::not_acceptable(ACCEPTED));
     }
+    Ok(Output { format: json, view: View::Whole, beta: false })
 }
 
 /// What the router in front of built-in resources asks of `Accept`: it looks at whole types only
@@ -206,7 +201,15 @@ mod tests {
     fn clients_of_the_field_get_what_they_read() {
         check("application/json", Some((PLAIN, View::Whole)));
         check("*/*", Some((PLAIN, View::Whole)));
-        check("application/vnd.kubernetes.protobuf,application/json", Some((PLAIN, View::Whole)));
+        check(
+            "application/vnd.kubernetes.protobuf,application/json",
+            Some((Format::Protobuf, View::Whole)),
+        );
+        check("application/json,application/vnd.kubernetes.protobuf", Some((PLAIN, View::Whole)));
+        check(
+            "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1,application/json",
+            Some((PLAIN, View::Whole)),
+        );
         check("application/vnd.kubernetes.protobuf", Some((Format::Protobuf, View::Whole)));
         check(
             "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;\
@@ -216,7 +219,7 @@ mod tests {
         check(
             "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
              application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
-            Some((PLAIN, View::MetadataList)),
+            Some((Format::Protobuf, View::MetadataList)),
         );
         check("application/yaml", Some((Format::Yaml, View::Whole)));
         check("text/html", None);

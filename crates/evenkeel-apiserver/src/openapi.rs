@@ -3,13 +3,15 @@
 //!
 //! The server says what it serves as [`Served`]; [`routes`] turns that into operations, [`paths`]
 //! writes them down, and [`schemas`] (built-in types) and [`custom`] (those of definitions) add
-//! the schemas the operations refer to. Everything here is a pure function of its input, so a
+//! the schemas the operations refer to; [`protobuf`] writes a document in its other form. Everything here is a pure function of its input, so a
 //! document may be kept until what it describes changes; and every `$ref` of a document resolves
 //! within it.
 
 mod custom;
+mod messages;
 mod parameters;
 mod paths;
+pub(crate) mod protobuf;
 mod publish;
 mod routes;
 mod schemas;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::header::{
     CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LOCATION, VARY, X_CONTENT_TYPE_OPTIONS,
 };
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 use crate::body::Body;
 use crate::core::Core;
 use crate::negotiate::{self, Format};
+use crate::openapi;
 use crate::pipeline::Routed;
 use crate::pipeline::authorize::Authorized;
 use crate::pipeline::encode;
@@ -33,7 +35,7 @@ pub(crate) fn answer(core: &Arc<Core>, request: &Authorized) -> Result<Response<
     match segments.as_slice() {
         [""] => Ok(value(request, &index(core))),
         ["version", _, ..] => Err(Status::resource_not_found()),
-        ["version"] => Ok(text(format!("{:#}", version()), "application/json")),
+        ["version"] => Ok(text(version(), "application/json")),
         ["metrics"] => Ok(text(core.metrics.render(core), "text/plain; version=0.0.4")),
         ["healthz" | "livez" | "readyz", ..] => health(request, &segments),
         ["api"] if wants_aggregated(request) => {
@@ -64,9 +66,16 @@ pub(crate) fn answer(core: &Arc<Core>, request: &Authorized) -> Result<Response<
             None if snapshot.is_builtin(group) => Err(Status::resource_not_found()),
             None => Err(Status::page_not_found()),
         },
-        ["openapi", ..] if !reads_json(request) => Err(Status::not_acceptable(&[negotiate::JSON])),
         ["openapi", "v2"] => {
-            Ok(document(request, snapshot.openapi().v2(&snapshot), negotiate::JSON))
+            let found = snapshot.openapi().v2(&snapshot);
+            Ok(match openapi_form(request, OPENAPI_V2) {
+                Some(Form::Json) => document(request, found, negotiate::JSON),
+                Some(Form::Protobuf) => {
+                    let body = found.protobuf(openapi::protobuf::v2);
+                    tagged(request, body, &found.etag, OPENAPI_V2)
+                }
+                None => not_acceptable(),
+            })
         }
         ["openapi", "v3"] => {
             // Upstream leaves the type to a guess by content, and tells no tag.
@@ -77,9 +86,11 @@ pub(crate) fn answer(core: &Arc<Core>, request: &Authorized) -> Result<Response<
         }
         ["openapi", "v3", rest @ ..] => {
             let path = rest.join("/");
-            Ok(match snapshot.openapi().v3(&snapshot, &path) {
-                Some(found) => hashed(request, &path, &found),
-                None => {
+            let form = openapi_form(request, OPENAPI_V3);
+            Ok(match (snapshot.openapi().v3(&snapshot, &path), form) {
+                (Some(found), Some(form)) => hashed(request, &path, &found, form),
+                (Some(_), None) => not_acceptable(),
+                (None, _) => {
                     let mut nothing = Response::new(Body::default());
                     *nothing.status_mut() = StatusCode::NOT_FOUND;
                     nothing
@@ -112,13 +123,37 @@ fn wants_aggregated(request: &Routed) -> bool {
     false
 }
 
-/// Whether the client takes JSON; some only take a protobuf form, which is not made.
-fn reads_json(request: &Routed) -> bool {
+const OPENAPI_V2: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+
+const OPENAPI_V3: &str = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
+
+/// The forms of an OpenAPI document.
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    Json,
+    Protobuf,
+}
+
+/// The form of a document that the client prefers, if it takes any. Protobuf goes by the media type
+/// `protobuf`, or by the name that had before `@` was allowed in one.
+fn openapi_form(request: &Routed, protobuf: &str) -> Option<Form> {
     let clauses = negotiate::clauses(&request.parts.headers);
-    clauses.is_empty()
-        || clauses
-            .iter()
-            .any(|clause| matches!(clause.media, "application/json" | "*/*" | "application/*"))
+    if clauses.is_empty() {
+        return Some(Form::Json);
+    }
+    clauses.iter().find_map(|clause| match clause.media {
+        "application/json" | "*/*" | "application/*" | "*/json" => Some(Form::Json),
+        media if media == protobuf || media == protobuf.replace('@', ".") => Some(Form::Protobuf),
+        _ => None,
+    })
+}
+
+/// What the handler of OpenAPI documents answers where it has no form for the client.
+fn not_acceptable() -> Response<Body> {
+    let mut response = Response::new(Body::default());
+    *response.status_mut() = StatusCode::NOT_ACCEPTABLE;
+    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+    response
 }
 
 fn host(request: &Routed) -> String {
@@ -126,11 +161,20 @@ fn host(request: &Routed) -> String {
     header.or_else(|| request.parts.uri.authority().map(|a| a.as_str())).unwrap_or("").to_owned()
 }
 
-/// A document that clients keep: they send its tag and are told if it still holds.
 fn document(request: &Routed, document: &Document, content_type: &'static str) -> Response<Body> {
+    tagged(request, &document.body, &document.etag, content_type)
+}
+
+/// A document that clients keep: they send its tag, and get it again only if that has changed.
+fn tagged(
+    request: &Routed,
+    body: &Bytes,
+    etag: &str,
+    content_type: &'static str,
+) -> Response<Body> {
     let given = request.parts.headers.get(IF_NONE_MATCH).and_then(|tag| tag.to_str().ok());
-    let known = given.is_some_and(|tags| tags.split(',').any(|tag| tag.trim() == document.etag));
-    let body = if known { Body::default() } else { Body::full(document.body.clone()) };
+    let known = given.is_some_and(|tags| tags.split(',').any(|tag| tag.trim() == etag));
+    let body = if known { Body::default() } else { Body::full(body.clone()) };
     let mut response = Response::new(body);
     if known {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
@@ -139,33 +183,36 @@ fn document(request: &Routed, document: &Document, content_type: &'static str) -
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
     headers.insert(VARY, HeaderValue::from_static("Accept"));
-    if let Ok(tag) = HeaderValue::from_str(&document.etag) {
+    if let Ok(tag) = HeaderValue::from_str(etag) {
         headers.insert(ETAG, tag);
     }
     response
 }
 
 /// A document under a URL that names its hash: right ones never change, wrong ones move on.
-fn hashed(request: &Routed, path: &str, found: &Document) -> Response<Body> {
+fn hashed(request: &Routed, path: &str, found: &Document, form: Form) -> Response<Body> {
     let hash = found.etag.trim_matches('"');
-    match request.query.get("hash") {
-        None => document(request, found, "application/json"),
-        Some(given) if given == hash => {
-            let mut response = document(request, found, "application/json");
-            response
-                .headers_mut()
-                .insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
-            response
+    let given = request.query.get("hash");
+    if given.is_some_and(|given| given != hash) {
+        let mut response = Response::new(Body::default());
+        *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
+        if let Ok(target) = HeaderValue::from_str(&format!("/openapi/v3/{path}?hash={hash}")) {
+            response.headers_mut().insert(LOCATION, target);
         }
-        Some(_) => {
-            let mut response = Response::new(Body::default());
-            *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
-            if let Ok(target) = HeaderValue::from_str(&format!("/openapi/v3/{path}?hash={hash}")) {
-                response.headers_mut().insert(LOCATION, target);
-            }
-            response
-        }
+        return response;
     }
+    let mut response = match form {
+        Form::Json => document(request, found, negotiate::JSON),
+        Form::Protobuf => {
+            let body = found.protobuf(openapi::protobuf::v3);
+            tagged(request, body, &found.etag, OPENAPI_V3)
+        }
+    };
+    if given.is_some() {
+        let headers = response.headers_mut();
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
+    }
+    response
 }
 
 fn value(request: &Routed, value: &Value) -> Response<Body> {
@@ -176,7 +223,7 @@ fn value(request: &Routed, value: &Value) -> Response<Body> {
     encode::plain_value(format, value)
 }
 
-fn text(body: String, content_type: &'static str) -> Response<Body> {
+fn text(body: impl Into<Bytes>, content_type: &'static str) -> Response<Body> {
     let mut response = Response::new(Body::full(body));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
@@ -222,8 +269,8 @@ fn health(request: &Routed, segments: &[&str]) -> Result<Response<Body>, Status>
     Ok(plain(report))
 }
 
-fn version() -> Value {
-    json!({
+fn version() -> Vec<u8> {
+    let version = json!({
         "major": "1",
         "minor": "36",
         "emulationMajor": "1",
@@ -237,7 +284,11 @@ fn version() -> Value {
         "goVersion": "",
         "compiler": "rustc",
         "platform": concat!("linux", "/", "amd64"),
-    })
+    });
+    let ty = evenkeel_types::by_name("io.k8s.apimachinery.pkg.version.Info");
+    let mut printed = Vec::new();
+    evenkeel_types::json::write(&mut printed, ty, &version);
+    encode::indent(&printed)
 }
 
 /// All paths that lead somewhere.

@@ -33,7 +33,7 @@ use tokio::sync::Notify;
 use self::durable::Committer;
 pub use self::durable::{Durability, OpenError};
 pub use self::key::Key;
-pub use self::record::{Draft, Event, Record};
+pub use self::record::{Draft, Event, Measure, Record};
 use self::state::State;
 pub use self::strings::{Labels, Strings};
 pub use self::table::{Page, Range, Table};

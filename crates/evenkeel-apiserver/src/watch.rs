@@ -190,10 +190,7 @@ impl Events {
             View::Whole => shown,
             _ => encode::in_version(self.output.beta, shown),
         };
-        match encode::to_bytes(&shown) {
-            Ok(bytes) => wrap(kind, &bytes),
-            Err(status) => error_frame(&status),
-        }
+        wrap(kind, &encode::to_bytes(&shown))
     }
 
     /// An empty object that says how far the watch has come.
@@ -336,5 +333,5 @@ fn wrap(kind: &str, object: &[u8]) -> Bytes {
 }
 
 fn error_frame(status: &Status) -> Bytes {
-    wrap("ERROR", status.to_value().to_string().as_bytes())
+    wrap("ERROR", &encode::to_bytes(&status.to_value()))
 }

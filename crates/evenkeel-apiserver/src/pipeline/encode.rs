@@ -1,7 +1,7 @@
 //! Stage 10: from objects to bytes, and from answers to responses.
 //!
 //! An object is encoded once, when it is stored; reads hand out those bytes. Only a client that
-//! asks for another version, a table, YAML or indentation makes the server encode again.
+//! asks for another version, a table, YAML, protobuf or indentation makes the server encode again.
 
 mod answer;
 
@@ -15,6 +15,7 @@ mod view;
 
 pub(crate) use answer::{Answer, common_headers, plain_value, refusal, respond, warn};
 pub(crate) use list::List;
+pub(crate) use pretty::indent;
 pub(crate) use stored::{
     Origin, draft, is_current, is_unchanged, pass_through_storage, to_bytes, value,
 };

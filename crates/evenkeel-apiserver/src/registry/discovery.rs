@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::resource::{Resource, Subresource};
 use super::{Group, GroupVersion, Snapshot};
 use crate::digest;
+use crate::pipeline::encode;
 
 /// The aggregated documents of one snapshot, encoded when first asked for.
 #[derive(Default)]
@@ -24,18 +25,32 @@ pub(crate) struct Documents {
 pub(crate) struct Document {
     pub(crate) body: Bytes,
     pub(crate) etag: String,
+    /// The protobuf form, made when first asked for. It shares the tag.
+    protobuf: OnceLock<Bytes>,
 }
 
 impl Document {
     pub(crate) fn new(value: &Value) -> Self {
-        let body = Bytes::from(format!("{value}\n"));
+        let mut body = encode::to_bytes(value);
+        body.push(b'\n');
+        let body = Bytes::from(body);
         let etag = format!("\"{}\"", digest::sha512_hex(&body).to_ascii_uppercase());
-        Self { body, etag }
+        Self { body, etag, protobuf: OnceLock::new() }
+    }
+
+    /// The form that `encode` makes of the document.
+    pub(crate) fn protobuf(&self, encode: impl FnOnce(&Value) -> Vec<u8>) -> &Bytes {
+        self.protobuf.get_or_init(|| {
+            // What was printed can be read.
+            let document = serde_json::from_slice(&self.body).unwrap_or_default();
+            encode(&document).into()
+        })
     }
 
     /// A document whose tag is known without looking at it.
     pub(crate) fn tagged(value: &Value, tag: &str) -> Self {
-        Self { body: Bytes::from(value.to_string()), etag: format!("\"{tag}\"") }
+        let body = Bytes::from(encode::to_bytes(value));
+        Self { body, etag: format!("\"{tag}\""), protobuf: OnceLock::new() }
     }
 }
 

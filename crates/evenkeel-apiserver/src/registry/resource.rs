@@ -174,6 +174,14 @@ impl Resource {
         }
     }
 
+    /// The type of a built-in resource.
+    pub(crate) fn builtin_type(&self) -> Option<&'static Type> {
+        match &self.nature {
+            Nature::Builtin(builtin) => Some(builtin.ty),
+            Nature::Custom(_) => None,
+        }
+    }
+
     pub(crate) fn is_custom(&self) -> bool {
         self.custom().is_some()
     }

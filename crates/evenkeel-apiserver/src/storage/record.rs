@@ -3,6 +3,7 @@
 //! A body is the object's JSON, encoded once. Its `metadata.resourceVersion` is known only at
 //! commit, so a [`Draft`] leaves a hole there and the commit splices the revision in.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -49,6 +50,17 @@ pub struct Record {
     pub version: Arc<str>,
     /// See [`Draft::uid`].
     pub uid: Box<str>,
+    /// See [`Measure`]; 0 where it is not known.
+    pub(super) measured: [AtomicU32; 2],
+}
+
+/// What an encoder may note of a version once it has measured it.
+#[derive(Clone, Copy, Debug)]
+pub enum Measure {
+    /// How long the whole object is in protobuf.
+    Whole,
+    /// How long its metadata is.
+    Metadata,
 }
 
 /// One committed change of one object.
@@ -107,6 +119,7 @@ impl Draft {
             fields: self.fields,
             version: self.version,
             uid: self.uid,
+            measured: Default::default(),
         }
     }
 }
@@ -145,6 +158,20 @@ impl Record {
             fields: self.fields.clone(),
             version: self.version.clone(),
             uid: self.uid.clone(),
+            measured: Default::default(),
+        }
+    }
+
+    /// A length that was noted.
+    pub fn measured(&self, what: Measure) -> Option<usize> {
+        let length = self.measured[what as usize].load(Ordering::Relaxed);
+        (length > 0).then_some(length as usize)
+    }
+
+    /// Notes a length.
+    pub fn set_measured(&self, what: Measure, length: usize) {
+        if let Ok(length) = u32::try_from(length) {
+            self.measured[what as usize].store(length, Ordering::Relaxed);
         }
     }
 

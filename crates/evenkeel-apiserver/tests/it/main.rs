@@ -40,6 +40,8 @@ mod identity;
 
 mod negotiation;
 
+mod text;
+
 // The server as a thing to hold.
 mod durability;
 

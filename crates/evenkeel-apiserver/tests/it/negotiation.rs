@@ -186,7 +186,7 @@ async fn broken_protobuf_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn protobuf_is_written_to_those_who_read_nothing_else() {
+async fn protobuf_is_written_where_the_client_prefers_it() {
     let cluster = with_a().await;
     let answer = cluster.get_as(A, PROTOBUF).await;
     assert_eq!((answer.status, answer.header("content-type")), (200, PROTOBUF));
@@ -197,8 +197,12 @@ async fn protobuf_is_written_to_those_who_read_nothing_else() {
     let again = cluster.send(Method::PUT, A, &headers, answer.bytes).await.expect(200);
     assert_eq!(again, cluster.get(A).await.expect(200));
 
-    let accept = format!("{PROTOBUF},application/json");
-    assert_eq!(cluster.get_as(A, &accept).await.header("content-type"), "application/json");
+    for (accept, expected) in [
+        (format!("{PROTOBUF},application/json"), PROTOBUF),
+        (format!("application/json,{PROTOBUF}"), "application/json"),
+    ] {
+        assert_eq!(cluster.get_as(A, &accept).await.header("content-type"), expected);
+    }
     cluster.get_as(&format!("{CONFIG_MAPS}/none"), PROTOBUF).await.headers
         [http::header::CONTENT_TYPE]
         .to_str()

@@ -135,6 +135,7 @@ pub(super) struct Writer {
 }
 
 /// Where a message within another began.
+#[derive(Clone, Copy)]
 #[must_use]
 pub(super) struct Mark(usize);
 

@@ -4,13 +4,14 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use evenkeel_types::protobuf;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, VARY, WARNING};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use serde_json::Value;
 
-use super::list::List;
+use super::list::{List, ListBody};
 use super::{pretty, stored, view};
 use crate::body::{Body, Pieces};
 use crate::call::Call;
@@ -51,7 +52,19 @@ pub(crate) fn respond(
         Answer::Record(code, record) => match output {
             Output { view: View::Whole, format: Format::Json { pretty: false }, .. } => {
                 let body = stored::body(&call.resource, &record)?;
-                full(code, output.format, body, gzip)
+                let mut line = Vec::with_capacity(body.len() + 1);
+                line.extend_from_slice(&body);
+                line.push(b'\n');
+                full(code, output.format, line.into(), gzip)
+            }
+            Output { view: View::Whole, format: Format::Protobuf, .. } => {
+                let resource = &call.resource;
+                let body = stored::body(resource, &record)?;
+                let ty = resource.builtin_type().ok_or_else(|| no_protobuf(&resource.kind))?;
+                let message =
+                    protobuf::encode_json(ty, &resource.api_version, &resource.kind, &body)
+                        .map_err(Status::internal)?;
+                full(code, output.format, message.into(), gzip)
             }
             _ => {
                 let value = stored::value(&call.resource, &record)?;
@@ -112,20 +125,26 @@ fn respond_list(
     list: List,
     gzip: bool,
 ) -> Result<Response<Body>, Status> {
-    match output {
-        Output { view: View::Whole, format: Format::Json { pretty: false }, .. } => {
+    let list = match ListBody::new(list, output) {
+        Ok(mut list) => {
             let compress = gzip && list.size() > WORTH_COMPRESSING;
-            let body = match list.small_body() {
+            let body = match list.short() {
+                Some(bytes) if compress => {
+                    return Ok(full(StatusCode::OK, output.format, bytes.into(), gzip));
+                }
                 Some(bytes) => Body::full(bytes),
                 None if compress => Body::stream(Gzip::new(list)),
                 None => Body::stream(list),
             };
-            let mut response = stream(StatusCode::OK, "application/json", body);
+            let mut response = stream(StatusCode::OK, output.format.content_type(), body);
             if compress {
                 mark_gzip(response.headers_mut());
             }
-            Ok(response)
+            return Ok(response);
         }
+        Err(list) => list,
+    };
+    match output {
         Output { view: View::Whole, format, .. } => {
             Ok(full(StatusCode::OK, format, write(format, &list.to_value()?)?, gzip))
         }
@@ -149,19 +168,26 @@ fn respond_list(
 /// Writes a value in the format the client reads.
 fn write(format: Format, value: &Value) -> Result<Bytes, Status> {
     match format {
-        Format::Json { pretty } => {
-            let compact = stored::to_bytes(value)?;
-            let mut body = if pretty { pretty::indent(&compact) } else { compact };
-            if pretty || value["kind"] == "Status" {
-                body.push(b'\n');
-            }
+        Format::Json { pretty: true } => Ok(pretty::indent(&stored::to_bytes(value)).into()),
+        Format::Json { pretty: false } => {
+            let mut body = stored::to_bytes(value);
+            body.push(b'\n');
             Ok(body.into())
         }
         Format::Yaml => crate::yaml::encode(value).map(Bytes::from).map_err(Status::internal),
         Format::Protobuf => {
-            evenkeel_types::protobuf::encode(value).map(Bytes::from).map_err(Status::internal)
+            let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
+            let ty = stored::type_of(value).ok_or_else(|| no_protobuf(text("kind")))?;
+            let json = stored::to_bytes(value);
+            protobuf::encode_json(ty, text("apiVersion"), text("kind"), &json)
+                .map(Bytes::from)
+                .map_err(Status::internal)
         }
     }
+}
+
+fn no_protobuf(kind: &str) -> Status {
+    Status::internal(format!("{kind} has no protobuf form"))
 }
 
 fn full(code: StatusCode, format: Format, bytes: Bytes, gzip: bool) -> Response<Body> {
@@ -222,11 +248,7 @@ impl<P: Pieces> Pieces for Gzip<P> {
 
 /// A document that is no object of a resource.
 pub(crate) fn plain_value(format: Format, value: &Value) -> Response<Body> {
-    let mut body = write(format, value).unwrap_or_default().to_vec();
-    if matches!(format, Format::Json { pretty: false }) {
-        body.push(b'\n');
-    }
-    full(StatusCode::OK, format, body.into(), false)
+    full(StatusCode::OK, format, write(format, value).unwrap_or_default(), false)
 }
 
 /// A refusal as a response: a Status, or plain text where Go's router speaks.

@@ -1,36 +1,26 @@
-//! Lists: stored bytes between two brackets, produced as the client reads them.
+//! The answer to a list: the records, and what is known of them as a whole.
+
+mod body;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use evenkeel_kinds::columns;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::{stored, view};
-use crate::body::Pieces;
 use crate::registry::resource::Resource;
 use crate::status::Status;
 use crate::storage::Record;
 
+pub(super) use body::ListBody;
+
 /// The answer to a list.
 pub(crate) struct List {
-    resource: Arc<Resource>,
-    records: Vec<Arc<Record>>,
-    metadata: Map<String, Value>,
-    /// How far the encoding has come.
-    stage: Stage,
+    pub(super) resource: Arc<Resource>,
+    pub(super) records: Vec<Arc<Record>>,
+    pub(super) metadata: Map<String, Value>,
 }
-
-#[derive(Clone, Copy, PartialEq)]
-enum Stage {
-    Head,
-    Item(usize),
-    Done,
-}
-
-/// Bytes per piece, about.
-const PIECE: usize = 64 * 1024;
 
 impl List {
     pub(crate) fn new(
@@ -50,66 +40,20 @@ impl List {
         if let Some(remaining) = remaining.filter(|n| *n > 0) {
             metadata.insert("remainingItemCount".into(), remaining.into());
         }
-        Self { resource, records, metadata, stage: Stage::Head }
+        Self { resource, records, metadata }
     }
 
     pub(crate) fn records(&self) -> &[Arc<Record>] {
         &self.records
     }
 
-    /// About how long the encoding will be.
-    pub(super) fn size(&self) -> usize {
-        self.records.iter().map(|record| record.body.len() + 1).sum()
-    }
-
-    /// The whole encoding, if it is no longer than a piece.
-    pub(super) fn small_body(&self) -> Option<Vec<u8>> {
-        if self.size() > PIECE {
-            return None;
-        }
-        let mut out = self.head();
-        for at in 0..self.records.len() {
-            self.write_item(&mut out, at);
-        }
-        out.extend_from_slice(TAIL);
-        Some(out)
-    }
-
     /// Lists of custom resources always have a token, be it empty.
-    fn whole_metadata(&self) -> Map<String, Value> {
+    pub(super) fn whole_metadata(&self) -> Map<String, Value> {
         let mut metadata = self.metadata.clone();
         if self.resource.is_custom() {
             metadata.entry("continue").or_insert_with(|| "".into());
         }
         metadata
-    }
-
-    fn head(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(PIECE.min(self.size() + 256));
-        let head = format!(
-            "{{\"kind\":{},\"apiVersion\":{},\"metadata\":{},\"items\":[",
-            Value::from(&*self.resource.list_kind),
-            Value::from(&*self.resource.api_version),
-            Value::Object(self.whole_metadata()),
-        );
-        out.extend_from_slice(head.as_bytes());
-        out
-    }
-
-    fn write_item(&self, out: &mut Vec<u8>, at: usize) {
-        if at > 0 {
-            out.push(b',');
-        }
-        // An object that cannot be converted is given as it is stored: better seen than lost.
-        let record = &self.records[at];
-        let body = stored::body(&self.resource, record).unwrap_or_else(|_| record.body.clone());
-        if self.resource.is_custom() {
-            out.extend_from_slice(&body);
-        } else {
-            // Items of built-in lists do not repeat kind and apiVersion.
-            out.push(b'{');
-            out.extend_from_slice(body.get(stored::item_prefix(&self.resource)..).unwrap_or(&body));
-        }
     }
 
     fn values(&self) -> impl Iterator<Item = Result<Value, Status>> {
@@ -124,8 +68,7 @@ impl List {
                 item.remove("apiVersion");
             }
         }
-        let mut list =
-            self.enclose(&self.resource.list_kind, &self.resource.api_version, "items", items);
+        let mut list = self.enclose(&self.resource.list_kind, &self.resource.api_version, items);
         list["metadata"] = Value::Object(self.whole_metadata());
         Ok(list)
     }
@@ -133,7 +76,7 @@ impl List {
     pub(super) fn to_metadata(&self) -> Result<Value, Status> {
         let items = self.values().map(|value| Ok(view::to_metadata(self.resource.gvk(), &value?)));
         let items = items.collect::<Result<Vec<Value>, Status>>()?;
-        let mut list = self.enclose("PartialObjectMetadataList", "meta.k8s.io/v1", "items", items);
+        let mut list = self.enclose(view::METADATA_LIST, view::META, items);
         // A Go slice that nothing was appended to.
         if self.records.is_empty() {
             list["items"] = Value::Null;
@@ -157,34 +100,12 @@ impl List {
         Ok(table)
     }
 
-    fn enclose(&self, kind: &str, api_version: &str, field: &str, items: Vec<Value>) -> Value {
+    fn enclose(&self, kind: &str, api_version: &str, items: Vec<Value>) -> Value {
         let mut list = Map::new();
         list.insert("kind".into(), kind.into());
         list.insert("apiVersion".into(), api_version.into());
         list.insert("metadata".into(), Value::Object(self.metadata.clone()));
-        list.insert(field.into(), items.into());
+        list.insert("items".into(), items.into());
         Value::Object(list)
-    }
-}
-
-const TAIL: &[u8] = b"]}\n";
-
-impl Pieces for List {
-    async fn next(&mut self) -> Option<Bytes> {
-        let (mut out, mut at) = match self.stage {
-            Stage::Head => (self.head(), 0),
-            Stage::Item(at) => (Vec::with_capacity(PIECE + 4096), at),
-            Stage::Done => return None,
-        };
-        while out.len() < PIECE && at < self.records.len() {
-            self.write_item(&mut out, at);
-            at += 1;
-        }
-        self.stage = Stage::Item(at);
-        if at == self.records.len() {
-            out.extend_from_slice(TAIL);
-            self.stage = Stage::Done;
-        }
-        Some(out.into())
     }
 }

@@ -1,7 +1,7 @@
 //! Indented JSON for people: two spaces, as Go writes it.
 
 /// Indents compact JSON. Does not look at anything but structure, so it cannot fail.
-pub(super) fn indent(compact: &[u8]) -> Vec<u8> {
+pub(crate) fn indent(compact: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(compact.len() * 2);
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
     let newline = |out: &mut Vec<u8>, depth: usize| {

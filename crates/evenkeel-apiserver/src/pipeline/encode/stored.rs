@@ -1,4 +1,4 @@
-//! Objects as they are stored: JSON with the kind in front and a hole for the revision.
+//! Objects as they are stored: JSON as Go prints it, with a hole for the revision.
 
 use std::borrow::Cow;
 
@@ -6,9 +6,10 @@ use bytes::Bytes;
 use evenkeel_kinds::{convert, fields};
 use evenkeel_schema::Structural;
 use evenkeel_schema::metadata::{Malformed, coerce};
-use serde_json::{Map, Value};
+use evenkeel_types::{Gvk, Type, json};
+use serde_json::Value;
 
-use crate::json;
+use crate::json::settle_floats;
 use crate::object::set_meta;
 use crate::pipeline::decode;
 use crate::registry::custom::{self, Custom};
@@ -41,11 +42,12 @@ pub(crate) fn draft(
     let selectable = selectable.collect();
     let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or("").into();
     fill_bytes(resource, &mut object);
-    let (mut body, mut hole) = to_draft(&object)?;
+    let ty = if resource.is_custom() { None } else { evenkeel_types::lookup(gvk) };
+    let (mut body, mut hole) = to_draft(ty, &mut object)?;
     // Looking for them in the bytes is much cheaper than a walk over every object.
     if !resource.is_custom() && body.windows(2).any(|pair| pair == b"[]") {
         forget_empty(resource, &mut object);
-        (body, hole) = to_draft(&object)?;
+        (body, hole) = to_draft(ty, &mut object)?;
     }
     let mut draft = Draft::new(body, hole, resource.storage_version.clone());
     draft.labels = labels;
@@ -103,7 +105,7 @@ fn has_empty_metadata(object: &Value) -> bool {
 /// Once it has been printed, a whole number of a custom object is an integer.
 fn print_numbers(resource: &Resource, object: &mut Value) {
     if resource.is_custom() {
-        json::settle_floats(object);
+        settle_floats(object);
     }
 }
 
@@ -184,7 +186,12 @@ pub(crate) fn body(resource: &Resource, record: &Record) -> Result<Bytes, Status
     }
     let mut object = value(resource, record)?;
     set_meta(&mut object, "resourceVersion", Some(record.revision.to_string().into()));
-    Ok(to_bytes(&object)?.into())
+    Ok(to_bytes(&object).into())
+}
+
+/// As [`body`]. An object that cannot be converted is given as it is stored: better seen than lost.
+pub(crate) fn body_or_stored(resource: &Resource, record: &Record) -> Bytes {
+    body(resource, record).unwrap_or_else(|_| record.body.clone())
 }
 
 /// Whether the stored bytes are what the resource shows.
@@ -192,76 +199,36 @@ pub(crate) fn is_current(resource: &Resource, record: &Record) -> bool {
     record.version == resource.api_version && record.epoch == resource.epoch
 }
 
-/// JSON with kind, apiVersion and metadata in front.
-pub(crate) fn to_bytes(object: &Value) -> Result<Vec<u8>, Status> {
-    match object {
-        Value::Object(map) => write(map, write_json),
-        other => serde_json::to_vec(other).map_err(Status::internal),
-    }
-}
-
-/// The stored form: as [`to_bytes`], with an empty resourceVersion first in the metadata. Also
-/// tells where that goes.
-fn to_draft(object: &Value) -> Result<(Vec<u8>, usize), Status> {
-    let Value::Object(map) = object else {
-        return Err(Status::internal("only objects can be stored"));
-    };
-    let mut hole = 0;
-    let body = write(map, |out, metadata| {
-        out.extend_from_slice(b"{\"resourceVersion\":\"");
-        hole = out.len();
-        out.push(b'"');
-        for (key, value) in metadata.as_object().into_iter().flatten() {
-            out.push(b',');
-            write_entry(out, key, value)?;
-        }
-        out.push(b'}');
-        Ok(())
-    })?;
-    Ok((body, hole))
-}
-
-/// Writes an object in the order clients know, its metadata as `metadata` does.
-fn write(
-    map: &Map<String, Value>,
-    metadata: impl FnOnce(&mut Vec<u8>, &Value) -> Result<(), Status>,
-) -> Result<Vec<u8>, Status> {
+/// The object as Go prints it: by its built-in type, or sorted if it has none.
+pub(crate) fn to_bytes(object: &Value) -> Vec<u8> {
     let mut out = Vec::with_capacity(2048);
-    out.push(b'{');
-    let separate = |out: &mut Vec<u8>| {
-        if out.len() > 1 {
-            out.push(b',');
-        }
+    json::write(&mut out, type_of(object), object);
+    out
+}
+
+/// The built-in type that an object says it is of. Some documents of discovery have no version, and
+/// views come in two versions that differ in name only.
+pub(crate) fn type_of(object: &Value) -> Option<&'static Type> {
+    let api_version = match object.get("apiVersion").and_then(Value::as_str) {
+        Some("meta.k8s.io/v1beta1") => "meta.k8s.io/v1",
+        Some(api_version) => api_version,
+        None => "v1",
     };
-    for key in ["kind", "apiVersion"] {
-        if let Some(value) = map.get(key) {
-            separate(&mut out);
-            write_entry(&mut out, key, value)?;
-        }
-    }
-    if let Some(value) = map.get("metadata") {
-        separate(&mut out);
-        out.extend_from_slice(b"\"metadata\":");
-        metadata(&mut out, value)?;
-    }
-    for (key, value) in map {
-        if !matches!(key.as_str(), "kind" | "apiVersion" | "metadata") {
-            separate(&mut out);
-            write_entry(&mut out, key, value)?;
-        }
-    }
-    out.push(b'}');
-    Ok(out)
+    let kind = object.get("kind").and_then(Value::as_str)?;
+    evenkeel_types::lookup(Gvk::from_api_version(api_version, kind))
 }
 
-fn write_entry(out: &mut Vec<u8>, key: &str, value: &Value) -> Result<(), Status> {
-    serde_json::to_writer(&mut *out, key).map_err(Status::internal)?;
-    out.push(b':');
-    write_json(out, value)
-}
-
-fn write_json(out: &mut Vec<u8>, value: &Value) -> Result<(), Status> {
-    serde_json::to_writer(out, value).map_err(Status::internal)
+/// The stored form: an object with an empty resourceVersion. Also returns where that goes.
+fn to_draft(ty: Option<&'static Type>, object: &mut Value) -> Result<(Vec<u8>, usize), Status> {
+    if !object.is_object() {
+        return Err(Status::internal("only objects can be stored"));
+    }
+    set_meta(object, "resourceVersion", Some("".into()));
+    let mut body = Vec::with_capacity(2048);
+    let hole = json::write(&mut body, ty, object);
+    set_meta(object, "resourceVersion", None);
+    let hole = hole.ok_or_else(|| Status::internal("an object without metadata"))?;
+    Ok((body, hole))
 }
 
 /// Length of the part of a stored body that items of built-in lists leave out.
@@ -297,7 +264,7 @@ fn from_storage_version(resource: &Resource, object: &mut Value) -> Result<(), S
     match &resource.nature {
         Nature::Builtin(_) if same => {}
         Nature::Builtin(_) => {
-            let from = evenkeel_types::Gvk::from_api_version(&stored, &resource.kind);
+            let from = Gvk::from_api_version(&stored, &resource.kind);
             convert::to(from, resource.gvk(), object).map_err(Status::internal)?;
         }
         Nature::Custom(custom) => {
@@ -337,22 +304,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_draft_is_the_object_with_a_hole_first_in_its_metadata() {
-        let mut object = json!({"data": {}, "kind": "K", "apiVersion": "v", "metadata": {}});
-        let (body, hole) = to_draft(&object).unwrap();
-        let head = br#"{"kind":"K","apiVersion":"v","metadata":{"resourceVersion":""#;
+    fn a_draft_is_the_object_with_a_hole_for_its_version() {
+        let mut object = json!({"data": {}, "kind": "ConfigMap", "apiVersion": "v1"});
+        let ty = type_of(&object);
+        let (body, hole) = to_draft(ty, &mut object).unwrap();
+        let head = br#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":""#;
         assert_eq!((&body[..hole], &body[hole..]), (&head[..], &br#""},"data":{}}"#[..]));
 
-        object["metadata"] = json!({"name": "a", "uid": "b"});
-        let (body, hole) = to_draft(&object).unwrap();
-        assert_eq!(&body[hole..], br#"","name":"a","uid":"b"},"data":{}}"#);
+        object["metadata"] = json!({"name": "a", "labels": {"b": "c"}});
+        let (body, hole) = to_draft(ty, &mut object).unwrap();
+        let head =
+            r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","resourceVersion":""#;
+        let tail = r#"","labels":{"b":"c"}},"data":{}}"#;
+        assert_eq!((&body[..hole], &body[hole..]), (head.as_bytes(), tail.as_bytes()));
+        let (body, hole) = to_draft(None, &mut object).unwrap();
+        let head = r#"{"apiVersion":"v1","data":{},"kind":"ConfigMap","metadata":{"labels":{"b":"c"},"name":"a","resourceVersion":""#;
+        assert_eq!((&body[..hole], &body[hole..]), (head.as_bytes(), &b"\"}}"[..]));
     }
 
     #[test]
-    fn objects_start_with_what_identifies_them() {
-        let bytes = to_bytes(&json!({"a": 1, "metadata": {"x": "y"}, "kind": "K"})).unwrap();
-        assert_eq!(bytes, br#"{"kind":"K","metadata":{"x":"y"},"a":1}"#);
-        assert_eq!(to_bytes(&json!({})).unwrap(), b"{}");
-        assert_eq!(to_bytes(&json!([1])).unwrap(), b"[1]");
+    fn documents_are_printed_by_the_type_they_say_they_are_of() {
+        for text in [
+            r#"{"kind":"APIVersions","versions":["v1"],"serverAddressByClientCIDRs":null}"#,
+            r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1beta1","metadata":{},"rows":[{"cells":[]}]}"#,
+            r#"{"apiVersion":"example.com/v1","kind":"A"}"#,
+            r#"{"paths":["b","a"]}"#,
+        ] {
+            let value: Value = serde_json::from_str(text).unwrap();
+            assert_eq!(String::from_utf8(to_bytes(&value)).unwrap(), text);
+        }
     }
 }

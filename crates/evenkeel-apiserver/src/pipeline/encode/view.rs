@@ -31,13 +31,27 @@ impl Include {
     }
 }
 
+/// The kind of a view that shows the metadata of one object.
+pub(super) const METADATA: &str = "PartialObjectMetadata";
+
+/// The kind of a view that shows the metadata of several.
+pub(super) const METADATA_LIST: &str = "PartialObjectMetadataList";
+
+/// The group and version of all views.
+pub(super) const META: &str = "meta.k8s.io/v1";
+
+/// The same, or the version before.
+pub(super) fn meta(beta: bool) -> &'static str {
+    if beta { "meta.k8s.io/v1beta1" } else { META }
+}
+
 /// The object with nothing but its metadata.
 pub(crate) fn to_metadata(gvk: Gvk<'_>, object: &Value) -> Value {
     let mut metadata = object.get("metadata").cloned().unwrap_or_else(|| json!({}));
     strategy::hide_versioned_metadata(gvk, &mut metadata);
     json!({
-        "kind": "PartialObjectMetadata",
-        "apiVersion": "meta.k8s.io/v1",
+        "kind": METADATA,
+        "apiVersion": META,
         "metadata": metadata,
     })
 }
@@ -48,8 +62,8 @@ pub(crate) fn in_version(beta: bool, mut view: Value) -> Value {
         return view;
     }
     let rename = |value: &mut Value| {
-        if value["apiVersion"] == "meta.k8s.io/v1" {
-            value["apiVersion"] = "meta.k8s.io/v1beta1".into();
+        if value["apiVersion"] == META {
+            value["apiVersion"] = meta(beta).into();
         }
     };
     for row in view.get_mut("rows").and_then(Value::as_array_mut).into_iter().flatten() {
@@ -145,7 +159,7 @@ pub(crate) fn table(
     definitions: Option<Value>,
     rows: Vec<Value>,
 ) -> Value {
-    let mut table = json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1"});
+    let mut table = json!({"kind": "Table", "apiVersion": META});
     table["metadata"] = metadata.into();
     table["columnDefinitions"] = definitions.unwrap_or_default();
     table["rows"] = rows.into();

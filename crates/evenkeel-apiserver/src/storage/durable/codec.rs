@@ -175,6 +175,7 @@ impl<'a> Decoder<'a> {
             labels: Labels::from_strings(self.strings()?),
             fields: self.strings()?,
             body: self.bytes()?.to_vec().into(),
+            measured: Default::default(),
         };
         let digits_end = record.digits_at as usize + digits(record.revision);
         (digits_end <= record.body.len()).then_some(record)

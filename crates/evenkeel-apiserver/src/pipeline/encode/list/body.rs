@@ -1,0 +1,331 @@
+//! A list as bytes: stored objects between two brackets, or messages in an envelope, produced as
+//! the client reads them.
+//!
+//! An envelope begins with its length, so a list in protobuf is measured before it is sent. What an
+//! object measures is kept with its record; the message is made again when its turn comes.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use evenkeel_types::protobuf::{ENVELOPE_TAIL, EncodeError, Encoder, envelope_head};
+use evenkeel_types::{Type, by_name, json};
+use serde_json::Value;
+
+use super::List;
+use crate::body::Pieces;
+use crate::negotiate::{Format, Output, View};
+use crate::pipeline::encode::{stored, view};
+use crate::registry::resource::{Nature, Resource};
+use crate::storage::{Measure, Record};
+
+/// The forms of a list that need no tree of values.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Json,
+    MetadataJson,
+    Protobuf(&'static Type),
+    MetadataProtobuf(&'static Type),
+}
+
+/// A list in one of these forms.
+pub(crate) struct ListBody {
+    list: List,
+    form: Form,
+    /// The kind and the version of the list.
+    kind: Cow<'static, str>,
+    api_version: Cow<'static, str>,
+    stage: Stage,
+    encoder: Encoder,
+}
+
+/// How far the encoding has come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Stage {
+    Measuring { at: usize, total: usize },
+    Head { total: usize },
+    Item(usize),
+    Done,
+}
+
+/// Bytes per piece, about.
+const PIECE: usize = 64 * 1024;
+
+/// Lists in protobuf up to this size are made at once, which spares measuring them.
+const AT_ONCE: usize = 1024 * 1024;
+
+/// Bytes measured before other tasks get a turn, about.
+const TURN: usize = 1024 * 1024;
+
+/// The numbers of all lists: metadata and items.
+const METADATA: u32 = 1;
+const ITEMS: u32 = 2;
+
+impl ListBody {
+    /// The list in the form that is asked for, or the list itself if that form takes a tree.
+    pub(in crate::pipeline::encode) fn new(list: List, output: Output) -> Result<Self, List> {
+        let form = match (output.view, output.format, &list.resource.nature) {
+            (View::Whole, Format::Json { pretty: false }, _) => Form::Json,
+            (View::Whole, Format::Protobuf, Nature::Builtin(builtin)) => Form::Protobuf(builtin.ty),
+            (View::MetadataList, Format::Json { pretty: false }, _) => Form::MetadataJson,
+            (View::MetadataList, Format::Protobuf, _) => match object_meta() {
+                Some(ty) => Form::MetadataProtobuf(ty),
+                None => return Err(list),
+            },
+            _ => return Err(list),
+        };
+        let (kind, api_version) = match form {
+            Form::Json | Form::Protobuf(_) => {
+                let resource = &list.resource;
+                (resource.list_kind.to_string().into(), resource.api_version.to_string().into())
+            }
+            Form::MetadataJson | Form::MetadataProtobuf(_) => {
+                (view::METADATA_LIST.into(), view::meta(output.beta).into())
+            }
+        };
+        let stage = match form {
+            Form::Json | Form::MetadataJson => Stage::Head { total: 0 },
+            Form::Protobuf(_) | Form::MetadataProtobuf(_) => Stage::Measuring { at: 0, total: 0 },
+        };
+        Ok(Self { list, form, kind, api_version, stage, encoder: Encoder::default() })
+    }
+
+    /// About how long the encoding will be.
+    pub(in crate::pipeline::encode) fn size(&self) -> usize {
+        self.list.records.iter().map(|record| record.body.len() + 1).sum()
+    }
+
+    /// The whole encoding, if it is short.
+    pub(in crate::pipeline::encode) fn short(&mut self) -> Option<Vec<u8>> {
+        let size = self.size();
+        match self.form {
+            Form::Json | Form::MetadataJson if size <= PIECE => {
+                let mut out = self.head(0);
+                (0..self.list.records.len()).for_each(|at| self.write_json(&mut out, at));
+                out.extend_from_slice(&self.tail());
+                Some(out)
+            }
+            Form::Protobuf(_) | Form::MetadataProtobuf(_) if size <= AT_ONCE => {
+                self.write_list_metadata();
+                (0..self.list.records.len()).for_each(|at| self.write_message(at));
+                let messages = self.encoder.take();
+                let mut out = envelope_head(&self.api_version, &self.kind, messages.len());
+                out.extend_from_slice(&messages);
+                out.extend_from_slice(&ENVELOPE_TAIL);
+                Some(out)
+            }
+            _ => None,
+        }
+    }
+
+    /// What comes before the first item.
+    fn head(&mut self, total: usize) -> Vec<u8> {
+        match self.form {
+            Form::Json if self.list.resource.is_custom() => {
+                format!("{{\"apiVersion\":{},\"items\":[", Value::from(&*self.api_version)).into()
+            }
+            Form::Json | Form::MetadataJson => {
+                let mut out = format!(
+                    "{{\"kind\":{},\"apiVersion\":{},\"metadata\":",
+                    Value::from(&*self.kind),
+                    Value::from(&*self.api_version)
+                )
+                .into_bytes();
+                out.extend_from_slice(&self.list_metadata());
+                // A Go slice that nothing was appended to.
+                let none = matches!(self.form, Form::MetadataJson) && self.list.records.is_empty();
+                out.extend_from_slice(if none { b",\"items\":null" } else { b",\"items\":[" });
+                out
+            }
+            Form::Protobuf(_) | Form::MetadataProtobuf(_) => {
+                self.write_list_metadata();
+                let metadata = self.encoder.take();
+                let length = metadata.len() + total;
+                let mut out = envelope_head(&self.api_version, &self.kind, length);
+                out.extend_from_slice(&metadata);
+                out
+            }
+        }
+    }
+
+    /// What comes after the last item.
+    fn tail(&self) -> Vec<u8> {
+        match self.form {
+            Form::Json if self.list.resource.is_custom() => {
+                let metadata = Value::Object(self.list.whole_metadata());
+                let mut out =
+                    format!("],\"kind\":{},\"metadata\":", Value::from(&*self.kind)).into_bytes();
+                json::any(&mut out, &metadata);
+                out.extend_from_slice(b"}\n");
+                out
+            }
+            Form::MetadataJson if self.list.records.is_empty() => b"}\n".to_vec(),
+            Form::Json | Form::MetadataJson => b"]}\n".to_vec(),
+            Form::Protobuf(_) | Form::MetadataProtobuf(_) => ENVELOPE_TAIL.to_vec(),
+        }
+    }
+
+    /// The metadata of the list, as a typed one has it.
+    fn list_metadata(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        json::write(&mut out, list_meta(), &Value::Object(self.list.metadata.clone()));
+        out
+    }
+
+    fn write_list_metadata(&mut self) {
+        let metadata = self.list_metadata();
+        let written = match list_meta() {
+            Some(ty) => self.encoder.message(METADATA, ty, &metadata),
+            None => Ok(()),
+        };
+        if let Err(why) = written {
+            tracing::error!(%why, "cannot encode the metadata of a list");
+        }
+    }
+
+    fn write_json(&self, out: &mut Vec<u8>, at: usize) {
+        if at > 0 {
+            out.push(b',');
+        }
+        let (resource, record) = (&self.list.resource, &self.list.records[at]);
+        if let Form::MetadataJson = self.form {
+            let head = format!(
+                "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\"metadata\":",
+                view::METADATA,
+                self.api_version
+            );
+            out.extend_from_slice(head.as_bytes());
+            out.extend_from_slice(&metadata(resource, record));
+            out.push(b'}');
+            return;
+        }
+        let body = stored::body_or_stored(resource, record);
+        if resource.is_custom() {
+            out.extend_from_slice(&body);
+        } else {
+            // Items of built-in lists do not repeat kind and apiVersion.
+            out.push(b'{');
+            out.extend_from_slice(body.get(stored::item_prefix(resource)..).unwrap_or(&body));
+        }
+    }
+
+    /// Appends an item to what the encoder holds. One that cannot be encoded is left out.
+    fn write_message(&mut self, at: usize) {
+        let (resource, record) = (&self.list.resource, &self.list.records[at]);
+        let written: Result<(), EncodeError> = match self.form {
+            Form::Protobuf(ty) => {
+                let body = stored::body_or_stored(resource, record);
+                self.encoder.message(ITEMS, ty, &body)
+            }
+            Form::MetadataProtobuf(ty) => {
+                let metadata = metadata(resource, record);
+                self.encoder.nested(ITEMS, |encoder| encoder.message(METADATA, ty, &metadata))
+            }
+            Form::Json | Form::MetadataJson => Ok(()),
+        };
+        if let Err(why) = written {
+            tracing::error!(%why, key = %record.key, "cannot encode an object in protobuf");
+        }
+    }
+
+    /// How long the message of an item is.
+    fn measure(&mut self, at: usize) -> usize {
+        let record = self.list.records[at].clone();
+        let measure = match self.form {
+            Form::MetadataProtobuf(_) => Measure::Metadata,
+            _ => Measure::Whole,
+        };
+        let current = stored::is_current(&self.list.resource, &record);
+        if let Some(known) = record.measured(measure).filter(|_| current) {
+            return known;
+        }
+        self.encoder.clear();
+        self.write_message(at);
+        let length = self.encoder.as_bytes().len();
+        self.encoder.clear();
+        if current {
+            record.set_measured(measure, length);
+        }
+        length
+    }
+
+    fn piece(&mut self, mut at: usize, mut out: Vec<u8>) -> Bytes {
+        let count = self.list.records.len();
+        match self.form {
+            Form::Json | Form::MetadataJson => {
+                while out.len() < PIECE && at < count {
+                    self.write_json(&mut out, at);
+                    at += 1;
+                }
+            }
+            Form::Protobuf(_) | Form::MetadataProtobuf(_) => {
+                self.encoder = Encoder::new(out);
+                while self.encoder.as_bytes().len() < PIECE && at < count {
+                    self.write_message(at);
+                    at += 1;
+                }
+                out = self.encoder.take();
+            }
+        }
+        self.stage = Stage::Item(at);
+        if at == count {
+            out.extend_from_slice(&self.tail());
+            self.stage = Stage::Done;
+        }
+        out.into()
+    }
+}
+
+impl Pieces for ListBody {
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            match self.stage {
+                Stage::Measuring { mut at, mut total } => {
+                    let mut turn = 0;
+                    while at < self.list.records.len() && turn < TURN {
+                        let length = self.measure(at);
+                        (at, total, turn) = (at + 1, total + length, turn + length);
+                    }
+                    self.stage = Stage::Measuring { at, total };
+                    if at == self.list.records.len() {
+                        self.stage = Stage::Head { total };
+                    } else {
+                        tokio::task::yield_now().await;
+                    }
+                }
+                Stage::Head { total } => {
+                    let head = self.head(total);
+                    return Some(self.piece(0, head));
+                }
+                Stage::Item(at) => return Some(self.piece(at, Vec::with_capacity(PIECE + 4096))),
+                Stage::Done => return None,
+            }
+        }
+    }
+}
+
+/// The JSON of an object's metadata, as Go prints it.
+fn metadata<'r>(resource: &Resource, record: &'r Record) -> Cow<'r, [u8]> {
+    if !resource.is_custom()
+        && stored::is_current(resource, record)
+        && !evenkeel_kinds::strategy::hides_metadata(resource.gvk())
+        && let Some(metadata) = evenkeel_types::protobuf::member(&record.body, "metadata")
+    {
+        return Cow::Borrowed(metadata);
+    }
+    let object = stored::value(resource, record).unwrap_or_else(|status| {
+        tracing::error!(key = %record.key, why = status.message(), "cannot convert an object");
+        Value::Null
+    });
+    let view = view::to_metadata(resource.gvk(), &object);
+    let mut out = Vec::new();
+    json::write(&mut out, object_meta(), &view["metadata"]);
+    Cow::Owned(out)
+}
+
+fn object_meta() -> Option<&'static Type> {
+    by_name("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
+}
+
+fn list_meta() -> Option<&'static Type> {
+    by_name("io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta")
+}
