@@ -19,6 +19,7 @@ const ALL: &[(&str, Register)] = &[
     (serviceaccount::AUTHORITY, serviceaccount::register_authority),
     (endpoints::SLICES, endpoints::register_slices),
     (endpoints::LEGACY, endpoints::register_legacy),
+    (endpoints::MIRROR, endpoints::register_mirror),
     (volumes::BINDER, volumes::register_binder),
     (volumes::CLAIM_PROTECTION, volumes::register_claim_protection),
     (volumes::VOLUME_PROTECTION, volumes::register_volume_protection),

@@ -7,6 +7,8 @@ mod legacy;
 
 mod slices;
 
+mod mirror;
+
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +28,9 @@ pub(crate) const SLICES: &str = "endpointslice-controller";
 /// As `kube-controller-manager` calls the controller of Endpoints.
 pub(crate) const LEGACY: &str = "endpoints-controller";
 
+/// As `kube-controller-manager` calls the controller that mirrors Endpoints into EndpointSlices.
+pub(crate) const MIRROR: &str = "endpointslice-mirroring-controller";
+
 /// Marks what belongs to a service without an address of its own.
 const HEADLESS: &str = "service.kubernetes.io/headless";
 
@@ -37,6 +42,11 @@ pub(crate) fn register_slices(manager: &Manager, _: &Settings) -> Result<(), Box
 /// Has the controller of Endpoints run with the manager.
 pub(crate) fn register_legacy(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
     legacy::register(manager)
+}
+
+/// Registers the controller that mirrors Endpoints into EndpointSlices.
+pub(crate) fn register_mirror(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+    mirror::register(manager)
 }
 
 /// Files services under the first pair of their selector, under a name of each controller's own.

@@ -102,7 +102,6 @@ fn subsets(service: &Service, pods: &[std::sync::Arc<Pod>]) -> Vec<EndpointSubse
     let v6 = spec.ip_families.as_ref().and_then(|families| families.first());
     let v6 = v6.is_some_and(|family| family == "IPv6");
     let ports = spec.ports.as_deref().unwrap_or_default();
-    // Each port with who has it; ports that the same addresses have then become one subset.
     let mut by_port: BTreeMap<Option<Port>, Addresses> = BTreeMap::new();
     for pod in pods.iter().filter(|pod| super::belongs(pod, publish)) {
         let Some(address) = address(service, pod, v6) else { continue };
@@ -120,6 +119,38 @@ fn subsets(service: &Service, pods: &[std::sync::Arc<Pod>]) -> Vec<EndpointSubse
             add(Some((port.name.clone(), number, protocol, port.app_protocol.clone())));
         }
     }
+    grouped(by_port)
+}
+
+/// Subsets in canonical form: each address once for each port, addresses with the same ports
+/// together.
+pub(super) fn repack(subsets: &[EndpointSubset]) -> Vec<EndpointSubset> {
+    let mut by_port: BTreeMap<Option<Port>, Addresses> = BTreeMap::new();
+    for subset in subsets {
+        let ports = subset.ports.iter().flatten().map(|port| {
+            let protocol = port.protocol.clone().unwrap_or_else(|| "TCP".to_owned());
+            Some((port.name.clone(), port.port, protocol, port.app_protocol.clone()))
+        });
+        let mut ports: Vec<Option<Port>> = ports.collect();
+        if ports.is_empty() {
+            ports.push(None);
+        }
+        let ready = subset.addresses.iter().flatten().map(|address| (true, address));
+        let waiting = subset.not_ready_addresses.iter().flatten().map(|address| (false, address));
+        for (ready, address) in ready.chain(waiting) {
+            let uid = address.target_ref.as_ref().and_then(|target| target.uid.clone());
+            let id = (address.ip.clone(), uid.unwrap_or_default());
+            for port in &ports {
+                let addresses = by_port.entry(port.clone()).or_default();
+                addresses.insert(id.clone(), (ready, address.clone()));
+            }
+        }
+    }
+    grouped(by_port)
+}
+
+/// Ports that the same addresses have become one subset.
+fn grouped(by_port: BTreeMap<Option<Port>, Addresses>) -> Vec<EndpointSubset> {
     let mut groups: Vec<(Addresses, BTreeSet<Port>)> = Vec::new();
     for (port, addresses) in by_port {
         match groups.iter_mut().find(|(present, _)| *present == addresses) {

@@ -19,7 +19,7 @@ const INDEX: &str = "endpointslice-selector";
 
 pub(super) const SERVICE_NAME: &str = "kubernetes.io/service-name";
 pub(super) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
-pub(super) const MANAGER: &str = "endpointslice-controller.k8s.io";
+const MANAGER: &str = "endpointslice-controller.k8s.io";
 
 pub(super) fn register(manager: &Manager) -> Result<(), BoxError> {
     manager
@@ -27,20 +27,19 @@ pub(super) fn register(manager: &Manager) -> Result<(), BoxError> {
         .named(super::SLICES)
         .cached(TypeOptions::new())
         .watches::<Pod>(|pod, cx| super::services_of(pod, INDEX, cx))
-        .watches::<EndpointSlice>(|slice, _| {
-            let labels = slice.metadata.labels.as_ref();
-            let label = |name| labels.and_then(|labels| labels.get(name));
-            let ours = label(MANAGED_BY).is_some_and(|manager| manager == MANAGER);
-            let service = label(SERVICE_NAME).filter(|_| ours);
-            service
-                .map(|name| Key::new(slice.metadata.namespace.as_deref(), name))
-                .into_iter()
-                .collect()
-        })
+        .watches::<EndpointSlice>(|slice, _| service_of(slice, MANAGER).into_iter().collect())
         .reads::<Node>()
         .workers(2)
         .register()?;
     super::index_selectors(manager, INDEX)
+}
+
+/// The service whose slice this is, if `manager` keeps it.
+pub(super) fn service_of(slice: &EndpointSlice, manager: &str) -> Option<Key> {
+    let labels = slice.metadata.labels.as_ref()?;
+    let name = labels.get(SERVICE_NAME)?;
+    (labels.get(MANAGED_BY)? == manager)
+        .then(|| Key::new(slice.metadata.namespace.as_deref(), name))
 }
 
 struct Slices;
@@ -153,7 +152,7 @@ fn ports(service: &Service, pod: &Pod) -> Vec<EndpointPort> {
 }
 
 /// What slices with the same ports have in common.
-fn key(ports: &[EndpointPort]) -> String {
+pub(super) fn key(ports: &[EndpointPort]) -> String {
     let mut parts: Vec<String> = ports
         .iter()
         .map(|port| {

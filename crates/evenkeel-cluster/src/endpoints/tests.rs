@@ -9,7 +9,7 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use super::{LEGACY, SLICES};
+use super::{LEGACY, MIRROR, SLICES};
 use crate::Cluster;
 use crate::testing::{cluster, create, object, settle, until, until_gone, wait};
 
@@ -227,4 +227,118 @@ async fn endpoints_are_kept_beside_slices() {
     if let Some(found) = api.get_opt("web").await.unwrap() {
         until_gone(&cluster, &found).await;
     }
+}
+
+/// A service without a selector, and its Endpoints.
+async fn by_hand(cluster: &Cluster, subsets: Value) -> Endpoints {
+    create::<Service>(
+        cluster,
+        json!({"metadata": {"name": "db"}, "spec": {"ports": [{"name": "sql", "port": 5432}]}}),
+    )
+    .await;
+    create(
+        cluster,
+        json!({
+            "metadata": {
+                "name": "db", "labels": {"team": "a"}, "annotations": {
+                    "note": "kept", "kubectl.kubernetes.io/last-applied-configuration": "{}",
+                },
+            },
+            "subsets": subsets,
+        }),
+    )
+    .await
+}
+
+fn mirrored(slices: &[EndpointSlice]) -> Vec<&EndpointSlice> {
+    let ours = slices.iter().filter(|slice| {
+        slice.metadata.labels.as_ref().is_some_and(|labels| {
+            labels.get("endpointslice.kubernetes.io/managed-by").map(String::as_str)
+                == Some("endpointslicemirroring-controller.k8s.io")
+        })
+    });
+    ours.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn endpoints_of_a_service_without_selector_are_mirrored() {
+    let cluster = cluster(&[MIRROR]).await;
+    let ports = json!([{"name": "sql", "port": 5432}]);
+    let endpoints = by_hand(
+        &cluster,
+        json!([
+            {"addresses": [{"ip": "192.0.2.1", "nodeName": "n"}], "ports": ports},
+            {"notReadyAddresses": [{"ip": "192.0.2.2", "hostname": "b"}], "ports": ports},
+            {"addresses": [{"ip": "2001:db8::1"}], "ports": ports},
+        ]),
+    )
+    .await;
+    let slices = wait::<EndpointSlice, _>(&cluster, |slices| {
+        let ours: Vec<EndpointSlice> = mirrored(slices).into_iter().cloned().collect();
+        (ours.len() == 2).then_some(ours)
+    })
+    .await;
+    let of = |family: &str| slices.iter().find(|slice| slice.address_type == family).unwrap();
+    let v4 = serde_json::to_value(of("IPv4")).unwrap();
+    assert_eq!(
+        v4["endpoints"],
+        json!([
+            {"addresses": ["192.0.2.1"], "conditions": {"ready": true}, "nodeName": "n"},
+            {"addresses": ["192.0.2.2"], "conditions": {"ready": false}, "hostname": "b"},
+        ])
+    );
+    assert_eq!(v4["ports"], json!([{"name": "sql", "port": 5432, "protocol": "TCP"}]));
+    assert_eq!(
+        v4["metadata"]["labels"],
+        json!({
+            "team": "a", "kubernetes.io/service-name": "db",
+            "endpointslice.kubernetes.io/managed-by": "endpointslicemirroring-controller.k8s.io",
+        })
+    );
+    assert_eq!(v4["metadata"]["annotations"], json!({"note": "kept"}));
+    assert_eq!(v4["metadata"]["ownerReferences"][0]["uid"], json!(endpoints.metadata.uid));
+    assert_eq!(of("IPv6").endpoints.as_ref().unwrap()[0].addresses, ["2001:db8::1"]);
+
+    // Another port takes over the slice; a family without addresses loses its own.
+    let api: Api<Endpoints> = Api::default_namespaced(cluster.client());
+    let patch = json!({"subsets": [{
+        "addresses": [{"ip": "192.0.2.1"}], "ports": [{"name": "sql", "port": 5433}],
+    }]});
+    api.patch("db", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    let name = &of("IPv4").metadata.name;
+    wait::<EndpointSlice, _>(&cluster, |slices| {
+        let [slice] = mirrored(slices)[..] else { return None };
+        let port = slice.ports.as_ref()?.first()?.port?;
+        (slice.metadata.name == *name && port == 5433).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn mirrors_go_with_their_reason() {
+    let cluster = cluster(&[MIRROR]).await;
+    let subsets = json!([{"addresses": [{"ip": "192.0.2.1"}], "ports": [{"port": 1}]}]);
+    by_hand(&cluster, subsets).await;
+    let there = |slices: &[EndpointSlice]| (mirrored(slices).len() == 1).then_some(());
+    let gone = |slices: &[EndpointSlice]| mirrored(slices).is_empty().then_some(());
+    let api: Api<Endpoints> = Api::default_namespaced(cluster.client());
+    let services: Api<Service> = Api::default_namespaced(cluster.client());
+    let merge = PatchParams::default();
+    wait::<EndpointSlice, _>(&cluster, there).await;
+    let labels = |value: Value| {
+        Patch::Merge(json!({"metadata": {"labels": {
+            "endpointslice.kubernetes.io/skip-mirror": value,
+        }}}))
+    };
+    api.patch("db", &merge, &labels(json!("true"))).await.unwrap();
+    wait::<EndpointSlice, _>(&cluster, gone).await;
+    api.patch("db", &merge, &labels(Value::Null)).await.unwrap();
+    wait::<EndpointSlice, _>(&cluster, there).await;
+    let selector = |value: Value| Patch::Merge(json!({"spec": {"selector": value}}));
+    services.patch("db", &merge, &selector(json!({"app": "db"}))).await.unwrap();
+    wait::<EndpointSlice, _>(&cluster, gone).await;
+    services.patch("db", &merge, &selector(Value::Null)).await.unwrap();
+    wait::<EndpointSlice, _>(&cluster, there).await;
+    services.delete("db", &DeleteParams::default()).await.unwrap();
+    wait::<EndpointSlice, _>(&cluster, gone).await;
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::Key;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod, Service, ServiceAccount};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Endpoints, Namespace, Node, Pod, Service, ServiceAccount,
+};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde_json::json;
@@ -80,6 +82,48 @@ async fn a_service_leads_to_its_pods_and_says_which_are_ready() {
         cluster.client().delete(&*pod).grace_period(Duration::ZERO).await.unwrap();
     }
     cluster.client().delete(&*node).await.unwrap();
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn endpoints_kept_by_hand_are_mirrored_into_a_slice() {
+    let Some(cluster) = cluster().await else { return };
+    let service = "metadata: {name: db}\nspec: {ports: [{name: sql, port: 5432}]}";
+    cluster.client().create(&cluster.parse::<Service>(service)).await.unwrap();
+    let text = "metadata: {name: db, labels: {team: a}}\nsubsets: [{addresses: [{ip: 192.0.2.1}], \
+                notReadyAddresses: [{ip: 192.0.2.2}], ports: [{name: sql, port: 5432}]}]";
+    let endpoints = cluster.client().create(&cluster.parse::<Endpoints>(text)).await.unwrap();
+    let ours = |slice: &&Arc<EndpointSlice>| {
+        let owners = slice.metadata.owner_references.as_deref().unwrap_or_default();
+        owners.iter().any(|owner| Some(&owner.uid) == endpoints.metadata.uid.as_ref())
+    };
+    let one = |slices: &[Arc<EndpointSlice>]| slices.iter().filter(ours).count() == 1;
+    let slices = cluster.eventually_all::<EndpointSlice>(one).await;
+    let slice = slices.iter().find(ours).unwrap();
+    let mut found = serde_json::to_value(&**slice).unwrap();
+    found["endpoints"].as_array_mut().unwrap().sort_by_key(|it| it["addresses"].to_string());
+    let expected = json!({
+        "addressType": "IPv4",
+        "metadata": {
+            "generateName": "db-",
+            "labels": {
+                "team": "a",
+                "kubernetes.io/service-name": "db",
+                "endpointslice.kubernetes.io/managed-by":
+                    "endpointslicemirroring-controller.k8s.io",
+            },
+            "ownerReferences": [{
+                "kind": "Endpoints", "name": "db", "uid": endpoints.metadata.uid,
+                "controller": true, "blockOwnerDeletion": true,
+            }],
+        },
+        "ports": [{"name": "sql", "port": 5432, "protocol": "TCP"}],
+        "endpoints": [
+            {"addresses": ["192.0.2.1"], "conditions": {"ready": true}},
+            {"addresses": ["192.0.2.2"], "conditions": {"ready": false}},
+        ],
+    });
+    assert_eq!(evenkeel_test::diff(&expected, &found), "");
     cluster.stop().await;
 }
 
