@@ -1,20 +1,42 @@
-//! The simulated kubelets: pods on simulated nodes come up, run, fail and end, in name only.
+//! The simulated kubelets: pods on simulated nodes start, run, fail and stop without any process.
 //!
-//! One controller stands for the kubelets of all nodes. What a pod has been through since this
-//! process first saw it is its [`Life`](life::Life), a state machine on tokio's clock; its status is
-//! drawn from that and written when it changes. How a pod fares is told by its [`Plan`].
+//! One controller stands for the kubelets of all nodes. The state of each pod is its
+//! [`Lifecycle`], a state machine on tokio's clock with a state for each container; the status of
+//! the pod is computed from it and written when it changes. What happens to the containers is set by
+//! the pod's [`Plan`], their commands and probes.
 
 mod addresses;
 
+// What containers do.
 mod command;
 
-mod life;
+mod image;
 
-mod picture;
+mod members;
 
 mod plan;
 
 mod probes;
+
+mod process;
+
+mod restart;
+
+// The state machine.
+mod events;
+
+mod instance;
+
+mod lifecycle;
+
+mod restore;
+
+// What is reported.
+mod conditions;
+
+mod phase;
+
+mod status;
 
 #[cfg(test)]
 mod tests;
@@ -25,8 +47,11 @@ use std::time::Duration;
 
 use evenkeel::cache::Version;
 use evenkeel::predicate::Predicate;
-use evenkeel::{Action, BoxError, Context, Key, Manager, Reconciler, Result, Watch};
+use evenkeel::{
+    About, Action, Announcer, BoxError, Context, Key, Manager, Reconciler, Result, Watch,
+};
 use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tokio::time::Instant;
 
 pub use plan::{PLAN_ANNOTATION, Plan, PlanError, Plans};
@@ -36,14 +61,16 @@ use crate::nodes::Facts;
 use crate::pods;
 use crate::settings::{Delays, Settings};
 use addresses::Addresses;
-use life::{Life, Stage};
+use events::{Event, Events};
+use lifecycle::{Ending, Inputs, Lifecycle};
 
 pub(crate) const NAME: &str = "kubelet";
 
 struct Kubelets {
     delays: Delays,
     plans: Plans,
-    lives: Mutex<HashMap<Key, Life>>,
+    lifecycles: Mutex<HashMap<Key, Lifecycle>>,
+    announcer: Announcer,
     addresses: Addresses,
     /// What is known of the nodes, by name, so that not every pod decodes its node again.
     nodes: Mutex<HashMap<String, (Version, Facts)>>,
@@ -53,7 +80,8 @@ pub(crate) fn register(manager: &Manager, settings: &Settings) -> Result<(), Box
     let kubelets = Kubelets {
         delays: settings.delays,
         plans: settings.plans.clone(),
-        lives: Mutex::default(),
+        lifecycles: Mutex::default(),
+        announcer: manager.announcer(NAME),
         addresses: Addresses::default(),
         nodes: Mutex::default(),
     };
@@ -79,7 +107,7 @@ impl Reconciler for Kubelets {
 
     async fn reconcile(&self, cx: &Context<Pod>) -> Result<Action> {
         let Some(pod) = cx.object() else {
-            self.bury(cx.key());
+            self.forget(cx.key());
             return Ok(Action::done());
         };
         let Some(node) = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) else {
@@ -89,23 +117,24 @@ impl Reconciler for Kubelets {
         if !facts.simulated || facts.down {
             return Ok(Action::done());
         }
-        let Some(mut life) = self.life(cx.key(), &pod, node, &facts) else {
-            // Every address of the node is taken; one comes free when a pod goes.
+        let (now, wall) = (Instant::now(), pods::stamp(cx.clock()));
+        let Some(mut lifecycle) = self.lifecycle(cx.key(), &pod, node, &facts, now, &wall) else {
+            // Every address of the node is taken; one is released when a pod goes.
             return Ok(Action::requeue_after(Duration::from_secs(1)));
         };
         let plan = self.plans.of(&pod);
-        let now = Instant::now();
-        let before = life.stage.clone();
-        let next = life.advance(&pod, &plan, &self.delays, now, &pods::stamp(cx.clock()));
-        let status =
-            picture::of(&pod, &life, &plan, &self.delays, &facts, now, &pods::stamp(cx.clock()));
-        if life.stage != before {
-            tell(cx, &pod, &life.stage);
+        let inputs = Inputs { pod: &pod, plan: &plan, delays: &self.delays, now, wall: &wall };
+        let mut events = Events::new(&pod);
+        let next = lifecycle.advance(&inputs, &mut events);
+        let over = lifecycle.is_over();
+        let known = lifecycle.ending != Some(Ending::Before);
+        let status = known.then(|| status::of(&pod, &lifecycle, &facts, &wall));
+        self.lifecycles().insert(cx.key().clone(), lifecycle);
+        self.record(&pod, &events.into_list());
+        if let Some(status) = status {
+            cx.replace_status(&*pod, pod.status.as_ref(), &status).await?;
         }
-        let ended = life.stage == Stage::Stopped;
-        self.lives().insert(cx.key().clone(), life);
-        cx.replace_status(&*pod, pod.status.as_ref(), &status).await?;
-        if ended {
+        if over && pods::is_terminating(&pod) {
             let delete = cx.delete(&*pod).grace_period(Duration::ZERO);
             match delete.await {
                 // Another pod has taken the name: this one is gone.
@@ -118,25 +147,35 @@ impl Reconciler for Kubelets {
 }
 
 impl Kubelets {
-    fn lives(&self) -> MutexGuard<'_, HashMap<Key, Life>> {
-        self.lives.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lifecycles(&self) -> MutexGuard<'_, HashMap<Key, Lifecycle>> {
+        self.lifecycles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The pod is gone: its address is free.
-    fn bury(&self, key: &Key) {
-        if let Some(life) = self.lives().remove(key) {
-            self.addresses.release(&life.node, life.address);
+    /// Forgets a pod that is gone, and releases its address.
+    fn forget(&self, key: &Key) {
+        let known = self.lifecycles().remove(key);
+        if let Some(lifecycle) = known {
+            self.addresses.release(&lifecycle.node, lifecycle.address);
         }
     }
 
-    /// What the pod has been through, from the start if it is new. None without an address.
-    fn life(&self, key: &Key, pod: &Pod, node: &str, facts: &Facts) -> Option<Life> {
+    /// Takes the state of the pod, a new one if it is not known. None without an address.
+    fn lifecycle(
+        &self,
+        key: &Key,
+        pod: &Pod,
+        node: &str,
+        facts: &Facts,
+        now: Instant,
+        wall: &Time,
+    ) -> Option<Lifecycle> {
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-        let known = self.lives().get(key).filter(|life| life.uid == uid).cloned();
-        if known.is_some() {
-            return known;
+        let known = self.lifecycles().remove(key);
+        match known {
+            Some(lifecycle) if lifecycle.uid == uid => return Some(lifecycle),
+            Some(other) => self.addresses.release(&other.node, other.address),
+            None => {}
         }
-        self.bury(key);
         let former = pod.status.as_ref().and_then(|status| status.pod_ip.as_deref());
         let former = former.and_then(|address| address.parse().ok());
         let on_host = pod.spec.as_ref().and_then(|spec| spec.host_network) == Some(true);
@@ -145,7 +184,27 @@ impl Kubelets {
             Some(network) => Some(self.addresses.take(node, network, former)?),
             None => None,
         };
-        Some(Life::begin(uid, node, address, pod, &self.delays))
+        let mut lifecycle = Lifecycle::new(uid, node, address, now);
+        lifecycle.restore(pod, now, wall);
+        Some(lifecycle)
+    }
+
+    /// Records events about a pod.
+    fn record(&self, pod: &Pod, events: &[Event]) {
+        if events.is_empty() {
+            return;
+        }
+        let about = About::object(pod);
+        for event in events {
+            let about = match &event.field_path {
+                Some(path) => about.clone().field(path),
+                None => about.clone(),
+            };
+            match event.warning {
+                true => self.announcer.warn(&about, event.reason, &event.message),
+                false => self.announcer.announce(&about, event.reason, &event.message),
+            }
+        }
     }
 
     async fn facts(&self, cx: &Context<Pod>, node: &str) -> Result<Option<Facts>> {
@@ -162,24 +221,5 @@ impl Kubelets {
         let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
         nodes.insert(node.to_owned(), (version, facts.clone()));
         Ok(Some(facts))
-    }
-}
-
-/// What a kubelet would say of a pod that has come to `stage`.
-fn tell(cx: &Context<Pod>, pod: &Pod, stage: &Stage) {
-    let containers = pod.spec.as_ref().map(|spec| spec.containers.as_slice()).unwrap_or_default();
-    for container in containers {
-        let (name, image) = (&container.name, container.image.as_deref().unwrap_or_default());
-        match stage {
-            Stage::Running { .. } => cx.announce("Started", &format!("Container started: {name}")),
-            Stage::PullFailing { .. } => {
-                cx.warn("Failed", &format!("Failed to pull image \"{image}\": not found"));
-            }
-            Stage::BackOff { .. } => {
-                cx.warn("BackOff", &format!("Back-off restarting failed container {name}"));
-            }
-            Stage::Stopped => cx.announce("Killing", &format!("Stopping container {name}")),
-            Stage::Creating { .. } | Stage::Done { .. } => {}
-        }
     }
 }

@@ -7,7 +7,8 @@ use evenkeel::Clock;
 
 use crate::kubelet::Plans;
 
-/// How a cluster behaves. The default is one node, everything switched on, no delays.
+/// How a cluster behaves. The default is one node, everything switched on, and no delays but that
+/// of containers that are stopped.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// How many simulated nodes there are.
@@ -16,7 +17,7 @@ pub struct Settings {
     pub capacity: Capacity,
     /// How long simulated pods take.
     pub delays: Delays,
-    /// How pods fare that do not say so themselves.
+    /// What happens to the containers of pods without a plan of their own.
     pub plans: Plans,
     /// Controllers that are not run, by the names `kube-controller-manager --controllers` knows
     /// (and `scheduler`, `kubelet`, and `node-registration`, which makes the simulated nodes).
@@ -31,19 +32,34 @@ pub struct Settings {
 }
 
 /// How long a simulated pod takes from one state to the next.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delays {
     /// From creation to a node.
     pub schedule: Duration,
     /// From a node to running containers.
     pub start: Duration,
-    /// From running to ready; a pod with probes takes at least as long as they do.
+    /// From running to ready; a container with probes takes at least as long as they do.
     pub ready: Duration,
-    /// From running to completion, for pods that are not always restarted and whose commands do not
-    /// tell (`sleep 30` does); others run on.
+    /// From running to completion, for containers that complete without a plan or a plain command:
+    /// those of Jobs, and those with a command in pods that are not always restarted.
     pub run: Duration,
-    /// From the request to stop to being gone, at most the pod's own grace period.
+    /// From SIGTERM to the exit of a container, at most the pod's own grace period. 200 ms by
+    /// default, so that a deleted pod is seen with its deletion timestamp as on other clusters. A
+    /// container whose command is `sleep` or a plain shell script ignores SIGTERM and takes the whole
+    /// grace period.
     pub stop: Duration,
+}
+
+impl Default for Delays {
+    fn default() -> Self {
+        Self {
+            schedule: Duration::ZERO,
+            start: Duration::ZERO,
+            ready: Duration::ZERO,
+            run: Duration::ZERO,
+            stop: Duration::from_millis(200),
+        }
+    }
 }
 
 /// What a simulated node has to give; quantities as Kubernetes writes them.

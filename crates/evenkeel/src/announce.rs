@@ -80,8 +80,15 @@ impl About {
     /// An object.
     #[must_use]
     pub fn object<K: Object>(object: &K) -> Self {
-        let ObjectMeta { uid, resource_version, .. } = object.meta().clone();
-        Self::new(&Kind::of::<K>(), &Key::of(object), uid, resource_version)
+        let ObjectMeta { uid, resource_version, .. } = object.meta();
+        Self::new(&Kind::of::<K>(), &Key::of(object), uid.clone(), resource_version.clone())
+    }
+
+    /// Names the part of the object that the event is about, such as `spec.containers{app}`.
+    #[must_use]
+    pub fn field(mut self, path: &str) -> Self {
+        self.0.field_path = Some(path.to_owned());
+        self
     }
 
     /// An object as the cache has it, of whatever type.

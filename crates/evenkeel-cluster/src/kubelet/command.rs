@@ -1,11 +1,9 @@
-//! What a container's command would do, where it is plain enough to tell: sleep, succeed, fail.
+//! What a command would do, where it is plain: sleep, succeed, fail.
 //!
 //! `kubectl create job nap --image=busybox -- sleep 30` is expected to take half a minute, and
-//! `sh -c "exit 1"` to fail. Whatever is not understood to the end tells nothing.
+//! `sh -c "exit 1"` to fail. A command that is not understood to the end has no known course.
 
 use std::time::Duration;
-
-use k8s_openapi::api::core::v1::Container;
 
 /// When and how a container ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,14 +12,11 @@ pub(super) enum Course {
     RunsOn,
 }
 
-/// What the container does, if its command tells.
-pub(super) fn course(container: &Container) -> Option<Course> {
-    let command = container.command.iter().chain(&container.args).flatten();
-    let words: Vec<&str> = command.map(String::as_str).collect();
-    match words[..] {
-        [] => is_pause(container.image.as_deref().unwrap_or_default()).then_some(Course::RunsOn),
+/// Returns what a command does, if that is plain.
+pub(super) fn course(words: &[&str]) -> Option<Course> {
+    match words {
         [shell, "-c", script] if matches!(base(shell), "sh" | "ash" | "bash") => run(script),
-        _ => match statement(&words)? {
+        _ => match statement(words)? {
             Step::Takes(time) => Some(Course::Ends(time, 0)),
             Step::Fails => Some(Course::Ends(Duration::ZERO, 1)),
             Step::Never => Some(Course::RunsOn),
@@ -96,12 +91,6 @@ fn seconds(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(number.parse::<f64>().ok()? * unit).ok()
 }
 
-/// The image that does nothing until it is told to stop.
-fn is_pause(image: &str) -> bool {
-    let name = image.rsplit('/').next().unwrap_or_default();
-    name.split([':', '@']).next() == Some("pause")
-}
-
 fn base(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or_default()
 }
@@ -110,43 +99,31 @@ fn base(path: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn of(words: &[&str]) -> Option<Course> {
-        let words = words.iter().map(|&word| word.to_owned()).collect();
-        course(&Container { command: Some(words), ..Container::default() })
-    }
-
     fn ends(seconds: u64, code: i32) -> Option<Course> {
         Some(Course::Ends(Duration::from_secs(seconds), code))
     }
 
     #[test]
     fn plain_commands_tell_when_and_how_they_end() {
-        assert_eq!(of(&["sleep", "30"]), ends(30, 0));
-        assert_eq!(of(&["/bin/sleep", "2m"]), ends(120, 0));
-        assert_eq!(of(&["sleep", "infinity"]), Some(Course::RunsOn));
-        assert_eq!(of(&["/bin/false"]), ends(0, 1));
-        assert_eq!(of(&["sh", "-c", "echo hello; sleep 5 && exit 3"]), ends(5, 3));
-        assert_eq!(of(&["sh", "-c", "false && sleep 5\nsleep 1; "]), ends(1, 0));
-        assert_eq!(of(&["/bin/sh", "-c", "exit 1"]), ends(0, 1));
+        assert_eq!(course(&["sleep", "30"]), ends(30, 0));
+        assert_eq!(course(&["/bin/sleep", "2m"]), ends(120, 0));
+        assert_eq!(course(&["sleep", "infinity"]), Some(Course::RunsOn));
+        assert_eq!(course(&["/bin/false"]), ends(0, 1));
+        assert_eq!(course(&["sh", "-c", "echo hello; sleep 5 && exit 3"]), ends(5, 3));
+        assert_eq!(course(&["sh", "-c", "false && sleep 5\nsleep 1; "]), ends(1, 0));
+        assert_eq!(course(&["/bin/sh", "-c", "exit 1"]), ends(0, 1));
     }
 
     #[test]
     fn what_is_not_understood_to_the_end_tells_nothing() {
-        let shell = |script| of(&["sh", "-c", script]);
+        let shell = |script| course(&["sh", "-c", script]);
         for script in ["sleep $TIME", "sleep 1 | cat", "sleep 1 & wait", "run; sleep 1", "&& true"]
         {
             assert_eq!(shell(script), None, "{script}");
         }
         for words in [&["sleep"][..], &["sleep", "-1"], &["sleep", "1e400"], &["nginx"]] {
-            assert_eq!(of(words), None, "{words:?}");
+            assert_eq!(course(words), None, "{words:?}");
         }
-        assert_eq!(of(&["exit", "1"]), None, "a word of the shell's");
-    }
-
-    #[test]
-    fn the_pause_image_runs_on() {
-        let image = |image: &str| Container { image: Some(image.to_owned()), ..Default::default() };
-        assert_eq!(course(&image("registry.k8s.io/pause:3.10")), Some(Course::RunsOn));
-        assert_eq!(course(&image("app:1")), None);
+        assert_eq!(course(&["exit", "1"]), None, "a word of the shell's");
     }
 }

@@ -1,5 +1,6 @@
-//! How a pod fares: the annotation's little language, and plans set from outside.
+//! What happens to the containers of a pod: the annotation's syntax, and plans set from outside.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -7,40 +8,65 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
-/// The annotation of a pod that tells how it fares.
+/// The annotation of a pod that sets its [`Plan`].
 pub const PLAN_ANNOTATION: &str = "evenkeel.dev/simulate";
 
-/// How a pod fares on its simulated node. In the annotation `evenkeel.dev/simulate` of the pod, or
-/// of the template it is made from, parts are separated by commas:
+/// What happens to the containers of a pod on a simulated node. In the annotation
+/// `evenkeel.dev/simulate` of the pod, or of the template it is created from, parts are separated by
+/// commas:
 ///
 /// | part | what happens |
 /// |---|---|
-/// | `crash-loop` | every container ends with code 1 as soon as it runs |
-/// | `never-ready` | containers run and never become ready |
-/// | `image-pull-error` | the image cannot be had, so nothing ever runs |
-/// | `ready-after=5s` | containers become ready this long after they run, whatever probes they have |
-/// | `complete-after=5s` | containers end with code 0 after this long |
-/// | `fail-after=5s` | containers end with code 1 after this long |
+/// | `crash-loop` | every container exits with code 1 as soon as it runs |
+/// | `never-ready` | containers run and never become ready; their readiness probes fail |
+/// | `image-pull-error` | the image cannot be pulled: `ErrImagePull` and `ImagePullBackOff`, or `ErrImageNeverPull` if the pull policy is `Never` |
+/// | `ready-after=5s` | containers become ready this long after they start, whatever probes they have |
+/// | `unready-after=5s` | containers are no longer ready, and their readiness probes fail, this long after they start |
+/// | `complete-after=5s` | containers exit with code 0 after this long |
+/// | `fail-after=5s` | containers exit with code 1 after this long |
 /// | `exit-code=3` | the code of `fail-after` and `crash-loop` |
-/// | `ignore-term` | containers run on when asked to stop, until the grace period is over |
+/// | `oom-kill-after=5s` | containers are killed after this long: code 137, reason `OOMKilled` |
+/// | `fail-startup` | startup probes fail, so that the containers are killed and restarted |
+/// | `fail-liveness=5s` | liveness probes fail this long after the containers start |
+/// | `stop-after=5s` | containers exit this long after SIGTERM |
+/// | `ignore-term` | containers ignore SIGTERM and are killed at the end of the grace period |
+///
+/// A part applies to the containers of `spec.containers` (`image-pull-error` to init containers
+/// too). With a name in front, `migrate:fail-after=1s`, it applies to that container alone, which may
+/// be an init container; nothing else in the plan then applies to that container.
 ///
 /// Without a plan, a container does what its command says where that is plain (`sleep 30`,
-/// `sh -c "exit 1"`); any other runs on, or completes if its pod is not always restarted.
+/// `sh -c "exit 1"`). Any other exits with code 0 at once if it is an init container, or belongs to a
+/// Job, or has a command, no probes and a pod that is not always restarted; else it runs until it is
+/// stopped.
 ///
-/// Durations are a number and a unit (`ms`, `s`, `m`, `h`). What follows an end is the pod's restart
-/// policy's to say, with the back-off of a real kubelet: at once, then 10 s, 20 s, 40 s up to 5 min.
+/// Durations are a number and a unit (`ms`, `s`, `m`, `h`). A container that exits is restarted as
+/// the restart policy says, with the back-off of a kubelet: at once, then 10 s, 20 s, 40 s up to
+/// 5 min.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// The image cannot be had.
+    /// The image cannot be pulled.
     pub image_pull_error: bool,
     /// Containers never become ready.
     pub never_ready: bool,
     /// Containers become ready after this long, not after the cluster's delay and their probes'.
     pub ready_after: Option<Duration>,
-    /// Containers end after this long with this code.
+    /// Containers are no longer ready after this long.
+    pub unready_after: Option<Duration>,
+    /// Containers exit after this long with this code.
     pub exit: Option<(Duration, i32)>,
+    /// The exit is reported as `OOMKilled`.
+    pub oom_killed: bool,
+    /// Startup probes fail.
+    pub fail_startup: bool,
+    /// Liveness probes fail after this long.
+    pub fail_liveness: Option<Duration>,
+    /// Containers exit this long after SIGTERM, not after the cluster's delay.
+    pub stop_after: Option<Duration>,
     /// Containers do not stop before their grace period is over.
     pub ignore_term: bool,
+    /// Plans of single containers, by name. Plans of containers within these have no effect.
+    pub containers: BTreeMap<String, Plan>,
 }
 
 /// A plan that does not parse.
@@ -49,7 +75,7 @@ pub struct Plan {
 pub struct PlanError(String);
 
 impl Plan {
-    /// Every container ends as soon as it runs.
+    /// Every container exits with code 1 as soon as it runs.
     #[must_use]
     pub fn crash_loop() -> Self {
         Self { never_ready: true, exit: Some((Duration::ZERO, 1)), ..Self::default() }
@@ -61,22 +87,95 @@ impl Plan {
         Self { never_ready: true, ..Self::default() }
     }
 
-    /// Nothing ever runs.
+    /// The image cannot be pulled.
     #[must_use]
     pub fn image_pull_error() -> Self {
         Self { image_pull_error: true, ..Self::default() }
     }
 
-    /// Containers end well after this long.
+    /// Containers exit with code 0 after this long.
     #[must_use]
     pub fn complete_after(time: Duration) -> Self {
         Self { exit: Some((time, 0)), ..Self::default() }
     }
 
-    /// Containers end badly after this long.
+    /// Containers exit with code 1 after this long.
     #[must_use]
     pub fn fail_after(time: Duration) -> Self {
         Self { exit: Some((time, 1)), ..Self::default() }
+    }
+
+    /// Sets what happens to one container.
+    #[must_use]
+    pub fn container(mut self, name: &str, plan: Self) -> Self {
+        self.containers.insert(name.to_owned(), plan);
+        self
+    }
+
+    /// Adds one part of the annotation.
+    fn add(&mut self, part: &str) -> Option<()> {
+        match part.split_once('=').unwrap_or((part, "")) {
+            ("crash-loop", "") => {
+                self.never_ready = true;
+                self.exit = Some((Duration::ZERO, 1));
+            }
+            ("never-ready", "") => self.never_ready = true,
+            ("image-pull-error", "") => self.image_pull_error = true,
+            ("fail-startup", "") => self.fail_startup = true,
+            ("ignore-term", "") => self.ignore_term = true,
+            ("ready-after", time) => self.ready_after = Some(duration(time)?),
+            ("unready-after", time) => self.unready_after = Some(duration(time)?),
+            ("complete-after", time) => self.exit = Some((duration(time)?, 0)),
+            ("fail-after", time) => self.exit = Some((duration(time)?, 1)),
+            ("oom-kill-after", time) => {
+                self.exit = Some((duration(time)?, 137));
+                self.oom_killed = true;
+            }
+            ("fail-liveness", time) => self.fail_liveness = Some(duration(time)?),
+            ("stop-after", time) => self.stop_after = Some(duration(time)?),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// The parts of the annotation, of one container if it is named.
+    fn parts(&self, container: Option<&str>) -> Vec<String> {
+        let mut parts = Vec::new();
+        let mut add = |part: String| match container {
+            Some(name) => parts.push(format!("{name}:{part}")),
+            None => parts.push(part),
+        };
+        let time = |name: &str, time: Duration| format!("{name}={}ms", time.as_millis());
+        for (set, name) in [
+            (self.image_pull_error, "image-pull-error"),
+            (self.never_ready, "never-ready"),
+            (self.fail_startup, "fail-startup"),
+            (self.ignore_term, "ignore-term"),
+        ] {
+            if set {
+                add(name.to_owned());
+            }
+        }
+        for (value, name) in [
+            (self.ready_after, "ready-after"),
+            (self.unready_after, "unready-after"),
+            (self.fail_liveness, "fail-liveness"),
+            (self.stop_after, "stop-after"),
+        ] {
+            if let Some(value) = value {
+                add(time(name, value));
+            }
+        }
+        match self.exit {
+            Some((after, _)) if self.oom_killed => add(time("oom-kill-after", after)),
+            Some((after, 0)) => add(time("complete-after", after)),
+            Some((after, code)) => {
+                add(time("fail-after", after));
+                add(format!("exit-code={code}"));
+            }
+            None => {}
+        }
+        parts
     }
 }
 
@@ -85,55 +184,44 @@ impl FromStr for Plan {
 
     fn from_str(text: &str) -> Result<Self, PlanError> {
         let mut plan = Self::default();
-        let mut code = None;
+        let mut codes = Vec::new();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let wrong = || PlanError(part.to_owned());
-            match part.split_once('=').unwrap_or((part, "")) {
-                ("crash-loop", "") => {
-                    plan = Self { ignore_term: plan.ignore_term, ..Self::crash_loop() };
-                }
-                ("never-ready", "") => plan.never_ready = true,
-                ("image-pull-error", "") => plan.image_pull_error = true,
-                ("ignore-term", "") => plan.ignore_term = true,
-                ("ready-after", time) => plan.ready_after = Some(duration(time).ok_or_else(wrong)?),
-                ("complete-after", time) => {
-                    plan.exit = Some((duration(time).ok_or_else(wrong)?, 0));
-                }
-                ("fail-after", time) => plan.exit = Some((duration(time).ok_or_else(wrong)?, 1)),
-                ("exit-code", number) => code = Some(number.parse().map_err(|_| wrong())?),
-                _ => return Err(wrong()),
+            let (container, rest) = match part.split_once(':') {
+                Some((name, rest)) => (Some(name.trim()), rest.trim()),
+                None => (None, part),
+            };
+            let target = match container {
+                Some("") => return Err(wrong()),
+                Some(name) => plan.containers.entry(name.to_owned()).or_default(),
+                None => &mut plan,
+            };
+            match rest.strip_prefix("exit-code=") {
+                Some(number) => codes.push((container, number.parse().map_err(|_| wrong())?)),
+                None => target.add(rest).ok_or_else(wrong)?,
             }
         }
-        if let (Some(code), Some((_, exit @ 1..))) = (code, &mut plan.exit) {
-            *exit = code;
+        // The code may stand before the part that it belongs to.
+        for (container, code) in codes {
+            let target = match container {
+                Some(name) => plan.containers.entry(name.to_owned()).or_default(),
+                None => &mut plan,
+            };
+            if let Some((_, exit @ 1..)) = &mut target.exit
+                && !target.oom_killed
+            {
+                *exit = code;
+            }
         }
         Ok(plan)
     }
 }
 
-/// The annotation that says this.
+/// The annotation that sets this plan.
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut parts = Vec::new();
-        if self.image_pull_error {
-            parts.push("image-pull-error".to_owned());
-        }
-        if self.never_ready {
-            parts.push("never-ready".to_owned());
-        }
-        if let Some(time) = self.ready_after {
-            parts.push(format!("ready-after={}ms", time.as_millis()));
-        }
-        match self.exit {
-            Some((time, 0)) => parts.push(format!("complete-after={}ms", time.as_millis())),
-            Some((time, code)) => {
-                parts.push(format!("fail-after={}ms,exit-code={code}", time.as_millis()));
-            }
-            None => {}
-        }
-        if self.ignore_term {
-            parts.push("ignore-term".to_owned());
-        }
+        let named = self.containers.iter().flat_map(|(name, plan)| plan.parts(Some(name)));
+        let parts: Vec<String> = self.parts(None).into_iter().chain(named).collect();
         f.write_str(&parts.join(","))
     }
 }
@@ -152,19 +240,19 @@ fn duration(text: &str) -> Option<Duration> {
     Some(Duration::from_millis(number.checked_mul(millis)?))
 }
 
-/// Plans for pods that carry none themselves.
+/// Plans for pods without the annotation.
 #[derive(Clone, Default)]
 pub struct Plans(Option<Arc<Choose>>);
 
 type Choose = dyn Fn(&Pod) -> Option<Plan> + Send + Sync;
 
 impl Plans {
-    /// Asks `choose` how each pod fares that does not say so itself.
+    /// Calls `choose` for the plan of each pod without the annotation.
     pub fn new(choose: impl Fn(&Pod) -> Option<Plan> + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(choose)))
     }
 
-    /// How `pod` fares. An annotation that does not parse is logged and changes nothing.
+    /// Returns the plan of `pod`. An annotation that does not parse is logged and ignored.
     pub(super) fn of(&self, pod: &Pod) -> Plan {
         let annotations = pod.metadata.annotations.as_ref();
         let chosen = || self.0.as_ref().and_then(|choose| choose(pod)).unwrap_or_default();
@@ -191,20 +279,44 @@ mod tests {
 
     #[test]
     fn a_plan_is_what_its_text_says() {
-        let plan: Plan = "fail-after=5s, exit-code=3,ignore-term".parse().unwrap();
+        let plan: Plan = "exit-code=3, fail-after=5s,ignore-term".parse().unwrap();
         assert_eq!(plan.exit, Some((Duration::from_secs(5), 3)));
         assert!(plan.ignore_term);
         assert_eq!("crash-loop".parse(), Ok(Plan::crash_loop()));
         assert_eq!("".parse(), Ok(Plan::default()));
-        for wrong in ["crash", "fail-after", "fail-after=5", "fail-after=s", "exit-code=x"] {
+        let migration = Plan { exit: Some((Duration::from_secs(1), 7)), ..Plan::default() };
+        let plan = Plan::never_ready().container("migrate", migration);
+        assert_eq!("never-ready, migrate:fail-after=1s, migrate:exit-code=7".parse(), Ok(plan));
+        for wrong in
+            ["crash", "fail-after", "fail-after=5", "fail-after=s", "exit-code=x", ":crash-loop"]
+        {
             assert_eq!(wrong.parse::<Plan>(), Err(PlanError(wrong.to_owned())));
         }
     }
 
     #[test]
     fn a_plan_reads_back_what_it_prints() {
-        let plans = [Plan::crash_loop(), Plan::image_pull_error(), Plan::default()];
-        for plan in plans.into_iter().chain([Plan::complete_after(Duration::from_millis(1500))]) {
+        let second = Some(Duration::from_secs(1));
+        let everything = Plan {
+            image_pull_error: true,
+            never_ready: true,
+            ready_after: second,
+            unready_after: second,
+            exit: Some((Duration::ZERO, 137)),
+            oom_killed: true,
+            fail_startup: true,
+            fail_liveness: second,
+            stop_after: second,
+            ignore_term: true,
+            containers: BTreeMap::new(),
+        };
+        for plan in [
+            Plan::crash_loop(),
+            Plan::image_pull_error(),
+            Plan::default(),
+            Plan::complete_after(Duration::from_millis(1500)),
+            everything.clone().container("a", everything).container("b", Plan::crash_loop()),
+        ] {
             assert_eq!(plan.to_string().parse(), Ok(plan));
         }
     }

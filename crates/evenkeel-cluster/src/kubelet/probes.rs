@@ -1,41 +1,208 @@
-//! Probes: not asked on a simulated node, only waited for as long as a kubelet would.
+//! Probes: not sent on a simulated node, but their results take effect when a kubelet's would.
+//!
+//! A probe succeeds unless the plan lets it fail, so when each result takes effect follows from the
+//! start of the container alone. All times here are counted from that start.
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Container, Pod, Probe};
+use k8s_openapi::api::core::v1::Probe;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-/// How long after its containers began a pod is ready at the earliest: once the slowest of them has
-/// passed its startup probe and then its readiness probe.
-pub(super) fn first_ready(pod: &Pod) -> Duration {
-    let spec = pod.spec.as_ref();
-    let own = spec.into_iter().flat_map(|spec| &spec.containers);
-    let inits = spec.into_iter().flat_map(|spec| spec.init_containers.iter().flatten());
-    let sidecars = inits.filter(|init| init.restart_policy.as_deref() == Some("Always"));
-    own.chain(sidecars).map(container).max().unwrap_or_default()
+use super::members::Member;
+use super::plan::Plan;
+
+/// Which probe of a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Startup,
+    Readiness,
+    Liveness,
 }
 
-/// Both delays are counted from the start of the container; a readiness probe is asked only once the
-/// startup probe has passed.
-fn container(container: &Container) -> Duration {
-    let startup = container.startup_probe.as_ref().map_or(Duration::ZERO, passes);
-    let readiness = container.readiness_probe.as_ref();
-    let asked = startup.max(readiness.map_or(Duration::ZERO, delay));
-    asked + readiness.map_or(Duration::ZERO, repeats)
+/// What the probes of one container report over time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Timeline {
+    /// When it counts as started; None if it never does.
+    pub(super) started: Option<Duration>,
+    /// From when and until when it is ready.
+    ready: Option<(Duration, Option<Duration>)>,
+    failing: Vec<Failing>,
+}
+
+/// Probes that fail one after another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Failing {
+    kind: Kind,
+    first: Duration,
+    period: Duration,
+    /// When the container is killed for it, after which it is probed no more.
+    kills: Option<Duration>,
+}
+
+impl Timeline {
+    /// `delay` is how long a container takes to become ready at least.
+    pub(super) fn of(member: &Member<'_>, plan: &Plan, delay: Duration) -> Self {
+        let mut failing = Vec::new();
+        let startup = member.startup();
+        let started = match startup {
+            Some(probe) if plan.fail_startup => {
+                failing.push(Failing::new(Kind::Startup, probe, initial_delay(probe)));
+                None
+            }
+            Some(probe) => Some(passes(probe)),
+            None => Some(Duration::ZERO),
+        };
+        let ready = started.and_then(|started| {
+            let readiness = member.readiness();
+            let first = readiness.map_or(started, |probe| started.max(initial_delay(probe)));
+            if plan.never_ready {
+                failing.extend(readiness.map(|probe| Failing::new(Kind::Readiness, probe, first)));
+                return None;
+            }
+            let passed = first + readiness.map_or(Duration::ZERO, repeats);
+            let from = plan.ready_after.unwrap_or_else(|| passed.max(delay));
+            let until = plan.unready_after.map(|time| match readiness {
+                Some(probe) => {
+                    let fails = Failing::new(Kind::Readiness, probe, attempt(first, probe, time));
+                    let until = fails.exhausted(probe);
+                    failing.push(fails);
+                    until
+                }
+                None => time,
+            });
+            Some((from, until))
+        });
+        if let (Some(started), Some(probe), Some(time)) =
+            (started, member.liveness(), plan.fail_liveness)
+        {
+            let first = attempt(started.max(initial_delay(probe)), probe, time);
+            failing.push(Failing::new(Kind::Liveness, probe, first));
+        }
+        Self { started, ready, failing }
+    }
+
+    pub(super) fn has_started(&self, age: Duration) -> bool {
+        self.started.is_some_and(|started| started <= age)
+    }
+
+    pub(super) fn is_ready(&self, age: Duration) -> bool {
+        self.ready.is_some_and(|(from, until)| from <= age && until.is_none_or(|until| age < until))
+    }
+
+    /// The probe for which the container is killed by now.
+    pub(super) fn killed_by(&self, age: Duration) -> Option<Kind> {
+        let mut kills = self.failing.iter().filter(|fails| fails.kills.is_some_and(|at| at <= age));
+        kills.next().map(|fails| fails.kind)
+    }
+
+    /// The probes that failed after `seen` and by now.
+    pub(super) fn failures(&self, seen: Option<Duration>, age: Duration) -> Vec<Kind> {
+        let failed = self.failing.iter().filter(|fails| {
+            fails.next(seen).is_some_and(|at| at <= age && fails.kills.is_none_or(|end| at <= end))
+        });
+        failed.map(|fails| fails.kind).collect()
+    }
+
+    /// When something changes next.
+    pub(super) fn next(&self, age: Duration) -> Option<Duration> {
+        let (from, until) = self.ready.map_or((None, None), |(from, until)| (Some(from), until));
+        let fixed = [self.started, from, until].into_iter().flatten().filter(|at| *at > age);
+        let failures = self.failing.iter().filter(|fails| fails.kills.is_none_or(|end| age < end));
+        fixed.chain(failures.filter_map(|fails| fails.next(Some(age)))).min()
+    }
+}
+
+impl Failing {
+    fn new(kind: Kind, probe: &Probe, first: Duration) -> Self {
+        let period = period(probe);
+        let mut fails = Self { kind, first, period, kills: None };
+        if kind != Kind::Readiness {
+            fails.kills = Some(fails.exhausted(probe));
+        }
+        fails
+    }
+
+    /// When so many have failed that the result takes effect.
+    fn exhausted(&self, probe: &Probe) -> Duration {
+        let times = u32::try_from(probe.failure_threshold.unwrap_or(3)).unwrap_or(1).max(1);
+        self.first + self.period * (times - 1)
+    }
+
+    /// The first attempt after `seen`.
+    fn next(&self, seen: Option<Duration>) -> Option<Duration> {
+        let Some(seen) = seen.filter(|seen| *seen >= self.first) else { return Some(self.first) };
+        let passed = (seen - self.first).as_nanos() / self.period.as_nanos();
+        Some(self.first + self.period * u32::try_from(passed + 1).ok()?)
+    }
+}
+
+/// When both the startup and the readiness probe have passed, if nothing fails.
+pub(super) fn passed(member: &Member<'_>) -> Duration {
+    let timeline = Timeline::of(member, &Plan::default(), Duration::ZERO);
+    timeline.ready.map_or(Duration::ZERO, |(from, _)| from)
+}
+
+/// The grace period that a probe sets for the container it has killed.
+pub(super) fn grace_period(member: &Member<'_>, kind: Kind) -> Option<i64> {
+    let probe = match kind {
+        Kind::Startup => member.startup(),
+        Kind::Liveness => member.liveness(),
+        Kind::Readiness => None,
+    };
+    probe?.termination_grace_period_seconds
+}
+
+/// What a kubelet reports of a probe that failed.
+pub(super) fn failure(member: &Member<'_>, kind: Kind, address: Option<&str>) -> String {
+    let (name, probe) = match kind {
+        Kind::Startup => ("Startup", member.startup()),
+        Kind::Readiness => ("Readiness", member.readiness()),
+        Kind::Liveness => ("Liveness", member.liveness()),
+    };
+    let output = match probe {
+        Some(Probe { http_get: Some(_), .. }) => {
+            "HTTP probe failed with statuscode: 503".to_owned()
+        }
+        Some(Probe { tcp_socket: Some(socket), .. }) => {
+            let address = socket.host.as_deref().or(address).unwrap_or_default();
+            let port = match &socket.port {
+                IntOrString::Int(port) => port.to_string(),
+                IntOrString::String(name) => name.clone(),
+            };
+            format!("dial tcp {address}:{port}: connect: connection refused")
+        }
+        Some(Probe { grpc: Some(_), .. }) => {
+            "service unhealthy (responded with \"NOT_SERVING\")".to_owned()
+        }
+        _ => String::new(),
+    };
+    format!("{name} probe failed: {output}")
 }
 
 /// When a probe that succeeds each time has passed.
 fn passes(probe: &Probe) -> Duration {
-    delay(probe) + repeats(probe)
+    initial_delay(probe) + repeats(probe)
 }
 
-fn delay(probe: &Probe) -> Duration {
+fn initial_delay(probe: &Probe) -> Duration {
     seconds(probe.initial_delay_seconds, 0)
 }
 
-/// How long it takes to ask as often as has to go well.
+fn period(probe: &Probe) -> Duration {
+    seconds(probe.period_seconds, 10).max(Duration::from_secs(1))
+}
+
+/// How long it takes to probe as often as has to succeed.
 fn repeats(probe: &Probe) -> Duration {
     let times = u32::try_from(probe.success_threshold.unwrap_or(1)).unwrap_or(1);
-    seconds(probe.period_seconds, 10) * times.saturating_sub(1)
+    period(probe) * times.saturating_sub(1)
+}
+
+/// The first attempt that is not before `time`, where the first of all is `first`.
+fn attempt(first: Duration, probe: &Probe, time: Duration) -> Duration {
+    let Some(late) = time.checked_sub(first) else { return first };
+    let times = late.as_nanos().div_ceil(period(probe).as_nanos());
+    u32::try_from(times).map_or(time, |times| first + period(probe) * times)
 }
 
 fn seconds(number: Option<i32>, default: u64) -> Duration {
@@ -44,40 +211,92 @@ fn seconds(number: Option<i32>, default: u64) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::Pod;
     use serde_json::{Value, json};
 
+    use super::super::members;
     use super::*;
 
-    fn after(spec: &Value) -> u64 {
-        let pod = serde_json::from_value(json!({ "spec": spec })).unwrap();
-        first_ready(&pod).as_secs()
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn timeline(probes: &Value, plan: &str) -> Timeline {
+        let mut container = probes.clone();
+        container["name"] = json!("app");
+        let pod: Pod =
+            serde_json::from_value(json!({"spec": {"containers": [container]}})).unwrap();
+        let member = members::of(&pod).next().unwrap();
+        Timeline::of(&member, &plan.parse().unwrap(), Duration::ZERO)
+    }
+
+    fn ready_from(probes: &Value) -> u64 {
+        timeline(probes, "").ready.unwrap().0.as_secs()
     }
 
     #[test]
-    fn the_slowest_container_decides_when_a_pod_is_ready() {
-        let app = |probes: Value| {
-            let mut app = json!({"name": "app"});
-            app.as_object_mut().unwrap().extend(probes.as_object().unwrap().clone());
-            app
-        };
-        let readiness = |delay: i32| app(json!({"readinessProbe": {"initialDelaySeconds": delay}}));
-        assert_eq!(after(&json!({"containers": [app(json!({}))]})), 0);
-        assert_eq!(after(&json!({"containers": [readiness(5), readiness(8)]})), 8);
+    fn a_container_is_ready_once_its_probes_have_passed() {
+        assert_eq!(ready_from(&json!({})), 0);
+        assert_eq!(ready_from(&json!({"readinessProbe": {"initialDelaySeconds": 5}})), 5);
         let both = |startup: i32, times: i32| {
-            app(json!({
+            json!({
                 "startupProbe": {"initialDelaySeconds": startup},
                 "readinessProbe": {
                     "initialDelaySeconds": 5, "periodSeconds": 2, "successThreshold": times,
                 },
-            }))
+            })
         };
-        assert_eq!(after(&json!({"containers": [both(3, 1)]})), 5);
-        assert_eq!(after(&json!({"containers": [both(9, 1)]})), 9);
-        assert_eq!(after(&json!({"containers": [both(9, 4)]})), 15);
-        let mut sidecar = readiness(20);
-        let pod = |init: &Value| json!({"initContainers": [init], "containers": [readiness(1)]});
-        assert_eq!(after(&pod(&sidecar)), 1, "one that ends is not waited for");
-        sidecar["restartPolicy"] = json!("Always");
-        assert_eq!(after(&pod(&sidecar)), 20);
+        assert_eq!(ready_from(&both(3, 1)), 5);
+        assert_eq!(ready_from(&both(9, 1)), 9);
+        assert_eq!(ready_from(&both(9, 4)), 15);
+    }
+
+    #[test]
+    fn a_startup_probe_that_fails_kills_at_its_threshold() {
+        let probe = json!({"startupProbe": {
+            "initialDelaySeconds": 4, "periodSeconds": 3, "failureThreshold": 2,
+        }});
+        let timeline = timeline(&probe, "fail-startup");
+        assert!(!timeline.has_started(1000 * SECOND) && !timeline.is_ready(1000 * SECOND));
+        assert_eq!(timeline.next(Duration::ZERO), Some(4 * SECOND));
+        assert_eq!(timeline.failures(Some(Duration::ZERO), 3 * SECOND), []);
+        assert_eq!(timeline.failures(Some(3 * SECOND), 4 * SECOND), [Kind::Startup]);
+        assert_eq!(timeline.killed_by(6 * SECOND), None);
+        assert_eq!(timeline.killed_by(7 * SECOND), Some(Kind::Startup));
+        assert_eq!(timeline.next(7 * SECOND), None);
+    }
+
+    #[test]
+    fn a_liveness_probe_fails_from_its_first_attempt_in_time() {
+        let probe = json!({
+            "startupProbe": {"initialDelaySeconds": 5},
+            "livenessProbe": {"periodSeconds": 10, "failureThreshold": 3},
+        });
+        let timeline = timeline(&probe, "fail-liveness=6s");
+        // It is sent after 5, 15, 25 … seconds.
+        assert_eq!(timeline.killed_by(34 * SECOND), None);
+        assert_eq!(timeline.killed_by(35 * SECOND), Some(Kind::Liveness));
+        assert!(timeline.is_ready(30 * SECOND), "it is not asked whether it is ready");
+    }
+
+    #[test]
+    fn readiness_is_lost_when_its_probe_has_failed_often_enough() {
+        let probe = json!({"readinessProbe": {"periodSeconds": 10, "failureThreshold": 2}});
+        let timeline = timeline(&probe, "unready-after=1s");
+        assert!(timeline.is_ready(19 * SECOND) && !timeline.is_ready(20 * SECOND));
+        assert_eq!(timeline.failures(Some(9 * SECOND), 10 * SECOND), [Kind::Readiness]);
+        assert_eq!(timeline.next(20 * SECOND), Some(30 * SECOND), "it goes on");
+        let plain = self::timeline(&json!({}), "unready-after=1s");
+        assert!(plain.is_ready(Duration::ZERO) && !plain.is_ready(SECOND));
+    }
+
+    #[test]
+    fn the_largest_numbers_do_no_harm() {
+        let most = json!({
+            "initialDelaySeconds": i32::MAX, "periodSeconds": i32::MAX,
+            "failureThreshold": i32::MAX, "successThreshold": i32::MAX,
+        });
+        let probes = json!({"startupProbe": most, "readinessProbe": most, "livenessProbe": most});
+        for plan in ["", "never-ready,fail-liveness=5124095576h", "fail-startup"] {
+            timeline(&probes, plan).next(Duration::ZERO);
+        }
     }
 }

@@ -299,6 +299,89 @@ async fn a_plain_command_is_as_good_as_a_plan() {
     world.create::<Pod>(sleeper).await;
     let one = world.until_one::<Pod>("one", crate::pods::is_terminal).await;
     assert_eq!((phase(&one), begun.elapsed().as_secs()), ("Failed", 30));
-    let state = container(&one).unwrap().state.clone().unwrap();
-    assert_eq!(state.terminated.unwrap().exit_code, 7);
+    let statuses = one.status.as_ref().unwrap().container_statuses.as_ref().unwrap();
+    let codes: Vec<i32> = statuses
+        .iter()
+        .map(|it| it.state.as_ref().unwrap().terminated.as_ref().unwrap().exit_code)
+        .collect();
+    assert_eq!(codes, [0, 7], "each container has its own");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_not_restarted_runs_on_unless_it_has_work_to_do() {
+    let world = World::start(Settings::default()).await;
+    let startup = json!({"startupProbe": {"periodSeconds": 3, "httpGet": {"port": 80}}});
+    for (name, more) in [("plain", json!({})), ("probed", startup)] {
+        let mut object = pod("", "Never");
+        object["metadata"]["name"] = json!(name);
+        let container = object["spec"]["containers"][0].as_object_mut().unwrap();
+        container.extend(more.as_object().unwrap().clone());
+        world.create::<Pod>(object).await;
+        world.until_one::<Pod>(name, crate::pods::is_ready).await;
+    }
+    world.pass(Duration::from_secs(600)).await;
+    let pods = world.until::<Pod>("both", |pods| pods.len() == 2).await;
+    assert!(pods.values().all(|pod| phase(pod) == "Running" && crate::pods::is_ready(pod)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_sleep_is_killed_at_the_end_of_its_grace_period() {
+    let world = World::start(Settings::default()).await;
+    let mut object = pod("", "Never");
+    object["spec"]["containers"][0]["command"] = json!(["sleep", "3600"]);
+    world.create::<Pod>(object).await;
+    world.until_one::<Pod>("one", crate::pods::is_ready).await;
+    let begun = Instant::now();
+    world.api::<Pod>().delete("one", &DeleteParams::default()).await.unwrap();
+    world.pass(Duration::from_secs(29)).await;
+    let one = world.until_one::<Pod>("one", |_| true).await;
+    assert!(one.metadata.deletion_timestamp.is_some());
+    assert_eq!((phase(&one), conditions(&one)["Ready"].as_str()), ("Running", "True"));
+    let mut end = None;
+    world
+        .until::<Pod>("it is gone", |pods| {
+            let one = pods.get("one").filter(|pod| crate::pods::is_terminal(pod));
+            end = one.cloned().or(end.take());
+            pods.is_empty()
+        })
+        .await;
+    assert_eq!(begun.elapsed().as_secs(), 30);
+    let end = end.unwrap();
+    let state = container(&end).unwrap().state.clone().unwrap().terminated.unwrap();
+    assert_eq!(
+        (phase(&end), state.exit_code, state.reason.as_deref()),
+        ("Failed", 137, Some("Error"))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_pod_is_seen_with_its_deletion_timestamp() {
+    let world = World::start(Settings::default()).await;
+    world.create::<Pod>(pod("", "Always")).await;
+    world.until_one::<Pod>("one", crate::pods::is_ready).await;
+    let begun = Instant::now();
+    world.api::<Pod>().delete("one", &DeleteParams::default()).await.unwrap();
+    world.until::<Pod>("it is gone", BTreeMap::is_empty).await;
+    let took = begun.elapsed();
+    assert!((150..=300).contains(&took.as_millis()), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_name_the_container() {
+    use k8s_openapi::api::core::v1::Event;
+    let world = World::start(Settings::default()).await;
+    world.create::<Pod>(pod("", "Always")).await;
+    world.until_one::<Pod>("one", crate::pods::is_ready).await;
+    world.api::<Pod>().delete("one", &DeleteParams::default()).await.unwrap();
+    let wanted = ["Scheduled", "Pulled", "Created", "Started", "Killing"];
+    let events = world
+        .until::<Event>("all events", |events| {
+            let has =
+                |reason: &&str| events.values().any(|it| it.reason.as_deref() == Some(reason));
+            wanted.iter().all(has)
+        })
+        .await;
+    let started = events.values().find(|event| event.reason.as_deref() == Some("Started")).unwrap();
+    assert_eq!(started.message.as_deref(), Some("Container started"));
+    assert_eq!(started.involved_object.field_path.as_deref(), Some("spec.containers{app}"));
 }

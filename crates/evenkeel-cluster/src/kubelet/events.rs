@@ -1,0 +1,147 @@
+//! The events a kubelet records about a pod and its containers.
+
+use std::fmt;
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::image::PullError;
+use super::members::Member;
+use super::probes::Kind;
+
+/// The message of a pod that ran longer than its deadline.
+pub(super) const OVERDUE: &str = "Pod was active on the node longer than the specified deadline";
+
+/// One event about a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Event {
+    pub(super) warning: bool,
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+    /// The container that it is about.
+    pub(super) field_path: Option<String>,
+}
+
+/// The events of one step of a pod's lifecycle, in order.
+pub(super) struct Events<'a> {
+    pod: &'a Pod,
+    list: Vec<Event>,
+}
+
+/// A pod as the messages of a kubelet name it.
+pub(super) struct Named<'a>(pub(super) &'a Pod);
+
+impl fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ObjectMeta { name, namespace, uid, .. } = &self.0.metadata;
+        let [name, namespace, uid] =
+            [name, namespace, uid].map(|text| text.as_deref().unwrap_or_default());
+        write!(f, "{name}_{namespace}({uid})")
+    }
+}
+
+impl<'a> Events<'a> {
+    pub(super) fn new(pod: &'a Pod) -> Self {
+        Self { pod, list: Vec::new() }
+    }
+
+    pub(super) fn into_list(self) -> Vec<Event> {
+        self.list
+    }
+
+    pub(super) fn pull_failed(&mut self, member: &Member<'_>, error: PullError) {
+        let (image, message) = (member.image, error.message(member.image));
+        match error {
+            PullError::InvalidName => self.warn(member, "InspectFailed", message),
+            PullError::NeverPull => self.warn(member, "ErrImageNeverPull", message),
+            PullError::NotFound => {
+                self.note(member, "Pulling", format!("Pulling image {image:?}"));
+                self.warn(member, "Failed", format!("Failed to pull image {image:?}: {message}"));
+            }
+        }
+        self.warn(member, "Failed", format!("Error: {}", error.reason()));
+    }
+
+    pub(super) fn pull_backs_off(&mut self, member: &Member<'_>) {
+        self.note(member, "BackOff", format!("Back-off pulling image {:?}", member.image));
+        self.warn(member, "Failed", "Error: ImagePullBackOff".to_owned());
+    }
+
+    /// The image was pulled, or there already, and the container started.
+    pub(super) fn started(&mut self, member: &Member<'_>) {
+        let image = member.image;
+        if member.pull_policy == "Always" {
+            self.note(member, "Pulling", format!("Pulling image {image:?}"));
+            let message = format!(
+                "Successfully pulled image {image:?} in 0s (0s including waiting). Image size: 0 \
+                 bytes."
+            );
+            self.note(member, "Pulled", message);
+        } else {
+            let message = format!(
+                "Container image {image:?} already present on machine and can be accessed by the \
+                 pod"
+            );
+            self.note(member, "Pulled", message);
+        }
+        self.note(member, "Created", "Container created".to_owned());
+        self.note(member, "Started", "Container started".to_owned());
+    }
+
+    pub(super) fn restart_backs_off(&mut self, member: &Member<'_>) {
+        let (name, pod) = (member.name, Named(self.pod));
+        let message = format!("Back-off restarting failed container {name} in pod {pod}");
+        self.warn(member, "BackOff", message);
+    }
+
+    pub(super) fn unhealthy(&mut self, failure: &str, member: &Member<'_>) {
+        self.warn(member, "Unhealthy", failure.to_owned());
+    }
+
+    pub(super) fn stopping(&mut self, member: &Member<'_>) {
+        self.note(member, "Killing", format!("Stopping container {}", member.name));
+    }
+
+    pub(super) fn replaced(&mut self, member: &Member<'_>) {
+        let message = format!("{} definition changed, will be restarted", subject(member));
+        self.note(member, "Killing", message);
+    }
+
+    pub(super) fn killed(&mut self, member: &Member<'_>, probe: Kind, restarts: bool) {
+        let probe = match probe {
+            Kind::Startup => "startup",
+            Kind::Liveness | Kind::Readiness => "liveness",
+        };
+        let what = subject(member);
+        // A kubelet does not add this for init containers, though it restarts them too.
+        let then = if restarts && !member.role.is_init() { ", will be restarted" } else { "" };
+        self.note(member, "Killing", format!("{what} failed {probe} probe{then}"));
+    }
+
+    pub(super) fn overdue(&mut self) {
+        self.list.push(Event {
+            warning: false,
+            reason: "DeadlineExceeded",
+            message: OVERDUE.to_owned(),
+            field_path: None,
+        });
+    }
+
+    fn note(&mut self, member: &Member<'_>, reason: &'static str, message: String) {
+        self.add(false, member, reason, message);
+    }
+
+    fn warn(&mut self, member: &Member<'_>, reason: &'static str, message: String) {
+        self.add(true, member, reason, message);
+    }
+
+    fn add(&mut self, warning: bool, member: &Member<'_>, reason: &'static str, message: String) {
+        let field_path = Some(member.field_path());
+        self.list.push(Event { warning, reason, message, field_path });
+    }
+}
+
+fn subject(member: &Member<'_>) -> String {
+    let kind = if member.role.is_init() { "Init container" } else { "Container" };
+    format!("{kind} {}", member.name)
+}

@@ -1,0 +1,175 @@
+//! Pulling images: nothing is pulled, so every image is there unless its name is no reference at
+//! all or the plan says that it cannot be pulled.
+
+use super::members::Member;
+
+/// Why a container has no image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PullError {
+    /// The name is not a valid reference.
+    InvalidName,
+    /// The pull policy is `Never` and the image is not on the node.
+    NeverPull,
+    /// The registry does not have it.
+    NotFound,
+}
+
+impl PullError {
+    /// Returns the reason a container waits with.
+    pub(super) fn reason(self) -> &'static str {
+        match self {
+            Self::InvalidName => "InvalidImageName",
+            Self::NeverPull => "ErrImageNeverPull",
+            Self::NotFound => "ErrImagePull",
+        }
+    }
+
+    /// Returns what a kubelet reports.
+    pub(super) fn message(self, image: &str) -> String {
+        match self {
+            Self::InvalidName => format!(
+                "Failed to apply default image tag {image:?}: couldn't parse image name {image:?}: \
+                 invalid reference format"
+            ),
+            Self::NeverPull => {
+                format!("Container image {image:?} is not present with pull policy of Never")
+            }
+            Self::NotFound => format!(
+                "rpc error: code = NotFound desc = failed to pull and unpack image {image:?}: not \
+                 found"
+            ),
+        }
+    }
+}
+
+/// Returns why the image of a container cannot be used, if so.
+pub(super) fn check(member: &Member<'_>, pull_error: bool) -> Option<PullError> {
+    if !is_reference(member.image) {
+        Some(PullError::InvalidName)
+    } else if !pull_error {
+        None
+    } else if member.pull_policy == "Never" {
+        Some(PullError::NeverPull)
+    } else {
+        Some(PullError::NotFound)
+    }
+}
+
+/// Whether the text is an image reference: `[registry/]path[:tag][@digest]`.
+fn is_reference(text: &str) -> bool {
+    let (name, digest) = match text.split_once('@') {
+        Some((name, digest)) => (name, Some(digest)),
+        None => (text, None),
+    };
+    let path_start = name.rfind('/').map_or(0, |slash| slash + 1);
+    let (name, tag) = match name[path_start..].find(':') {
+        Some(colon) => (&name[..path_start + colon], Some(&name[path_start + colon + 1..])),
+        None => (name, None),
+    };
+    let path = match name.split_once('/') {
+        Some((first, rest)) if is_registry(first) => rest,
+        _ => name,
+    };
+    // A name that is a whole identifier of an image is refused, since it would be ambiguous.
+    let is_id = name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    name.len() <= 255
+        && !is_id
+        && path.split('/').all(is_component)
+        && tag.is_none_or(is_tag)
+        && digest.is_none_or(is_digest)
+}
+
+/// Whether the first part of a name is the host of a registry, and a valid one.
+fn is_registry(text: &str) -> bool {
+    let marked = text == "localhost" || text.contains(['.', ':']);
+    if !marked && !text.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return false;
+    }
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
+        _ => (text, None),
+    };
+    let is_label = |label: &str| {
+        let inner = label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        !label.is_empty() && inner && !label.starts_with('-') && !label.ends_with('-')
+    };
+    let is_v6 = |host: &str| {
+        let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        inner.is_some_and(|inner| inner.parse::<std::net::Ipv6Addr>().is_ok())
+    };
+    let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    (is_v6(host) || host.split('.').all(is_label)) && port.is_none_or(is_port)
+}
+
+/// Whether the text is one part of a path: lower-case letters and digits, with single dots, one or
+/// two underscores or any number of dashes between them.
+fn is_component(text: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let between = text.split(is_word).filter(|separator| !separator.is_empty());
+    let separated = between.clone().all(|separator| {
+        matches!(separator, "." | "_" | "__") || separator.chars().all(|c| c == '-')
+    });
+    text.starts_with(is_word) && text.ends_with(is_word) && separated
+}
+
+fn is_tag(text: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.len() <= 128
+        && text.starts_with(is_word)
+        && text.chars().all(|c| is_word(c) || matches!(c, '.' | '-'))
+}
+
+fn is_digest(text: &str) -> bool {
+    let Some((algorithm, hex)) = text.split_once(':') else { return false };
+    let is_name = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_alphabetic())
+            && name.chars().all(|c| c.is_ascii_alphanumeric())
+    };
+    algorithm.split(['-', '_', '+', '.']).all(is_name)
+        && hex.len() >= 32
+        && hex.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_are_told_from_other_text() {
+        let digest = format!("sha256:{}", "0f".repeat(32));
+        let pinned = format!("registry.k8s.io/pause:3.10@{digest}");
+        for valid in [
+            "nginx",
+            "app:1",
+            "busybox:1.36.1-glibc",
+            "registry.k8s.io/e2e-test-images/agnhost:2.53",
+            "localhost:5000/app",
+            "localhost/a__b/c.d/e---f:v_1",
+            "UPPER/app",
+            "[fd00::1]:5000/app:2",
+            "quay.io:443/x/y",
+            pinned.as_str(),
+        ] {
+            assert!(is_reference(valid), "{valid}");
+        }
+        for invalid in [
+            "",
+            "App",
+            "nginx:",
+            "nginx:la test",
+            "a//b",
+            "-app",
+            "app_",
+            "a..b",
+            "a___b",
+            "host:port/app",
+            "quay.io/App",
+            "app@sha256:12",
+            "app:!",
+            "https://quay.io/app",
+            &digest[7..],
+        ] {
+            assert!(!is_reference(invalid), "{invalid}");
+        }
+    }
+}

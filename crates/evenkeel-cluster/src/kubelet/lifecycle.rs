@@ -1,0 +1,487 @@
+//! The lifecycle of a pod on its node: a state machine on tokio's clock.
+//!
+//! [`Lifecycle::advance`] does everything that is due by now for the pod's spec, its plan and the
+//! cluster's delays, and returns the events of it and when something is due next. It knows nothing
+//! of how a status looks.
+
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use tokio::time::Instant;
+
+use super::events::Events;
+use super::image::{self, PullError};
+use super::instance::{
+    Exited, Instance, NoImage, Running, State, Stop, Termination, container_id, later,
+};
+use super::members::{self, Member, Role};
+use super::plan::Plan;
+use super::probes::{self, Timeline};
+use super::process::{self, Process};
+use super::restart;
+use crate::pods;
+use crate::settings::Delays;
+
+/// How long it takes a kubelet to look at a pod again after an error: until then a failed pull is
+/// `ErrImagePull`, an exit is shown as it is, and only then is either put off visibly.
+const RESYNC: Duration = Duration::from_secs(1);
+
+/// How often a container is retried whose image is wrong in a way that no back-off counts.
+const RETRY: Duration = Duration::from_secs(10);
+
+/// One pod on its node.
+#[derive(Debug)]
+pub(super) struct Lifecycle {
+    pub(super) uid: String,
+    pub(super) node: String,
+    pub(super) address: Option<Ipv4Addr>,
+    /// In the order of [`members::of`].
+    pub(super) containers: Vec<Instance>,
+    /// How many of them are init containers.
+    inits: usize,
+    /// Whether the sandbox is there, and with it the pod's address.
+    pub(super) sandbox: bool,
+    pub(super) ending: Option<Ending>,
+    /// Whether it ran longer than its deadline.
+    pub(super) overdue: bool,
+    /// When the node accepted the pod.
+    pub(super) accepted: Instant,
+    /// The grace period that counts, once it is deleted.
+    grace: Option<Duration>,
+}
+
+/// Why the containers of a pod are stopped and none is restarted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// There is nothing left to do.
+    Finished,
+    /// It ran longer than its deadline.
+    Overdue,
+    /// Its phase was set to a terminal one by another client.
+    Declared,
+    /// It had ended before this process first saw it.
+    Before,
+    /// It was deleted.
+    Deleted,
+}
+
+/// What a pod's state is computed from.
+#[derive(Clone, Copy)]
+pub(super) struct Inputs<'a> {
+    pub(super) pod: &'a Pod,
+    pub(super) plan: &'a Plan,
+    pub(super) delays: &'a Delays,
+    pub(super) now: Instant,
+    pub(super) wall: &'a Time,
+}
+
+impl<'a> Inputs<'a> {
+    /// The plan of one container.
+    fn plan(&self, member: &Member<'_>) -> Cow<'a, Plan> {
+        match (self.plan.containers.get(member.name), member.role) {
+            (Some(own), _) => Cow::Borrowed(own),
+            (None, Role::App) => Cow::Borrowed(self.plan),
+            (None, _) => {
+                let image_pull_error = self.plan.image_pull_error;
+                Cow::Owned(Plan { image_pull_error, ..Plan::default() })
+            }
+        }
+    }
+
+    /// How long containers have to stop.
+    fn grace(&self) -> Duration {
+        let spec = self.pod.spec.as_ref();
+        let own = spec.and_then(|spec| spec.termination_grace_period_seconds);
+        seconds(self.pod.metadata.deletion_grace_period_seconds.or(own).unwrap_or(30))
+    }
+}
+
+/// A container, what its process does and what its probes report.
+struct Subject<'a> {
+    member: Member<'a>,
+    plan: Cow<'a, Plan>,
+    process: Process,
+    probes: Timeline,
+}
+
+impl Lifecycle {
+    /// A pod that its node sees for the first time.
+    pub(super) fn new(uid: &str, node: &str, address: Option<Ipv4Addr>, now: Instant) -> Self {
+        Self {
+            uid: uid.to_owned(),
+            node: node.to_owned(),
+            address,
+            containers: Vec::new(),
+            inits: 0,
+            sandbox: false,
+            ending: None,
+            overdue: false,
+            accepted: now,
+            grace: None,
+        }
+    }
+
+    /// Whether all containers have stopped for good.
+    pub(super) fn is_over(&self) -> bool {
+        self.ending.is_some() && !self.containers.iter().any(Instance::is_running)
+    }
+
+    /// Does all that is due by now. Returns when something is due next.
+    pub(super) fn advance(
+        &mut self,
+        inputs: &Inputs<'_>,
+        events: &mut Events<'_>,
+    ) -> Option<Instant> {
+        let subjects: Vec<Subject<'_>> = members::of(inputs.pod)
+            .map(|member| {
+                let plan = inputs.plan(&member);
+                let process = Process::of(&member, inputs.pod, &plan, inputs.delays);
+                let probes = Timeline::of(&member, &plan, inputs.delays.ready);
+                Subject { member, plan, process, probes }
+            })
+            .collect();
+        // Ephemeral containers may be added to a pod that runs.
+        self.containers.resize_with(subjects.len(), Instance::new);
+        let is_init = |subject: &&Subject<'_>| subject.member.role.is_init();
+        self.inits = subjects.iter().take_while(is_init).count();
+        let sandbox_at = later(self.accepted, inputs.delays.start);
+        loop {
+            self.end(inputs, &subjects, events);
+            self.sandbox = (self.sandbox || sandbox_at <= inputs.now) && !self.is_over();
+            let mut changed = false;
+            for (index, subject) in subjects.iter().enumerate() {
+                changed |= self.step(index, subject, inputs, events);
+            }
+            if !changed {
+                break;
+            }
+        }
+        if self.is_over() {
+            return None;
+        }
+        let deadline = self.deadline(inputs).filter(|_| self.ending.is_none());
+        let sandbox = (!self.sandbox && self.ending.is_none()).then_some(sandbox_at);
+        let due = self.containers.iter().zip(&subjects);
+        let due = due.filter_map(|(instance, subject)| self.due(instance, subject, inputs.now));
+        due.chain(deadline).chain(sandbox).min()
+    }
+
+    /// Notices that the pod ends.
+    fn end(&mut self, inputs: &Inputs<'_>, subjects: &[Subject<'_>], events: &mut Events<'_>) {
+        if self.ending == Some(Ending::Before) {
+            return;
+        }
+        if pods::is_terminating(inputs.pod) {
+            let grace = inputs.grace();
+            if self.grace.is_none_or(|before| grace < before) {
+                for instance in &mut self.containers {
+                    if let State::Running(Running { stop: Some(stop), .. }) = &mut instance.state {
+                        stop.shorten(inputs.now, grace);
+                    }
+                }
+            }
+            self.grace = Some(grace);
+            self.ending = Some(Ending::Deleted);
+            return;
+        }
+        if self.ending.is_some() {
+            return;
+        }
+        if pods::is_terminal(inputs.pod) {
+            self.ending = Some(Ending::Declared);
+        } else if self.deadline(inputs).is_some_and(|at| at <= inputs.now) {
+            self.ending = Some(Ending::Overdue);
+            self.overdue = true;
+            events.overdue();
+        } else if self.is_finished(subjects) {
+            self.ending = Some(Ending::Finished);
+        }
+    }
+
+    fn deadline(&self, inputs: &Inputs<'_>) -> Option<Instant> {
+        let deadline = inputs.pod.spec.as_ref()?.active_deadline_seconds?;
+        Some(later(self.accepted, seconds(deadline)))
+    }
+
+    /// Whether there is nothing left to do: an init container failed for good, or no app container
+    /// will run again.
+    fn is_finished(&self, subjects: &[Subject<'_>]) -> bool {
+        let of = |role: Role| {
+            let all = self.containers.iter().zip(subjects);
+            all.filter(move |(_, subject)| subject.member.role == role)
+                .map(|(instance, _)| instance)
+        };
+        let failed = of(Role::Init).any(|init| init.is_done() && !init.initialized);
+        failed || (of(Role::App).next().is_some() && of(Role::App).all(Instance::is_done))
+    }
+
+    /// Does what is due for one container. Returns whether its state has changed.
+    fn step(
+        &mut self,
+        index: usize,
+        subject: &Subject<'_>,
+        inputs: &Inputs<'_>,
+        events: &mut Events<'_>,
+    ) -> bool {
+        let now = inputs.now;
+        let turn = self.ending.is_none() && self.has_turn(index, subject.member.role);
+        let ending = self.ending.is_some();
+        match &mut self.containers[index].state {
+            State::Waiting if turn => {
+                self.start(index, subject, inputs, events);
+                true
+            }
+            State::Waiting => false,
+            State::NoImage(failed) => {
+                if turn && (failed.retry <= now || failed.image != subject.member.image) {
+                    self.start(index, subject, inputs, events);
+                    return true;
+                }
+                if !ending
+                    && !failed.backs_off
+                    && failed.error == PullError::NotFound
+                    && later(failed.since, RESYNC) <= now
+                {
+                    failed.backs_off = true;
+                    events.pull_backs_off(&subject.member);
+                }
+                false
+            }
+            State::Exited(exited) => {
+                let Some((at, delay)) = exited.restart else { return false };
+                if ending {
+                    exited.restart = None;
+                    exited.backs_off = false;
+                    return true;
+                }
+                if turn && at <= now {
+                    self.start(index, subject, inputs, events);
+                    return true;
+                }
+                if !exited.backs_off && !delay.is_zero() && later(exited.at, RESYNC) <= now {
+                    exited.backs_off = true;
+                    events.restart_backs_off(&subject.member);
+                }
+                false
+            }
+            State::Running(_) => self.step_running(index, subject, inputs, events),
+        }
+    }
+
+    /// Whether the containers that come before one let it start.
+    fn has_turn(&self, index: usize, role: Role) -> bool {
+        let before = match role {
+            Role::Ephemeral => 0,
+            Role::Init | Role::Sidecar | Role::App => index.min(self.inits),
+        };
+        self.sandbox && self.containers[..before].iter().all(|it| it.initialized)
+    }
+
+    /// Starts a container, for the first time or again.
+    fn start(
+        &mut self,
+        index: usize,
+        subject: &Subject<'_>,
+        inputs: &Inputs<'_>,
+        events: &mut Events<'_>,
+    ) {
+        let member = &subject.member;
+        let instance = &mut self.containers[index];
+        if let State::Exited(exited) = &instance.state {
+            instance.last = Some(exited.end.clone());
+        }
+        if let Some(error) = image::check(member, subject.plan.image_pull_error) {
+            let retry = match error {
+                PullError::NotFound => {
+                    instance.pull_backoff = restart::next(instance.pull_backoff);
+                    instance.pull_backoff
+                }
+                PullError::InvalidName | PullError::NeverPull => RETRY,
+            };
+            let known = matches!(&instance.state, State::NoImage(failed) if failed.error == error);
+            if error == PullError::NotFound || !known {
+                events.pull_failed(member, error);
+            }
+            instance.state = State::NoImage(NoImage {
+                image: member.image.to_owned(),
+                error,
+                since: inputs.now,
+                retry: later(inputs.now, retry),
+                backs_off: false,
+            });
+            return;
+        }
+        if instance.last.is_some() {
+            instance.restarts = instance.restarts.saturating_add(1);
+        }
+        instance.pull_backoff = Duration::ZERO;
+        events.started(member);
+        instance.state = State::Running(Running {
+            image: member.image.to_owned(),
+            since: inputs.now,
+            started_at: inputs.wall.clone(),
+            started: false,
+            ready: false,
+            probed: None,
+            stop: None,
+        });
+    }
+
+    fn step_running(
+        &mut self,
+        index: usize,
+        subject: &Subject<'_>,
+        inputs: &Inputs<'_>,
+        events: &mut Events<'_>,
+    ) -> bool {
+        let (member, now) = (&subject.member, inputs.now);
+        let last_turn = self.is_last_turn(index, member.role);
+        let ending = self.ending.is_some();
+        let address = self.address.map(|address| address.to_string());
+        let instance = &mut self.containers[index];
+        let State::Running(running) = &mut instance.state else { return false };
+        let age = now.saturating_duration_since(running.since);
+        running.started = subject.probes.has_started(age);
+        running.ready = subject.probes.is_ready(age);
+        let mut changed = false;
+        if member.role == Role::Sidecar && running.started && !instance.initialized {
+            instance.initialized = true;
+            changed = true;
+        }
+        if running.stop.is_none() {
+            for kind in subject.probes.failures(running.probed, age) {
+                events.unhealthy(&probes::failure(member, kind, address.as_deref()), member);
+            }
+            running.probed = Some(age);
+        }
+        if let Some(stop) = &mut running.stop
+            && (last_turn || stop.deadline <= now)
+        {
+            stop.terminate(now);
+        }
+        let stopped = running.stop.as_ref().and_then(|stop| stop.exit(&subject.process));
+        let exits = subject.process.exit;
+        if let Some((_, code)) = exits.filter(|(time, _)| *time <= age) {
+            self.exit(index, code, subject.plan.oom_killed, subject, inputs);
+            return true;
+        }
+        if let Some((_, code)) = stopped.filter(|(at, _)| *at <= now) {
+            self.exit(index, code, false, subject, inputs);
+            return true;
+        }
+        if running.stop.is_some() {
+            return changed;
+        }
+        let killed = subject.probes.killed_by(age);
+        let replaced = running.image != member.image;
+        let restarts = restart::applies_to_killed(inputs.pod, member.container);
+        let grace = match killed.and_then(|kind| probes::grace_period(member, kind)) {
+            Some(own) if !ending => seconds(own),
+            _ => inputs.grace(),
+        };
+        if ending {
+            events.stopping(member);
+        } else if replaced {
+            events.replaced(member);
+        } else if let Some(kind) = killed {
+            events.killed(member, kind, restarts || member.role == Role::Sidecar);
+        } else {
+            return changed;
+        }
+        let waits = ending && member.role == Role::Sidecar;
+        let mut stop = Stop::begin(now, grace, process::pre_stop(member), waits);
+        stop.restart = !ending && (replaced || restarts);
+        running.stop = Some(stop);
+        true
+    }
+
+    /// Whether everything has exited that a container waits for before it gets SIGTERM: a sidecar
+    /// stops after the app containers and the sidecars that were started after it.
+    fn is_last_turn(&self, index: usize, role: Role) -> bool {
+        role != Role::Sidecar || !self.containers[index + 1..].iter().any(Instance::is_running)
+    }
+
+    /// Notes that a container has exited, and when it is restarted.
+    fn exit(
+        &mut self,
+        index: usize,
+        code: i32,
+        oom_killed: bool,
+        subject: &Subject<'_>,
+        inputs: &Inputs<'_>,
+    ) {
+        let member = &subject.member;
+        let ending = self.ending.is_some();
+        let instance = &mut self.containers[index];
+        let State::Running(running) = &instance.state else { return };
+        let killed_to_restart = running.stop.as_ref().is_some_and(|stop| stop.restart);
+        let restarts = match member.role {
+            _ if ending => false,
+            Role::Sidecar => true,
+            Role::Ephemeral => false,
+            Role::Init if code == 0 => false,
+            Role::Init | Role::App => {
+                killed_to_restart || restart::applies(inputs.pod, member.container, code)
+            }
+        };
+        instance.initialized |= member.role == Role::Init && code == 0;
+        if restart::forgives(inputs.now.saturating_duration_since(running.since)) {
+            instance.backoff = Duration::ZERO;
+        }
+        let delay = instance.backoff;
+        if restarts {
+            instance.backoff = restart::next(delay);
+        }
+        let started = running.started_at.clone();
+        instance.state = State::Exited(Exited {
+            end: Termination {
+                container_id: Some(container_id(&self.uid, member.name, instance.restarts)),
+                ..Termination::new(code, oom_killed, started, inputs.wall.clone())
+            },
+            at: inputs.now,
+            restart: restarts.then(|| (later(inputs.now, delay), delay)),
+            backs_off: false,
+        });
+    }
+
+    /// When something is due next for one container.
+    fn due(&self, instance: &Instance, subject: &Subject<'_>, now: Instant) -> Option<Instant> {
+        let ending = self.ending.is_some();
+        let future = |at: Instant| Some(at).filter(|at| *at > now);
+        match &instance.state {
+            State::Waiting => None,
+            State::NoImage(_) if ending => None,
+            State::NoImage(failed) => {
+                let notice = future(later(failed.since, RESYNC)).filter(|_| !failed.backs_off);
+                notice.into_iter().chain([failed.retry]).min()
+            }
+            State::Exited(exited) => {
+                let (restart, delay) = exited.restart?;
+                let notice = future(later(exited.at, RESYNC));
+                let notice = notice.filter(|_| !exited.backs_off && !delay.is_zero());
+                // One that has to wait for its turn is woken by what it waits for.
+                notice.into_iter().chain(future(restart)).min()
+            }
+            State::Running(running) => {
+                let age = now.saturating_duration_since(running.since);
+                let exit = subject.process.exit.map(|(time, _)| later(running.since, time));
+                let probe = subject.probes.next(age).map(|time| later(running.since, time));
+                let stop = running
+                    .stop
+                    .as_ref()
+                    .map(|stop| stop.exit(&subject.process).map_or(stop.deadline, |(at, _)| at));
+                [exit, probe, stop].into_iter().flatten().min()
+            }
+        }
+    }
+}
+
+fn seconds(number: i64) -> Duration {
+    Duration::from_secs(u64::try_from(number).unwrap_or(0))
+}

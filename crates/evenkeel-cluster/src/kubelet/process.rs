@@ -1,0 +1,189 @@
+//! What the process of a container does: when it exits by itself, and how it takes SIGTERM.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::command::{self, Course};
+use super::members::{Member, Role};
+use super::plan::Plan;
+use super::probes;
+use crate::settings::Delays;
+
+/// The exit code of a process that SIGTERM ended.
+const TERMINATED: i32 = 143;
+
+/// The exit code of a process that SIGKILL ended.
+pub(super) const KILLED: i32 = 137;
+
+/// What a process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Process {
+    /// When it exits by itself, and with which code.
+    pub(super) exit: Option<(Duration, i32)>,
+    /// How long after SIGTERM it exits, and with which code; None if it ignores SIGTERM.
+    pub(super) term: Option<(Duration, i32)>,
+}
+
+impl Process {
+    /// The process of a container without a fixed plan follows its command, and its role where the
+    /// command is not plain.
+    pub(super) fn of(member: &Member<'_>, pod: &Pod, plan: &Plan, delays: &Delays) -> Self {
+        let words = member.words();
+        let course = command::course(&words);
+        let exit = match (plan.exit, course) {
+            (Some(exit), _) => Some(exit),
+            (None, Some(Course::Ends(time, code))) => Some((time, code)),
+            (None, Some(Course::RunsOn)) => None,
+            (None, None) => by_role(member, pod, !words.is_empty(), delays),
+        };
+        // The kernel does not deliver SIGTERM to a first process without a handler, which `sleep`
+        // and a plain shell are. In a shared process namespace they are not the first.
+        let shared = pod.spec.as_ref().and_then(|spec| spec.share_process_namespace) == Some(true);
+        let deaf = course.is_some() && !shared;
+        // A server stops in order; work that is cut short has not succeeded.
+        let code = if exit.is_some() || course.is_some() { TERMINATED } else { 0 };
+        let term = match plan.stop_after {
+            _ if plan.ignore_term => None,
+            Some(time) => Some((time, code)),
+            None if deaf => None,
+            None => Some((delays.stop, code)),
+        };
+        Self { exit, term }
+    }
+}
+
+/// What a process does whose command is not plain.
+fn by_role(
+    member: &Member<'_>,
+    pod: &Pod,
+    has_command: bool,
+    delays: &Delays,
+) -> Option<(Duration, i32)> {
+    let restarts = pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref());
+    let probed =
+        member.startup().is_some() || member.readiness().is_some() || member.liveness().is_some();
+    match member.role {
+        Role::Init => Some((Duration::ZERO, 0)),
+        Role::Sidecar | Role::Ephemeral => None,
+        Role::App if restarts.unwrap_or("Always") == "Always" => None,
+        // A Job is there to get something done, however long its probes take.
+        Role::App if is_of_job(pod) => Some((delays.run.max(probes::passed(member)), 0)),
+        // An image without a command, or one that is probed, is a server.
+        Role::App => (has_command && !probed).then_some((delays.run, 0)),
+    }
+}
+
+fn is_of_job(pod: &Pod) -> bool {
+    let owners = pod.metadata.owner_references.iter().flatten();
+    let mut controllers = owners.filter(|owner| owner.controller == Some(true));
+    controllers.any(|owner| owner.kind == "Job" && owner.api_version.starts_with("batch/"))
+}
+
+/// How long the preStop hook of a container takes.
+pub(super) fn pre_stop(member: &Member<'_>) -> Duration {
+    let hook = member.lifecycle().and_then(|lifecycle| lifecycle.pre_stop.as_ref());
+    let Some(hook) = hook else { return Duration::ZERO };
+    if let Some(sleep) = &hook.sleep {
+        return Duration::from_secs(u64::try_from(sleep.seconds).unwrap_or(0));
+    }
+    let command = hook.exec.as_ref().and_then(|exec| exec.command.as_ref());
+    let words: Vec<&str> = command.into_iter().flatten().map(String::as_str).collect();
+    match command::course(&words) {
+        Some(Course::Ends(time, _)) => time,
+        Some(Course::RunsOn) => Duration::MAX,
+        None => Duration::ZERO,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::members;
+    use super::*;
+
+    fn process(pod: &Value, plan: &str) -> Process {
+        let pod: Pod = serde_json::from_value(pod.clone()).unwrap();
+        let delays = Delays {
+            run: Duration::from_secs(3),
+            stop: Duration::from_secs(1),
+            ..Delays::default()
+        };
+        let member = members::of(&pod).next().unwrap();
+        Process::of(&member, &pod, &plan.parse().unwrap(), &delays)
+    }
+
+    fn pod(policy: &str, container: &Value) -> Value {
+        let mut container = container.clone();
+        container["name"] = json!("app");
+        json!({"spec": {"restartPolicy": policy, "containers": [container]}})
+    }
+
+    fn seconds(time: u64, code: i32) -> Option<(Duration, i32)> {
+        Some((Duration::from_secs(time), code))
+    }
+
+    #[test]
+    fn a_process_does_what_its_command_and_role_suggest() {
+        let server = Process { exit: None, term: seconds(1, 0) };
+        let task = Process { exit: seconds(3, 0), term: seconds(1, 143) };
+        let probe = json!({"startupProbe": {"initialDelaySeconds": 9}});
+        let mut probed_command = probe.clone();
+        probed_command["command"] = json!(["serve"]);
+        for (policy, container, wanted) in [
+            ("Always", json!({}), server),
+            ("Always", json!({"command": ["serve"]}), server),
+            ("Never", json!({}), server),
+            ("OnFailure", json!({"image": "registry.k8s.io/pause:3.10"}), server),
+            ("Never", json!({"command": ["migrate"]}), task),
+            ("OnFailure", json!({"args": ["--once"]}), task),
+            ("Never", probed_command, server),
+            (
+                "Never",
+                json!({"command": ["sleep", "30"]}),
+                Process { exit: seconds(30, 0), term: None },
+            ),
+            (
+                "Always",
+                json!({"command": ["sleep", "infinity"]}),
+                Process { exit: None, term: None },
+            ),
+        ] {
+            assert_eq!(process(&pod(policy, &container), ""), wanted, "{policy} {container}");
+        }
+        let mut job = pod("Never", &json!({}));
+        job["metadata"]["ownerReferences"] = json!([
+            {"apiVersion": "batch/v1", "kind": "Job", "name": "sum", "uid": "1", "controller": true},
+        ]);
+        assert_eq!(process(&job, ""), task);
+        job["spec"]["containers"] = json!([probe]);
+        job["spec"]["containers"][0]["name"] = json!("app");
+        assert_eq!(process(&job, "").exit, seconds(9, 0), "not before it has started");
+    }
+
+    #[test]
+    fn a_plan_and_a_shared_process_namespace_come_before_the_command() {
+        let mut sleeps = pod("Always", &json!({"command": ["sleep", "30"]}));
+        assert_eq!(process(&sleeps, "stop-after=2s").term, seconds(2, 143));
+        assert_eq!(process(&sleeps, "complete-after=5s").exit, seconds(5, 0));
+        sleeps["spec"]["shareProcessNamespace"] = json!(true);
+        assert_eq!(process(&sleeps, "").term, seconds(1, 143));
+        assert_eq!(process(&pod("Always", &json!({})), "ignore-term").term, None);
+    }
+
+    #[test]
+    fn a_pre_stop_hook_takes_its_time() {
+        for (hook, time) in [
+            (json!({"sleep": {"seconds": 5}}), 5),
+            (json!({"exec": {"command": ["sh", "-c", "sleep 3"]}}), 3),
+            (json!({"exec": {"command": ["nginx", "-s", "quit"]}}), 0),
+            (json!({"httpGet": {"port": 80}}), 0),
+        ] {
+            let pod = pod("Always", &json!({"lifecycle": {"preStop": hook}}));
+            let pod: Pod = serde_json::from_value(pod).unwrap();
+            let member = members::of(&pod).next().unwrap();
+            assert_eq!(pre_stop(&member).as_secs(), time, "{hook}");
+        }
+    }
+}
