@@ -32,7 +32,7 @@ impl Authenticator {
             return Ok(identity.clone());
         }
         let peer = parts.extensions.get::<Peer>().map(Peer::identity);
-        if let Some(PeerIdentity::Verified(identity)) = peer {
+        if let Some(PeerIdentity::Verified(identity)) = peer.as_deref() {
             return Ok(identity.clone());
         }
         let header = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
@@ -43,7 +43,7 @@ impl Authenticator {
         if let Some(token) = bearer.filter(|token| !token.is_empty()) {
             return self.by_token(token).ok_or(Refused::Token);
         }
-        match peer {
+        match peer.as_deref() {
             Some(PeerIdentity::Unverifiable(why)) => Err(Refused::Certificate(why.clone())),
             _ if self.anonymous => Ok(Identity::anonymous()),
             _ => Err(Refused::Anonymous),

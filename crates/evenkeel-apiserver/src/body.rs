@@ -8,6 +8,8 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
+use crate::throttle::Place;
+
 /// A response body of the API server.
 ///
 /// Large lists and watches are streams: nothing is encoded before the client asks for
@@ -45,8 +47,27 @@ impl Body {
         Self(Kind::Full(bytes.into()))
     }
 
+    /// Counts bytes at hand until the last of them is sent; a stream has none.
+    pub(crate) fn counted(self, place: Place) -> Self {
+        match self.0 {
+            Kind::Full(bytes) => Self::full(Bytes::from_owner(Counted { bytes, _place: place })),
+            other => Self(other),
+        }
+    }
+
     pub(crate) fn stream(pieces: impl Pieces) -> Self {
         Self(Kind::Stream(unfold(pieces)))
+    }
+}
+
+struct Counted {
+    bytes: Bytes,
+    _place: Place,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 

@@ -8,10 +8,13 @@ use tokio::sync::watch;
 
 use crate::core::Core;
 use crate::identity::Identity;
+use crate::offload::{self, Client};
 use crate::query::Query;
 use crate::registry::resource::Resource;
 use crate::route::Verb;
+use crate::status::Status;
 use crate::storage::Key;
+use crate::throttle::{Access, Place, User};
 
 /// A request that may be carried out.
 pub(crate) struct Call {
@@ -28,6 +31,17 @@ pub(crate) struct Call {
     pub(crate) warnings: Warnings,
     /// Set if the request came through a socket.
     pub(crate) ending: Option<Ending>,
+    /// Set if the request came through a socket.
+    pub(crate) remote: Option<Arc<Remote>>,
+}
+
+/// What limits a request that came through a socket.
+#[derive(Debug)]
+pub(crate) struct Remote {
+    /// The user it counts for.
+    pub(crate) user: User,
+    pub(crate) client: Client,
+    in_flight: Mutex<Option<Place>>,
 }
 
 /// Attached to requests through a socket: turns true when that is closed, so watches end.
@@ -61,6 +75,7 @@ impl Call {
             identity: Identity::apiserver(),
             warnings: Warnings::default(),
             ending: None,
+            remote: None,
         }
     }
 
@@ -78,6 +93,27 @@ impl Call {
             identity: self.identity.clone(),
             warnings: Warnings::default(),
             ending: self.ending.clone(),
+            remote: self.remote.clone(),
+        }
+    }
+
+    /// Fails once nothing waits for the answer; for loops over many objects.
+    pub(crate) fn check_client(&self) -> Result<(), Status> {
+        self.remote.as_ref().map_or(Ok(()), |remote| remote.client.check())
+    }
+
+    /// Runs `work` on this request, on a thread of its own if the request came through a socket.
+    pub(crate) async fn offload<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, Status>> + Send + 'static,
+    ) -> Result<T, Status> {
+        match &self.remote {
+            None => work.await,
+            Some(remote) => {
+                // Or small requests would wait for those that wait for their turn.
+                remote.leave();
+                offload::run(&self.core, &remote.user, &remote.client, work).await
+            }
         }
     }
 
@@ -104,6 +140,23 @@ impl Call {
         let name = agent.split('/').next().unwrap_or("");
         let printable: String = name.chars().filter(|c| !c.is_control()).take(128).collect();
         if printable.is_empty() { "unknown".into() } else { printable }
+    }
+}
+
+impl Remote {
+    pub(crate) fn new(user: User) -> Self {
+        Self { user, client: Client::default(), in_flight: Mutex::default() }
+    }
+
+    /// Waits for a place among the requests in flight, and keeps it.
+    pub(crate) async fn enter(&self, core: &Core, access: Access) -> Result<(), Status> {
+        let place = core.throttle.in_flight(&self.user, access).await?;
+        *self.in_flight.lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
+        Ok(())
+    }
+
+    fn leave(&self) {
+        *self.in_flight.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 

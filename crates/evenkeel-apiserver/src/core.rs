@@ -14,6 +14,7 @@ use crate::registry::custom::Definitions;
 use crate::service::Allocator;
 use crate::sources::Sources;
 use crate::storage::Store;
+use crate::throttle::Throttle;
 
 /// The state behind both faces of a server.
 pub(crate) struct Core {
@@ -27,6 +28,7 @@ pub(crate) struct Core {
     pub(crate) authorizer: Box<dyn Authorizer>,
     pub(crate) services: Allocator,
     pub(crate) metrics: Metrics,
+    pub(crate) throttle: Throttle,
     /// Turns true when the server stops: open watches end.
     pub(crate) stopping: watch::Receiver<bool>,
     /// A fault to be found: updates that change nothing commit all the same.

@@ -67,14 +67,21 @@ mod core;
 
 mod digest;
 
+mod limits;
+
 mod metrics;
+
+mod offload;
 
 mod sources;
 
 mod status;
 
+mod throttle;
+
 // The public interface is this.
 pub use authz::{AllowAuthenticated, Attributes, Authorizer, Decision, ResourceAttributes};
 pub use body::Body;
+pub use limits::Limits;
 pub use server::{ApiServer, BuildError, Builder, ServeError, Service, Serving};
 pub use storage::{Durability, OpenError, Window};

@@ -6,6 +6,7 @@
 //! authorities vouch for, and that no task of a connection outlives [`Listener::serve`].
 
 pub mod certificates;
+mod files;
 pub mod kubeconfig;
 mod peer;
 mod serve;
@@ -14,6 +15,7 @@ mod test_support;
 pub mod tls;
 
 pub use self::{
+    files::raise_open_files_limit,
     peer::{Peer, PeerIdentity},
     serve::{BindError, Listener, Options, Stopped},
 };

@@ -10,16 +10,44 @@ use http::{HeaderValue, Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::body::Body;
+use crate::call::Remote;
 use crate::core::Core;
 use crate::negotiate::{self, Format};
+use crate::offload;
 use crate::openapi;
 use crate::pipeline::Routed;
 use crate::pipeline::authorize::Authorized;
 use crate::pipeline::encode;
 use crate::registry::discovery::{self, Document};
 use crate::status::Status;
+use crate::throttle::Access;
 
-pub(crate) fn answer(core: &Arc<Core>, request: &Authorized) -> Result<Response<Body>, Status> {
+/// Answers a request that concerns no resource.
+pub(crate) async fn respond(
+    core: &Arc<Core>,
+    request: Authorized,
+    remote: Option<Arc<Remote>>,
+) -> Result<Response<Body>, Status> {
+    let path = request.request().parts.uri.path();
+    let first = path.trim_start_matches('/').split('/').next().unwrap_or("");
+    let Some(remote) = remote else { return answer(core, &request) };
+    match first {
+        // A busy server is not a sick one.
+        "healthz" | "livez" | "readyz" => answer(core, &request),
+        // Made on demand, from the schemas of all resources.
+        "openapi" => {
+            let shared = core.clone();
+            let work = async move { answer(&shared, &request) };
+            offload::run(core, &remote.user, &remote.client, work).await
+        }
+        _ => {
+            remote.enter(core, Access::Read).await?;
+            answer(core, &request)
+        }
+    }
+}
+
+fn answer(core: &Arc<Core>, request: &Authorized) -> Result<Response<Body>, Status> {
     let request = request.request();
     let path = request.parts.uri.path();
     let snapshot = core.registry.snapshot();

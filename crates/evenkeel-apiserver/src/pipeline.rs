@@ -4,8 +4,8 @@
 //! made, so a stage cannot be left out. For writes the object's own path goes on in the verbs:
 //!
 //! ```text
-//! route → authenticate → impersonate → authorize → decode → manage → mutate → validate_schema → validate
-//!       → persist → encode
+//! route → authenticate → impersonate → authorize → receive → decode → manage → mutate
+//!       → validate_schema → validate → persist → encode
 //! ```
 //!
 //! On update and patch everything from `decode` to `validate` runs inside `persist`'s
@@ -16,6 +16,8 @@ pub(crate) mod authenticate;
 mod impersonate;
 
 pub(crate) mod authorize;
+
+pub(crate) mod receive;
 
 pub(crate) mod decode;
 
@@ -32,26 +34,29 @@ pub(crate) mod persist;
 pub(crate) mod encode;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 use http::request::Parts;
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, Version};
 use http_body::Body as _;
-use http_body_util::{BodyExt as _, Limited};
+use tokio::time;
 
+use self::receive::Unread;
 use crate::body::Body;
+use crate::call::Remote;
 use crate::core::Core;
+use crate::listen::Peer;
 use crate::query::Query;
 use crate::route::{self, Route};
-use crate::status::{BODY_LIMIT, Status};
+use crate::status::Status;
+use crate::throttle::User;
 use crate::{paths, verbs};
 
 /// A request whose path has been read.
 pub(crate) struct Routed {
     pub(crate) parts: Parts,
-    /// Or why it cannot be had, which matters to those who want it.
-    pub(crate) body: Result<Bytes, Status>,
     pub(crate) query: Query,
     pub(crate) route: Route,
 }
@@ -69,19 +74,36 @@ where
     let seen = core.metrics.begin(&route);
     let headers = parts.headers.clone();
     let wants_head = parts.method == Method::HEAD;
-    let outcome = async {
-        // Before credentials are looked at, as upstream does.
-        query.timeout(&route)?;
-        let routed = Routed { parts, body: read(body).await, query, route };
-        let authenticated = authenticate::authenticate(core, routed)?;
-        let impersonated = impersonate::impersonate(core, authenticated)?;
+    let peer = parts.extensions.get::<Peer>().cloned();
+    let limit = time_limit(core, peer.as_ref(), &query, &route);
+    let stages = async {
+        let version = parts.version;
+        let routed = Routed { parts, query, route };
+        let authenticated = authenticate::authenticate(core, routed);
+        // Counts for who sent it, whoever it is sent as.
+        let remote = peer.as_ref().and_then(|peer| introduce(peer, version, &authenticated));
+        let remote = remote.map(Arc::new);
+        let impersonated = impersonate::impersonate(core, authenticated?)?;
         let authorized = authorize::authorize(core, impersonated)?;
+        // Ends with this future: when its client has gone, or its time is over.
+        let _attached = remote.as_ref().map(|remote| remote.client.attach());
         match authorized.route() {
-            Route::Resource(_) => verbs::dispatch(core, authorized).await,
-            Route::Path => paths::answer(core, &authorized),
+            Route::Resource(_) => {
+                let user = remote.as_ref().map(|remote| remote.user.clone());
+                let body = Unread::new(core, user, &headers, body);
+                verbs::dispatch(core, authorized, body, remote).await
+            }
+            Route::Path => paths::respond(core, authorized, remote).await,
         }
-    }
-    .await;
+    };
+    let outcome = match limit {
+        // Before credentials are looked at, as upstream does.
+        Err(status) => Err(status),
+        Ok(None) => stages.await,
+        Ok(Some(limit)) => {
+            time::timeout(limit, stages).await.unwrap_or_else(|_| Err(Status::timed_out()))
+        }
+    };
     let response = outcome.unwrap_or_else(|status| encode::refusal(&headers, &status));
     let mut response = encode::common_headers(core, response);
     if wants_head {
@@ -91,25 +113,43 @@ where
     response
 }
 
+/// Reports to the listener who is calling, so that it can tell its connections apart.
+fn introduce(
+    peer: &Peer,
+    version: Version,
+    authenticated: &Result<authenticate::Authenticated, Status>,
+) -> Option<Remote> {
+    let user = authenticated.as_ref().ok().map(|request| User::of(&request.identity));
+    match &user {
+        Some(user) if !user.is_anonymous() => peer.authenticated(user.name()),
+        // As upstream: HTTP/2 costs the server too much to leave it to strangers.
+        _ if version == Version::HTTP_2 => peer.retire(),
+        _ => {}
+    }
+    user.map(Remote::new)
+}
+
+/// How long the request may take: as long as it says, and through a socket no longer than others.
+fn time_limit(
+    core: &Core,
+    peer: Option<&Peer>,
+    query: &Query,
+    route: &Route,
+) -> Result<Option<Duration>, Status> {
+    let given = query.timeout(route)?;
+    let Some(peer) = peer else { return Ok(given) };
+    if route.is_long_running() {
+        peer.long_running();
+        return Ok(None);
+    }
+    let most = core.throttle.limits.request_timeout;
+    Ok(Some(given.map_or(most, |given| given.min(most))))
+}
+
 /// Leaves out what a client that asks for the head alone does not read.
 fn keep_head(response: &mut Response<Body>) {
     if let Some(length) = response.body().size_hint().exact() {
         response.headers_mut().insert(CONTENT_LENGTH, length.into());
     }
     *response.body_mut() = Body::default();
-}
-
-async fn read<B>(body: B) -> Result<Bytes, Status>
-where
-    B: http_body::Body<Data = Bytes> + Send,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    let whole = Limited::new(body, BODY_LIMIT).collect().await.map_err(|error| {
-        if error.is::<http_body_util::LengthLimitError>() {
-            Status::too_large()
-        } else {
-            Status::bad_request(format!("unable to read the request body: {error}"))
-        }
-    })?;
-    Ok(whole.to_bytes())
 }

@@ -22,6 +22,7 @@ use crate::compactor::Compactor;
 use crate::core::Core;
 use crate::identity::token_file::TokenFile;
 use crate::identity::{Identity, MASTERS};
+use crate::limits::Limits;
 use crate::listen::certificates::{self, Authority};
 use crate::listen::kubeconfig::{self, Credential, Kubeconfig};
 use crate::listen::tls::{self, Tls};
@@ -32,6 +33,7 @@ use crate::registry::custom::Definitions;
 use crate::service::Allocator;
 use crate::sources::Sources;
 use crate::storage::{self, Store, Window};
+use crate::throttle::Throttle;
 use crate::{bootstrap, pipeline};
 
 /// An API server. Dropping it ends its open watches; stored data lives on in its directory, if
@@ -56,6 +58,7 @@ pub struct Builder {
     no_anonymous: bool,
     service_cluster_ip_range: Option<String>,
     stop_with: Option<watch::Receiver<bool>>,
+    limits: Option<Limits>,
     #[cfg(feature = "_planted-bugs")]
     commits_no_changes: bool,
 }
@@ -186,6 +189,7 @@ impl ApiServer {
         let service = Service { ending: Some(Ending(ending)), ..self.anonymous_service() };
         let mut server_stops = self.stopping.subscribe();
         let mut watches_stop = self.core.stopping.clone();
+        let core = self.core.clone();
         tasks.spawn(async move {
             let mut stopping = stopping;
             let ended = async {
@@ -200,6 +204,8 @@ impl ApiServer {
                 end.send_replace(true);
             };
             listener.serve(service, ended).await;
+            // Threads cannot be cut off; what they do has lost its client and ends soon.
+            core.throttle.idle().await;
         });
         Ok(Serving { address, kubeconfig, shutdown, tasks })
     }
@@ -315,6 +321,12 @@ impl Builder {
         self
     }
 
+    /// Bounds what clients may take of the server through sockets.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = Some(limits);
+        self
+    }
+
     /// Plants a fault for a comparison to find: updates that change nothing commit all the same.
     #[cfg(feature = "_planted-bugs")]
     #[doc(hidden)]
@@ -351,6 +363,7 @@ impl Builder {
             services: Allocator::new(range).map_err(BuildError::Option)?,
             metrics: Metrics::default(),
             compactor: Compactor::new(self.compaction_interval),
+            throttle: Throttle::new(self.limits.unwrap_or_default()),
             stopping: self.stop_with.unwrap_or(stops),
             #[cfg(feature = "_planted-bugs")]
             commits_no_changes: self.commits_no_changes,
@@ -448,3 +461,6 @@ impl std::fmt::Debug for Service {
         f.debug_struct("Service").field("identity", &self.identity).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

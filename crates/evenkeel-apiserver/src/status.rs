@@ -9,6 +9,8 @@ use evenkeel_schema::field;
 use evenkeel_types::go::Quoted;
 use serde_json::{Map, Value, json};
 
+use crate::limits::BODY_LIMIT;
+
 /// Why a request was refused. Boxed, since results of every stage carry it.
 #[derive(Clone, Debug)]
 pub(crate) struct Status(Box<Inner>);
@@ -56,8 +58,6 @@ impl fmt::Display for Named<'_> {
         if self.group.is_empty() { Ok(()) } else { write!(f, ".{}", self.group) }
     }
 }
-
-pub(crate) const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
 impl Status {
     fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
@@ -414,6 +414,22 @@ impl Status {
 
     pub(crate) fn too_many_requests(message: impl Into<String>, retry_after: u32) -> Self {
         Self::new(429, "TooManyRequests", message).retry_after(retry_after)
+    }
+
+    /// More requests than the server takes: a filter of upstream's answers, in plain text.
+    pub(crate) fn overloaded() -> Self {
+        let message = "Too many requests, please try again later.\n";
+        let mut status = Self::too_many_requests(message, 1);
+        status.0.plain = true;
+        status
+    }
+
+    /// The request was not done within its time.
+    pub(crate) fn timed_out() -> Self {
+        let message = "Timeout: request did not complete within the allotted timeout";
+        let mut status = Self::new(504, "Timeout", message);
+        status.0.details = Some(Details::default());
+        status
     }
 
     pub(crate) fn not_implemented(message: impl Into<String>) -> Self {

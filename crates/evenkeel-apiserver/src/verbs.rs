@@ -8,6 +8,8 @@ mod delete_collection;
 
 mod get;
 
+mod heavy;
+
 mod list;
 
 mod patch;
@@ -34,24 +36,32 @@ use bytes::Bytes;
 use http::{Method, Response};
 
 use crate::body::Body;
-use crate::call::{Call, Warnings};
+use crate::call::{Call, Remote, Warnings};
 use crate::core::Core;
 use crate::negotiate::{self, View};
 use crate::pipeline::authorize::Authorized;
 use crate::pipeline::encode::{self, Answer};
+use crate::pipeline::receive::{Received, Unread};
 use crate::registry::resource::Resource;
 use crate::route::{ResourceRoute, Route, Verb};
 use crate::status::Status;
+use crate::throttle::Access;
 
 /// Carries out a request on a resource.
-pub(crate) async fn dispatch(
+pub(crate) async fn dispatch<B>(
     core: &Arc<Core>,
     request: Authorized,
-) -> Result<Response<Body>, Status> {
+    body: Unread<B>,
+    remote: Option<Arc<Remote>>,
+) -> Result<Response<Body>, Status>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
     let (mut routed, identity) = request.into_parts();
     let Route::Resource(route) = routed.route else { return Err(Status::page_not_found()) };
     let resource = find(core, &route)?;
-    let call = Call {
+    let call = Arc::new(Call {
         core: core.clone(),
         resource,
         verb: route.verb,
@@ -63,14 +73,15 @@ pub(crate) async fn dispatch(
         identity,
         warnings: Warnings::default(),
         ending: routed.parts.extensions.remove(),
-    };
+        remote,
+    });
     if !call.resource.is_custom() {
         check_verb(&call)?;
         if routed.parts.method == Method::HEAD {
             return Err(Status::method_not_allowed());
         }
     }
-    let response = respond(&call, &routed.body).await.unwrap_or_else(|status| {
+    let response = respond(&call, body).await.unwrap_or_else(|status| {
         let mut response = encode::refusal(&call.headers, &status);
         encode::warn(&call, response.headers_mut());
         response
@@ -78,7 +89,11 @@ pub(crate) async fn dispatch(
     Ok(response)
 }
 
-async fn respond(call: &Call, body: &Result<Bytes, Status>) -> Result<Response<Body>, Status> {
+async fn respond<B>(call: &Arc<Call>, body: Unread<B>) -> Result<Response<Body>, Status>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
     if !call.resource.is_custom() {
         let watches = matches!(call.verb, Verb::List | Verb::Watch);
         negotiate::route(&call.headers, watches)?;
@@ -105,9 +120,35 @@ async fn respond(call: &Call, body: &Result<Bytes, Status>) -> Result<Response<B
     if call.verb == Verb::Patch {
         patch::kind(call)?;
     }
-    let body = body.as_ref().map_err(Status::clone)?;
-    let answer = carry_out(call, output, body).await?;
-    encode::respond(call, output, answer)
+    let body = match call.verb {
+        Verb::Get | Verb::List | Verb::Watch => Received::default(),
+        _ => body.read().await?,
+    };
+    if let (Some(remote), Some(access)) = (&call.remote, access(call.verb)) {
+        remote.enter(&call.core, access).await?;
+    }
+    if heavy::is_heavy(call, &body.bytes) {
+        let shared = call.clone();
+        return call
+            .offload(async move {
+                let answer = carry_out(&shared, output, &body.bytes).await?;
+                encode::respond(&shared, output, answer)
+            })
+            .await;
+    }
+    let answer = carry_out(call, output, &body.bytes).await?;
+    heavy::encode(call, output, answer).await
+}
+
+/// What a request counts as while it is in flight; watches are not limited in number.
+fn access(verb: Verb) -> Option<Access> {
+    match verb {
+        Verb::Watch => None,
+        Verb::Get | Verb::List | Verb::Other => Some(Access::Read),
+        Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::DeleteCollection => {
+            Some(Access::Write)
+        }
+    }
 }
 
 async fn carry_out(call: &Call, output: negotiate::Output, body: &Bytes) -> Result<Answer, Status> {

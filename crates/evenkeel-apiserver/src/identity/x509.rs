@@ -7,6 +7,7 @@
 mod der;
 
 use std::fmt::Write as _;
+use std::ops::RangeInclusive;
 
 use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
 
@@ -68,15 +69,63 @@ pub fn identity(certificate: &[u8]) -> Result<Option<Identity>, Error> {
     Ok(Some(identity))
 }
 
-/// Reads the subject of the certificate in `certificate` (DER).
-pub(crate) fn subject(certificate: &[u8]) -> Result<Subject, Error> {
+/// Whether the certificate in `certificate` (DER) is of X.509 version 1, without extensions.
+pub(crate) fn is_version_1(certificate: &[u8]) -> bool {
+    body(certificate).is_ok_and(|tbs| !tbs.begins_with(Tag::VERSION))
+}
+
+/// The seconds since the epoch at which the certificate in `certificate` (DER) is valid.
+pub(crate) fn validity(certificate: &[u8]) -> Option<RangeInclusive<u64>> {
+    let mut tbs = body(certificate).ok()?;
+    skip_to_validity(&mut tbs).ok()?;
+    let mut validity = tbs.enter(Tag::SEQUENCE, "no validity").ok()?;
+    let mut time = || {
+        let (tag, value) = validity.next("no time").ok()?;
+        der::time(tag, value)
+    };
+    Some(time()?..=time()?)
+}
+
+/// A public key, as signatures are verified with it.
+pub(crate) struct PublicKey<'a> {
+    /// Object identifier and parameters.
+    pub(crate) algorithm: &'a [u8],
+    pub(crate) bits: &'a [u8],
+}
+
+/// Reads the public key of the certificate in `certificate` (DER).
+pub(crate) fn public_key(certificate: &[u8]) -> Result<PublicKey<'_>, Error> {
+    let mut tbs = body(certificate)?;
+    skip_to_validity(&mut tbs)?;
+    tbs.enter(Tag::SEQUENCE, "no validity")?;
+    tbs.enter(Tag::SEQUENCE, "no subject")?;
+    let mut key = tbs.enter(Tag::SEQUENCE, "no public key")?;
+    let algorithm = key.enter(Tag::SEQUENCE, "no public key algorithm")?.rest();
+    match key.enter(Tag::BIT_STRING, "no public key")?.rest() {
+        [0, bits @ ..] => Ok(PublicKey { algorithm, bits }),
+        _ => Err(Error::Malformed("no public key")),
+    }
+}
+
+/// What is signed.
+fn body(certificate: &[u8]) -> Result<Reader<'_>, Error> {
     let mut outer = Reader::new(certificate);
     let mut certificate = outer.enter(Tag::SEQUENCE, "no certificate")?;
-    let mut tbs = certificate.enter(Tag::SEQUENCE, "no certificate body")?;
+    certificate.enter(Tag::SEQUENCE, "no certificate body")
+}
+
+fn skip_to_validity(tbs: &mut Reader<'_>) -> Result<(), Error> {
     tbs.skip_if(Tag::VERSION)?;
     tbs.enter(Tag::INTEGER, "no serial number")?;
     tbs.enter(Tag::SEQUENCE, "no signature algorithm")?;
     tbs.enter(Tag::SEQUENCE, "no issuer")?;
+    Ok(())
+}
+
+/// Reads the subject of the certificate in `certificate` (DER).
+pub(crate) fn subject(certificate: &[u8]) -> Result<Subject, Error> {
+    let mut tbs = body(certificate)?;
+    skip_to_validity(&mut tbs)?;
     tbs.enter(Tag::SEQUENCE, "no validity")?;
     let mut names = tbs.enter(Tag::SEQUENCE, "no subject")?;
 

@@ -1,17 +1,27 @@
-//! What the listener knows about the other end of a connection.
+//! What the listener knows about the other end of a connection, and learns from the service.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::serve::connections::Life;
+use super::tls::Presented;
 use crate::identity::Identity;
 
 /// The other end of the connection a request came in on, found in the request's extensions.
 #[derive(Clone, Debug)]
-pub struct Peer(Arc<Inner>);
+pub struct Peer {
+    connection: Arc<Connection>,
+    /// Set once the request is known to have no end of its own.
+    long_running: Arc<AtomicBool>,
+}
 
 #[derive(Debug)]
-struct Inner {
+struct Connection {
     address: SocketAddr,
-    identity: PeerIdentity,
+    /// `None` without a client certificate.
+    presented: Option<Presented>,
+    life: Arc<Life>,
 }
 
 /// What the client certificate of a connection says about the caller.
@@ -27,17 +37,43 @@ pub enum PeerIdentity {
 }
 
 impl Peer {
-    pub(super) fn new(address: SocketAddr, identity: PeerIdentity) -> Self {
-        Self(Arc::new(Inner { address, identity }))
+    pub(super) fn new(address: SocketAddr, presented: Option<Presented>, life: Arc<Life>) -> Self {
+        let connection = Arc::new(Connection { address, presented, life });
+        Self { connection, long_running: Arc::default() }
+    }
+
+    /// The same peer, for a request whose length `long_running` is to tell.
+    pub(super) fn with_request(&self, long_running: Arc<AtomicBool>) -> Self {
+        Self { connection: self.connection.clone(), long_running }
     }
 
     /// Where the connection comes from.
     pub fn address(&self) -> SocketAddr {
-        self.0.address
+        self.connection.address
     }
 
-    /// Who the connection's client certificate says is calling.
-    pub fn identity(&self) -> &PeerIdentity {
-        &self.0.identity
+    /// Who the connection's client certificate says is calling, now: it may have expired since the
+    /// last request.
+    pub fn identity(&self) -> Arc<PeerIdentity> {
+        match &self.connection.presented {
+            Some(presented) => presented.identity(),
+            None => Arc::new(PeerIdentity::Absent),
+        }
+    }
+
+    /// Reports that credentials on this connection were accepted. It then counts as `user`'s and
+    /// may stay idle; connections without credentials may not.
+    pub fn authenticated(&self, user: &Arc<str>) {
+        self.connection.life.promote(user);
+    }
+
+    /// Lets the connection end with the requests it has.
+    pub fn retire(&self) {
+        self.connection.life.retire();
+    }
+
+    /// Reports that the request has no end of its own, so that no deadline applies to it.
+    pub fn long_running(&self) {
+        self.long_running.store(true, Ordering::Relaxed);
     }
 }

@@ -6,6 +6,7 @@
 //! drop what is left. Nothing is detached, so once `serve` returns no code of the service runs.
 
 mod connection;
+pub(super) mod connections;
 
 use std::{
     convert::Infallible, error::Error as StdError, io, net::SocketAddr, pin::pin, sync::Arc,
@@ -25,6 +26,8 @@ use tokio::{
 use tower_service::Service;
 
 use self::connection::Connection;
+use self::connections::Connections;
+use super::files::open_files_limit;
 use super::tls::Tls;
 
 /// A bound socket, ready to serve.
@@ -37,7 +40,9 @@ pub struct Listener {
     options: Options,
 }
 
-/// How a [`Listener`] behaves.
+/// How a [`Listener`] behaves. What requests may take is in [`Limits`](crate::Limits).
+///
+/// A connection is *anonymous* until credentials on it were accepted.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
@@ -45,10 +50,28 @@ pub struct Options {
     pub allow_non_loopback: bool,
     /// How long a TLS handshake may take.
     pub handshake_timeout: Duration,
-    /// How long an HTTP/1 connection may go without a complete request head, idle time included.
+    /// How long a connection may go without a request, the time until its head is complete
+    /// included.
     pub idle_timeout: Duration,
-    /// The requests that may be open at once on an HTTP/2 connection.
+    /// The same for anonymous connections.
+    pub anonymous_idle_timeout: Duration,
+    /// How long a connection may stay anonymous, whatever it does.
+    pub anonymous_lifetime: Duration,
+    /// How long a request may take until the client has its response, unless it is a watch. A
+    /// little longer than [`Limits::request_timeout`](crate::Limits::request_timeout), which lets
+    /// the server answer 504; this one also ends clients that do not read.
+    pub request_timeout: Duration,
+    /// The requests that may be open at once on an HTTP/2 connection whose client certificate was
+    /// accepted.
     pub streams_max: u32,
+    /// The same for other connections: upstream's `--http2-max-streams-per-connection`.
+    pub anonymous_streams_max: u32,
+    /// Connections in all; half as many for each user. Beyond that the one that has been idle for
+    /// longest is closed. The default is what the limit of open files allows, up to 16,384; see
+    /// [`raise_open_files_limit`](super::raise_open_files_limit).
+    pub connections_max: usize,
+    /// Anonymous connections, and at most a quarter of all. Beyond that the oldest is closed.
+    pub anonymous_connections_max: usize,
     /// How long a stop waits for responses in flight before it cuts them.
     pub grace: Duration,
 }
@@ -145,6 +168,7 @@ impl Listener {
         let options = Arc::new(options);
         let (phase, follow) = watch::channel(Phase::Serving);
         let mut connections = JoinSet::new();
+        let all = Connections::new(&options);
         let mut shutdown = pin!(shutdown);
         let mut backoff = Backoff::default();
         loop {
@@ -153,12 +177,17 @@ impl Listener {
                 () = &mut shutdown => break,
                 Some(ended) = connections.join_next() => report(ended),
                 accepted = backoff.accept(&socket) => if let Some((stream, peer)) = accepted {
+                    let Some(member) = all.open() else {
+                        tracing::warn!(%peer, "too many connections, and none is idle");
+                        continue;
+                    };
                     let connection = Connection {
                         address: peer,
                         tls: tls.clone(),
                         service: service.clone(),
                         options: options.clone(),
                         phase: follow.clone(),
+                        member,
                     };
                     connections.spawn(connection.run(stream));
                 },
@@ -185,12 +214,24 @@ impl Default for Options {
             // Longer than the 90 s after which the usual clients drop an idle connection, so that
             // theirs is the side that closes and no request runs into a closing one.
             idle_timeout: Duration::from_secs(120),
+            anonymous_idle_timeout: Duration::from_secs(10),
+            anonymous_lifetime: Duration::from_secs(60),
+            request_timeout: Duration::from_secs(65),
             // Not Go's 100 or 250: each watch holds a stream, and a hyper client out of streams
             // waits where a Go client dials again.
             streams_max: 1000,
+            anonymous_streams_max: 100,
+            connections_max: connections_max(),
+            anonymous_connections_max: 512,
             grace: Duration::from_secs(1),
         }
     }
+}
+
+/// As many connections as there may be open files, but for those the server itself needs.
+fn connections_max() -> usize {
+    let files = usize::try_from(open_files_limit()).unwrap_or(usize::MAX);
+    files.saturating_sub((files / 16).max(64)).clamp(16, 16_384)
 }
 
 fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {

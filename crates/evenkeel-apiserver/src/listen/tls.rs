@@ -5,12 +5,16 @@
 //! certificate nobody vouches for becomes a 401 that the client can read, or is overruled by a
 //! bearer token, where a TLS alert would leave it guessing.
 
-use std::{fmt, io, sync::Arc};
+use std::{
+    fmt, io,
+    ops::Range,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use rustls::{
     DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
     client::danger::HandshakeSignatureValid,
-    crypto::{CryptoProvider, ring},
+    crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring},
     pki_types::{CertificateDer, UnixTime},
     server::{
         VerifierBuilderError, WebPkiClientVerifier,
@@ -59,7 +63,28 @@ struct Clock(Box<dyn Fn() -> u64 + Send + Sync>);
 
 /// Checks that the client holds its certificate's key, and leaves the chain to [`Tls::judge`].
 #[derive(Debug)]
-struct Asking(Arc<dyn ClientCertVerifier>);
+struct Asking {
+    verifier: Arc<dyn ClientCertVerifier>,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+/// The certificates a client has presented, judged as time goes on.
+///
+/// Verifying a chain takes longer than most requests, so a verdict is kept until the validity of
+/// one of the certificates begins or ends.
+pub(super) struct Presented {
+    tls: Tls,
+    chain: Vec<CertificateDer<'static>>,
+    /// The seconds at which the verdict may change, in order.
+    turns: Vec<u64>,
+    verdict: Mutex<Verdict>,
+}
+
+struct Verdict {
+    /// From when on, and until when.
+    holds: Range<u64>,
+    identity: Arc<PeerIdentity>,
+}
 
 // === impl Tls ===
 
@@ -76,12 +101,16 @@ impl Tls {
         let provider = Arc::new(ring::default_provider());
         let clock = Arc::new(Clock(Box::new(now_unix)));
         let clients = client_verifier(&provider, client_authorities)?;
+        let algorithms = provider.signature_verification_algorithms;
 
         let builder = ServerConfig::builder_with_details(provider, clock.clone())
             .with_safe_default_protocol_versions()
             .map_err(Error::Serving)?;
         let builder = match &clients {
-            Some(verifier) => builder.with_client_cert_verifier(Arc::new(Asking(verifier.clone()))),
+            Some(verifier) => builder.with_client_cert_verifier(Arc::new(Asking {
+                verifier: verifier.clone(),
+                algorithms,
+            })),
             None => builder.with_no_client_auth(),
         };
         let mut config = builder
@@ -91,26 +120,27 @@ impl Tls {
         Ok(Self { acceptor: Arc::new(config).into(), clients, clock })
     }
 
-    /// Shakes hands, and says who the client is and what it wants to speak.
+    /// Shakes hands; returns the client's certificates, if it has any, and what it wants to speak.
     pub(super) async fn accept(
         &self,
         stream: TcpStream,
-    ) -> io::Result<(TlsStream<TcpStream>, PeerIdentity, Protocol)> {
+    ) -> io::Result<(TlsStream<TcpStream>, Option<Presented>, Protocol)> {
         let stream = self.acceptor.accept(stream).await?;
         let (_, connection) = stream.get_ref();
         let protocol = match connection.alpn_protocol() {
             Some(b"h2") => Protocol::Http2,
             _ => Protocol::Http1,
         };
-        let identity = self.judge(connection.peer_certificates().unwrap_or_default());
-        Ok((stream, identity, protocol))
+        let chain = connection.peer_certificates().unwrap_or_default();
+        let presented = Presented::new(self, chain);
+        Ok((stream, presented, protocol))
     }
 
-    fn judge(&self, certificates: &[CertificateDer<'_>]) -> PeerIdentity {
+    fn judge(&self, certificates: &[CertificateDer<'_>], now: UnixTime) -> PeerIdentity {
         let (Some(verifier), [own, intermediates @ ..]) = (&self.clients, certificates) else {
             return PeerIdentity::Absent;
         };
-        if let Err(error) = verifier.verify_client_cert(own, intermediates, self.clock.now()) {
+        if let Err(error) = verifier.verify_client_cert(own, intermediates, now) {
             return PeerIdentity::Unverifiable(format!("verifying certificate failed: {error}"));
         }
         match x509::identity(own) {
@@ -148,6 +178,53 @@ fn client_verifier(
         .map_err(Error::ClientVerifier)
 }
 
+// === impl Presented ===
+
+impl Presented {
+    /// `None` if there are no certificates, or nobody to vouch for them.
+    fn new(tls: &Tls, chain: &[CertificateDer<'_>]) -> Option<Self> {
+        if chain.is_empty() || tls.clients.is_none() {
+            return None;
+        }
+        let chain: Vec<_> =
+            chain.iter().map(|certificate| certificate.clone().into_owned()).collect();
+        let mut turns: Vec<u64> = chain
+            .iter()
+            .filter_map(|certificate| x509::validity(certificate))
+            // The last second is a valid one.
+            .flat_map(|validity| [*validity.start(), validity.end().saturating_add(1)])
+            .collect();
+        turns.sort_unstable();
+        let now = tls.clock.now();
+        let verdict = Mutex::new(judge(tls, &chain, &turns, now));
+        Some(Self { tls: tls.clone(), chain, turns, verdict })
+    }
+
+    /// Who the certificates speak for at this time.
+    pub(super) fn identity(&self) -> Arc<PeerIdentity> {
+        let now = self.tls.clock.now();
+        let mut verdict = self.verdict.lock().unwrap_or_else(PoisonError::into_inner);
+        if !verdict.holds.contains(&now.as_secs()) {
+            *verdict = judge(&self.tls, &self.chain, &self.turns, now);
+        }
+        verdict.identity.clone()
+    }
+}
+
+impl fmt::Debug for Presented {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Presented").field("certificates", &self.chain.len()).finish_non_exhaustive()
+    }
+}
+
+fn judge(tls: &Tls, chain: &[CertificateDer<'_>], turns: &[u64], now: UnixTime) -> Verdict {
+    let identity = Arc::new(tls.judge(chain, now));
+    let next = turns.partition_point(|turn| *turn <= now.as_secs());
+    let from = next.checked_sub(1).map_or(0, |last| turns[last]);
+    let until = turns.get(next).copied().unwrap_or(u64::MAX);
+    Verdict { holds: from..until, identity }
+}
+
 // === impl Clock ===
 
 impl Clock {
@@ -170,13 +247,41 @@ impl fmt::Debug for Clock {
 
 // === impl Asking ===
 
+impl Asking {
+    /// Verifies a signature by the key in `certificate`, whatever else that says. For certificates
+    /// that the verifier does not read at all: they identify nobody, which is for a 401 to tell.
+    fn verify_by_key(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let bad = |error: rustls::CertificateError| rustls::Error::InvalidCertificate(error);
+        let key = x509::public_key(certificate)
+            .map_err(|_| bad(rustls::CertificateError::BadEncoding))?;
+        let scheme = self.algorithms.mapping.iter().find(|(name, _)| *name == signature.scheme);
+        let algorithms = scheme.map_or(&[][..], |(_, algorithms)| algorithms);
+        let verified = algorithms
+            .iter()
+            .filter(|algorithm| algorithm.public_key_alg_id().as_ref() == key.algorithm)
+            .any(|algorithm| {
+                algorithm.verify_signature(key.bits, message, signature.signature()).is_ok()
+            });
+        if verified {
+            Ok(HandshakeSignatureValid::assertion())
+        } else {
+            Err(bad(rustls::CertificateError::BadSignature))
+        }
+    }
+}
+
 impl ClientCertVerifier for Asking {
     fn client_auth_mandatory(&self) -> bool {
         false
     }
 
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.0.root_hint_subjects()
+        self.verifier.root_hint_subjects()
     }
 
     fn verify_client_cert(
@@ -194,7 +299,10 @@ impl ClientCertVerifier for Asking {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls12_signature(message, certificate, signature)
+        if x509::is_version_1(certificate) {
+            return self.verify_by_key(message, certificate, signature);
+        }
+        self.verifier.verify_tls12_signature(message, certificate, signature)
     }
 
     fn verify_tls13_signature(
@@ -203,10 +311,13 @@ impl ClientCertVerifier for Asking {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls13_signature(message, certificate, signature)
+        if x509::is_version_1(certificate) {
+            return self.verify_by_key(message, certificate, signature);
+        }
+        self.verifier.verify_tls13_signature(message, certificate, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
+        self.verifier.supported_verify_schemes()
     }
 }

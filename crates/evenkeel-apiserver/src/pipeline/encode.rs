@@ -13,7 +13,9 @@ mod stored;
 
 mod view;
 
-pub(crate) use answer::{Answer, common_headers, plain_value, refusal, respond, warn};
+pub(crate) use answer::{
+    Answer, common_headers, plain_value, refusal, respond, size_at_once, warn,
+};
 pub(crate) use list::List;
 pub(crate) use pretty::indent;
 pub(crate) use stored::{

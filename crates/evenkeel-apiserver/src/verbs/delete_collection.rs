@@ -13,6 +13,7 @@ pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
     let deletion = Deletion::parse(call, body)?;
     let list = select(call, &options, &filter).await?;
     for record in list.records() {
+        call.check_client()?;
         let item = call.at(record.key.namespace());
         match delete_named(&item, record.key.name(), &deletion).await {
             Ok(_) => {}

@@ -47,6 +47,8 @@ mod durability;
 
 mod face;
 
+mod limits;
+
 mod many;
 
 // Others' clients.

@@ -2,6 +2,9 @@
 //!
 //! Every read checks its length against the remaining input first, and nothing here recurses.
 
+use jiff::civil::DateTime;
+use jiff::tz::Offset;
+
 use super::Error;
 
 /// An identifier octet. High tag numbers (31 and up) do not occur on the way to a subject.
@@ -10,12 +13,15 @@ pub(super) struct Tag(u8);
 
 impl Tag {
     pub(super) const INTEGER: Self = Self(0x02);
+    pub(super) const BIT_STRING: Self = Self(0x03);
     pub(super) const OID: Self = Self(0x06);
     pub(super) const UTF8_STRING: Self = Self(0x0c);
     pub(super) const NUMERIC_STRING: Self = Self(0x12);
     pub(super) const PRINTABLE_STRING: Self = Self(0x13);
     pub(super) const T61_STRING: Self = Self(0x14);
     pub(super) const IA5_STRING: Self = Self(0x16);
+    pub(super) const UTC_TIME: Self = Self(0x17);
+    pub(super) const GENERALIZED_TIME: Self = Self(0x18);
     pub(super) const BMP_STRING: Self = Self(0x1e);
     pub(super) const SEQUENCE: Self = Self(0x30);
     pub(super) const SET: Self = Self(0x31);
@@ -33,6 +39,11 @@ impl<'a> Reader<'a> {
 
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Whether the next value carries `tag`.
+    pub(super) fn begins_with(&self, tag: Tag) -> bool {
+        self.0.first() == Some(&tag.0)
     }
 
     /// Everything not read yet.
@@ -77,7 +88,7 @@ impl<'a> Reader<'a> {
 
     /// Passes over the next value if it carries `tag`.
     pub(super) fn skip_if(&mut self, tag: Tag) -> Result<(), Error> {
-        if self.0.first() == Some(&tag.0) {
+        if self.begins_with(tag) {
             self.next("truncated value")?;
         }
         Ok(())
@@ -107,6 +118,35 @@ pub(super) fn text(tag: Tag, value: &[u8]) -> Result<String, &'static str> {
         Tag::BMP_STRING => bmp(value).ok_or("invalid BMPString"),
         _ => Err("unsupported string type"),
     }
+}
+
+/// Decodes a time to seconds since the epoch; those before it count as its first.
+pub(super) fn time(tag: Tag, value: &[u8]) -> Option<u64> {
+    let text = str::from_utf8(value).ok()?.strip_suffix('Z')?;
+    let (year, rest) = match tag {
+        Tag::UTC_TIME => {
+            let (year, rest) = text.split_at_checked(2)?;
+            let year = number(year)?;
+            // RFC 5280: two digits reach from 1950 to 2049.
+            (if year < 50 { 2000 + year } else { 1900 + year }, rest)
+        }
+        Tag::GENERALIZED_TIME => {
+            let (year, rest) = text.split_at_checked(4)?;
+            (number(year)?, rest)
+        }
+        _ => return None,
+    };
+    if rest.len() != 10 {
+        return None;
+    }
+    let part = |at: usize| i8::try_from(number(rest.get(at..at + 2)?)?).ok();
+    let date = DateTime::new(year, part(0)?, part(2)?, part(4)?, part(6)?, part(8)?, 0).ok()?;
+    let seconds = Offset::UTC.to_timestamp(date).ok()?.as_second();
+    Some(u64::try_from(seconds).unwrap_or(0))
+}
+
+fn number(digits: &str) -> Option<i16> {
+    digits.bytes().all(|digit| digit.is_ascii_digit()).then(|| digits.parse().ok())?
 }
 
 /// RFC 5280's PrintableString, plus the two characters that real certificates use regardless.

@@ -66,6 +66,33 @@ fn identity_carries_uid_and_the_digest_of_the_certificate() {
 }
 
 #[test]
+fn validity_is_read_in_both_spellings() {
+    // openssl x509 -noout -startdate -enddate: 2026-11-16 to 2126-10-23 for the first.
+    let validity = super::validity(&fixture(include_str!("fixtures/v1.pem"))).unwrap();
+    assert!(validity.contains(&4_900_000_000) && !validity.contains(&5_000_000_000));
+    for (tag, text, expected) in [
+        (Tag::UTC_TIME, "700101000000Z", Some(0)),
+        (Tag::UTC_TIME, "491231235959Z", Some(2_524_607_999)),
+        (Tag::UTC_TIME, "500101000000Z", Some(0)),
+        (Tag::GENERALIZED_TIME, "20270115080000Z", Some(1_800_000_000)),
+        (Tag::GENERALIZED_TIME, "20270115080000", None),
+        (Tag::GENERALIZED_TIME, "20271315080000Z", None),
+        (Tag::GENERALIZED_TIME, "2027011508000+Z", None),
+        (Tag::UTC_TIME, "20270115080000Z", None),
+        (Tag::INTEGER, "700101000000Z", None),
+    ] {
+        assert_eq!(der::time(tag, text.as_bytes()), expected, "{text}");
+    }
+}
+
+#[test]
+fn version_1_is_told_from_later_ones() {
+    assert!(is_version_1(&fixture(include_str!("fixtures/v1.pem"))));
+    assert!(!is_version_1(&fixture(include_str!("fixtures/go.pem"))));
+    assert!(!is_version_1(b""));
+}
+
+#[test]
 fn several_or_empty_uids_are_refused() {
     let with_uids = |uids: &[&str]| {
         let mut names = Vec::new();
@@ -117,7 +144,7 @@ fn every_prefix_of_a_subject_is_an_error_and_no_byte_can_panic() {
     for at in 0..mutated.len() {
         for value in [0x00, 0x1f, 0x7f, 0x80, 0x81, 0x84, 0x85, 0xff] {
             mutated[at] = value;
-            let _ = subject(&mutated);
+            let _ = (subject(&mutated), validity(&mutated), public_key(&mutated));
         }
         mutated[at] = real[at];
     }

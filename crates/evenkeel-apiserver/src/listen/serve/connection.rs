@@ -3,34 +3,43 @@
 use std::{
     convert::Infallible,
     error::Error as StdError,
+    future::poll_fn,
     mem,
     net::SocketAddr,
     pin::pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Request, Response, Version};
 use http_body::Body;
-use hyper::{body::Incoming, rt::Executor};
+use http_body_util::BodyExt as _;
+use hyper::{body::Incoming, rt::Executor, service::service_fn};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::conn::auto,
-    service::TowerToHyperService,
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
     sync::watch,
     task::JoinSet,
-    time,
+    task_local,
+    time::{self, Instant},
 };
 use tower_service::Service;
 
-use super::{Options, Phase};
+use super::{
+    Options, Phase,
+    connections::{Member, Order},
+};
 use crate::listen::{
     peer::{Peer, PeerIdentity},
-    tls::{Protocol, Tls},
+    tls::{Presented, Protocol, Tls},
 };
 
 /// Room for one API object in a frame and in a stream's window: upstream found 99 % of objects to
@@ -41,6 +50,14 @@ const CONNECTION_WINDOW: u32 = 64 * OBJECT_SIZE;
 /// Go's limit for a request's header; hyper's own would be 16 KiB.
 const HEADER_SIZE_MAX: u32 = 1 << 20;
 
+/// How long a connection that may take no more requests has to finish those at hand.
+const RETIRING: Duration = Duration::from_secs(10);
+
+task_local! {
+    /// Of the request that an HTTP/2 stream carries: whether it has no end.
+    static ENDLESS: Arc<AtomicBool>;
+}
+
 /// A connection just accepted.
 pub(super) struct Connection<S> {
     pub(super) address: SocketAddr,
@@ -48,16 +65,15 @@ pub(super) struct Connection<S> {
     pub(super) service: S,
     pub(super) options: Arc<Options>,
     pub(super) phase: watch::Receiver<Phase>,
+    pub(super) member: Member,
 }
 
 /// The tasks of a connection's HTTP/2 streams, which end with it.
-#[derive(Clone, Default)]
-struct StreamTasks(Arc<Mutex<JoinSet<()>>>);
-
-/// Tells the service who is calling.
-struct WithPeer<S> {
-    service: TowerToHyperService<S>,
-    peer: Peer,
+#[derive(Clone)]
+struct StreamTasks {
+    tasks: Arc<Mutex<JoinSet<()>>>,
+    /// How long a stream may take, unless it carries a request without an end.
+    limit: Duration,
 }
 
 // === impl Connection ===
@@ -77,18 +93,20 @@ where
             tracing::debug!(%address, %error, "cannot switch off Nagle's algorithm");
         }
         let Some(tls) = self.tls.take() else {
-            return self.converse(stream, PeerIdentity::Absent, None).await;
+            return self.converse(stream, None, None).await;
         };
+        let life = self.member.life().clone();
         let handshake = time::timeout(self.options.handshake_timeout, tls.accept(stream));
         let handshake = tokio::select! {
             biased;
             // No request has been made yet, so none is lost.
             _ = self.phase.changed() => return,
+            _ = life.ordered(Order::Go) => return,
             handshake = handshake => handshake,
         };
         match handshake {
-            Ok(Ok((stream, identity, protocol))) => {
-                self.converse(stream, identity, Some(protocol)).await;
+            Ok(Ok((stream, presented, protocol))) => {
+                self.converse(stream, presented, Some(protocol)).await;
             }
             Ok(Err(error)) => tracing::debug!(%address, %error, "TLS handshake error"),
             Err(_) => tracing::debug!(%address, "TLS handshake timed out"),
@@ -99,17 +117,45 @@ where
     async fn converse(
         mut self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        identity: PeerIdentity,
+        presented: Option<Presented>,
         protocol: Option<Protocol>,
     ) {
-        let streams = StreamTasks::default();
-        let builder = builder(&self.options, protocol, streams.clone());
-        let service = WithPeer {
-            service: TowerToHyperService::new(self.service),
-            peer: Peer::new(self.address, identity),
+        let options = self.options.clone();
+        let life = self.member.life().clone();
+        let identity = presented.as_ref().map(Presented::identity);
+        let streams_max = match identity.as_deref() {
+            Some(PeerIdentity::Verified(identity)) => {
+                life.promote(&identity.user.as_str().into());
+                options.streams_max
+            }
+            _ => options.anonymous_streams_max,
         };
+        let streams = StreamTasks { tasks: Arc::default(), limit: options.request_timeout };
+        let builder = builder(&options, streams_max, protocol, streams.clone());
+        let peer = Peer::new(self.address, presented, life.clone());
+        let served = life.clone();
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            let (mut service, peer, life) = (self.service.clone(), peer.clone(), served.clone());
+            async move {
+                let endless = ENDLESS.try_with(Arc::clone).unwrap_or_default();
+                let single = request.version() < Version::HTTP_2;
+                let running = life.begin_request(single.then(|| endless.clone()));
+                request.extensions_mut().insert(peer.with_request(endless));
+                let Ok(()) = poll_fn(|cx| service.poll_ready(cx)).await;
+                let Ok(response) = service.call(request).await;
+                // The request is served until its response is sent, that is, until the body and
+                // this closure are dropped.
+                let keep = move |error| {
+                    let _running = &running;
+                    error
+                };
+                Ok::<_, Infallible>(response.map(|body| body.map_err(keep)))
+            }
+        });
         {
             let mut http = pin!(builder.serve_connection(TokioIo::new(stream), service));
+            let mut due = pin!(time::sleep_until(Instant::now()));
+            let mut order = Order::Go;
             loop {
                 tokio::select! {
                     ended = http.as_mut() => {
@@ -126,6 +172,22 @@ where
                         }
                         http.as_mut().graceful_shutdown();
                     }
+                    new = life.ordered(order) => {
+                        order = new;
+                        if order == Order::Cut {
+                            break;
+                        }
+                        http.as_mut().graceful_shutdown();
+                        due.as_mut().reset(Instant::now() + RETIRING);
+                    }
+                    () = due.as_mut() => match (order, life.is_overdue(&options)) {
+                        (Order::Go, Ok(())) => life.retire(),
+                        (Order::Go, Err(later)) => due.as_mut().reset(later),
+                        (_, Ok(())) => break,
+                        (_, Err(_)) if life.is_anonymous() => break,
+                        // Watches of a user may go on to their end.
+                        (_, Err(later)) => due.as_mut().reset(later),
+                    },
                 }
             }
         }
@@ -135,6 +197,7 @@ where
 
 fn builder(
     options: &Options,
+    streams_max: u32,
     protocol: Option<Protocol>,
     streams: StreamTasks,
 ) -> auto::Builder<StreamTasks> {
@@ -143,9 +206,9 @@ fn builder(
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_concurrent_streams(options.streams_max)
+        .max_concurrent_streams(streams_max)
         // A client that drops all its watches at once is no attacker.
-        .max_pending_accept_reset_streams(Some(options.streams_max as usize))
+        .max_pending_accept_reset_streams(Some(streams_max as usize))
         .initial_stream_window_size(OBJECT_SIZE)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_frame_size(OBJECT_SIZE)
@@ -162,7 +225,7 @@ fn builder(
 impl StreamTasks {
     /// Ends the streams that are left, if any, and waits until they are gone.
     async fn end(self) {
-        let mut tasks = mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut tasks = mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         tasks.shutdown().await;
     }
 }
@@ -172,27 +235,19 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     fn execute(&self, stream: F) {
-        let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         // Forget the finished ones here, or a connection that lives for days would collect them.
         while let Some(ended) = tasks.try_join_next() {
             super::report(ended);
         }
-        tasks.spawn(stream);
-    }
-}
-
-// === impl WithPeer ===
-
-impl<S> hyper::service::Service<Request<Incoming>> for WithPeer<S>
-where
-    S: Service<Request<Incoming>> + Clone,
-{
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = <TowerToHyperService<S> as hyper::service::Service<Request<Incoming>>>::Future;
-
-    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
-        request.extensions_mut().insert(self.peer.clone());
-        self.service.call(request)
+        let endless = Arc::new(AtomicBool::new(false));
+        let limit = self.limit;
+        tasks.spawn(ENDLESS.scope(endless.clone(), async move {
+            let mut stream = pin!(stream);
+            let in_time = time::timeout(limit, stream.as_mut()).await.is_ok();
+            if !in_time && endless.load(Ordering::Relaxed) {
+                stream.await;
+            }
+        }));
     }
 }

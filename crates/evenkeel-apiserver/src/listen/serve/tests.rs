@@ -2,7 +2,10 @@
 
 mod harness;
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
 use rustls::{HandshakeKind, ProtocolVersion};
 use tokio::{
@@ -14,6 +17,7 @@ use tokio::{
 
 use self::harness::{Client, Credentials, Pki, Server, http2};
 use super::*;
+use crate::{identity::x509, listen::certificates::KeyedCertificate};
 
 const SOON: Duration = Duration::from_secs(10);
 /// Longer than any test may take: whatever depends on it has failed.
@@ -107,6 +111,50 @@ async fn expired_and_serving_certificates_do_not_identify_a_client() {
 }
 
 #[tokio::test]
+async fn certificate_is_judged_at_the_time_of_each_request() {
+    let pki = Pki::new();
+    let clock = Arc::new(AtomicU64::new(harness::NOW));
+    let server = pki.serve_at(clock.clone());
+    let client = Client::new(&pki, &["h2"], Credentials::Issued(&pki.admin));
+    let (mut sender, _driver) = http2(client.connect(server.address).await.unwrap()).await;
+    let validity = x509::validity(&pki.admin.chain[0]).unwrap();
+    let (first, last) = validity.into_inner();
+    for (now, expected) in [
+        (harness::NOW, "admin"),
+        (last, "admin"),
+        (last + 1, "unverifiable"),
+        (first - 1, "unverifiable"),
+        (first, "admin"),
+    ] {
+        clock.store(now, Ordering::Relaxed);
+        let response = sender.send_request(harness::request("/whoami")).await.unwrap();
+        let body = harness::text(response.into_body()).await.unwrap();
+        assert!(body.starts_with(expected), "{now}: {body}");
+    }
+    drop(sender);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn version_1_certificate_reaches_the_service_as_unverifiable() {
+    let pki = Pki::new();
+    let server = Server::start(&pki, Options::default());
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/identity/x509/fixtures/v1.pem");
+    let old = KeyedCertificate::load(file.as_ref(), file.as_ref()).unwrap();
+    assert!(x509::is_version_1(&old.chain[0]));
+    let credentials = Credentials::Issued(&old);
+    for client in [Client::new(&pki, &["h2"], credentials), Client::tls12(&pki, credentials)] {
+        let reply = client.get(server.address, "/whoami").await.unwrap();
+        assert!(reply.body.starts_with("unverifiable"), "{}", reply.body);
+    }
+    let stolen = Credentials::Stolen { certificate: &old, key: &pki.admin };
+    for client in [Client::new(&pki, &["http/1.1"], stolen), Client::tls12(&pki, stolen)] {
+        assert!(client.get(server.address, "/whoami").await.is_err());
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn certificate_without_its_key_fails_the_handshake() {
     let (pki, thief) = (Pki::new(), Pki::new());
     let server = Server::start(&pki, Options::default());
@@ -183,7 +231,7 @@ async fn plain_listener_serves_without_identity() {
 async fn hundreds_of_watches_share_one_connection() {
     let pki = Pki::new();
     let server = Server::start(&pki, Options::default());
-    let client = Client::new(&pki, &["h2"], Credentials::None);
+    let client = Client::new(&pki, &["h2"], Credentials::Issued(&pki.admin));
     let (sender, _driver) = http2(client.connect(server.address).await.unwrap()).await;
     let mut watches = Vec::new();
     for _ in 0..600 {
@@ -282,6 +330,90 @@ async fn http1_connection_without_a_request_is_dropped_after_the_idle_timeout() 
     let end = timeout(SOON, stream.read(&mut [0; 16])).await.unwrap();
     assert!(!matches!(end, Ok(1..)), "{end:?}");
     server.stop().await;
+}
+
+#[tokio::test]
+async fn http2_connection_without_a_request_is_closed_after_the_idle_timeout() {
+    let pki = Pki::new();
+    let short = Duration::from_millis(10);
+    let never =
+        Options { idle_timeout: NEVER, anonymous_idle_timeout: NEVER, ..Options::default() };
+    let anonymous = Options { anonymous_idle_timeout: short, ..never.clone() };
+    let known = Options { idle_timeout: short, ..never };
+    for (options, credentials) in
+        [(anonymous, Credentials::None), (known, Credentials::Issued(&pki.admin))]
+    {
+        let server = Server::start(&pki, options);
+        let client = Client::new(&pki, &["h2"], credentials);
+        let (sender, mut driver) = http2(client.connect(server.address).await.unwrap()).await;
+        timeout(SOON, driver.join_next()).await.unwrap();
+        drop(sender);
+        server.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn connection_may_not_stay_anonymous_however_busy_it_is() {
+    let pki = Pki::new();
+    let options = Options { anonymous_lifetime: Duration::from_millis(10), ..Options::default() };
+    let server = Server::start(&pki, options);
+    let client = Client::new(&pki, &["h2"], Credentials::None);
+    let (mut sender, _driver) = http2(client.connect(server.address).await.unwrap()).await;
+    // Graceful: every answer that has begun arrives, until no request is taken any more.
+    let refused = async {
+        loop {
+            let Ok(response) = sender.send_request(harness::request("/whoami")).await else {
+                break;
+            };
+            assert_eq!(harness::text(response.into_body()).await.unwrap(), "absent");
+        }
+    };
+    timeout(SOON, refused).await.unwrap();
+
+    let client = Client::new(&pki, &["h2"], Credentials::Issued(&pki.admin));
+    let watch = client.open(server.address, "/watch").await;
+    server.stop().await;
+    assert!(watch.ends_cleanly().await);
+}
+
+#[tokio::test]
+async fn response_that_is_not_done_in_time_is_cut_off_unless_it_is_a_watch() {
+    let pki = Pki::new();
+    let options = Options { request_timeout: Duration::from_millis(50), ..Options::default() };
+    for protocol in ["http/1.1", "h2"] {
+        let server = Server::start(&pki, options.clone());
+        let client = Client::new(&pki, &[protocol], Credentials::Issued(&pki.admin));
+        let watch = client.open(server.address, "/watch").await;
+        let endless = client.open(server.address, "/endless").await;
+        assert!(!timeout(SOON, endless.ends_cleanly()).await.unwrap(), "{protocol}");
+        server.stop().await;
+        assert!(watch.ends_cleanly().await, "{protocol}");
+    }
+}
+
+#[tokio::test]
+async fn idle_connections_without_credentials_do_not_keep_others_out() {
+    let pki = Pki::new();
+    let options =
+        Options { connections_max: 16, anonymous_connections_max: 4, ..Options::default() };
+    let server = Server::start(&pki, options);
+    let own = Client::new(&pki, &["h2"], Credentials::Issued(&pki.admin));
+    let watch = own.open(server.address, "/watch").await;
+    let mut flood = Vec::new();
+    for _ in 0..64 {
+        flood.push(TcpStream::connect(server.address).await.unwrap());
+    }
+    for credentials in [Credentials::None, Credentials::Issued(&pki.admin)] {
+        let client = Client::new(&pki, &["h2"], credentials);
+        timeout(SOON, client.get(server.address, "/whoami")).await.unwrap().unwrap();
+    }
+    // All but the last four are closed.
+    for mute in &mut flood[..60] {
+        let end = timeout(SOON, mute.read(&mut [0])).await.unwrap();
+        assert!(!matches!(end, Ok(1..)), "{end:?}");
+    }
+    server.stop().await;
+    assert!(watch.ends_cleanly().await);
 }
 
 #[tokio::test]

@@ -7,7 +7,9 @@ use bytes::Bytes;
 use evenkeel_types::protobuf;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, VARY, WARNING};
+use http::header::{
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, RETRY_AFTER, VARY, WARNING,
+};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use serde_json::Value;
 
@@ -75,6 +77,17 @@ pub(crate) fn respond(
     };
     warn(call, response.headers_mut());
     Ok(response)
+}
+
+/// About how many stored bytes [`respond`] turns into an answer before the first one is sent.
+pub(crate) fn size_at_once(output: Output, answer: &Answer) -> usize {
+    let as_stored =
+        matches!(output, Output { view: View::Whole, format: Format::Json { pretty: false }, .. });
+    match answer {
+        Answer::List(list) if !ListBody::has_form(list, output) => list.size(),
+        Answer::Record(_, record) if !as_stored => record.body.len(),
+        _ => 0,
+    }
 }
 
 /// Tells the client what it should know besides the answer, be that a refusal or not.
@@ -260,6 +273,7 @@ pub(crate) fn refusal(headers: &HeaderMap, status: &Status) -> Response<Body> {
             HeaderName::from_static("x-content-type-options"),
             HeaderValue::from_static("nosniff"),
         );
+        retry_after(&mut response, status);
         return response;
     }
     let format = match negotiate::output(headers, &Query::default(), true) {
@@ -268,10 +282,14 @@ pub(crate) fn refusal(headers: &HeaderMap, status: &Status) -> Response<Body> {
     };
     let body = write(format, &status.to_value()).unwrap_or_default();
     let mut response = full(code, format, body, false);
-    if let Some(seconds) = status.retry_after_seconds() {
-        response.headers_mut().insert(http::header::RETRY_AFTER, HeaderValue::from(seconds));
-    }
+    retry_after(&mut response, status);
     response
+}
+
+fn retry_after(response: &mut Response<Body>, status: &Status) {
+    if let Some(seconds) = status.retry_after_seconds() {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
 }
 
 /// What every answer carries.

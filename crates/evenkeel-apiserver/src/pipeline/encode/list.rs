@@ -43,6 +43,11 @@ impl List {
         Self { resource, records, metadata }
     }
 
+    /// About how many bytes are stored of its objects.
+    pub(super) fn size(&self) -> usize {
+        self.records.iter().map(|record| record.body.len() + 1).sum()
+    }
+
     pub(crate) fn records(&self) -> &[Arc<Record>] {
         &self.records
     }

@@ -5,7 +5,10 @@ use std::{
     fmt, io,
     net::SocketAddr,
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     task::{Context, Poll},
 };
 
@@ -113,6 +116,13 @@ impl Pki {
         Self { authority, serving, admin }
     }
 
+    /// A server that takes its time from `clock`.
+    pub(super) fn serve_at(&self, clock: Arc<AtomicU64>) -> Server {
+        let authorities = [self.authority.certificate()];
+        let now = move || clock.load(Ordering::Relaxed);
+        Server::start_with(Tls::new(&self.serving, &authorities, now).unwrap(), Options::default())
+    }
+
     /// A client certificate by the same authority that ended ten years ago.
     pub(super) fn issued_in_the_past(&self) -> KeyedCertificate {
         self.authority.issue_client_at("admin", NOW - 10 * 365 * 86_400)
@@ -191,9 +201,12 @@ impl Service<Request<Incoming>> for TestService {
 impl TestService {
     async fn answer(mut self, request: &Request<Incoming>) -> TestBody {
         match request.uri().path() {
-            "/watch" => TestBody::stream(async move {
-                let _ = self.ending.wait_for(|ending| *ending).await;
-            }),
+            "/watch" => {
+                request.extensions().get::<Peer>().unwrap().long_running();
+                TestBody::stream(async move {
+                    let _ = self.ending.wait_for(|ending| *ending).await;
+                })
+            }
             "/endless" => TestBody::stream(std::future::pending()),
             "/hang" => {
                 struct Working(watch::Sender<usize>);
@@ -210,7 +223,11 @@ impl TestService {
             _ => {
                 let peer: &Peer = request.extensions().get().unwrap();
                 assert!(peer.address().ip().is_loopback());
-                TestBody::Text(Some(describe(peer.identity()).into()))
+                let identity = peer.identity();
+                if let PeerIdentity::Verified(identity) = &*identity {
+                    peer.authenticated(&identity.user.as_str().into());
+                }
+                TestBody::Text(Some(describe(&identity).into()))
             }
         }
     }

@@ -60,19 +60,23 @@ const TURN: usize = 1024 * 1024;
 const METADATA: u32 = 1;
 const ITEMS: u32 = 2;
 
+impl Form {
+    /// The form that is asked for, unless it takes a tree.
+    fn of(list: &List, output: Output) -> Option<Self> {
+        Some(match (output.view, output.format, &list.resource.nature) {
+            (View::Whole, Format::Json { pretty: false }, _) => Self::Json,
+            (View::Whole, Format::Protobuf, Nature::Builtin(builtin)) => Self::Protobuf(builtin.ty),
+            (View::MetadataList, Format::Json { pretty: false }, _) => Self::MetadataJson,
+            (View::MetadataList, Format::Protobuf, _) => Self::MetadataProtobuf(object_meta()?),
+            _ => return None,
+        })
+    }
+}
+
 impl ListBody {
     /// The list in the form that is asked for, or the list itself if that form takes a tree.
     pub(in crate::pipeline::encode) fn new(list: List, output: Output) -> Result<Self, List> {
-        let form = match (output.view, output.format, &list.resource.nature) {
-            (View::Whole, Format::Json { pretty: false }, _) => Form::Json,
-            (View::Whole, Format::Protobuf, Nature::Builtin(builtin)) => Form::Protobuf(builtin.ty),
-            (View::MetadataList, Format::Json { pretty: false }, _) => Form::MetadataJson,
-            (View::MetadataList, Format::Protobuf, _) => match object_meta() {
-                Some(ty) => Form::MetadataProtobuf(ty),
-                None => return Err(list),
-            },
-            _ => return Err(list),
-        };
+        let Some(form) = Form::of(&list, output) else { return Err(list) };
         let (kind, api_version) = match form {
             Form::Json | Form::Protobuf(_) => {
                 let resource = &list.resource;
@@ -89,9 +93,14 @@ impl ListBody {
         Ok(Self { list, form, kind, api_version, stage, encoder: Encoder::default() })
     }
 
+    /// Whether the list can be had in pieces in the form that is asked for.
+    pub(in crate::pipeline::encode) fn has_form(list: &List, output: Output) -> bool {
+        Form::of(list, output).is_some()
+    }
+
     /// About how long the encoding will be.
     pub(in crate::pipeline::encode) fn size(&self) -> usize {
-        self.list.records.iter().map(|record| record.body.len() + 1).sum()
+        self.list.size()
     }
 
     /// The whole encoding, if it is short.

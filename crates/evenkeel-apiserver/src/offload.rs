@@ -1,0 +1,86 @@
+//! Work on much data, away from the threads that serve all connections.
+//!
+//! A request through a socket that has to parse megabytes or encode a large list runs on a thread
+//! for blocking work. So many run at once as [`Limits::heavy_in_flight`] says, in turns from user
+//! to user; small requests never wait for them. Requests in process are not moved, which keeps
+//! virtual time in one thread.
+//!
+//! [`Limits::heavy_in_flight`]: crate::limits::Limits::heavy_in_flight
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::task;
+
+use crate::core::Core;
+use crate::status::Status;
+use crate::throttle::User;
+
+/// Whether there is still a client to answer, for work that checks it between two pieces.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Client(Arc<Presence>);
+
+#[derive(Debug, Default)]
+struct Presence {
+    gone: AtomicBool,
+    left: Notify,
+}
+
+/// Held by the request's own task, which ends when its client has gone or its time is over.
+pub(crate) struct Attached(Client);
+
+impl Client {
+    /// A client that is there until the result is dropped.
+    pub(crate) fn attach(&self) -> Attached {
+        Attached(self.clone())
+    }
+
+    /// Fails once the client has gone.
+    pub(crate) fn check(&self) -> Result<(), Status> {
+        if self.0.gone.load(Ordering::Relaxed) { Err(Status::timed_out()) } else { Ok(()) }
+    }
+
+    async fn left(&self) {
+        let left = self.0.left.notified();
+        if self.check().is_ok() {
+            left.await;
+        }
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        self.0.0.gone.store(true, Ordering::Relaxed);
+        self.0.0.left.notify_waiters();
+    }
+}
+
+/// Runs `work` on a thread of its own when it is the user's turn.
+///
+/// Without a client that waits for it the work ends at its next await or [`Client::check`].
+pub(crate) async fn run<T: Send + 'static>(
+    core: &Core,
+    user: &User,
+    client: &Client,
+    work: impl Future<Output = Result<T, Status>> + Send + 'static,
+) -> Result<T, Status> {
+    let turn = core.throttle.turn(user).await?;
+    let runtime = Handle::current();
+    let client = client.clone();
+    let job = task::spawn_blocking(move || {
+        let _turn = turn;
+        runtime.block_on(async {
+            tokio::select! {
+                biased;
+                () = client.left() => Err(Status::timed_out()),
+                outcome = work => outcome,
+            }
+        })
+    });
+    job.await.unwrap_or_else(|error| {
+        tracing::error!(%error, "a request failed");
+        Err(Status::internal("the request could not be completed"))
+    })
+}

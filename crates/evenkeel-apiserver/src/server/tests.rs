@@ -1,0 +1,177 @@
+//! What limits do to requests through a socket, with places and turns taken by the test.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use http_body_util::BodyExt as _;
+use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use tokio::time::timeout;
+
+use super::*;
+use crate::throttle::{Access, User};
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const SOON: Duration = Duration::from_secs(30);
+
+struct Fixture {
+    server: ApiServer,
+    serving: Serving,
+    client: kube::Client,
+    admin: User,
+}
+
+impl Fixture {
+    async fn new(change: impl FnOnce(&mut Limits)) -> Self {
+        let mut limits = Limits { heavy_in_flight: 1, ..Limits::default() };
+        change(&mut limits);
+        let server = ApiServer::builder().limits(limits).build().await.unwrap();
+        let serving = server.serve(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let kubeconfig = Kubeconfig::from_yaml(serving.kubeconfig()).unwrap();
+        let options = KubeConfigOptions::default();
+        let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+        // Refusals are what is looked for.
+        config.default_retry = false;
+        let client = kube::Client::try_from(config).unwrap();
+        Self { server, serving, client, admin: User::of(&Identity::admin()) }
+    }
+
+    async fn send(&self, method: &str, path: &str, body: String) -> (u16, http::HeaderMap, String) {
+        let request = Request::builder().method(method).uri(path);
+        let request = request.body(kube::client::Body::from(body.into_bytes())).unwrap();
+        let (parts, body) = self.client.send(request).await.unwrap().into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        (parts.status.as_u16(), parts.headers, String::from_utf8_lossy(&body).into_owned())
+    }
+
+    async fn create(&self, name: &str, size: usize) -> u16 {
+        let body =
+            format!(r#"{{"metadata":{{"name":"{name}"}},"data":{{"a":"{}"}}}}"#, "x".repeat(size));
+        self.send("POST", MAPS, body).await.0
+    }
+
+    async fn table(&self, query: &str) -> Response<kube::client::Body> {
+        let request = Request::get(format!("{MAPS}{query}"))
+            .header("accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
+        self.client.send(request.body(kube::client::Body::empty()).unwrap()).await.unwrap()
+    }
+
+    fn count(&self) -> usize {
+        self.server.core.registry.snapshot().resource("", "v1", "configmaps").unwrap().table.len()
+    }
+}
+
+/// Polls `pending` until `other` is done, and fails if it is the first.
+async fn while_pending<T>(
+    pending: &mut (impl Future + Unpin),
+    other: impl Future<Output = T>,
+) -> T {
+    tokio::select! {
+        biased;
+        done = other => done,
+        _ = pending => panic!("it does not wait"),
+    }
+}
+
+#[tokio::test]
+async fn request_beyond_those_in_flight_is_asked_to_come_back() {
+    let test = Fixture::new(|limits| {
+        limits.writes_in_flight = 1;
+        limits.queue_wait = Duration::from_millis(10);
+    })
+    .await;
+    let throttle = &test.server.core.throttle;
+    let held = throttle.in_flight(&test.admin, Access::Write).await.unwrap();
+
+    let (code, headers, body) = test.send("POST", MAPS, "{}".into()).await;
+    assert_eq!((code, headers["retry-after"].to_str().unwrap()), (429, "1"));
+    assert_eq!(body, "Too many requests, please try again later.\n");
+    assert_eq!(
+        test.send("GET", MAPS, String::new()).await.0,
+        200,
+        "reads have places of their own"
+    );
+    assert_eq!(test.send("GET", "/readyz", String::new()).await.0, 200);
+    let inside = Request::post(MAPS).body(http_body_util::Full::new(Bytes::from("{}"))).unwrap();
+    let inside = tower_service::Service::call(&mut test.server.service(), inside).await.unwrap();
+    assert_eq!(inside.status(), StatusCode::UNPROCESSABLE_ENTITY, "no limits in process");
+
+    drop(held);
+    assert_eq!(test.create("a", 1).await, 201);
+    test.serving.stop().await;
+}
+
+#[tokio::test]
+async fn large_requests_take_turns_and_small_ones_do_not_wait_for_them() {
+    let test = Fixture::new(|limits| limits.writes_in_flight = 1).await;
+    let turn = test.server.core.throttle.turn(&test.admin).await.unwrap();
+
+    let mut large = Box::pin(test.create("large", 100 << 10));
+    let small = async {
+        for n in 0..10 {
+            assert_eq!(test.create(&n.to_string(), 1).await, 201);
+        }
+    };
+    while_pending(&mut large, timeout(SOON, small)).await.unwrap();
+    drop(turn);
+    assert_eq!(timeout(SOON, large).await.unwrap(), 201);
+
+    // From now on what is stored is large, whatever the size of a patch.
+    let turn = test.server.core.throttle.turn(&test.admin).await.unwrap();
+    let mut table = Box::pin(test.table(""));
+    let list = test.send("GET", MAPS, String::new());
+    assert_eq!(while_pending(&mut table, timeout(SOON, list)).await.unwrap().0, 200);
+    drop(turn);
+    assert_eq!(timeout(SOON, table).await.unwrap().status(), 200);
+    test.serving.stop().await;
+}
+
+#[tokio::test]
+async fn work_is_not_begun_for_a_client_that_has_gone() {
+    let test = Fixture::new(|_| {}).await;
+    for n in 0..5 {
+        assert_eq!(test.create(&n.to_string(), 1).await, 201);
+    }
+    let before = test.count();
+    let turn = test.server.core.throttle.turn(&test.admin).await.unwrap();
+    {
+        let mut deletion = Box::pin(test.send("DELETE", MAPS, String::new()));
+        // The server has the request once it has served one that was sent later.
+        let later = test.send("GET", MAPS, String::new());
+        assert_eq!(while_pending(&mut deletion, later).await.0, 200);
+    }
+    // The client has reset the stream once a later request is answered.
+    assert_eq!(test.send("GET", MAPS, String::new()).await.0, 200);
+    drop(turn);
+    test.server.core.throttle.idle().await;
+    assert_eq!(test.count(), before);
+    test.serving.stop().await;
+}
+
+#[tokio::test]
+async fn request_that_takes_too_long_times_out() {
+    let test = Fixture::new(|limits| limits.request_timeout = Duration::from_millis(20)).await;
+    let turn = test.server.core.throttle.turn(&test.admin).await.unwrap();
+    let (code, _, body) = test.send("DELETE", MAPS, String::new()).await;
+    drop(turn);
+    assert_eq!(code, 504);
+    assert!(body.contains("request did not complete within the allotted timeout"), "{body}");
+    test.serving.stop().await;
+}
+
+#[tokio::test]
+async fn response_is_counted_until_it_is_sent() {
+    let test = Fixture::new(|limits| limits.response_bytes = 1 << 20).await;
+    assert_eq!(test.create("large", 700 << 10).await, 201);
+    let table = || test.table("?includeObject=Object");
+    // Its window is smaller than that, so most of it stays with the server.
+    let unread = table().await;
+    let mut second = Box::pin(table());
+    let read = async { unread.into_body().collect().await.unwrap().to_bytes().len() };
+    tokio::select! {
+        biased;
+        _ = &mut second => panic!("there is no room for a second one"),
+        length = read => assert!(length > 700 << 10),
+    }
+    assert_eq!(timeout(SOON, second).await.unwrap().status(), 200);
+    test.serving.stop().await;
+}

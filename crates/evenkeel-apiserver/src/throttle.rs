@@ -1,0 +1,128 @@
+//! Who gets how much of the server at once.
+//!
+//! Holds the counters behind [`Limits`]. Nothing in here looks at a request: the pipeline asks for
+//! places before it reads, works and answers, and a place is given back when it is dropped.
+
+mod gate;
+mod turns;
+
+use std::sync::Arc;
+
+use tokio::time;
+
+use crate::identity::Identity;
+use crate::limits::Limits;
+use crate::status::Status;
+
+use self::gate::Gate;
+pub(crate) use self::gate::Place;
+pub(crate) use self::turns::Turn;
+use self::turns::Turns;
+
+/// Counts what requests take.
+pub(crate) struct Throttle {
+    pub(crate) limits: Limits,
+    reads: Gate,
+    writes: Gate,
+    bodies: Gate,
+    responses: Gate,
+    heavy: Gate,
+    turns: Arc<Turns>,
+}
+
+/// The user that a request is counted for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct User {
+    name: Arc<str>,
+    anonymous: bool,
+}
+
+/// What a request does to stored objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+/// Memory is counted in these.
+const UNIT: usize = 4096;
+
+impl User {
+    pub(crate) fn of(identity: &Identity) -> Self {
+        Self { name: identity.user.as_str().into(), anonymous: !identity.is_authenticated() }
+    }
+
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    pub(crate) fn is_anonymous(&self) -> bool {
+        self.anonymous
+    }
+}
+
+impl Throttle {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self {
+            reads: Gate::new(limits.reads_in_flight),
+            writes: Gate::new(limits.writes_in_flight),
+            bodies: Gate::new(limits.body_bytes / UNIT),
+            responses: Gate::new(limits.response_bytes / UNIT),
+            heavy: Gate::new(limits.heavy_waiting),
+            turns: Arc::new(Turns::new(limits.heavy_in_flight)),
+            limits,
+        }
+    }
+
+    /// Waits a little for a place among the requests in flight.
+    pub(crate) async fn in_flight(&self, user: &User, access: Access) -> Result<Place, Status> {
+        let gate = match access {
+            Access::Read => &self.reads,
+            Access::Write => &self.writes,
+        };
+        if let Some(place) = gate.try_enter(user, 1) {
+            return Ok(place);
+        }
+        let entered = time::timeout(self.limits.queue_wait, gate.enter(user, 1)).await;
+        entered.ok().flatten().ok_or_else(Status::overloaded)
+    }
+
+    /// Makes `held` cover `bytes` of a request body.
+    pub(crate) fn hold_body(
+        &self,
+        user: &User,
+        held: &mut Option<Place>,
+        bytes: usize,
+    ) -> Result<(), Status> {
+        let have = held.as_ref().map_or(0, Place::size);
+        let Some(more) = bytes.div_ceil(UNIT).checked_sub(have).filter(|more| *more > 0) else {
+            return Ok(());
+        };
+        let more = self.bodies.try_enter(user, more).ok_or_else(Status::overloaded)?;
+        match held {
+            Some(held) => held.merge(more),
+            None => *held = Some(more),
+        }
+        Ok(())
+    }
+
+    /// Waits for room for a response of about `bytes` that is made as a whole.
+    pub(crate) async fn response(&self, user: &User, bytes: usize) -> Result<Place, Status> {
+        let places = bytes.div_ceil(UNIT);
+        self.responses.enter(user, places).await.ok_or_else(Status::overloaded)
+    }
+
+    /// Waits for the turn to work on much data at once. At most so many wait.
+    pub(crate) async fn turn(&self, user: &User) -> Result<Turn, Status> {
+        let _waiting = self.heavy.try_enter(user, 1).ok_or_else(Status::overloaded)?;
+        Ok(self.turns.wait(user.name()).await)
+    }
+
+    /// Waits until no heavy request is running.
+    pub(crate) async fn idle(&self) {
+        self.turns.idle().await;
+    }
+}
+
+#[cfg(test)]
+mod tests;

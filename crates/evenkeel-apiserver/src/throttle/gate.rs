@@ -1,0 +1,116 @@
+//! Places that users share: so many in all, of which one user may take a part.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::User;
+
+pub(super) struct Gate {
+    all: Arc<Semaphore>,
+    total: usize,
+    users: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
+    waiting: AtomicUsize,
+}
+
+/// Places taken; dropping it gives them back.
+#[derive(Debug)]
+pub(crate) struct Place {
+    own: OwnedSemaphorePermit,
+    all: OwnedSemaphorePermit,
+}
+
+/// Users whose counters are kept at least, though they take no place.
+const USERS: usize = 256;
+
+/// Requests that may wait, for each place.
+const WAITING_PER_PLACE: usize = 4;
+
+impl Gate {
+    pub(super) fn new(total: usize) -> Self {
+        let total = total.clamp(1, u32::MAX as usize / 2);
+        Self {
+            all: Arc::new(Semaphore::new(total)),
+            total,
+            users: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+        }
+    }
+
+    /// Takes places that are free now.
+    pub(super) fn try_enter(&self, user: &User, places: usize) -> Option<Place> {
+        let places = self.clamp(user, places);
+        let own = self.of(user).try_acquire_many_owned(places).ok()?;
+        let all = self.all.clone().try_acquire_many_owned(places).ok()?;
+        Some(Place { own, all })
+    }
+
+    /// Waits for places; more than a user may have count as that many. `None` if too many wait.
+    pub(super) async fn enter(&self, user: &User, places: usize) -> Option<Place> {
+        let places = self.clamp(user, places);
+        let _waiting = Waiting::begin(&self.waiting, self.total.saturating_mul(WAITING_PER_PLACE))?;
+        let own = self.of(user).acquire_many_owned(places).await.ok()?;
+        let all = self.all.clone().acquire_many_owned(places).await.ok()?;
+        Some(Place { own, all })
+    }
+
+    /// What one user may take.
+    fn share(&self, user: &User) -> usize {
+        if user.is_anonymous() { self.total.div_ceil(8) } else { (self.total * 3).div_ceil(4) }
+    }
+
+    fn clamp(&self, user: &User, places: usize) -> u32 {
+        u32::try_from(places.min(self.share(user))).unwrap_or(u32::MAX)
+    }
+
+    fn of(&self, user: &User) -> Arc<Semaphore> {
+        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(own) = users.get(user.name()) {
+            return own.clone();
+        }
+        if users.len() >= USERS {
+            // A permit holds its semaphore, so what is held by the map alone is not in use.
+            users.retain(|_, own| Arc::strong_count(own) > 1);
+        }
+        let own = Arc::new(Semaphore::new(self.share(user)));
+        users.insert(user.name().clone(), own.clone());
+        own
+    }
+
+    #[cfg(test)]
+    pub(super) fn users(&self) -> usize {
+        self.users.lock().unwrap().len()
+    }
+}
+
+impl Place {
+    pub(super) fn size(&self) -> usize {
+        self.own.num_permits()
+    }
+
+    /// Puts two places of one user together.
+    pub(super) fn merge(&mut self, other: Self) {
+        // Both are of one gate and one user: `merge` panics otherwise.
+        if Arc::ptr_eq(self.own.semaphore(), other.own.semaphore()) {
+            self.own.merge(other.own);
+            self.all.merge(other.all);
+        }
+    }
+}
+
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn begin(count: &'a AtomicUsize, max: usize) -> Option<Self> {
+        let this = Self(count);
+        (count.fetch_add(1, Ordering::Relaxed) < max).then_some(this)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

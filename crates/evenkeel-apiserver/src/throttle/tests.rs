@@ -1,0 +1,153 @@
+//! Shares, queues and turns, without a server.
+
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use parking_lot::Mutex;
+
+use super::*;
+
+fn user(name: &str) -> User {
+    User::of(&Identity::authenticated(name, ["dev"]))
+}
+
+fn anonymous() -> User {
+    User::of(&Identity::anonymous())
+}
+
+fn throttle(change: impl FnOnce(&mut Limits)) -> Throttle {
+    let mut limits = Limits::default();
+    change(&mut limits);
+    Throttle::new(limits)
+}
+
+/// Takes places until none is left for this user.
+fn fill(gate: &Gate, user: &User) -> Vec<Place> {
+    std::iter::from_fn(|| gate.try_enter(user, 1)).collect()
+}
+
+#[test]
+fn one_user_leaves_a_quarter_and_the_anonymous_take_an_eighth() {
+    let gate = Gate::new(400);
+    let anonymous = fill(&gate, &anonymous());
+    assert_eq!(anonymous.len(), 50);
+    let greedy = fill(&gate, &user("greedy"));
+    assert_eq!(greedy.len(), 300);
+    assert_eq!(fill(&gate, &user("other")).len(), 50);
+    drop(greedy);
+    assert_eq!(fill(&gate, &user("other")).len(), 300);
+}
+
+#[test]
+fn users_that_take_nothing_are_forgotten() {
+    let gate = Gate::new(10);
+    let kept = gate.try_enter(&user("kept"), 1).unwrap();
+    for n in 0..10_000 {
+        gate.try_enter(&user(&n.to_string()), 1).unwrap();
+    }
+    assert!(gate.users() <= 257, "{}", gate.users());
+    assert_eq!(fill(&gate, &user("kept")).len(), 7, "its share is 8 and it holds 1");
+    drop(kept);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_beyond_the_limit_waits_and_is_then_refused() {
+    let throttle = throttle(|limits| limits.writes_in_flight = 4);
+    let greedy = user("greedy");
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.push(throttle.in_flight(&greedy, Access::Write).await.unwrap());
+    }
+    assert!(throttle.in_flight(&greedy, Access::Read).now_or_never().unwrap().is_ok());
+    assert!(throttle.in_flight(&user("other"), Access::Write).now_or_never().unwrap().is_ok());
+
+    let refused = throttle.in_flight(&greedy, Access::Write).await.unwrap_err();
+    assert_eq!((refused.code(), refused.retry_after_seconds()), (429, Some(1)));
+
+    let late = throttle.in_flight(&greedy, Access::Write);
+    let give_back = async {
+        time::sleep(Duration::from_secs(1)).await;
+        held.pop();
+    };
+    let (late, ()) = tokio::join!(late, give_back);
+    assert!(late.is_ok());
+}
+
+#[test]
+fn body_bytes_are_held_as_they_come_and_refused_beyond_the_share() {
+    let throttle = throttle(|limits| limits.body_bytes = 8 * UNIT);
+    let (greedy, mut held) = (user("greedy"), None);
+    throttle.hold_body(&greedy, &mut held, 1).unwrap();
+    throttle.hold_body(&greedy, &mut held, UNIT).unwrap();
+    assert_eq!(held.as_ref().unwrap().size(), 1);
+    throttle.hold_body(&greedy, &mut held, 6 * UNIT).unwrap();
+    assert_eq!(throttle.hold_body(&greedy, &mut held, 6 * UNIT + 1).unwrap_err().code(), 429);
+    throttle.hold_body(&user("other"), &mut None, 2 * UNIT).unwrap();
+    drop(held);
+    throttle.hold_body(&greedy, &mut None, 6 * UNIT).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn turns_go_from_user_to_user() {
+    let throttle = Arc::new(throttle(|limits| limits.heavy_in_flight = 1));
+    let (greedy, other) = (user("greedy"), user("other"));
+    let first = throttle.turn(&greedy).await.unwrap();
+    let order = Mutex::new(Vec::new());
+    let wait = async |user: &User, label: &'static str| {
+        let _turn = throttle.turn(user).await.unwrap();
+        order.lock().push(label);
+    };
+    let release = async {
+        tokio::task::yield_now().await;
+        drop(first);
+    };
+    tokio::join!(
+        wait(&greedy, "greedy 1"),
+        wait(&greedy, "greedy 2"),
+        wait(&greedy, "greedy 3"),
+        wait(&other, "other"),
+        release,
+    );
+    assert_eq!(*order.lock(), ["greedy 1", "other", "greedy 2", "greedy 3"]);
+    throttle.idle().now_or_never().expect("all turns are given back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_gives_up_waiting_passes_its_turn_on() {
+    let throttle = throttle(|limits| limits.heavy_in_flight = 1);
+    let user = user("one");
+    let first = throttle.turn(&user).await.unwrap();
+    let mut given_up = Box::pin(throttle.turn(&user));
+    assert!(given_up.as_mut().now_or_never().is_none());
+    let mut waits = Box::pin(throttle.turn(&user));
+    assert!(waits.as_mut().now_or_never().is_none());
+    drop(given_up);
+    drop(first);
+    let turn = waits.now_or_never().expect("the turn is passed on").unwrap();
+    assert!(throttle.idle().now_or_never().is_none());
+    drop(turn);
+    throttle.idle().now_or_never().expect("all turns are given back");
+
+    // The turn has been given but not yet taken when the request ends.
+    let first = throttle.turn(&user).await.unwrap();
+    let mut given_up = Box::pin(throttle.turn(&user));
+    assert!(given_up.as_mut().now_or_never().is_none());
+    drop(first);
+    drop(given_up);
+    throttle.idle().now_or_never().expect("all turns are given back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_so_many_wait_for_their_turn() {
+    let throttle = throttle(|limits| {
+        limits.heavy_in_flight = 1;
+        limits.heavy_waiting = 4;
+    });
+    let user = user("one");
+    let _first = throttle.turn(&user).await.unwrap();
+    let mut waiting: Vec<_> = (0..3).map(|_| Box::pin(throttle.turn(&user))).collect();
+    for wait in &mut waiting {
+        assert!(wait.as_mut().now_or_never().is_none());
+    }
+    assert_eq!(throttle.turn(&user).await.unwrap_err().code(), 429);
+}

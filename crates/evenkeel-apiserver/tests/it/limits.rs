@@ -1,0 +1,182 @@
+//! What a client can take of a server before and after it has said who it is.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use evenkeel_apiserver::identity::token_file::TokenFile;
+use evenkeel_apiserver::{ApiServer, Limits, Serving};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use crate::harness::{CONFIG_MAPS, PATIENCE};
+
+/// A client that writes HTTP/1.1 byte by byte.
+struct Raw {
+    connector: TlsConnector,
+    address: SocketAddr,
+}
+
+impl Raw {
+    fn new(serving: &Serving, with_certificate: bool) -> Self {
+        let pem = |key: &str| {
+            let line = serving.kubeconfig().lines().find_map(|line| line.trim().strip_prefix(key));
+            STANDARD.decode(line.unwrap().trim_matches(['"', ' '])).unwrap()
+        };
+        let authority = pem("certificate-authority-data:");
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(&authority).unwrap()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
+        let config = if with_certificate {
+            let certificate = CertificateDer::from_pem_slice(&pem("client-certificate-data:"));
+            let key = PrivateKeyDer::from_pem_slice(&pem("client-key-data:")).unwrap();
+            builder.with_client_auth_cert(vec![certificate.unwrap()], key).unwrap()
+        } else {
+            builder.with_no_client_auth()
+        };
+        Self { connector: Arc::new(config).into(), address: serving.address() }
+    }
+
+    async fn connect(&self) -> TlsStream<TcpStream> {
+        let stream = TcpStream::connect(self.address).await.unwrap();
+        self.connector.connect(ServerName::from(self.address.ip()), stream).await.unwrap()
+    }
+
+    /// Sends the head of a POST that announces `length` bytes, and `sent` of them.
+    async fn post(&self, headers: &str, length: usize, sent: usize) -> TlsStream<TcpStream> {
+        let mut stream = self.connect().await;
+        let head = format!(
+            "POST {CONFIG_MAPS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
+             {headers}Content-Length: {length}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.write_all(&vec![b' '; sent]).await.unwrap();
+        stream.flush().await.unwrap();
+        stream
+    }
+}
+
+/// The status code of an answer that comes though nothing more is sent.
+async fn code(stream: &mut TlsStream<TcpStream>) -> u16 {
+    let mut head = [0; 12];
+    timeout(PATIENCE, stream.read_exact(&mut head)).await.expect("no answer").unwrap();
+    String::from_utf8_lossy(&head)[9..].parse().unwrap()
+}
+
+async fn served(limits: Limits) -> (ApiServer, Serving) {
+    let tokens = TokenFile::parse("tokens", "secret,bob,1,dev").unwrap();
+    let server = ApiServer::builder().limits(limits).tokens(tokens).build().await.unwrap();
+    let serving = server.serve(([127, 0, 0, 1], 0).into()).await.unwrap();
+    (server, serving)
+}
+
+#[tokio::test]
+async fn nothing_is_read_of_a_body_before_its_sender_is_known() {
+    let (_server, serving) = served(Limits::default()).await;
+    let stranger = Raw::new(&serving, false);
+    for (headers, expected) in
+        [("", 403), ("Authorization: Bearer wrong\r\n", 401), ("Authorization: Basic x\r\n", 403)]
+    {
+        let mut stream = stranger.post(headers, 1 << 20, 0).await;
+        assert_eq!(code(&mut stream).await, expected, "{headers:?}");
+    }
+    serving.stop().await;
+}
+
+#[tokio::test]
+async fn body_that_is_announced_too_large_is_refused_unread() {
+    let (_server, serving) = served(Limits::default()).await;
+    let admin = Raw::new(&serving, true);
+    let mut stream = admin.post("", (3 << 20) + 1, 0).await;
+    assert_eq!(code(&mut stream).await, 413);
+    serving.stop().await;
+}
+
+#[tokio::test]
+async fn nothing_is_read_of_a_body_that_has_nowhere_to_go() {
+    let (_server, serving) = served(Limits::default()).await;
+    let mut stream = Raw::new(&serving, true).connect().await;
+    let head = "POST /apis/none.example/v1/things HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    assert_eq!(code(&mut stream).await, 404);
+    serving.stop().await;
+}
+
+#[tokio::test]
+async fn body_that_stalls_times_out() {
+    let mut limits = Limits::default();
+    limits.body_stall_timeout = Duration::from_millis(20);
+    let (_server, serving) = served(limits).await;
+    let mut stream = Raw::new(&serving, true).post("", 100, 1).await;
+    assert_eq!(code(&mut stream).await, 504);
+    serving.stop().await;
+}
+
+#[tokio::test]
+async fn bodies_of_one_user_leave_room_for_others() {
+    let mut limits = Limits::default();
+    limits.body_bytes = 1 << 20;
+    let (_server, serving) = served(limits).await;
+    let admin = Raw::new(&serving, true);
+    let mut answers = FuturesUnordered::new();
+    for _ in 0..4 {
+        // Each holds more than half of what one user may.
+        let mut stream = admin.post("", 1 << 20, 500 << 10).await;
+        answers.push(async move { code(&mut stream).await });
+    }
+    for _ in 0..3 {
+        assert_eq!(answers.next().await, Some(429));
+    }
+    let body = r#"{"metadata":{"name":"a"}}"#;
+    let other = Raw::new(&serving, false);
+    let mut stream = other.post("Authorization: Bearer secret\r\n", body.len(), 0).await;
+    stream.write_all(body.as_bytes()).await.unwrap();
+    assert_eq!(code(&mut stream).await, 201);
+
+    // Given up, the fourth body makes room.
+    drop(answers);
+    loop {
+        let mut stream = admin.post("", 700 << 10, 700 << 10).await;
+        match code(&mut stream).await {
+            429 => continue,
+            // Blanks are no object.
+            other => break assert_eq!(other, 400),
+        }
+    }
+    serving.stop().await;
+}
+
+#[tokio::test]
+async fn connection_over_http2_ends_with_a_request_of_a_stranger() {
+    let (_server, serving) = served(Limits::default()).await;
+    let stranger = Raw::new(&serving, false);
+    let mut config = ClientConfig::clone(stranger.connector.config());
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let stranger = Raw { connector: Arc::new(config).into(), ..stranger };
+    let io = hyper_util::rt::TokioIo::new(stranger.connect().await);
+    let executor = hyper_util::rt::TokioExecutor::new();
+    let handshake = hyper::client::conn::http2::handshake(executor, io);
+    let (mut sender, connection) = handshake.await.unwrap();
+    let request = http::Request::get(format!("{}/readyz", serving.url()));
+    let request = request.body(http_body_util::Empty::<bytes::Bytes>::new()).unwrap();
+    let exchange = async { sender.send_request(request).await.unwrap().status() };
+    let (status, ended) =
+        timeout(PATIENCE, async { tokio::join!(exchange, connection) }).await.expect("it goes on");
+    assert_eq!(status, 200);
+    ended.unwrap();
+    serving.stop().await;
+}
