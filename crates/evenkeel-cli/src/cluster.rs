@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use evenkeel_apiserver::ApiServer;
-use evenkeel_apiserver::listen::Options;
+use evenkeel_apiserver::listen::{Options, raise_open_files_limit};
 use evenkeel_cluster::{Cluster, Settings};
 
 #[derive(Subcommand)]
@@ -60,6 +60,8 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<()> {
 }
 
 async fn start(options: &Start) -> anyhow::Result<()> {
+    // Each connection is an open file.
+    raise_open_files_limit();
     let mut builder = ApiServer::builder().disable_admission_plugins(options.disabled.clone());
     if let Some(directory) = &options.data_dir {
         builder = builder.data_dir(directory);

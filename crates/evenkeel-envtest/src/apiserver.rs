@@ -14,6 +14,7 @@ use evenkeel_apiserver::{
     listen::{
         Listener, Options,
         certificates::{Authority, KeyedCertificate, load_bundle},
+        raise_open_files_limit,
         tls::Tls,
     },
 };
@@ -90,6 +91,8 @@ where
     B::Error: Into<Box<dyn StdError + Send + Sync>>,
 {
     let mut signals = StopSignals::catch()?;
+    // Each connection is an open file.
+    raise_open_files_limit();
     let Config { serving, settings } = config;
     let listener = listen(&serving, &settings)?;
     let tokens = match &serving.token_auth_file {

@@ -180,10 +180,10 @@ where
                         http.as_mut().graceful_shutdown();
                         due.as_mut().reset(Instant::now() + RETIRING);
                     }
-                    () = due.as_mut() => match (order, life.is_overdue(&options)) {
-                        (Order::Go, Ok(())) => life.retire(),
+                    () = due.as_mut() => match (order, life.overdue(&options)) {
+                        (Order::Go, Ok(order)) => life.order(order),
                         (Order::Go, Err(later)) => due.as_mut().reset(later),
-                        (_, Ok(())) => break,
+                        (_, Ok(_)) => break,
                         (_, Err(_)) if life.is_anonymous() => break,
                         // Watches of a user may go on to their end.
                         (_, Err(later)) => due.as_mut().reset(later),

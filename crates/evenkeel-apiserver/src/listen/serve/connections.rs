@@ -8,7 +8,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -203,7 +202,7 @@ impl Life {
         self.order(Order::Retire);
     }
 
-    fn order(&self, order: Order) {
+    pub(super) fn order(&self, order: Order) {
         let mut doing = self.doing();
         if doing.order < order {
             doing.order = order;
@@ -222,31 +221,32 @@ impl Life {
         }
     }
 
-    /// Since when the connection is up to something it may do only for so long, and for how long.
-    fn limit(&self, options: &Options) -> Option<(Instant, Duration)> {
+    /// What becomes of the connection if it goes on like this, and when.
+    fn limit(&self, options: &Options) -> Option<(Instant, Order)> {
         let doing = self.doing();
         let current = match (&doing.owner, doing.requests, &doing.single) {
-            (Some(_), 0, _) => Some((doing.since, options.idle_timeout)),
-            (None, 0, _) => Some((doing.since, options.anonymous_idle_timeout)),
+            (Some(_), 0, _) => Some((doing.since + options.idle_timeout, Order::Retire)),
+            (None, 0, _) => Some((doing.since + options.anonymous_idle_timeout, Order::Retire)),
             (_, _, Some(endless)) if !endless.load(Ordering::Relaxed) => {
-                Some((doing.since, options.request_timeout))
+                Some((doing.since + options.request_timeout, Order::Cut))
             }
             // The streams of HTTP/2 each have a limit of their own.
             _ => None,
         };
-        let stranger = doing.owner.is_none().then_some((self.opened, options.anonymous_lifetime));
-        current.into_iter().chain(stranger).min_by_key(|(since, limit)| *since + *limit)
+        let end = self.opened + options.anonymous_lifetime;
+        let stranger = doing.owner.is_none().then_some((end, Order::Retire));
+        current.into_iter().chain(stranger).min_by_key(|(when, _)| *when)
     }
 
-    /// Whether the connection has been idle, busy with one answer, or without credentials for too
-    /// long; if not, when to ask again.
-    pub(super) fn is_overdue(&self, options: &Options) -> Result<(), Instant> {
+    /// What is to become of a connection that has been idle, busy with one answer, or without
+    /// credentials for too long; or when to ask again.
+    pub(super) fn overdue(&self, options: &Options) -> Result<Order, Instant> {
         let now = Instant::now();
         // Soon enough for a request that begins meanwhile.
         let look = now + options.request_timeout;
         match self.limit(options) {
-            Some((since, limit)) if since + limit <= now => Ok(()),
-            Some((since, limit)) => Err(look.min(since + limit)),
+            Some((when, order)) if when <= now => Ok(order),
+            Some((when, _)) => Err(look.min(when)),
             None => Err(look),
         }
     }

@@ -1,5 +1,7 @@
 //! Which connection makes room for which.
 
+use std::time::Duration;
+
 use super::*;
 
 fn connections(total: usize, anonymous: usize) -> Arc<Connections> {
@@ -95,7 +97,7 @@ async fn limits_depend_on_credentials_and_on_what_is_being_done() {
     let member = all.open().unwrap();
     let life = member.life();
     let left = |life: &Arc<Life>| {
-        life.is_overdue(&options).map_err(|later| (later - Instant::now()).as_secs())
+        life.overdue(&options).map_err(|later| (later - Instant::now()).as_secs())
     };
     assert_eq!(left(life), Err(10), "idle without credentials");
     let endless = Arc::new(AtomicBool::new(false));
@@ -110,5 +112,5 @@ async fn limits_depend_on_credentials_and_on_what_is_being_done() {
     tokio::time::advance(Duration::from_secs(119)).await;
     assert_eq!(left(life), Err(1), "idle");
     tokio::time::advance(Duration::from_secs(1)).await;
-    assert_eq!(left(life), Ok(()));
+    assert_eq!(left(life), Ok(Order::Retire));
 }
