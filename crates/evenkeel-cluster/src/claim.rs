@@ -9,13 +9,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use evenkeel::cache::{DeclareError, Entry, Meta, Query};
+use evenkeel::client::Patch;
 use evenkeel::predicate::Predicate;
-use evenkeel::{Context, Key, Kind, Manager, MapContext, Object, Result, Uid, Watch};
+use evenkeel::{Context, Key, Kind, Manager, MapContext, Object, Result, Uid, Watch, owner};
 use k8s_openapi::api::apps::v1::{ControllerRevision, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{Selector, SelectorExt as _};
 use serde::Deserialize;
+use serde_json::json;
 
 /// Objects without a controller, by namespace.
 const ORPHANS: &str = "orphans";
@@ -96,6 +98,15 @@ pub(crate) async fn claim<O: Object, C: Object>(
     owner: &O,
     selector: &Selector,
 ) -> Result<Vec<Arc<Entry>>> {
+    claim_with::<O, C>(cx, owner, selector, None).await
+}
+
+async fn claim_with<O: Object, C: Object>(
+    cx: &Context<O>,
+    owner: &O,
+    selector: &Selector,
+    finalizer: Option<&str>,
+) -> Result<Vec<Arc<Entry>>> {
     let meta = owner.meta();
     let namespace = meta.namespace.as_deref().unwrap_or_default();
     let uid = Uid::new(meta.uid.as_deref().unwrap_or_default());
@@ -108,12 +119,7 @@ pub(crate) async fn claim<O: Object, C: Object>(
         if matches(selector, entry.meta()) {
             claimed.push(entry);
         } else if !deleting {
-            let child = entry.decode::<C>()?;
-            match cx.orphan(owner, &*child).await {
-                Ok(_) => {}
-                Err(evenkeel::AdoptError::Write(error)) if error.is_not_found() => {}
-                Err(error) => return Err(error.into()),
-            }
+            release::<O, C>(cx, &entry, &uid, finalizer).await?;
         }
     }
     if deleting {
@@ -128,14 +134,58 @@ pub(crate) async fn claim<O: Object, C: Object>(
             break;
         }
         let child = entry.decode::<C>()?;
-        match cx.adopt(owner, &*child).await {
-            Ok(_) => {}
-            Err(evenkeel::AdoptError::Write(error)) if error.is_not_found() => continue,
-            Err(error) => return Err(error.into()),
+        if adopt(cx, owner, &*child, finalizer).await? {
+            claimed.extend(cx.peek::<C>(&Key::of(&*child)).await?);
         }
-        claimed.extend(cx.peek::<C>(&Key::of(&*child)).await?);
     }
     Ok(claimed)
+}
+
+/// Makes `owner` the controller of `child`, and adds the finalizer in the same write, so that no
+/// adopted object is without it. Returns false when `child` is gone.
+async fn adopt<O: Object, C: Object>(
+    cx: &Context<O>,
+    owner: &O,
+    child: &C,
+    finalizer: Option<&str>,
+) -> Result<bool> {
+    let mut owned = child.clone();
+    owner::set_controller(owner, &mut owned)?;
+    let references = owned.meta().owner_references.iter().flatten();
+    let added = references.filter(|reference| Some(&reference.uid) == owner.meta().uid.as_ref());
+    let mut patch = json!({"metadata": {
+        "uid": child.meta().uid,
+        "ownerReferences": added.collect::<Vec<_>>(),
+    }});
+    if let Some(finalizer) = finalizer {
+        patch["metadata"]["finalizers"] = json!([finalizer]);
+    }
+    match cx.patch::<C>(&Key::of(child), &Patch::Strategic(patch)).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.is_not_found() => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Removes the owner reference to `owner`, and in the same write the finalizer that only `owner`
+/// would have removed later.
+async fn release<O: Object, C: Object>(
+    cx: &Context<O>,
+    entry: &Entry,
+    owner: &Uid,
+    finalizer: Option<&str>,
+) -> Result<()> {
+    let mut patch = json!({"metadata": {
+        "uid": entry.meta().uid().to_string(),
+        "ownerReferences": [{"$patch": "delete", "uid": owner.to_string()}],
+    }});
+    if let Some(finalizer) = finalizer {
+        patch["metadata"]["$deleteFromPrimitiveList/finalizers"] = json!([finalizer]);
+    }
+    match cx.patch::<C>(entry.meta().key(), &Patch::Strategic(patch)).await {
+        Err(error) if !error.is_not_found() => Err(error.into()),
+        _ => Ok(()),
+    }
 }
 
 async fn still_there<O: Object>(cx: &Context<O>, owner: &O) -> Result<bool> {
@@ -151,7 +201,21 @@ pub(crate) async fn claimed<O: Object, C: Object>(
     owner: &O,
     selector: &Selector,
 ) -> Result<Vec<Arc<C>>> {
-    let entries = claim::<O, C>(cx, owner, selector).await?;
+    decoded(cx, &claim_with::<O, C>(cx, owner, selector, None).await?)
+}
+
+/// As [`claimed`], for an owner that holds its objects by a finalizer: adoption adds it, release
+/// removes it.
+pub(crate) async fn claimed_with_finalizer<O: Object, C: Object>(
+    cx: &Context<O>,
+    owner: &O,
+    selector: &Selector,
+    finalizer: &str,
+) -> Result<Vec<Arc<C>>> {
+    decoded(cx, &claim_with::<O, C>(cx, owner, selector, Some(finalizer)).await?)
+}
+
+fn decoded<O: Object, C: Object>(cx: &Context<O>, entries: &[Arc<Entry>]) -> Result<Vec<Arc<C>>> {
     let cache = cx.cache();
     entries.iter().map(|entry| Ok(cache.typed::<C>(entry)?)).collect()
 }

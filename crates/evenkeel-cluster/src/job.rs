@@ -2,11 +2,14 @@
 //!
 //! A pod that ended is counted exactly once, however often the controller is interrupted: its uid
 //! goes into `status.uncountedTerminatedPods`, then its finalizer goes, and only when the finalizer
-//! is gone does the uid become a number. A pod with the finalizer cannot vanish uncounted.
+//! is gone does the uid become a number. A pod with the finalizer cannot vanish uncounted. Pods whose
+//! Job no longer counts them lose the finalizer by the controller in `orphans`.
 
 mod backoff;
 
 mod indexes;
+
+mod orphans;
 
 mod per_index;
 
@@ -25,15 +28,15 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel::client::Patch;
-use evenkeel::{Action, BoxError, Context, Key, Manager, Reconciler, Result};
+use evenkeel::cache::{Meta, Query};
+use evenkeel::predicate::Predicate;
+use evenkeel::{Action, BoxError, Context, Key, Manager, MapContext, Reconciler, Result, Watch};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec, JobStatus};
-use k8s_openapi::api::core::v1::{EnvVar, EnvVarSource, ObjectFieldSelector, Pod};
-use serde_json::json;
+use k8s_openapi::api::core::v1::{EnvVar, EnvVarSource, Namespace, ObjectFieldSelector, Pod};
 
 use crate::settings::Settings;
-use crate::{claim, pods};
+use crate::{claim, finalizers, pods};
 use backoff::Backoffs;
 use indexes::Indexes;
 use policy::Failure;
@@ -62,9 +65,23 @@ pub(crate) fn register(manager: &Manager, _: &Settings) -> Result<(), BoxError> 
         .named(NAME)
         .owns::<Pod>()
         .watch(claim::orphans_concern::<Pod, Job>())
+        .watch(terminating_namespaces())
         .workers(2)
         .register()?;
-    Ok(())
+    orphans::register(manager)
+}
+
+/// Reconciles all Jobs of a namespace whose deletion begins: no pod is replaced there any more.
+fn terminating_namespaces() -> Watch {
+    let map = |meta: &Meta, cx: &MapContext| {
+        cx.keys::<Job>(&Query { namespace: Some(meta.key().name()), ..Query::default() })
+    };
+    let begins = Predicate::new(|event| {
+        let deleting = |meta: &Meta| meta.is_deleting();
+        event.new().is_some_and(|new| deleting(new.meta()))
+            && !event.old().is_some_and(|old| deleting(old.meta()))
+    });
+    Watch::mapped_metadata::<Namespace>(map).filter(begins)
 }
 
 /// Whether a condition holds.
@@ -75,6 +92,12 @@ pub(crate) fn holds(job: &Job, name: &str) -> bool {
 fn find<'a>(job: &'a Job, name: &str) -> Option<&'a JobCondition> {
     let conditions = job.status.as_ref()?.conditions.as_ref()?;
     conditions.iter().find(|condition| condition.type_ == name)
+}
+
+/// Whether `spec.managedBy` names another controller.
+fn is_managed_elsewhere(job: &Job) -> bool {
+    let manager = job.spec.as_ref().and_then(|spec| spec.managed_by.as_deref());
+    manager.is_some_and(|name| name != "kubernetes.io/job-controller")
 }
 
 /// Whether nothing more will happen to it.
@@ -88,29 +111,23 @@ impl Reconciler for Jobs {
     async fn reconcile(&self, cx: &Context<Job>) -> Result<Action> {
         let Some(job) = cx.object() else {
             self.backoffs.forget(cx.key());
-            release(cx, None).await?;
             return Ok(Action::done());
         };
         let Some(spec) = &job.spec else { return Ok(Action::done()) };
-        let other = |name: &String| name != "kubernetes.io/job-controller";
-        if spec.managed_by.as_ref().is_some_and(other) {
+        if is_managed_elsewhere(&job) {
             return Ok(Action::done());
         }
         if is_finished(&job) {
             self.backoffs.forget(cx.key());
-            release(cx, job.metadata.uid.as_deref()).await?;
             return Ok(Action::done());
         }
         let selector = spec.selector.as_ref().and_then(claim::selector);
         let Some(selector) = selector else { return Ok(Action::done()) };
-        let found = claim::claimed::<_, Pod>(cx, &*job, &selector).await?;
-        let found = match job.metadata.deletion_timestamp {
-            None => track::hold(cx, found).await?,
-            Some(_) => found,
-        };
+        let found =
+            claim::claimed_with_finalizer::<_, Pod>(cx, &*job, &selector, FINALIZER).await?;
         let now = cx.clock().now();
         let status = job.status.clone().unwrap_or_default();
-        let (last_failed, dismissed, wait, finish) = Default::default();
+        let (last_failed, dismissed, namespace_ends, wait, finish) = Default::default();
         let mut work = Work {
             cx,
             job: &job,
@@ -120,30 +137,13 @@ impl Reconciler for Jobs {
             now,
             last_failed,
             dismissed,
+            namespace_ends,
             wait,
             finish,
         };
         work.run(&self.backoffs).await?;
         Ok(work.wait.map_or(Action::done(), Action::requeue_after))
     }
-}
-
-/// Lets go the pods of a Job that is gone or finished: nobody counts them any more.
-async fn release(cx: &Context<Job>, uid: Option<&str>) -> Result<()> {
-    let Some(namespace) = cx.key().namespace() else { return Ok(()) };
-    let label = ("batch.kubernetes.io/job-name", cx.key().name());
-    for entry in cx.list::<Pod>().in_namespace(namespace).label(label.0, label.1).entries().await? {
-        let meta = entry.meta();
-        let ours = meta.controller().is_none_or(|owner| {
-            &*owner.kind == "Job"
-                && &*owner.name == cx.key().name()
-                && uid.is_none_or(|uid| owner.uid == *uid)
-        });
-        if ours && meta.finalizers().any(|name| name == FINALIZER) {
-            track::remove_finalizer(cx, &*entry.decode::<Pod>()?).await?;
-        }
-    }
-    Ok(())
 }
 
 /// One reconcile.
@@ -158,6 +158,8 @@ struct Work<'a> {
     last_failed: BTreeMap<u32, Arc<Pod>>,
     /// Pods that were deleted just now because the Job is over: it did not wait for them to fail.
     dismissed: HashSet<String>,
+    /// Whether the namespace is being deleted, so that no pod is tried again.
+    namespace_ends: bool,
     /// When to look again.
     wait: Option<Duration>,
     finish: Option<Finish>,
@@ -304,7 +306,7 @@ impl Work<'_> {
             if !surplus.is_empty() {
                 for pod in surplus.iter().take(BURST) {
                     // It was not asked to end by the work it did: it does not count as a failure.
-                    track::remove_finalizer(self.cx, pod).await?;
+                    finalizers::remove(self.cx, &**pod, FINALIZER).await?;
                     self.cx.delete(&**pod).await?;
                     active.retain(|other| other.metadata.uid != pod.metadata.uid);
                 }
@@ -472,13 +474,4 @@ impl Work<'_> {
 /// The index a pod works on.
 fn index_of(pod: &Pod) -> Option<u32> {
     pod.metadata.annotations.as_ref()?.get(INDEX)?.parse().ok()
-}
-
-/// A patch of the finalizers, good for this very pod only.
-fn finalizers(pod: &Pod, finalizers: &[String]) -> Patch<serde_json::Value> {
-    Patch::Merge(json!({"metadata": {
-        "uid": pod.metadata.uid,
-        "resourceVersion": pod.metadata.resource_version,
-        "finalizers": finalizers,
-    }}))
 }

@@ -28,6 +28,8 @@ mod disruption;
 // What workload controllers have in common.
 mod claim;
 
+mod finalizers;
+
 mod hash;
 
 mod history;
@@ -134,17 +136,7 @@ impl Cluster {
     /// When a controller cannot be set up.
     pub fn on(server: ApiServer, settings: &Settings) -> Result<Self, StartError> {
         let client = kube::Client::new(server.service(), "default");
-        let mut manager = Manager::builder("kube-controller-manager");
-        if let Some(seed) = settings.seed {
-            manager = manager.seed(seed);
-        }
-        if let Some(clock) = settings.clock.clone() {
-            manager = manager.clock(clock);
-        }
-        let manager = manager.build(client);
-        controllers::register(&manager, settings)?;
-        let mut running = JoinSet::new();
-        running.spawn(manager.clone().run_until(std::future::pending()));
+        let (manager, running) = run_controllers(client, settings)?;
         Ok(Self { server, manager, running })
     }
 
@@ -194,6 +186,25 @@ impl Cluster {
         }
         self.server.stop();
     }
+}
+
+/// Runs the controllers of a cluster as clients of its API server, until the tasks are dropped.
+fn run_controllers(
+    client: kube::Client,
+    settings: &Settings,
+) -> Result<(Manager, JoinSet<Result<(), RunError>>), StartError> {
+    let mut manager = Manager::builder("kube-controller-manager");
+    if let Some(seed) = settings.seed {
+        manager = manager.seed(seed);
+    }
+    if let Some(clock) = settings.clock.clone() {
+        manager = manager.clock(clock);
+    }
+    let manager = manager.build(client);
+    controllers::register(&manager, settings)?;
+    let mut running = JoinSet::new();
+    running.spawn(manager.clone().run_until(std::future::pending()));
+    Ok((manager, running))
 }
 
 impl Drop for Cluster {

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, PropagationPolicy};
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{FINALIZER, INDEX, holds, is_finished};
 use crate::pods::is_active;
-use crate::testing::world::World;
+use crate::testing::world::{World, until};
 use crate::{Delays, PLAN_ANNOTATION, Settings};
 
 fn job(spec: &Value, plan: &str) -> Value {
@@ -172,15 +172,112 @@ async fn a_finished_job_is_deleted_when_its_time_is_over() {
 async fn pods_of_a_job_that_is_gone_are_let_go() {
     let world = World::start(Settings::default()).await;
     world.create::<Job>(job(&json!({}), "complete-after=60s")).await;
-    let held = |pod: &Pod| {
-        pod.metadata.finalizers.as_ref().is_some_and(|names| names.iter().any(|n| n == FINALIZER))
-    };
-    world.until::<Pod>("one", |pods| pods.values().any(held)).await;
+    world.until::<Pod>("one", |pods| pods.values().any(is_held)).await;
     let params =
         DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..Default::default() };
     world.api::<Job>().delete("sum", &params).await.unwrap();
-    let free = |pod: &Pod| !held(pod) && pod.metadata.owner_references.is_none();
+    let free = |pod: &Pod| !is_held(pod) && pod.metadata.owner_references.is_none();
     world.until::<Pod>("let go", |pods| pods.len() == 1 && pods.values().all(free)).await;
+}
+
+fn is_held(pod: &Pod) -> bool {
+    crate::finalizers::has(pod, FINALIZER)
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_of_a_deleted_job_are_released_whatever_their_labels() {
+    let world = World::start(Settings::default()).await;
+    let mut object = job(&json!({}), "complete-after=60s");
+    // With a selector of its own the Job's pods do not get the labels that name it.
+    object["spec"]["manualSelector"] = json!(true);
+    object["spec"]["selector"] = json!({"matchLabels": {"app": "sum"}});
+    object["spec"]["template"]["metadata"]["labels"] = json!({"app": "sum"});
+    world.create::<Job>(object).await;
+    world.until::<Pod>("one", |pods| pods.values().any(is_held)).await;
+    let params =
+        DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..Default::default() };
+    world.api::<Job>().delete("sum", &params).await.unwrap();
+    world.until::<Pod>("released", |pods| pods.len() == 1 && !pods.values().any(is_held)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_its_job_releases_loses_the_finalizer_with_the_owner_reference() {
+    let world = World::start(Settings::default()).await;
+    world.create::<Job>(job(&json!({}), "complete-after=60s")).await;
+    let pods = world.until::<Pod>("one", |pods| pods.values().any(is_held)).await;
+    let name = pods.into_keys().next().unwrap();
+    world
+        .patch::<Pod>(
+            &name,
+            json!({"metadata": {"labels": {"batch.kubernetes.io/controller-uid": "x"}}}),
+        )
+        .await;
+    world
+        .until::<Pod>("released and replaced", |pods| {
+            let pod = &pods[&name];
+            let owned = pod.metadata.owner_references.is_some();
+            // Both go in one write: a pod without an owner that has the finalizer is never seen.
+            assert_eq!(owned, is_held(pod), "{pod:#?}");
+            !owned && pods.len() == 2
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_noted_as_failed_is_released_although_it_then_succeeds() {
+    let settings = Settings::default().without(super::NAME).without(crate::kubelet::NAME);
+    let world = World::start(settings).await;
+    let owner = world.create::<Job>(job(&json!({}), "")).await;
+    let uid = owner.metadata.uid.clone().unwrap();
+    let pod: Pod = world
+        .create(json!({
+            "metadata": {
+                "name": "sum-x",
+                "labels": owner.spec.as_ref().unwrap().template.metadata.as_ref().unwrap().labels,
+                "finalizers": [FINALIZER],
+                "ownerReferences": [{
+                    "apiVersion": "batch/v1", "kind": "Job", "name": "sum", "uid": uid,
+                    "controller": true,
+                }],
+            },
+            "spec": {"nodeName": "node", "containers": [{"name": "app", "image": "sum:1"}]},
+        }))
+        .await;
+    // As after a reconcile that wrote the status and could not remove the finalizer.
+    let status = json!({"status": {"uncountedTerminatedPods": {"failed": [pod.metadata.uid]}}});
+    let (params, patch) = (PatchParams::default(), Patch::Merge(status));
+    world.api::<Job>().patch_status("sum", &params, &patch).await.unwrap();
+    let succeeded = Patch::Merge(json!({"status": {"phase": "Succeeded"}}));
+    world.api::<Pod>().patch_status("sum-x", &params, &succeeded).await.unwrap();
+
+    let only_jobs = crate::testing::settings(&[super::NAME]);
+    let _controllers = crate::run_controllers(world.client.clone(), &only_jobs).unwrap();
+    world.until_one::<Pod>("sum-x", |pod| !is_held(pod)).await;
+    let sum = world
+        .until_one::<Job>("sum", |job| job.status.as_ref().is_some_and(|s| s.failed == Some(1)))
+        .await;
+    let uncounted = sum.status.unwrap().uncounted_terminated_pods.unwrap_or_default();
+    assert_eq!((uncounted.succeeded, uncounted.failed), (None, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_kept_for_their_failure_count_do_not_outlive_their_namespace() {
+    let world = World::start(Settings::default()).await;
+    let spec = json!({
+        "completions": 1, "completionMode": "Indexed", "backoffLimitPerIndex": 3,
+    });
+    let namespaces: Api<Namespace> = Api::all(world.client.clone());
+    let short = serde_json::from_value(json!({"metadata": {"name": "short"}})).unwrap();
+    namespaces.create(&PostParams::default(), &short).await.unwrap();
+    let jobs: Api<Job> = Api::namespaced(world.client.clone(), "short");
+    let object = serde_json::from_value(job(&spec, "fail-after=1s")).unwrap();
+    jobs.create(&PostParams::default(), &object).await.unwrap();
+    let pods: Api<Pod> = Api::namespaced(world.client.clone(), "short");
+    // The pod that failed last waits for the one that replaces it.
+    let kept = |pod: &Pod| is_held(pod) && crate::pods::phase(pod) == "Failed";
+    until(&pods, "one is kept", |pods| pods.values().any(kept)).await;
+    namespaces.delete("short", &DeleteParams::default()).await.unwrap();
+    until(&namespaces, "the namespace is gone", |all| !all.contains_key("short")).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,81 +1,77 @@
 //! Counting pods that ended, each exactly once.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use evenkeel::{Context, Key, Result};
+use evenkeel::{BoxError, Key, Result};
 use k8s_openapi::api::batch::v1::{Job, UncountedTerminatedPods};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
 
 use super::indexes::Indexes;
 use super::policy::{self, Failure};
-use super::{FINALIZER, Work, finalizers, index_of};
-use crate::pods;
+use super::{FINALIZER, Work, index_of};
+use crate::{finalizers, pods};
 
 /// How many pods may be on the way from ended to counted, so that a status stays small.
 const MOST: usize = 500;
 
 /// Whether a pod is kept until it has been counted.
 pub(super) fn is_held(pod: &Pod) -> bool {
-    pod.metadata.finalizers.iter().flatten().any(|name| name == FINALIZER)
-}
-
-/// Lets a pod go; it has been counted, or need not be.
-pub(super) async fn remove_finalizer(cx: &Context<Job>, pod: &Pod) -> Result<()> {
-    let key = Key::of(pod);
-    // Others write to the pod all the time, and the list must not be based on an old one.
-    let Some(fresh) = cx.get::<Pod>(&key).await? else { return Ok(()) };
-    if fresh.metadata.uid != pod.metadata.uid || !is_held(&fresh) {
-        return Ok(());
-    }
-    let present = fresh.metadata.finalizers.clone().unwrap_or_default();
-    let rest: Vec<String> = present.into_iter().filter(|name| name != FINALIZER).collect();
-    match cx.patch::<Pod>(&key, &finalizers(&fresh, &rest)).await {
-        Err(error) if !error.is_not_found() => Err(error.into()),
-        _ => Ok(()),
-    }
-}
-
-/// Puts the finalizer on living pods that lack it: those that were adopted.
-pub(super) async fn hold(cx: &Context<Job>, found: Vec<Arc<Pod>>) -> Result<Vec<Arc<Pod>>> {
-    let mut held = Vec::with_capacity(found.len());
-    for pod in found {
-        if is_held(&pod) || !pods::is_active(&pod) {
-            held.push(pod);
-            continue;
-        }
-        let mut names = pod.metadata.finalizers.clone().unwrap_or_default();
-        names.push(FINALIZER.to_owned());
-        held.push(cx.patch::<Pod>(&Key::of(&*pod), &finalizers(&pod, &names)).await?);
-    }
-    Ok(held)
+    finalizers::has(pod, FINALIZER)
 }
 
 impl Work<'_> {
     /// From ended pods to numbers, and from numbers to the end of the Job.
     pub(super) async fn track(&mut self) -> Result<()> {
         self.settle(is_held);
-        let ended = self.note_ended();
+        self.namespace_ends = self.namespace_ends().await?;
+        let (ended, all) = self.note_ended();
         if let Some(finish) = self.finish.clone() {
             let interim = if finish.failed { "FailureTarget" } else { "SuccessCriteriaMet" };
             self.put(interim, "True", &finish.reason, &finish.message);
         }
-        let done = ended.is_empty() && self.conclude();
-        self.write().await?;
-        if done {
-            return Ok(());
-        }
-        for pod in &ended {
-            remove_finalizer(self.cx, pod).await?;
-        }
         if ended.is_empty() {
-            return Ok(());
+            return self.conclude(all).await;
         }
-        let released: Vec<_> = ended.iter().map(|pod| pod.metadata.uid.clone()).collect();
+        self.write().await?;
+        let (released, failure) = self.remove_finalizers(&ended).await;
         self.settle(|pod| is_held(pod) && !released.contains(&pod.metadata.uid));
+        if let Some(failure) = failure {
+            // The pods that were released count now; the others are in the status, by uid, and stay
+            // there until the retry.
+            self.write().await?;
+            return Err(failure);
+        }
         self.reread().await?;
         self.count(&self.active());
-        self.conclude();
-        self.write().await
+        self.conclude(all).await
+    }
+
+    /// Removes the finalizer from each of these pods; returns the uids of those where that worked,
+    /// and the last error.
+    async fn remove_finalizers(
+        &self,
+        ended: &[Arc<Pod>],
+    ) -> (HashSet<Option<String>>, Option<BoxError>) {
+        let mut released = HashSet::with_capacity(ended.len());
+        let mut failure = None;
+        for pod in ended {
+            match finalizers::remove(self.cx, &**pod, FINALIZER).await {
+                Ok(()) => drop(released.insert(pod.metadata.uid.clone())),
+                Err(error) => failure = Some(error),
+            }
+        }
+        (released, failure)
+    }
+
+    /// Whether the Job's namespace is being deleted: no pod can be created there any more.
+    async fn namespace_ends(&self) -> Result<bool> {
+        if self.last_failed.is_empty() {
+            return Ok(false);
+        }
+        let namespace = self.cx.key().namespace().unwrap_or_default();
+        let namespace = self.cx.peek::<Namespace>(&Key::cluster(namespace)).await?;
+        Ok(namespace.is_some_and(|namespace| namespace.meta().is_deleting()))
     }
 
     /// Turns those into numbers that no pod with a finalizer stands for any more.
@@ -108,42 +104,55 @@ impl Work<'_> {
         add(&mut self.status.failed, failed);
     }
 
-    /// Puts pods that ended into the status; gives those that may go after it has been written.
-    fn note_ended(&mut self) -> Vec<Arc<Pod>> {
+    /// Whether a pod needs its finalizer no more once the status has been written. `noted` is
+    /// whether the status has its uid already: what has become of the pod since does not matter.
+    fn can_release(&self, pod: &Pod, noted: bool) -> bool {
+        let deleting = self.job.metadata.deletion_timestamp.is_some();
+        if noted || deleting || self.finish.is_some() || pods::phase(pod) == "Succeeded" {
+            return true;
+        }
+        let last = index_of(pod).and_then(|index| self.last_failed.get(&index));
+        let is_last = last.is_some_and(|last| last.metadata.uid == pod.metadata.uid);
+        // The pod that tries the index next gets the failure count of this one.
+        self.has_failed(pod) && (!is_last || self.namespace_ends)
+    }
+
+    /// Puts pods that ended into the status. Returns those that may go after it has been written,
+    /// and whether these are all.
+    fn note_ended(&mut self) -> (Vec<Arc<Pod>>, bool) {
         let mut uncounted = self.status.uncounted_terminated_pods.take().unwrap_or_default();
         let mut succeeded = uncounted.succeeded.take().unwrap_or_default();
         let mut failed = uncounted.failed.take().unwrap_or_default();
         let mut done = self.succeeded_indexes_in_status();
         let failed_indexes = self.failed_indexes().map(|failed| failed.to_string());
-        let over = self.finish.as_ref().is_some_and(|finish| finish.failed)
-            || self.job.metadata.deletion_timestamp.is_some();
-        let mut ended = Vec::new();
+        let gives_up = self.finish.as_ref().is_some_and(|finish| finish.failed);
+        let (mut ended, mut all) = (Vec::new(), true);
         for pod in self.pods.iter().filter(|pod| is_held(pod)) {
             let Some(uid) = &pod.metadata.uid else { continue };
-            let bad = self.has_failed(pod) && !self.dismissed.contains(uid);
-            let last = index_of(pod).and_then(|index| self.last_failed.get(&index));
-            let is_last = last.is_some_and(|last| last.metadata.uid == pod.metadata.uid);
-            if is_last && self.finish.is_none() && self.job.metadata.deletion_timestamp.is_none() {
-                // What has been tried is written on the pod that tries it next, from this one.
-                continue;
-            }
-            if pods::phase(pod) == "Succeeded" && !failed.contains(uid) {
-                if self.indexed() {
-                    done.extend(self.valid_index(pod));
-                } else if !succeeded.contains(uid) {
-                    succeeded.push(uid.clone());
-                }
-            } else if bad || over {
-                let ignored = policy::failure(self.spec, pod) == Failure::Ignored;
-                let counts = !self.indexed() || self.valid_index(pod).is_some();
-                if counts && !ignored && !failed.contains(uid) {
-                    failed.push(uid.clone());
-                }
-            } else if self.finish.is_none() {
+            let noted = failed.contains(uid) || succeeded.contains(uid);
+            if !self.can_release(pod, noted) {
                 continue;
             }
             ended.push(pod.clone());
+            if noted {
+                continue;
+            }
+            let bad = self.has_failed(pod) && !self.dismissed.contains(uid);
+            if pods::phase(pod) == "Succeeded" {
+                if self.indexed() {
+                    done.extend(self.valid_index(pod));
+                } else {
+                    succeeded.push(uid.clone());
+                }
+            } else if bad || gives_up {
+                let ignored = policy::failure(self.spec, pod) == Failure::Ignored;
+                let counts = !self.indexed() || self.valid_index(pod).is_some();
+                if counts && !ignored {
+                    failed.push(uid.clone());
+                }
+            }
             if succeeded.len() + failed.len() >= MOST {
+                all = false;
                 break;
             }
         }
@@ -155,7 +164,7 @@ impl Work<'_> {
         let some = |list: Vec<String>| Some(list).filter(|list| !list.is_empty());
         let (succeeded, failed) = (some(succeeded), some(failed));
         self.status.uncounted_terminated_pods = Some(UncountedTerminatedPods { succeeded, failed });
-        ended
+        (ended, all)
     }
 
     fn succeeded_indexes_in_status(&self) -> Indexes {
@@ -163,23 +172,25 @@ impl Work<'_> {
         Indexes::parse(text, self.completions())
     }
 
-    /// The last word, once every pod has been counted and none is on its way out.
-    fn conclude(&mut self) -> bool {
-        let Some(finish) = self.finish.clone() else { return false };
+    /// Writes the status, with the final condition once every pod has been counted and none is
+    /// terminating, and records the event that belongs to it.
+    async fn conclude(&mut self, all: bool) -> Result<()> {
         let uncounted = self.status.uncounted_terminated_pods.as_ref();
         let open = uncounted.is_some_and(|u| u.succeeded.is_some() || u.failed.is_some());
-        if open || self.status.terminating.is_some_and(|count| count > 0) {
-            return false;
-        }
+        let open = open || !all || self.status.terminating.is_some_and(|count| count > 0);
+        let Some(finish) = self.finish.clone().filter(|_| !open) else { return self.write().await };
         let name = if finish.failed { "Failed" } else { "Complete" };
         self.put(name, "True", &finish.reason, &finish.message);
+        if !finish.failed {
+            self.status.completion_time.get_or_insert_with(|| pods::stamp(self.cx.clock()));
+        }
+        self.write().await?;
         if finish.failed {
             self.cx.warn(&finish.reason, &finish.message);
         } else {
             self.cx.announce("Completed", "Job completed");
-            self.status.completion_time.get_or_insert_with(|| pods::stamp(self.cx.clock()));
         }
-        true
+        Ok(())
     }
 
     async fn write(&mut self) -> Result<()> {

@@ -1,0 +1,31 @@
+//! Finalizers of built-in objects: looking for one, and removing it.
+
+use evenkeel::client::{Client, Patch};
+use evenkeel::{Key, Object, Result};
+use serde_json::json;
+
+/// Whether the object has this finalizer.
+pub(crate) fn has<K: Object>(object: &K, finalizer: &str) -> bool {
+    object.meta().finalizers.iter().flatten().any(|name| name == finalizer)
+}
+
+/// Removes one finalizer from exactly this object; an object that is gone needs nothing.
+///
+/// The patch names the entry to remove and no resource version: a concurrent change of the object,
+/// such as a kubelet writing the status of a pod, cannot make it fail.
+///
+/// # Errors
+/// When the API server refuses or does not answer.
+pub(crate) async fn remove<K: Object>(client: &Client, object: &K, finalizer: &str) -> Result<()> {
+    if !has(object, finalizer) {
+        return Ok(());
+    }
+    let patch = Patch::Strategic(json!({"metadata": {
+        "uid": object.meta().uid,
+        "$deleteFromPrimitiveList/finalizers": [finalizer],
+    }}));
+    match client.patch::<K>(&Key::of(object), &patch).await {
+        Err(error) if !error.is_not_found() => Err(error.into()),
+        _ => Ok(()),
+    }
+}
