@@ -23,6 +23,7 @@ const ALL: &[(&str, Register)] = &[
     (volumes::BINDER, volumes::register_binder),
     (volumes::CLAIM_PROTECTION, volumes::register_claim_protection),
     (volumes::VOLUME_PROTECTION, volumes::register_volume_protection),
+    (volumes::CLASS_PROTECTION, volumes::register_class_protection),
     (disruption::NAME, disruption::register),
     (cronjob::NAME, cronjob::register),
     (daemonset::NAME, daemonset::register),

@@ -31,8 +31,14 @@ pub(crate) const CLAIM_PROTECTION: &str = "persistentvolumeclaim-protection-cont
 /// As `kube-controller-manager` calls the controller that keeps volumes which are bound.
 pub(crate) const VOLUME_PROTECTION: &str = "persistentvolume-protection-controller";
 
+/// As `kube-controller-manager` calls the controller that keeps classes of volume attributes that
+/// claims or volumes name.
+pub(crate) const CLASS_PROTECTION: &str = "volumeattributesclass-protection-controller";
+
 /// Pods by the claims they use.
 const PODS: &str = "volumes-claim";
+/// Volumes by the claims they are bound to or reserved for.
+const VOLUMES: &str = "claim";
 
 /// Has the binder run with the manager, and makes the storage class `standard`.
 pub(crate) fn register_binder(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
@@ -52,11 +58,17 @@ pub(crate) fn register_binder(manager: &Manager, _: &Settings) -> Result<(), Box
     manager
         .controller(release::Volumes)
         .named("persistentvolume-binder-controller-volumes")
-        .watches::<PersistentVolumeClaim>(|claim, _| {
+        .watches::<PersistentVolumeClaim>(|claim, cx| {
             let name = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref());
-            name.map(Key::cluster).into_iter().collect()
+            let name = name.filter(|name| !name.is_empty()).map(Key::cluster);
+            // A volume may name a claim that does not name it, or not yet.
+            let naming = cx.indexed::<PersistentVolume>(VOLUMES, Key::of(claim).as_str());
+            name.into_iter().chain(naming).collect()
         })
         .register()?;
+    manager.cache().index::<PersistentVolume>(VOLUMES, |volume| {
+        named_claim(volume).map(|key| key.as_str().to_owned()).into_iter().collect()
+    })?;
     manager.cache().index::<Pod>(PODS, |pod| {
         used_claims(pod).iter().map(|key| key.as_str().to_owned()).collect()
     })?;
@@ -73,6 +85,11 @@ pub(crate) fn register_claim_protection(manager: &Manager, _: &Settings) -> Resu
 /// Has the controller that keeps bound volumes run with the manager.
 pub(crate) fn register_volume_protection(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
     protection::register_volumes(manager)
+}
+
+/// Has the controller that keeps classes of volume attributes in use run with the manager.
+pub(crate) fn register_class_protection(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+    protection::register_classes(manager)
 }
 
 /// The claims a pod uses.
@@ -92,14 +109,13 @@ fn used_claims(pod: &Pod) -> Vec<Key> {
 
 /// The claim a volume is meant for, or those that may want it.
 fn claims_of(cache: &Cache, volume: &PersistentVolume) -> Vec<Key> {
-    let claim = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
-    match claim {
-        Some(claim) => {
-            let name = claim.name.as_deref().unwrap_or_default();
-            vec![Key::new(claim.namespace.as_deref(), name)]
-        }
-        None => waiting_claims(cache),
-    }
+    named_claim(volume).map_or_else(|| waiting_claims(cache), |claim| vec![claim])
+}
+
+/// The claim a volume is bound to or reserved for.
+fn named_claim(volume: &PersistentVolume) -> Option<Key> {
+    let claim = volume.spec.as_ref()?.claim_ref.as_ref()?;
+    Some(Key::new(claim.namespace.as_deref(), claim.name.as_deref().unwrap_or_default()))
 }
 
 /// The claims that are not bound.

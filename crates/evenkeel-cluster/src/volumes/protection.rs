@@ -1,26 +1,30 @@
-//! What is in use stays: claims while pods use them, volumes while claims are bound to them.
+//! What is in use stays: claims while pods use them, volumes while claims are bound to them, and
+//! classes of volume attributes while claims or volumes name them.
 //!
-//! Admission puts a finalizer on each; here it is taken off once a deleted one is no longer needed.
+//! Admission puts a finalizer on each; here it is removed once a deleted one is no longer needed.
 
-use evenkeel::client::Patch;
 use evenkeel::predicate::Predicate;
-use evenkeel::{Action, BoxError, Context, Manager, Object, Reconciler, Result};
+use evenkeel::{Action, BoxError, Context, Key, Manager, Object, Reconciler, Result};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
-use serde_json::json;
+use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 
 use super::used_claims;
+use crate::finalizers;
 
 const CLAIM: &str = "kubernetes.io/pvc-protection";
 const VOLUME: &str = "kubernetes.io/pv-protection";
+const CLASS: &str = "kubernetes.io/vac-protection";
 
 /// Pods by the claims they use.
 const PODS: &str = "protection-claim";
+/// Claims and volumes by the classes of volume attributes they name.
+const CLASSES: &str = "protection-attributes-class";
 
 pub(super) fn register_claims(manager: &Manager) -> Result<(), BoxError> {
     manager
         .controller(Claims)
         .named(super::CLAIM_PROTECTION)
-        .filter_object(Predicate::new(|event| event.object().meta().is_deleting()))
+        .filter_object(deleting())
         .watches::<Pod>(|pod, _| used_claims(pod))
         .register()?;
     manager.index::<Pod>(PODS, |pod| {
@@ -33,9 +37,46 @@ pub(super) fn register_volumes(manager: &Manager) -> Result<(), BoxError> {
     manager
         .controller(Volumes)
         .named(super::VOLUME_PROTECTION)
-        .filter_object(Predicate::new(|event| event.object().meta().is_deleting()))
+        .filter_object(deleting())
         .register()?;
     Ok(())
+}
+
+pub(super) fn register_classes(manager: &Manager) -> Result<(), BoxError> {
+    let keys = |names: Vec<String>| names.iter().map(|name| Key::cluster(name)).collect();
+    manager
+        .controller(Classes)
+        .named(super::CLASS_PROTECTION)
+        .filter_object(deleting())
+        .watches::<PersistentVolumeClaim>(move |claim, _| keys(classes_of_claim(claim)))
+        .watches::<PersistentVolume>(move |volume, _| keys(classes_of_volume(volume)))
+        .register()?;
+    manager.index::<PersistentVolumeClaim>(CLASSES, classes_of_claim)?;
+    manager.index::<PersistentVolume>(CLASSES, classes_of_volume)?;
+    Ok(())
+}
+
+fn deleting() -> Predicate {
+    Predicate::new(|event| event.object().meta().is_deleting())
+}
+
+/// The classes of volume attributes a claim asks for, has, or is being changed to.
+fn classes_of_claim(claim: &PersistentVolumeClaim) -> Vec<String> {
+    let asked = claim.spec.as_ref().and_then(|spec| spec.volume_attributes_class_name.clone());
+    let status = claim.status.as_ref();
+    let present = status.and_then(|status| status.current_volume_attributes_class_name.clone());
+    let change = status.and_then(|status| status.modify_volume_status.as_ref());
+    let target = change.and_then(|change| change.target_volume_attributes_class_name.clone());
+    let mut names: Vec<String> = asked.into_iter().chain(present).chain(target).collect();
+    names.retain(|name| !name.is_empty());
+    names.sort();
+    names.dedup();
+    names
+}
+
+fn classes_of_volume(volume: &PersistentVolume) -> Vec<String> {
+    let name = volume.spec.as_ref().and_then(|spec| spec.volume_attributes_class_name.clone());
+    name.into_iter().filter(|name| !name.is_empty()).collect()
 }
 
 struct Claims;
@@ -49,16 +90,44 @@ impl Reconciler for Claims {
             return Ok(Action::done());
         }
         let pods = cx.list::<Pod>().index(PODS, cx.key().as_str()).await?;
-        let uses = |pod: &Pod| {
-            let spec = pod.spec.as_ref();
-            let node = spec.and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
-            !node.is_empty()
-        };
-        if !pods.iter().any(|pod| uses(pod)) {
-            let_go(cx, &*claim, CLAIM).await?;
+        if pods.iter().any(|pod| uses(pod, &claim)) {
+            return Ok(Action::done());
+        }
+        // Pods and claims are watched separately: a pod may be there that the cache does not have.
+        let pods = cx.live().list::<Pod>(cx.key().namespace(), "").await?;
+        if !pods.iter().any(|pod| uses(pod, &claim)) {
+            finalizers::remove(cx, &*claim, CLAIM).await?;
         }
         Ok(Action::done())
     }
+}
+
+/// Whether a pod keeps the claim: a kubelet starts no pod whose claim is being deleted, so one
+/// without a node does not.
+fn uses(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
+    let Some(spec) = &pod.spec else { return false };
+    if spec.node_name.as_deref().unwrap_or_default().is_empty() {
+        return false;
+    }
+    let name = claim.metadata.name.as_deref().unwrap_or_default();
+    let mut volumes = spec.volumes.iter().flatten();
+    volumes.any(|volume| {
+        if let Some(source) = &volume.persistent_volume_claim {
+            return source.claim_name == name;
+        }
+        let pod_name = pod.metadata.name.as_deref().unwrap_or_default();
+        // A pod that is shut down may wait, by a finalizer, for the very claim that was made for it.
+        volume.ephemeral.is_some()
+            && !is_shut_down(pod)
+            && name == format!("{pod_name}-{}", volume.name)
+            && evenkeel::owner::is_controller(pod, claim)
+    })
+}
+
+/// Whether the kubelet is done with the pod, or it was deleted by force.
+fn is_shut_down(pod: &Pod) -> bool {
+    let meta = &pod.metadata;
+    meta.deletion_timestamp.is_some() && meta.deletion_grace_period_seconds == Some(0)
 }
 
 struct Volumes;
@@ -70,30 +139,33 @@ impl Reconciler for Volumes {
         let Some(volume) = cx.object() else { return Ok(Action::done()) };
         let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());
         if is_held(&*volume, VOLUME) && phase != Some("Bound") {
-            let_go(cx, &*volume, VOLUME).await?;
+            finalizers::remove(cx, &*volume, VOLUME).await?;
         }
         Ok(Action::done())
     }
 }
 
-/// Whether the object is to go and only this keeps it.
-fn is_held<K: Object>(object: &K, finalizer: &str) -> bool {
-    let meta = object.meta();
-    let finalizers = meta.finalizers.as_deref().unwrap_or_default();
-    meta.deletion_timestamp.is_some() && finalizers.iter().any(|name| name == finalizer)
+struct Classes;
+
+impl Reconciler for Classes {
+    type Object = VolumeAttributesClass;
+
+    async fn reconcile(&self, cx: &Context<VolumeAttributesClass>) -> Result<Action> {
+        let Some(class) = cx.object() else { return Ok(Action::done()) };
+        if !is_held(&*class, CLASS) {
+            return Ok(Action::done());
+        }
+        let name = cx.key().name();
+        let volumes = cx.list::<PersistentVolume>().index(CLASSES, name).entries().await?;
+        let claims = cx.list::<PersistentVolumeClaim>().index(CLASSES, name).entries().await?;
+        if volumes.is_empty() && claims.is_empty() {
+            finalizers::remove(cx, &*class, CLASS).await?;
+        }
+        Ok(Action::done())
+    }
 }
 
-async fn let_go<K: Object>(cx: &Context<K>, object: &K, finalizer: &str) -> Result<()> {
-    let meta = object.meta();
-    let mut left = meta.finalizers.clone().unwrap_or_default();
-    left.retain(|name| name != finalizer);
-    let patch = Patch::Merge(json!({ "metadata": {
-        "finalizers": left,
-        "resourceVersion": meta.resource_version,
-        "uid": meta.uid,
-    }}));
-    match cx.patch::<K>(cx.key(), &patch).await {
-        Err(error) if !error.is_not_found() => Err(error.into()),
-        _ => Ok(()),
-    }
+/// Whether the object is being deleted and has the finalizer.
+fn is_held<K: Object>(object: &K, finalizer: &str) -> bool {
+    object.meta().deletion_timestamp.is_some() && finalizers::has(object, finalizer)
 }

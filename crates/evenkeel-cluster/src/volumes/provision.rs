@@ -12,6 +12,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::bind::{self, BY_CONTROLLER};
+use super::release::PROVISIONED_BY;
 use super::{PODS, fit};
 use crate::pods::is_terminal;
 
@@ -119,7 +120,7 @@ fn volume(claim: &PersistentVolumeClaim, class: &StorageClass) -> PersistentVolu
     let spec = claim.spec.as_ref();
     let requests = spec.and_then(|spec| spec.resources.as_ref()).and_then(|r| r.requests.clone());
     let annotations = [
-        ("pv.kubernetes.io/provisioned-by".to_owned(), class.provisioner.clone()),
+        (PROVISIONED_BY.to_owned(), class.provisioner.clone()),
         (BY_CONTROLLER.to_owned(), "yes".to_owned()),
     ];
     PersistentVolume {

@@ -2,16 +2,16 @@
 
 use evenkeel::Key;
 use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim, Pod};
-use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttributesClass};
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value, json};
 
-use super::{BINDER, CLAIM_PROTECTION, VOLUME_PROTECTION};
+use super::{BINDER, CLAIM_PROTECTION, CLASS_PROTECTION, VOLUME_PROTECTION};
 use crate::Cluster;
 use crate::testing::{cluster, create, object, settle, until, until_gone, wait};
 
-const ALL: &[&str] = &[BINDER, CLAIM_PROTECTION, VOLUME_PROTECTION];
+const ALL: &[&str] = &[BINDER, CLAIM_PROTECTION, VOLUME_PROTECTION, CLASS_PROTECTION];
 
 async fn claim(cluster: &Cluster, name: &str, extra: Value) -> PersistentVolumeClaim {
     let mut spec = json!({
@@ -208,4 +208,65 @@ async fn a_claim_whose_volume_is_taken_away_is_lost() {
         claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Lost")
     })
     .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_deleted_while_bound_goes_with_its_claim() {
+    let cluster = cluster(ALL).await;
+    let volumes: Api<PersistentVolume> = Api::all(cluster.client());
+    let claims: Api<PersistentVolumeClaim> = Api::default_namespaced(cluster.client());
+    for (name, policy) in [("kept", "Retain"), ("removed", "Delete")] {
+        let spec = json!({"spec": {"persistentVolumeReclaimPolicy": policy}});
+        volume(&cluster, name, "2Gi", spec).await;
+        let wish = json!({"storageClassName": "manual", "volumeName": name});
+        let claim = claim(&cluster, name, wish).await;
+        let bound = phase(&cluster, name, "Bound").await;
+        volumes.delete(name, &DeleteParams::default()).await.unwrap();
+        settle().await;
+        let kept = volumes.get(name).await.unwrap();
+        assert!(kept.metadata.deletion_timestamp.is_some(), "a bound volume is kept");
+        claims.delete(name, &DeleteParams::default()).await.unwrap();
+        until_gone(&cluster, &claim).await;
+        until_gone(&cluster, &bound).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_that_names_a_claim_which_names_another_is_available_again() {
+    let cluster = cluster(ALL).await;
+    volume(&cluster, "taken", "2Gi", json!({})).await;
+    let claim = claim(&cluster, "data", json!({"storageClassName": "manual"})).await;
+    phase(&cluster, "taken", "Bound").await;
+    let uid = claim.metadata.uid.clone().unwrap();
+    let reference = json!({"namespace": "default", "name": "data", "uid": uid});
+    volume(&cluster, "spare", "2Gi", json!({"spec": {"claimRef": reference}})).await;
+    let spare = phase(&cluster, "spare", "Available").await;
+    let reference = spare.spec.unwrap().claim_ref.unwrap();
+    assert_eq!((reference.name.as_deref(), reference.uid), (Some("data"), None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_class_of_volume_attributes_stays_while_a_claim_names_it() {
+    let cluster = cluster(ALL).await;
+    let classes: Api<VolumeAttributesClass> = Api::all(cluster.client());
+    let mut made = Vec::new();
+    for name in ["used", "unused"] {
+        let class = object(json!({
+            "metadata": {"name": name}, "driverName": "example.com", "parameters": {"iops": "1"},
+        }));
+        made.push(classes.create(&PostParams::default(), &class).await.unwrap());
+        assert_eq!(made.last().unwrap().metadata.finalizers.as_ref().unwrap().len(), 1);
+    }
+    let wish = json!({"storageClassName": "manual", "volumeAttributesClassName": "used"});
+    let claim = claim(&cluster, "data", wish).await;
+    for name in ["used", "unused"] {
+        classes.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+    until_gone(&cluster, &made[1]).await;
+    settle().await;
+    assert!(classes.get_opt("used").await.unwrap().is_some());
+    let claims: Api<PersistentVolumeClaim> = Api::default_namespaced(cluster.client());
+    claims.delete("data", &DeleteParams::default()).await.unwrap();
+    until_gone(&cluster, &claim).await;
+    until_gone(&cluster, &made[0]).await;
 }
