@@ -12,7 +12,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel::{Action, BoxError, Context, Manager, Reconciler, Result, Uid, owner};
+use evenkeel::{Action, BoxError, Context, Key, Manager, Reconciler, Result, Uid, owner};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::{CronJob, CronJobSpec, CronJobStatus, Job};
@@ -22,7 +22,7 @@ use kube::api::PropagationPolicy;
 
 use crate::job::{holds, is_finished};
 use crate::settings::Settings;
-use schedule::Schedule;
+use schedule::{Missed, Schedule};
 
 pub(crate) const NAME: &str = "cronjob-controller";
 
@@ -45,11 +45,11 @@ impl Reconciler for CronJobs {
         jobs.retain(|job| owner::is_controller(&*cron, &**job));
         let status = cron.status.clone().unwrap_or_default();
         let mut work = Work { cx, cron: &cron, spec, status, now: cx.clock().now(), jobs };
-        work.take_stock();
         work.forget_history().await?;
-        let next = work.run().await?;
+        let done = work.run().await;
+        // What has been done stays done when the rest fails.
         cx.replace_status(&*cron, cron.status.as_ref(), &work.status).await?;
-        Ok(match next {
+        Ok(match done? {
             Some(next) => {
                 let wait = next.duration_since(work.now);
                 Action::requeue_after(Duration::try_from(wait).unwrap_or_default())
@@ -75,114 +75,212 @@ fn started(job: &Job) -> Option<Timestamp> {
 }
 
 impl Work<'_> {
-    /// Which Jobs run, and when one last succeeded.
-    fn take_stock(&mut self) {
-        let running = self.jobs.iter().filter(|job| !is_finished(job));
-        let running: Vec<ObjectReference> = running.map(|job| reference(job)).collect();
-        self.status.active = Some(running).filter(|list| !list.is_empty());
-        for job in self.jobs.iter().filter(|job| holds(job, "Complete")) {
-            let ended = job.status.as_ref().and_then(|status| status.completion_time.clone());
-            if ended > self.status.last_successful_time {
-                self.status.last_successful_time = ended;
-            }
+    fn is_active(&self, job: &Job) -> bool {
+        let active = self.status.active.iter().flatten();
+        { active }.any(|present| present.uid == job.metadata.uid)
+    }
+
+    fn remove_active(&mut self, uid: Option<&String>) {
+        let active = self.status.active.get_or_insert_default();
+        active.retain(|present| present.uid.as_ref() != uid);
+        if active.is_empty() {
+            self.status.active = None;
         }
     }
 
+    /// Takes Jobs that are finished or gone off the list of active ones, and notes when one last
+    /// succeeded.
+    async fn take_stock(&mut self) -> Result<()> {
+        for job in self.jobs.clone() {
+            let name = job.metadata.name.as_deref().unwrap_or_default();
+            match (self.is_active(&job), is_finished(&job)) {
+                (true, true) => {
+                    self.remove_active(job.metadata.uid.as_ref());
+                    let condition = if holds(&job, "Complete") { "Complete" } else { "Failed" };
+                    let message = format!("Saw completed job: {name}, condition: {condition}");
+                    self.cx.announce("SawCompletedJob", &message);
+                }
+                (false, false) => {
+                    let message =
+                        format!("Saw a job that the controller did not create or forgot: {name}");
+                    self.cx.warn("UnexpectedJob", &message);
+                }
+                _ => {}
+            }
+            if holds(&job, "Complete") {
+                let ended = job.status.as_ref().and_then(|status| status.completion_time.clone());
+                self.status.last_successful_time =
+                    self.status.last_successful_time.take().max(ended);
+            }
+        }
+        for active in self.status.active.clone().into_iter().flatten() {
+            if self.jobs.iter().any(|job| job.metadata.uid == active.uid) {
+                continue;
+            }
+            let name = active.name.as_deref().unwrap_or_default();
+            let key = Key::new(self.cx.key().namespace(), name);
+            // The list of active Jobs may be newer than the cache of Jobs.
+            if self.cx.live().get::<Job>(&key).await?.is_none() {
+                self.cx.announce("MissingJob", &format!("Active job went missing: {name}"));
+                self.remove_active(active.uid.as_ref());
+            }
+        }
+        Ok(())
+    }
+
     /// Deletes finished Jobs beyond the history limits, the oldest first.
-    async fn forget_history(&self) -> Result<()> {
+    async fn forget_history(&mut self) -> Result<()> {
         let kinds = [
             ("Complete", self.spec.successful_jobs_history_limit),
             ("Failed", self.spec.failed_jobs_history_limit),
         ];
         for (name, limit) in kinds {
             let Some(limit) = limit.and_then(|limit| usize::try_from(limit).ok()) else { continue };
-            let mut finished: Vec<_> = self.jobs.iter().filter(|job| holds(job, name)).collect();
+            let finished = self.jobs.iter().filter(|job| holds(job, name));
+            let mut finished: Vec<_> = finished.cloned().collect();
             finished.sort_by_key(|job| (started(job), job.metadata.name.clone()));
             let beyond = finished.len().saturating_sub(limit);
             for job in finished.into_iter().take(beyond) {
-                self.delete(job).await?;
+                self.delete(&job).await?;
             }
         }
         Ok(())
     }
 
-    async fn delete(&self, job: &Job) -> Result<()> {
-        self.cx.delete(job).propagation(PropagationPolicy::Background).await?;
+    async fn delete(&mut self, job: &Job) -> Result<()> {
+        let name = job.metadata.name.as_deref().unwrap_or_default();
+        if let Err(error) = self.cx.delete(job).propagation(PropagationPolicy::Background).await {
+            self.cx.warn("FailedDelete", &format!("Deleted job: {error}"));
+            return Err(error.into());
+        }
+        self.remove_active(job.metadata.uid.as_ref());
+        self.jobs.retain(|other| other.metadata.uid != job.metadata.uid);
+        self.cx.announce("SuccessfulDelete", &format!("Deleted job {name}"));
         Ok(())
     }
 
-    /// Makes a Job if it is time; gives the next time.
+    /// Makes a Job if it is time; returns when to look again.
     async fn run(&mut self) -> Result<Option<Timestamp>> {
-        if self.cron.metadata.deletion_timestamp.is_some() || self.spec.suspend == Some(true) {
+        self.take_stock().await?;
+        if self.cron.metadata.deletion_timestamp.is_some() {
             return Ok(None);
         }
-        // A schedule or a zone that nobody knows is nothing a retry helps with.
-        let Ok(schedule) = self.spec.schedule.parse::<Schedule>() else {
-            let message = format!("unparseable schedule: {:?}", self.spec.schedule);
-            self.cx.warn("UnparseableSchedule", &message);
-            return Ok(None);
-        };
-        let Some(zone) = self.zone() else {
+        let Some(zone) = schedule::zone(self.spec.time_zone.as_deref().unwrap_or_default()) else {
             let name = self.spec.time_zone.as_deref().unwrap_or_default();
-            self.cx.warn("UnknownTimeZone", &format!("invalid timeZone: {name:?}: unknown"));
+            let message = format!("invalid timeZone: {name:?}: unknown time zone {name}");
+            self.cx.warn("UnknownTimeZone", &message);
             return Ok(None);
         };
-        let next = schedule.next(self.now, &zone);
-        let Some(time) = self.due(&schedule, &zone) else { return Ok(next) };
-        let name = format!("{}-{}", self.cx.key().name(), time.as_second() / 60);
-        if self.jobs.iter().any(|job| job.metadata.name.as_deref() == Some(&name)) {
-            self.status.last_schedule_time = Some(Time(time));
-            return Ok(next);
+        if self.spec.suspend == Some(true) {
+            return Ok(None);
         }
-        let running: Vec<Arc<Job>> =
-            self.jobs.iter().filter(|job| !is_finished(job)).cloned().collect();
+        let Some(schedule) = self.schedule(&zone) else { return Ok(None) };
+        let due = match schedule.due(self.earliest(true), self.now) {
+            Ok(due) => due,
+            Err(error) => {
+                let message = format!("invalid schedule: {} : {error}", self.spec.schedule);
+                self.cx.warn("InvalidSchedule", &message);
+                return Ok(None);
+            }
+        };
+        if let Some(time) = due.last {
+            if due.missed == Missed::Many {
+                let message = "too many missed start times. Set or decrease \
+                               .spec.startingDeadlineSeconds or check clock skew";
+                self.cx.warn("TooManyMissedTimes", message);
+            }
+            if !self.start(time, &zone).await? {
+                return Ok(None);
+            }
+        }
+        Ok(schedule.following(self.earliest(false), self.now))
+    }
+
+    /// The schedule; one that does not parse is nothing a retry helps with.
+    fn schedule(&self, zone: &TimeZone) -> Option<Schedule> {
+        let text = &self.spec.schedule;
+        if text.contains("TZ") {
+            let message = format!(
+                "CRON_TZ or TZ used in schedule {text:?} is not officially supported, see \
+                 https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more \
+                 details"
+            );
+            self.cx.warn("UnsupportedSchedule", &message);
+        }
+        match Schedule::parse(text, zone.clone()) {
+            Ok(schedule) => Some(schedule),
+            Err(error) => {
+                let message = format!("unparseable schedule: {text:?} : {error}");
+                self.cx.warn("UnparseableSchedule", &message);
+                None
+            }
+        }
+    }
+
+    /// Since when starts count: the last one, or the creation; with a deadline nothing before it.
+    fn earliest(&self, with_deadline: bool) -> Timestamp {
+        let started = self.status.last_schedule_time.as_ref();
+        let made = self.cron.metadata.creation_timestamp.as_ref();
+        let since = started.or(made).map_or(self.now, |time| time.0);
+        let deadline = self.spec.starting_deadline_seconds.filter(|_| with_deadline);
+        let deadline = deadline.map(|seconds| SignedDuration::from_secs(seconds));
+        match deadline.and_then(|deadline| self.now.checked_sub(deadline).ok()) {
+            Some(deadline) => since.max(deadline),
+            None => since,
+        }
+    }
+
+    /// Makes the Job of a start time, unless that was done or is not allowed now. Returns false when
+    /// nothing can be made any more.
+    async fn start(&mut self, time: Timestamp, zone: &TimeZone) -> Result<bool> {
+        let name = format!("{}-{}", self.cx.key().name(), time.as_second() / 60);
+        let active: Vec<ObjectReference> = self.status.active.iter().flatten().cloned().collect();
+        let is_listed = active.iter().any(|job| job.name.as_deref() == Some(&name));
+        if is_listed || self.status.last_schedule_time.as_ref().is_some_and(|last| last.0 == time) {
+            return Ok(true);
+        }
         match self.spec.concurrency_policy.as_deref() {
-            Some("Forbid") if !running.is_empty() => {
+            Some("Forbid") if !active.is_empty() => {
                 let message = "Not starting job because prior execution is running and \
                                concurrency policy is Forbid";
                 self.cx.announce("JobAlreadyActive", message);
-                return Ok(next);
+                return Ok(true);
             }
             Some("Replace") => {
-                for job in &running {
-                    self.delete(job).await?;
-                    let active = self.status.active.get_or_insert_default();
-                    active.retain(|present| present.uid != job.metadata.uid);
+                let listed = |job: &&Arc<Job>| self.is_active(job);
+                let replaced: Vec<_> = self.jobs.iter().filter(listed).cloned().collect();
+                for job in replaced {
+                    self.delete(&job).await?;
                 }
             }
             _ => {}
         }
-        let job = self.make(&name, time, &zone)?;
-        match self.cx.create(&job).await {
+        let job = self.make(&name, time, zone)?;
+        let job = match self.cx.create(&job).await {
             Ok(job) => {
                 self.cx.announce("SuccessfulCreate", &format!("Created job {name}"));
-                self.status.active.get_or_insert_default().push(reference(&job));
+                job
             }
-            Err(error) if error.is_already_exists() => {}
-            Err(error) if crate::replicaset::is_terminating(&error) => return Ok(None),
-            Err(error) => return Err(error.into()),
+            Err(error) if error.is_already_exists() => {
+                let key = Key::new(self.cx.key().namespace(), &name);
+                let present = self.cx.live().get::<Job>(&key).await?;
+                // Made before a restart, or by another hand: then it is none of this CronJob's.
+                match present.filter(|job| owner::is_controller(self.cron, job)) {
+                    Some(job) => Arc::new(job),
+                    None => return Ok(true),
+                }
+            }
+            Err(error) if crate::replicaset::is_terminating(&error) => return Ok(false),
+            Err(error) => {
+                self.cx.warn("FailedCreate", &format!("Error creating job: {error}"));
+                return Err(error.into());
+            }
+        };
+        if !is_finished(&job) {
+            self.status.active.get_or_insert_default().push(reference(&job));
         }
         self.status.last_schedule_time = Some(Time(time));
-        Ok(next)
-    }
-
-    fn zone(&self) -> Option<TimeZone> {
-        match self.spec.time_zone.as_deref() {
-            None | Some("UTC" | "Etc/UTC") => Some(TimeZone::UTC),
-            Some(name) => TimeZone::get(name).ok(),
-        }
-    }
-
-    /// The last time that has come and not been served, unless it is too late for it.
-    fn due(&self, schedule: &Schedule, zone: &TimeZone) -> Option<Timestamp> {
-        let served = self.status.last_schedule_time.as_ref();
-        let made = self.cron.metadata.creation_timestamp.as_ref();
-        let mut since = served.or(made)?.0;
-        if let Some(deadline) = self.spec.starting_deadline_seconds {
-            let earliest = self.now.checked_sub(SignedDuration::from_secs(deadline)).ok()?;
-            since = since.max(earliest);
-        }
-        schedule.last(since, self.now, zone)
+        Ok(true)
     }
 
     fn make(&self, name: &str, time: Timestamp, zone: &TimeZone) -> Result<Job> {

@@ -4,11 +4,12 @@
 //! table: [`conform()`] shapes JSON as decoding into the Go structs would, and [`protobuf`] turns
 //! the binary wire form into that JSON and back. [`json`] prints objects in the order of their Go
 //! structs, [`quantity`] is the arithmetic of resource amounts, [`time`] reads and prints
-//! timestamps, [`duration`] reads Go's durations, and [`go`] prints values the way error texts have
-//! them.
+//! timestamps, [`duration`] reads Go's durations, [`cron`] reads and computes schedules, and [`go`]
+//! prints values the way error texts have them.
 
 mod base64;
 mod conform;
+pub mod cron;
 pub mod duration;
 pub mod go;
 mod gvk;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::core::v1::Event;
 use serde_json::{Value, json};
 
 use crate::job::is_finished;
@@ -122,4 +123,85 @@ async fn time_zones_are_honoured() {
     let annotations = job.metadata.annotations.as_ref().unwrap();
     let time = &annotations["batch.kubernetes.io/cronjob-scheduled-timestamp"];
     assert_eq!(time, "2026-01-01T09:30:00+09:00");
+}
+
+async fn event(world: &World, reason: &str) -> String {
+    let with = |event: &Event| event.reason.as_deref() == Some(reason);
+    let events = world.until::<Event>(reason, |events| events.values().any(with)).await;
+    events.into_values().find(with).unwrap().message.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_schedule_the_api_accepts_runs() {
+    for (schedule, first) in [("@every 1.5h", "tick-29453850"), ("7,,29 1 * * *", "tick-29453827")]
+    {
+        let world = World::start(Settings::default()).await;
+        world.create::<CronJob>(cron(schedule, "", &json!({}))).await;
+        world.pass(Duration::from_secs(91 * 60)).await;
+        assert!(world.api::<Job>().get_opt(first).await.unwrap().is_some(), "{schedule}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_interval_counts_from_the_last_start() {
+    let world = World::start(Settings::default()).await;
+    world.create::<CronJob>(cron("@every 1h", "complete-after=50m", &json!({}))).await;
+    // The end of each Job reconciles the CronJob, which must not begin a new interval.
+    let mut seen = BTreeMap::new();
+    let watch = async {
+        for hour in 1..=3 {
+            world.pass(Duration::from_secs(3600)).await;
+            let jobs = world.until::<Job>("one more", |jobs| jobs.len() == hour).await;
+            seen.extend(jobs.iter().map(|(name, job)| (name.clone(), started(job))));
+        }
+    };
+    watch.await;
+    let times: Vec<_> = seen.values().map(String::as_str).collect();
+    assert_eq!(times, ["01", "02", "03"].map(|hour| format!("2026-01-01T{hour}:00:00Z")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_schedule_without_starts_is_reported() {
+    let world = World::start(Settings::default()).await;
+    world.create::<CronJob>(cron("59 23 31 2 *", "", &json!({}))).await;
+    assert_eq!(
+        event(&world, "InvalidSchedule").await,
+        "invalid schedule: 59 23 31 2 * : time difference between two schedules is less than 1 second"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_missed_starts_are_reported_and_one_is_made_up_for() {
+    let world = World::start(Settings::default()).await;
+    world.create::<CronJob>(cron("* * * * *", "", &json!({"suspend": true}))).await;
+    world.pass(Duration::from_secs(102 * 60)).await;
+    world.patch::<CronJob>("tick", json!({"spec": {"suspend": false}})).await;
+    assert_eq!(
+        event(&world, "TooManyMissedTimes").await,
+        "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock \
+         skew"
+    );
+    let jobs = world.until::<Job>("one", |jobs| !jobs.is_empty()).await;
+    assert_eq!(jobs.into_keys().collect::<Vec<_>>(), ["tick-29453862"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_of_another_hand_does_not_count_as_active() {
+    let world = World::start(Settings::default()).await;
+    let spec = json!({"concurrencyPolicy": "Forbid"});
+    let tick = world.create::<CronJob>(cron("*/10 * * * *", "complete-after=1s", &spec)).await;
+    let template = tick.spec.job_template.spec.clone().unwrap();
+    world
+        .create::<Job>(json!({
+            "metadata": {"name": "by-hand", "ownerReferences": [{
+                "apiVersion": "batch/v1", "kind": "CronJob", "name": "tick", "controller": true,
+                "uid": tick.metadata.uid,
+            }]},
+            "spec": {"template": template.template, "suspend": true},
+        }))
+        .await;
+    let message = event(&world, "UnexpectedJob").await;
+    assert!(message.ends_with(": by-hand"), "{message}");
+    world.until::<Job>("the next start", |jobs| jobs.contains_key("tick-29453770")).await;
+    event(&world, "SawCompletedJob").await;
 }
