@@ -4,13 +4,20 @@
 //! lease (`node-lifecycle-controller`), taints drive pods away (`taint-eviction-controller`), and
 //! pods of nodes that are no more are removed (`pod-garbage-collector-controller`).
 
+mod zones;
+
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use evenkeel::client::Patch;
 use evenkeel::predicate::Predicate;
-use evenkeel::{Action, BoxError, Context, Key, Manager, Object, Reconciler, Result, Watch};
+use evenkeel::{
+    Action, BoxError, Context, ControllerHandle, Key, Manager, Object, Reconciler, Result, Watch,
+};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, Pod, Taint, Toleration};
@@ -21,6 +28,7 @@ use crate::claim::{BY_NODE, node_of};
 use crate::pods;
 use crate::scheduler::tolerates;
 use crate::settings::Settings;
+use zones::{Admission, Zones};
 
 pub(crate) const NAME: &str = "node-lifecycle-controller";
 pub(crate) const EVICTION: &str = "taint-eviction-controller";
@@ -41,13 +49,15 @@ const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
 pub(crate) fn register(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
-    manager
-        .controller(Lifecycle)
+    let handle: Arc<OnceLock<ControllerHandle>> = Arc::default();
+    let registered = manager
+        .controller(Lifecycle { zones: Mutex::default(), handle: handle.clone() })
         .named(NAME)
         .reads::<Lease>()
         .reads::<Pod>()
         .workers(2)
         .register()?;
+    handle.get_or_init(|| registered);
     Ok(())
 }
 
@@ -76,13 +86,20 @@ pub(crate) fn register_garbage(manager: &Manager, _: &Settings) -> Result<(), Bo
 }
 
 /// Conditions and taints.
-struct Lifecycle;
+struct Lifecycle {
+    zones: Mutex<Zones>,
+    /// The controller itself, once it is registered.
+    handle: Arc<OnceLock<ControllerHandle>>,
+}
 
 impl Reconciler for Lifecycle {
     type Object = Node;
 
     async fn reconcile(&self, cx: &Context<Node>) -> Result<Action> {
-        let Some(mut node) = cx.object() else { return Ok(Action::done()) };
+        let Some(mut node) = cx.object() else {
+            self.observe(cx, None).await?;
+            return Ok(Action::done());
+        };
         let now = cx.clock().now();
         let heard = self.heard(cx, &node).await?;
         let left = heard.map_or(Duration::ZERO, |heard| {
@@ -93,8 +110,14 @@ impl Reconciler for Lifecycle {
             node = self.silence(cx, &node, heard.is_some()).await?;
             self.fail_pods(cx).await?;
         }
-        self.taint(cx, &node).await?;
-        Ok(if left.is_zero() { Action::done() } else { Action::requeue_after(left) })
+        self.observe(cx, Some(&node)).await?;
+        let (evict, wait) = self.may_evict(cx, &node);
+        self.taint(cx, &node, evict).await?;
+        let left = Some(left).filter(|left| !left.is_zero());
+        Ok(match left.into_iter().chain(wait).min() {
+            Some(wait) => Action::requeue_after(wait),
+            None => Action::done(),
+        })
     }
 }
 
@@ -103,6 +126,50 @@ fn ready(node: &Node) -> Option<&NodeCondition> {
 }
 
 impl Lifecycle {
+    fn zones(&self) -> MutexGuard<'_, Zones> {
+        self.zones.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes what the node is now, and has the nodes reconciled for which evictions stop or begin
+    /// because of it.
+    async fn observe(&self, cx: &Context<Node>, node: Option<&Node>) -> Result<()> {
+        if !self.zones().is_complete() {
+            let nodes = cx.list::<Node>().await?;
+            self.zones().fill(nodes.iter().map(|node| &**node), Instant::now());
+        }
+        let changed = self.zones().observe(cx.key(), node, Instant::now());
+        if let Some(handle) = self.handle.get() {
+            for key in changed.into_iter().filter(|key| key != cx.key()) {
+                handle.trigger(key, "the disruption of its zone changed");
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the node gets, or keeps, the taint that drives pods away, and when to look again if
+    /// it has to wait for it.
+    fn may_evict(&self, cx: &Context<Node>, node: &Node) -> (bool, Option<Duration>) {
+        if ready(node).is_some_and(|ready| ready.status == "True") {
+            return (false, None);
+        }
+        let mut zones = self.zones();
+        if zones.is_disrupted() {
+            return (false, None);
+        }
+        let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref());
+        let is_evicted = taints.unwrap_or_default().iter().any(|taint| {
+            taint.effect == "NoExecute" && [NOT_READY, UNREACHABLE].contains(&taint.key.as_str())
+        });
+        if is_evicted {
+            return (true, None);
+        }
+        match zones.admit(cx.key(), Instant::now()) {
+            Admission::Now => (true, None),
+            Admission::Later(wait) => (false, Some(wait)),
+            Admission::Stopped => (false, None),
+        }
+    }
+
     /// When the node was last heard of: by its lease, by its status, or by its coming into being.
     async fn heard(&self, cx: &Context<Node>, node: &Node) -> Result<Option<Timestamp>> {
         let key = Key::namespaced("kube-node-lease", cx.key().name());
@@ -169,15 +236,18 @@ impl Lifecycle {
         Ok(())
     }
 
-    /// The taints that follow from readiness, and from `kubectl cordon`.
-    async fn taint(&self, cx: &Context<Node>, node: &Node) -> Result<()> {
+    /// The taints that follow from readiness, those that drive pods away only if `evict`, and from
+    /// `kubectl cordon`.
+    async fn taint(&self, cx: &Context<Node>, node: &Node, evict: bool) -> Result<()> {
         let spec = node.spec.clone().unwrap_or_default();
-        let status = ready(node).map_or("Unknown", |ready| ready.status.as_str());
-        let mut wanted: Vec<(&str, &str)> = match status {
-            "True" => vec![],
-            "False" => vec![(NOT_READY, "NoSchedule"), (NOT_READY, "NoExecute")],
-            _ => vec![(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")],
+        let name = match ready(node).map_or("Unknown", |ready| ready.status.as_str()) {
+            "True" => None,
+            "False" => Some(NOT_READY),
+            _ => Some(UNREACHABLE),
         };
+        let mut wanted: Vec<(&str, &str)> = Vec::new();
+        wanted.extend(name.map(|name| (name, "NoSchedule")));
+        wanted.extend(name.filter(|_| evict).map(|name| (name, "NoExecute")));
         if spec.unschedulable == Some(true) {
             wanted.push((UNSCHEDULABLE, "NoSchedule"));
         }

@@ -1,0 +1,109 @@
+//! Nodes that fall silent, on a whole cluster in virtual time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+use crate::testing::world::{World, until};
+use crate::{NODE_ANNOTATION, Settings};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+async fn set_down(world: &World, names: &[&str], down: bool) {
+    let nodes: Api<Node> = Api::all(world.client.clone());
+    let value = if down { json!("down") } else { json!(null) };
+    let patch = Patch::Merge(json!({"metadata": {"annotations": {NODE_ANNOTATION: value}}}));
+    for name in names {
+        nodes.patch(name, &PatchParams::default(), &patch).await.unwrap();
+    }
+}
+
+fn evicts(node: &Node) -> bool {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+    taints.into_iter().flatten().any(|taint| taint.effect == "NoExecute")
+}
+
+fn is_ready(node: &Node) -> bool {
+    super::ready(node).is_some_and(|ready| ready.status == "True")
+}
+
+async fn pod_on(world: &World, node: &str) {
+    world
+        .create::<Pod>(json!({
+            "metadata": {"name": format!("on-{node}")},
+            "spec": {"nodeName": node, "containers": [{"name": "app", "image": "app:1"}]},
+        }))
+        .await;
+}
+
+async fn nodes(world: &World, what: &str, test: impl Fn(&BTreeMap<String, Node>) -> bool) {
+    until(&Api::<Node>::all(world.client.clone()), what, test).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_of_a_silent_node_are_evicted() {
+    let world = World::start(Settings { nodes: 3, ..Settings::default() }).await;
+    nodes(&world, "three", |nodes| nodes.len() == 3).await;
+    pod_on(&world, "node-1").await;
+    pod_on(&world, "node-2").await;
+    set_down(&world, &["node-1"], true).await;
+    nodes(&world, "node-1 is evicted", |nodes| evicts(&nodes["node-1"])).await;
+    // Every pod tolerates it for five minutes.
+    let gone = |pod: Option<&Pod>| pod.is_none_or(|pod| pod.metadata.deletion_timestamp.is_some());
+    world.until::<Pod>("the pod goes", |pods| gone(pods.get("on-node-1"))).await;
+    assert!(!gone(world.api::<Pod>().get_opt("on-node-2").await.unwrap().as_ref()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_pod_is_evicted_while_no_node_is_ready() {
+    let world = World::start(Settings { nodes: 2, ..Settings::default() }).await;
+    nodes(&world, "two", |nodes| nodes.len() == 2).await;
+    pod_on(&world, "node-1").await;
+    set_down(&world, &["node-1"], true).await;
+    nodes(&world, "node-1 is evicted", |nodes| evicts(&nodes["node-1"])).await;
+    world.pass(2 * MINUTE).await;
+    // The last node falls silent: what was begun is called off.
+    set_down(&world, &["node-2"], true).await;
+    nodes(&world, "no evictions", |nodes| {
+        !nodes.values().any(is_ready) && !nodes.values().any(evicts)
+    })
+    .await;
+    world.pass(30 * MINUTE).await;
+    let pod = world.api::<Pod>().get("on-node-1").await.unwrap();
+    assert_eq!(pod.metadata.deletion_timestamp, None);
+    let listed = Api::<Node>::all(world.client.clone()).get("node-1").await.unwrap();
+    let taints = listed.spec.unwrap().taints.unwrap();
+    assert_eq!(taints.len(), 1, "nothing is scheduled there: {taints:?}");
+    // One node is back, so the other is at fault, and its pods have five minutes again.
+    set_down(&world, &["node-2"], false).await;
+    nodes(&world, "node-1 is evicted", |nodes| evicts(&nodes["node-1"])).await;
+    world.pass(4 * MINUTE).await;
+    assert!(world.api::<Pod>().get_opt("on-node-1").await.unwrap().is_some());
+    world
+        .until::<Pod>("the pod goes", |pods| {
+            pods.get("on-node-1").is_none_or(|pod| pod.metadata.deletion_timestamp.is_some())
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_starts_anew_keeps_evicting() {
+    let world = World::start(Settings { nodes: 2, ..Settings::default() }).await;
+    nodes(&world, "two", |nodes| nodes.len() == 2).await;
+    set_down(&world, &["node-1"], true).await;
+    nodes(&world, "node-1 is evicted", |nodes| evicts(&nodes["node-1"])).await;
+    let since = |nodes: &BTreeMap<String, Node>| {
+        let taints = nodes["node-1"].spec.as_ref().unwrap().taints.clone().unwrap();
+        taints.into_iter().find(|taint| taint.effect == "NoExecute").map(|taint| taint.time_added)
+    };
+    let api = Api::<Node>::all(world.client.clone());
+    let before = since(&until(&api, "now", |_| true).await);
+    let only = crate::testing::settings(&[super::NAME]);
+    let _another = crate::run_controllers(world.client.clone(), &only).unwrap();
+    world.pass(MINUTE).await;
+    assert_eq!(since(&until(&api, "later", |_| true).await), before);
+}

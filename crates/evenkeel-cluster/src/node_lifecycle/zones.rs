@@ -1,0 +1,351 @@
+//! How fast pods may be evicted from nodes that are not ready, zone by zone.
+//!
+//! A node that is not ready gets the `NoExecute` taint that drives its pods away only when its zone
+//! admits it: one node every ten seconds as a rule; in a zone where most nodes are not ready one in a
+//! hundred seconds, or none if the zone is small. When no node of the cluster is ready the fault lies
+//! elsewhere, most likely with what connects the nodes to the API server: then no pod is evicted.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use evenkeel::Key;
+use k8s_openapi::api::core::v1::Node;
+use tokio::time::Instant;
+
+use super::ready;
+
+/// Nodes per second, as a rule.
+const RATE: f64 = 0.1;
+/// Nodes per second in a large zone where most nodes are not ready.
+const REDUCED_RATE: f64 = 0.01;
+/// A zone with more nodes than this is large.
+const LARGE: usize = 50;
+/// The share of nodes that are not ready from which on evictions are slower.
+const UNHEALTHY: f64 = 0.55;
+/// How long after a node is seen as not ready the taint comes at the earliest, so that nodes that
+/// fail together are seen together.
+const DELAY: Duration = Duration::from_millis(100);
+
+/// Nodes with this label do not count when zones are judged.
+const EXCLUDED: &str = "node.kubernetes.io/exclude-disruption";
+
+/// All zones.
+#[derive(Default)]
+pub(super) struct Zones {
+    zones: HashMap<String, Zone>,
+    nodes: HashMap<Key, Seen>,
+    /// Whether no node of the cluster is ready.
+    disrupted: bool,
+    /// Whether all nodes have been noted once.
+    complete: bool,
+}
+
+/// What was last seen of a node.
+struct Seen {
+    zone: String,
+    ready: bool,
+    counts: bool,
+    /// Since when it is not ready.
+    since: Instant,
+    admitted: bool,
+}
+
+struct Zone {
+    /// All nodes.
+    members: usize,
+    /// The nodes that count.
+    size: usize,
+    unready: usize,
+    limiter: Limiter,
+}
+
+/// When a node may be tainted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// Now.
+    Now,
+    /// Not before this has passed.
+    Later(Duration),
+    /// Not until the zone changes; its nodes are reconciled then.
+    Stopped,
+}
+
+/// A token bucket that holds one token.
+struct Limiter {
+    rate: f64,
+    tokens: f64,
+    at: Instant,
+}
+
+impl Limiter {
+    fn refill(&mut self, now: Instant) {
+        let passed = now.saturating_duration_since(self.at).as_secs_f64();
+        self.tokens = (self.tokens + passed * self.rate).min(1.0);
+        self.at = now;
+    }
+
+    /// Sets the rate; returns whether it changed. The bucket is not filled by it.
+    fn set(&mut self, rate: f64, now: Instant) -> bool {
+        self.refill(now);
+        let changed = (self.rate - rate).abs() > f64::EPSILON;
+        self.rate = rate;
+        changed
+    }
+
+    fn take(&mut self, now: Instant) -> Admission {
+        if self.rate <= 0.0 {
+            return Admission::Stopped;
+        }
+        self.refill(now);
+        // Repeated additions may come out a hair below the full token.
+        let lacking = 1.0 - self.tokens;
+        if lacking < 1e-6 {
+            self.tokens = 0.0;
+            return Admission::Now;
+        }
+        Admission::Later(Duration::from_secs_f64(lacking / self.rate))
+    }
+}
+
+impl Zone {
+    fn is_fully_disrupted(&self) -> bool {
+        self.size > 0 && self.unready == self.size
+    }
+
+    /// The rate its own nodes ask for.
+    #[expect(clippy::cast_precision_loss, reason = "a share of a number of nodes")]
+    fn rate(&self) -> f64 {
+        let share = self.unready as f64 / self.size.max(1) as f64;
+        let partly = !self.is_fully_disrupted() && self.unready > 2 && share >= UNHEALTHY;
+        match partly {
+            true if self.size > LARGE => REDUCED_RATE,
+            true => 0.0,
+            false => RATE,
+        }
+    }
+}
+
+/// The zone of a node: its region and its zone.
+fn zone_of(node: &Node) -> String {
+    let label = |name: &str, older: &str| {
+        let labels = node.metadata.labels.as_ref();
+        let found = labels.and_then(|labels| labels.get(name).or_else(|| labels.get(older)));
+        found.cloned().unwrap_or_default()
+    };
+    let region = label("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region");
+    let zone = label("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone");
+    format!("{region}:{zone}")
+}
+
+impl Zones {
+    /// Whether all nodes have been noted once; until then nothing can be said of the cluster.
+    pub(super) fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// Notes all nodes there are.
+    pub(super) fn fill<'a>(&mut self, nodes: impl IntoIterator<Item = &'a Node>, now: Instant) {
+        for node in nodes {
+            self.note(&Key::of(node), Some(node), now);
+        }
+        self.complete = true;
+        self.judge(now);
+    }
+
+    /// Notes what a node is now, or that it is gone. Returns the nodes for which evictions stop,
+    /// begin, or change their rate because of it.
+    pub(super) fn observe(&mut self, key: &Key, node: Option<&Node>, now: Instant) -> Vec<Key> {
+        self.note(key, node, now);
+        self.judge(now)
+    }
+
+    /// Whether no node of the cluster is ready.
+    pub(super) fn is_disrupted(&self) -> bool {
+        self.disrupted
+    }
+
+    /// Whether a node that is not ready may be tainted. Once admitted it stays so until it is ready.
+    pub(super) fn admit(&mut self, key: &Key, now: Instant) -> Admission {
+        let Some(seen) = self.nodes.get_mut(key) else { return Admission::Stopped };
+        if seen.admitted {
+            return Admission::Now;
+        }
+        let early = DELAY.saturating_sub(now.saturating_duration_since(seen.since));
+        if !early.is_zero() {
+            return Admission::Later(early);
+        }
+        let Some(zone) = self.zones.get_mut(&seen.zone) else { return Admission::Stopped };
+        let admission = zone.limiter.take(now);
+        seen.admitted = admission == Admission::Now;
+        admission
+    }
+
+    fn note(&mut self, key: &Key, node: Option<&Node>, now: Instant) {
+        let before = self.nodes.remove(key);
+        if let Some(before) = &before
+            && let Some(zone) = self.zones.get_mut(&before.zone)
+        {
+            zone.members -= 1;
+            zone.size -= usize::from(before.counts);
+            zone.unready -= usize::from(before.counts && !before.ready);
+        }
+        let Some(node) = node else { return };
+        let is_ready = ready(node).is_some_and(|ready| ready.status == "True");
+        let excluded = node.metadata.labels.as_ref().is_some_and(|all| all.contains_key(EXCLUDED));
+        let kept = before.filter(|before| !before.ready && !is_ready);
+        let seen = Seen {
+            zone: zone_of(node),
+            ready: is_ready,
+            counts: !excluded,
+            since: kept.as_ref().map_or(now, |kept| kept.since),
+            admitted: kept.is_some_and(|kept| kept.admitted),
+        };
+        let zone = self.zones.entry(seen.zone.clone()).or_insert_with(|| Zone {
+            members: 0,
+            size: 0,
+            unready: 0,
+            limiter: Limiter { rate: RATE, tokens: 1.0, at: now },
+        });
+        zone.members += 1;
+        zone.size += usize::from(seen.counts);
+        zone.unready += usize::from(seen.counts && !seen.ready);
+        self.nodes.insert(key.clone(), seen);
+    }
+
+    /// Sets the rates by what has been noted; returns the nodes that are not ready in zones where
+    /// the rate changed.
+    fn judge(&mut self, now: Instant) -> Vec<Key> {
+        if !self.complete {
+            return Vec::new();
+        }
+        self.zones.retain(|_, zone| zone.members > 0);
+        let mut counted = self.zones.values().filter(|zone| zone.size > 0).peekable();
+        let disrupted = counted.peek().is_some() && counted.all(Zone::is_fully_disrupted);
+        let switched = disrupted != self.disrupted;
+        self.disrupted = disrupted;
+        let mut changed = Vec::new();
+        for (name, zone) in &mut self.zones {
+            let rate = if disrupted { 0.0 } else { zone.rate() };
+            if zone.limiter.set(rate, now) || switched {
+                changed.push(name.clone());
+            }
+        }
+        let mut keys = Vec::new();
+        if changed.is_empty() {
+            return keys;
+        }
+        for (key, seen) in &mut self.nodes {
+            if changed.contains(&seen.zone) && !seen.ready {
+                seen.admitted &= !disrupted;
+                keys.push(key.clone());
+            }
+        }
+        keys.sort();
+        keys
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn node(name: &str, zone: &str, status: &str) -> (Key, Node) {
+        let node = serde_json::from_value(json!({
+            "metadata": {"name": name, "labels": {"topology.kubernetes.io/zone": zone}},
+            "status": {"conditions": [{"type": "Ready", "status": status}]},
+        }));
+        (Key::cluster(name), node.unwrap())
+    }
+
+    /// Zones with so many nodes each, all ready.
+    fn zones(sizes: &[(&str, usize)], now: Instant) -> Zones {
+        let mut zones = Zones::default();
+        let named = sizes.iter().flat_map(|(zone, size)| (0..*size).map(move |at| (zone, at)));
+        let nodes: Vec<Node> =
+            named.map(|(zone, at)| node(&format!("{zone}{at}"), zone, "True").1).collect();
+        zones.fill(&nodes, now);
+        zones
+    }
+
+    fn fail(zones: &mut Zones, zone: &str, count: usize, now: Instant) {
+        for at in 0..count {
+            let (key, node) = node(&format!("{zone}{at}"), zone, "Unknown");
+            zones.observe(&key, Some(&node), now);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_node_every_ten_seconds() {
+        let begin = Instant::now();
+        let mut zones = zones(&[("a", 9)], begin);
+        fail(&mut zones, "a", 2, begin);
+        let (first, second) = (Key::cluster("a0"), Key::cluster("a1"));
+        assert_eq!(zones.admit(&first, begin), Admission::Later(DELAY));
+        let now = begin + DELAY;
+        assert_eq!(zones.admit(&first, now), Admission::Now);
+        assert_eq!(zones.admit(&first, now), Admission::Now, "a retry costs nothing");
+        assert_eq!(zones.admit(&second, now), Admission::Later(Duration::from_secs(10)));
+        assert_eq!(zones.admit(&second, now + Duration::from_secs(10)), Admission::Now);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_zone_that_is_mostly_not_ready_goes_slower_or_stops() {
+        let begin = Instant::now();
+        let now = begin + DELAY;
+        for (size, failed, admission) in [
+            (3, 2, Admission::Now),
+            (5, 3, Admission::Stopped),
+            (50, 28, Admission::Stopped),
+            (51, 28, Admission::Now),
+            (51, 29, Admission::Now),
+        ] {
+            let mut zones = zones(&[("a", size), ("b", 1)], begin);
+            fail(&mut zones, "a", failed, begin);
+            assert_eq!(zones.admit(&Key::cluster("a0"), now), admission, "{failed} of {size}");
+        }
+        let mut zones = zones(&[("a", 60)], begin);
+        fail(&mut zones, "a", 40, begin);
+        assert_eq!(zones.admit(&Key::cluster("a0"), now), Admission::Now);
+        let wait = zones.admit(&Key::cluster("a1"), now);
+        assert_eq!(wait, Admission::Later(Duration::from_secs(100)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_zone_without_a_ready_node_is_evicted_while_another_zone_has_one() {
+        let begin = Instant::now();
+        let mut zones = zones(&[("a", 4), ("b", 1)], begin);
+        fail(&mut zones, "a", 4, begin);
+        assert!(!zones.is_disrupted());
+        assert_eq!(zones.admit(&Key::cluster("a3"), begin + DELAY), Admission::Now);
+        let (key, down) = node("b0", "b", "False");
+        let woken = zones.observe(&key, Some(&down), begin);
+        assert!(zones.is_disrupted());
+        assert_eq!(woken.len(), 5, "every node is reconciled, so that its taint is removed");
+        for name in ["a3", "b0"] {
+            let later = begin + Duration::from_secs(1000);
+            assert_eq!(zones.admit(&Key::cluster(name), later), Admission::Stopped);
+        }
+        // The first node that is ready again ends it.
+        let (key, up) = node("b0", "b", "True");
+        let woken = zones.observe(&key, Some(&up), begin + Duration::from_secs(1000));
+        assert_eq!(woken.len(), 4, "{woken:?}");
+        let now = begin + Duration::from_secs(1010);
+        assert_eq!(zones.admit(&Key::cluster("a0"), now), Admission::Now);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nodes_that_are_gone_or_excluded_do_not_count() {
+        let begin = Instant::now();
+        let mut zones = zones(&[("a", 2)], begin);
+        let (key, mut excluded) = node("a0", "a", "True");
+        excluded.metadata.labels.get_or_insert_default().insert(EXCLUDED.into(), String::new());
+        zones.observe(&key, Some(&excluded), begin);
+        let (key, down) = node("a1", "a", "False");
+        zones.observe(&key, Some(&down), begin);
+        assert!(zones.is_disrupted());
+        zones.observe(&key, None, begin);
+        assert!(!zones.is_disrupted());
+    }
+}
