@@ -1,5 +1,7 @@
 //! Generators and checks of the workspace itself: `cargo run -p xtask -- <task>`.
 
+mod campaign;
+
 mod types;
 
 mod upstream;
@@ -9,6 +11,7 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: cargo run -p xtask -- <task>
 
 tasks:
+  campaign run tests with many random seeds (see `campaign help`)
   types    write the table of built-in types (crates/evenkeel-types/src/table/types.txt)
   upstream build, start or find a real etcd and kube-apiserver (see `upstream help`)";
 
@@ -16,6 +19,7 @@ tasks:
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let done: Result<(), Box<dyn std::error::Error>> = match arguments.first().map(String::as_str) {
+        Some("campaign") => campaign::run(&arguments[1..]),
         Some("types") => types::write().map_err(Into::into),
         Some("upstream") => upstream::run(&arguments[1..]),
         _ => {

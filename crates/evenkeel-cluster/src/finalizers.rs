@@ -1,5 +1,8 @@
 //! Finalizers of built-in objects: looking for one, and removing it.
 
+#[cfg(test)]
+mod model;
+
 use evenkeel::client::{Client, Patch};
 use evenkeel::{Key, Object, Result};
 use serde_json::json;

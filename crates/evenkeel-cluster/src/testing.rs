@@ -1,5 +1,7 @@
 //! What tests of controllers share: a cluster in virtual time, and waiting that wakes on changes.
 
+pub(crate) mod storm;
+
 pub(crate) mod world;
 
 use std::collections::BTreeMap;

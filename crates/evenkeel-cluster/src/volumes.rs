@@ -73,7 +73,8 @@ pub(crate) fn register_binder(manager: &Manager, _: &Settings) -> Result<(), Box
         used_claims(pod).iter().map(|key| key.as_str().to_owned()).collect()
     })?;
     let client = manager.client().with_owner(BINDER);
-    manager.spawn("storage class standard", When::Leader, |_| provision::standard(client))?;
+    manager
+        .spawn("storage class standard", When::Leader, |stop| provision::standard(client, stop))?;
     Ok(())
 }
 

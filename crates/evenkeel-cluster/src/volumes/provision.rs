@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use evenkeel::client::Client;
+use evenkeel::manager::Stop;
 use evenkeel::{BoxError, Context, Key, Result};
 use k8s_openapi::api::core::v1::{
     HostPathVolumeSource, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, Pod,
@@ -25,8 +27,23 @@ const PROVISIONER: &str = "evenkeel.dev/simulated";
 /// Means that volumes of a class are made by people.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
-/// Makes the storage class `standard`, unless the cluster has classes of its own.
-pub(super) async fn standard(client: Client) -> Result<(), BoxError> {
+/// How long to wait before the storage class is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Makes the storage class `standard`, unless the cluster has classes of its own; retries until that
+/// works, since an error would end all controllers.
+pub(super) async fn standard(client: Client, stop: Stop) -> Result<(), BoxError> {
+    while let Err(error) = create_standard(&client).await {
+        tracing::warn!(%error, "the storage class {STANDARD} cannot be created, and is retried");
+        tokio::select! {
+            () = stop.requested() => break,
+            () = tokio::time::sleep(RETRY) => {}
+        }
+    }
+    Ok(())
+}
+
+async fn create_standard(client: &Client) -> Result<(), BoxError> {
     if !client.live().list::<StorageClass>(None, "").await?.is_empty() {
         return Ok(());
     }

@@ -1,0 +1,238 @@
+//! Whatever happens, what is deleted goes: random runs of every controller that holds a finalizer.
+//!
+//! In each run objects come, change and go, pods take any phase in any order, the controllers'
+//! requests fail in every way, and the controllers are stopped anywhere and started anew. Then the
+//! faults end, everything is deleted, and nothing may be left that is being deleted.
+//!
+//! `EVENKEEL_SEEDS=100..200` replaces the few seeds that run by default; `cargo run -p xtask --
+//! campaign finalizers` sets it.
+
+mod jobs;
+
+mod namespaces;
+
+mod owners;
+
+mod volumes;
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::ops::Range;
+use std::time::Duration;
+
+use evenkeel::manager::RunError;
+use evenkeel::{Clock, Manager, Object};
+use evenkeel_apiserver::ApiServer;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
+use kube::{Api, Resource, ResourceExt as _};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use crate::testing::storm::{Dice, Storm};
+use crate::{Settings, run_controllers};
+
+/// Objects live in these.
+const NAMESPACES: [&str; 2] = ["a", "b"];
+
+/// How long everything may take to go once the faults are over, in virtual time.
+const PATIENCE: Duration = Duration::from_secs(2 * 3600);
+
+/// The seeds of this run; a few unless the environment names them.
+fn seeds() -> Range<u64> {
+    let Ok(text) = std::env::var("EVENKEEL_SEEDS") else { return 1..7 };
+    let parsed = text.split_once("..").map(|(from, to)| (from.parse(), to.parse()));
+    let Some((Ok(from), Ok(to))) = parsed else { panic!("EVENKEEL_SEEDS is not from..to: {text}") };
+    from..to
+}
+
+/// Runs a model under each seed, and names the seed that fails.
+async fn run<F: Future<Output = Result<(), String>>>(model: impl Fn(u64) -> F) {
+    for seed in seeds() {
+        if let Err(error) = model(seed).await {
+            panic!("seed {seed}: {error}");
+        }
+    }
+}
+
+/// A server, controllers that reach it through a storm, and a user who reaches it always.
+struct Model {
+    dice: Dice,
+    client: kube::Client,
+    storm: Storm,
+    settings: Settings,
+    controllers: Option<(Manager, JoinSet<Result<(), RunError>>)>,
+    made: usize,
+    server: ApiServer,
+}
+
+impl Model {
+    /// Starts with these controllers and empty namespaces.
+    async fn start(seed: u64, only: &[&str]) -> Self {
+        let server = ApiServer::builder().seed(seed).build().await.unwrap();
+        let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
+        let settings =
+            Settings { seed: Some(seed), clock: Some(clock), ..crate::testing::settings(only) };
+        let client = kube::Client::new(server.service(), "default");
+        let storm = Storm::new(server.service(), seed);
+        let dice = Dice::new(!seed);
+        let mut model = Self { dice, client, storm, settings, controllers: None, made: 0, server };
+        for name in NAMESPACES {
+            let namespace = json!({"metadata": {"name": name}});
+            model.create_in(&Api::<Namespace>::all(model.client.clone()), namespace).await;
+        }
+        model.restart();
+        model
+    }
+
+    /// Stops the controllers wherever they are, and starts them anew.
+    fn restart(&mut self) {
+        // Dropping the tasks ends them.
+        self.controllers = None;
+        let started = run_controllers(self.storm.client(), &self.settings);
+        self.controllers = Some(started.unwrap());
+    }
+
+    /// Lets time go by, mostly little.
+    async fn pause(&self) {
+        let most = [1, 100, 5_000, 60_000][self.dice.roll(4)];
+        tokio::time::sleep(self.dice.time(Duration::from_millis(most))).await;
+    }
+
+    fn chance(&self, one_in: usize) -> bool {
+        self.dice.roll(one_in) == 0
+    }
+
+    fn namespace(&self) -> &'static str {
+        NAMESPACES[self.dice.roll(NAMESPACES.len())]
+    }
+
+    fn name(&mut self, prefix: &str) -> String {
+        self.made += 1;
+        format!("{prefix}-{}", self.made)
+    }
+
+    fn api<K: Object + Resource<Scope = NamespaceResourceScope>>(&self, namespace: &str) -> Api<K> {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    async fn list<K: Object>(&self) -> Vec<K> {
+        Api::<K>::all(self.client.clone()).list(&ListParams::default()).await.unwrap().items
+    }
+
+    /// One of the objects of a type.
+    async fn any<K: Object>(&self) -> Option<K> {
+        let all = self.list::<K>().await;
+        self.dice.pick(&all).cloned()
+    }
+
+    async fn create<K: Object + Resource<Scope = NamespaceResourceScope>>(&self, object: Value) {
+        let api = self.api::<K>(self.namespace());
+        self.create_in(&api, object).await;
+    }
+
+    async fn create_in<K: Object>(&self, api: &Api<K>, object: Value) {
+        let object: K = serde_json::from_value(object).unwrap();
+        accept(api.create(&PostParams::default(), &object).await);
+    }
+
+    /// The API that has this object.
+    fn of<K: Object + Resource<Scope = NamespaceResourceScope>>(&self, object: &K) -> Api<K> {
+        self.api(&object.namespace().unwrap_or_default())
+    }
+
+    async fn patch<K: Object>(&self, api: &Api<K>, object: &K, patch: Value) {
+        let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+        accept(api.patch(&object.name_any(), &params, &patch).await);
+    }
+
+    async fn delete<K: Object>(&self, api: &Api<K>, object: &K) {
+        let policies = [
+            None,
+            Some(PropagationPolicy::Background),
+            Some(PropagationPolicy::Foreground),
+            Some(PropagationPolicy::Orphan),
+        ];
+        let propagation_policy = policies[self.dice.roll(policies.len())].clone();
+        let params = DeleteParams { propagation_policy, ..DeleteParams::default() };
+        accept(api.delete(&object.name_any(), &params).await);
+    }
+
+    /// Changes an object in a way that only its version shows.
+    async fn touch<K: Object>(&self, api: &Api<K>, object: &K) {
+        let annotations = json!({"touched": self.dice.roll(1000).to_string()});
+        self.patch(api, object, json!({"metadata": {"annotations": annotations}})).await;
+    }
+
+    /// Gives a pod any phase.
+    async fn set_phase(&self, pod: &Pod, phases: &[&str]) {
+        let phase = self.dice.pick(phases).unwrap();
+        let patch = Patch::Merge(json!({"status": {"phase": phase}}));
+        let pods = self.of(pod);
+        accept(pods.patch_status(&pod.name_any(), &PatchParams::default(), &patch).await);
+    }
+
+    /// What a kubelet does with pods that are being deleted: they end, and then they go.
+    async fn end_pods(&self) {
+        for pod in self.list::<Pod>().await {
+            let bound = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+            if pod.metadata.deletion_timestamp.is_none() || !bound {
+                continue;
+            }
+            self.set_phase(&pod, &["Succeeded", "Failed"]).await;
+            let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+            accept(self.of(&pod).delete(&pod.name_any(), &now).await);
+        }
+    }
+
+    async fn delete_namespaces(&self) {
+        let namespaces = Api::<Namespace>::all(self.client.clone());
+        for name in NAMESPACES {
+            accept(namespaces.delete(name, &DeleteParams::default()).await);
+        }
+    }
+
+    /// Ends the faults and waits until `left` names nothing any more.
+    async fn settle<F: Future<Output = Vec<String>>>(
+        mut self,
+        left: impl Fn(kube::Client) -> F,
+    ) -> Result<(), String> {
+        self.storm.end();
+        let Some((_manager, mut running)) = self.controllers.take() else {
+            return Err("not started".to_owned());
+        };
+        let begin = tokio::time::Instant::now();
+        loop {
+            self.end_pods().await;
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            if let Some(ended) = running.try_join_next() {
+                return Err(format!("the controllers have ended: {ended:?}"));
+            }
+            let left = left(self.client.clone()).await;
+            if left.is_empty() {
+                self.server.stop();
+                return Ok(());
+            }
+            if begin.elapsed() > PATIENCE {
+                return Err(format!("still being deleted: {left:#?}"));
+            }
+        }
+    }
+}
+
+/// The objects of a type that are being deleted, with what keeps them.
+async fn terminating<K: Object>(client: kube::Client) -> Vec<String> {
+    let all = Api::<K>::all(client).list(&ListParams::default()).await.unwrap().items;
+    let going = all.iter().filter(|object| object.meta().deletion_timestamp.is_some());
+    going.map(|object| serde_json::to_string(object).unwrap_or_default()).collect()
+}
+
+/// Requests of the model may be refused, since it does not look before; they may not fail.
+fn accept<T: Debug>(answer: kube::Result<T>) {
+    match answer {
+        Ok(_) => {}
+        Err(kube::Error::Api(status)) if (400..500).contains(&status.code) => {}
+        Err(error) => panic!("{error}"),
+    }
+}

@@ -1,0 +1,53 @@
+//! Long random runs, named by their seeds: `cargo run -p xtask -- campaign <name> [from..to]`.
+//!
+//! A campaign runs tests of the workspace that CI runs with a few fixed seeds, with as many seeds as
+//! asked for, and prints what it takes to repeat it: the commit and the seeds.
+
+use std::error::Error;
+use std::process::Command;
+
+/// A campaign, and the tests that it runs.
+const CAMPAIGNS: &[(&str, &[&str])] =
+    &[("finalizers", &["test", "-p", "evenkeel-cluster", "--lib", "finalizers::model"])];
+
+/// The variable by which the tests get their seeds.
+const SEEDS: &str = "EVENKEEL_SEEDS";
+
+const DEFAULT_SEEDS: &str = "1000..1200";
+
+/// Runs a campaign.
+///
+/// # Errors
+/// When there is no such campaign, cargo cannot be run, or the tests fail.
+#[expect(clippy::print_stdout, reason = "a command line tool prints its results")]
+#[expect(clippy::disallowed_methods, reason = "how long a campaign takes is real time")]
+pub(crate) fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
+    let (name, seeds) = match arguments {
+        [name] => (name.as_str(), DEFAULT_SEEDS),
+        [name, seeds] => (name.as_str(), seeds.as_str()),
+        _ => return Err(usage().into()),
+    };
+    let found = CAMPAIGNS.iter().find(|(known, _)| *known == name);
+    let Some((_, tests)) = found else { return Err(usage().into()) };
+    println!("campaign: {name}\ncommit:   {}\nseeds:    {seeds}", commit()?);
+    let begin = std::time::Instant::now();
+    let status = Command::new(env!("CARGO")).args(*tests).env(SEEDS, seeds).status()?;
+    let result = if status.success() { "passed" } else { "FAILED" };
+    println!("duration: {} s\nresult:   {result}", begin.elapsed().as_secs());
+    if !status.success() {
+        return Err(format!("campaign {name} failed; the panic message names the seed").into());
+    }
+    Ok(())
+}
+
+fn usage() -> String {
+    let names: Vec<&str> = CAMPAIGNS.iter().map(|(name, _)| *name).collect();
+    format!("usage: campaign <name> [from..to], where <name> is one of: {}", names.join(", "))
+}
+
+/// The commit that is checked out, marked if files differ from it.
+fn commit() -> Result<String, Box<dyn Error>> {
+    let describe = ["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"];
+    let output = Command::new("git").args(describe).output()?;
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
