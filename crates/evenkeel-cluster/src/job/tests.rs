@@ -281,6 +281,28 @@ async fn pods_kept_for_their_failure_count_do_not_outlive_their_namespace() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn namespaces_with_running_jobs_go() {
+    let delays = Delays { stop: Duration::from_secs(2), ..Delays::default() };
+    let world = World::start(Settings { delays, ..Settings::default() }).await;
+    let namespaces: Api<Namespace> = Api::all(world.client.clone());
+    let names: Vec<String> = (0..15).map(|number| format!("short-{number}")).collect();
+    let params = PostParams::default();
+    for name in &names {
+        let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+        namespaces.create(&params, &namespace).await.unwrap();
+        let jobs: Api<Job> = Api::namespaced(world.client.clone(), name);
+        let running = job(&json!({"parallelism": 3, "completions": 6}), "complete-after=30s");
+        jobs.create(&params, &serde_json::from_value(running).unwrap()).await.unwrap();
+    }
+    world.pass(Duration::from_secs(29)).await;
+    for name in &names {
+        namespaces.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+    until(&namespaces, "all are gone", |all| !names.iter().any(|name| all.contains_key(name)))
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_failure_the_policy_names_ends_the_job_at_once() {
     let world = World::start(Settings::default()).await;
     let rule = json!({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}});
