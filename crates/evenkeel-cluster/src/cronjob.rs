@@ -223,7 +223,7 @@ impl Work<'_> {
         let made = self.cron.metadata.creation_timestamp.as_ref();
         let since = started.or(made).map_or(self.now, |time| time.0);
         let deadline = self.spec.starting_deadline_seconds.filter(|_| with_deadline);
-        let deadline = deadline.map(|seconds| SignedDuration::from_secs(seconds));
+        let deadline = deadline.map(SignedDuration::from_secs);
         match deadline.and_then(|deadline| self.now.checked_sub(deadline).ok()) {
             Some(deadline) => since.max(deadline),
             None => since,
