@@ -37,8 +37,6 @@ mod store;
 
 mod subscription;
 
-mod tasks;
-
 #[cfg(test)]
 mod tests;
 
@@ -64,11 +62,12 @@ use self::hot::Hot;
 use self::informer::{Hold, Shared, Surroundings};
 use self::ingest::Ingest;
 use self::store::Definition;
-use self::tasks::Tasks;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
 use crate::random::Random;
+use crate::tasks::Tasks;
 use crate::uid::Uid;
+use crate::watch::History;
 
 /// All types that a program reads from memory.
 ///
@@ -86,6 +85,7 @@ struct Inner {
     early: Mutex<BTreeMap<Kind, Vec<Index>>>,
     hot: Hot,
     tasks: Arc<Tasks>,
+    history: History,
 }
 
 struct Declared {
@@ -146,6 +146,7 @@ impl Cache {
             early: Mutex::default(),
             hot: Hot::new(options.budget),
             tasks: Arc::new(Tasks::new()),
+            history: History::default(),
             options,
         }))
     }
@@ -300,6 +301,7 @@ impl Cache {
         let surroundings = Surroundings {
             client: self.0.client.clone(),
             tasks: Arc::downgrade(&self.0.tasks),
+            history: self.0.history.clone(),
             random: Random::new(self.0.random.lock().next()),
             resync: self.0.options.resync,
             sync_timeout: self.0.options.sync_timeout,
@@ -334,6 +336,11 @@ impl Cache {
         key: &Key,
     ) -> Option<Result<Option<Arc<Entry>>, ReadError>> {
         Some(self.running(kind)?.get(key))
+    }
+
+    /// The number of the server's present history: versions of different ones are not comparable.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.0.history.epoch()
     }
 
     fn running(&self, kind: &Kind) -> Option<Informer> {

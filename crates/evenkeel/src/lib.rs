@@ -29,6 +29,10 @@ mod query;
 
 mod nulls;
 
+mod tasks;
+
+mod connect;
+
 // From the API server to the store.
 mod watch;
 

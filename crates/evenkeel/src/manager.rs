@@ -23,6 +23,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use config::Access;
 pub use config::ConfigError;
 pub use lifecycle::RunError;
 pub use readiness::{Check, Readiness};
@@ -289,18 +290,16 @@ impl Manager {
 
     /// Runs everything until the process is asked to end, or something that must run fails.
     ///
-    /// The first SIGINT or SIGTERM ends in order, the second at once.
+    /// The first SIGINT or SIGTERM ends in order, the second at once. After the first the process
+    /// ends within the grace period whatever happens: if threads are blocked by then, or if what the
+    /// program does after this returned takes longer, it exits with code 1.
     ///
     /// # Errors
     /// What a runnable ended with, and what did not end in time.
     pub async fn run(self) -> Result<(), RunError> {
-        let manager = self.clone();
-        let signals = signal::watch(move || manager.stop());
-        tokio::select! {
-            biased;
-            ended = lifecycle::run(&self.0) => ended,
-            never = signals => match never {},
-        }
+        let stop = self.0.stop.clone();
+        signal::watch(self.0.grace, move || stop.cancel()).await;
+        lifecycle::run(&self.0).await
     }
 
     /// Runs everything until `end` resolves or [`stop`](Manager::stop) is called; signals are left

@@ -17,6 +17,7 @@ mod connection;
 mod error;
 mod event;
 mod follow;
+mod history;
 mod items;
 mod lines;
 mod list;
@@ -32,6 +33,7 @@ use kube::Client;
 use tokio::time::{Instant, sleep};
 
 pub(crate) use self::error::Error;
+pub(crate) use self::history::History;
 pub(crate) use self::request::Scope;
 
 use self::backoff::Backoff;
@@ -52,8 +54,9 @@ const LARGEST_SPARE: usize = 64 << 10;
 /// lack `apiVersion` and `kind`. That the text is well-formed is not checked before.
 pub(crate) trait Sink: Send {
     /// The full state begins. It ends with `commit` or `abandon`; the changes that `changed`,
-    /// `deleted` and `bookmark` tell come only outside of it.
-    fn begin(&mut self);
+    /// `deleted` and `bookmark` tell come only outside of it. With `reset` it is that of another
+    /// history, whose versions cannot be compared with those from before.
+    fn begin(&mut self, reset: bool);
     /// One object of the full state. It may come again, newer, within a state.
     fn listed(&mut self, raw: &[u8]);
     /// An object that is not of the full state after all: deleted while that was sent.
@@ -68,6 +71,8 @@ pub(crate) trait Sink: Send {
     fn deleted(&mut self, raw: &[u8]);
     /// All changes up to `version` have been told.
     fn bookmark(&mut self, version: &str);
+    /// Whether the first object of the present state, or that there is none, fits what is known.
+    fn agrees(&mut self, first: Option<&[u8]>) -> bool;
     /// How it goes with the server: whenever a watch is open again, and at each failure.
     fn health(&mut self, health: &Health);
 }
@@ -81,8 +86,8 @@ pub(crate) enum Health {
     Failing { since: Instant, error: Error },
 }
 
-/// How a reflector goes about it. The defaults are client-go's, but for the silences, which it
-/// leaves to the connection.
+/// How a reflector goes about it. The defaults are client-go's, but for those that make a dead
+/// connection noticed within 45 seconds, for which client-go has the pings of HTTP/2.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     /// Whether the full state is asked for as a stream before it is asked for as a list.
@@ -90,15 +95,16 @@ pub(crate) struct Settings {
     /// Objects per page of every list. If none is set, lists are paged by 500 except where that
     /// would keep the server from answering out of its cache.
     pub(crate) page_size: Option<u32>,
-    /// How long the server is asked to keep a watch open, drawn anew for each.
+    /// How long the server is asked to keep a watch open, drawn anew for each. A proper end after
+    /// it, and the bookmark that servers send just before, show that the connection is alive; the
+    /// next watch goes over the same connection.
     pub(crate) watch_timeout: Range<Duration>,
     /// Whether the type need not exist: then its absence is told, but is no reason to warn.
     pub(crate) optional: bool,
     /// How long the server may be silent while it sends a list.
     pub(crate) answer_silence: Duration,
-    /// How long a server that sends bookmarks, one a minute, may be silent in a watch. One that
-    /// has sent none yet may be silent until it should have ended the watch.
-    pub(crate) watch_silence: Duration,
+    /// Whether the history of the server is checked after a watch that did not end as agreed.
+    pub(crate) check_history: bool,
 }
 
 impl Default for Settings {
@@ -107,9 +113,9 @@ impl Default for Settings {
             streaming: true,
             page_size: None,
             optional: false,
-            watch_timeout: Duration::from_secs(5 * 60)..Duration::from_secs(10 * 60),
+            watch_timeout: Duration::from_secs(30)..Duration::from_secs(40),
             answer_silence: Duration::from_secs(65),
-            watch_silence: Duration::from_secs(150),
+            check_history: true,
         }
     }
 }
@@ -121,6 +127,13 @@ pub(crate) struct Reflector {
     settings: Settings,
     random: Random,
     backoff: Backoff,
+    history: History,
+    /// The history that `version` belongs to.
+    epoch: u64,
+    /// Whether the next list is of another history than the last.
+    reset: bool,
+    /// Whether the last watch did not end as agreed, so that the server may be another one.
+    suspect: bool,
     /// The version the sink is at; empty before the first full state.
     version: String,
     /// Whether the server said that it cannot give `version`: the next state is the newest one.
@@ -143,6 +156,7 @@ impl Reflector {
         client: Client,
         scope: Scope,
         settings: Settings,
+        history: History,
         mut random: Random,
     ) -> Self {
         let backoff = Backoff::new(Random::new(random.next()));
@@ -152,6 +166,10 @@ impl Reflector {
             settings,
             random,
             backoff,
+            epoch: history.epoch(),
+            history,
+            reset: false,
+            suspect: false,
             version: String::new(),
             version_unavailable: false,
             pages_anyway: false,
@@ -172,6 +190,7 @@ impl Reflector {
 
     /// Gets the full state, then follows it until that is no longer possible.
     async fn round(&mut self, sink: &mut impl Sink) -> Result<Infallible, Error> {
+        self.check_epoch();
         let mut stream = None;
         if self.settings.streaming {
             match self.stream(sink).await {
@@ -191,7 +210,9 @@ impl Reflector {
         let Err(error) = self.watch(sink, stream).await;
         let early = error.is_expired() && begun.elapsed() < YOUNG;
         let twice = std::mem::replace(&mut self.expired_early, early) && early;
-        if error.is_expired() && !twice {
+        if matches!(error, Error::OtherHistory) {
+            tracing::debug!(kind = ?self.scope.kind, "listing anew");
+        } else if error.is_expired() && !twice {
             // All in a day's work: the next round begins with the full state.
             tracing::debug!(kind = ?self.scope.kind, %error, "watch expired");
         } else {

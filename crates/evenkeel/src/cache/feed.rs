@@ -24,12 +24,15 @@ pub(super) struct Feed {
     list: u32,
     /// Whether that goes straight into the store.
     direct: bool,
+    /// Whether that is of another history than what is stored.
+    reset: bool,
     staged: BTreeMap<Key, Arc<Entry>>,
 }
 
 impl Feed {
     pub(super) fn new(shared: Arc<Shared>, namespace: Option<String>, part: u64) -> Self {
-        Self { shared, namespace, part, list: 0, direct: false, staged: BTreeMap::new() }
+        let staged = BTreeMap::new();
+        Self { shared, namespace, part, list: 0, direct: false, reset: false, staged }
     }
 
     /// Takes the object in, or reports it.
@@ -128,8 +131,14 @@ fn supersedes(new: &Entry, stored: &Entry) -> bool {
     now > before
 }
 
+/// Whether both are kept whole and are alike.
+fn is_same(one: &Entry, other: &Entry) -> bool {
+    !one.json().is_empty() && one.json() == other.json()
+}
+
 impl Sink for Feed {
-    fn begin(&mut self) {
+    fn begin(&mut self, reset: bool) {
+        self.reset = reset;
         self.list = self.shared.number_list();
         self.staged.clear();
         self.shared.rejections.start_over(self.namespace.as_deref());
@@ -149,7 +158,7 @@ impl Sink for Feed {
             }
         };
         if self.direct {
-            self.apply(|feed, _, batch| feed.put(entry, batch, true, false));
+            self.apply(|feed, _, batch| feed.put(entry, batch, true, feed.reset));
             return;
         }
         let key = entry.meta().key.clone();
@@ -157,7 +166,8 @@ impl Sink for Feed {
             stored.mark(self.list);
             let same = stored.meta().uid == entry.meta().uid
                 && stored.meta().version == entry.meta().version
-                && !supersedes(&entry, &stored);
+                && !supersedes(&entry, &stored)
+                && (!self.reset || is_same(&entry, &stored));
             if same {
                 self.staged.remove(&key);
                 return;
@@ -186,10 +196,8 @@ impl Sink for Feed {
             let namespace = feed.namespace.as_deref();
             // A state from before what we have seen: the server has been set back, and what it now
             // has is what counts.
-            let set_back = newer(shared.overlay.at(namespace), version);
+            let set_back = feed.reset || newer(shared.overlay.at(namespace), version);
             if set_back {
-                let kind = shared.ingest.kind();
-                tracing::warn!(%kind, %version, "the server went back to an older version");
                 shared.overlay.reset(namespace, Some(version));
             }
             for entry in shared.store.all(namespace) {
@@ -229,6 +237,19 @@ impl Sink for Feed {
     fn bookmark(&mut self, version: &str) {
         let version = Version::parse(version).unwrap_or_default();
         self.apply(|_, _, batch| batch.version = version);
+    }
+
+    fn agrees(&mut self, first: Option<&[u8]>) -> bool {
+        let (store, namespace) = (&self.shared.store, self.namespace.as_deref());
+        let Some(raw) = first else { return store.all(namespace).is_empty() };
+        let Ok(meta) = self.shared.ingest.meta(raw) else { return true };
+        // What changed since, the watch brings.
+        if meta.version.is_none() || newer(meta.version, self.shared.overlay.at(namespace)) {
+            return true;
+        }
+        store.get(&meta.key).is_some_and(|stored| {
+            stored.meta().uid == meta.uid && stored.meta().version == meta.version
+        })
     }
 
     fn health(&mut self, health: &Health) {

@@ -27,13 +27,13 @@ use super::query::{Conditions, Query, select};
 use super::stats::{Health, Rejections, TypeStats};
 use super::store::{Definition, Store};
 use super::subscription::{Subscription, deliver};
-use super::tasks::Tasks;
 use crate::event::Event;
 use crate::key::Key;
 use crate::kind::Kind;
 use crate::random::Random;
+use crate::tasks::Tasks;
 use crate::uid::Uid;
-use crate::watch::{Reflector, Scope, Settings};
+use crate::watch::{History, Reflector, Scope, Settings};
 
 /// How long a type may be refused before waiting for it fails: permissions and definitions that are
 /// set up at the same time as we are need a moment.
@@ -70,6 +70,7 @@ pub(super) struct Shared {
     sync_timeout: Duration,
     client: Client,
     tasks: Weak<Tasks>,
+    history: History,
 }
 
 /// What is guarded by the one lock that writers and subscribers take.
@@ -135,6 +136,7 @@ impl Hub {
 pub(super) struct Surroundings {
     pub(super) client: Client,
     pub(super) tasks: Weak<Tasks>,
+    pub(super) history: History,
     pub(super) random: Random,
     pub(super) resync: Duration,
     pub(super) sync_timeout: Duration,
@@ -147,7 +149,8 @@ impl Shared {
         indexes: &[Definition],
         surroundings: Surroundings,
     ) -> Arc<Self> {
-        let Surroundings { client, tasks, mut random, resync, sync_timeout } = surroundings;
+        let Surroundings { client, tasks, history, mut random, resync, sync_timeout } =
+            surroundings;
         let options = ingest.options();
         let selective = !options.labels.selects_all() || !options.fields.is_empty();
         let namespaces = options.namespaces.clone();
@@ -168,6 +171,7 @@ impl Shared {
             sync_timeout,
             client,
             tasks,
+            history,
         });
         indexes.iter().for_each(|index| shared.store.define(index.clone()));
         match namespaces {
@@ -195,7 +199,8 @@ impl Shared {
         };
         let random = Random::new(self.random.lock().next());
         let settings = Settings { optional: options.optional, ..Settings::default() };
-        let reflector = Reflector::new(self.client.clone(), scope, settings, random);
+        let reflector =
+            Reflector::new(self.client.clone(), scope, settings, self.history.clone(), random);
         let mut feed = Feed::new(self.clone(), namespace.clone(), number);
         let task = self
             .tasks

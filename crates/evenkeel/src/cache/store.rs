@@ -28,6 +28,9 @@ use crate::key::Key;
 /// Enough that readers and the writer seldom meet, few enough that an empty informer is small.
 const SHARDS: usize = 32;
 
+/// So many objects take longer to free than a thread takes to start.
+const MANY: usize = 1_000;
+
 type Shard = RwLock<HashTable<Arc<Entry>>>;
 
 #[derive(Debug)]
@@ -105,16 +108,21 @@ impl Store {
         Some(old)
     }
 
-    /// Takes everything out and gives the memory back.
+    /// Takes everything out and gives the memory back; of many objects in a thread of its own, so
+    /// that a process that ends does not wait for it.
     pub(super) fn clear(&self) {
         let mut index = self.index.write();
         let shards: Vec<_> =
             self.shards.iter().map(|shard| std::mem::take(&mut *shard.write())).collect();
         let emptied = index.clear();
         drop(index);
-        self.objects.store(0, Ordering::Relaxed);
         self.bytes.store(0, Ordering::Relaxed);
-        drop((shards, emptied));
+        let many = self.objects.swap(0, Ordering::Relaxed) > MANY;
+        let free = move || drop((shards, emptied));
+        if many {
+            // Should there be no thread to be had, it is done here, where the closure is dropped.
+            let _ = std::thread::Builder::new().name("free".to_owned()).spawn(free);
+        }
     }
 
     /// All objects, or all of one namespace, in order.

@@ -113,7 +113,7 @@ impl Fed {
 
     /// Brings the full state of a version.
     pub(super) fn list<'a>(&mut self, version: u64, objects: impl IntoIterator<Item = &'a [u8]>) {
-        self.feed.begin();
+        self.feed.begin(false);
         objects.into_iter().for_each(|object| self.feed.listed(object));
         self.feed.commit(&version.to_string());
     }

@@ -31,13 +31,18 @@ pub(super) struct Outcome {
     pub(super) digest: u128,
     pub(super) uid: Uid,
     pub(super) version: Version,
+    /// The history of the server that the version belongs to.
+    pub(super) epoch: u64,
 }
 
 impl Applied {
     /// Whether exactly this was applied last, and the object is still what came of it.
-    pub(super) fn is_current(&self, id: &Id, digest: u128, now: &Meta) -> bool {
+    pub(super) fn is_current(&self, id: &Id, digest: u128, now: &Meta, epoch: u64) -> bool {
         self.0.lock().last.get(id).is_some_and(|last| {
-            last.digest == digest && last.version == now.version() && last.uid == *now.uid()
+            last.digest == digest
+                && last.version == now.version()
+                && last.uid == *now.uid()
+                && last.epoch == epoch
         })
     }
 

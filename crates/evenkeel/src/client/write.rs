@@ -230,11 +230,11 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
             Err(reason) => return Err(Error::Refused { attempt: self.attempt(), reason }),
         };
         let client = self.client;
-        let before = client.cache.peek(&self.kind, &self.key);
+        let (before, epoch) = (client.cache.peek(&self.kind, &self.key), client.cache.epoch());
         let id = (self.kind.clone(), self.key.clone(), self.subresource);
         let digest = self.is_repeatable().then(|| self.digest(&body));
         if let (Some(digest), Some(before)) = (digest, &before)
-            && client.applied.is_current(&id, digest, before.meta())
+            && client.applied.is_current(&id, digest, before.meta(), epoch)
             // Of a type that is not cached whole there is nothing to give back.
             && let Ok(object) = client.cache.typed::<R>(before)
         {
@@ -259,7 +259,7 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
         let version = version.or_else(|| digest.and_then(|_| client.applied.version(&id)));
         if let (Some(digest), Some(uid), Some(version)) = (digest, &header.uid, header.version) {
             let uid = Uid::new(uid);
-            client.applied.remember(id, applied::Outcome { digest, uid, version });
+            client.applied.remember(id, applied::Outcome { digest, uid, version, epoch });
         }
         self.note(|attempt| {
             WriteNote::written(attempt, before.as_deref(), version, &bytes, header.version)

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 use futures_util::{FutureExt as _, future};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::{self, JoinSet};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::runnable::When;
@@ -16,6 +17,9 @@ use super::{Inner, RegisterError};
 use crate::controller::message;
 use crate::random::Random;
 use crate::reconcile::{BoxError, chain};
+
+/// How long cancelled tasks are waited for.
+const CANCELLED: Duration = Duration::from_millis(200);
 
 /// What is started, and later ended, together. The order is that of the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -203,7 +207,8 @@ pub(super) async fn run(inner: &Inner) -> Result<(), RunError> {
         outcome
     };
     let (outcome, ()) = future::join(work, events).await;
-    inner.client.cache().stop().await;
+    // Handlers that block their thread are not waited for.
+    let _ = timeout(CANCELLED, inner.client.cache().stop()).await;
     drop(left);
     outcome
 }
@@ -281,7 +286,8 @@ async fn end(
                 let mut names: Vec<String> =
                     tasks.running.drain().map(|(_, (_, name))| name).collect();
                 names.sort_unstable();
-                tasks.set.shutdown().await;
+                // A task that blocks its thread cannot be cancelled.
+                let _ = timeout(CANCELLED, tasks.set.shutdown()).await;
                 return Err(RunError::Late { names, after: outcome.err().map(Box::new) });
             };
             if let Err(error) = ended {

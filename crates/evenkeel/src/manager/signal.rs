@@ -1,17 +1,58 @@
-//! Signals: the first ends in order, the second at once.
+//! Signals: the first ends in order, the second at once, and so does the end of the grace period.
+//!
+//! They are waited for in a thread of their own. The threads of the program's runtime may all be
+//! blocked, by a reconciler that does not await, and then no task of theirs would ever notice.
 
-use std::convert::Infallible;
+use std::time::Duration;
 
-/// Calls `first` on the first SIGINT or SIGTERM and ends the process on the second.
-pub(super) async fn watch(first: impl FnOnce()) -> Infallible {
-    let Ok(mut signals) = Signals::new() else {
-        // Without handlers the system's own take effect: the process ends at the first signal.
-        return std::future::pending().await;
+use tokio::sync::oneshot;
+
+/// How much longer than the grace period an orderly end may take, for what comes after it.
+const MARGIN: Duration = Duration::from_millis(500);
+
+/// Calls `first` on the first SIGINT or SIGTERM. Ends the process on the second, or when the grace
+/// period is over. Returns as soon as signals are handled.
+pub(super) async fn watch(grace: Option<Duration>, first: impl FnOnce() + Send + 'static) {
+    let (ready, is_ready) = oneshot::channel();
+    let listen = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        match runtime {
+            Ok(runtime) => runtime.block_on(listen(ready, grace, first)),
+            Err(error) => tracing::warn!(%error, "signals are not handled"),
+        }
     };
+    // The thread lasts as long as the process: once signals are handled, the system no longer ends
+    // the process by itself.
+    if let Err(error) = std::thread::Builder::new().name("signals".to_owned()).spawn(listen) {
+        tracing::warn!(%error, "signals are not handled");
+    }
+    // Without handlers the system's own take effect: the process ends at the first signal.
+    let _ = is_ready.await;
+}
+
+async fn listen(ready: oneshot::Sender<()>, grace: Option<Duration>, first: impl FnOnce()) {
+    let mut signals = match Signals::new() {
+        Ok(signals) => signals,
+        Err(error) => {
+            tracing::warn!(%error, "signals are not handled");
+            return;
+        }
+    };
+    let _ = ready.send(());
     signals.next().await;
     tracing::info!("stopping; a second signal ends at once");
     first();
-    signals.next().await;
+    let over = async {
+        match grace {
+            Some(grace) => tokio::time::sleep(grace + MARGIN).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        biased;
+        () = signals.next() => {}
+        () = over => tracing::error!("the grace period is over and the process has not ended"),
+    }
     std::process::exit(1)
 }
 

@@ -36,6 +36,9 @@ pub(crate) enum Error {
     /// The stream ended before it had sent the whole state.
     #[error("the stream ended before all objects were sent")]
     Incomplete,
+    /// The server was restored, emptied or replaced.
+    #[error("the API server has another history than the one that was followed")]
+    OtherHistory,
 }
 
 impl Error {
@@ -144,7 +147,7 @@ impl Error {
                 self.is_too_many_requests()
                     || (matches!(status.code, 502..=504) && !self.is_too_large())
             }
-            Self::Unexpected(_) | Self::ShortWatch | Self::Incomplete => false,
+            Self::Unexpected(_) | Self::ShortWatch | Self::Incomplete | Self::OtherHistory => false,
         }
     }
 

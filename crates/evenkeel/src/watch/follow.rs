@@ -10,7 +10,7 @@ use super::connection::Connection;
 use super::event::{Change, Event, Layout};
 use super::lines::Lines;
 use super::request::Ask;
-use super::{Error, Reflector, Sink};
+use super::{Error, History, Reflector, Sink};
 
 /// A server that closes a watch this soon, without an event, does not really watch.
 const SHORT: Duration = Duration::from_secs(1);
@@ -29,8 +29,9 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Goes to the next event; false at the end, proper or not.
-    async fn advance(&mut self) -> Result<bool, Error> {
+    /// Goes to the next event; false at the end, proper or not. Fails when `history` is no longer of
+    /// this `epoch`.
+    async fn advance(&mut self, history: &History, epoch: u64) -> Result<bool, Error> {
         loop {
             if self.lines.advance()? {
                 // A frame may hold a great many events.
@@ -43,7 +44,12 @@ impl Watch {
             if self.ended {
                 return Ok(false);
             }
-            match self.connection.frame().await? {
+            let frame = tokio::select! {
+                biased;
+                frame = self.connection.frame() => frame?,
+                () = history.changed(epoch) => return Err(Error::OtherHistory),
+            };
+            match frame {
                 Some(frame) => self.lines.feed(frame),
                 None => {
                     self.ended = true;
@@ -73,12 +79,12 @@ impl Reflector {
             let newest = self.version_unavailable || self.version.is_empty();
             let error = match self.open(true).await {
                 Ok(mut watch) => {
-                    sink.begin();
+                    sink.begin(self.reset);
                     match self.initial(&mut watch, sink).await {
                         Ok(version) => {
-                            self.version_unavailable = false;
                             sink.commit(&version);
-                            self.version = version;
+                            self.listed(version);
+                            self.sends_bookmarks = true;
                             self.connected(sink);
                             return Ok(watch);
                         }
@@ -107,7 +113,7 @@ impl Reflector {
     async fn initial(&mut self, watch: &mut Watch, sink: &mut impl Sink) -> Result<String, Error> {
         let begun = Instant::now();
         let mut any = false;
-        while watch.advance().await? {
+        while watch.advance(&self.history, self.epoch).await? {
             let event = watch.event()?;
             any = true;
             match event.change {
@@ -138,30 +144,55 @@ impl Reflector {
         loop {
             // Before the request: some proxies hold the answer back until there is an event.
             let begun = Instant::now();
-            let mut watch = match stream.take() {
-                Some(watch) => watch,
-                None => match self.open(false).await {
-                    Ok(watch) => {
-                        self.connected(sink);
-                        watch
-                    }
-                    Err(error) if error.leaves_version_good() => {
-                        self.failed(sink, &error);
-                        self.pause(&error).await;
-                        continue;
-                    }
-                    Err(error) => return Err(error),
-                },
+            let opened = match stream.take() {
+                Some(watch) => Ok(watch),
+                None => self.resume(sink).await,
+            };
+            let mut watch = match opened {
+                Ok(watch) => watch,
+                Err(error) if error.leaves_version_good() => {
+                    self.suspect = true;
+                    self.failed(sink, &error);
+                    self.pause(&error).await;
+                    continue;
+                }
+                Err(error) => return Err(error),
             };
             match self.follow(&mut watch, sink, begun).await {
                 Ok(()) => {}
                 Err(error) if matches!(error, Error::Lost(_)) || error.is_too_many_requests() => {
+                    self.suspect = true;
                     self.failed(sink, &error);
                     self.pause(&error).await;
                 }
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Opens a watch that goes on from the version that is known.
+    async fn resume(&mut self, sink: &mut impl Sink) -> Result<Watch, Error> {
+        if self.history.epoch() != self.epoch {
+            return Err(Error::OtherHistory);
+        }
+        if self.suspect && self.settings.check_history {
+            match self.check_history(sink).await {
+                Ok(()) => self.suspect = false,
+                Err(error @ Error::OtherHistory) => return Err(error),
+                Err(error) if error.leaves_version_good() => return Err(error),
+                // What the server has against the request it says of the watch as well.
+                Err(_) => {}
+            }
+        }
+        let (history, epoch) = (self.history.clone(), self.epoch);
+        let watch = tokio::select! {
+            biased;
+            watch = self.open(false) => watch?,
+            // Some proxies hold the answer back until there is an event.
+            () = history.changed(epoch) => return Err(Error::OtherHistory),
+        };
+        self.connected(sink);
+        Ok(watch)
     }
 
     /// Follows one watch to its end; fails if it cannot be resumed at once.
@@ -175,8 +206,8 @@ impl Reflector {
         let mut in_order = !matches!(&*self.version, "" | "0");
         let mut any = false;
         let lost = loop {
-            watch.connection.allow_silence(self.silence(watch.timeout));
-            match watch.advance().await {
+            watch.connection.allow_silence(watch.timeout + MARGIN);
+            match watch.advance(&self.history, self.epoch).await {
                 Ok(true) => {}
                 Ok(false) => break None,
                 Err(error @ (Error::Lost(_) | Error::Silent(_))) => break Some(error),
@@ -206,6 +237,11 @@ impl Reflector {
                 _ => sink.changed(event.object),
             }
         };
+        // A server with another history has no bookmark to send before the end.
+        let as_agreed = lost.is_none()
+            && begun.elapsed() + MARGIN >= watch.timeout
+            && (any || !self.sends_bookmarks);
+        self.suspect |= !as_agreed;
         match lost {
             _ if any || begun.elapsed() >= SHORT => {
                 if let Some(error) = lost {
@@ -218,11 +254,6 @@ impl Reflector {
         }
     }
 
-    /// How long the server may be silent in a watch it was asked to end after `timeout`.
-    fn silence(&self, timeout: Duration) -> Duration {
-        if self.sends_bookmarks { self.settings.watch_silence } else { timeout + MARGIN }
-    }
-
     /// Opens a watch, with the full state first if `initial`.
     async fn open(&mut self, initial: bool) -> Result<Watch, Error> {
         let Range { start, end } = self.settings.watch_timeout;
@@ -231,7 +262,7 @@ impl Reflector {
             let version = if self.version_unavailable { "" } else { &*self.version };
             (Ask::Stream { version, seconds }, self.settings.answer_silence)
         } else {
-            let silence = self.silence(Duration::from_secs(seconds));
+            let silence = Duration::from_secs(seconds) + MARGIN;
             (Ask::Watch { version: &self.version, seconds }, silence)
         };
         let request = self.scope.request(&ask)?;

@@ -45,9 +45,8 @@ impl Reflector {
         if version == "0" && listed.paged {
             self.pages_anyway = true;
         }
-        self.version_unavailable = false;
         sink.commit(&listed.version);
-        self.version = listed.version;
+        self.listed(listed.version);
         Ok(())
     }
 
@@ -99,7 +98,7 @@ impl Reflector {
         let page = match opened {
             Ok(connection) => {
                 if first {
-                    sink.begin();
+                    sink.begin(self.reset);
                 }
                 read(connection, sink).await
             }

@@ -3,6 +3,7 @@
 mod between;
 mod faults;
 mod follow;
+mod history;
 mod list;
 mod script;
 mod stream;
@@ -26,13 +27,14 @@ fn scope() -> Scope {
 
 /// Runs with lists only, until the server is asked for more than it has answers.
 async fn listing(answers: impl IntoIterator<Item = Answer>) -> Run {
-    let settings = Settings { streaming: false, ..Settings::default() };
+    let settings = Settings { streaming: false, check_history: false, ..Settings::default() };
     script::run(scope(), settings, answers).await
 }
 
 /// Runs with streaming lists, until the server is asked for more than it has answers.
 async fn streaming(answers: impl IntoIterator<Item = Answer>) -> Run {
-    script::run(scope(), Settings::default(), answers).await
+    let settings = Settings { check_history: false, ..Settings::default() };
+    script::run(scope(), settings, answers).await
 }
 
 /// The request for a list in pages.

@@ -46,7 +46,8 @@ type Rule = Box<dyn Fn(&Request<Body>) -> Fate + Send + Sync>;
 /// A server that a test can make behave badly.
 #[derive(Clone)]
 pub(crate) struct World {
-    pub(crate) server: Arc<ApiServer>,
+    /// The server behind the client's address at present.
+    server: Arc<Mutex<Arc<ApiServer>>>,
     rule: Arc<Mutex<Rule>>,
     seen: Arc<Mutex<Vec<String>>>,
 }
@@ -56,7 +57,19 @@ impl World {
         let server = ApiServer::builder().seed(1).build().await.unwrap();
         let rule: Rule = Box::new(|_| Fate::Pass);
         let rule = Arc::new(Mutex::new(rule));
-        Self { server: Arc::new(server), rule, seen: Arc::default() }
+        let server = Arc::new(Mutex::new(Arc::new(server)));
+        Self { server, rule, seen: Arc::default() }
+    }
+
+    pub(crate) fn server(&self) -> Arc<ApiServer> {
+        self.server.lock().clone()
+    }
+
+    /// Puts an empty server in the place of the one that runs, which ends its watches.
+    pub(crate) async fn replace_server(&self) {
+        let fresh = Arc::new(ApiServer::builder().seed(2).build().await.unwrap());
+        let former = std::mem::replace(&mut *self.server.lock(), fresh);
+        former.stop();
     }
 
     /// Decides on every request from now on.
@@ -90,7 +103,7 @@ impl World {
 
     /// A client that nothing stands in the way of.
     pub(crate) fn admin(&self) -> Client {
-        Client::new(self.server.service(), "default")
+        Client::new(self.server().service(), "default")
     }
 
     pub(crate) fn manager(&self) -> Manager {
@@ -217,7 +230,7 @@ impl Service<Request<Body>> for Road {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         self.world.seen.lock().push(format!("{} {}", request.method(), request.uri()));
         let fate = (self.world.rule.lock())(&request);
-        let mut server = self.world.server.service();
+        let mut server = self.world.server().service();
         Box::pin(async move {
             let lost = || std::io::Error::new(std::io::ErrorKind::ConnectionReset, "lost");
             match fate {

@@ -14,9 +14,12 @@ mod doubts;
 
 mod harness;
 
+mod history;
+
 mod journal;
 
 mod lifecycle;
+
 mod nulls;
 
 mod owners;

@@ -61,7 +61,7 @@ async fn own_writes_are_read_back_while_the_watch_is_down() {
     let (manager, running) = caching(&world).await;
     hold_watches(&world);
     // Cut the watch that is open.
-    world.server.compact();
+    world.server().compact();
     let client = manager.client();
     client.create(&map("a")).await.unwrap();
     let begun = tokio::time::Instant::now();

@@ -52,6 +52,54 @@ fn the_second_signal_ends_at_once() {
     }
 }
 
+/// A reconcile that blocks its thread cannot be cancelled; the process ends all the same.
+#[test]
+fn the_end_of_the_grace_period_ends_a_process_whose_threads_are_blocked() {
+    if std::env::var_os(ROLE).is_some() {
+        return blocked(Some(Duration::from_millis(300)));
+    }
+    let test = "signals::the_end_of_the_grace_period_ends_a_process_whose_threads_are_blocked";
+    let mut operator = Operator::start(test);
+    operator.says("working");
+    operator.send("TERM");
+    assert_eq!(operator.next(), None, "it goes on");
+    assert_eq!(operator.status().code(), Some(1));
+}
+
+#[test]
+fn the_second_signal_ends_a_process_whose_threads_are_blocked() {
+    if std::env::var_os(ROLE).is_some() {
+        return blocked(None);
+    }
+    let mut operator =
+        Operator::start("signals::the_second_signal_ends_a_process_whose_threads_are_blocked");
+    operator.says("working");
+    // Two that come close together are one.
+    while operator.child.try_wait().unwrap().is_none() {
+        operator.send("TERM");
+    }
+    assert_eq!(operator.status().code(), Some(1));
+}
+
+/// The operator: a reconcile that blocks the only thread, for ever.
+fn blocked(grace: Option<Duration>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let world = World::new().await;
+        world.create_map("a").await;
+        let manager = Manager::builder("test").seed(1).grace(grace).build(world.client());
+        let reconciler = each::<ConfigMap, _, _>(|_, _, _| async {
+            eprintln!("working");
+            loop {
+                std::thread::park();
+            }
+        });
+        manager.controller(reconciler).register().unwrap();
+        let _ = manager.run().await;
+        eprintln!("ended");
+    });
+}
+
 /// The operator: a reconcile that takes until somebody writes a line.
 fn operator() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

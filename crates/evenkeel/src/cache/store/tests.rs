@@ -253,3 +253,38 @@ fn large_stores_use_their_indexes_and_agree() {
         }
     }
 }
+
+/// A typed form that is freed only when it may be, and reports it.
+struct Held {
+    may_go: std::sync::mpsc::Receiver<()>,
+    gone: std::sync::mpsc::Sender<()>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = self.may_go.recv_timeout(std::time::Duration::from_secs(10));
+        let _ = self.gone.send(());
+    }
+}
+
+#[test]
+fn clearing_a_large_store_does_not_wait_until_it_is_freed() {
+    let ingest = Ingest::new(Kind::of::<ConfigMap>(), TypeOptions::new());
+    let store = Store::new(1);
+    let (go, may_go) = std::sync::mpsc::channel();
+    let (gone, is_gone) = std::sync::mpsc::channel();
+    let mut held = Some(Arc::new(parking_lot::Mutex::new(Held { may_go, gone })));
+    for number in 0..=MANY {
+        let raw = json!({ "metadata": { "namespace": "a", "name": number.to_string() } });
+        let entry = Arc::new(ingest.entry(raw.to_string().as_bytes()).unwrap());
+        if let Some(held) = held.take() {
+            entry.pin(held);
+        }
+        store.put(&entry);
+    }
+    store.clear();
+    assert_eq!((store.len(), store.bytes()), (0, 0));
+    assert!(is_gone.try_recv().is_err(), "it was waited for");
+    go.send(()).unwrap();
+    is_gone.recv().unwrap();
+}

@@ -55,7 +55,7 @@ async fn a_list_that_breaks_off_changes_nothing() {
     let mut fed = Fed::new(TypeOptions::new());
     fed.list(5, [&*raw("a", "u1", 1, "1"), &*raw("b", "u2", 2, "1")]);
     let (_subscription, log) = told(&fed).await;
-    fed.feed.begin();
+    fed.feed.begin(false);
     fed.feed.listed(&raw("a", "u1", 8, "2"));
     fed.feed.abandon();
     settle().await;
@@ -72,7 +72,7 @@ async fn a_first_list_that_breaks_off_is_completed_by_the_next() {
     let mut fed = Fed::new(TypeOptions::new());
     let log = Log::default();
     let subscription = fed.informer.subscribe(log.handler());
-    fed.feed.begin();
+    fed.feed.begin(false);
     fed.feed.listed(&raw("a", "u1", 1, "1"));
     fed.feed.listed(&raw("b", "u2", 2, "1"));
     fed.feed.abandon();
@@ -96,7 +96,7 @@ async fn what_is_deleted_while_a_stream_sends_it_is_not_there() {
     let mut fed = Fed::new(TypeOptions::new());
     fed.list(5, [&*raw("a", "u1", 1, "1"), &*raw("b", "u2", 2, "1")]);
     let (_subscription, log) = told(&fed).await;
-    fed.feed.begin();
+    fed.feed.begin(false);
     fed.feed.listed(&raw("a", "u1", 1, "1"));
     fed.feed.listed(&raw("b", "u2", 2, "1"));
     fed.feed.listed(&raw("c", "u3", 6, "1"));

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
-use super::super::{Health, Reflector, Settings, Sink};
+use super::super::{Health, History, Reflector, Settings, Sink};
 use super::between::{Between, Faults};
 use crate::key::Key;
 use crate::random::Random;
@@ -85,7 +85,7 @@ impl Model {
 }
 
 impl Sink for Shared {
-    fn begin(&mut self) {
+    fn begin(&mut self, _: bool) {
         assert!(self.0.lock().coming.replace(State::new()).is_none());
     }
     fn listed(&mut self, raw: &[u8]) {
@@ -121,6 +121,9 @@ impl Sink for Shared {
         assert!(version >= model.version);
         model.version = version;
         model.told.push(Told::Bookmark(version));
+    }
+    fn agrees(&mut self, _: Option<&[u8]>) -> bool {
+        true
     }
     fn health(&mut self, health: &Health) {
         self.0.lock().connected = matches!(health, Health::Connected);
@@ -240,6 +243,7 @@ async fn trial(seed: u64, writes: usize, settings: Settings) -> Outcome {
         Client::new(between, "default"),
         super::scope(),
         settings,
+        History::default(),
         Random::new(seed),
     );
     let model = Shared::default();

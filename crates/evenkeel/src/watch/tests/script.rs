@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::super::{Error, Health, Reflector, Scope, Settings, Sink};
+use super::super::{Error, Health, History, Reflector, Scope, Settings, Sink};
 use crate::random::Random;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -208,7 +208,7 @@ pub(crate) async fn run(
     }));
     let over = state.lock().over.clone();
     let client = Client::new(Server(state.clone()), "default");
-    let reflector = Reflector::new(client, scope, settings, Random::new(1));
+    let reflector = Reflector::new(client, scope, settings, History::default(), Random::new(1));
     let mut diary = Diary::default();
     tokio::select! {
         biased;
@@ -323,7 +323,7 @@ impl Diary {
         let marks = ["begin", "commit", "abandon"];
         let last =
             self.lines.iter().rev().find(|line| marks.iter().any(|mark| line.starts_with(mark)));
-        last.is_some_and(|line| line == "begin")
+        last.is_some_and(|line| line.starts_with("begin"))
     }
 
     fn note(&mut self, within_state: bool, line: String) {
@@ -333,8 +333,8 @@ impl Diary {
 }
 
 impl Sink for Diary {
-    fn begin(&mut self) {
-        self.note(false, "begin".to_owned());
+    fn begin(&mut self, reset: bool) {
+        self.note(false, if reset { "begin anew" } else { "begin" }.to_owned());
     }
     fn listed(&mut self, raw: &[u8]) {
         self.note(true, format!("listed {}", show(raw)));
@@ -356,6 +356,9 @@ impl Sink for Diary {
     }
     fn bookmark(&mut self, version: &str) {
         self.note(false, format!("bookmark {version}"));
+    }
+    fn agrees(&mut self, _: Option<&[u8]>) -> bool {
+        true
     }
     fn health(&mut self, health: &Health) {
         match health {

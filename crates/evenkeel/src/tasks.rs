@@ -1,13 +1,13 @@
-//! The tasks of a cache: all of them end with it.
+//! Tasks that end with their owner.
 
 use parking_lot::Mutex;
 use tokio::task::{AbortHandle, JoinSet};
 
 #[derive(Debug)]
-pub(super) struct Tasks(Mutex<Option<JoinSet<()>>>);
+pub(crate) struct Tasks(Mutex<Option<JoinSet<()>>>);
 
 impl Tasks {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Mutex::new(Some(JoinSet::new())))
     }
 
@@ -15,7 +15,7 @@ impl Tasks {
     ///
     /// # Panics
     /// Outside of a tokio runtime.
-    pub(super) fn spawn(
+    pub(crate) fn spawn(
         &self,
         task: impl Future<Output = ()> + Send + 'static,
     ) -> Option<AbortHandle> {
@@ -26,19 +26,19 @@ impl Tasks {
             if let Err(error) = ended
                 && error.is_panic()
             {
-                tracing::error!(%error, "a task of the cache panicked");
+                tracing::error!(%error, "a task panicked");
             }
         }
         Some(tasks.spawn(task))
     }
 
     /// Whether no task will be started any more.
-    pub(super) fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         self.0.lock().is_none()
     }
 
     /// Ends all tasks and waits until they have.
-    pub(super) async fn stop(&self) {
+    pub(crate) async fn stop(&self) {
         let tasks = self.0.lock().take();
         if let Some(mut tasks) = tasks {
             tasks.shutdown().await;

@@ -1,0 +1,114 @@
+//! Real sockets, real certificates.
+
+use std::path::PathBuf;
+
+use evenkeel_apiserver::ApiServer;
+
+use super::*;
+
+/// A file that is removed with its folder in the end.
+struct Kubeconfig(PathBuf);
+
+impl Kubeconfig {
+    fn new(test: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("evenkeel-{test}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.join("kubeconfig")
+    }
+}
+
+impl Drop for Kubeconfig {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+async fn version(client: &kube::Client) -> Result<(), kube::Error> {
+    client.apiserver_version().await.map(|_| ())
+}
+
+#[tokio::test]
+async fn a_rewritten_kubeconfig_is_read_when_tls_fails() {
+    let file = Kubeconfig::new("rewritten");
+    let first = ApiServer::builder().build().await.unwrap();
+    let serving = first.serve("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let address = serving.address();
+    serving.write_kubeconfig(file.path()).unwrap();
+    let client = client(Access::file(file.path(), None)).await.unwrap();
+    version(&client).await.unwrap();
+    serving.stop().await;
+
+    // The same address, another certificate authority.
+    let second = ApiServer::builder().build().await.unwrap();
+    let serving = second.serve(address).await.unwrap();
+    let error = version(&client).await.unwrap_err();
+    assert!(chain(&error).contains("certificate"), "{}", chain(&error));
+    // What is there is read again at most once a second.
+    tokio::time::pause();
+    tokio::time::advance(PAUSE).await;
+    tokio::time::resume();
+    serving.write_kubeconfig(file.path()).unwrap();
+    version(&client).await.unwrap_err();
+    version(&client).await.unwrap();
+    serving.stop().await;
+}
+
+#[tokio::test]
+async fn credentials_are_read_again_when_they_are_refused() {
+    let file = Kubeconfig::new("refused");
+    let server = ApiServer::builder().build().await.unwrap();
+    let serving = server.serve("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let good = serving.kubeconfig();
+    let lines = good.lines().filter(|line| !line.contains("client-key-data"));
+    let revoked: Vec<&str> = lines
+        .map(
+            |line| {
+                if line.contains("client-certificate-data") { "    token: revoked" } else { line }
+            },
+        )
+        .collect();
+    std::fs::write(file.path(), revoked.join("\n")).unwrap();
+    let client = client(Access::file(file.path(), None)).await.unwrap();
+    let list = || {
+        let request = Request::get("/api/v1/namespaces").body(Vec::new()).unwrap();
+        client.request::<serde_json::Value>(request)
+    };
+    serving.write_kubeconfig(file.path()).unwrap();
+    match list().await.unwrap_err() {
+        kube::Error::Api(status) => assert_eq!(status.code, 401),
+        other => panic!("{other}"),
+    }
+    list().await.unwrap();
+    serving.stop().await;
+}
+
+/// Linux shows the timers of sockets: 02 is that of keep-alive, with when it goes off.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_system_probes_idle_connections() {
+    let file = Kubeconfig::new("probes");
+    let server = ApiServer::builder().build().await.unwrap();
+    let serving = server.serve("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    serving.write_kubeconfig(file.path()).unwrap();
+    let client = client(Access::file(file.path(), None)).await.unwrap();
+    version(&client).await.unwrap();
+    let remote = format!("0100007F:{:04X}", serving.address().port());
+    let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+    let timers: Vec<&str> = table
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>())
+        .filter(|fields| fields.get(2) == Some(&remote.as_str()) && fields[3] == "01")
+        .map(|fields| fields[5])
+        .collect();
+    assert!(!timers.is_empty(), "{table}");
+    for timer in timers {
+        let (kind, when) = timer.split_once(':').unwrap();
+        let due = u64::from_str_radix(when, 16).unwrap() / 100;
+        assert!(kind == "02" && due <= PROBE_AFTER.as_secs(), "{timer}");
+    }
+    serving.stop().await;
+}

@@ -1,0 +1,87 @@
+//! A server whose history is not the one that was followed.
+
+use super::super::history::went_back;
+use super::script::{failure, list, open, unreachable};
+use super::*;
+
+async fn checking(answers: impl IntoIterator<Item = Answer>) -> Run {
+    let settings = Settings { streaming: false, ..Settings::default() };
+    script::run(scope(), settings, answers).await
+}
+
+const CHECK: &str = "limit=1";
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_went_back_is_listed_anew() {
+    let run = checking([
+        list("10", "", &["a@3", "b@4"]),
+        open().modified("a@12").cut(),
+        list("5", "", &["c@5"]),
+        list("5", "", &["c@5"]),
+        open().hang(),
+    ])
+    .await;
+    assert_eq!(run.requests[..5], [paged("0"), watch("10"), CHECK.into(), paged(""), watch("5")]);
+    assert_eq!(run.told()[4..], ["changed a@12", "begin anew", "listed c@5", "commit 5"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_with_the_same_history_is_followed_on() {
+    let refused = unreachable(std::io::ErrorKind::ConnectionRefused);
+    let run = checking([
+        list("10", "", &["a@3"]),
+        open().modified("a@12").cut(),
+        refused,
+        list("12", "", &["a@12"]),
+        open().modified("a@13").hang(),
+    ])
+    .await;
+    let check = || CHECK.to_owned();
+    assert_eq!(run.requests[..5], [paged("0"), watch("10"), check(), check(), watch("12")]);
+    assert_eq!(run.told().last(), Some(&"changed a@13"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_as_agreed_is_not_suspect() {
+    let run = checking([
+        list("10", "", &["a@3"]),
+        open().wait(40).modified("a@12"),
+        open().wait(40).bookmark("14"),
+        // This server sends bookmarks, and now it did not.
+        open().wait(40),
+        list("14", "", &["a@12"]),
+        open().hang(),
+    ])
+    .await;
+    let expected = [paged("0"), watch("10"), watch("12"), watch("14"), CHECK.into(), watch("14")];
+    assert_eq!(run.requests[..6], expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_that_is_refused_keeps_no_one_from_watching() {
+    let run = checking([
+        list("10", "", &["a@3"]),
+        open().modified("a@12").cut(),
+        failure(403, "Forbidden"),
+        open().modified("a@13").hang(),
+    ])
+    .await;
+    assert_eq!(run.requests[..4], [paged("0"), watch("10"), CHECK.into(), watch("12")]);
+    assert_eq!(run.told().last(), Some(&"changed a@13"));
+}
+
+#[test]
+fn only_numbers_go_back() {
+    assert!(went_back("10", "9"));
+    assert!(!went_back("9", "10"));
+    assert!(!went_back("", "10") && !went_back("10", "") && !went_back("b", "a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn types_that_find_out_together_count_as_one() {
+    let history = History::default();
+    assert_eq!(history.replace(0), 1);
+    assert_eq!(history.replace(0), 1, "found by another type, of the same former history");
+    assert_eq!(history.replace(1), 2);
+    history.changed(1).await;
+}
