@@ -4,6 +4,8 @@ mod builder;
 
 mod context;
 
+mod pace;
+
 mod run;
 
 mod tally;

@@ -73,7 +73,7 @@ impl Journal {
         alarms.push_back(alarm);
     }
 
-    /// Spins and fights that were seen, oldest first.
+    /// Spins, hot keys, hanging reconciles and fights that were seen, oldest first.
     #[must_use]
     pub fn alarms(&self) -> Vec<Alarm> {
         self.0.alarms.lock().iter().cloned().collect()

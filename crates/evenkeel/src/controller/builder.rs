@@ -18,9 +18,13 @@ use crate::predicate::Predicate;
 use crate::queue::{Options, Queue};
 use crate::reconcile::Reconciler;
 use crate::source::Source;
+use crate::tasks::Tasks;
 
 /// How many reconciles a controller's journal remembers.
 const JOURNAL: usize = 256;
+
+/// How long a reconcile may take. Long enough for any that does not wait for the world outside.
+const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// How long sources may take before it is called an error, as in controller-runtime.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(120);
@@ -38,7 +42,7 @@ pub struct Builder<'m, R: Reconciler> {
     filter: Option<Predicate>,
     when: When,
     workers: usize,
-    timeout: Option<Duration>,
+    timeout: Duration,
     sync_timeout: Duration,
     queue: Options,
 }
@@ -56,7 +60,7 @@ impl<'m, R: Reconciler> Builder<'m, R> {
             filter: None,
             when: When::Leader,
             workers: 1,
-            timeout: None,
+            timeout: TIMEOUT,
             sync_timeout: SYNC_TIMEOUT,
             queue: Options::default(),
         }
@@ -147,9 +151,14 @@ impl<'m, R: Reconciler> Builder<'m, R> {
         self
     }
 
-    /// How long one reconcile may take before it is cancelled and retried; no limit unless set.
+    /// How long one reconcile may take before it is cancelled and retried; ten minutes unless set,
+    /// without limit if [`Duration::MAX`].
+    ///
+    /// A reconcile keeps its worker while it runs, and one that takes longer than a minute is an
+    /// [alarm](crate::journal::Alarm::Hang). Only one that awaits can be cancelled: calls that block
+    /// the thread belong in `tokio::task::spawn_blocking`.
     pub fn timeout(mut self, limit: Duration) -> Self {
-        self.timeout = Some(limit);
+        self.timeout = limit;
         self
     }
 
@@ -219,6 +228,9 @@ impl<'m, R: Reconciler> Builder<'m, R> {
             timeout: self.timeout,
             journal,
             alarms: parking_lot::Mutex::default(),
+            pace: parking_lot::Mutex::default(),
+            resting: Tasks::new(),
+            workers: self.workers,
             cleaned: Arc::default(),
             tally,
         });

@@ -11,17 +11,19 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use super::context::Context;
+use super::pace::{Pace, Rest};
 use super::tally::Tally;
 use crate::announce::Announcer;
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::finalizer::Cleaned;
-use crate::journal::{Alarms, Journal, Notes, Outcome, Record};
+use crate::journal::{Alarm, Alarms, Journal, Notes, Outcome, Record};
 use crate::key::Key;
 use crate::kind::Kind;
 use crate::queue::{AddOptions, Cause, Causes, Item, Queue};
 use crate::random::Random;
 use crate::reconcile::{Action, Next, Reconciler, Retry, chain};
+use crate::tasks::Tasks;
 
 /// What all workers of a controller share.
 pub(super) struct Shared<R: Reconciler> {
@@ -31,9 +33,13 @@ pub(super) struct Shared<R: Reconciler> {
     pub(super) client: Client,
     pub(super) clock: Clock,
     pub(super) queue: Queue<Key>,
-    pub(super) timeout: Option<Duration>,
+    pub(super) timeout: Duration,
+    pub(super) workers: usize,
     pub(super) journal: Journal,
     pub(super) alarms: Mutex<Alarms>,
+    pub(super) pace: Mutex<Pace>,
+    /// Keys that run hot, until they may run again.
+    pub(super) resting: Tasks,
     pub(super) cleaned: Arc<Cleaned>,
     pub(super) announcer: Announcer,
     pub(super) random: Mutex<Random>,
@@ -86,11 +92,32 @@ impl<R: Reconciler> Shared<R> {
             outcome,
         });
         log(&record);
-        for alarm in self.alarms.lock().observe(&record, Instant::now()) {
-            tracing::warn!("{alarm}");
-            self.journal.alarm(alarm);
+        let now = Instant::now();
+        let alarms = self.alarms.lock().observe(&record, now);
+        alarms.into_iter().for_each(|alarm| self.raise(alarm));
+        let rest = self.pace.lock().ran(&item.key, now);
+        match rest {
+            Some(rest) => self.rest(item, &record, &rest),
+            None => item.done(),
         }
-        item.done();
+    }
+
+    /// Keeps a key that runs hot from running for a while; others go on.
+    fn rest(&self, item: Item<Key, Causes>, record: &Record, rest: &Rest) {
+        if rest.begins {
+            let (causes, outcome) = (record.causes.to_string(), record.outcome.to_string());
+            self.raise(Alarm::Hot { key: item.key.clone(), causes, outcome });
+        }
+        let over = tokio::time::sleep(rest.delay);
+        self.resting.spawn(async move {
+            over.await;
+            item.done();
+        });
+    }
+
+    fn raise(&self, alarm: Alarm) {
+        tracing::warn!(controller = %self.name, "{alarm}");
+        self.journal.alarm(alarm);
     }
 
     async fn reconcile(&self, item: &Item<Key, Causes>, causes: &Causes, notes: &Notes) -> Ended {
@@ -109,16 +136,10 @@ impl<R: Reconciler> Shared<R> {
             self.reconciler.reconcile(&context).await
         };
         let run = async {
-            let result = match self.timeout {
-                Some(limit) => match tokio::time::timeout(limit, run).await {
-                    Ok(result) => result,
-                    Err(_) => return Ended::TimedOut(limit),
-                },
-                None => run.await,
-            };
-            match result {
-                Ok(action) => Ended::Done(action),
-                Err(error) => Ended::Failed(Retry::of(&*error), chain(&*error)),
+            match self.limited(&item.key, run).await {
+                Some(Ok(action)) => Ended::Done(action),
+                Some(Err(error)) => Ended::Failed(Retry::of(&*error), chain(&*error)),
+                None => Ended::TimedOut(self.timeout),
             }
         };
         // All of the author's code runs in here: what he drops and how his errors are worded too.
@@ -126,6 +147,18 @@ impl<R: Reconciler> Shared<R> {
         // shares nothing with it that could be left half done.
         let ended = AssertUnwindSafe(run).catch_unwind().await;
         ended.unwrap_or_else(|panic| Ended::Panicked(message(&*panic)))
+    }
+
+    /// Runs a reconcile for as long as it may take, and reports one that takes long.
+    async fn limited<T>(&self, key: &Key, run: impl Future<Output = T>) -> Option<T> {
+        tokio::pin!(run);
+        if let Ok(result) = tokio::time::timeout(self.timeout.min(LONG), &mut run).await {
+            return Some(result);
+        }
+        let left = self.timeout.checked_sub(LONG).filter(|left| !left.is_zero())?;
+        let (key, workers, timeout) = (key.clone(), self.workers, self.timeout);
+        self.raise(Alarm::Hang { key, running: LONG, workers, timeout });
+        tokio::time::timeout(left, run).await.ok()
     }
 
     /// Tells the queue what comes next: an error before a delay before nothing.
@@ -181,6 +214,9 @@ impl<R: Reconciler> Shared<R> {
         }
     }
 }
+
+/// A reconcile that takes longer is reported.
+const LONG: Duration = Duration::from_secs(60);
 
 /// How the reconciler's future ended.
 enum Ended {

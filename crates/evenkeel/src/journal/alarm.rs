@@ -1,6 +1,6 @@
-//! Keys that keep themselves busy, and fields that two writers keep flipping.
+//! Keys that keep themselves busy, reconciles that hang, fields that two writers keep flipping.
 //!
-//! Both are silent in most frameworks and cost a cluster dearly. A key *spins* when each of its
+//! All are silent in most frameworks and cost a cluster dearly. A key *spins* when each of its
 //! reconciles writes something that triggers the next. A field is *fought over* when a controller
 //! sets it again and again because somebody else sets it back. Either is told once, naming the
 //! field, and may be told again only after it has been quiet.
@@ -68,6 +68,26 @@ pub enum Alarm {
         /// What it changed.
         fields: Vec<String>,
     },
+    /// A key is reconciled again and again without rest, and is slowed down.
+    Hot {
+        /// The key.
+        key: Key,
+        /// Why the last reconcile ran.
+        causes: String,
+        /// How it ended.
+        outcome: String,
+    },
+    /// A reconcile has been running for long, and keeps a worker.
+    Hang {
+        /// The key.
+        key: Key,
+        /// For how long.
+        running: Duration,
+        /// How many workers the controller has.
+        workers: usize,
+        /// After how long it is cancelled.
+        timeout: Duration,
+    },
     /// Two writers keep setting one field.
     Fight {
         /// The object, as kind and key.
@@ -91,6 +111,18 @@ impl fmt::Display for Alarm {
                     write!(f, " and changed {}", fields.join(", "))?;
                 }
                 Ok(())
+            }
+            Self::Hot { key, causes, outcome } => {
+                write!(f, "{key} runs hot: hundreds of reconciles in quick succession, the last ")?;
+                write!(f, "because of {causes}; outcome: {outcome}. It is slowed down to ten a ")?;
+                f.write_str("second")
+            }
+            Self::Hang { key, running, workers, timeout } => {
+                write!(
+                    f,
+                    "the reconcile of {key} has been running for {running:?} and keeps one "
+                )?;
+                write!(f, "of {workers} worker(s); it is cancelled after {timeout:?}")
             }
             Self::Fight { object, field, count, other } => {
                 write!(f, "{field} of {object} is fought over: it was set to the same value ")?;

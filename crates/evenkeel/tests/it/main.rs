@@ -20,6 +20,8 @@ mod journal;
 
 mod lifecycle;
 
+mod loops;
+
 mod nulls;
 
 mod owners;
