@@ -342,3 +342,25 @@ async fn mirrors_go_with_their_reason() {
     services.delete("db", &DeleteParams::default()).await.unwrap();
     wait::<EndpointSlice, _>(&cluster, gone).await;
 }
+
+/// Go writes a time that is not set as null, and stores it so.
+#[tokio::test(start_paused = true)]
+async fn the_slices_of_a_service_with_a_null_time_in_its_status_follow_its_pods() {
+    let cluster = with_node(&[SLICES]).await;
+    service(&cluster, json!({"ports": [{"port": 80}]})).await;
+    let kind = kube::api::ApiResource::erase::<Service>(&());
+    let services: Api<kube::api::DynamicObject> =
+        Api::default_namespaced_with(cluster.client(), &kind);
+    let conditions = json!([{
+        "type": "Ready", "status": "True", "reason": "Up", "message": "", "lastTransitionTime": null,
+    }]);
+    let patch = json!([{"op": "add", "path": "/status/conditions", "value": conditions}]);
+    let patch: Patch<()> = Patch::Json(serde_json::from_value(patch).unwrap());
+    let stored = services.patch_status("web", &PatchParams::default(), &patch).await.unwrap();
+    let time = stored.data.pointer("/status/conditions/0/lastTransitionTime");
+    assert_eq!(time, Some(&Value::Null));
+    pod(&cluster, 1, 80, true).await;
+    told(&cluster, &[("web-1", true, true, false)]).await;
+    pod(&cluster, 2, 80, true).await;
+    told(&cluster, &[("web-1", true, true, false), ("web-2", true, true, false)]).await;
+}
