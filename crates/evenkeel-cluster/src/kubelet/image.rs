@@ -1,5 +1,6 @@
-//! Pulling images: nothing is pulled, so every image is there unless its name is no reference at
-//! all or the plan says that it cannot be pulled.
+//! Pulling images: nothing is pulled, so every image can be, unless its name is no reference at all,
+//! its registry is under the top-level domain `invalid`, which no registry can have (RFC 2606), or
+//! the plan of the container says so.
 
 use super::members::Member;
 
@@ -10,7 +11,7 @@ pub(super) enum PullError {
     InvalidName,
     /// The pull policy is `Never` and the image is not on the node.
     NeverPull,
-    /// The registry does not have it.
+    /// The registry does not have it, or there is no such registry.
     NotFound,
 }
 
@@ -34,25 +35,39 @@ impl PullError {
             Self::NeverPull => {
                 format!("Container image {image:?} is not present with pull policy of Never")
             }
-            Self::NotFound => format!(
-                "rpc error: code = NotFound desc = failed to pull and unpack image {image:?}: not \
-                 found"
-            ),
+            Self::NotFound => match invalid_host(image) {
+                Some(host) => format!(
+                    "rpc error: code = Unknown desc = failed to resolve reference {image:?}: \
+                     lookup {host}: no such host"
+                ),
+                None => format!(
+                    "rpc error: code = NotFound desc = failed to pull and unpack image {image:?}: \
+                     not found"
+                ),
+            },
         }
     }
 }
 
-/// Returns why the image of a container cannot be used, if so.
-pub(super) fn check(member: &Member<'_>, pull_error: bool) -> Option<PullError> {
+/// Returns why the image of a container cannot be used, if so. `planned` says that it cannot be
+/// pulled, `pulls` whether it has to be.
+pub(super) fn check(member: &Member<'_>, planned: bool, pulls: bool) -> Option<PullError> {
     if !is_reference(member.image) {
         Some(PullError::InvalidName)
-    } else if !pull_error {
+    } else if !pulls || (!planned && invalid_host(member.image).is_none()) {
         None
     } else if member.pull_policy == "Never" {
         Some(PullError::NeverPull)
     } else {
         Some(PullError::NotFound)
     }
+}
+
+/// The host of an image's registry, if there can be none of that name.
+fn invalid_host(image: &str) -> Option<&str> {
+    let (first, _) = image.split_once('/')?;
+    let host = first.split_once(':').map_or(first, |(host, _)| host);
+    host.ends_with(".invalid").then_some(host)
 }
 
 /// Whether the text is an image reference: `[registry/]path[:tag][@digest]`.

@@ -27,7 +27,7 @@ pub const PLAN_ANNOTATION: &str = "evenkeel.dev/simulate";
 /// | `exit-code=3` | the code of `fail-after` and `crash-loop` |
 /// | `oom-kill-after=5s` | containers are killed after this long: code 137, reason `OOMKilled` |
 /// | `fail-startup` | startup probes fail, so that the containers are killed and restarted |
-/// | `fail-liveness=5s` | liveness probes fail this long after the containers start |
+/// | `fail-liveness`, `fail-liveness=5s` | liveness probes fail, from this long after the containers start |
 /// | `stop-after=5s` | containers exit this long after SIGTERM |
 /// | `ignore-term` | containers ignore SIGTERM and are killed at the end of the grace period |
 ///
@@ -131,6 +131,7 @@ impl Plan {
                 self.exit = Some((duration(time)?, 137));
                 self.oom_killed = true;
             }
+            ("fail-liveness", "") => self.fail_liveness = Some(Duration::ZERO),
             ("fail-liveness", time) => self.fail_liveness = Some(duration(time)?),
             ("stop-after", time) => self.stop_after = Some(duration(time)?),
             _ => return None,

@@ -204,6 +204,23 @@ async fn init_containers_are_done_before_the_others_begin() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_failing_init_container_holds_back_the_app_container() {
+    let world = World::start(Settings::default()).await;
+    let mut object = pod("", "Always");
+    object["spec"]["initContainers"] =
+        json!([{"name": "migrate", "image": "init:1", "command": ["sh", "-c", "exit 1"]}]);
+    world.create::<Pod>(object).await;
+    let state = |pod: &Pod| {
+        let inits = pod.status.as_ref()?.init_container_statuses.as_ref()?;
+        inits.first()?.state.as_ref()?.waiting.as_ref()?.reason.clone()
+    };
+    let looping = |pod: &Pod| state(pod).as_deref() == Some("CrashLoopBackOff");
+    let one = world.until_one::<Pod>("one", looping).await;
+    assert_eq!((phase(&one), waiting(&one)), ("Pending", Some("PodInitializing")));
+    assert_eq!(container(&one).unwrap().container_id, None, "it has never run");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_node_that_goes_away_loses_its_pods_and_comes_back() {
     let world = World::start(Settings { nodes: 2, ..Settings::default() }).await;
     let nodes: Api<Node> = Api::all(world.client.clone());

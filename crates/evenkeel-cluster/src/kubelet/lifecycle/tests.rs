@@ -250,10 +250,25 @@ async fn a_wrong_image_name_or_one_that_is_never_pulled_has_its_own_reason() {
     // The image of a pod can be corrected.
     run.pod.spec.as_mut().unwrap().containers[0].image = Some("app:1".to_owned());
     assert_eq!(run.until(61).last().unwrap(), "60s Running app=ready");
+    let mut run = Run::new(&pod("Always", &json!({"image": "registry.invalid:5000/app:1"})), "");
+    assert_eq!(run.until(5), ["0s Pending app=ErrImagePull", "1s Pending app=ImagePullBackOff"]);
+    assert!(run.events[1].ends_with("lookup registry.invalid: no such host"), "{:?}", run.events);
     let never = json!({"imagePullPolicy": "Never"});
     let mut run = Run::new(&pod("Always", &never), "image-pull-error");
     assert_eq!(run.until(60), ["0s Pending app=ErrImageNeverPull"]);
     assert_eq!(Run::new(&pod("Always", &never), "").until(60), ["0s Running app=ready"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_image_is_pulled_again_for_a_restart_only_if_its_policy_says_so() {
+    for (policy, wanted) in [("IfNotPresent", "app=ready*2"), ("Always", "app=ErrImagePull*1")] {
+        let container = json!({"imagePullPolicy": policy});
+        let mut run = Run::new(&pod("Always", &container), "fail-after=1s");
+        run.until(1);
+        run.plan = "image-pull-error,fail-after=1s".parse().unwrap();
+        let shown = run.until(12);
+        assert!(shown.iter().any(|line| line.contains(wanted)), "{policy} {shown:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,248 @@
+//! What happens to one container of a pod at one moment.
+
+use std::time::Duration;
+
+use super::{Inputs, Lifecycle, RESYNC, Subject, seconds};
+use crate::kubelet::events::Events;
+use crate::kubelet::image::{self, PullError};
+use crate::kubelet::instance::{
+    Exited, Instance, NoImage, Running, State, Stop, Termination, container_id, later,
+};
+use crate::kubelet::members::Role;
+use crate::kubelet::{probes, process, restart};
+
+/// How often a container is retried whose image is wrong in a way that no back-off counts.
+const RETRY: Duration = Duration::from_secs(10);
+
+impl Lifecycle {
+    /// Does what is due for one container. Returns whether its state has changed.
+    pub(super) fn step(
+        &mut self,
+        index: usize,
+        subject: &Subject<'_>,
+        inputs: &Inputs<'_>,
+        events: &mut Events<'_>,
+    ) -> bool {
+        let now = inputs.now;
+        let turn = self.ending.is_none() && self.has_turn(index, subject.member.role);
+        let ending = self.ending.is_some();
+        match &mut self.containers[index].state {
+            State::Waiting if turn => {
+                self.start(index, subject, inputs, events);
+                true
+            }
+            State::Waiting => false,
+            State::NoImage(failed) => {
+                if turn && (failed.retry <= now || failed.image != subject.member.image) {
+                    self.start(index, subject, inputs, events);
+                    return true;
+                }
+                if !ending
+                    && !failed.backs_off
+                    && failed.error == PullError::NotFound
+                    && later(failed.since, RESYNC) <= now
+                {
+                    failed.backs_off = true;
+                    events.pull_backs_off(&subject.member);
+                }
+                false
+            }
+            State::Exited(exited) => {
+                let Some((at, delay)) = exited.restart else { return false };
+                if ending {
+                    exited.restart = None;
+                    exited.backs_off = false;
+                    return true;
+                }
+                if turn && at <= now {
+                    self.start(index, subject, inputs, events);
+                    return true;
+                }
+                if !exited.backs_off && !delay.is_zero() && later(exited.at, RESYNC) <= now {
+                    exited.backs_off = true;
+                    events.restart_backs_off(&subject.member);
+                }
+                false
+            }
+            State::Running(_) => self.step_running(index, subject, inputs, events),
+        }
+    }
+
+    /// Whether the containers that come before one let it start.
+    fn has_turn(&self, index: usize, role: Role) -> bool {
+        let before = match role {
+            Role::Ephemeral => 0,
+            Role::Init | Role::Sidecar | Role::App => index.min(self.inits),
+        };
+        self.sandbox && self.containers[..before].iter().all(|it| it.initialized)
+    }
+
+    /// Starts a container, for the first time or again.
+    fn start(
+        &mut self,
+        index: usize,
+        subject: &Subject<'_>,
+        inputs: &Inputs<'_>,
+        events: &mut Events<'_>,
+    ) {
+        let member = &subject.member;
+        let instance = &mut self.containers[index];
+        if let State::Exited(exited) = &instance.state {
+            instance.last = Some(exited.end.clone());
+        }
+        // An image that a container has run from is on the node.
+        let pulls = !instance.has_run() || member.pull_policy == "Always";
+        if let Some(error) = image::check(member, subject.plan.image_pull_error, pulls) {
+            let retry = match error {
+                PullError::NotFound => {
+                    instance.pull_backoff = restart::next(instance.pull_backoff);
+                    instance.pull_backoff
+                }
+                PullError::InvalidName | PullError::NeverPull => RETRY,
+            };
+            let known = matches!(&instance.state, State::NoImage(failed) if failed.error == error);
+            if error == PullError::NotFound || !known {
+                events.pull_failed(member, error);
+            }
+            instance.state = State::NoImage(NoImage {
+                image: member.image.to_owned(),
+                error,
+                since: inputs.now,
+                retry: later(inputs.now, retry),
+                backs_off: false,
+            });
+            return;
+        }
+        if instance.last.is_some() {
+            instance.restarts = instance.restarts.saturating_add(1);
+        }
+        instance.pull_backoff = Duration::ZERO;
+        events.started(member);
+        instance.state = State::Running(Running {
+            image: member.image.to_owned(),
+            since: inputs.now,
+            started_at: inputs.wall.clone(),
+            started: false,
+            ready: false,
+            probed: None,
+            stop: None,
+        });
+    }
+
+    fn step_running(
+        &mut self,
+        index: usize,
+        subject: &Subject<'_>,
+        inputs: &Inputs<'_>,
+        events: &mut Events<'_>,
+    ) -> bool {
+        let (member, now) = (&subject.member, inputs.now);
+        let last_turn = self.is_last_turn(index, member.role);
+        let ending = self.ending.is_some();
+        let address = self.address.map(|address| address.to_string());
+        let instance = &mut self.containers[index];
+        let State::Running(running) = &mut instance.state else { return false };
+        let age = now.saturating_duration_since(running.since);
+        running.started = subject.probes.has_started(age);
+        running.ready = subject.probes.is_ready(age);
+        let mut changed = false;
+        if member.role == Role::Sidecar && running.started && !instance.initialized {
+            instance.initialized = true;
+            changed = true;
+        }
+        if running.stop.is_none() {
+            for kind in subject.probes.failures(running.probed, age) {
+                events.unhealthy(&probes::failure(member, kind, address.as_deref()), member);
+            }
+            running.probed = Some(age);
+        }
+        if let Some(stop) = &mut running.stop
+            && (last_turn || stop.deadline <= now)
+        {
+            stop.terminate(now);
+        }
+        let stopped = running.stop.as_ref().and_then(|stop| stop.exit(&subject.process));
+        let exits = subject.process.exit;
+        if let Some((_, code)) = exits.filter(|(time, _)| *time <= age) {
+            self.exit(index, code, subject.plan.oom_killed, subject, inputs);
+            return true;
+        }
+        if let Some((_, code)) = stopped.filter(|(at, _)| *at <= now) {
+            self.exit(index, code, false, subject, inputs);
+            return true;
+        }
+        if running.stop.is_some() {
+            return changed;
+        }
+        let killed = subject.probes.killed_by(age);
+        let replaced = running.image != member.image;
+        let restarts = restart::applies_to_killed(inputs.pod, member.container);
+        let grace = match killed.and_then(|kind| probes::grace_period(member, kind)) {
+            Some(own) if !ending => seconds(own),
+            _ => inputs.grace(),
+        };
+        if ending {
+            events.stopping(member);
+        } else if replaced {
+            events.replaced(member);
+        } else if let Some(kind) = killed {
+            events.killed(member, kind, restarts || member.role == Role::Sidecar);
+        } else {
+            return changed;
+        }
+        let waits = ending && member.role == Role::Sidecar;
+        let mut stop = Stop::begin(now, grace, process::pre_stop(member), waits);
+        stop.restart = !ending && (replaced || restarts);
+        running.stop = Some(stop);
+        true
+    }
+
+    /// Whether everything has exited that a container waits for before it gets SIGTERM: a sidecar
+    /// stops after the app containers and the sidecars that were started after it.
+    fn is_last_turn(&self, index: usize, role: Role) -> bool {
+        role != Role::Sidecar || !self.containers[index + 1..].iter().any(Instance::is_running)
+    }
+
+    /// Notes that a container has exited, and when it is restarted.
+    fn exit(
+        &mut self,
+        index: usize,
+        code: i32,
+        oom_killed: bool,
+        subject: &Subject<'_>,
+        inputs: &Inputs<'_>,
+    ) {
+        let member = &subject.member;
+        let ending = self.ending.is_some();
+        let instance = &mut self.containers[index];
+        let State::Running(running) = &instance.state else { return };
+        let killed_to_restart = running.stop.as_ref().is_some_and(|stop| stop.restart);
+        let restarts = match member.role {
+            _ if ending => false,
+            Role::Sidecar => true,
+            Role::Ephemeral => false,
+            Role::Init if code == 0 => false,
+            Role::Init | Role::App => {
+                killed_to_restart || restart::applies(inputs.pod, member.container, code)
+            }
+        };
+        instance.initialized |= member.role == Role::Init && code == 0;
+        if restart::forgives(inputs.now.saturating_duration_since(running.since)) {
+            instance.backoff = Duration::ZERO;
+        }
+        let delay = instance.backoff;
+        if restarts {
+            instance.backoff = restart::next(delay);
+        }
+        let started = running.started_at.clone();
+        instance.state = State::Exited(Exited {
+            end: Termination {
+                container_id: Some(container_id(&self.uid, member.name, instance.restarts)),
+                ..Termination::new(code, oom_killed, started, inputs.wall.clone())
+            },
+            at: inputs.now,
+            restart: restarts.then(|| (later(inputs.now, delay), delay)),
+            backs_off: false,
+        });
+    }
+}
