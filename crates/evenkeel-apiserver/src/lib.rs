@@ -48,6 +48,8 @@ mod watch;
 
 mod paths;
 
+mod health;
+
 // What is served, and where it is kept.
 mod registry;
 

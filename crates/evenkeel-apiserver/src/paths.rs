@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{
-    CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LOCATION, VARY, X_CONTENT_TYPE_OPTIONS,
-};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LOCATION, VARY};
 use http::{HeaderValue, Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::body::Body;
 use crate::call::Remote;
 use crate::core::Core;
+use crate::health;
 use crate::negotiate::{self, Format};
 use crate::offload;
 use crate::openapi;
@@ -55,7 +54,9 @@ fn answer(core: &Arc<Core>, request: &Authorized) -> Result<Response<Body>, Stat
     let segments: Vec<&str> = trimmed.split('/').collect();
     if !matches!(request.parts.method.as_str(), "GET" | "HEAD") {
         return match segments.as_slice() {
-            ["healthz" | "livez" | "readyz", ..] => health(request, &segments),
+            [endpoint @ ("healthz" | "livez" | "readyz"), check @ ..] => {
+                health::respond(core, &request.query, endpoint, &check.join("/"))
+            }
             ["version" | "api" | "apis" | "openapi", ..] => Err(Status::method_not_allowed()),
             _ => Err(Status::page_not_found()),
         };
@@ -65,7 +66,9 @@ fn answer(core: &Arc<Core>, request: &Authorized) -> Result<Response<Body>, Stat
         ["version", _, ..] => Err(Status::resource_not_found()),
         ["version"] => Ok(text(version(), "application/json")),
         ["metrics"] => Ok(text(core.metrics.render(core), "text/plain; version=0.0.4")),
-        ["healthz" | "livez" | "readyz", ..] => health(request, &segments),
+        [endpoint @ ("healthz" | "livez" | "readyz"), check @ ..] => {
+            health::respond(core, &request.query, endpoint, &check.join("/"))
+        }
         ["api"] if wants_aggregated(request) => {
             Ok(document(request, snapshot.aggregated(true), AGGREGATED))
         }
@@ -257,46 +260,6 @@ fn text(body: impl Into<Bytes>, content_type: &'static str) -> Response<Body> {
     response
 }
 
-fn plain(body: String) -> Response<Body> {
-    let mut response = text(body, "text/plain; charset=utf-8");
-    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response
-}
-
-/// The checks behind a health endpoint. A server that answers at all passes each of them.
-const CHECKS: &[&str] = &["ping", "log", "etcd", "poststarthook/crd-informer-synced"];
-
-fn health(request: &Routed, segments: &[&str]) -> Result<Response<Body>, Status> {
-    let endpoint = segments[0];
-    if segments.len() > 1 {
-        let check = segments[1..].join("/");
-        return if CHECKS.contains(&check.as_str()) {
-            Ok(plain("ok".into()))
-        } else {
-            Err(Status::page_not_found())
-        };
-    }
-    if !request.query.has("verbose") {
-        return Ok(plain("ok".into()));
-    }
-    let excluded: Vec<&str> = request.query.all("exclude").collect();
-    let mut report = String::new();
-    for check in CHECKS {
-        if excluded.contains(check) {
-            report.push_str(&format!("[+]{check} excluded: ok\n"));
-        } else {
-            report.push_str(&format!("[+]{check} ok\n"));
-        }
-    }
-    for unknown in excluded.iter().filter(|name| !CHECKS.contains(name)) {
-        report.push_str(&format!(
-            "warn: some health checks cannot be excluded: no matches for {unknown:?}\n"
-        ));
-    }
-    report.push_str(&format!("{endpoint} check passed\n"));
-    Ok(plain(report))
-}
-
 fn version() -> Vec<u8> {
     let version = json!({
         "major": "1",
@@ -344,7 +307,7 @@ fn index(core: &Core) -> Value {
         paths.extend(group.versions.iter().map(|v| format!("/apis/{}/{}", group.name, v.version)));
     }
     for endpoint in ["healthz", "livez", "readyz"] {
-        paths.extend(CHECKS.iter().map(|check| format!("/{endpoint}/{check}")));
+        paths.extend(health::CHECKS.iter().map(|check| format!("/{endpoint}/{check}")));
     }
     paths.sort();
     json!({"paths": paths})

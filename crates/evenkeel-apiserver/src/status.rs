@@ -384,6 +384,11 @@ impl Status {
         Self::new(code, "", message)
     }
 
+    /// The disk is full: what the store behind upstream's server answers then.
+    pub(crate) fn storage_full() -> Self {
+        Self::bare(500, "etcdserver: mvcc: database space exceeded")
+    }
+
     pub(crate) fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message)
     }

@@ -183,6 +183,15 @@ impl Store {
         self.inner.shared.compact_lists(revision);
     }
 
+    /// Why writes are refused at present: the log cannot be written. Each call has the disk tried
+    /// again, for a store that has no writes to try it with.
+    pub fn failure(&self) -> Option<WriteError> {
+        match &self.inner.writer {
+            Writer::Memory(_) => None,
+            Writer::Disk(committer) => committer.failure(),
+        }
+    }
+
     /// Forgets the past below `revision` in every table, as if the window had moved on.
     pub fn compact(&self, revision: u64) {
         self.inner.shared.compact(revision);

@@ -191,7 +191,10 @@ fn commits_no_changes(call: &Call) -> bool {
 }
 
 fn failed(error: &WriteError) -> Status {
-    Status::internal(error)
+    match error {
+        WriteError::Full(_) => Status::storage_full(),
+        error => Status::internal(error),
+    }
 }
 
 /// What other parts of the server keep in step with the objects.

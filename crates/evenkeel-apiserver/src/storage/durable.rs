@@ -6,14 +6,16 @@
 //!   after a power failure;
 //! - a batch of commits is there as a whole or not at all;
 //! - revisions go on from the last one, even if all objects are gone;
-//! - damage is either an unfinished end, which is cut off, or an error that names the place;
-//! - once something could not be written nothing more is, so that memory and disk cannot drift
-//!   apart.
+//! - damage is either an end that was never acknowledged, which is cut off, or an error that names
+//!   the place; a log that was removed is an error too;
+//! - a write that could not be written is refused and leaves nothing behind; once there is space
+//!   again, writes are accepted again.
 //!
 //! From a byte up: [`frame`] makes bytes whole, [`codec`] gives them meaning, [`dir`] names the
-//! files, [`log`] appends, [`committer`] decides what, [`snapshot`] shortens, [`recover`] reads
-//! it all back.
+//! files, [`log`] appends, [`acknowledged`] remembers how far, [`committer`] decides what,
+//! [`snapshot`] shortens, [`recover`] reads it all back.
 
+mod acknowledged;
 mod codec;
 mod committer;
 mod dir;
@@ -73,6 +75,20 @@ pub enum OpenError {
         path: PathBuf,
         /// The snapshot's revision.
         after: u64,
+    },
+    /// Files with commits that were acknowledged are missing.
+    #[error(
+        "the log in {} is missing commits: it ends at revision {last}, and revision {acknowledged} \
+         was acknowledged; restore the directory from a copy, or remove it to start empty",
+        path.display()
+    )]
+    Missing {
+        /// The data directory.
+        path: PathBuf,
+        /// The last revision that was found.
+        last: u64,
+        /// The last revision that was acknowledged.
+        acknowledged: u64,
     },
 }
 

@@ -21,9 +21,12 @@ pub enum WriteError {
     /// The object is beyond any sensible size.
     #[error("object of {0} bytes is too large to store")]
     TooLarge(usize),
-    /// The log could not be written, now or earlier. Reads go on, writes need a restart. The
-    /// write that met the failure may or may not be there then.
-    #[error("storage takes no more writes: {0}")]
+    /// There is no space for the log. Reads go on; the next write is tried again.
+    #[error("no space left: {0}")]
+    Full(Arc<str>),
+    /// The log could not be written. Reads go on; the next write is tried again. If the process
+    /// ends before that, this write may or may not be there at the next start.
+    #[error("storage takes no writes: {0}")]
     Unavailable(Arc<str>),
 }
 

@@ -2,7 +2,8 @@
 //!
 //! It runs on a thread of its own, which ends when the last handle of the store goes. Order is
 //! everything: conditions are checked against memory and the batch so far, the batch reaches the
-//! disk, then it becomes visible, then it is acknowledged.
+//! disk, then it becomes visible, then it is acknowledged. A batch that does not reach the disk
+//! leaves nothing behind; the next one is tried anew.
 
 use std::collections::HashMap;
 use std::io;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
 use super::codec::put_event;
@@ -31,9 +33,16 @@ type Outcome = Result<Arc<Record>, WriteError>;
 /// The way to the committer's thread. Dropping it waits until all is written and the thread gone.
 pub(in crate::storage) struct Committer {
     /// None only while being dropped.
-    requests: Option<mpsc::Sender<Request>>,
+    requests: Option<mpsc::Sender<Message>>,
     thread: Option<JoinHandle<()>>,
     closing: Arc<AtomicBool>,
+    failure: Arc<Mutex<Option<WriteError>>>,
+}
+
+enum Message {
+    Write(Request),
+    /// Try whether the disk takes writes again.
+    Probe,
 }
 
 struct Request {
@@ -54,8 +63,8 @@ struct Decided {
 struct Worker {
     shared: Arc<Shared>,
     log: Log,
-    /// Why nothing more can be written.
-    failure: Option<Arc<str>>,
+    /// Why the last batch could not be written.
+    failure: Arc<Mutex<Option<WriteError>>>,
     snapshot: Option<Snapshot>,
     closing: Arc<AtomicBool>,
     /// The log may always grow to this before a snapshot is thought of.
@@ -77,10 +86,11 @@ impl Committer {
     pub(super) fn start(shared: Arc<Shared>, log: Log, floor: u64) -> io::Result<Self> {
         let (requests, inbox) = mpsc::channel(QUEUE);
         let closing = Arc::new(AtomicBool::new(false));
+        let failure = Arc::new(Mutex::new(None));
         let mut worker = Worker {
             shared,
             log,
-            failure: None,
+            failure: failure.clone(),
             snapshot: None,
             closing: closing.clone(),
             floor,
@@ -88,7 +98,7 @@ impl Committer {
         };
         let thread = thread::Builder::new().name("storage-commit".into());
         let thread = thread.spawn(move || worker.run(inbox))?;
-        Ok(Self { requests: Some(requests), thread: Some(thread), closing })
+        Ok(Self { requests: Some(requests), thread: Some(thread), closing, failure })
     }
 
     pub(in crate::storage) async fn write(
@@ -101,8 +111,19 @@ impl Committer {
         let (reply, answer) = oneshot::channel();
         let requests = self.requests.as_ref().ok_or_else(gone)?;
         let request = Request { shelf, key, change, reply };
-        requests.send(request).await.map_err(|_| gone())?;
+        requests.send(Message::Write(request)).await.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
+    }
+
+    /// Why writes are refused at present. Also has the disk tried again, so that an idle server
+    /// notices when there is space.
+    pub(in crate::storage) fn failure(&self) -> Option<WriteError> {
+        let failure = self.failure.lock().clone()?;
+        if let Some(requests) = &self.requests {
+            // With a full queue the next write tries.
+            drop(requests.try_send(Message::Probe));
+        }
+        Some(failure)
     }
 }
 
@@ -119,18 +140,28 @@ impl Drop for Committer {
 // === impl Worker ===
 
 impl Worker {
-    fn run(&mut self, mut inbox: mpsc::Receiver<Request>) {
+    fn run(&mut self, mut inbox: mpsc::Receiver<Message>) {
         let mut batch = Vec::new();
-        while let Some(request) = inbox.blocking_recv() {
-            let mut bytes = request.size();
-            batch.push(request);
-            while batch.len() < BATCH_WRITES && bytes < BATCH_BYTES {
-                let Ok(request) = inbox.try_recv() else { break };
-                bytes += request.size();
-                batch.push(request);
+        while let Some(message) = inbox.blocking_recv() {
+            let (mut bytes, mut probe) = (0, false);
+            let mut next = Some(message);
+            while let Some(message) = next {
+                match message {
+                    Message::Write(request) => {
+                        bytes += request.size();
+                        batch.push(request);
+                    }
+                    Message::Probe => probe = true,
+                }
+                let full = batch.len() >= BATCH_WRITES || bytes >= BATCH_BYTES;
+                next = if full { None } else { inbox.try_recv().ok() };
             }
-            self.commit(&mut batch);
-            self.bound_log();
+            if !batch.is_empty() {
+                self.commit(&mut batch);
+                self.bound_log();
+            } else if probe {
+                self.probe();
+            }
         }
         if let Some(snapshot) = self.snapshot.take() {
             self.finish(snapshot);
@@ -138,26 +169,30 @@ impl Worker {
     }
 
     fn commit(&mut self, batch: &mut Vec<Request>) {
-        let decided = match &self.failure {
-            None => self.decide(batch),
-            Some(reason) => {
-                for request in batch.drain(..) {
-                    answer(request.reply, Err(WriteError::Unavailable(reason.clone())));
-                }
-                return;
-            }
-        };
-        if decided.iter().any(|it| it.outcome.is_ok())
-            && let Err(error) = self.log.commit()
-        {
-            let reason = self.fail(&error);
+        let decided = self.decide(batch);
+        let changes = decided.iter().any(|it| it.outcome.is_ok());
+        if changes && let Err(error) = self.log.commit() {
+            let failure = self.fail(&error);
             for Decided { reply, .. } in decided {
                 // Refusals too: they may rest on what has just failed to be written.
-                answer(reply, Err(WriteError::Unavailable(reason.clone())));
+                answer(reply, Err(failure.clone()));
             }
             return;
         }
         self.publish(decided);
+        if changes {
+            self.log.acknowledge(self.shared.revision());
+            self.recovered();
+        }
+    }
+
+    fn probe(&mut self) {
+        if self.failure.lock().is_some() {
+            match self.log.probe() {
+                Ok(()) => self.recovered(),
+                Err(error) => drop(self.fail(&error)),
+            }
+        }
     }
 
     /// Settles each request against memory and those before it, and encodes the accepted ones.
@@ -213,7 +248,7 @@ impl Worker {
             Some(done) => self.finish(done),
             None => {}
         }
-        if self.log.bytes < self.check_at || self.failure.is_some() {
+        if self.log.bytes < self.check_at || self.failure.lock().is_some() {
             return;
         }
         let limit = self.floor + 2 * self.shared.live_bytes();
@@ -231,8 +266,7 @@ impl Worker {
         let Ok(tables) = self.shared.pin_all(revision) else { return };
         let replaces = self.log.bytes;
         if let Err(error) = self.log.rotate(revision) {
-            // Whether the new file is there is unknown, so the old one must not go on either.
-            self.fail(&error);
+            self.give_up_snapshot(0, &error);
             return;
         }
         self.check_at = self.floor;
@@ -264,12 +298,24 @@ impl Worker {
         self.check_at = self.log.bytes + self.floor;
     }
 
-    fn fail(&mut self, error: &io::Error) -> Arc<str> {
+    fn fail(&self, error: &io::Error) -> WriteError {
         let path = self.log.path().display();
-        tracing::error!(%path, %error, "the log cannot be written; refusing all further writes");
         let reason: Arc<str> = format!("cannot write {path}: {error}").into();
-        self.failure = Some(reason.clone());
-        reason
+        let failure = match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => WriteError::Full(reason),
+            _ => WriteError::Unavailable(reason),
+        };
+        if self.failure.lock().replace(failure.clone()).is_none() {
+            tracing::error!(%path, %error, "cannot write the log; refusing writes until it can be");
+        }
+        failure
+    }
+
+    fn recovered(&self) {
+        if self.failure.lock().take().is_some() {
+            let path = self.log.path().display();
+            tracing::warn!(%path, "the log can be written again; accepting writes");
+        }
     }
 }
 

@@ -2,15 +2,17 @@
 //!
 //! ```text
 //! lock                    held by the process that has the directory open
+//! acknowledged            the last acknowledged revision
 //! snapshot-<revision>     all objects at that revision
 //! log-<revision>          commits after that revision
 //! *.tmp                   a file in the making; worthless after a crash
 //! ```
 //!
 //! A file gets its name only when it is whole and on disk, so whatever bears a name was finished
-//! once.
+//! once. The objects include secrets: the directory and its files are the owner's alone, and
+//! those of earlier versions are made so.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -34,16 +36,25 @@ impl Dir {
     /// Opens the directory, making it if need be, and takes its lock.
     pub(super) fn open(path: &Path) -> Result<Self, OpenError> {
         let wrap = |source| OpenError::Io { path: path.to_owned(), source };
-        fs::create_dir_all(path).map_err(wrap)?;
         let lock_path = path.join("lock");
-        let lock = File::options()
-            .create(true)
-            .write(true)
-            .truncate(false)
+        create(path).map_err(wrap)?;
+        // A directory that also holds other things may be a home directory.
+        let ours = lock_path.exists() || fs::read_dir(path).map_err(wrap)?.next().is_none();
+        if ours {
+            restrict(path, 0o700).map_err(wrap)?;
+        } else {
+            let path = path.display();
+            tracing::warn!(%path, "data directory holds other files; its permissions are kept");
+        }
+        let lock = private(File::options().create(true).write(true).truncate(false))
             .open(&lock_path)
             .map_err(|source| OpenError::Io { path: lock_path.clone(), source })?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),
+            Ok(()) => {
+                let dir = Self { path: path.to_owned(), _lock: lock };
+                dir.restrict_files().map_err(wrap)?;
+                Ok(dir)
+            }
             Err(TryLockError::WouldBlock) => Err(OpenError::InUse(path.to_owned())),
             Err(TryLockError::Error(source)) => Err(OpenError::Io { path: lock_path, source }),
         }
@@ -59,6 +70,21 @@ impl Dir {
 
     pub(super) fn snapshot(&self, revision: u64) -> PathBuf {
         snapshot_path(&self.path, revision)
+    }
+
+    /// Files of earlier versions could be read by all.
+    fn restrict_files(&self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.path)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let name = name.to_str().unwrap_or_default();
+            let known = matches!(name, "lock" | "acknowledged")
+                || ["snapshot-", "log-"].iter().any(|prefix| revision_of(name, prefix).is_some());
+            if known {
+                restrict(&entry.path(), 0o600)?;
+            }
+        }
+        Ok(())
     }
 
     /// Removes what a crash left half-made.
@@ -112,7 +138,7 @@ pub(super) fn create_whole<T>(
     fill: impl FnOnce(&mut File) -> io::Result<T>,
 ) -> io::Result<(File, T)> {
     let draft = path.with_added_extension("tmp");
-    let mut file = File::create(&draft)?;
+    let mut file = private(File::options().write(true).create(true).truncate(true)).open(&draft)?;
     let filled = fill(&mut file).and_then(|output| {
         file.sync_all()?;
         fs::rename(&draft, path)?;
@@ -127,6 +153,40 @@ pub(super) fn create_whole<T>(
             Err(error)
         }
     }
+}
+
+/// Makes the directory, and those above it that are missing, for the owner alone.
+fn create(path: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
+/// Files that these options make are the owner's alone.
+pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    options
+}
+
+/// Takes from a file or directory the permissions beyond `mode`.
+#[cfg(unix)]
+fn restrict(path: &Path, mode: u32) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mut permissions = fs::metadata(path)?.permissions();
+    if permissions.mode() & 0o7777 & !mode == 0 {
+        return Ok(());
+    }
+    permissions.set_mode(permissions.mode() & mode);
+    fs::set_permissions(path, permissions)
+}
+
+/// Elsewhere access is inherited from the directory above.
+#[cfg(not(unix))]
+fn restrict(_: &Path, _: u32) -> io::Result<()> {
+    Ok(())
 }
 
 #[cfg(unix)]

@@ -1,9 +1,10 @@
 //! The end of the log, where commits are appended.
 
-use std::fs::File;
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io::{self, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use super::acknowledged::Acknowledged;
 use super::codec::{Payload, put_payload};
 use super::dir::{Dir, create_whole};
 use super::{Durability, frame};
@@ -15,11 +16,20 @@ const BUFFER_KEPT: usize = 4 << 20;
 pub(super) trait Medium: Write + Send {
     /// Returns once everything written is on disk.
     fn sync(&mut self) -> io::Result<()>;
+
+    /// Cuts off what is beyond `length`; the next write follows there.
+    fn truncate(&mut self, length: u64) -> io::Result<()>;
 }
 
 impl Medium for File {
     fn sync(&mut self) -> io::Result<()> {
         self.sync_data()
+    }
+
+    fn truncate(&mut self, length: u64) -> io::Result<()> {
+        self.set_len(length)?;
+        self.seek(SeekFrom::Start(length))?;
+        self.sync_all()
     }
 }
 
@@ -29,21 +39,42 @@ pub(super) struct Log {
     path: PathBuf,
     out: Box<dyn Medium>,
     durability: Durability,
+    acknowledged: Acknowledged,
     /// What the next start would have to replay.
     pub(super) bytes: u64,
     pub(super) buffer: Vec<u8>,
+    /// The length of the file up to its last whole commit.
+    length: u64,
+    /// There may be more in the file than that.
+    torn: bool,
+    /// The next log, which could not be started and may be there all the same.
+    stale: Option<PathBuf>,
 }
 
 impl Log {
-    /// Goes on with the log at `path`, of which `bytes` are to be replayed at a start.
+    /// Goes on with the log at `path`, which is `length` bytes long and ends at `last`. `bytes`
+    /// are to be replayed at a start.
     pub(super) fn resume(
         dir: Dir,
         path: PathBuf,
         file: File,
-        bytes: u64,
+        last: u64,
+        [bytes, length]: [u64; 2],
         durability: Durability,
-    ) -> Self {
-        Self { dir, path, out: Box::new(file), durability, bytes, buffer: Vec::new() }
+    ) -> io::Result<Self> {
+        let acknowledged = Acknowledged::open(dir.path(), last)?;
+        Ok(Self {
+            dir,
+            path,
+            out: Box::new(file),
+            durability,
+            acknowledged,
+            bytes,
+            buffer: Vec::new(),
+            length,
+            torn: false,
+            stale: None,
+        })
     }
 
     /// Starts a log that counts from `base`, where the previous one ended at `follows`.
@@ -55,7 +86,7 @@ impl Log {
     ) -> io::Result<Self> {
         let path = dir.log(base);
         let (file, bytes) = create_log(&path, follows, base)?;
-        Ok(Self::resume(dir, path, file, bytes, durability))
+        Self::resume(dir, path, file, base, [bytes, bytes], durability)
     }
 
     pub(super) fn dir(&self) -> &Path {
@@ -69,9 +100,17 @@ impl Log {
     /// Starts a new file at `revision`, which is where the present one ends.
     pub(super) fn rotate(&mut self, revision: u64) -> io::Result<()> {
         let path = self.dir.log(revision);
-        let (file, bytes) = create_log(&path, revision, revision)?;
-        (self.path, self.out, self.bytes) = (path, Box::new(file), bytes);
-        Ok(())
+        match create_log(&path, revision, revision) {
+            Ok((file, bytes)) => {
+                (self.path, self.out) = (path, Box::new(file));
+                (self.bytes, self.length) = (bytes, bytes);
+                Ok(())
+            }
+            Err(error) => {
+                self.stale = Some(path);
+                Err(error)
+            }
+        }
     }
 
     /// Starts a batch; its ops go into `buffer`.
@@ -80,18 +119,55 @@ impl Log {
         put_payload(&mut self.buffer, &Payload::Batch { first });
     }
 
-    /// Writes the batch. When this returns, it survives.
+    /// Writes the batch. When this returns, it survives; when it fails, the next call takes back
+    /// what there is of it.
     pub(super) fn commit(&mut self) -> io::Result<()> {
         if !frame::seal(&mut self.buffer) {
             return Err(io::Error::other("a batch is too long for one frame"));
         }
+        self.repair()?;
+        self.torn = true;
         self.out.write_all(&self.buffer)?;
         if self.durability == Durability::Disk {
             self.out.sync()?;
         }
+        self.torn = false;
         self.bytes += self.buffer.len() as u64;
+        self.length += self.buffer.len() as u64;
         if self.buffer.capacity() > BUFFER_KEPT {
             self.buffer = Vec::new();
+        }
+        Ok(())
+    }
+
+    /// Records that everything up to `revision` was acknowledged.
+    pub(super) fn acknowledge(&mut self, revision: u64) {
+        self.acknowledged.record(revision);
+    }
+
+    /// Whether a batch could be written now. Leaves the log as it was.
+    pub(super) fn probe(&mut self) -> io::Result<()> {
+        const ROOM: usize = 1 << 16;
+        self.repair()?;
+        self.torn = true;
+        // At a start, zeros are an end that was never finished.
+        self.out.write_all(&[0; ROOM])?;
+        self.out.sync()?;
+        self.repair()
+    }
+
+    /// Takes back what a failure left behind.
+    fn repair(&mut self) -> io::Result<()> {
+        if let Some(path) = &self.stale {
+            // With it the next start would expect this log to end here.
+            match fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => self.stale = None,
+            }
+        }
+        if self.torn {
+            self.out.truncate(self.length)?;
+            self.torn = false;
         }
         Ok(())
     }

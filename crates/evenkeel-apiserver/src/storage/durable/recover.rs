@@ -1,13 +1,14 @@
 //! Brings back what was there: the newest snapshot, then every log after it.
 //!
 //! Nothing is skipped in silence. The one thing cut off is a batch at the very end of the last
-//! log that was not written whole, which nobody can have been told about.
+//! log that was not written whole and was never acknowledged.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 
+use super::acknowledged::Acknowledged;
 use super::codec::{Decoder, Op, Payload, Versions};
 use super::dir::{Contents, Dir, remove_before};
 use super::frame::{self, Frames, Next};
@@ -25,7 +26,9 @@ pub(super) fn recover(
     let in_dir = |source| OpenError::Io { path: dir.path().to_owned(), source };
     dir.sweep().map_err(in_dir)?;
     let contents = Contents::of(dir.path()).map_err(in_dir)?;
-    let mut recovery = Recovery { shared, versions: Versions::default(), last: 0 };
+    let known = Acknowledged::read(dir.path()).map_err(in_dir)?;
+    let acknowledged = known.unwrap_or_default();
+    let mut recovery = Recovery { shared, versions: Versions::default(), last: 0, acknowledged };
     if let Some(&revision) = contents.snapshots.last() {
         recovery.load(&dir.snapshot(revision), revision)?;
         remove_before(dir.path(), revision).map_err(in_dir)?;
@@ -37,6 +40,9 @@ pub(super) fn recover(
             let after = recovery.last;
             return Err(OpenError::NoLog { path: dir.path().to_owned(), after });
         }
+        if known.is_some() {
+            return Err(OpenError::Missing { path: dir.path().to_owned(), last: 0, acknowledged });
+        }
         shared.restored(start_revision);
         return create(dir, 0, start_revision, durability);
     };
@@ -45,7 +51,12 @@ pub(super) fn recover(
         bytes += recovery.replay(&dir.log(base), base, Tail::MustBeWhole)?;
     }
     let path = dir.log(newest);
-    bytes += recovery.replay(&path, newest, Tail::MayBeTorn)?;
+    let length = recovery.replay(&path, newest, Tail::MayBeTorn)?;
+    bytes += length;
+    if recovery.last < acknowledged {
+        let last = recovery.last;
+        return Err(OpenError::Missing { path: dir.path().to_owned(), last, acknowledged });
+    }
     let last = recovery.last.max(start_revision);
     shared.restored(last);
     if last > recovery.last {
@@ -53,10 +64,9 @@ pub(super) fn recover(
         log.bytes += bytes;
         return Ok(log);
     }
-    match File::options().append(true).open(&path) {
-        Ok(file) => Ok(Log::resume(dir, path, file, bytes, durability)),
-        Err(source) => Err(OpenError::Io { path, source }),
-    }
+    let resume = |file| Log::resume(dir, path.clone(), file, last, [bytes, length], durability);
+    let log = File::options().append(true).open(&path).and_then(resume);
+    log.map_err(|source| OpenError::Io { path, source })
 }
 
 fn create(dir: Dir, follows: u64, base: u64, durability: Durability) -> Result<Log, OpenError> {
@@ -69,6 +79,8 @@ struct Recovery<'a> {
     versions: Versions,
     /// The last revision brought back.
     last: u64,
+    /// The last revision that was acknowledged, as far as is known.
+    acknowledged: u64,
 }
 
 /// What to make of a log that does not end with a whole frame.
@@ -133,6 +145,9 @@ impl Recovery<'_> {
             match source.next()? {
                 Next::Frame(_) => self.batch(&source)?,
                 Next::End => return Ok(source.length),
+                Next::Broken(_) if self.last < self.acknowledged => {
+                    return Err(source.corrupt("damaged, in a commit that was acknowledged"));
+                }
                 Next::Broken(offset) if tail == Tail::MayBeTorn => {
                     return source.cut(offset);
                 }

@@ -221,9 +221,12 @@ async fn a_torn_end_is_cut_wherever_it_was_torn() {
     let scratch = Scratch::new();
     let table = scratch.open().table("pods");
     create(&table, "kept").await;
-    let whole = scratch.log().1.len();
-    create(&table, "torn").await;
     drop(table);
+    let whole = scratch.log().1.len();
+    // As after a crash before the second write was acknowledged.
+    let acknowledged = fs::read(scratch.0.join("acknowledged")).unwrap();
+    create(&scratch.open().table("pods"), "torn").await;
+    fs::write(scratch.0.join("acknowledged"), acknowledged).unwrap();
     let (path, bytes) = scratch.log();
     let name = path.file_name().unwrap();
     // Ends that are missing, and ends the file system made room for and never wrote.
@@ -267,6 +270,8 @@ async fn a_log_cut_anywhere_gives_one_of_its_past_states() {
     let mut cut_short = 0;
     for end in (header..=bytes.len()).rev().step_by(11) {
         fs::write(&path, &bytes[..end]).unwrap();
+        // Without it no commit is known to be acknowledged.
+        fs::remove_file(scratch.0.join("acknowledged")).unwrap();
         let store = scratch.open();
         let state = (store.revision(), all(&store.table("pods")));
         assert!(past.contains(&state), "{state:?}");
@@ -299,6 +304,87 @@ async fn damage_in_the_middle_is_an_error_that_names_the_place() {
     }
     fs::write(&path, &bytes).unwrap();
     assert_eq!(scratch.open().table("pods").len(), 2);
+}
+
+#[tokio::test]
+async fn damage_to_the_last_acknowledged_commit_is_an_error() {
+    let scratch = Scratch::new();
+    let start = {
+        let store = scratch.open();
+        let start = scratch.log().1.len();
+        create(&store.table("pods"), "last").await;
+        start
+    };
+    let (path, bytes) = scratch.log();
+    let flipped = (start..bytes.len()).map(|position| {
+        let mut damaged = bytes.clone();
+        damaged[position] ^= 0x10;
+        damaged
+    });
+    let shortened = (start + 1..bytes.len()).map(|end| bytes[..end].to_vec());
+    for damaged in flipped.chain(shortened) {
+        fs::write(&path, &damaged).unwrap();
+        match scratch.error() {
+            OpenError::Corrupt { path: named, offset, reason } => {
+                assert_eq!((named, offset), (path.clone(), start as u64));
+                assert!(reason.contains("acknowledged"), "{reason}");
+            }
+            other => panic!("{other}"),
+        }
+        assert_eq!(fs::read(&path).unwrap(), damaged, "nothing was cut");
+    }
+    fs::write(&path, &bytes[..start]).unwrap();
+    let missing = scratch.error();
+    assert!(matches!(missing, OpenError::Missing { last: 1, acknowledged: 2, .. }), "{missing}");
+    fs::write(&path, &bytes).unwrap();
+    assert_eq!(scratch.open().table("pods").len(), 1);
+}
+
+#[tokio::test]
+async fn a_removed_log_is_an_error() {
+    let scratch = Scratch::new();
+    create(&scratch.open().table("pods"), "x").await;
+    fs::remove_file(scratch.log().0).unwrap();
+    let missing = scratch.error();
+    assert!(matches!(missing, OpenError::Missing { last: 0, acknowledged: 2, .. }), "{missing}");
+    // Even if what was acknowledged is not known.
+    fs::write(scratch.0.join("acknowledged"), "rubbish").unwrap();
+    let missing = scratch.error();
+    assert!(matches!(missing, OpenError::Missing { acknowledged: 0, .. }), "{missing}");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn the_directory_and_its_files_are_the_owners_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let scratch = Scratch::new();
+    let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let files = || fs::read_dir(&scratch.0).unwrap().map(|entry| entry.unwrap().path());
+    let owned = || {
+        assert_eq!(mode(&scratch.0), 0o700);
+        files().for_each(|file| assert_eq!(mode(&file), 0o600, "{}", file.display()));
+    };
+    set(&scratch.0, 0o755).unwrap();
+    let store = Store::open(&small_floor(&scratch)).unwrap();
+    write_until_snapshot(&scratch, &store.table("pods")).await;
+    drop(store);
+    owned();
+    assert_eq!(files().count(), 4, "lock, acknowledged, a snapshot and a log");
+    // As an earlier version left them.
+    set(&scratch.0, 0o755).unwrap();
+    files().for_each(|file| set(&file, 0o644).unwrap());
+    scratch.open();
+    owned();
+
+    let shared = Scratch::new();
+    fs::write(shared.0.join("notes"), "of the user").unwrap();
+    set(&shared.0, 0o755).unwrap();
+    shared.open();
+    assert_eq!(mode(&shared.0), 0o755, "a directory with other files is left as it is");
+    let below = shared.0.join("a/b");
+    Store::open(&Options { data_dir: Some(below.clone()), ..shared.options() }).unwrap();
+    assert_eq!([mode(&below), mode(&shared.0.join("a"))], [0o700; 2]);
 }
 
 /// Writes until a snapshot has replaced the first log. Returns the last record.
@@ -355,7 +441,7 @@ async fn files_a_snapshot_had_no_time_to_remove_do_no_harm() {
     let contents = scratch.contents();
     assert_eq!(contents.snapshots, [newest]);
     assert!(contents.logs.iter().all(|&base| base >= newest), "{contents:?}");
-    let files = contents.snapshots.len() + contents.logs.len() + 1; // The lock.
+    let files = contents.snapshots.len() + contents.logs.len() + 2; // The lock, and what was acknowledged.
     assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), files, "nothing half-made is left");
 }
 
@@ -460,17 +546,58 @@ async fn a_snapshot_that_cannot_be_written_stops_nobody() {
     assert_eq!((all(&store.table("pods")), store.revision()), before);
 }
 
-/// Takes so many bytes, or syncs, and then no more.
+#[tokio::test]
+async fn a_log_that_cannot_be_started_stops_no_writes() {
+    let scratch = Scratch::new();
+    let store = Store::open(&small_floor(&scratch)).unwrap();
+    let table = store.table("pods");
+    // A directory stands where each next log would be made.
+    for revision in 2..400 {
+        let block = dir::log_path(&scratch.0, revision).with_added_extension("tmp");
+        fs::create_dir(block).unwrap();
+    }
+    let key = Key::new("a", "x");
+    let mut record = table.create(key.clone(), draft(0)).await.unwrap();
+    for _ in 0..300 {
+        record = table.update(key.clone(), record.revision, draft(1)).await.unwrap();
+    }
+    assert!(store.failure().is_none());
+    assert_eq!(scratch.contents().logs, [1]);
+    for revision in 2..400 {
+        let block = dir::log_path(&scratch.0, revision).with_added_extension("tmp");
+        fs::remove_dir(block).unwrap();
+    }
+    drop((store, table));
+    assert_eq!(scratch.open().revision(), record.revision);
+}
+
+/// A disk that takes so many bytes, and so many syncs.
 struct Faulty {
     file: File,
-    bytes: usize,
-    syncs: usize,
+    left: Arc<Left>,
+}
+
+struct Left {
+    bytes: AtomicUsize,
+    syncs: AtomicUsize,
+}
+
+impl Left {
+    fn new(bytes: usize, syncs: usize) -> Arc<Self> {
+        Arc::new(Self { bytes: bytes.into(), syncs: syncs.into() })
+    }
+
+    fn refill(&self) {
+        self.bytes.store(1 << 20, Ordering::Relaxed);
+        self.syncs.store(1 << 20, Ordering::Relaxed);
+    }
 }
 
 impl Write for Faulty {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let room = self.bytes.min(bytes.len());
-        self.bytes -= room;
+        let left = self.left.bytes.load(Ordering::Relaxed);
+        let room = left.min(bytes.len());
+        self.left.bytes.store(left - room, Ordering::Relaxed);
         if room == 0 {
             Err(io::ErrorKind::StorageFull.into())
         } else {
@@ -485,44 +612,82 @@ impl Write for Faulty {
 
 impl Medium for Faulty {
     fn sync(&mut self) -> io::Result<()> {
-        self.syncs = self.syncs.checked_sub(1).ok_or_else(|| io::Error::other("bad sector"))?;
+        let left = self.left.syncs.load(Ordering::Relaxed);
+        let left = left.checked_sub(1).ok_or_else(|| io::Error::other("bad sector"))?;
+        self.left.syncs.store(left, Ordering::Relaxed);
         Ok(())
+    }
+
+    fn truncate(&mut self, length: u64) -> io::Result<()> {
+        self.file.truncate(length)
     }
 }
 
 /// Opens the store on a disk that will fail.
-fn open_faulty(scratch: &Scratch, bytes: usize, syncs: usize) -> Store {
+fn open_faulty(scratch: &Scratch, left: Arc<Left>) -> Store {
     let options = Options { durability: Durability::Disk, ..scratch.options() };
     let shared = Arc::new(Shared::new(&options));
     let dir = Dir::open(&scratch.0).unwrap();
     let mut log = recover::recover(dir, &shared, 1, options.durability).unwrap();
     let file = File::options().append(true).open(log.path()).unwrap();
-    log.redirect(Box::new(Faulty { file, bytes, syncs }));
+    log.redirect(Box::new(Faulty { file, left }));
     let committer = Committer::start(shared.clone(), log, options.snapshot_floor).unwrap();
     Store { inner: Arc::new(Inner { shared, writer: Writer::Disk(committer) }) }
 }
 
 #[tokio::test]
-async fn after_a_failed_write_reads_go_on_and_writes_do_not() {
-    for (bytes, syncs, cause) in [(300, 9, "no storage space"), (9999, 1, "bad sector")] {
+async fn writes_are_refused_while_the_disk_fails_and_accepted_afterwards() {
+    for (bytes, syncs, cause) in [(300, 9, "no storage space"), (1 << 20, 1, "bad sector")] {
         let scratch = Scratch::new();
-        let store = open_faulty(&scratch, bytes, syncs);
+        let left = Left::new(bytes, syncs);
+        let store = open_faulty(&scratch, left.clone());
         let table = store.table("pods");
         let mut watcher = table.watch(None, 1).unwrap();
         create(&table, "x").await;
+        assert!(store.failure().is_none());
         for n in 0..3 {
             let name = format!("{n}-{}", "y".repeat(200));
             let refused = table.create(Key::new("a", &name), draft(0)).await.unwrap_err();
-            let WriteError::Unavailable(reason) = refused else { panic!("{refused}") };
+            let full = matches!(refused, WriteError::Full(_));
+            assert_eq!(full, cause == "no storage space", "{refused}");
+            let reason = refused.to_string();
             assert!(reason.contains("log-") && reason.contains(cause), "{reason}");
+            assert_eq!(store.failure().unwrap().to_string(), reason);
         }
         assert_eq!((table.len(), store.revision()), (1, 2), "what failed was never visible");
         assert_eq!(watcher.next().await.unwrap().revision(), 2);
         assert_eq!(watcher.try_next().unwrap().map(|event| event.revision()), None);
+        let copy = scratch.copy();
+        assert!(copy.open().table("pods").get(&Key::new("a", "x")).is_some());
+
+        left.refill();
+        assert_eq!(create(&table, "y").await.revision, 3);
+        assert!(store.failure().is_none());
+        assert_eq!(watcher.next().await.unwrap().revision(), 3);
         drop((store, table));
         let store = scratch.open();
-        assert!(store.table("pods").get(&Key::new("a", "x")).is_some());
+        assert_eq!((store.table("pods").len(), store.revision()), (2, 3));
     }
+}
+
+#[tokio::test]
+async fn space_is_noticed_without_a_write() {
+    let scratch = Scratch::new();
+    let left = Left::new(300, 9);
+    let store = open_faulty(&scratch, left.clone());
+    let table = store.table("pods");
+    let name = "y".repeat(400);
+    table.create(Key::new("a", &name), draft(0)).await.unwrap_err();
+    assert!(store.failure().is_some());
+    left.refill();
+    let noticed = async {
+        while store.failure().is_some() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), noticed).await.unwrap();
+    drop((store, table));
+    assert_eq!(scratch.open().revision(), 1, "trying leaves nothing behind");
 }
 
 #[tokio::test]
