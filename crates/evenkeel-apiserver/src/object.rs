@@ -1,5 +1,7 @@
 //! Reading and writing the metadata of an object.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 /// Access to the parts of `metadata` that the server itself deals with.
@@ -64,15 +66,17 @@ pub(crate) fn dedup_owners(object: &mut Value) -> Vec<String> {
     let Some(owners) = owners.and_then(Value::as_array_mut).filter(|all| all.len() > 1) else {
         return Vec::new();
     };
-    let (mut kept, mut twice) = (Vec::with_capacity(owners.len()), Vec::new());
-    for owner in std::mem::take(owners) {
-        if kept.contains(&owner) {
+    let mut twice = Vec::new();
+    let mut seen = HashSet::new();
+    let first: Vec<bool> = owners.iter().map(|owner| seen.insert(owner)).collect();
+    let mut first = first.into_iter();
+    owners.retain(|owner| {
+        let first = first.next().unwrap_or(true);
+        if !first {
             twice.push(owner["uid"].as_str().unwrap_or("").to_owned());
-        } else {
-            kept.push(owner);
         }
-    }
-    *owners = kept;
+        first
+    });
     twice
 }
 
