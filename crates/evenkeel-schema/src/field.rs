@@ -82,6 +82,13 @@ pub struct Error {
     pub detail: String,
 }
 
+/// Whether rules that report a whole list for each of its elements stop: the text they add grows
+/// with the square of the list. `shown` are the bytes that each error shows.
+pub fn is_enough(errors: &[Error], shown: usize) -> bool {
+    const ENOUGH: usize = 4 << 20;
+    errors.len().saturating_mul(shown) > ENOUGH
+}
+
 impl Error {
     /// A needed value is absent.
     pub fn required(path: impl Into<String>, detail: impl Into<String>) -> Self {

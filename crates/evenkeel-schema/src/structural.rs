@@ -6,6 +6,7 @@
 //! [`validate`](Structural::validate) or [`validate_update`](Structural::validate_update).
 //! Compiling is lenient: a schema that passed [`validate_crd`](crate::validate_crd) compiles.
 
+mod choices;
 mod compile;
 mod correlate;
 mod default;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use self::choices::Choices;
 use crate::format::Format;
 use crate::pattern::Pattern;
 use crate::scale::Scale;
@@ -141,7 +143,7 @@ pub(crate) struct Checks {
     pub(crate) max_properties: Option<i64>,
     pub(crate) min_properties: Option<i64>,
     pub(crate) required: Vec<Box<str>>,
-    pub(crate) choices: Vec<Value>,
+    pub(crate) choices: Choices,
     pub(crate) all_of: Vec<Node>,
     pub(crate) any_of: Vec<Node>,
     pub(crate) one_of: Vec<Node>,

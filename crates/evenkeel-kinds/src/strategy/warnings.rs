@@ -14,8 +14,8 @@ use serde_json::Value;
 use super::workloads;
 use crate::defaults::set::{self, Object};
 
-/// Nobody reads on after as many warnings of one sort; headers are cut long before.
-const ENOUGH: usize = 100;
+/// Warnings that one element leads to. All headers together are cut off after 4,096 bytes.
+const ENOUGH: usize = 32;
 
 /// What is said of every use of a kind that is on its way out.
 pub fn of_deprecated_kind(gvk: Gvk<'_>) -> Option<&'static str> {

@@ -2,6 +2,8 @@
 //!
 //! Expressions are checked for being there; compiling them is left to who evaluates them.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::checks::{self, SelectorValues};
@@ -79,7 +81,7 @@ fn resources(errs: &mut Errors, path: Path<'_>, rule: &Value) {
     if resources.is_empty() {
         errs.required(path, "");
     }
-    let (mut whole, mut everywhere): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
+    let (mut whole, mut everywhere) = (HashSet::new(), HashSet::new());
     let mut plain = false;
     for (i, resource) in resources.iter().enumerate() {
         if resource.is_empty() {
@@ -90,19 +92,19 @@ fn resources(errs: &mut Errors, path: Path<'_>, rule: &Value) {
             plain = *resource != "*";
             continue;
         };
-        if whole.contains(&name) {
+        if whole.contains(name) {
             let detail = format!("if '{name}/*' is present, must not specify {resource}");
             errs.invalid(path.index(i), *resource, detail);
         }
-        if everywhere.contains(&sub) {
+        if everywhere.contains(sub) {
             let detail = format!("if '*/{sub}' is present, must not specify {resource}");
             errs.invalid(path.index(i), *resource, detail);
         }
         if sub == "*" {
-            whole.push(name);
+            whole.insert(name);
         }
         if name == "*" {
-            everywhere.push(sub);
+            everywhere.insert(sub);
         }
     }
     if resources.len() > 1 && resources.contains(&"*/*") {
@@ -119,6 +121,7 @@ fn match_conditions(errs: &mut Errors, path: Path<'_>, conditions: &[Value]) {
     if conditions.len() > 64 {
         errs.too_many(path, conditions.len(), 64);
     }
+    let mut names = HashSet::new();
     for (i, condition) in conditions.iter().enumerate() {
         let path = path.index(i);
         if condition.text("expression").trim().is_empty() {
@@ -130,7 +133,7 @@ fn match_conditions(errs: &mut Errors, path: Path<'_>, conditions: &[Value]) {
             continue;
         }
         checks::qualified_name(errs, path.child("name"), name);
-        if conditions[..i].iter().any(|c| c.text("name") == name) {
+        if !names.insert(name) {
             errs.duplicate(path.child("name"), name);
         }
     }

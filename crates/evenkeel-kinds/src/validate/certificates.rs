@@ -2,6 +2,8 @@
 //!
 //! What needs cryptography is left out: a request's signature, and the inside of certificates.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::checks;
@@ -123,10 +125,10 @@ fn usages(errs: &mut Errors, path: Path<'_>, spec: &Value, old: &Value) {
             }
         }
     }
-    let repeated = |usages: &[&str]| (1..usages.len()).any(|i| usages[..i].contains(&usages[i]));
-    if !repeated(&before) {
+    if before.iter().collect::<HashSet<_>>().len() == before.len() {
+        let mut seen = HashSet::new();
         for (i, usage) in usages.iter().enumerate() {
-            if usages[..i].contains(usage) {
+            if !seen.insert(usage) {
                 errs.duplicate(path.index(i), *usage);
             }
         }
@@ -138,13 +140,13 @@ fn conditions(errs: &mut Errors, status: &Value, old: &Value) {
     let path = path.child("conditions");
     let conditions = status.list("conditions");
     let before = old.list("conditions");
-    let had = |kind: &str| before.iter().any(|c| c.text("type") == kind);
-    let both_kept = had("Approved") && had("Denied");
-    let repeated_kept = (1..before.len())
-        .any(|i| before[..i].iter().any(|c| c.text("type") == before[i].text("type")));
+    let had: HashSet<&str> = before.iter().map(|c| c.text("type")).collect();
+    let both_kept = had.contains("Approved") && had.contains("Denied");
+    let repeated_kept = had.len() < before.len();
+    let mut earlier = HashSet::new();
     for (i, condition) in conditions.iter().enumerate() {
         let kind = condition.text("type");
-        if kind.is_empty() && !had("") {
+        if kind.is_empty() && !had.contains("") {
             errs.required(path.index(i).child("type"), "");
         }
         let known = matches!(kind, "Approved" | "Denied" | "Failed");
@@ -155,12 +157,11 @@ fn conditions(errs: &mut Errors, status: &Value, old: &Value) {
             "Denied" => "Approved",
             _ => "",
         };
-        let earlier = |kind: &str| conditions[..i].iter().any(|c| c.text("type") == kind);
-        if !both_kept && !other.is_empty() && earlier(other) {
+        if !both_kept && !other.is_empty() && earlier.contains(other) {
             let detail = "Approved and Denied conditions are mutually exclusive";
             errs.invalid(path, kind, detail);
         }
-        if !repeated_kept && earlier(kind) {
+        if !earlier.insert(kind) && !repeated_kept {
             errs.duplicate(path.index(i).child("type"), kind);
         }
     }

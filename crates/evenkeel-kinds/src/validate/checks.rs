@@ -1,5 +1,7 @@
 //! Checks that several kinds share.
 
+use std::collections::HashSet;
+
 use evenkeel_schema::metadata::check_labels;
 use serde_json::Value;
 
@@ -238,10 +240,11 @@ pub(crate) fn immutable_selector(errs: &mut Errors, path: Path<'_>, new: &Value,
 
 /// The conditions of a status, in their newer form.
 pub(crate) fn conditions(errs: &mut Errors, path: Path<'_>, conditions: &[Value]) {
+    let mut kinds = HashSet::new();
     for (i, condition) in conditions.iter().enumerate() {
         let path = path.index(i);
         let kind = condition.text("type");
-        if conditions[..i].iter().any(|c| c.text("type") == kind) {
+        if !kinds.insert(kind) {
             errs.duplicate(path.child("type"), kind);
         }
         qualified_name(errs, path.child("type"), kind);

@@ -1,5 +1,7 @@
 //! Containers of a pod: regular, init and ephemeral ones.
 
+use std::collections::{BTreeSet, HashSet};
+
 use serde_json::Value;
 
 use super::pod::PodOptions;
@@ -14,6 +16,8 @@ use crate::names;
 pub(super) struct Pod<'a> {
     pub(super) spec: &'a Value,
     pub(super) volumes: Volumes<'a>,
+    /// The names of its resource claims.
+    pub(super) claims: BTreeSet<&'a str>,
     pub(super) grace: Option<i64>,
     pub(super) restart_policy: &'a str,
     /// Whether the pod runs in the host's user namespace.
@@ -26,11 +30,12 @@ pub(super) fn containers(errs: &mut Errors, path: Path<'_>, containers: &[Value]
         errs.required(path, "");
         return;
     }
+    let mut names = HashSet::new();
     for (i, container) in containers.iter().enumerate() {
         let path = path.index(i);
         common(errs, path, container, pod);
         let name = container.text("name");
-        if containers[..i].iter().any(|c| c.text("name") == name) {
+        if !names.insert(name) {
             errs.duplicate(path.child("name"), name);
         }
         let lifecycle = container.at("lifecycle");
@@ -51,6 +56,7 @@ pub(super) fn init_containers(
     regular: &[Value],
     pod: &Pod<'_>,
 ) {
+    let mut names: HashSet<&str> = regular.iter().map(|c| c.text("name")).collect();
     for (i, container) in containers.iter().enumerate() {
         let at = path.index(i);
         common(errs, at, container, pod);
@@ -63,8 +69,7 @@ pub(super) fn init_containers(
         }
         let name = container.text("name");
         // Of those without a name only the regular ones are remembered.
-        let before = if name.is_empty() { &[] } else { &containers[..i] };
-        if regular.iter().chain(before).any(|c| c.text("name") == name) {
+        if if name.is_empty() { names.contains(name) } else { !names.insert(name) } {
             errs.duplicate(at.child("name"), name);
         }
         // Upstream looks at each init container by itself, hence at index zero.
@@ -104,17 +109,19 @@ pub(super) fn ephemeral_containers(
     containers: &[Value],
     pod: &Pod<'_>,
 ) {
-    let others = || pod.spec.list("containers").iter().chain(pod.spec.list("initContainers"));
+    let others = pod.spec.list("containers").iter().chain(pod.spec.list("initContainers"));
+    let others: HashSet<&str> = others.map(|c| c.text("name")).collect();
+    let mut names = HashSet::new();
     for (i, container) in containers.iter().enumerate() {
         let path = path.index(i);
         common(errs, path, container, pod);
         image_whitespace(errs, path, container);
         let name = container.text("name");
-        if others().chain(&containers[..i]).any(|c| c.text("name") == name) {
+        if !names.insert(name) || others.contains(name) {
             errs.duplicate(path.child("name"), name);
         }
         let target = container.text("targetContainerName");
-        if !target.is_empty() && !others().any(|c| c.text("name") == target) {
+        if !target.is_empty() && !others.contains(target) {
             errs.not_found(path.child("targetContainerName"), target, "");
         }
         const FORBIDDEN: &str = "cannot be set for an Ephemeral Container";
@@ -187,7 +194,7 @@ fn common(errs: &mut Errors, path: Path<'_>, container: &Value, pod: &Pod<'_>) {
         path.child("resources"),
         container.at("resources"),
         resources::Owner::Container,
-        pod.spec.list("resourceClaims"),
+        &pod.claims,
         pod.opts.indivisible_huge_pages_kept,
     );
     resize_policy(errs, path.child("resizePolicy"), container, pod.restart_policy);
@@ -198,6 +205,7 @@ fn common(errs: &mut Errors, path: Path<'_>, container: &Value, pod: &Pod<'_>) {
 pub(super) const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 
 fn ports(errs: &mut Errors, path: Path<'_>, ports: &[Value]) {
+    let mut names = HashSet::new();
     for (i, port) in ports.iter().enumerate() {
         let name = port.text("name");
         if !name.is_empty() {
@@ -205,7 +213,7 @@ fn ports(errs: &mut Errors, path: Path<'_>, ports: &[Value]) {
             let path = path.index(i);
             if !reasons.is_empty() {
                 errs.reasons(path.child("name"), name, reasons);
-            } else if ports[..i].iter().any(|p| p.text("name") == name) {
+            } else if !names.insert(name) {
                 errs.duplicate(path.child("name"), name);
             }
         }
@@ -225,7 +233,7 @@ fn ports(errs: &mut Errors, path: Path<'_>, ports: &[Value]) {
 }
 
 fn unique_host_ports(errs: &mut Errors, path: Path<'_>, containers: &[Value]) {
-    let mut taken: Vec<(&str, &str, i64)> = Vec::new();
+    let mut taken: HashSet<(&str, &str, i64)> = HashSet::new();
     for (i, container) in containers.iter().enumerate() {
         for (j, port) in container.list("ports").iter().enumerate() {
             let number = port.num("hostPort");
@@ -233,13 +241,11 @@ fn unique_host_ports(errs: &mut Errors, path: Path<'_>, containers: &[Value]) {
                 continue;
             }
             let key = (port.text("protocol"), port.text("hostIP"), number);
-            if taken.contains(&key) {
+            if !taken.insert(key) {
                 let path = path.index(i);
                 let path = path.child("ports");
                 let shown = format!("{}/{}/{}", key.0, key.1, key.2);
                 errs.duplicate(path.index(j).child("hostPort"), shown);
-            } else {
-                taken.push(key);
             }
         }
     }
@@ -247,7 +253,8 @@ fn unique_host_ports(errs: &mut Errors, path: Path<'_>, containers: &[Value]) {
 
 fn volume_mounts(errs: &mut Errors, path: Path<'_>, container: &Value, pod: &Pod<'_>) {
     let mounts = container.list("volumeMounts");
-    let devices = container.list("volumeDevices");
+    let devices = Places::of(container.list("volumeDevices"), "devicePath");
+    let mut targets = HashSet::new();
     for (i, mount) in mounts.iter().enumerate() {
         let at = path.index(i);
         let (name, target) = (mount.text("name"), mount.text("mountPath"));
@@ -260,13 +267,13 @@ fn volume_mounts(errs: &mut Errors, path: Path<'_>, container: &Value, pod: &Pod
         if target.is_empty() {
             errs.required(at.child("mountPath"), "");
         }
-        if mounts[..i].iter().any(|m| m.text("mountPath") == target) {
+        if !targets.insert(target) {
             errs.invalid(at.child("mountPath"), target, "must be unique");
         }
-        if devices.iter().any(|d| d.text("name") == name) {
+        if devices.names.contains(name) {
             errs.invalid(at.child("name"), name, "must not already exist in volumeDevices");
         }
-        if last_paths(devices, "devicePath").any(|path| path == target) {
+        if devices.paths.contains(target) {
             let detail = "must not already exist as a path in volumeDevices";
             errs.invalid(at.child("mountPath"), target, detail);
         }
@@ -286,12 +293,23 @@ fn volume_mounts(errs: &mut Errors, path: Path<'_>, container: &Value, pod: &Pod
     }
 }
 
-/// Where volumes appear; of a volume that appears twice upstream remembers the last place.
-fn last_paths<'a>(items: &'a [Value], field: &'a str) -> impl Iterator<Item = &'a str> {
-    items.iter().enumerate().filter_map(move |(i, item)| {
-        let again = items[i + 1..].iter().any(|later| later.text("name") == item.text("name"));
-        (!again).then(|| item.text(field))
-    })
+/// The volumes that a list of mounts or devices names, and where they appear.
+struct Places<'a> {
+    names: HashSet<&'a str>,
+    /// Of a volume that appears twice only the last place, as upstream has it.
+    paths: HashSet<&'a str>,
+}
+
+impl<'a> Places<'a> {
+    fn of(items: &'a [Value], field: &str) -> Self {
+        let mut places = Self { names: HashSet::new(), paths: HashSet::new() };
+        for item in items.iter().rev() {
+            if places.names.insert(item.text("name")) {
+                places.paths.insert(item.text(field));
+            }
+        }
+        places
+    }
 }
 
 fn mount_propagation(errs: &mut Errors, path: Path<'_>, mount: &Value, container: &Value) {
@@ -322,14 +340,15 @@ fn recursive_read_only(errs: &mut Errors, path: Path<'_>, mount: &Value) {
 
 fn volume_devices(errs: &mut Errors, path: Path<'_>, container: &Value, pod: &Pod<'_>) {
     let devices = container.list("volumeDevices");
-    let mounts = container.list("volumeMounts");
+    let mounts = Places::of(container.list("volumeMounts"), "mountPath");
+    let (mut names, mut targets) = (HashSet::new(), HashSet::new());
     for (i, device) in devices.iter().enumerate() {
         let path = path.index(i);
         let (name, target) = (device.text("name"), device.text("devicePath"));
         let volume = pod.volumes.get(name);
         if name.is_empty() {
             errs.required(path.child("name"), "");
-        } else if devices[..i].iter().any(|d| d.text("name") == name) {
+        } else if !names.insert(name) {
             errs.invalid(path.child("name"), name, "must be unique");
         }
         match volume {
@@ -345,17 +364,17 @@ fn volume_devices(errs: &mut Errors, path: Path<'_>, container: &Value, pod: &Po
         if target.is_empty() {
             errs.required(path.child("devicePath"), "");
         }
-        if devices[..i].iter().any(|d| d.text("devicePath") == target) && !backsteps {
+        if !targets.insert(target) && !backsteps {
             errs.invalid(path.child("devicePath"), target, "must be unique");
         }
         if backsteps {
             let detail = "can not contain backsteps ('..')";
             errs.invalid(path.child("devicePath"), target, detail);
         }
-        if mounts.iter().any(|m| m.text("name") == name) {
+        if mounts.names.contains(name) {
             errs.invalid(path.child("name"), name, "must not already exist in volumeMounts");
         }
-        if last_paths(mounts, "mountPath").any(|path| path == target) {
+        if mounts.paths.contains(target) {
             let detail = "must not already exist as a path in volumeMounts";
             errs.invalid(path.child("devicePath"), target, detail);
         }
@@ -363,10 +382,10 @@ fn volume_devices(errs: &mut Errors, path: Path<'_>, container: &Value, pod: &Po
 }
 
 fn resize_policy(errs: &mut Errors, path: Path<'_>, container: &Value, restart_policy: &str) {
-    let policies = container.list("resizePolicy");
-    for (i, policy) in policies.iter().enumerate() {
+    let mut names = HashSet::new();
+    for (i, policy) in container.list("resizePolicy").iter().enumerate() {
         let (name, restart) = (policy.text("resourceName"), policy.text("restartPolicy"));
-        if policies[..i].iter().any(|p| p.text("resourceName") == name) {
+        if !names.insert(name) {
             errs.duplicate(path.index(i), name);
         }
         checks::one_of(errs, path, name, &["cpu", "memory"]);

@@ -1,5 +1,7 @@
 //! Endpoint slices.
 
+use std::collections::HashSet;
+
 use evenkeel_schema::metadata::check_labels;
 use serde_json::Value;
 
@@ -33,13 +35,14 @@ fn ports(errs: &mut Errors, ports: &[Value]) {
         errs.too_many(path, ports.len(), 20_000);
         return;
     }
+    let mut names = HashSet::new();
     for (i, port) in ports.iter().enumerate() {
         let path = path.index(i);
         let name = port.text("name");
         if !name.is_empty() {
             checks::dns1123_label(errs, path.child("name"), name);
         }
-        if ports[..i].iter().any(|p| p.text("name") == name) {
+        if !names.insert(name) {
             errs.duplicate(path.child("name"), name);
         }
         if port.has("protocol") {
@@ -90,7 +93,7 @@ fn endpoints(errs: &mut Errors, endpoints: &[Value], kind: &str) {
 fn address(errs: &mut Errors, path: Path<'_>, index: usize, address: &str, kind: &str) {
     match kind {
         "IPv4" => {
-            let sound = ip::legacy(errs, path.index(index), address, std::iter::empty());
+            let sound = ip::legacy(errs, path.index(index), address, &ip::Kept::new());
             if sound {
                 if ip::is_v6(address) {
                     errs.invalid(path, address, "must be an IPv4 address");
@@ -139,11 +142,12 @@ fn hints(errs: &mut Errors, path: Path<'_>, hints: &Value) {
             errs.too_many(path, items.len(), 8);
             return;
         }
+        let mut names = HashSet::new();
         for (i, item) in items.iter().enumerate() {
             let path = path.index(i);
             let path = path.child("name");
             let name = item.text("name");
-            if items[..i].iter().any(|other| other.text("name") == name) {
+            if !names.insert(name) {
                 errs.duplicate(path, name);
             }
             let reasons =

@@ -1,5 +1,7 @@
 //! Priority and fairness of requests.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::builtin_create;
@@ -409,11 +411,11 @@ pub(super) fn status(errs: &mut Errors, object: &Value) {
 fn conditions(errs: &mut Errors, status: &Value) {
     let path = Path::root("status");
     let path = path.child("conditions");
-    let conditions = status.list("conditions");
-    for (i, condition) in conditions.iter().enumerate() {
+    let mut kinds = HashSet::new();
+    for (i, condition) in status.list("conditions").iter().enumerate() {
         let path = path.index(i);
         let kind = condition.text("type");
-        if conditions[..i].iter().any(|c| c.text("type") == kind) {
+        if !kinds.insert(kind) {
             errs.duplicate(path.child("type"), kind);
         }
         if kind.is_empty() {

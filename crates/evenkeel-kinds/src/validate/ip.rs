@@ -4,6 +4,7 @@
 //! leading zeros and without IPv4 in IPv6 clothing, except for values already stored. Newer fields
 //! want the canonical form.
 
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::report::{Errors, Path};
@@ -78,14 +79,12 @@ pub(crate) fn canonical_reasons(text: &str) -> Reasons {
     }
 }
 
-/// An address in a legacy field; `kept` are values the stored object already has.
-pub(crate) fn legacy<'a>(
-    errs: &mut Errors,
-    path: Path<'_>,
-    text: &str,
-    mut kept: impl Iterator<Item = &'a str>,
-) -> bool {
-    if kept.any(|old| old == text) {
+/// Values of a legacy field that the stored object already has.
+pub(crate) type Kept<'a> = HashSet<&'a str>;
+
+/// An address in a legacy field.
+pub(crate) fn legacy(errs: &mut Errors, path: Path<'_>, text: &str, kept: &Kept<'_>) -> bool {
+    if kept.contains(text) {
         return true;
     }
     match strict_reasons(text) {
@@ -200,14 +199,9 @@ fn strict_cidr(text: &str) -> Result<Cidr, &'static str> {
     }
 }
 
-/// A network in a legacy field; `kept` are values the stored object already has.
-pub(crate) fn legacy_cidr<'a>(
-    errs: &mut Errors,
-    path: Path<'_>,
-    text: &str,
-    mut kept: impl Iterator<Item = &'a str>,
-) {
-    if kept.any(|old| old == text) {
+/// A network in a legacy field.
+pub(crate) fn legacy_cidr(errs: &mut Errors, path: Path<'_>, text: &str, kept: &Kept<'_>) {
+    if kept.contains(text) {
         return;
     }
     if let Err(reason) = strict_cidr(text) {

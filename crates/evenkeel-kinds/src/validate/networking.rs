@@ -242,9 +242,10 @@ pub(super) fn ingress_status_update(errs: &mut Errors, new: &Value, old: &Value)
     let path = path.child("loadBalancer");
     let path = path.child("ingress");
     let before = old.at("status").at("loadBalancer").list("ingress");
+    let kept = before.iter().map(|point| point.text("ip")).collect();
     let points = new.at("status").at("loadBalancer").list("ingress");
     for (i, point) in points.iter().enumerate() {
-        service::ingress_point(errs, path.index(i), point, before, |_| {});
+        service::ingress_point(errs, path.index(i), point, &kept, |_| {});
     }
 }
 

@@ -1,5 +1,7 @@
 //! Pods: what may be created, and the little of it that may change.
 
+use std::collections::{HashMap, HashSet};
+
 use evenkeel_schema::metadata::{check_annotations, check_labels};
 use evenkeel_types::quantity::Quantity;
 use serde_json::Value;
@@ -362,14 +364,8 @@ fn node_affinity_additions(errs: &mut Errors, path: Path<'_>, now: &Value, befor
 }
 
 fn added_tolerations(errs: &mut Errors, path: Path<'_>, spec: &Value, old: &Value) {
-    let kept = |before: &Value| {
-        spec.list("tolerations").iter().any(|now| {
-            ["key", "operator", "value", "effect"]
-                .into_iter()
-                .all(|field| now.text(field) == before.text(field))
-        })
-    };
-    if !old.list("tolerations").iter().all(kept) {
+    let now: HashSet<_> = spec.list("tolerations").iter().map(scheduling::matched).collect();
+    if !old.list("tolerations").iter().all(|before| now.contains(&scheduling::matched(before))) {
         let detail = "existing toleration can not be modified except its tolerationSeconds";
         errs.forbidden(path, detail);
         return;
@@ -379,11 +375,14 @@ fn added_tolerations(errs: &mut Errors, path: Path<'_>, spec: &Value, old: &Valu
 
 fn removed_gates(errs: &mut Errors, path: Path<'_>, spec: &Value, old: &Value) {
     let gates = spec.list("schedulingGates");
-    let has = |gates: &[Value], name: &str| gates.iter().any(|gate| gate.text("name") == name);
+    let before = old.list("schedulingGates").iter().map(|gate| gate.text("name"));
+    let before: HashSet<&str> = before.collect();
+    // Of several with one name the last is reported.
+    let last: HashMap<&str, usize> =
+        gates.iter().enumerate().map(|(i, gate)| (gate.text("name"), i)).collect();
     for (i, gate) in gates.iter().enumerate() {
         let name = gate.text("name");
-        // Of several with one name the last is told.
-        if !has(old.list("schedulingGates"), name) && !has(&gates[i + 1..], name) {
+        if !before.contains(name) && last.get(name) == Some(&i) {
             let detail =
                 format!("only deletion is allowed, but found new scheduling gate '{name}'");
             errs.forbidden(path.index(i).child("name"), detail);

@@ -1,5 +1,7 @@
 //! Kinds that are alone in their group: leases, priority and runtime classes, API services.
 
+use std::collections::HashSet;
+
 use evenkeel_schema::metadata::check_labels;
 use evenkeel_types::Gvk;
 use serde_json::Value;
@@ -151,13 +153,9 @@ fn runtime_class(errs: &mut Errors, class: &Value) {
     let tolerations = scheduling.list("tolerations");
     let path = path.child("tolerations");
     scheduling::tolerations(errs, path, tolerations);
+    let mut seen = HashSet::new();
     for (i, toleration) in tolerations.iter().enumerate() {
-        let same = |other: &Value| {
-            ["key", "operator", "value", "effect"]
-                .into_iter()
-                .all(|field| other.text(field) == toleration.text(field))
-        };
-        if tolerations[..i].iter().any(same) {
+        if !seen.insert(scheduling::matched(toleration)) {
             let shown = Printed(Ty::Struct(printed::TOLERATION), toleration);
             errs.duplicate_printed(path.index(i), shown, "");
         }

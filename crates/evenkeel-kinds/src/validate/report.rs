@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use evenkeel_schema::field::{Error, Kind};
+use evenkeel_schema::field::{Error, Kind, is_enough};
 use serde_json::Value;
 
 use crate::names::Reasons;
@@ -98,6 +98,11 @@ impl Errors {
 
     pub(crate) fn len(&self) -> usize {
         self.list.len()
+    }
+
+    /// Whether rules that report a whole list for each of its elements stop.
+    pub(crate) fn is_full(&self, shown: usize) -> bool {
+        is_enough(&self.list, shown)
     }
 
     /// Forgets everything found after the first `len` errors.

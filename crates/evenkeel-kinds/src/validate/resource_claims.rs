@@ -2,6 +2,8 @@
 //!
 //! Expressions that select devices are not compiled here.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::Value;
 
 use super::checks;
@@ -70,13 +72,14 @@ const NOT_A_REQUEST: &str = "must be the name of a request in the claim or the n
 
 fn device_claim(errs: &mut Errors, path: Path<'_>, devices: &Value) {
     let requests = devices.list("requests");
+    let by_name = requests_by_name(requests);
     set(errs, path.child("requests"), requests, 32, |errs, path, request| {
         device_request(errs, path, request);
     });
     for (i, constraint) in devices.list("constraints").iter().enumerate() {
         let path = path.child("constraints");
         let path = path.index(i);
-        request_names(errs, path.child("requests"), constraint, requests);
+        request_names(errs, path.child("requests"), constraint, &by_name);
         let attributes = ["matchAttribute", "distinctAttribute"];
         if let Some(field) = attributes.into_iter().find(|field| constraint.has(field)) {
             fully_qualified_name(errs, path.child(field), constraint.text(field));
@@ -86,7 +89,7 @@ fn device_claim(errs: &mut Errors, path: Path<'_>, devices: &Value) {
             errs.required(path, detail);
         }
     }
-    configs(errs, path.child("config"), devices.list("config"), Some(requests));
+    configs(errs, path.child("config"), devices.list("config"), Some(&by_name));
 }
 
 /// The name of an attribute: a domain, a slash, and an identifier.
@@ -135,10 +138,11 @@ fn set(
     if items.len() > max {
         errs.too_many(path, items.len(), max);
     }
+    let mut names = HashSet::new();
     for (i, item) in items.iter().enumerate() {
         check(errs, path.index(i), item);
         let name = item.text("name");
-        if items[..i].iter().any(|other| other.text("name") == name) {
+        if !names.insert(name) {
             errs.duplicate(path.index(i), name);
         }
     }
@@ -205,38 +209,48 @@ fn selectors(errs: &mut Errors, path: Path<'_>, selectors: &[Value]) {
     }
 }
 
-fn request_names(errs: &mut Errors, path: Path<'_>, item: &Value, requests: &[Value]) {
-    let names: Vec<&str> = item.texts("requests").collect();
-    for (i, name) in names.iter().enumerate() {
+/// The requests of a claim by name, with the names of their alternatives.
+type Requests<'a> = HashMap<&'a str, HashSet<&'a str>>;
+
+fn requests_by_name(requests: &[Value]) -> Requests<'_> {
+    let mut by_name = Requests::new();
+    for request in requests {
+        let alternatives = request.list("firstAvailable").iter().map(|a| a.text("name"));
+        by_name.entry(request.text("name")).or_default().extend(alternatives);
+    }
+    by_name
+}
+
+fn request_names(errs: &mut Errors, path: Path<'_>, item: &Value, requests: &Requests<'_>) {
+    let mut names = HashSet::new();
+    for (i, name) in item.texts("requests").enumerate() {
         let path = path.index(i);
         let (request, alternative) = match name.split_once('/') {
             Some((_, rest)) if rest.contains('/') => {
-                errs.invalid(path, *name, NOT_A_REQUEST);
+                names.insert(name);
+                errs.invalid(path, name, NOT_A_REQUEST);
                 continue;
             }
             Some((request, alternative)) => (request, Some(alternative)),
-            None => (*name, None),
+            None => (name, None),
         };
         checks::dns1123_label(errs, path, request);
         if let Some(alternative) = alternative {
             checks::dns1123_label(errs, path, alternative);
         }
-        let known = requests.iter().any(|r| {
-            r.text("name") == request
-                && alternative.is_none_or(|alternative| {
-                    r.list("firstAvailable").iter().any(|a| a.text("name") == alternative)
-                })
+        let known = requests.get(request).is_some_and(|alternatives| {
+            alternative.is_none_or(|alternative| alternatives.contains(alternative))
         });
         if !known {
-            errs.invalid(path, *name, NOT_A_REQUEST);
+            errs.invalid(path, name, NOT_A_REQUEST);
         }
-        if names[..i].contains(name) {
-            errs.duplicate(path, *name);
+        if !names.insert(name) {
+            errs.duplicate(path, name);
         }
     }
 }
 
-fn configs(errs: &mut Errors, path: Path<'_>, configs: &[Value], requests: Option<&[Value]>) {
+fn configs(errs: &mut Errors, path: Path<'_>, configs: &[Value], requests: Option<&Requests<'_>>) {
     if configs.len() > 32 {
         errs.too_many(path, configs.len(), 32);
     }

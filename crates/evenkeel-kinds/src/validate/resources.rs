@@ -1,5 +1,7 @@
 //! Names of resources, and lists of how much of each.
 
+use std::collections::{BTreeSet, HashMap, HashSet};
+
 use evenkeel_types::quantity::Quantity;
 use serde_json::Value;
 
@@ -140,13 +142,13 @@ pub(super) enum Owner {
     Pod,
 }
 
-/// Requests, limits and claims; `claims` are those of the pod.
+/// Requests, limits and claims; `claims` are the names of those of the pod.
 pub(super) fn requirements(
     errs: &mut Errors,
     path: Path<'_>,
     resources: &Value,
     owner: Owner,
-    claims: &[Value],
+    claims: &BTreeSet<&str>,
     indivisible_kept: bool,
 ) {
     if resources.is_null() {
@@ -239,8 +241,20 @@ fn huge_page_amount(
     }
 }
 
-fn claim_names(errs: &mut Errors, path: Path<'_>, claims: &[Value], pod_claims: &[Value]) {
-    let mut seen: Vec<String> = Vec::new();
+fn claim_names(errs: &mut Errors, path: Path<'_>, claims: &[Value], known: &BTreeSet<&str>) {
+    if claims.is_empty() {
+        return;
+    }
+    let mut seen: HashSet<String> = HashSet::new();
+    let mut detail = "must be one of the names in pod.spec.resourceClaims".to_owned();
+    if known.is_empty() {
+        detail.push_str(" which is empty");
+    } else {
+        detail.push_str(": ");
+        detail.push_str(&known.iter().copied().collect::<Vec<_>>().join(", "));
+    }
+    // How many claims with a request there were, by the part of the key before the slash.
+    let mut requested: HashMap<String, usize> = HashMap::new();
     for (i, claim) in claims.iter().enumerate() {
         let path = path.index(i);
         let (name, request) = (claim.text("name"), claim.text("request"));
@@ -248,7 +262,7 @@ fn claim_names(errs: &mut Errors, path: Path<'_>, claims: &[Value], pod_claims: 
             errs.required(path, "");
             continue;
         }
-        if seen.iter().any(|key| key == name) {
+        if seen.contains(name) {
             errs.duplicate(path, name);
         } else {
             let mut key = name.to_owned();
@@ -259,27 +273,17 @@ fn claim_names(errs: &mut Errors, path: Path<'_>, claims: &[Value], pod_claims: 
             if seen.contains(&key) {
                 errs.duplicate(path, key.as_str());
             } else if request.is_empty() {
-                let same_claim =
-                    |key: &&String| key.split_once('/').is_some_and(|(claim, _)| claim == name);
-                for _ in seen.iter().filter(same_claim) {
+                for _ in 0..requested.get(name).copied().unwrap_or_default() {
                     errs.duplicate(path, name);
                 }
             }
-            seen.push(key);
-        }
-        let mut known: Vec<&str> =
-            pod_claims.iter().map(|c| c.text("name")).filter(|n| !n.is_empty()).collect();
-        if !known.contains(&name) {
-            known.sort_unstable();
-            known.dedup();
-            let mut detail = "must be one of the names in pod.spec.resourceClaims".to_owned();
-            if known.is_empty() {
-                detail.push_str(" which is empty");
-            } else {
-                detail.push_str(": ");
-                detail.push_str(&known.join(", "));
+            if let Some((claim, _)) = key.split_once('/') {
+                *requested.entry(claim.to_owned()).or_default() += 1;
             }
-            errs.not_found(path, name, detail);
+            seen.insert(key);
+        }
+        if !known.contains(name) && !errs.is_full(detail.len()) {
+            errs.not_found(path, name, detail.as_str());
         }
     }
 }

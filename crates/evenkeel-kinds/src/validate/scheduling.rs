@@ -1,5 +1,7 @@
 //! Where pods may run: affinity, spreading, tolerations, selectors of nodes.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::Value;
 
 use super::checks::{self, SelectorValues};
@@ -87,20 +89,21 @@ fn label_keys(errs: &mut Errors, path: Path<'_>, term: &Value) {
             checks::qualified_name(errs, path.child(field).index(i), key);
         }
     }
-    let mut seen: Vec<&str> = selector.entries("matchLabels").map(|(key, _)| key).collect();
+    // Of a repeated key upstream remembers the last place.
+    let keys = term.texts("matchLabelKeys").enumerate().map(|(i, key)| (key, i));
+    let places: HashMap<&str, usize> = keys.collect();
+    let mut seen: HashSet<&str> = selector.entries("matchLabels").map(|(key, _)| key).collect();
     for expression in selector.list("matchExpressions") {
         let key = expression.text("key");
-        // Of a repeated key upstream remembers the last place.
-        let place = term.texts("matchLabelKeys").collect::<Vec<_>>();
-        if let Some(i) = place.iter().rposition(|k| *k == key)
-            && seen.contains(&key)
+        if !seen.insert(key)
+            && let Some(i) = places.get(key)
         {
-            errs.invalid(path.index(i), key, "exists in both matchLabelKeys and labelSelector");
+            errs.invalid(path.index(*i), key, "exists in both matchLabelKeys and labelSelector");
         }
-        seen.push(key);
     }
+    let mismatched: HashSet<&str> = term.texts("mismatchLabelKeys").collect();
     for (i, key) in term.texts("matchLabelKeys").enumerate() {
-        if term.texts("mismatchLabelKeys").any(|other| other == key) {
+        if mismatched.contains(key) {
             let detail = "exists in both matchLabelKeys and mismatchLabelKeys";
             errs.invalid(path.child("matchLabelKeys").index(i), key, detail);
         }
@@ -240,6 +243,8 @@ pub(super) fn topology_spread(
     constraints: &[Value],
     opts: &PodOptions,
 ) {
+    let pairs = constraints.iter().map(|c| (c.text("topologyKey"), c.text("whenUnsatisfiable")));
+    let last: HashMap<(&str, &str), usize> = pairs.zip(0..).collect();
     for (i, constraint) in constraints.iter().enumerate() {
         let path = path.index(i);
         checks::positive(errs, path.child("maxSkew"), constraint.num("maxSkew"));
@@ -251,10 +256,7 @@ pub(super) fn topology_spread(
         if !ACTIONS.contains(&action) {
             errs.not_supported(path.child("whenUnsatisfiable"), action, ACTIONS);
         }
-        let repeated = constraints[i + 1..]
-            .iter()
-            .any(|c| c.text("topologyKey") == key && c.text("whenUnsatisfiable") == action);
-        if repeated {
+        if last.get(&(key, action)) != Some(&i) {
             let path = path.child("{topologyKey, whenUnsatisfiable}");
             errs.duplicate(path, format!("{{{key}, {action}}}"));
         }
@@ -279,6 +281,11 @@ pub(super) fn topology_spread(
             checks::label_selector(errs, path.child("labelSelector"), selector, values);
         }
     }
+}
+
+/// What a toleration tolerates; two that tolerate the same differ in their time at most.
+pub(super) fn matched(toleration: &Value) -> [&str; 4] {
+    ["key", "operator", "value", "effect"].map(|field| toleration.text(field))
 }
 
 pub(super) fn preemption_policy(errs: &mut Errors, path: Path<'_>, policy: &str) {

@@ -1,5 +1,7 @@
 //! Security contexts of pods and containers.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::checks;
@@ -96,6 +98,7 @@ fn sysctls(
     spec: &Value,
     host_sysctls_kept: bool,
 ) {
+    let mut names = HashSet::new();
     for (i, sysctl) in sysctls.iter().enumerate() {
         let path = path.index(i);
         let path = path.child("name");
@@ -106,7 +109,7 @@ fn sysctls(
             let detail = "must have at most 253 characters and match regex \
                           ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
             errs.invalid(path, name, detail);
-        } else if sysctls[..i].iter().any(|s| s.text("name") == name) {
+        } else if !names.insert(name) {
             errs.duplicate(path, name);
         }
         if !host_sysctls_kept && let Some(detail) = host_sysctl(name, spec) {

@@ -1,5 +1,7 @@
 //! Services.
 
+use std::collections::HashSet;
+
 use evenkeel_schema::metadata::check_labels;
 use serde_json::Value;
 
@@ -51,11 +53,12 @@ pub(super) fn status_update(errs: &mut Errors, new: &Value, old: &Value) {
         errs.forbidden(path, "may only be used when `spec.type` is 'LoadBalancer'");
         return;
     }
-    let old_points = old.at("status").at("loadBalancer").list("ingress");
+    let before = old.at("status").at("loadBalancer").list("ingress");
+    let kept = before.iter().map(|point| point.text("ip")).collect();
     for (i, point) in points.iter().enumerate() {
         let path = path.index(i);
         let address = point.text("ip");
-        ingress_point(errs, path, point, old_points, |errs| {
+        ingress_point(errs, path, point, &kept, |errs| {
             const MODES: &[&str] = &["Proxy", "VIP"];
             let at = path.child("ipMode");
             match point.text_opt("ipMode") {
@@ -78,12 +81,12 @@ pub(super) fn ingress_point(
     errs: &mut Errors,
     path: Path<'_>,
     point: &Value,
-    old: &[Value],
+    kept: &ip::Kept<'_>,
     between: impl FnOnce(&mut Errors),
 ) {
     let address = point.text("ip");
     if !address.is_empty() {
-        ip::legacy(errs, path.child("ip"), address, old.iter().map(|p| p.text("ip")));
+        ip::legacy(errs, path.child("ip"), address, kept);
     }
     between(errs);
     let host = point.text("hostname");
@@ -127,15 +130,18 @@ fn whole(errs: &mut Errors, service: &Value, old: &Value) {
         "ExternalName" => external_name(errs, path, spec),
         _ => {}
     }
+    let mut names = HashSet::new();
     for (i, port) in port_list.iter().enumerate() {
-        self::port(errs, path.child("ports").index(i), port, &port_list[..i], port_list.len() > 1);
+        let repeated = !names.insert(port.text("name"));
+        self::port(errs, path.child("ports").index(i), port, repeated, port_list.len() > 1);
     }
     check_labels(spec.at("selector"), path.child("selector"), errs.list());
     session_affinity(errs, path, spec);
     cluster_ips(errs, path, spec, old_spec);
+    let kept = old_spec.texts("externalIPs").collect();
     for (i, address) in spec.texts("externalIPs").enumerate() {
         let path = path.child("externalIPs");
-        if ip::legacy(errs, path.index(i), address, old_spec.texts("externalIPs")) {
+        if ip::legacy(errs, path.index(i), address, &kept) {
             ip::endpoint(errs, path.index(i), address);
         }
     }
@@ -184,11 +190,11 @@ fn external_name(errs: &mut Errors, path: Path<'_>, spec: &Value) {
     }
 }
 
-fn port(errs: &mut Errors, path: Path<'_>, port: &Value, earlier: &[Value], named: bool) {
+fn port(errs: &mut Errors, path: Path<'_>, port: &Value, repeated: bool, named: bool) {
     let name = port.text("name");
     if !name.is_empty() {
         checks::dns1123_label(errs, path.child("name"), name);
-        if earlier.iter().any(|p| p.text("name") == name) {
+        if repeated {
             errs.duplicate(path.child("name"), name);
         }
     } else if named {
@@ -252,12 +258,13 @@ fn cluster_ips(errs: &mut Errors, path: Path<'_>, spec: &Value, old: &Value) {
         errs.invalid(at, shown.clone(), "first value must match `clusterIP`");
     }
     let families: Vec<&str> = spec.texts("ipFamilies").collect();
+    let mut seen = HashSet::new();
     for (i, family) in families.iter().enumerate() {
         let path = path.child("ipFamilies");
         if !matches!(*family, "IPv4" | "IPv6") {
             errs.not_supported(path.index(i), *family, &["IPv4", "IPv6"]);
         }
-        if families[..i].contains(family) {
+        if !seen.insert(family) {
             errs.duplicate(path.index(i), *family);
         }
     }
@@ -265,6 +272,7 @@ fn cluster_ips(errs: &mut Errors, path: Path<'_>, spec: &Value, old: &Value) {
     let policy = spec.at("ipFamilyPolicy");
     checks::one_of_if_set(errs, path.child("ipFamilyPolicy"), policy, POLICIES);
     let mut sound = true;
+    let kept = old.texts("clusterIPs").collect();
     for (i, address) in spec.texts("clusterIPs").enumerate() {
         if i == 0 && address == "None" {
             if ips.len() > 1 {
@@ -273,7 +281,7 @@ fn cluster_ips(errs: &mut Errors, path: Path<'_>, spec: &Value, old: &Value) {
             }
             continue;
         }
-        sound &= ip::legacy(errs, at.index(i), address, old.texts("clusterIPs"));
+        sound &= ip::legacy(errs, at.index(i), address, &kept);
     }
     if ips.len() > 2 {
         errs.invalid(at, shown.clone(), "may only hold up to 2 values");
@@ -310,19 +318,16 @@ fn port_numbers(errs: &mut Errors, path: Path<'_>, ports: &[Value], kind: &str) 
             }
         }
     }
-    let same = |field: &'static str| {
-        move |a: &Value, b: &Value| {
-            a.num(field) == b.num(field) && a.text("protocol") == b.text("protocol")
-        }
-    };
+    let mut seen = HashSet::new();
     for (i, port) in ports.iter().enumerate() {
         let number = port.num("nodePort");
-        if number != 0 && ports[..i].iter().any(|p| same("nodePort")(p, port)) {
+        if number != 0 && !seen.insert((number, port.text("protocol"))) {
             errs.duplicate(path.index(i).child("nodePort"), number);
         }
     }
+    seen.clear();
     for (i, port) in ports.iter().enumerate() {
-        if ports[..i].iter().any(|p| same("port")(p, port)) {
+        if !seen.insert((port.num("port"), port.text("protocol"))) {
             // Only what makes the port a duplicate is shown.
             let key = serde_json::json!({
                 "protocol": port.text("protocol"), "port": port.num("port"),
@@ -343,9 +348,9 @@ fn source_ranges(errs: &mut Errors, service: &Value, old: &Value) {
         if !balanced {
             errs.forbidden(path, ONLY_LOAD_BALANCER);
         }
-        let kept = || old_spec.texts("loadBalancerSourceRanges").map(str::trim);
+        let kept = old_spec.texts("loadBalancerSourceRanges").map(str::trim).collect();
         for (i, range) in spec.texts("loadBalancerSourceRanges").enumerate() {
-            ip::legacy_cidr(errs, path.index(i), range.trim(), kept());
+            ip::legacy_cidr(errs, path.index(i), range.trim(), &kept);
         }
         return;
     }
@@ -362,7 +367,7 @@ fn source_ranges(errs: &mut Errors, service: &Value, old: &Value) {
     if old.is_null() || annotation(old).unwrap_or_default() != ranges {
         let ranges = ranges.trim();
         for range in ranges.split(',').filter(|_| !ranges.is_empty()) {
-            ip::legacy_cidr(errs, path, range.trim(), std::iter::empty());
+            ip::legacy_cidr(errs, path, range.trim(), &ip::Kept::new());
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Classes and drivers of storage, and where volumes are attached.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use evenkeel_schema::metadata;
 use evenkeel_types::quantity::Quantity;
@@ -151,34 +151,40 @@ fn topologies(errs: &mut Errors, terms: &[Value]) {
         let expressions = term.list("matchLabelExpressions").iter();
         expressions.map(|e| (e.text("key").to_owned(), values(e))).collect()
     };
+    let mut shapes = BTreeMap::new();
     for (i, term) in terms.iter().enumerate() {
         let path = path.index(i);
         let at = path.child("matchLabelExpressions");
-        let expressions = term.list("matchLabelExpressions");
-        for (j, expression) in expressions.iter().enumerate() {
+        let mut keys = HashSet::new();
+        for (j, expression) in term.list("matchLabelExpressions").iter().enumerate() {
             let at = at.index(j);
             let values: Vec<&str> = expression.texts("values").collect();
             if values.is_empty() {
                 errs.required(at.child("values"), "");
             }
+            let mut seen = HashSet::new();
             for (k, value) in values.iter().enumerate() {
-                if values[..k].contains(value) {
+                if !seen.insert(value) {
                     errs.duplicate(at.child("values").index(k), *value);
                 }
             }
             let key = expression.text("key");
             checks::qualified_name(errs, at.child("key"), key);
-            if expressions[..j].iter().any(|e| e.text("key") == key) {
+            if !keys.insert(key) {
                 errs.duplicate(at.child("key"), key);
             }
         }
         // Upstream compares with as many empty terms as there are terms, then with earlier ones.
         let own = shape(term);
         let empty = if own.is_empty() { terms.len() } else { 0 };
-        let repeats = empty + terms[..i].iter().filter(|other| shape(other) == own).count();
-        for _ in 0..repeats {
+        let earlier = shapes.entry(own).or_insert(0);
+        for _ in 0..empty + *earlier {
+            if errs.is_full(64) {
+                break;
+            }
             errs.duplicate(at, "");
         }
+        *earlier += 1;
     }
 }
 
@@ -239,8 +245,8 @@ fn csi_node(errs: &mut Errors, node: &Value) {
     builtin_create(errs, node, false, NameRule::Subdomain);
     let path = Path::root("spec");
     let path = path.child("drivers");
-    let drivers = node.at("spec").list("drivers");
-    for (i, driver) in drivers.iter().enumerate() {
+    let mut names = HashSet::new();
+    for (i, driver) in node.at("spec").list("drivers").iter().enumerate() {
         let path = path.index(i);
         let name = driver.text("name");
         sources::csi_driver_name(errs, path.child("name"), name);
@@ -253,16 +259,16 @@ fn csi_node(errs: &mut Errors, node: &Value) {
         }
         let count = driver.at("allocatable").int("count");
         checks::non_negative(errs, path.child("allocatable").child("count"), count);
-        if drivers[..i].iter().any(|d| d.text("name") == name) {
+        if !names.insert(name) {
             errs.duplicate(path.child("name"), name);
         }
-        let keys: Vec<&str> = driver.texts("topologyKeys").collect();
-        for (j, key) in keys.iter().enumerate() {
+        let mut keys = HashSet::new();
+        for key in driver.texts("topologyKeys") {
             if key.is_empty() {
                 errs.required(path, "");
             }
-            if keys[..j].contains(key) {
-                errs.duplicate(path, *key);
+            if !keys.insert(key) {
+                errs.duplicate(path, key);
             }
             checks::qualified_name(errs, path, key);
         }
@@ -281,14 +287,16 @@ fn csi_node_update(errs: &mut Errors, new: &Value, old: &Value) {
         }
         driver
     };
+    let mut by_name: HashMap<&str, Vec<Value>> = HashMap::new();
+    for now in new.at("spec").list("drivers") {
+        by_name.entry(now.text("name")).or_default().push(without_count(now));
+    }
     for before in old.at("spec").list("drivers") {
-        for now in new.at("spec").list("drivers") {
-            if now.text("name") == before.text("name") {
-                let (now, before) = (without_count(now), without_count(before));
-                if !printed::same(ty, &now, &before) {
-                    errs.invalid_printed(path, Printed(ty, &now), checks::IMMUTABLE);
-                }
-            }
+        // Names of stored drivers are unique.
+        let Some(drivers) = by_name.remove(before.text("name")) else { continue };
+        let before = without_count(before);
+        for now in drivers.iter().filter(|now| !printed::same(ty, now, &before)) {
+            errs.invalid_printed(path, Printed(ty, now), checks::IMMUTABLE);
         }
     }
 }
@@ -307,12 +315,12 @@ fn csi_driver(errs: &mut Errors, spec: &Value) {
     const POLICIES: &[&str] = &["File", "None", "ReadWriteOnceWithFSType"];
     let policy = spec.at("fsGroupPolicy");
     checks::one_of_if_set(errs, path.child("fsGroupPolicy"), policy, POLICIES);
-    let requests = spec.list("tokenRequests");
-    for (i, request) in requests.iter().enumerate() {
+    let mut audiences = HashSet::new();
+    for (i, request) in spec.list("tokenRequests").iter().enumerate() {
         let path = path.child("tokenRequests");
         let path = path.index(i);
         let audience = request.text("audience");
-        if requests[..i].iter().any(|r| r.text("audience") == audience) {
+        if !audiences.insert(audience) {
             errs.duplicate(path.child("audience"), audience);
         } else if request.has("expirationSeconds") {
             super::volume::token_expiration(errs, path, request);
@@ -332,7 +340,7 @@ fn csi_driver(errs: &mut Errors, spec: &Value) {
         errs.invalid(path, period, "must be greater than or equal to 10 seconds");
     }
     if let Some(flag) = spec.flag("serviceAccountTokenInSecrets")
-        && requests.is_empty()
+        && spec.list("tokenRequests").is_empty()
     {
         let detail = "serviceAccountTokenInSecrets is set but no tokenRequests are specified";
         errs.invalid(path.child("serviceAccountTokenInSecrets"), flag, detail);

@@ -1,5 +1,7 @@
 //! Volumes of a pod, and the kinds of storage behind them.
 
+use std::collections::{HashMap, HashSet};
+
 use evenkeel_types::quantity::Quantity;
 use serde_json::Value;
 
@@ -19,11 +21,11 @@ use sources::file_mode;
 const MORE_THAN_ONE: &str = "may not specify more than 1 volume type";
 
 /// The volumes containers may mount, by name: those without a fault.
-pub(super) struct Volumes<'a>(Vec<(&'a str, &'a Value)>);
+pub(super) struct Volumes<'a>(HashMap<&'a str, &'a Value>);
 
 impl<'a> Volumes<'a> {
     pub(super) fn get(&self, name: &str) -> Option<&'a Value> {
-        self.0.iter().find(|(n, _)| *n == name).map(|(_, volume)| *volume)
+        self.0.get(name).copied()
     }
 }
 
@@ -35,7 +37,9 @@ pub(super) fn volumes<'a>(
     pod_name: &str,
     opts: &PodOptions,
 ) -> Volumes<'a> {
-    let mut sound: Vec<(&str, &Value)> = Vec::with_capacity(volumes.len());
+    let mut sound: HashMap<&str, &Value> = HashMap::with_capacity(volumes.len());
+    let ephemeral = volumes.iter().filter(|v| v.has("ephemeral")).map(|v| v.text("name"));
+    let ephemeral: HashSet<&str> = ephemeral.collect();
     for (i, volume) in volumes.iter().enumerate() {
         let path = path.index(i);
         let name = volume.text("name");
@@ -46,23 +50,17 @@ pub(super) fn volumes<'a>(
         } else {
             checks::dns1123_label(errs, path.child("name"), name);
         }
-        if sound.iter().any(|(n, _)| *n == name) {
+        if sound.contains_key(name) {
             errs.duplicate(path.child("name"), name);
         }
         if errs.len() == before {
-            sound.push((name, volume));
+            sound.insert(name, volume);
         }
         let claim = volume.at("persistentVolumeClaim");
         if !claim.is_null() && !pod_name.is_empty() {
             let claim_name = claim.text("claimName");
-            let own = volumes.iter().any(|v| {
-                v.has("ephemeral")
-                    && claim_name
-                        .strip_prefix(pod_name)
-                        .and_then(|rest| rest.strip_prefix('-'))
-                        .is_some_and(|rest| rest == v.text("name"))
-            });
-            if own {
+            let own = claim_name.strip_prefix(pod_name).and_then(|rest| rest.strip_prefix('-'));
+            if own.is_some_and(|name| ephemeral.contains(name)) {
                 let detail = "must not reference a PVC that gets created for an ephemeral volume";
                 let path = path.child("persistentVolumeClaim");
                 errs.invalid(path.child("claimName"), claim_name, detail);

@@ -1,5 +1,7 @@
 //! `spec.conversion`: strategy, webhook, review versions.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::options::Options;
@@ -149,9 +151,10 @@ fn check_reviews(versions: &[&str], recognized: bool, path: &str, errors: &mut V
         errors.push(Error::required(path, ""));
         return;
     }
+    let mut seen = HashSet::new();
     for (i, version) in versions.iter().enumerate() {
         let at = format!("{path}[{i}]");
-        if versions[..i].contains(version) {
+        if !seen.insert(version) {
             errors.push(Error::invalid(at, *version, "duplicate version"));
             continue;
         }

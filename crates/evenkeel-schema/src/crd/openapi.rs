@@ -1,12 +1,14 @@
 //! Rules for the keywords of each schema, structural or not.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::options::Options;
 use super::schema::{Additional, Items, Schema};
 use super::spec::text;
 use super::{field_path, render};
-use crate::field::Error;
+use crate::field::{Error, is_enough};
 
 pub(super) const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
@@ -313,7 +315,12 @@ fn check_map_list(schema: Schema<'_>, keys: &[&str], path: &str, errors: &mut Ve
         errors.push(Error::invalid(format!("{path}.items.type"), item.type_name(), detail));
         return;
     }
-    for (i, key) in keys.iter().enumerate() {
+    let mut seen = HashSet::new();
+    let shown = keys.iter().map(|key| key.len() + 3).sum();
+    for key in keys {
+        if is_enough(errors, shown) {
+            break;
+        }
         match item.property(key) {
             Some(property) if matches!(property.type_name(), "array" | "object") => {
                 errors.push(Error::invalid(
@@ -328,7 +335,7 @@ fn check_map_list(schema: Schema<'_>, keys: &[&str], path: &str, errors: &mut Ve
                 errors.push(Error::invalid(&*keys_path, keys.to_vec(), detail));
             }
         }
-        if keys[..i].contains(key) {
+        if !seen.insert(key) {
             let detail = "must not contain duplicate entries";
             errors.push(Error::invalid(&*keys_path, keys.to_vec(), detail));
         }
@@ -347,11 +354,11 @@ fn check_list_keys(schema: Schema<'_>, path: &str, errors: &mut Vec<Error>) {
     if kind == "set" {
         return;
     }
-    let required = item.texts("required");
+    let required: HashSet<&str> = item.texts("required").into_iter().collect();
     for key in schema.texts("x-kubernetes-list-map-keys") {
         let Some(property) = item.property(key) else { continue };
         let path = format!("{path}.items.properties[{key}]");
-        if !required.contains(&key) && property.get("default").is_none() {
+        if !required.contains(key) && property.get("default").is_none() {
             let detail = "this property is in x-kubernetes-list-map-keys, so it must have a \
                           default or be a required property";
             errors.push(Error::required(format!("{path}.default"), detail));

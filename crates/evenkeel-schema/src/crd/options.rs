@@ -1,6 +1,6 @@
 //! Which checks apply: an update is not held to rules its predecessor broke already.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -67,8 +67,11 @@ fn many_selectable<'a>(old: &Spec<'_>, new: &Spec<'a>) -> HashSet<&'a str> {
     if too_many(before) && before == now {
         allowed.insert("");
     }
+    // Of several versions with one name the first counts.
+    let versions = old.versions.iter().rev().map(|version| (version.name, version));
+    let versions: HashMap<&str, _> = versions.collect();
     for version in &new.versions {
-        let before = old.versions.iter().find(|old| old.name == version.name);
+        let before = versions.get(version.name);
         let before = before.map_or(&[][..], |old| old.parts.selectable());
         if too_many(before) && before == version.parts.selectable() {
             allowed.insert(version.name);

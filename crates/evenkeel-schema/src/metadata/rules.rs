@@ -4,6 +4,7 @@
 //! timestamps). Errors come in the order, and with the repetitions, of kube-apiserver. Paths become
 //! strings only inside an error, so that checking sound metadata builds none.
 
+use std::collections::HashSet;
 use std::fmt::Display;
 
 use evenkeel_types::go;
@@ -168,7 +169,7 @@ fn maps(metadata: &Value, path: &str, errors: &mut Vec<Error>) {
 }
 
 fn no_new_finalizers(new: &Value, old: &Value, path: &str, errors: &mut Vec<Error>) {
-    let before: Vec<&str> = texts(old, "finalizers").collect();
+    let before: HashSet<&str> = texts(old, "finalizers").collect();
     let mut added: Vec<&str> = texts(new, "finalizers").filter(|f| !before.contains(f)).collect();
     if added.is_empty() {
         return;

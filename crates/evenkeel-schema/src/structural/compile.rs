@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use super::{Additional, Below, Checks, FormatRule, Kind, Kinds, ListKind, Node, Rule, Structural};
+use super::{
+    Additional, Below, Checks, Choices, FormatRule, Kind, Kinds, ListKind, Node, Rule, Structural,
+};
 use crate::format::{self, Format};
 use crate::pattern::Pattern;
 use std::sync::Arc;
@@ -186,7 +188,7 @@ fn checks(
         max_properties: count("maxProperties"),
         min_properties: count("minProperties"),
         required: strings(schema, "required"),
-        choices: schema.get("enum").and_then(Value::as_array).cloned().unwrap_or_default(),
+        choices: Choices::new(schema.get("enum").and_then(Value::as_array)),
         all_of: nodes("allOf")?,
         any_of: nodes("anyOf")?,
         one_of: nodes("oneOf")?,

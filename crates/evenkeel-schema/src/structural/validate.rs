@@ -277,26 +277,8 @@ fn string<S: Sink>(sink: &mut S, checks: &Checks, text: &str, path: &Path<'_>) {
 }
 
 fn choice<S: Sink>(sink: &mut S, checks: &Checks, value: &Value, path: &Path<'_>) {
-    if checks.choices.is_empty() || checks.choices.iter().any(|choice| is_choice(choice, value)) {
-        return;
-    }
-    sink.fail(|| failure::not_a_choice(path, value, &checks.choices));
-}
-
-fn is_choice(choice: &Value, value: &Value) -> bool {
-    use go::Num::{Float, Int};
-    match (choice, value) {
-        // Null equals no choice, not even null.
-        (Value::Null, _) | (_, Value::Null) => false,
-        // Go converts the value to the choice's type before it compares.
-        (Value::Number(choice), Value::Number(value)) => {
-            match (go::Num::of(choice), go::Num::of(value)) {
-                (Int(choice), Int(value)) => choice == value,
-                (Int(choice), Float(value)) => choice == go::truncate(value),
-                (Float(choice), value) => choice == value.as_f64(),
-            }
-        }
-        _ => choice == value,
+    if !checks.choices.allow(value) {
+        sink.fail(|| failure::not_a_choice(path, value, checks.choices.all()));
     }
 }
 

@@ -1,5 +1,7 @@
 //! Admission policies and their bindings.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::super::checks::{self, SelectorValues};
@@ -162,12 +164,12 @@ fn match_resources(errs: &mut Errors, path: Path<'_>, resources: &Value) {
         for (i, rule) in resources.list(list).iter().enumerate() {
             let path = path.child(list);
             let path = path.index(i);
-            let names: Vec<&str> = rule.texts("resourceNames").collect();
-            for (j, name) in names.iter().enumerate() {
+            let mut names = HashSet::new();
+            for (j, name) in rule.texts("resourceNames").enumerate() {
                 let path = path.child("resourceNames");
                 checks::path_segment(errs, path.index(j), name);
-                if names[..j].contains(name) {
-                    errs.duplicate(path.index(j), *name);
+                if !names.insert(name) {
+                    errs.duplicate(path.index(j), name);
                 }
             }
             rule_with_operations(errs, path, rule);
@@ -207,6 +209,7 @@ fn validations(errs: &mut Errors, policy: &Value) {
             Printed(Ty::List(&Ty::Struct(printed::AUDIT_ANNOTATION)), spec.at("auditAnnotations"));
         errs.invalid_printed(path, shown, "must not have more than 20 auditAnnotations");
     }
+    let mut keys = HashSet::new();
     for (i, annotation) in annotations.iter().enumerate() {
         let path = path.index(i);
         let key = annotation.text("key");
@@ -225,7 +228,7 @@ fn validations(errs: &mut Errors, policy: &Value) {
             let detail = "must not exceed 5120 bytes in length";
             errs.required(path.child("valueExpression"), detail);
         }
-        if annotations[..i].iter().any(|a| a.text("key") == key) {
+        if !keys.insert(key) {
             errs.duplicate(path.child("key"), key);
         }
     }
@@ -316,11 +319,12 @@ fn binding(errs: &mut Errors, spec: &Value, mutating: bool) {
 fn actions(errs: &mut Errors, path: Path<'_>, spec: &Value) {
     const ACTIONS: &[&str] = &["Audit", "Deny", "Warn"];
     let actions: Vec<&str> = spec.texts("validationActions").collect();
+    let mut seen = HashSet::new();
     for (i, action) in actions.iter().enumerate() {
         if !ACTIONS.contains(action) {
             errs.not_supported(path.index(i), *action, ACTIONS);
         }
-        if actions[..i].contains(action) {
+        if !seen.insert(action) {
             errs.duplicate(path.index(i), *action);
         }
     }

@@ -1,5 +1,7 @@
 //! Configurations of admission webhooks.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::super::checks::{self, SelectorValues};
@@ -48,8 +50,7 @@ impl Kept {
                 let mut versions = hook.texts("admissionReviewVersions");
                 hook.list("admissionReviewVersions").is_empty() || versions.any(is_review_version)
             }),
-            names: (1..old.len())
-                .any(|i| old[..i].iter().any(|h| h.text("name") == old[i].text("name"))),
+            names: old.iter().map(|h| h.text("name")).collect::<HashSet<_>>().len() < old.len(),
             values: if old.iter().any(selectors) {
                 SelectorValues::Kept
             } else {
@@ -73,13 +74,13 @@ pub(super) fn configuration(
     let hooks = configuration.list("webhooks");
     let kept = old.map_or(Kept::NOTHING, |old| Kept::by(hooks, old.list("webhooks")));
     let path = Path::root("webhooks");
+    let mut names = HashSet::new();
     for (i, hook) in hooks.iter().enumerate() {
         let path = path.index(i);
         webhook(errs, path, hook, &kept, mutating);
         review_versions(errs, path.child("admissionReviewVersions"), hook, &kept);
         let name = hook.text("name");
-        let repeated = hooks[..i].iter().any(|h| h.text("name") == name);
-        if !kept.names && !name.is_empty() && repeated {
+        if !names.insert(name) && !kept.names && !name.is_empty() {
             errs.duplicate(path.child("name"), name);
         }
     }
@@ -222,8 +223,9 @@ fn review_versions(errs: &mut Errors, path: Path<'_>, hook: &Value, kept: &Kept)
         errs.required(path, "must specify one of v1, v1beta1");
         return;
     }
+    let mut seen = HashSet::new();
     for (i, version) in versions.iter().enumerate() {
-        if versions[..i].contains(version) {
+        if !seen.insert(version) {
             errs.invalid(path.index(i), *version, "duplicate version");
         } else {
             errs.reasons(path.index(i), version, names::dns1035_label(version));

@@ -1,5 +1,7 @@
 //! When pods of a job fail it, make it succeed, or are replaced.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::super::checks;
@@ -93,13 +95,13 @@ fn exit_codes(errs: &mut Errors, path: Path<'_>, codes: &Value, spec: &Value) {
     } else if values.len() > 255 {
         errs.too_many(path, values.len(), 255);
     }
-    let mut ordered = true;
+    let (mut ordered, mut seen) = (true, HashSet::new());
     let numbers: Vec<i64> = values.iter().map(|v| v.as_i64().unwrap_or_default()).collect();
     for (i, number) in numbers.iter().enumerate() {
         if operator == "In" && *number == 0 {
             errs.invalid(path.index(i), 0, "must not be 0 for the In operator");
         }
-        if numbers[..i].contains(number) {
+        if !seen.insert(number) {
             errs.duplicate(path.index(i), *number);
         }
         ordered &= i == 0 || numbers[i - 1] <= *number;

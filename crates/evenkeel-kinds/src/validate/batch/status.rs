@@ -1,5 +1,7 @@
 //! Updates of a job's status: counters and conditions that agree with each other.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::super::printed::{self, Printed, Ty};
@@ -48,16 +50,14 @@ fn counters(errs: &mut Errors, path: Path<'_>, status: &Value) {
     checks::non_negatives(errs, path, status, COUNTS);
     let uncounted = status.at("uncountedTerminatedPods");
     let path = path.child("uncountedTerminatedPods");
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for list in ["succeeded", "failed"] {
         for (i, uid) in uncounted.texts(list).enumerate() {
             let path = path.child(list);
             if uid.is_empty() {
                 errs.invalid(path.index(i), uid, "must not be empty");
-            } else if seen.contains(&uid) {
+            } else if !seen.insert(uid) {
                 errs.duplicate(path.index(i), uid);
-            } else {
-                seen.push(uid);
             }
         }
     }

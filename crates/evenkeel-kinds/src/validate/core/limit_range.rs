@@ -10,12 +10,12 @@ pub(in crate::validate) fn limit_range(errs: &mut Errors, range: &Value) {
     builtin_create(errs, range, true, NameRule::Subdomain);
     let path = Path::root("spec");
     let path = path.child("limits");
-    let limits = range.at("spec").list("limits");
-    for (i, limit) in limits.iter().enumerate() {
+    let mut kinds = BTreeSet::new();
+    for (i, limit) in range.at("spec").list("limits").iter().enumerate() {
         let path = path.index(i);
         let kind = limit.text("type");
         type_name(errs, path.child("type"), kind);
-        if limits[..i].iter().any(|l| l.text("type") == kind) {
+        if !kinds.insert(kind) {
             errs.duplicate(path.child("type"), kind);
         }
         item(errs, path, limit, kind);

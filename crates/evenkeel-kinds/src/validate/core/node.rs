@@ -1,5 +1,7 @@
 //! Nodes.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::{
@@ -23,7 +25,7 @@ pub(in crate::validate) fn node(errs: &mut Errors, node: &Value) {
     let path = path.child("podCIDRs");
     let cidrs = spec.list("podCIDRs");
     for (i, cidr) in spec.texts("podCIDRs").enumerate() {
-        ip::legacy_cidr(errs, path.index(i), cidr, std::iter::empty());
+        ip::legacy_cidr(errs, path.index(i), cidr, &ip::Kept::new());
     }
     if cidrs.len() > 1 {
         let parsed: Vec<_> = spec.texts("podCIDRs").filter_map(ip::Cidr::parse).collect();
@@ -56,6 +58,7 @@ fn amounts(errs: &mut Errors, node: &Value) {
 }
 
 fn taints(errs: &mut Errors, path: Path<'_>, taints: &[Value]) {
+    let mut seen = HashSet::new();
     for (i, taint) in taints.iter().enumerate() {
         let path = path.index(i);
         let (key, effect) = (taint.text("key"), taint.text("effect"));
@@ -66,8 +69,7 @@ fn taints(errs: &mut Errors, path: Path<'_>, taints: &[Value]) {
             errs.invalid(path.child("value"), value, reasons.join(";"));
         }
         scheduling::taint_effect(errs, path.child("effect"), effect);
-        let same = |t: &Value| t.text("key") == key && t.text("effect") == effect;
-        if taints[..i].iter().any(same) {
+        if !seen.insert((key, effect)) {
             let shown = Printed(Ty::Struct(printed::TAINT), taint);
             errs.duplicate_printed(path, shown, "taints must be unique by key and effect pair");
         }
@@ -120,9 +122,9 @@ pub(in crate::validate) fn node_status_update(errs: &mut Errors, new: &Value, ol
     amounts(errs, new);
     declared_features(errs, new.at("status"));
     let path = Path::root("status");
-    let addresses = new.at("status").list("addresses");
-    for (i, address) in addresses.iter().enumerate() {
-        if addresses[..i].contains(address) {
+    let mut seen = HashSet::new();
+    for (i, address) in new.at("status").list("addresses").iter().enumerate() {
+        if !seen.insert(address) {
             let shown = Printed(Ty::Struct(printed::NODE_ADDRESS), address);
             errs.duplicate_printed(path.child("addresses").index(i), shown, "");
         }

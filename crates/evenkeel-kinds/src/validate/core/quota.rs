@@ -78,14 +78,20 @@ fn conflicting(scopes: &[&str]) -> usize {
 
 fn scopes(errs: &mut Errors, path: Path<'_>, spec: &Value) {
     let scopes: Vec<&str> = spec.texts("scopes").collect();
+    let standard = standard_resources(spec);
+    let shown = scopes.iter().map(|scope| scope.len() + 3).sum();
     for scope in &scopes {
+        if errs.is_full(shown) {
+            break;
+        }
         if !is_scope(scope) {
             errs.invalid(path, scopes.clone(), "unsupported scope");
         }
-        for (resource, _) in spec.entries("hard") {
-            if resources::is_standard_quota(resource) && !scope_limits(scope, resource) {
-                errs.invalid(path, scopes.clone(), "unsupported scope applied to resource");
+        for _ in standard.iter().filter(|resource| !scope_limits(scope, resource)) {
+            if errs.is_full(shown) {
+                break;
             }
+            errs.invalid(path, scopes.clone(), "unsupported scope applied to resource");
         }
     }
     for _ in 0..conflicting(&scopes) {
@@ -93,20 +99,28 @@ fn scopes(errs: &mut Errors, path: Path<'_>, spec: &Value) {
     }
 }
 
+/// The standard resources that a quota limits.
+fn standard_resources(spec: &Value) -> Vec<&str> {
+    let resources = spec.entries("hard").map(|(resource, _)| resource);
+    resources.filter(|resource| resources::is_standard_quota(resource)).collect()
+}
+
 fn scope_selector(errs: &mut Errors, path: Path<'_>, spec: &Value) {
     let selector = spec.at("scopeSelector");
     let path = path.child("matchExpressions");
+    let standard = standard_resources(spec);
+    let shown = Printed(Ty::Struct(printed::SCOPE_SELECTOR), selector).to_string();
     let mut seen = Vec::new();
     for requirement in selector.list("matchExpressions") {
         let (scope, operator) = (requirement.text("scopeName"), requirement.text("operator"));
         if !is_scope(scope) {
             errs.invalid(path.child("scopeName"), scope, "unsupported scope");
         }
-        for (resource, _) in spec.entries("hard") {
-            if resources::is_standard_quota(resource) && !scope_limits(scope, resource) {
-                let shown = Printed(Ty::Struct(printed::SCOPE_SELECTOR), selector);
-                errs.invalid_printed(path, shown, "unsupported scope applied to resource");
+        for _ in standard.iter().filter(|resource| !scope_limits(scope, resource)) {
+            if errs.is_full(shown.len()) {
+                break;
             }
+            errs.invalid_printed(path, &shown, "unsupported scope applied to resource");
         }
         let plain = is_scope(scope) && !matches!(scope, "PriorityClass" | "VolumeAttributesClass");
         if plain && operator != "Exists" {

@@ -11,18 +11,18 @@ use crate::names::{self, NameRule};
 
 pub(super) fn create(errs: &mut Errors, policy: &Value) {
     builtin_create(errs, policy, true, NameRule::Subdomain);
-    spec(errs, policy.at("spec"), SelectorValues::Checked, &[]);
+    spec(errs, policy.at("spec"), SelectorValues::Checked, &ip::Kept::new());
 }
 
 pub(super) fn update(errs: &mut Errors, new: &Value, old: &Value) {
     builtin_update(errs, new, old);
-    let mut kept = Vec::new();
+    let mut kept = ip::Kept::new();
     for (list, peers) in [("ingress", "from"), ("egress", "to")] {
         for rule in old.at("spec").list(list) {
             for peer in rule.list(peers) {
                 let block = peer.at("ipBlock");
                 if !block.is_null() {
-                    kept.push(block.text("cidr"));
+                    kept.insert(block.text("cidr"));
                     kept.extend(block.texts("except"));
                 }
             }
@@ -31,7 +31,7 @@ pub(super) fn update(errs: &mut Errors, new: &Value, old: &Value) {
     spec(errs, new.at("spec"), kept_values(old), &kept);
 }
 
-fn spec(errs: &mut Errors, spec: &Value, values: SelectorValues, kept: &[&str]) {
+fn spec(errs: &mut Errors, spec: &Value, values: SelectorValues, kept: &ip::Kept<'_>) {
     let path = Path::root("spec");
     checks::label_selector(errs, path.child("podSelector"), spec.at("podSelector"), values);
     for (list, peers) in [("ingress", "from"), ("egress", "to")] {
@@ -92,7 +92,13 @@ fn port(errs: &mut Errors, path: Path<'_>, port: &Value) {
     }
 }
 
-fn peer(errs: &mut Errors, path: Path<'_>, peer: &Value, values: SelectorValues, kept: &[&str]) {
+fn peer(
+    errs: &mut Errors,
+    path: Path<'_>,
+    peer: &Value,
+    values: SelectorValues,
+    kept: &ip::Kept<'_>,
+) {
     let mut found = 0;
     for field in ["podSelector", "namespaceSelector"] {
         if peer.has(field) {
@@ -112,17 +118,17 @@ fn peer(errs: &mut Errors, path: Path<'_>, peer: &Value, values: SelectorValues,
     }
 }
 
-fn ip_block(errs: &mut Errors, path: Path<'_>, block: &Value, kept: &[&str]) {
+fn ip_block(errs: &mut Errors, path: Path<'_>, block: &Value, kept: &ip::Kept<'_>) {
     let cidr = block.text("cidr");
     if cidr.is_empty() {
         errs.required(path.child("cidr"), "");
         return;
     }
-    ip::legacy_cidr(errs, path.child("cidr"), cidr, kept.iter().copied());
+    ip::legacy_cidr(errs, path.child("cidr"), cidr, kept);
     let Some(outer) = ip::Cidr::parse(cidr) else { return };
     for (i, except) in block.texts("except").enumerate() {
         let path = path.child("except");
-        ip::legacy_cidr(errs, path.index(i), except, kept.iter().copied());
+        ip::legacy_cidr(errs, path.index(i), except, kept);
         if ip::Cidr::parse(except).is_some_and(|inner| !outer.strictly_contains(inner)) {
             errs.invalid(path.index(i), except, "must be a strict subset of `cidr`");
         }

@@ -1,5 +1,7 @@
 //! The spec of a pod, in a pod or in a template.
 
+use std::collections::{BTreeSet, HashSet};
+
 use evenkeel_schema::metadata::check_labels;
 use evenkeel_types::quantity::Quantity;
 use serde_json::Value;
@@ -31,6 +33,7 @@ pub(super) fn spec(
     let pod = Pod {
         spec,
         volumes,
+        claims: claim_names(spec),
         grace: spec.int("terminationGracePeriodSeconds"),
         restart_policy,
         host_users: spec.flag("hostUsers") != Some(false),
@@ -96,7 +99,7 @@ fn names_and_numbers(errs: &mut Errors, path: Path<'_>, spec: &Value) {
     for (i, alias) in spec.list("hostAliases").iter().enumerate() {
         let path = path.child("hostAliases");
         let path = path.index(i);
-        ip::legacy(errs, path.child("ip"), alias.text("ip"), std::iter::empty());
+        ip::legacy(errs, path.child("ip"), alias.text("ip"), &ip::Kept::new());
         for (j, name) in alias.texts("hostnames").enumerate() {
             checks::dns1123_subdomain(errs, path.child("hostnames").index(j), name);
         }
@@ -116,7 +119,14 @@ fn names_and_numbers(errs: &mut Errors, path: Path<'_>, spec: &Value) {
     }
 }
 
+/// The names of the resource claims of a pod.
+fn claim_names(spec: &Value) -> BTreeSet<&str> {
+    let names = spec.list("resourceClaims").iter().map(|claim| claim.text("name"));
+    names.filter(|name| !name.is_empty()).collect()
+}
+
 fn resource_claims(errs: &mut Errors, path: Path<'_>, claims: &[Value], mirror: bool) {
+    let mut names = HashSet::new();
     for (i, claim) in claims.iter().enumerate() {
         if mirror {
             errs.forbidden(Path::root(""), "static pods do not support resource claims");
@@ -126,7 +136,7 @@ fn resource_claims(errs: &mut Errors, path: Path<'_>, claims: &[Value], mirror: 
         let name = claim.text("name");
         if name.is_empty() {
             errs.required(path.child("name"), "");
-        } else if claims[..i].iter().any(|c| c.text("name") == name) {
+        } else if !names.insert(name) {
             errs.duplicate(path.child("name"), name);
         } else {
             checks::dns1123_label(errs, path.child("name"), name);
@@ -173,7 +183,7 @@ fn pod_resources(errs: &mut Errors, path: Path<'_>, spec: &Value, opts: &PodOpti
         path,
         resources,
         resources::Owner::Pod,
-        spec.list("resourceClaims"),
+        &claim_names(spec),
         opts.indivisible_huge_pages_kept,
     );
     let total = |list: &str, name: &str| aggregate(spec, list, name);
@@ -274,7 +284,7 @@ fn dns_config(errs: &mut Errors, path: Path<'_>, spec: &Value) {
         errs.invalid(path.child("nameservers"), servers.to_vec(), detail);
     }
     for (i, server) in config.texts("nameservers").enumerate() {
-        ip::legacy(errs, path.child("nameservers").index(i), server, std::iter::empty());
+        ip::legacy(errs, path.child("nameservers").index(i), server, &ip::Kept::new());
     }
     let searches = config.list("searches");
     if searches.len() > 32 {
@@ -307,12 +317,12 @@ fn gates(errs: &mut Errors, path: Path<'_>, spec: &Value) {
         let kind = gate.text("conditionType");
         checks::qualified_name(errs, path.index(i).child("conditionType"), kind);
     }
-    let gates = spec.list("schedulingGates");
-    for (i, gate) in gates.iter().enumerate() {
+    let mut names = HashSet::new();
+    for (i, gate) in spec.list("schedulingGates").iter().enumerate() {
         let path = path.child("schedulingGates");
         let name = gate.text("name");
         checks::qualified_name(errs, path.index(i), name);
-        if gates[..i].iter().any(|g| g.text("name") == name) {
+        if !names.insert(name) {
             errs.duplicate(path.index(i), name);
         }
     }

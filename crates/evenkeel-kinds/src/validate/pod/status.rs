@@ -1,5 +1,7 @@
 //! Updates of a pod's status.
 
+use std::collections::{HashMap, HashSet};
+
 use evenkeel_types::quantity::Quantity;
 use serde_json::Value;
 
@@ -37,12 +39,13 @@ pub(in crate::validate) fn status_update(errs: &mut Errors, new: &Value, old: &V
     if qos != before {
         errs.invalid(path.child("qosClass"), qos, checks::IMMUTABLE);
     }
+    let all = all_may_restart(old_spec);
     for (list, containers) in
         [("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")]
     {
+        let by_name = first_by_name(old_spec.list(containers));
         restarts(errs, path.child(list), status.list(list), old_status.list(list), |name, code| {
-            let container = old_spec.list(containers).iter().find(|c| c.text("name") == name);
-            container.is_some_and(|c| may_restart(c, old_spec, code)) || all_may_restart(old_spec)
+            by_name.get(name).is_some_and(|c| may_restart(c, old_spec, code)) || all
         });
     }
     let list = "ephemeralContainerStatuses";
@@ -83,6 +86,11 @@ fn conditions(errs: &mut Errors, path: Path<'_>, conditions: &[Value]) {
     }
 }
 
+/// The elements of a list by name; of several with one name the first.
+fn first_by_name(list: &[Value]) -> HashMap<&str, &Value> {
+    list.iter().rev().map(|item| (item.text("name"), item)).collect()
+}
+
 /// A terminated container stays terminated unless it may run again.
 fn restarts(
     errs: &mut Errors,
@@ -91,16 +99,14 @@ fn restarts(
     old: &[Value],
     may_restart: impl Fn(&str, i64) -> bool,
 ) {
+    let by_name = first_by_name(statuses);
     for (i, before) in old.iter().enumerate() {
         let terminated = before.at("state").at("terminated");
         if terminated.is_null() {
             continue;
         }
         let name = before.text("name");
-        let runs = statuses
-            .iter()
-            .find(|now| now.text("name") == name)
-            .is_some_and(|now| !now.at("state").has("terminated"));
+        let runs = by_name.get(name).is_some_and(|now| !now.at("state").has("terminated"));
         if runs && !may_restart(name, terminated.num("exitCode")) {
             let detail = "may not be transitioned to non-terminated state";
             errs.forbidden(path.index(i).child("state"), detail);
@@ -143,14 +149,17 @@ fn all_may_restart(spec: &Value) -> bool {
 
 fn resource_claims(errs: &mut Errors, path: Path<'_>, status: &Value, spec: &Value) {
     let statuses = status.list("resourceClaimStatuses");
+    let known = spec.list("resourceClaims").iter().map(|c| c.text("name"));
+    let known: HashSet<&str> = known.collect();
+    let mut names = HashSet::new();
     for (i, claim) in statuses.iter().enumerate() {
         let path = path.index(i);
         let name = claim.text("name");
-        if !spec.list("resourceClaims").iter().any(|c| c.text("name") == name) {
+        if !known.contains(name) {
             let detail = "must match the name of an entry in `spec.resourceClaims`";
             errs.invalid(path.child("name"), name, detail);
         }
-        if statuses[..i].iter().any(|c| c.text("name") == name) {
+        if !names.insert(name) {
             errs.duplicate(path.child("name"), name);
         }
         if let Some(name) = claim.text_opt("resourceClaimName") {
@@ -168,11 +177,14 @@ fn extended_resource_claim(errs: &mut Errors, path: Path<'_>, claim: &Value, spe
     if mappings.is_empty() {
         errs.required(at, "at least one request mapping is required");
     }
+    let containers = spec.list("initContainers").iter().chain(spec.list("containers"));
+    // Of several with one name the last counts.
+    let containers: HashMap<&str, &Value> = containers.map(|c| (c.text("name"), c)).collect();
+    let mut seen = HashSet::new();
     for (i, mapping) in mappings.iter().enumerate() {
         let at = at.index(i);
         let (name, resource) = (mapping.text("containerName"), mapping.text("resourceName"));
-        let mut containers = spec.list("initContainers").iter().chain(spec.list("containers"));
-        match containers.rfind(|c| c.text("name") == name) {
+        match containers.get(name) {
             Some(c) if !c.at("resources").at("requests").has(resource) => {
                 let detail = "must match the extended resource name of an entry in \
                               spec.initContainers.resources.requests or \
@@ -189,10 +201,7 @@ fn extended_resource_claim(errs: &mut Errors, path: Path<'_>, claim: &Value, spe
         let request = mapping.text("requestName");
         checks::dns1123_label(errs, path.child("requestName"), request);
         let fields = ["containerName", "resourceName", "requestName"];
-        let repeated = mappings[..i]
-            .iter()
-            .any(|m| fields.iter().all(|field| m.text(field) == mapping.text(field)));
-        if repeated {
+        if !seen.insert(fields.map(|field| mapping.text(field))) {
             for field in fields {
                 errs.duplicate(at.child(field), mapping.text(field));
             }
@@ -208,15 +217,15 @@ fn extended_resource_claim(errs: &mut Errors, path: Path<'_>, claim: &Value, spe
 
 fn allocatable_claims(errs: &mut Errors, path: Path<'_>, status: &Value, spec: &Value) {
     let path = path.child("nodeAllocatableResourceClaimStatuses");
+    let known = spec.list("resourceClaims").iter().chain(status.list("resourceClaimStatuses"));
+    let known: HashSet<&str> = known.filter_map(|c| c.text_opt("resourceClaimName")).collect();
     for (i, claim) in status.list("nodeAllocatableResourceClaimStatuses").iter().enumerate() {
         let path = path.index(i);
         let name = claim.text("resourceClaimName");
         if name.is_empty() {
             errs.required(path.child("resourceClaimName"), "must not be empty");
         }
-        let mut known =
-            spec.list("resourceClaims").iter().chain(status.list("resourceClaimStatuses"));
-        if !known.any(|c| c.text_opt("resourceClaimName") == Some(name)) {
+        if !known.contains(name) {
             let detail = "no mapping found in pod reference";
             errs.invalid(path.child("resourceClaimName"), name, detail);
         }
@@ -245,7 +254,8 @@ fn addresses(errs: &mut Errors, path: Path<'_>, status: &Value, old: &Value) {
     };
     for (list, fields) in [("podIPs", printed::POD_IP), ("hostIPs", printed::HOST_IP)] {
         let at = path.child(list);
-        let (now, before) = (ips(status, list), ips(old, list));
+        let now = ips(status, list);
+        let before = old.list(list).iter().map(|ip| ip.text("ip")).collect();
         if list == "hostIPs"
             && let Some(first) = now.first()
             && first != status.text("hostIP")
@@ -253,7 +263,7 @@ fn addresses(errs: &mut Errors, path: Path<'_>, status: &Value, old: &Value) {
             errs.invalid(at.index(0).child("ip"), first.as_str(), "must be equal to `hostIP`");
         }
         for (i, address) in now.iter().enumerate() {
-            ip::legacy(errs, at.index(i), address, before.iter().map(String::as_str));
+            ip::legacy(errs, at.index(i), address, &before);
         }
         let dual = ip::is_dual_stack(now.iter().map(String::as_str));
         if now.len() > 2 || (now.len() == 2 && !dual) {
@@ -298,18 +308,19 @@ fn users(errs: &mut Errors, path: Path<'_>, statuses: &[Value], os: &Value) {
 }
 
 fn allocated(errs: &mut Errors, path: Path<'_>, statuses: &[Value], containers: &[Value]) {
+    let by_name = first_by_name(containers);
     for (i, status) in statuses.iter().enumerate() {
-        let container = containers.iter().find(|c| c.text("name") == status.text("name"));
+        let claims = by_name.get(status.text("name")).map(|c| Allocatable::of(c));
         for (j, resource) in status.list("allocatedResourcesStatus").iter().enumerate() {
             let path = path.index(i);
             let path = path.child("allocatedResourcesStatus");
             let path = path.index(j);
             let name = resource.text("name");
-            if let Some(container) = container {
-                allocated_name(errs, path.child("name"), name, container.at("resources"));
+            if let Some(claims) = &claims {
+                claims.check(errs, path.child("name"), name);
             }
-            let devices = resource.list("resources");
-            for (k, device) in devices.iter().enumerate() {
+            let mut ids = HashSet::new();
+            for (k, device) in resource.list("resources").iter().enumerate() {
                 let path = path.child("resources");
                 let path = path.index(k);
                 let health = device.text("health");
@@ -318,7 +329,7 @@ fn allocated(errs: &mut Errors, path: Path<'_>, statuses: &[Value], containers: 
                     errs.not_supported(path.child("health"), health, HEALTH);
                 }
                 let id = device.text("resourceID");
-                if devices[..k].iter().any(|d| d.text("resourceID") == id) {
+                if !ids.insert(id) {
                     errs.duplicate(path.child("resourceID"), id);
                 }
             }
@@ -326,21 +337,31 @@ fn allocated(errs: &mut Errors, path: Path<'_>, statuses: &[Value], containers: 
     }
 }
 
-fn allocated_name(errs: &mut Errors, path: Path<'_>, name: &str, resources: &Value) {
-    if let Some(claim) = name.strip_prefix("claim:") {
-        let known = resources.list("claims").iter().any(|c| {
-            let (name, request) = (c.text("name"), c.text("request"));
-            match claim.split_once('/') {
-                None => request.is_empty() && claim == name,
-                Some(parts) => parts == (name, request),
+/// The resources that the status of a container may name.
+struct Allocatable<'a> {
+    requests: &'a Value,
+    /// Claims with their requests, which may be empty.
+    claims: HashSet<(&'a str, &'a str)>,
+}
+
+impl<'a> Allocatable<'a> {
+    fn of(container: &'a Value) -> Self {
+        let resources = container.at("resources");
+        let claims = resources.list("claims").iter();
+        let claims = claims.map(|c| (c.text("name"), c.text("request"))).collect();
+        Self { requests: resources.at("requests"), claims }
+    }
+
+    fn check(&self, errs: &mut Errors, path: Path<'_>, name: &str) {
+        if let Some(claim) = name.strip_prefix("claim:") {
+            if !self.claims.contains(&claim.split_once('/').unwrap_or((claim, ""))) {
+                let detail = "must match one of the container's resource claims in a format \
+                              'claim:<claimName>/<request>' or 'claim:<claimName>' if request is \
+                              empty";
+                errs.invalid(path, name, detail);
             }
-        });
-        if !known {
-            let detail = "must match one of the container's resource claims in a format \
-                          'claim:<claimName>/<request>' or 'claim:<claimName>' if request is empty";
-            errs.invalid(path, name, detail);
+        } else if !self.requests.has(name) {
+            errs.invalid(path, name, "must match one of the container's resource requests");
         }
-    } else if !resources.at("requests").has(name) {
-        errs.invalid(path, name, "must match one of the container's resource requests");
     }
 }

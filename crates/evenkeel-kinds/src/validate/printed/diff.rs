@@ -11,6 +11,11 @@ use std::ops::Range;
 
 const CONTEXT: usize = 3;
 
+/// Steps that the search for common runs may take: enough for any text that differs in a few
+/// places. The method is quadratic, and runs that were not found by then show as changes.
+const STEPS: usize = 20_000;
+const STEPS_PER_LINE: usize = 3;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tag {
     Equal,
@@ -94,8 +99,9 @@ fn matching_blocks(a: &[&str], b: &[&str]) -> Vec<(usize, usize, usize)> {
 
     let mut found = Vec::new();
     let mut open = vec![(0..a.len(), 0..b.len())];
+    let mut steps = STEPS + STEPS_PER_LINE * (a.len() + b.len());
     while let Some((in_a, in_b)) = open.pop() {
-        let (i, j, size) = longest_match(a, b, &places, &in_a, &in_b);
+        let (i, j, size) = longest_match(a, b, &places, &in_a, &in_b, &mut steps);
         if size == 0 {
             continue;
         }
@@ -125,16 +131,21 @@ fn longest_match(
     places: &HashMap<&str, Vec<usize>>,
     in_a: &Range<usize>,
     in_b: &Range<usize>,
+    steps: &mut usize,
 ) -> (usize, usize, usize) {
     let (mut best_i, mut best_j, mut best) = (in_a.start, in_b.start, 0);
     // Lengths of the runs that end at a line of b and the previous line of a.
     let mut runs: HashMap<usize, usize> = HashMap::new();
     for (i, line) in a.iter().enumerate().take(in_a.end).skip(in_a.start) {
         let mut next = HashMap::new();
-        for &j in places.get(line).map(Vec::as_slice).unwrap_or_default() {
-            if !in_b.contains(&j) {
-                continue;
-            }
+        let places = places.get(line).map(Vec::as_slice).unwrap_or_default();
+        let places = &places[places.partition_point(|&j| j < in_b.start)..];
+        let places = &places[..places.partition_point(|&j| j < in_b.end)];
+        match steps.checked_sub(1 + places.len()) {
+            Some(left) => *steps = left,
+            None => break,
+        }
+        for &j in places {
             let length = 1 + j.checked_sub(1).and_then(|p| runs.get(&p)).copied().unwrap_or(0);
             next.insert(j, length);
             if length > best {

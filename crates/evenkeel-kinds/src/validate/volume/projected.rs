@@ -1,5 +1,7 @@
 //! Projected volumes: several sources in one directory.
 
+use std::collections::HashSet;
+
 use evenkeel_schema::metadata;
 use serde_json::Value;
 
@@ -14,22 +16,20 @@ use crate::names;
 const CONFLICT: &str = "conflicting duplicate paths";
 
 /// Paths claimed so far inside the volume.
-struct Claimed<'a>(Vec<&'a str>);
+struct Claimed<'a>(HashSet<&'a str>);
 
 impl<'a> Claimed<'a> {
     /// Claims a path; `blamed` is what upstream prints if another source has it.
     fn claim(&mut self, errs: &mut Errors, path: Path<'_>, target: &'a str, blamed: &str) {
-        if self.0.contains(&target) {
+        if !self.0.insert(target) {
             errs.invalid(path, blamed, CONFLICT);
-        } else {
-            self.0.push(target);
         }
     }
 }
 
 pub(super) fn projected(errs: &mut Errors, path: Path<'_>, source: &Value) {
     file_mode(errs, path.child("defaultMode"), source.int("defaultMode"));
-    let mut claimed = Claimed(Vec::new());
+    let mut claimed = Claimed(HashSet::new());
     for (i, source) in source.list("sources").iter().enumerate() {
         let sources = path.child("sources");
         let at = sources.index(i);

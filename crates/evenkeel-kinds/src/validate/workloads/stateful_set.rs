@@ -133,7 +133,9 @@ fn with_claim_volumes(template: &Value, claims: &[Value]) -> Value {
         })
         .collect();
     if let Some(Value::Array(own)) = spec.remove("volumes") {
-        volumes.extend(own.into_iter().filter(|v| !names.iter().any(|n| n == v.text("name"))));
+        let is_claim =
+            |v: &Value| names.binary_search_by(|n| n.as_str().cmp(v.text("name"))).is_ok();
+        volumes.extend(own.into_iter().filter(|v| !is_claim(v)));
     }
     spec.insert("volumes".to_owned(), volumes.into());
     template

@@ -49,9 +49,14 @@ impl Sink for Verdict {
     }
 }
 
+/// Bytes of text that the failures of one object may have. Some texts list everything that would
+/// be allowed, once for each value that is not.
+const MOST_TEXT: usize = 16 << 20;
+
 #[derive(Default)]
 pub(super) struct Failures {
     pub(super) list: Vec<Failure>,
+    text: usize,
 }
 
 impl Failures {
@@ -72,7 +77,11 @@ impl Sink for Failures {
     const COLLECTS: bool = true;
 
     fn fail(&mut self, failure: impl FnOnce() -> Failure) {
-        self.list.push(failure());
+        if self.text < MOST_TEXT {
+            let failure = failure();
+            self.text += failure.text.len();
+            self.list.push(failure);
+        }
     }
 
     fn is_valid(&self) -> bool {
@@ -84,6 +93,9 @@ impl Sink for Failures {
     }
 
     fn merge(&mut self, other: Self) {
-        self.list.extend(other.list);
+        if self.text < MOST_TEXT {
+            self.text += other.text;
+            self.list.extend(other.list);
+        }
     }
 }

@@ -1,0 +1,62 @@
+//! `enum`: the values a schema allows, found without comparing with each of them.
+
+use std::collections::HashSet;
+
+use evenkeel_types::go;
+use serde_json::Value;
+
+/// The values of an `enum`; with none, every value is allowed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Choices {
+    all: Vec<Value>,
+    /// Those that are not numbers.
+    others: HashSet<Value>,
+    integers: HashSet<i64>,
+    floats: HashSet<u64>,
+}
+
+impl Choices {
+    pub(crate) fn new(choices: Option<&Vec<Value>>) -> Self {
+        let mut made = Self { all: choices.cloned().unwrap_or_default(), ..Self::default() };
+        for choice in &made.all {
+            match choice {
+                // Null equals no choice, not even null.
+                Value::Null => {}
+                Value::Number(number) => match go::Num::of(number) {
+                    go::Num::Int(int) => _ = made.integers.insert(int),
+                    go::Num::Float(float) => _ = made.floats.insert(bits(float)),
+                },
+                other => _ = made.others.insert(other.clone()),
+            }
+        }
+        made
+    }
+
+    pub(crate) fn all(&self) -> &[Value] {
+        &self.all
+    }
+
+    pub(crate) fn allow(&self, value: &Value) -> bool {
+        self.all.is_empty()
+            || match value {
+                Value::Null => false,
+                // Go converts the value to the type of the choice before it compares.
+                Value::Number(number) => {
+                    let number = go::Num::of(number);
+                    let int = match number {
+                        go::Num::Int(int) => int,
+                        go::Num::Float(float) => go::truncate(float),
+                    };
+                    let float = number.as_f64();
+                    self.integers.contains(&int)
+                        || (!float.is_nan() && self.floats.contains(&bits(float)))
+                }
+                other => self.others.contains(other),
+            }
+    }
+}
+
+/// The bits of a number that is equal to no other; both zeros are one.
+fn bits(float: f64) -> u64 {
+    if float == 0.0 { 0 } else { float.to_bits() }
+}
