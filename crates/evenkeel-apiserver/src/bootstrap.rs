@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::call::Call;
 use crate::core::Core;
+use crate::pipeline::encode;
 use crate::registry::custom;
 use crate::route::Verb;
 use crate::status::Status;
@@ -119,7 +120,14 @@ async fn restore(core: &Arc<Core>) -> Result<(), Status> {
     for record in list(core, ("", "services"))? {
         core.services.restore(&record);
     }
-    for record in list(core, ("apiextensions.k8s.io", "customresourcedefinitions"))? {
+    let definitions = list(core, ("apiextensions.k8s.io", "customresourcedefinitions"))?;
+    if let Some(resource) = core.builtin("apiextensions.k8s.io", "customresourcedefinitions") {
+        // All names first: those of one definition are judged against those of the others.
+        for record in &definitions {
+            core.definitions.note_names(&encode::value(&resource, record)?);
+        }
+    }
+    for record in definitions {
         custom::settle(core, record.key.name()).await;
     }
     Ok(())

@@ -11,7 +11,7 @@ pub(crate) mod custom;
 
 pub(crate) mod discovery;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use self::resource::Resource;
@@ -20,18 +20,21 @@ use crate::storage::Store;
 
 /// The served resources, replaceable as a whole.
 pub(crate) struct Registry {
-    builtin: Vec<Arc<Resource>>,
     current: RwLock<Arc<Snapshot>>,
 }
 
-/// All resources served at one moment.
+/// All resources served at one moment. Groups that a change left alone are shared with the
+/// snapshot before it, so a change costs what its own group does.
 pub(crate) struct Snapshot {
-    groups: Vec<Group>,
-    by_group: HashMap<Box<str>, usize>,
+    /// Built-in ones in the table's order; the others follow by name, as upstream's priorities
+    /// have it.
+    groups: Vec<Arc<Group>>,
+    /// Where the built-in groups are.
+    builtin: Arc<HashMap<&'static str, usize>>,
     documents: discovery::Documents,
     openapi: Published,
-    /// No longer served, but documented.
-    withdrawn: Vec<Arc<Resource>>,
+    /// No longer served, but documented, by group.
+    withdrawn: Arc<BTreeMap<Box<str>, Vec<Arc<Resource>>>>,
 }
 
 /// One API group, its versions best first.
@@ -44,69 +47,97 @@ pub(crate) struct Group {
 pub(crate) struct GroupVersion {
     pub(crate) version: Box<str>,
     pub(crate) resources: Vec<Arc<Resource>>,
-    by_plural: HashMap<Box<str>, usize>,
+    by_plural: HashMap<Arc<str>, usize>,
 }
 
 impl Registry {
     pub(crate) fn new(store: &Store) -> Self {
-        let builtin: Vec<Arc<Resource>> =
-            builtin::ROWS.iter().map(|row| Arc::new(Resource::builtin(row, store))).collect();
-        let current = RwLock::new(Arc::new(Snapshot::new(&builtin, &[], Vec::new())));
-        Self { builtin, current }
+        let mut builtin = HashMap::new();
+        let mut by_group: Vec<Vec<Arc<Resource>>> = Vec::new();
+        for row in builtin::ROWS {
+            let at = *builtin.entry(row.group).or_insert(by_group.len());
+            if at == by_group.len() {
+                by_group.push(Vec::new());
+            }
+            by_group[at].push(Arc::new(Resource::builtin(row, store)));
+        }
+        let groups = by_group.into_iter().map(|resources| Arc::new(Group::new(&resources, &[])));
+        let current = Snapshot {
+            groups: groups.collect(),
+            builtin: Arc::new(builtin),
+            documents: discovery::Documents::default(),
+            openapi: Published::default(),
+            withdrawn: Arc::default(),
+        };
+        Self { current: RwLock::new(Arc::new(current)) }
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Serves `custom` beside the built-in resources from now on; `withdrawn` is only documented.
-    pub(crate) fn replace_custom(&self, custom: &[Arc<Resource>], withdrawn: Vec<Arc<Resource>>) {
-        let snapshot = Arc::new(Snapshot::new(&self.builtin, custom, withdrawn));
+    /// Serves `custom` as the custom resources of `group` from now on; `withdrawn` is only
+    /// documented. Callers take turns.
+    pub(crate) fn replace_custom(
+        &self,
+        group: &str,
+        custom: &[Arc<Resource>],
+        withdrawn: Vec<Arc<Resource>>,
+    ) {
+        let snapshot = Arc::new(self.snapshot().with_custom(group, custom, withdrawn));
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = snapshot;
     }
 }
 
 impl Snapshot {
-    fn new(
-        builtin: &[Arc<Resource>],
+    fn with_custom(
+        &self,
+        group: &str,
         custom: &[Arc<Resource>],
         withdrawn: Vec<Arc<Resource>>,
     ) -> Self {
-        let mut groups: Vec<Group> = Vec::new();
-        for resource in builtin {
-            group_version(&mut groups, resource).resources.push(resource.clone());
-        }
-        let first_custom = groups.len();
-        for resource in custom {
-            group_version(&mut groups, resource).resources.push(resource.clone());
-        }
-        // Built-in groups keep the table's order; the others follow by name, as upstream's
-        // priorities have it.
-        groups[first_custom..].sort_by(|a, b| a.name.cmp(&b.name));
-        for group in &mut groups[first_custom..] {
-            group.versions.sort_by_key(|v| std::cmp::Reverse(version_rank(&v.version)));
-            for version in &mut group.versions {
-                version.resources.sort_by(|a, b| a.plural.cmp(&b.plural));
+        let mut groups = self.groups.clone();
+        match self.place(group) {
+            Ok(at) if at < self.builtin.len() => {
+                let versions = groups[at].versions.iter();
+                let own = versions.flat_map(|version| &version.resources);
+                let own: Vec<_> = own.filter(|resource| !resource.is_custom()).cloned().collect();
+                groups[at] = Arc::new(Group::new(&own, custom));
             }
+            Ok(at) if custom.is_empty() => drop(groups.remove(at)),
+            Ok(at) => groups[at] = Arc::new(Group::new(&[], custom)),
+            Err(_) if custom.is_empty() => {}
+            Err(at) => groups.insert(at, Arc::new(Group::new(&[], custom))),
         }
-        for version in groups.iter_mut().flat_map(|group| &mut group.versions) {
-            version.by_plural = (0..)
-                .zip(&version.resources)
-                .map(|(at, resource)| (Box::from(&*resource.plural), at))
-                .collect();
+        let mut all_withdrawn = self.withdrawn.clone();
+        if !withdrawn.is_empty() {
+            Arc::make_mut(&mut all_withdrawn).insert(group.into(), withdrawn);
+        } else if all_withdrawn.contains_key(group) {
+            Arc::make_mut(&mut all_withdrawn).remove(group);
         }
-        let by_group = (0..).zip(&groups).map(|(at, group)| (group.name.clone(), at)).collect();
         Self {
             groups,
-            by_group,
+            builtin: self.builtin.clone(),
             documents: discovery::Documents::default(),
             openapi: Published::default(),
-            withdrawn,
+            withdrawn: all_withdrawn,
         }
     }
 
-    pub(crate) fn groups(&self) -> &[Group] {
-        &self.groups
+    /// Where the group is, or where it would be.
+    fn place(&self, group: &str) -> Result<usize, usize> {
+        if let Some(at) = self.builtin.get(group) {
+            return Ok(*at);
+        }
+        let first = self.builtin.len();
+        match self.groups[first..].binary_search_by(|found| (*found.name).cmp(group)) {
+            Ok(at) => Ok(first + at),
+            Err(at) => Err(first + at),
+        }
+    }
+
+    pub(crate) fn groups(&self) -> impl Iterator<Item = &Group> {
+        self.groups.iter().map(|group| &**group)
     }
 
     pub(crate) fn documents(&self) -> &discovery::Documents {
@@ -118,13 +149,12 @@ impl Snapshot {
     }
 
     pub(crate) fn group(&self, name: &str) -> Option<&Group> {
-        self.by_group.get(name).map(|at| &self.groups[*at])
+        self.place(name).ok().map(|at| &*self.groups[at])
     }
 
     /// Whether the group is one of the server's own.
     pub(crate) fn is_builtin(&self, group: &str) -> bool {
-        let versions = self.group(group).into_iter().flat_map(|group| &group.versions);
-        versions.flat_map(|version| &version.resources).any(|resource| !resource.is_custom())
+        self.builtin.contains_key(group)
     }
 
     pub(crate) fn group_version(&self, group: &str, version: &str) -> Option<&GroupVersion> {
@@ -141,13 +171,51 @@ impl Snapshot {
     }
 
     pub(crate) fn resources(&self) -> impl Iterator<Item = &Arc<Resource>> {
-        self.groups.iter().flat_map(|g| &g.versions).flat_map(|v| &v.resources)
+        self.groups().flat_map(|g| &g.versions).flat_map(|v| &v.resources)
     }
 
     /// What v3 documents describe: also versions a definition has withdrawn, which upstream forgets
     /// only with the definition.
     pub(crate) fn documented(&self) -> impl Iterator<Item = &Arc<Resource>> {
-        self.resources().chain(&self.withdrawn)
+        self.resources().chain(self.withdrawn.values().flatten())
+    }
+
+    /// What v3 documents of one group describe.
+    pub(crate) fn documented_in(&self, group: &str) -> impl Iterator<Item = &Arc<Resource>> {
+        let versions = self.group(group).into_iter().flat_map(|group| &group.versions);
+        let withdrawn = self.withdrawn.get(group).into_iter().flatten();
+        versions.flat_map(|version| &version.resources).chain(withdrawn)
+    }
+}
+
+impl Group {
+    /// A group of built-in resources, in their order, and custom ones.
+    fn new(builtin: &[Arc<Resource>], custom: &[Arc<Resource>]) -> Self {
+        let first = builtin.first().or(custom.first());
+        let mut versions: Vec<GroupVersion> = Vec::new();
+        let mut by_name: HashMap<&str, usize> = HashMap::new();
+        for resource in builtin.iter().chain(custom) {
+            let at = *by_name.entry(&*resource.version).or_insert(versions.len());
+            if at == versions.len() {
+                let version = Box::from(&*resource.version);
+                let (resources, by_plural) = (Vec::new(), HashMap::new());
+                versions.push(GroupVersion { version, resources, by_plural });
+            }
+            versions[at].resources.push(resource.clone());
+        }
+        if builtin.is_empty() {
+            versions.sort_by_cached_key(|v| std::cmp::Reverse(version_rank(&v.version)));
+            for version in &mut versions {
+                version.resources.sort_by(|a, b| a.plural.cmp(&b.plural));
+            }
+        }
+        for version in &mut versions {
+            version.by_plural = (0..)
+                .zip(&version.resources)
+                .map(|(at, resource)| (resource.plural.clone(), at))
+                .collect();
+        }
+        Self { name: first.map_or_else(Box::default, |first| Box::from(&*first.group)), versions }
     }
 }
 
@@ -155,29 +223,6 @@ impl GroupVersion {
     pub(crate) fn resource(&self, plural: &str) -> Option<&Arc<Resource>> {
         self.by_plural.get(plural).map(|at| &self.resources[*at])
     }
-}
-
-fn group_version<'a>(groups: &'a mut Vec<Group>, resource: &Resource) -> &'a mut GroupVersion {
-    let at = match groups.iter().position(|group| *group.name == *resource.group) {
-        Some(at) => at,
-        None => {
-            groups.push(Group { name: Box::from(&*resource.group), versions: Vec::new() });
-            groups.len() - 1
-        }
-    };
-    let versions = &mut groups[at].versions;
-    let at = match versions.iter().position(|v| *v.version == *resource.version) {
-        Some(at) => at,
-        None => {
-            versions.push(GroupVersion {
-                version: Box::from(&*resource.version),
-                resources: Vec::new(),
-                by_plural: HashMap::new(),
-            });
-            versions.len() - 1
-        }
-    };
-    &mut versions[at]
 }
 
 /// Orders versions as Kubernetes does: `v2` > `v1` > `v1beta2` > `v1alpha1` > anything else.

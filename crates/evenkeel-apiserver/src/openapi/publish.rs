@@ -31,9 +31,9 @@ impl Published {
     pub(crate) fn index(&self, snapshot: &Snapshot) -> &Document {
         self.index.get_or_init(|| {
             with_served(snapshot.documented(), |served| {
-                let paths = v3_paths(served).into_iter();
-                let hashed = paths.map(|path| {
-                    let hash = fingerprint(served, &path);
+                let facts = facts(served);
+                let hashed = v3_paths(served).into_iter().map(|path| {
+                    let hash = fingerprint(&path, facts.get(&path).map_or("", String::as_str));
                     (path, hash)
                 });
                 Document::new(&v3_index(hashed))
@@ -46,10 +46,19 @@ impl Published {
         if known.is_some() {
             return known;
         }
-        let made = with_served(snapshot.documented(), |served| {
+        let make = |served: &[Served<'_>]| {
             let document = v3_document(served, path)?;
-            Some(Arc::new(Document::tagged(&document, &fingerprint(served, path))))
-        })?;
+            let facts = facts(served);
+            let facts = facts.get(path).map_or("", String::as_str);
+            Some(Arc::new(Document::tagged(&document, &fingerprint(path, facts))))
+        };
+        let mut steps = path.split('/');
+        let made = match (steps.next(), steps.next()) {
+            // A document of one group describes that group alone.
+            (Some("apis"), Some(group)) => with_served(snapshot.documented_in(group), make),
+            (Some("api"), Some(_)) => with_served(snapshot.documented_in(""), make),
+            _ => with_served(snapshot.documented(), make),
+        }?;
         Some(self.lock().entry(path.to_owned()).or_insert(made).clone())
     }
 
@@ -60,29 +69,35 @@ impl Published {
 
 /// Changes whenever the document at `path` does: with this version of the server, and with what
 /// custom definitions say about that group and version.
-fn fingerprint(served: &[Served<'_>], path: &str) -> String {
-    let mut facts = format!("{} {path}\n", env!("CARGO_PKG_VERSION"));
+fn fingerprint(path: &str, facts: &str) -> String {
+    hash(format!("{} {path}\n{facts}", env!("CARGO_PKG_VERSION")).as_bytes())
+}
+
+/// What each document is made from, by its path.
+fn facts(served: &[Served<'_>]) -> BTreeMap<String, String> {
+    let mut facts: BTreeMap<String, String> = BTreeMap::new();
     for resource in served {
-        let of_path = match resource.group {
+        let path = match resource.group {
             "" => format!("api/{}", resource.version),
             group => format!("apis/{group}/{}", resource.version),
         };
-        // Short documents list groups and versions; they change with any of them.
-        if !(of_path == path || of_path.starts_with(&format!("{path}/"))) {
-            continue;
-        }
-        facts.push_str(&format!("{of_path} {} {}", resource.plural, resource.kind));
+        let mut line = format!("{path} {} {}", resource.plural, resource.kind);
         if let Source::Custom { schema, selectable } = &resource.schema {
             let subresources: Vec<&str> =
                 resource.subresources.iter().map(|sub| sub.name).collect();
-            facts.push_str(&format!(
+            line.push_str(&format!(
                 " {} {subresources:?} {selectable:?} {schema}",
                 resource.namespaced
             ));
         }
-        facts.push('\n');
+        line.push('\n');
+        // Short documents list groups and versions; they change with any of them.
+        for (end, _) in path.match_indices('/') {
+            facts.entry(path[..end].to_owned()).or_default().push_str(&line);
+        }
+        facts.entry(path).or_default().push_str(&line);
     }
-    hash(facts.as_bytes())
+    facts
 }
 
 fn with_served<'s, T>(

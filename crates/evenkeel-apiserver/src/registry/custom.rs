@@ -10,8 +10,8 @@ mod names;
 
 mod serve;
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use evenkeel_kinds::columns;
 use evenkeel_schema::{Structural, jsonpath, record_storage_version};
@@ -65,15 +65,22 @@ pub(crate) struct Column {
     path: Option<jsonpath::Path>,
 }
 
-/// All definitions that are served, by name.
+/// All definitions: what those that are established serve, and the names that all have been given.
+/// By group, so that a change costs what its own group does.
 #[derive(Default)]
-pub(crate) struct Definitions(Mutex<BTreeMap<Box<str>, Served>>);
+pub(crate) struct Definitions {
+    served: Mutex<HashMap<Box<str>, BTreeMap<Box<str>, Served>>>,
+    names: Mutex<HashMap<Box<str>, names::Given>>,
+}
 
 struct Served {
     /// The revision of the definition this was made from; older ones do not replace it.
     revision: u64,
-    /// The generation and the accepted names: what makes this another set of resources.
-    identity: (i64, Value),
+    /// The definition, its generation and the accepted names: what makes this another set of
+    /// resources.
+    identity: (String, i64, Value),
+    /// The definition is being deleted.
+    terminating: bool,
     life: watch::Sender<()>,
     resources: Vec<Arc<Resource>>,
     /// Versions that were served once, as they were last: their OpenAPI documents stay until the
@@ -217,48 +224,111 @@ impl Column {
 
 // === impl Definitions ===
 
+/// The group of a definition, which its name ends with.
+fn group_of(definition: &str) -> &str {
+    definition.split_once('.').map_or("", |(_, group)| group)
+}
+
 impl Definitions {
-    /// Replaces what one definition serves, unless something newer is served already.
+    /// Replaces what one definition serves, unless something newer is served already, and has the
+    /// registry serve it. Does nothing if the definition means the same as before.
     ///
     /// Watches of its resources end if it now means something else.
     fn put(
         &self,
+        registry: &Registry,
         definition: &Value,
         revision: u64,
         make: impl FnOnce(&watch::Receiver<()>) -> Vec<Arc<Resource>>,
     ) {
         let name = definition.meta_str("name");
         let identity = (
+            definition.meta_str("uid").to_owned(),
             definition.meta_i64("generation").unwrap_or(0),
             definition["status"]["acceptedNames"].clone(),
         );
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let served = all.get(name);
-        if served.is_some_and(|served| served.revision > revision) {
+        let terminating = definition.is_deleting();
+        let mut all = self.served();
+        let group = all.entry(group_of(name).into()).or_default();
+        let served = group.get_mut(name);
+        if served.as_ref().is_some_and(|served| served.revision > revision) {
             return;
         }
-        let life = match served.filter(|served| served.identity == identity) {
-            Some(served) => served.life.clone(),
-            None => watch::Sender::new(()),
+        let life = match served {
+            Some(served) if served.identity == identity => {
+                served.revision = revision;
+                if served.terminating == terminating {
+                    return;
+                }
+                served.life.clone()
+            }
+            _ => watch::Sender::new(()),
         };
         let resources = make(&life.subscribe());
-        let before =
-            served.into_iter().flat_map(|served| served.resources.iter().chain(&served.withdrawn));
-        let gone = |old: &&Arc<Resource>| resources.iter().all(|new| new.version != old.version);
-        let withdrawn = before.filter(gone).cloned().collect();
-        all.insert(name.into(), Served { revision, identity, life, resources, withdrawn });
+        let versions: HashSet<&str> = resources.iter().map(|new| &*new.version).collect();
+        let before = group.get(name).into_iter();
+        let before = before.flat_map(|served| served.resources.iter().chain(&served.withdrawn));
+        let withdrawn = before.filter(|old| !versions.contains(&*old.version)).cloned().collect();
+        let served = Served { revision, identity, terminating, life, resources, withdrawn };
+        group.insert(name.into(), served);
+        publish(registry, group_of(name), group);
     }
 
-    fn remove(&self, name: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+    /// Serves nothing of a definition that is gone, and forgets its names.
+    fn remove(&self, registry: &Registry, name: &str) {
+        let group_name = group_of(name);
+        if let Some(given) = self.names().get_mut(group_name) {
+            given.forget(name);
+        }
+        let mut all = self.served();
+        let Some(group) = all.get_mut(group_name) else { return };
+        if group.remove(name).is_some() {
+            publish(registry, group_name, group);
+        }
+        if group.is_empty() {
+            all.remove(group_name);
+        }
     }
 
-    /// Makes the registry serve what is here now. Under the lock, so that of two changes at once the
-    /// later one is not undone by what the earlier one knew.
-    fn publish(&self, registry: &Registry) {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let served: Vec<_> = all.values().flat_map(|served| &served.resources).cloned().collect();
-        let withdrawn = all.values().flat_map(|served| &served.withdrawn).cloned().collect();
-        registry.replace_custom(&served, withdrawn);
+    /// The resources that a definition serves.
+    fn resources_of(&self, name: &str) -> Vec<Arc<Resource>> {
+        let all = self.served();
+        let served = all.get(group_of(name)).and_then(|group| group.get(name));
+        served.map(|served| served.resources.clone()).unwrap_or_default()
     }
+
+    /// Records the names that a definition has been given.
+    pub(crate) fn note_names(&self, definition: &Value) {
+        let name = definition.meta_str("name");
+        self.names().entry(group_of(name).into()).or_default().note(definition);
+    }
+
+    /// Judges the names a definition wishes for against those that others have been given.
+    fn judge_names(&self, definition: &Value) -> names::Verdict {
+        let all = self.names();
+        let given = all.get(group_of(definition.meta_str("name")));
+        names::judge(definition, given.unwrap_or(&names::Given::default()))
+    }
+
+    /// Definitions in the group of another one that wait for names.
+    fn waiting_beside(&self, name: &str) -> Vec<Box<str>> {
+        let all = self.names();
+        all.get(group_of(name)).map(names::Given::waiting).unwrap_or_default()
+    }
+
+    fn served(&self) -> MutexGuard<'_, HashMap<Box<str>, BTreeMap<Box<str>, Served>>> {
+        self.served.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn names(&self) -> MutexGuard<'_, HashMap<Box<str>, names::Given>> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Makes the registry serve what is in a group now. Under the lock of the definitions, so that of
+/// two changes at once the later one is not undone by what the earlier one knew.
+fn publish(registry: &Registry, name: &str, group: &BTreeMap<Box<str>, Served>) {
+    let served: Vec<_> = group.values().flat_map(|served| &served.resources).cloned().collect();
+    let withdrawn = group.values().flat_map(|served| &served.withdrawn).cloned().collect();
+    registry.replace_custom(name, &served, withdrawn);
 }

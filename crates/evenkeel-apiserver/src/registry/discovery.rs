@@ -61,7 +61,6 @@ impl Snapshot {
         slot.get_or_init(|| {
             let items: Vec<Value> = self
                 .groups()
-                .iter()
                 .filter(|group| group.name.is_empty() == core)
                 .map(aggregated_group)
                 .collect();
@@ -78,7 +77,6 @@ impl Snapshot {
     pub(crate) fn group_list(&self) -> Value {
         let groups: Vec<Value> = self
             .groups()
-            .iter()
             .filter(|group| !group.name.is_empty())
             .map(|group| Value::Object(group_facts(group)))
             .collect();

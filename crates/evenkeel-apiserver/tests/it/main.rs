@@ -38,6 +38,8 @@ mod errors;
 
 mod identity;
 
+mod growth;
+
 mod negotiation;
 
 mod text;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{names, serve};
+use super::serve;
 use crate::call::Call;
 use crate::core::Core;
 use crate::object::{Metadata as _, set_finalizers, set_meta};
@@ -39,14 +39,17 @@ async fn try_settle(core: &Arc<Core>, name: &str) -> Result<(), Status> {
     };
     let key = Key::new("", name);
     let Some(record) = resource.table.get(&key) else {
-        core.definitions.remove(name);
-        core.definitions.publish(&core.registry);
-        return offer_names(core, &resource, name).await;
+        core.definitions.remove(&core.registry, name);
+        offer_names(core, name).await;
+        return Ok(());
     };
     let definition = encode::value(&resource, &record)?;
-    if let Some(status) = next_status(core, &resource, &definition)? {
+    core.definitions.note_names(&definition);
+    if let Some(status) = next_status(core, &definition) {
         let mut next = definition;
         next["status"] = status.clone();
+        // Given from now on: others must not be given them meanwhile.
+        core.definitions.note_names(&next);
         // Served before it is told: whoever sees it established finds the type.
         put_in_service(core, &next, record.revision);
         // The write comes back here with the new state.
@@ -64,48 +67,23 @@ async fn try_settle(core: &Arc<Core>, name: &str) -> Result<(), Status> {
 /// Serves what an established definition defines.
 fn put_in_service(core: &Core, definition: &Value, revision: u64) {
     if is_true(definition, "Established") {
-        core.definitions
-            .put(definition, revision, |life| serve::resources(&core.store, definition, life));
-        core.definitions.publish(&core.registry);
+        core.definitions.put(&core.registry, definition, revision, |life| {
+            serve::resources(&core.store, definition, life)
+        });
     }
 }
 
 /// Names of a definition that is gone may be what others of its group have been waiting for.
-async fn offer_names(core: &Arc<Core>, resource: &Resource, gone: &str) -> Result<(), Status> {
-    fn group(name: &str) -> &str {
-        name.split_once('.').map_or("", |(_, group)| group)
+async fn offer_names(core: &Arc<Core>, gone: &str) {
+    for other in core.definitions.waiting_beside(gone) {
+        settle(core, &other).await;
     }
-    let page = resource.table.list(Range::default(), None).map_err(Status::internal)?;
-    for record in &page.items {
-        let other = record.key.name();
-        if group(other) == group(gone)
-            && !is_true(&encode::value(resource, record)?, "NamesAccepted")
-        {
-            settle(core, other).await;
-        }
-    }
-    Ok(())
 }
 
 /// The status the definition should have next, if it is not the one it has.
-fn next_status(
-    core: &Core,
-    resource: &Resource,
-    definition: &Value,
-) -> Result<Option<Value>, Status> {
-    let group = &definition["spec"]["group"];
-    let page = resource.table.list(Range::default(), None).map_err(Status::internal)?;
-    let mut others = Vec::new();
-    for record in
-        page.items.iter().filter(|record| record.key.name() != definition.meta_str("name"))
-    {
-        let other = encode::value(resource, record)?;
-        if other["spec"]["group"] == *group {
-            others.push(other);
-        }
-    }
+fn next_status(core: &Core, definition: &Value) -> Option<Value> {
     let now = core.sources.timestamp();
-    let verdict = names::judge(definition, &others);
+    let verdict = core.definitions.judge_names(definition);
     let mut next = definition.clone();
     next["status"]["acceptedNames"] = verdict.accepted;
     match &verdict.conflict {
@@ -132,10 +110,10 @@ fn next_status(
         };
         set_condition(&mut next, "Established", status, reason, message, &now);
     }
-    Ok((next["status"] != definition["status"]).then(|| next["status"].take()))
+    (next["status"] != definition["status"]).then(|| next["status"].take())
 }
 
-fn is_true(definition: &Value, condition: &str) -> bool {
+pub(super) fn is_true(definition: &Value, condition: &str) -> bool {
     let conditions = definition["status"]["conditions"].as_array();
     conditions.into_iter().flatten().any(|c| c["type"] == condition && c["status"] == "True")
 }
@@ -214,11 +192,8 @@ async fn clean_up(
         .await?;
         return Ok(());
     }
-    let snapshot = core.registry.snapshot();
-    let served = snapshot
-        .resources()
-        .find(|r| r.custom().is_some_and(|c| &*c.definition == definition.meta_str("name")));
-    if let Some(served) = served {
+    let served = core.definitions.resources_of(definition.meta_str("name"));
+    if let Some(served) = served.first() {
         let page = served.table.list(Range::default(), None).map_err(Status::internal)?;
         let deletion = Deletion::default();
         for record in &page.items {
@@ -240,13 +215,10 @@ async fn clean_up(
 
 /// Runs after an object of a custom kind is gone.
 pub(crate) async fn instance_removed(core: &Arc<Core>, definition: &str) {
-    let snapshot = core.registry.snapshot();
-    let terminating = snapshot
-        .resources()
-        .filter_map(|resource| resource.custom().map(|custom| (resource, custom)))
-        .any(|(resource, custom)| {
-            &*custom.definition == definition && custom.terminating && resource.table.is_empty()
-        });
+    let served = core.definitions.resources_of(definition);
+    let terminating = served.iter().any(|resource| {
+        resource.custom().is_some_and(|custom| custom.terminating) && resource.table.is_empty()
+    });
     if terminating {
         settle(core, definition).await;
     }

@@ -1,6 +1,10 @@
 //! Which of a definition's names are free in its group.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::{Value, json};
+
+use crate::object::Metadata as _;
 
 /// The names a definition gets, and what stands against the others.
 pub(super) struct Verdict {
@@ -9,8 +13,93 @@ pub(super) struct Verdict {
     pub(super) conflict: Option<(&'static str, String)>,
 }
 
-/// Judges the wished-for names against those `others` in the same group have been given.
-pub(super) fn judge(definition: &Value, others: &[Value]) -> Verdict {
+/// The names that the definitions of one group have been given.
+#[derive(Default)]
+pub(super) struct Given {
+    by_definition: HashMap<Box<str>, Names>,
+    /// How many definitions have a resource name, and how many a kind.
+    resources: HashMap<Box<str>, usize>,
+    kinds: HashMap<Box<str>, usize>,
+}
+
+#[derive(Default)]
+struct Names {
+    resources: HashSet<Box<str>>,
+    kinds: HashSet<Box<str>>,
+    /// Whether these are all the names it wishes for.
+    accepted: bool,
+}
+
+impl Given {
+    /// Records the names a definition has been given.
+    pub(super) fn note(&mut self, definition: &Value) {
+        let name = definition.meta_str("name");
+        self.forget(name);
+        let given = &definition["status"]["acceptedNames"];
+        let text = |field: &str| given[field].as_str();
+        let short = given["shortNames"].as_array().into_iter().flatten();
+        let resources = [text("plural"), text("singular")].into_iter().flatten();
+        let resources = resources.chain(short.filter_map(Value::as_str));
+        let kinds = [text("kind"), text("listKind")].into_iter().flatten();
+        let named = |names: &mut dyn Iterator<Item = &str>| -> HashSet<Box<str>> {
+            names.filter(|name| !name.is_empty()).map(Box::from).collect()
+        };
+        let names = Names {
+            resources: named(&mut { resources }),
+            kinds: named(&mut { kinds }),
+            accepted: super::establish::is_true(definition, "NamesAccepted"),
+        };
+        for resource in &names.resources {
+            *self.resources.entry(resource.clone()).or_default() += 1;
+        }
+        for kind in &names.kinds {
+            *self.kinds.entry(kind.clone()).or_default() += 1;
+        }
+        self.by_definition.insert(name.into(), names);
+    }
+
+    /// Forgets a definition that is gone.
+    pub(super) fn forget(&mut self, definition: &str) {
+        let Some(names) = self.by_definition.remove(definition) else { return };
+        let counts = [(names.resources, &mut self.resources), (names.kinds, &mut self.kinds)];
+        for (names, counts) in counts {
+            for name in names {
+                if let Some(count) = counts.get_mut(&name) {
+                    *count -= 1;
+                    if *count == 0 {
+                        counts.remove(&name);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The definitions that were not given all the names they wish for.
+    pub(super) fn waiting(&self) -> Vec<Box<str>> {
+        let waiting = self.by_definition.iter().filter(|(_, names)| !names.accepted);
+        let mut waiting: Vec<Box<str>> = waiting.map(|(name, _)| name.clone()).collect();
+        waiting.sort_unstable();
+        waiting
+    }
+
+    /// Whether a definition other than `own` has this resource name.
+    fn has_resource(&self, own: Option<&Names>, name: &str) -> bool {
+        let own = own.is_some_and(|own| own.resources.contains(name));
+        self.resources.get(name).copied().unwrap_or_default() > usize::from(own)
+    }
+
+    /// Whether a definition other than `own` has this kind.
+    fn has_kind(&self, own: Option<&Names>, name: &str) -> bool {
+        let own = own.is_some_and(|own| own.kinds.contains(name));
+        self.kinds.get(name).copied().unwrap_or_default() > usize::from(own)
+    }
+}
+
+/// Judges the wished-for names against those that others in the same group have been `given`.
+pub(super) fn judge(definition: &Value, given: &Given) -> Verdict {
+    let own = given.by_definition.get(definition.meta_str("name"));
+    let is_taken_resource = |name: &str| !name.is_empty() && given.has_resource(own, name);
+    let is_taken_kind = |name: &str| !name.is_empty() && given.has_kind(own, name);
     let wished = &definition["spec"]["names"];
     let mut accepted = definition["status"]["acceptedNames"].clone();
     if !accepted.is_object() {
@@ -22,7 +111,7 @@ pub(super) fn judge(definition: &Value, others: &[Value]) -> Verdict {
     };
     for (field, reason) in [("plural", "PluralConflict"), ("singular", "SingularConflict")] {
         let name = wished[field].as_str().unwrap_or("");
-        if is_taken_resource(name, others) {
+        if is_taken_resource(name) {
             refuse(reason, name);
         } else {
             accepted[field] = name.into();
@@ -30,7 +119,7 @@ pub(super) fn judge(definition: &Value, others: &[Value]) -> Verdict {
     }
     let short: Vec<&str> =
         wished["shortNames"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    match short.iter().find(|name| is_taken_resource(name, others)) {
+    match short.iter().find(|name| is_taken_resource(name)) {
         Some(name) => refuse("ShortNamesConflict", name),
         None if short.is_empty() => {
             if let Some(accepted) = accepted.as_object_mut() {
@@ -41,7 +130,7 @@ pub(super) fn judge(definition: &Value, others: &[Value]) -> Verdict {
     }
     for (field, reason) in [("kind", "KindConflict"), ("listKind", "ListKindConflict")] {
         let name = wished[field].as_str().unwrap_or("");
-        if is_taken_kind(name, others) {
+        if is_taken_kind(name) {
             refuse(reason, name);
         } else {
             accepted[field] = name.into();
@@ -56,21 +145,4 @@ pub(super) fn judge(definition: &Value, others: &[Value]) -> Verdict {
         }
     }
     Verdict { accepted, conflict }
-}
-
-fn is_taken_resource(name: &str, others: &[Value]) -> bool {
-    !name.is_empty()
-        && others.iter().map(|other| &other["status"]["acceptedNames"]).any(|names| {
-            names["plural"] == name
-                || names["singular"] == name
-                || names["shortNames"].as_array().is_some_and(|all| all.iter().any(|n| n == name))
-        })
-}
-
-fn is_taken_kind(name: &str, others: &[Value]) -> bool {
-    !name.is_empty()
-        && others
-            .iter()
-            .map(|other| &other["status"]["acceptedNames"])
-            .any(|names| names["kind"] == name || names["listKind"] == name)
 }

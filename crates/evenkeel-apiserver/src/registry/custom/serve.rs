@@ -32,8 +32,9 @@ pub(super) fn resources(
         Some((name.into(), compile(definition, version)?))
     });
     let schemas = Arc::new(schemas.collect());
+    let best = best_version(&definition["spec"]);
     let of = |version, unserved| {
-        let custom = custom(definition, version, &schemas, life)?;
+        let custom = custom(definition, version, best, &schemas, life)?;
         resource(store, definition, version, Custom { unserved, ..custom }).map(Arc::new)
     };
     let (served, unserved): (Vec<&Value>, Vec<&Value>) =
@@ -104,6 +105,7 @@ fn resource(
 fn custom(
     definition: &Value,
     version: &Value,
+    best: Option<&str>,
     schemas: &Arc<BTreeMap<Box<str>, Structural>>,
     life: &watch::Receiver<()>,
 ) -> Option<Custom> {
@@ -127,7 +129,7 @@ fn custom(
         columns: columns(version),
         selectable: selectable.collect(),
         life: life.clone(),
-        deprecation: deprecation(&definition["spec"], version),
+        deprecation: deprecation(&definition["spec"], version, best),
         terminating: definition.is_deleting(),
         unserved: Arc::from([]),
     })
@@ -143,8 +145,19 @@ fn compile(definition: &Value, version: &Value) -> Option<Structural> {
     compiled.ok()
 }
 
-/// The declared warning, or one that points to the best version that is none the worse.
-fn deprecation(spec: &Value, version: &Value) -> Option<Box<str>> {
+/// The best version that is served and not deprecated.
+fn best_version(spec: &Value) -> Option<&str> {
+    let versions = spec["versions"].as_array();
+    versions
+        .into_iter()
+        .flatten()
+        .filter(|version| version["served"] == true && version["deprecated"] != true)
+        .filter_map(|version| version["name"].as_str())
+        .max_by_key(|version| version_rank(version))
+}
+
+/// The declared warning, or one that points to the best version if that is none the worse.
+fn deprecation(spec: &Value, version: &Value, best: Option<&str>) -> Option<Box<str>> {
     if version["deprecated"] != true {
         return None;
     }
@@ -155,15 +168,7 @@ fn deprecation(spec: &Value, version: &Value) -> Option<Box<str>> {
     let (group, kind, name) =
         (text(&spec["group"]), text(&spec["names"]["kind"]), text(&version["name"]));
     let mut warning = format!("{group}/{name} {kind} is deprecated");
-    let versions = spec["versions"].as_array();
-    let better = versions
-        .into_iter()
-        .flatten()
-        .filter(|other| other["served"] == true && other["deprecated"] != true)
-        .filter_map(|other| other["name"].as_str())
-        .filter(|other| version_rank(other) > version_rank(&name))
-        .max_by_key(|other| version_rank(other));
-    if let Some(better) = better {
+    if let Some(better) = best.filter(|best| version_rank(best) > version_rank(&name)) {
         warning.push_str(&format!("; use {group}/{better} {kind}"));
     }
     Some(warning.into())
@@ -208,7 +213,8 @@ mod tests {
             {"name": "v3", "served": true, "deprecated": true, "deprecationWarning": "gone soon"},
             {"name": "v4", "served": true, "deprecated": true},
         ]});
-        let said = |at: usize| deprecation(&spec, &spec["versions"][at]);
+        let best = best_version(&spec);
+        let said = |at: usize| deprecation(&spec, &spec["versions"][at], best);
         assert_eq!(said(0).as_deref(), Some("x.io/v1beta1 Foo is deprecated; use x.io/v1 Foo"));
         assert_eq!(said(1), None);
         assert_eq!(said(3).as_deref(), Some("gone soon"));
