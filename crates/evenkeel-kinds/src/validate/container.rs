@@ -69,7 +69,8 @@ pub(super) fn init_containers(
         }
         let name = container.text("name");
         // Of those without a name only the regular ones are remembered.
-        if if name.is_empty() { names.contains(name) } else { !names.insert(name) } {
+        let repeated = if name.is_empty() { names.contains(name) } else { !names.insert(name) };
+        if repeated {
             errs.duplicate(at.child("name"), name);
         }
         // Upstream looks at each init container by itself, hence at index zero.

@@ -48,9 +48,9 @@ fn time(mut work: impl FnMut()) -> Duration {
 fn now() -> Duration {
     // The system brings the figure up to date when it looks for another thread to run.
     std::thread::yield_now();
-    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("is readable");
     let nanoseconds = stat.split(' ').next().and_then(|text| text.parse().ok());
-    Duration::from_nanos(nanoseconds.unwrap())
+    Duration::from_nanos(nanoseconds.expect("starts with a number"))
 }
 
 #[cfg(not(target_os = "linux"))]
