@@ -69,9 +69,12 @@ pub(crate) struct Column {
 /// By group, so that a change costs what its own group does.
 #[derive(Default)]
 pub(crate) struct Definitions {
-    served: Mutex<HashMap<Box<str>, BTreeMap<Box<str>, Served>>>,
+    served: Mutex<HashMap<Box<str>, ServedGroup>>,
     names: Mutex<HashMap<Box<str>, names::Given>>,
 }
+
+/// What the established definitions of one group serve, by name.
+type ServedGroup = BTreeMap<Box<str>, Served>;
 
 struct Served {
     /// The revision of the definition this was made from; older ones do not replace it.
@@ -316,7 +319,7 @@ impl Definitions {
         all.get(group_of(name)).map(names::Given::waiting).unwrap_or_default()
     }
 
-    fn served(&self) -> MutexGuard<'_, HashMap<Box<str>, BTreeMap<Box<str>, Served>>> {
+    fn served(&self) -> MutexGuard<'_, HashMap<Box<str>, ServedGroup>> {
         self.served.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -327,7 +330,7 @@ impl Definitions {
 
 /// Makes the registry serve what is in a group now. Under the lock of the definitions, so that of
 /// two changes at once the later one is not undone by what the earlier one knew.
-fn publish(registry: &Registry, name: &str, group: &BTreeMap<Box<str>, Served>) {
+fn publish(registry: &Registry, name: &str, group: &ServedGroup) {
     let served: Vec<_> = group.values().flat_map(|served| &served.resources).cloned().collect();
     let withdrawn = group.values().flat_map(|served| &served.withdrawn).cloned().collect();
     registry.replace_custom(name, &served, withdrawn);
