@@ -15,6 +15,7 @@ use crate::service::Allocator;
 use crate::sources::Sources;
 use crate::storage::Store;
 use crate::throttle::Throttle;
+use crate::verbs::Components;
 
 /// The state behind both faces of a server.
 pub(crate) struct Core {
@@ -29,6 +30,7 @@ pub(crate) struct Core {
     pub(crate) services: Allocator,
     pub(crate) metrics: Metrics,
     pub(crate) throttle: Throttle,
+    pub(crate) components: Components,
     /// Turns true when the server stops: open watches end.
     pub(crate) stopping: watch::Receiver<bool>,
     /// A fault to be found: updates that change nothing commit all the same.

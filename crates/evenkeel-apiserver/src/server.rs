@@ -34,6 +34,7 @@ use crate::service::Allocator;
 use crate::sources::Sources;
 use crate::storage::{self, Store, Window};
 use crate::throttle::Throttle;
+use crate::verbs::Components;
 use crate::{bootstrap, pipeline};
 
 /// An API server. Dropping it ends its open watches; stored data lives on in its directory, if
@@ -218,6 +219,12 @@ impl ApiServer {
         }
     }
 
+    /// Reports a component of the control plane, `controller-manager` or `scheduler`, as healthy in
+    /// its ComponentStatus.
+    pub fn component_runs(&self, name: &str) {
+        self.core.components.add(name);
+    }
+
     /// Ends all open watches and closes every address the server is served on.
     pub fn stop(&self) {
         self.stopping.send_replace(true);
@@ -362,6 +369,7 @@ impl Builder {
             authorizer: self.authorizer.unwrap_or_else(|| Box::new(AllowAuthenticated)),
             services: Allocator::new(range).map_err(BuildError::Option)?,
             metrics: Metrics::default(),
+            components: Components::default(),
             compactor: Compactor::new(self.compaction_interval),
             throttle: Throttle::new(self.limits.unwrap_or_default()),
             stopping: self.stop_with.unwrap_or(stops),

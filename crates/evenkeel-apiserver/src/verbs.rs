@@ -1,5 +1,7 @@
 //! What each verb does: which stages it uses, and with what in between.
 
+mod component_status;
+
 mod create;
 
 mod delete;
@@ -24,6 +26,7 @@ mod update;
 
 mod watch;
 
+pub(crate) use component_status::Components;
 pub(crate) use create::create_value;
 pub(crate) use delete::{Deletion, delete_named};
 pub(crate) use list::Filter;
@@ -155,8 +158,11 @@ async fn carry_out(call: &Call, output: negotiate::Output, body: &Bytes) -> Resu
     if call.resource.is("", "bindings") {
         return subresource::bind_by_body(call, body).await;
     }
+    if call.resource.is("", "componentstatuses") {
+        return component_status::answer(call, output);
+    }
     if !call.resource.is_stored() && call.subresource.is_none() {
-        return review::answer(call, output, body);
+        return review::answer(call, body);
     }
     match call.subresource.as_deref() {
         None | Some("status") => {}

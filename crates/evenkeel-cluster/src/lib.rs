@@ -137,6 +137,10 @@ impl Cluster {
     pub fn on(server: ApiServer, settings: &Settings) -> Result<Self, StartError> {
         let client = kube::Client::new(server.service(), "default");
         let (manager, running) = run_controllers(client, settings)?;
+        server.component_runs("controller-manager");
+        if !settings.without.contains(scheduler::NAME) {
+            server.component_runs("scheduler");
+        }
         Ok(Self { server, manager, running })
     }
 

@@ -1,4 +1,4 @@
-//! Resources that only answer: access reviews, token reviews, component statuses.
+//! Resources that only answer: access reviews and token reviews.
 
 use evenkeel_kinds::validate;
 use http::StatusCode;
@@ -8,19 +8,14 @@ use super::create::{settle_namespace, wipe_system_fields};
 use crate::authz::{Attributes, Decision, ResourceAttributes};
 use crate::call::Call;
 use crate::identity::Identity;
-use crate::negotiate::{Output, View};
 use crate::object::set_meta;
 use crate::pipeline::decode::{self, Decoded};
-use crate::pipeline::encode::{self, Answer};
+use crate::pipeline::encode::Answer;
 use crate::pipeline::manage;
 use crate::query::WriteOptions;
-use crate::route::Verb;
 use crate::status::{Named, Status};
 
-pub(super) fn answer(call: &Call, output: Output, body: &[u8]) -> Result<Answer, Status> {
-    if call.resource.is("", "componentstatuses") {
-        return component_statuses(call, output);
-    }
+pub(super) fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
     let options = WriteOptions::parse(&call.query, "CreateOptions", false)?;
     let gvk = call.resource.gvk();
     let mut review = decode::of_kind(call, body, gvk, options.field_validation)?;
@@ -133,36 +128,4 @@ fn decide(call: &Call, user: &Identity, review: &Value) -> Value {
         Decision::Deny(reason) if reason.is_empty() => json!({"allowed": false}),
         Decision::Deny(reason) => json!({"allowed": false, "reason": reason}),
     }
-}
-
-fn component_statuses(call: &Call, output: Output) -> Result<Answer, Status> {
-    let store = json!({
-        "kind": "ComponentStatus", "apiVersion": "v1", "metadata": {"name": "etcd-0"},
-        "conditions": [{"type": "Healthy", "status": "True", "message": "ok"}],
-    });
-    match (call.verb, call.name()) {
-        (Verb::Get, "etcd-0") => Ok(Answer::Object(StatusCode::OK, store)),
-        (Verb::List, _) => Ok(match output.view {
-            // There is one component, so its table is that of the list.
-            View::Table => Answer::Object(StatusCode::OK, store),
-            View::Metadata | View::MetadataList => list(
-                "meta.k8s.io/v1",
-                "PartialObjectMetadataList",
-                &encode::to_metadata(call.resource.gvk(), &store),
-            ),
-            View::Whole => {
-                let item =
-                    json!({"metadata": store["metadata"], "conditions": store["conditions"]});
-                list("v1", "ComponentStatusList", &item)
-            }
-        }),
-        (_, name) => Err(Status::not_found(call.resource.named(), name)),
-    }
-}
-
-fn list(api_version: &str, kind: &str, item: &Value) -> Answer {
-    Answer::Other(
-        StatusCode::OK,
-        json!({"kind": kind, "apiVersion": api_version, "metadata": {}, "items": [item]}),
-    )
 }

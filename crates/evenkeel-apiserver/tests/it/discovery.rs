@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Cluster, DEFINITIONS, text, widget_definition};
+use crate::harness::{Cluster, DEFINITIONS, TABLE, names, text, widget_definition};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
@@ -280,4 +280,30 @@ async fn only_reading_makes_sense_off_the_resources() {
             "the server does not allow this method on the requested resource",
         );
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn components_are_healthy_once_they_run() {
+    const COMPONENTS: &str = "/api/v1/componentstatuses";
+    let cluster = Cluster::new().await;
+    cluster.server.component_runs("scheduler");
+    let list = cluster.get(COMPONENTS).await.expect(200);
+    assert_eq!(names(&list), ["controller-manager", "scheduler", "etcd-0"]);
+    assert_eq!(list["items"][0]["conditions"][0]["status"], "False");
+    assert_eq!(
+        list["items"][0]["conditions"][0]["message"],
+        "Get \"https://127.0.0.1:10257/healthz\": dial tcp 127.0.0.1:10257: connect: connection \
+         refused"
+    );
+    let one = cluster.get(&format!("{COMPONENTS}/scheduler")).await.expect(200);
+    assert_eq!(one["conditions"], json!([{"type": "Healthy", "status": "True", "message": "ok"}]));
+    let table = cluster.get_as(COMPONENTS, TABLE).await.expect(200);
+    let cells: Vec<&Value> =
+        table["rows"].as_array().unwrap().iter().map(|row| &row["cells"][1]).collect();
+    assert_eq!(cells, ["Unhealthy", "Healthy", "Healthy"]);
+    cluster.get(&format!("{COMPONENTS}/x")).await.refused(
+        404,
+        "NotFound",
+        "componentstatuses \"x\" not found",
+    );
 }
