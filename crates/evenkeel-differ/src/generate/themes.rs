@@ -5,9 +5,13 @@ mod compaction;
 
 mod fields;
 
+mod identity;
+
 mod life;
 
 mod limits;
+
+mod nulls;
 
 mod pages;
 
@@ -51,11 +55,15 @@ pub enum Theme {
     Pods,
     /// Too deep, too large, too many, too strange.
     Limits,
+    /// Impersonation and timeouts.
+    Identity,
+    /// Nulls where a type has a value.
+    Nulls,
 }
 
 impl Theme {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Mixed,
         Self::Definitions,
         Self::Fields,
@@ -65,6 +73,8 @@ impl Theme {
         Self::Writers,
         Self::Pods,
         Self::Limits,
+        Self::Identity,
+        Self::Nulls,
     ];
 
     /// By which its sequences are called.
@@ -79,6 +89,8 @@ impl Theme {
             Self::Writers => "writers",
             Self::Pods => "pods",
             Self::Limits => "limits",
+            Self::Identity => "identity",
+            Self::Nulls => "nulls",
         }
     }
 
@@ -92,6 +104,8 @@ impl Theme {
             11 => Self::Writers,
             13 => Self::Pods,
             17 => Self::Limits,
+            8 => Self::Identity,
+            18 => Self::Nulls,
             19 => Self::Compaction,
             _ => Self::Mixed,
         }
@@ -108,6 +122,8 @@ impl Theme {
             Self::Writers => writers::write(random),
             Self::Pods => pods::write(random),
             Self::Limits => limits::write(random),
+            Self::Identity => identity::write(random),
+            Self::Nulls => nulls::write(random),
         }
     }
 }

@@ -1,0 +1,110 @@
+//! Requests on behalf of other users, and requests with a time limit.
+
+use serde_json::json;
+
+use super::super::kinds::Kind;
+use super::super::random::Random;
+use super::super::steps::collection;
+use super::{MERGE, get, namespaced, object, patch, post};
+use crate::sequence::Step;
+
+const REVIEW: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+
+/// No nodes among them: whether those are in their group depends there on the mode in which the
+/// requestor impersonated a user last.
+const USERS: [&str; 8] = [
+    "jane",
+    "system:anonymous",
+    "system:node:Not_A_Node",
+    "system:serviceaccount:default:robot",
+    "system:serviceaccount:Bad_Namespace:robot",
+    "system:serviceaccount:default",
+    "system:admin",
+    "<b>&jane",
+];
+
+const TIMEOUTS: [&str; 13] = [
+    "garbage",
+    "5",
+    "1d",
+    "-",
+    "+",
+    "10s",
+    "0",
+    "-5s",
+    ".5m",
+    "1h1",
+    "1m%20",
+    "99999999h",
+    "%C3%BCs",
+];
+
+pub(super) fn write(random: &mut Random) -> Vec<Step> {
+    let kind = namespaced(random);
+    let mut steps = vec![post(collection(kind), object(random, kind, "a"))];
+    while steps.len() < 30 {
+        let step = match random.below(5) {
+            0 | 1 => who(random),
+            2 => acting(random, kind),
+            _ => limited(random, kind),
+        };
+        steps.push(step);
+    }
+    steps
+}
+
+/// Who the server takes the sender for.
+fn who(random: &mut Random) -> Step {
+    let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+    let mut step = post(REVIEW, review);
+    let mut header = |name: &str, value: &str| {
+        step.headers.insert(name.to_owned(), value.to_owned());
+    };
+    let named = random.percent(85);
+    if named {
+        let user = *random.pick(&USERS);
+        header("Impersonate-User", user);
+    }
+    if !named || random.percent(25) {
+        let groups = ["dev", "system:masters", "system:authenticated", "system:unauthenticated"];
+        let group = *random.pick(&groups);
+        header("Impersonate-Group", group);
+    }
+    if random.percent(20) {
+        header("Impersonate-Uid", "u-1");
+    }
+    if random.percent(25) {
+        let keys = ["Scopes", "example.com%2fscopes", "Example.com%2FScopes", "a%zz", "x%2Fy"];
+        header(&format!("Impersonate-Extra-{}", random.pick(&keys[..])), "view");
+    }
+    step
+}
+
+/// An everyday request by an impersonated administrator.
+fn acting(random: &mut Random, kind: &Kind) -> Step {
+    let path = collection(kind);
+    let mut step = match random.below(3) {
+        0 => get(format!("{path}/a")),
+        1 => patch(format!("{path}/a"), MERGE, json!({"metadata": {"labels": {"by": "jane"}}})),
+        _ => get("/apis/apps/v1"),
+    };
+    step.headers.insert("Impersonate-User".to_owned(), "jane".to_owned());
+    step.headers.insert("Impersonate-Group".to_owned(), "system:masters".to_owned());
+    step
+}
+
+fn limited(random: &mut Random, kind: &Kind) -> Step {
+    let path = collection(kind);
+    let query = format!("timeout={}", random.pick(&TIMEOUTS[..]));
+    match random.below(6) {
+        0 => get(format!("{path}?{query}")),
+        1 => get(format!("{path}/a?{query}")),
+        2 => get(format!("{path}/none?{query}")),
+        3 => get(format!("/apis/apps/v1?{query}")),
+        4 => {
+            let labels = json!({"metadata": {"labels": {"limited": "yes"}}});
+            patch(format!("{path}/a?{query}"), MERGE, labels)
+        }
+        _ => post(format!("{path}?dryRun=All&{query}"), object(random, kind, "b")),
+    }
+}
