@@ -42,6 +42,8 @@ use crate::{bootstrap, pipeline};
 pub struct ApiServer {
     core: Arc<Core>,
     stopping: watch::Sender<bool>,
+    /// Where the certificate authority is kept across restarts.
+    certificates: Option<PathBuf>,
 }
 
 /// How an [`ApiServer`] is to be.
@@ -167,10 +169,20 @@ impl ApiServer {
         options: ListenOptions,
     ) -> Result<Serving, ServeError> {
         let now = self.core.sources.now().as_second().unsigned_abs();
-        let authority = Authority::generate("evenkeel", now)?;
+        let (authority, admin) = match &self.certificates {
+            Some(directory) => {
+                let authority = Authority::keep(directory, "evenkeel", now)?;
+                let admin = authority.keep_admin(directory)?;
+                (authority, admin)
+            }
+            None => {
+                let authority = Authority::generate("evenkeel", now)?;
+                let admin = authority.issue_client("admin", Some(MASTERS))?;
+                (authority, admin)
+            }
+        };
         let addresses = [address.ip(), IpAddr::V4(self.core.services.first())];
         let certificate = authority.issue_serving(addresses)?;
-        let admin = authority.issue_client("admin", Some(MASTERS))?;
         let clock = self.core.clone();
         let now_unix = move || clock.sources.now().as_second().unsigned_abs();
         let tls = Tls::new(&certificate, &[authority.certificate()], now_unix)?;
@@ -255,8 +267,8 @@ impl std::fmt::Debug for ApiServer {
 }
 
 impl Builder {
-    /// Keeps all objects in `directory`, across restarts and crashes. Without it they live in
-    /// memory.
+    /// Keeps all objects in `directory`, across restarts and crashes, and the certificate
+    /// authority, so that kubeconfigs go on working. Without it they live in memory.
     pub fn data_dir(mut self, directory: impl AsRef<Path>) -> Self {
         self.data_dir = Some(directory.as_ref().to_owned());
         self
@@ -350,7 +362,7 @@ impl Builder {
     pub async fn build(self) -> Result<ApiServer, BuildError> {
         let options = storage::Options {
             window: self.window.unwrap_or_default(),
-            data_dir: self.data_dir,
+            data_dir: self.data_dir.clone(),
             durability: self.durability,
             ..storage::Options::default()
         };
@@ -358,6 +370,16 @@ impl Builder {
             Some(_) => Store::open(&options)?,
             None => Store::in_memory(&options),
         };
+        let certificates = options.data_dir.map(|directory| directory.join("pki"));
+        self.build_on(store, certificates).await
+    }
+
+    /// As [`build`](Self::build), on a store that is open.
+    pub(crate) async fn build_on(
+        self,
+        store: Store,
+        certificates: Option<PathBuf>,
+    ) -> Result<ApiServer, BuildError> {
         let range = self.service_cluster_ip_range.as_deref().unwrap_or("10.0.0.0/16");
         let (stopping, stops) = watch::channel(false);
         let core = Arc::new(Core {
@@ -380,7 +402,7 @@ impl Builder {
         bootstrap::run(&core)
             .await
             .map_err(|status| BuildError::Bootstrap(status.message().to_owned()))?;
-        Ok(ApiServer { core, stopping })
+        Ok(ApiServer { core, stopping, certificates })
     }
 }
 

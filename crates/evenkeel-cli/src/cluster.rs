@@ -1,6 +1,7 @@
 //! `evenkeel cluster`: the embedded API server behind a loopback address, with the controllers and
 //! nodes that make it a cluster.
 
+use std::io::IsTerminal as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -9,6 +10,7 @@ use clap::{Args, Subcommand};
 use evenkeel_apiserver::ApiServer;
 use evenkeel_apiserver::listen::{Options, raise_open_files_limit};
 use evenkeel_cluster::{Cluster, Settings};
+use tracing_subscriber::filter::LevelFilter;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -52,9 +54,11 @@ pub(crate) struct Start {
 
 pub(crate) fn run(command: &Command) -> anyhow::Result<()> {
     let Command::Start(start) = command;
-    if start.verbose {
-        tracing_subscriber::fmt().with_writer(std::io::stderr).init();
-    }
+    // A full disk or a damaged log must be seen without a flag.
+    let level = if start.verbose { LevelFilter::INFO } else { LevelFilter::WARN };
+    let colors = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let log = tracing_subscriber::fmt().with_writer(std::io::stderr);
+    log.with_ansi(colors).with_max_level(level).init();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(self::start(start))
 }

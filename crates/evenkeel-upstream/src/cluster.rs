@@ -1,8 +1,9 @@
 //! etcd and kube-apiserver, running: envtest's flags, free loopback ports, our test certificates.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -272,7 +273,9 @@ fn write_certificates(folder: &Path, address: SocketAddr) -> Result<Credentials,
     let admin = authority.issue_client("admin", Some(MASTERS))?;
     fs::write(folder.join("ca.crt"), authority.certificate_pem())?;
     fs::write(folder.join("sa-signer.crt"), signer.certificate_pem())?;
-    fs::write(folder.join("sa-signer.key"), signer.key_pem())?;
+    let mut key = fs::OpenOptions::new();
+    let key = key.write(true).create(true).truncate(true).mode(0o600);
+    key.open(folder.join("sa-signer.key"))?.write_all(signer.key_pem().as_bytes())?;
     Kubeconfig {
         context: "upstream",
         server: &format!("https://{address}"),

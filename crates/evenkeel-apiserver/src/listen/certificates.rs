@@ -3,6 +3,8 @@
 //! Every key is ECDSA P-256, because a server that is to be ready in milliseconds cannot wait for
 //! RSA primes. The wall clock comes in from outside, like all time in the server.
 
+mod kept;
+
 use std::{
     fmt, fs, io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -11,8 +13,8 @@ use std::{
 };
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
-    ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, SanType,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, SanType,
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject as _};
 
@@ -29,10 +31,13 @@ const SERVICE_NAMES: [&str; 5] = [
 
 /// Certificates start this much in the past, so that clocks may differ.
 const SKEW: Duration = Duration::from_secs(60 * 60);
-const LIFETIME: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const LIFETIME: Duration = DAY.saturating_mul(365);
+/// An authority that is kept outlives what it issues many times, or old kubeconfigs would not work.
+const AUTHORITY_LIFETIME: Duration = DAY.saturating_mul(3650);
 
-/// 9990-01-01; X.509 times end with the year 9999.
-const LAST_START: u64 = 253_086_854_400;
+/// 9980-01-01; X.509 times end with the year 9999.
+const LAST_START: u64 = 252_771_235_200;
 
 /// Why a certificate could not be made or loaded.
 #[derive(Debug, thiserror::Error)]
@@ -72,10 +77,12 @@ pub enum Error {
     },
 }
 
-/// A certificate authority whose key lives in this process alone.
+/// A certificate authority, whose key lives in this process or in a directory of the server's own.
 #[derive(Debug)]
 pub struct Authority {
-    issuer: CertifiedIssuer<'static, KeyPair>,
+    issuer: Issuer<'static, KeyPair>,
+    certificate: CertificateDer<'static>,
+    certificate_pem: String,
     now_unix: u64,
 }
 
@@ -90,29 +97,27 @@ pub struct KeyedCertificate {
 // === impl Authority ===
 
 impl Authority {
-    /// Makes an authority that is valid from an hour before `now_unix` (seconds) for a year.
+    /// Makes an authority that is valid from an hour before `now_unix` (seconds) for ten years.
     pub fn generate(name: &str, now_unix: u64) -> Result<Self, Error> {
-        let mut params = params(name, now_unix);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![
-            KeyUsagePurpose::DigitalSignature,
-            KeyUsagePurpose::KeyCertSign,
-            KeyUsagePurpose::CrlSign,
-        ];
-        let issuer = KeyPair::generate()
-            .and_then(|key| CertifiedIssuer::self_signed(params, key))
-            .map_err(issue(name))?;
-        Ok(Self { issuer, now_unix })
+        let params = authority_params(name, now_unix);
+        let key = KeyPair::generate().map_err(issue(name))?;
+        let certificate = params.self_signed(&key).map_err(issue(name))?;
+        Ok(Self {
+            certificate: certificate.der().clone(),
+            certificate_pem: certificate.pem(),
+            issuer: Issuer::new(params, key),
+            now_unix,
+        })
     }
 
     /// The authority's certificate, for clients to trust.
     pub fn certificate_pem(&self) -> String {
-        self.issuer.pem()
+        self.certificate_pem.clone()
     }
 
     /// The authority's certificate, for the listener to verify clients with.
     pub fn certificate(&self) -> CertificateDer<'static> {
-        self.issuer.der().clone()
+        self.certificate.clone()
     }
 
     /// Issues a serving certificate for the usual names of an API server and for `addresses`.
@@ -245,6 +250,18 @@ fn parse_certificates(path: &Path, text: &str) -> Result<Vec<CertificateDer<'sta
         return Err(failed(pem::Error::NoItemsFound));
     }
     Ok(certificates)
+}
+
+fn authority_params(name: &str, now_unix: u64) -> CertificateParams {
+    let mut params = params(name, now_unix);
+    params.not_after = params.not_before + AUTHORITY_LIFETIME;
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![
+        KeyUsagePurpose::DigitalSignature,
+        KeyUsagePurpose::KeyCertSign,
+        KeyUsagePurpose::CrlSign,
+    ];
+    params
 }
 
 fn params(name: &str, now_unix: u64) -> CertificateParams {

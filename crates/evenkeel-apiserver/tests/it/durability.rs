@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use evenkeel_apiserver::{ApiServer, BuildError, Durability};
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::json;
 
 use crate::harness::{
@@ -122,4 +123,24 @@ async fn a_directory_has_one_server() {
     assert!(matches!(second, Err(BuildError::Storage(_))), "{second:?}");
     drop(cluster);
     open(&scratch.0).await;
+}
+
+#[tokio::test]
+async fn an_old_kubeconfig_works_after_a_restart() {
+    let scratch = Scratch::new();
+    let cluster = open(&scratch.0).await;
+    let serving = cluster.server.serve(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let (address, kubeconfig) = (serving.address(), serving.kubeconfig().to_owned());
+    serving.stop().await;
+    drop(cluster);
+
+    let cluster = open(&scratch.0).await;
+    let serving = cluster.server.serve(address).await.unwrap();
+    assert_eq!(serving.kubeconfig(), kubeconfig);
+    let kubeconfig = Kubeconfig::from_yaml(&kubeconfig).unwrap();
+    let options = KubeConfigOptions::default();
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+    let client = kube::Client::try_from(config).unwrap();
+    assert_eq!(client.apiserver_version().await.unwrap().major, "1");
+    serving.stop().await;
 }

@@ -4,12 +4,16 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
 use tokio::task::JoinSet;
+use tower_service::Service as _;
 
 use super::codec::put_event;
 use super::dir::Contents;
 use super::log::{Log, Medium};
 use super::*;
+use crate::ApiServer;
 use crate::storage::tests::draft;
 use crate::storage::write::Change;
 use crate::storage::{
@@ -688,6 +692,54 @@ async fn space_is_noticed_without_a_write() {
     tokio::time::timeout(std::time::Duration::from_secs(60), noticed).await.unwrap();
     drop((store, table));
     assert_eq!(scratch.open().revision(), 1, "trying leaves nothing behind");
+}
+
+/// Sends a request to a server; returns the status code and the body.
+async fn send(server: &ApiServer, method: &str, path: &str, body: &str) -> (u16, String) {
+    let request = http::Request::builder().method(method).uri(path);
+    let request = request.header("content-type", "application/json");
+    let request = request.body(Full::<Bytes>::from(body.to_owned())).unwrap();
+    let answer = server.service().call(request).await.unwrap();
+    let status = answer.status().as_u16();
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    (status, String::from_utf8(body.to_vec()).unwrap())
+}
+
+#[tokio::test]
+async fn health_shows_a_full_disk_until_there_is_space() {
+    let scratch = Scratch::new();
+    let left = Left::new(1 << 20, 1 << 20);
+    let store = open_faulty(&scratch, left.clone());
+    let server = ApiServer::builder().build_on(store, None).await.unwrap();
+    assert_eq!(send(&server, "GET", "/readyz", "").await, (200, "ok".to_owned()));
+    left.bytes.store(0, Ordering::Relaxed);
+    let object = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}"#;
+    let path = "/api/v1/namespaces/default/configmaps";
+    let (status, body) = send(&server, "POST", path, object).await;
+    assert_eq!(status, 500);
+    assert!(body.contains("etcdserver: mvcc: database space exceeded"), "{body}");
+    assert_eq!(send(&server, "GET", path, "").await.0, 200, "reads go on");
+    for endpoint in ["readyz", "livez", "healthz"] {
+        let (status, body) = send(&server, "GET", &format!("/{endpoint}"), "").await;
+        assert_eq!(status, 500);
+        assert!(
+            body.contains("[+]ping ok\n[+]log ok\n[-]etcd failed: reason withheld\n"),
+            "{body}"
+        );
+        assert!(body.ends_with(&format!("{endpoint} check failed\n")), "{body}");
+    }
+    let (status, body) = send(&server, "GET", "/readyz/etcd", "").await;
+    assert_eq!(status, 500);
+    assert!(body.starts_with("internal server error: no space left"), "{body}");
+    assert_eq!(send(&server, "GET", "/readyz?exclude=etcd", "").await.0, 200);
+    left.refill();
+    let noticed = async {
+        while send(&server, "GET", "/readyz", "").await.0 != 200 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), noticed).await.unwrap();
+    assert_eq!(send(&server, "POST", path, object).await.0, 201);
 }
 
 #[tokio::test]

@@ -1,0 +1,166 @@
+//! Certificates that are kept in a directory, so that kubeconfigs go on working after a restart.
+//!
+//! ```text
+//! ca.pem       the authority
+//! admin.pem    the administrator's client certificate
+//! ```
+//!
+//! Each file holds a certificate and its key and is replaced in one step, for the owner alone.
+//! What comes near its end is replaced. Serving certificates are issued anew at each start:
+//! clients verify them by the authority, and the addresses may be others.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use rcgen::{Issuer, KeyPair};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject as _;
+
+use super::{
+    Authority, DAY, Error, KeyedCertificate, authority_params, issue, parse_certificates, read,
+};
+use crate::identity::{MASTERS, x509};
+use crate::listen::kubeconfig::write_atomically;
+
+const AUTHORITY: &str = "ca.pem";
+const ADMIN: &str = "admin.pem";
+const KEY: &str = "-----BEGIN PRIVATE KEY-----";
+
+/// Certificates are replaced when they have less than this left.
+const RENEWAL: Duration = DAY.saturating_mul(90);
+
+impl Authority {
+    /// The authority kept in `directory`, or a new one that is kept there from now on.
+    pub(crate) fn keep(directory: &Path, name: &str, now_unix: u64) -> Result<Self, Error> {
+        let path = directory.join(AUTHORITY);
+        if let Some(found) = load(&path)? {
+            if lasts(&found, now_unix) {
+                let key = KeyPair::from_pem(&found.key_pem).map_err(issue(name))?;
+                return Ok(Self {
+                    issuer: Issuer::new(authority_params(name, now_unix), key),
+                    certificate: found.chain[0].clone(),
+                    certificate_pem: found.certificate_pem,
+                    now_unix,
+                });
+            }
+            let path = path.display();
+            tracing::warn!(%path, "replacing the certificate authority; it expires: kubeconfigs \
+                written before this start stop working");
+        }
+        // Certificates of another authority are of no use.
+        let admin = directory.join(ADMIN);
+        match fs::remove_file(&admin) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                return Err(Error::File { path: admin, source });
+            }
+            _ => {}
+        }
+        let made = Self::generate(name, now_unix)?;
+        save(&path, &made.certificate_pem, &made.issuer.key().serialize_pem())?;
+        Ok(made)
+    }
+
+    /// The administrator's certificate kept in `directory`, or a new one that is kept there from
+    /// now on.
+    pub(crate) fn keep_admin(&self, directory: &Path) -> Result<KeyedCertificate, Error> {
+        let path = directory.join(ADMIN);
+        if let Some(found) = load(&path)?
+            && lasts(&found, self.now_unix)
+        {
+            return Ok(found);
+        }
+        let made = self.issue_client("admin", Some(MASTERS))?;
+        save(&path, &made.certificate_pem, &made.key_pem)?;
+        Ok(made)
+    }
+}
+
+/// The certificate and key at `path`; `None` if there is no such file.
+fn load(path: &Path) -> Result<Option<KeyedCertificate>, Error> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let text = read(path)?;
+    let (certificate_pem, key_pem) = text.split_at(text.find(KEY).unwrap_or(text.len()));
+    let chain = parse_certificates(path, certificate_pem)?;
+    let key = PrivateKeyDer::from_pem_slice(key_pem.as_bytes()).map_err(|source| Error::Pem {
+        path: path.to_owned(),
+        wanted: "private key",
+        source,
+    })?;
+    let (certificate_pem, key_pem) = (certificate_pem.to_owned(), key_pem.to_owned());
+    Ok(Some(KeyedCertificate { chain, key, certificate_pem, key_pem }))
+}
+
+/// Whether a certificate is valid, and not about to expire.
+fn lasts(certificate: &KeyedCertificate, now_unix: u64) -> bool {
+    let validity = certificate.chain.first().and_then(|der| x509::validity(der));
+    let renewed_at = now_unix.saturating_add(RENEWAL.as_secs());
+    validity.is_some_and(|validity| validity.contains(&now_unix) && renewed_at < *validity.end())
+}
+
+fn save(path: &Path, certificate_pem: &str, key_pem: &str) -> Result<(), Error> {
+    let write = || {
+        fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
+        write_atomically(path, [certificate_pem, key_pem].concat().as_bytes(), 0o600)?;
+        File::open(path)?.sync_all()
+    };
+    write().map_err(|source| Error::File { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+    use crate::listen::test_support::{Directory, NOW};
+
+    fn keep(directory: &Directory, now: u64) -> (Authority, KeyedCertificate) {
+        let authority = Authority::keep(directory.path(), "evenkeel", now).unwrap();
+        let admin = authority.keep_admin(directory.path()).unwrap();
+        (authority, admin)
+    }
+
+    #[test]
+    fn an_authority_and_its_administrator_are_the_same_at_the_next_start() {
+        let directory = Directory::new();
+        let (authority, admin) = keep(&directory, NOW);
+        let (again, same) = keep(&directory, NOW + 200 * DAY.as_secs());
+        assert_eq!(again.certificate(), authority.certificate());
+        assert_eq!(again.certificate_pem(), authority.certificate_pem());
+        assert_eq!(again.issuer.key().serialize_der(), authority.issuer.key().serialize_der());
+        assert_eq!((same.chain, same.key_pem), (admin.chain, admin.key_pem));
+        for file in [AUTHORITY, ADMIN] {
+            let metadata = fs::metadata(directory.path().join(file)).unwrap();
+            assert_eq!(metadata.permissions().mode() & 0o777, 0o600, "{file}");
+        }
+    }
+
+    #[test]
+    fn what_is_about_to_expire_is_replaced() {
+        let directory = Directory::new();
+        let (authority, admin) = keep(&directory, NOW);
+        let (again, renewed) = keep(&directory, NOW + 300 * DAY.as_secs());
+        assert_eq!(again.certificate(), authority.certificate());
+        assert_ne!(renewed.chain, admin.chain);
+        let (another, admin) = keep(&directory, NOW + 3600 * DAY.as_secs());
+        assert_ne!(another.certificate(), authority.certificate());
+        assert_ne!(admin.chain, renewed.chain);
+        // A clock that went back, beyond the time the certificates are from.
+        let (past, _) = keep(&directory, NOW);
+        assert_ne!(past.certificate(), another.certificate());
+    }
+
+    #[test]
+    fn a_damaged_file_is_an_error_and_not_replaced() {
+        let directory = Directory::new();
+        keep(&directory, NOW);
+        let path = directory.path().join(AUTHORITY);
+        fs::write(&path, "rubbish").unwrap();
+        let error = Authority::keep(directory.path(), "evenkeel", NOW).unwrap_err().to_string();
+        assert!(error.ends_with("ca.pem: no certificate in PEM form"), "{error}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "rubbish");
+    }
+}
