@@ -3,17 +3,20 @@
 //! It trusts any certificate, since it measures servers on its own machine and knows neither
 //! one's authority. It has no pool, no retries and no JSON, so that what is measured is the server.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use futures_util::{StreamExt as _, stream};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::Incoming;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
 use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper_util::rt::TokioIo;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -21,6 +24,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 /// A server and the right to use it.
 #[derive(Clone)]
@@ -32,6 +36,8 @@ pub(crate) struct Endpoint {
 
 /// An open connection.
 pub(crate) struct Connection {
+    /// The media type to ask for.
+    pub(crate) accept: &'static str,
     sender: SendRequest<Full<Bytes>>,
     host: String,
     bearer: String,
@@ -57,19 +63,75 @@ impl Endpoint {
         format!("https://{}", self.address)
     }
 
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     pub(crate) async fn connect(&self) -> anyhow::Result<Connection> {
-        let socket = TcpStream::connect(self.address).await?;
-        socket.set_nodelay(true)?;
-        let name = ServerName::IpAddress(self.address.ip().into());
-        let stream = self.tls.connect(name, socket).await?;
+        let stream = self.shake_hands().await?;
         let (sender, connection) = handshake(TokioIo::new(stream)).await?;
         let mut driver = JoinSet::new();
         driver.spawn(async move {
             // The one who waits for an answer learns of a failure as well.
             let _ = connection.await;
         });
-        let bearer = format!("Bearer {}", self.token);
-        Ok(Connection { sender, host: self.address.to_string(), bearer, _driver: driver })
+        Ok(Connection {
+            accept: "application/json",
+            sender,
+            host: self.address.to_string(),
+            bearer: self.bearer(),
+            _driver: driver,
+        })
+    }
+
+    /// A connection over which nothing has been asked.
+    pub(crate) async fn shake_hands(&self) -> anyhow::Result<TlsStream<TcpStream>> {
+        let socket = TcpStream::connect(self.address).await?;
+        socket.set_nodelay(true)?;
+        let name = ServerName::IpAddress(self.address.ip().into());
+        Ok(self.tls.connect(name, socket).await?)
+    }
+
+    /// Sends as many objects as the server takes at once over one HTTP/2 connection, each but for
+    /// its end; returns when all are answered or the connection is closed.
+    pub(crate) async fn send_endless_bodies(
+        &self,
+        with_credentials: bool,
+        count: usize,
+    ) -> anyhow::Result<()> {
+        let mut config = ClientConfig::clone(self.tls.config());
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let http2 = Self { tls: TlsConnector::from(Arc::new(config)), ..self.clone() };
+        let stream = TokioIo::new(http2.shake_hands().await?);
+        let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
+        let chunk = Bytes::from(vec![b' '; 64 << 10]);
+        let mut requests = JoinSet::new();
+        requests.spawn(async move {
+            let _ = connection.await;
+        });
+        for _ in 0..count {
+            let mut sender = sender.clone();
+            let sent = stream::iter(vec![chunk.clone(); 46]).chain(stream::pending());
+            let body = StreamBody::new(sent.map(|chunk| Ok::<_, Infallible>(Frame::data(chunk))));
+            let mut request = Request::post(format!("{}/api/v1/namespaces", self.url()))
+                .header(CONTENT_TYPE, "application/json");
+            if with_credentials {
+                request = request.header(AUTHORIZATION, self.bearer());
+            }
+            let request = request.body(Box::pin(body))?;
+            requests.spawn(async move {
+                if sender.ready().await.is_ok() {
+                    let _ = sender.send_request(request).await;
+                }
+            });
+        }
+        drop(sender);
+        while requests.join_next().await.is_some() {}
+        Ok(())
+    }
+
+    fn bearer(&self) -> String {
+        format!("Bearer {}", self.token)
     }
 }
 
@@ -87,6 +149,7 @@ impl Connection {
             .header(HOST, &self.host)
             .header(AUTHORIZATION, &self.bearer)
             .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, self.accept)
             .body(Full::new(body))?;
         self.sender.ready().await?;
         Ok(self.sender.send_request(request).await?)

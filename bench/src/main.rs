@@ -78,6 +78,10 @@ enum Scenario {
     Cache,
     Restart,
     Idle,
+    AttackHeavy,
+    AttackBodies,
+    AttackConnections,
+    AttackLists,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -146,6 +150,18 @@ fn main() -> anyhow::Result<()> {
     }
     if wanted(Scenario::Idle) {
         threads()?.block_on(scenario::operator::idle(report))?;
+    }
+    if wanted(Scenario::AttackHeavy) {
+        threads()?.block_on(scenario::attack::heavy(report))?;
+    }
+    if wanted(Scenario::AttackBodies) {
+        threads()?.block_on(scenario::attack::bodies(report))?;
+    }
+    if wanted(Scenario::AttackConnections) {
+        threads()?.block_on(scenario::attack::connections(report))?;
+    }
+    if wanted(Scenario::AttackLists) {
+        threads()?.block_on(scenario::attack::lists(report))?;
     }
     Ok(())
 }

@@ -2,6 +2,8 @@
 
 pub(crate) mod apply;
 
+pub(crate) mod attack;
+
 pub(crate) mod cache;
 
 pub(crate) mod create;

@@ -30,11 +30,17 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn start() -> anyhow::Result<Self> {
-        let mut child = Command::new(std::env::current_exe()?)
-            .arg("serve")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
+        Self::spawn(Command::new(std::env::current_exe()?).arg("serve"))
+    }
+
+    /// A process that may have no more than `files` files open.
+    pub(crate) fn start_with_files(files: usize) -> anyhow::Result<Self> {
+        let script = format!(r#"ulimit -n {files}; exec "$0" serve"#);
+        Self::spawn(Command::new("sh").arg("-c").arg(script).arg(std::env::current_exe()?))
+    }
+
+    fn spawn(command: &mut Command) -> anyhow::Result<Self> {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let input = child.stdin.take();
         let output = child.stdout.take().context("the child has no output")?;
         let mut url = String::new();
@@ -58,6 +64,7 @@ impl Drop for Process {
 
 /// The serving process itself.
 pub(crate) async fn serve() -> anyhow::Result<()> {
+    evenkeel_apiserver::listen::raise_open_files_limit();
     let server = build().await?;
     let serving = server.serve(([127, 0, 0, 1], 0).into()).await?;
     say(&serving.url())?;
