@@ -25,7 +25,7 @@ mod write;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
 use tokio::sync::Notify;
@@ -71,7 +71,8 @@ pub struct Options {
 pub struct Window {
     /// Events.
     pub events: usize,
-    /// Bytes held for events beyond the live objects: superseded versions and encoded frames.
+    /// Bytes held for events beyond the live objects: superseded versions and encoded frames. All
+    /// tables together hold at most twice as many, or many busy ones would fill the memory.
     pub bytes: usize,
 }
 
@@ -125,6 +126,8 @@ struct Shared {
     /// holds a table's lock and reads it knows that all of that table's events up to it are in.
     revision: AtomicU64,
     window: Window,
+    /// Bytes all tables hold for events.
+    past: AtomicUsize,
     shelves: RwLock<Shelves>,
 }
 
@@ -249,6 +252,7 @@ impl Shared {
         Self {
             revision: AtomicU64::new(start),
             window: options.window,
+            past: AtomicUsize::new(0),
             shelves: RwLock::new(Shelves { by_name: BTreeMap::new(), compacted: start }),
         }
     }
@@ -300,10 +304,47 @@ impl Shared {
         event: Event,
     ) -> [Option<Arc<Notify>>; 2] {
         let revision = event.revision();
-        let wake = state.apply(Arc::new(event));
-        self.revision.store(revision, Ordering::Release);
-        state.trim(&self.window, shelf.oldest_pin());
+        let wake = self.counting(&mut state, |state| {
+            let wake = state.apply(Arc::new(event));
+            self.revision.store(revision, Ordering::Release);
+            state.trim(&self.window, shelf.oldest_pin());
+            wake
+        });
+        drop(state);
+        self.relieve();
         wake
+    }
+
+    /// Changes a table and keeps count of the bytes all of them hold for events.
+    fn counting<T>(&self, state: &mut State, change: impl FnOnce(&mut State) -> T) -> T {
+        let before = state.window_size().1;
+        let outcome = change(state);
+        let after = state.window_size().1;
+        if after > before {
+            self.past.fetch_add(after - before, Ordering::Relaxed);
+        } else {
+            self.past.fetch_sub(before - after, Ordering::Relaxed);
+        }
+        outcome
+    }
+
+    /// Takes from the table that holds most for its events as long as all of them hold too much.
+    fn relieve(&self) {
+        let most = self.window.bytes.saturating_mul(2);
+        while self.past.load(Ordering::Relaxed) > most {
+            let all = self.all();
+            let size = |shelf: &&Arc<Shelf>| shelf.state.read().window_size().1;
+            let Some(largest) = all.iter().max_by_key(size) else { return };
+            let mut state = largest.state.write();
+            let before = state.window_size().1;
+            // A quarter at once, so that not every write has to look for it.
+            let window = Window { bytes: before / 4 * 3, ..self.window };
+            self.counting(&mut state, |state| state.trim(&window, largest.oldest_pin()));
+            if state.window_size().1 == before {
+                // A list under way needs them all, and will end.
+                return;
+            }
+        }
     }
 
     fn compact(&self, revision: u64) {
@@ -312,7 +353,9 @@ impl Shared {
         shelves.compacted = shelves.compacted.max(revision);
         drop(shelves);
         for shelf in self.all() {
-            shelf.state.write().compact(revision, &self.window, shelf.oldest_pin());
+            self.counting(&mut shelf.state.write(), |state| {
+                state.compact(revision, &self.window, shelf.oldest_pin());
+            });
         }
     }
 }
@@ -322,7 +365,9 @@ impl Shared {
         let revision = revision.min(self.revision());
         let events = self.window.events.min(WATCHED_EVENTS);
         for shelf in self.all() {
-            shelf.state.write().compact_lists(revision, events, shelf.oldest_pin());
+            self.counting(&mut shelf.state.write(), |state| {
+                state.compact_lists(revision, events, shelf.oldest_pin());
+            });
         }
     }
 

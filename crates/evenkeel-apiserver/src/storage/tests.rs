@@ -330,6 +330,28 @@ fn the_window_is_bounded_by_bytes_too() {
 }
 
 #[test]
+fn all_tables_together_hold_twice_the_window_at_most() {
+    let window = Window { events: usize::MAX, bytes: 100_000 };
+    let store = Store::in_memory(&Options { window, ..Options::default() });
+    let small = store.table("small");
+    create(&small, "a/x");
+    let tables: Vec<Table> = (0..10).map(|n| store.table(&n.to_string())).collect();
+    let held = || tables.iter().map(|table| table.window().1).sum::<usize>();
+    for table in &tables {
+        let large = || Draft::new(vec![b'x'; 1_000], 0, "v1".into());
+        let mut last = now(table.create(key("a/x"), large())).unwrap().revision;
+        for _ in 0..100 {
+            last = now(table.update(key("a/x"), last, large())).unwrap().revision;
+        }
+        assert!(table.window().0 > 1, "the busy one keeps some of its past");
+        assert!(held() + small.window().1 <= 200_000, "{}", held());
+    }
+    assert_eq!(small.window().0, 1, "it is not the largest");
+    store.compact(store.revision());
+    assert_eq!((held(), store.inner.shared.past.load(Ordering::Relaxed)), (0, 0));
+}
+
+#[test]
 fn past_versions_leave_with_the_window() {
     let table = store(4).table("pods");
     create(&table, "a/x");
