@@ -8,9 +8,17 @@ use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use tokio::time::timeout;
 
 use super::*;
+use crate::call::{Call, Remote};
+use crate::negotiate;
+use crate::offload::{self, Client};
+use crate::pipeline::encode;
+use crate::route::Verb;
+use crate::status::Status;
+use crate::storage::Key;
 use crate::throttle::{Access, User};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const SOON: Duration = Duration::from_secs(30);
 
 struct Fixture {
@@ -50,8 +58,7 @@ impl Fixture {
     }
 
     async fn table(&self, query: &str) -> Response<kube::client::Body> {
-        let request = Request::get(format!("{MAPS}{query}"))
-            .header("accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
+        let request = Request::get(format!("{MAPS}{query}")).header("accept", TABLE);
         self.client.send(request.body(kube::client::Body::empty()).unwrap()).await.unwrap()
     }
 
@@ -144,6 +151,52 @@ async fn work_is_not_begun_for_a_client_that_has_gone() {
     drop(turn);
     test.server.core.throttle.idle().await;
     assert_eq!(test.count(), before);
+    test.serving.stop().await;
+}
+
+#[tokio::test]
+async fn work_under_way_ends_when_its_client_has_gone() {
+    let test = Fixture::new(|_| {}).await;
+    let (throttle, client) = (&test.server.core.throttle, Client::default());
+    let attached = client.attach();
+    let (started, start) = tokio::sync::oneshot::channel();
+    let there = client.clone();
+    let mut busy = Box::pin(offload::run(&test.server.core, &test.admin, &client, async move {
+        let _ = started.send(());
+        while there.check().is_ok() {
+            std::hint::spin_loop();
+        }
+        Ok(())
+    }));
+    while_pending(&mut busy, start).await.unwrap();
+    drop((busy, attached));
+    timeout(SOON, throttle.idle()).await.expect("it goes on");
+
+    let waiting = offload::run(&test.server.core, &test.admin, &client, std::future::pending());
+    let outcome: Result<(), Status> = timeout(SOON, waiting).await.expect("it goes on");
+    assert_eq!(outcome.unwrap_err().code(), 504);
+    test.serving.stop().await;
+}
+
+#[tokio::test]
+async fn list_is_not_encoded_for_a_client_that_has_gone() {
+    let test = Fixture::new(|_| {}).await;
+    assert_eq!(test.create("a", 1).await, 201);
+    let core = &test.server.core;
+    let maps = core.registry.snapshot().resource("", "v1", "configmaps").unwrap().clone();
+    let encode = |remote: Option<Remote>| {
+        let mut call = Call::internal(core, &maps, Verb::List, &Key::new("default", ""), None);
+        call.headers.insert(http::header::ACCEPT, http::HeaderValue::from_static(TABLE));
+        call.remote = remote.map(Arc::new);
+        let output = negotiate::output(&call.headers, &call.query, true)?;
+        let records = vec![maps.table.get(&Key::new("default", "a")).unwrap()];
+        let list = encode::List::new(maps.clone(), records, None, None, None);
+        encode::respond(&call, output, encode::Answer::List(list))
+    };
+    assert_eq!(encode(None).unwrap().status(), 200);
+    let gone = Remote::new(test.admin.clone());
+    drop(gone.client.attach());
+    assert_eq!(encode(Some(gone)).unwrap_err().code(), 504);
     test.serving.stop().await;
 }
 

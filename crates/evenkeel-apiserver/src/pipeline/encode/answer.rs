@@ -159,19 +159,19 @@ fn respond_list(
     };
     match output {
         Output { view: View::Whole, format, .. } => {
-            Ok(full(StatusCode::OK, format, write(format, &list.to_value()?)?, gzip))
+            Ok(full(StatusCode::OK, format, write(format, &list.to_value(call)?)?, gzip))
         }
         Output { view: View::Metadata, .. } => Err(Status::wrong_shape(format!(
             "you requested PartialObjectMetadata, but the requested object is a list ({})",
             call.resource.go_type("List")
         ))),
         Output { view: View::MetadataList, format, beta } => {
-            let metadata = view::in_version(beta, list.to_metadata()?);
+            let metadata = view::in_version(beta, list.to_metadata(call)?);
             Ok(full(StatusCode::OK, format, write(format, &metadata)?, gzip))
         }
         Output { view: View::Table, format, beta } => {
             let include = view::Include::parse(&call.query)?;
-            let table = list.to_table(call.core.sources.now(), include)?;
+            let table = list.to_table(call, include)?;
             let table = view::in_version(beta, table);
             Ok(full(StatusCode::OK, format, write(format, &table)?, gzip))
         }

@@ -5,10 +5,10 @@ mod body;
 use std::sync::Arc;
 
 use evenkeel_kinds::columns;
-use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::{stored, view};
+use crate::call::Call;
 use crate::registry::resource::Resource;
 use crate::status::Status;
 use crate::storage::Record;
@@ -61,12 +61,16 @@ impl List {
         metadata
     }
 
-    fn values(&self) -> impl Iterator<Item = Result<Value, Status>> {
-        self.records.iter().map(|record| stored::value(&self.resource, record))
+    /// The objects, one after the other for as long as there is a client that waits for them.
+    fn values(&self, call: &Call) -> impl Iterator<Item = Result<Value, Status>> {
+        self.records.iter().map(|record| {
+            call.check_client()?;
+            stored::value(&self.resource, record)
+        })
     }
 
-    pub(super) fn to_value(&self) -> Result<Value, Status> {
-        let mut items = self.values().collect::<Result<Vec<Value>, Status>>()?;
+    pub(super) fn to_value(&self, call: &Call) -> Result<Value, Status> {
+        let mut items = self.values(call).collect::<Result<Vec<Value>, Status>>()?;
         if !self.resource.is_custom() {
             for item in items.iter_mut().filter_map(Value::as_object_mut) {
                 item.remove("kind");
@@ -78,8 +82,9 @@ impl List {
         Ok(list)
     }
 
-    pub(super) fn to_metadata(&self) -> Result<Value, Status> {
-        let items = self.values().map(|value| Ok(view::to_metadata(self.resource.gvk(), &value?)));
+    pub(super) fn to_metadata(&self, call: &Call) -> Result<Value, Status> {
+        let items =
+            self.values(call).map(|value| Ok(view::to_metadata(self.resource.gvk(), &value?)));
         let items = items.collect::<Result<Vec<Value>, Status>>()?;
         let mut list = self.enclose(view::METADATA_LIST, view::META, items);
         // A Go slice that nothing was appended to.
@@ -89,13 +94,17 @@ impl List {
         Ok(list)
     }
 
-    pub(super) fn to_table(&self, now: Timestamp, include: view::Include) -> Result<Value, Status> {
-        let mut objects = self.values().collect::<Result<Vec<Value>, Status>>()?;
+    pub(super) fn to_table(&self, call: &Call, include: view::Include) -> Result<Value, Status> {
+        let mut objects = self.values(call).collect::<Result<Vec<Value>, Status>>()?;
         if let Some(order) = columns::row_order(self.resource.gvk()) {
             objects.sort_by(order);
         }
-        let rows = objects.iter().map(|object| view::to_row(&self.resource, object, now, include));
-        let rows = rows.collect();
+        let now = call.core.sources.now();
+        let rows = objects.iter().map(|object| {
+            call.check_client()?;
+            Ok(view::to_row(&self.resource, object, now, include))
+        });
+        let rows = rows.collect::<Result<Vec<Value>, Status>>()?;
         let definitions = Some(view::table_definitions(&self.resource));
         let mut table = view::table(self.metadata.clone(), definitions, rows);
         let plain = !self.resource.is_custom() && columns::is_plain(self.resource.gvk());
