@@ -1,5 +1,7 @@
 //! `RuntimeClass`: pods cost and go where their runtime says.
 
+use std::collections::HashSet;
+
 use evenkeel_types::go::Quoted;
 use serde_json::{Map, Value};
 
@@ -140,9 +142,15 @@ fn select_nodes(spec: &mut Map<String, Value>, wanted: &Value) -> Result<(), Str
     Ok(())
 }
 
-/// Both lists, without what others in them include.
+/// Both lists, without what others in them include. In lists beyond any use only equal ones count
+/// once: each of the others would be compared with all.
 fn merged(first: &[Value], second: &[Value]) -> Vec<Value> {
+    const USEFUL: usize = 500;
     let all: Vec<&Value> = first.iter().chain(second).collect();
+    if all.len() > USEFUL {
+        let mut seen = HashSet::new();
+        return all.into_iter().filter(|toleration| seen.insert(*toleration)).cloned().collect();
+    }
     let mut merged: Vec<Value> = Vec::new();
     for (at, toleration) in all.iter().enumerate() {
         let known = merged.iter().any(|other| includes(other, toleration));

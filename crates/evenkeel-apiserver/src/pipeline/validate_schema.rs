@@ -3,6 +3,8 @@
 //! The server fills in what only it may set, each kind prepares the object (status apart from
 //! spec, generation), and the result is checked: metadata, schema, rules of built-in kinds.
 
+use std::collections::HashSet;
+
 use evenkeel_kinds::defaults::{Applied, TellsEmpty, tells_empty};
 use evenkeel_kinds::strategy::{self, User};
 use evenkeel_kinds::validate;
@@ -180,6 +182,7 @@ fn hide_emptied(emptied: Option<TellsEmpty>, object: &mut Value) {
 /// New finalizers should say whose they are.
 fn warn_of_finalizers(call: &Call, object: &Value, known: &[&str]) {
     const STANDARD: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
+    let known: HashSet<&str> = known.iter().copied().collect();
     let mut added = object.finalizers();
     added.retain(|name| !known.contains(name) && !name.contains('/') && !STANDARD.contains(name));
     added.sort_unstable();

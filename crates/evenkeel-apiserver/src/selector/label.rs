@@ -46,8 +46,8 @@ impl Test {
         match self {
             Self::Exists => value.is_some(),
             Self::Absent => value.is_none(),
-            Self::In(values) => value.is_some_and(|v| values.iter().any(|w| w == v)),
-            Self::NotIn(values) => value.is_none_or(|v| values.iter().all(|w| w != v)),
+            Self::In(values) => value.is_some_and(|v| lists(values, v)),
+            Self::NotIn(values) => value.is_none_or(|v| !lists(values, v)),
             Self::Greater(bound) => number(value).is_some_and(|n| n > *bound),
             Self::Less(bound) => number(value).is_some_and(|n| n < *bound),
         }
@@ -281,6 +281,11 @@ impl<'a> Parser<'a> {
         values.dedup();
         Ok(values)
     }
+}
+
+/// Whether a value is one of `values`, which are sorted.
+fn lists(values: &[String], value: &str) -> bool {
+    values.binary_search_by(|listed| listed.as_str().cmp(value)).is_ok()
 }
 
 fn checked(key: &str, value: &str) -> Result<String, String> {

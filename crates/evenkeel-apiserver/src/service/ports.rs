@@ -1,6 +1,6 @@
 //! Node ports: those of a service's ports, and the one its health is asked at.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use evenkeel_schema::field;
 use serde_json::Value;
@@ -25,7 +25,7 @@ pub(super) fn take(
     dry_run: bool,
 ) -> Result<(), Refused> {
     let spec = &mut service["spec"];
-    let mut ports = Ports { reservation, dry: dry_run.then(Vec::new) };
+    let mut ports = Ports { reservation, dry: dry_run.then(BTreeSet::new) };
     if matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer")) {
         match old {
             None => ports.of_new(spec)?,
@@ -56,7 +56,7 @@ fn number(port: &Value, field: &str) -> i64 {
 struct Ports<'a> {
     reservation: &'a mut Reservation,
     /// What a dry run pretends to have taken.
-    dry: Option<Vec<i64>>,
+    dry: Option<BTreeSet<i64>>,
 }
 
 impl Ports<'_> {
@@ -95,9 +95,9 @@ impl Ports<'_> {
     fn of_update(&mut self, spec: &mut Value, old: &Value) -> Result<(), Refused> {
         let picks = picks(spec);
         let before = old["ports"].as_array().into_iter().flatten();
-        let had: Vec<i64> = before.map(|port| number(port, "nodePort")).collect();
+        let had: HashSet<i64> = before.map(|port| number(port, "nodePort")).collect();
         let Some(ports) = spec["ports"].as_array_mut() else { return Ok(()) };
-        let mut seen: Vec<(String, i64)> = Vec::new();
+        let (mut seen, mut numbers) = (HashSet::new(), HashSet::new());
         for (at, port) in ports.iter_mut().enumerate() {
             let mut wished = number(port, "nodePort");
             if wished == 0 && !picks {
@@ -106,15 +106,16 @@ impl Ports<'_> {
             if wished == 0 {
                 wished = self.pick()?;
                 port["nodePort"] = wished.into();
-            } else if !had.contains(&wished) && !seen.iter().any(|(_, other)| *other == wished) {
+            } else if !had.contains(&wished) && !numbers.contains(&wished) {
                 self.take_at(at, wished)?;
             }
             let entry = (port["protocol"].as_str().unwrap_or("").to_owned(), wished);
+            numbers.insert(wished);
             if seen.contains(&entry) {
                 let message = format!("duplicate nodePort: {{{} {}}}", entry.0, entry.1);
                 return Err(Refused::Failed(Status::bare(500, message)));
             }
-            seen.push(entry);
+            seen.insert(entry);
         }
         Ok(())
     }
@@ -146,7 +147,7 @@ impl Ports<'_> {
             if taken || pretended.contains(&wished) {
                 return Err(ALLOCATED);
             }
-            pretended.push(wished);
+            pretended.insert(wished);
             return Ok(());
         }
         let number = number.ok_or(OUT_OF_RANGE)?;
@@ -161,8 +162,8 @@ impl Ports<'_> {
     /// Any free port: in turn, so that one that was given back is not met again at once.
     fn pick(&mut self) -> Result<i64, Refused> {
         if let Some(pretended) = &mut self.dry {
-            let next = 1 + pretended.iter().max().copied().unwrap_or(32_768);
-            pretended.push(next);
+            let next = 1 + pretended.last().copied().unwrap_or(32_768);
+            pretended.insert(next);
             return Ok(next);
         }
         let mut state = self.reservation.taken.lock();

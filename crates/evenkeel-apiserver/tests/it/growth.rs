@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::harness::{
-    CONFIG_MAPS, Cluster, DEFINITIONS, DEPLOYMENTS, Patch, config_map, deployment,
+    CONFIG_MAPS, Cluster, DEFINITIONS, DEPLOYMENTS, PODS, Patch, config_map, deployment, pod,
     widget_definition,
 };
 
@@ -101,6 +101,45 @@ async fn patches_of_long_lists_take_linear_time() {
         })
         .await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn node_ports_are_given_in_linear_time() {
+    const SERVICES: &str = "/api/v1/namespaces/default/services";
+    assert_linear("ports", 150, async |cluster, n| {
+        let port = |i| json!({"name": format!("p{i}"), "port": i + 1});
+        let ports: Value = (0..n).map(port).collect();
+        let spec = json!({"type": "NodePort", "ports": ports});
+        let service = json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": spec,
+        });
+        cluster.post(&format!("{SERVICES}?dryRun=All"), service.clone()).await.expect(201);
+        let mut made = cluster.post(SERVICES, service).await.expect(201);
+        made["spec"]["ports"].as_array_mut().unwrap().reverse();
+        cluster.put(&format!("{SERVICES}/s"), made).await.expect(200);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn tolerations_of_a_class_are_merged_in_linear_time() {
+    let tolerations = |n: usize, prefix: &str| -> Value {
+        let toleration = |i| json!({"key": format!("{prefix}{i}"), "operator": "Exists"});
+        (0..n).map(toleration).collect()
+    };
+    assert_linear("tolerations", 600, async |cluster, n| {
+        let class = json!({
+            "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "c"},
+            "handler": "h", "scheduling": {"tolerations": tolerations(3, "c")},
+        });
+        cluster.post("/apis/node.k8s.io/v1/runtimeclasses", class).await.expect(201);
+        let mut object = pod("p");
+        object["spec"]["runtimeClassName"] = "c".into();
+        object["spec"]["tolerations"] = tolerations(n, "p");
+        let made = cluster.post(PODS, object).await.expect(201);
+        assert_eq!(made["spec"]["tolerations"].as_array().unwrap().len(), n + 5);
+    })
+    .await;
 }
 
 /// The `i`-th of many definitions, in a group of its own or in one they share.
