@@ -100,7 +100,7 @@ fn answer(core: &Arc<Core>, request: &Authorized) -> Result<Response<Body>, Stat
         ["openapi", "v2"] => {
             let found = snapshot.openapi().v2(&snapshot);
             Ok(match openapi_form(request, OPENAPI_V2) {
-                Some(Form::Json) => document(request, found, negotiate::JSON),
+                Some(Form::Json) => tagged(request, &found.body, &found.etag, negotiate::JSON),
                 Some(Form::Protobuf) => {
                     let body = found.protobuf(openapi::protobuf::v2);
                     tagged(request, body, &found.etag, OPENAPI_V2)
@@ -154,9 +154,9 @@ fn wants_aggregated(request: &Routed) -> bool {
     false
 }
 
-const OPENAPI_V2: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+const OPENAPI_V2: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
-const OPENAPI_V3: &str = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
+const OPENAPI_V3: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
 
 /// The forms of an OpenAPI document.
 #[derive(Clone, Copy, PartialEq)]
@@ -166,7 +166,8 @@ enum Form {
 }
 
 /// The form of a document that the client prefers, if it takes any. Protobuf goes by the media type
-/// `protobuf`, or by the name that had before `@` was allowed in one.
+/// `protobuf` or, as kubectl asks for it, by the older name with an `@` in it, which no media type
+/// may have: the answer never says so.
 fn openapi_form(request: &Routed, protobuf: &str) -> Option<Form> {
     let clauses = negotiate::clauses(&request.parts.headers);
     if clauses.is_empty() {
@@ -174,7 +175,9 @@ fn openapi_form(request: &Routed, protobuf: &str) -> Option<Form> {
     }
     clauses.iter().find_map(|clause| match clause.media {
         "application/json" | "*/*" | "application/*" | "*/json" => Some(Form::Json),
-        media if media == protobuf || media == protobuf.replace('@', ".") => Some(Form::Protobuf),
+        media if media == protobuf || media == protobuf.replace(".v1.0", "@v1.0") => {
+            Some(Form::Protobuf)
+        }
         _ => None,
     })
 }
@@ -192,8 +195,11 @@ fn host(request: &Routed) -> String {
     header.or_else(|| request.parts.uri.authority().map(|a| a.as_str())).unwrap_or("").to_owned()
 }
 
+/// A document of discovery.
 fn document(request: &Routed, document: &Document, content_type: &'static str) -> Response<Body> {
-    tagged(request, &document.body, &document.etag, content_type)
+    let mut response = tagged(request, &document.body, &document.etag, content_type);
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+    response
 }
 
 /// A document that clients keep: they send its tag, and get it again only if that has changed.
@@ -212,7 +218,6 @@ fn tagged(
     }
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
     headers.insert(VARY, HeaderValue::from_static("Accept"));
     if let Ok(tag) = HeaderValue::from_str(etag) {
         headers.insert(ETAG, tag);
@@ -233,7 +238,7 @@ fn hashed(request: &Routed, path: &str, found: &Document, form: Form) -> Respons
         return response;
     }
     let mut response = match form {
-        Form::Json => document(request, found, negotiate::JSON),
+        Form::Json => tagged(request, &found.body, &found.etag, negotiate::JSON),
         Form::Protobuf => {
             let body = found.protobuf(openapi::protobuf::v3);
             tagged(request, body, &found.etag, OPENAPI_V3)
