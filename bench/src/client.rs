@@ -155,6 +155,16 @@ impl Connection {
         Ok(self.sender.send_request(request).await?)
     }
 
+    /// Reads what `path` answers in the form that is accepted; returns how long it was.
+    pub(crate) async fn get(&mut self, path: &str) -> anyhow::Result<(StatusCode, usize)> {
+        let response = self.send(Method::GET, path, Bytes::new()).await?;
+        let accept = self.accept;
+        let media = response.headers().get(CONTENT_TYPE).and_then(|media| media.to_str().ok());
+        let wanted = accept.split(';').next().unwrap_or(accept);
+        anyhow::ensure!(media == Some(wanted), "{path} answered {media:?} to {accept}");
+        length(response).await
+    }
+
     /// Sends a request and reads the answer to its end; returns how long it was.
     pub(crate) async fn exchange(
         &mut self,
@@ -162,13 +172,17 @@ impl Connection {
         path: &str,
         body: Bytes,
     ) -> anyhow::Result<(StatusCode, usize)> {
-        let mut response = self.send(method, path, body).await?;
-        let mut length = 0;
-        while let Some(frame) = response.body_mut().frame().await {
-            length += frame?.data_ref().map_or(0, Bytes::len);
-        }
-        Ok((response.status(), length))
+        length(self.send(method, path, body).await?).await
     }
+}
+
+/// Reads an answer to its end; returns how long it was.
+async fn length(mut response: Response<Incoming>) -> anyhow::Result<(StatusCode, usize)> {
+    let mut length = 0;
+    while let Some(frame) = response.body_mut().frame().await {
+        length += frame?.data_ref().map_or(0, Bytes::len);
+    }
+    Ok((response.status(), length))
 }
 
 #[derive(Debug)]

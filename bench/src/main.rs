@@ -70,6 +70,7 @@ enum Scenario {
     CreateDurable,
     CreateTls,
     ListTls,
+    ListPods,
     Fanout,
     Memory,
     Stop,
@@ -126,6 +127,9 @@ fn main() -> anyhow::Result<()> {
     }
     if wanted(Scenario::ListTls) {
         threads()?.block_on(scenario::read::list(report, rival.as_ref()))?;
+    }
+    if wanted(Scenario::ListPods) {
+        one_thread()?.block_on(scenario::read::list_pods(report))?;
     }
     if wanted(Scenario::Fanout) {
         one_thread()?.block_on(scenario::read::fan_out(report))?;

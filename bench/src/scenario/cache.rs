@@ -96,6 +96,11 @@ pub(crate) fn cache(report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A server with so many pods.
+pub(crate) async fn pods(count: usize) -> anyhow::Result<evenkeel_apiserver::ApiServer> {
+    objects::fill(Objects::Pods, count).await
+}
+
 /// Measures in a process of its own.
 fn run(side: Side, objects: Objects) -> anyhow::Result<Measured> {
     let word = |value: &dyn Fn() -> Option<clap::builder::PossibleValue>| {
