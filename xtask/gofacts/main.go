@@ -68,7 +68,7 @@ var registrations = []func(*runtime.Scheme) error{
 	admissionregistrationv1.AddToScheme,
 	admissionregistrationv1alpha1.AddToScheme,
 	admissionregistrationv1beta1.AddToScheme,
-	apidiscoveryv2.AddToScheme,
+	discoveryDocuments,
 	apiserverinternalv1alpha1.AddToScheme,
 	appsv1.AddToScheme,
 	authenticationv1.AddToScheme,
@@ -103,6 +103,14 @@ var registrations = []func(*runtime.Scheme) error{
 	apiextensionsv1.AddToScheme,
 	apiregistrationv1.AddToScheme,
 	metav1.AddMetaToScheme,
+}
+
+// discoveryDocuments registers the documents of aggregated discovery alone: their group has no
+// options and no watch events.
+func discoveryDocuments(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(apidiscoveryv2.SchemeGroupVersion,
+		&apidiscoveryv2.APIGroupDiscovery{}, &apidiscoveryv2.APIGroupDiscoveryList{})
+	return nil
 }
 
 // Types that clients and server exchange but no scheme registers.

@@ -51,17 +51,11 @@ const ACCEPTED: &[&str] = &[JSON, YAML, PROTOBUF];
 /// Chooses among what `Accept` lists, best first. `protobuf` says whether the resource has that
 /// form; the metadata of its objects always has, and tables never do.
 pub(crate) fn output(headers: &HeaderMap, query: &Query, protobuf: bool) -> Result<Output, Status> {
-    let json = Format::Json { pretty: pretty(headers, query) };
+    let pretty = pretty(headers, query);
     let mut any = false;
     for clause in clauses(headers) {
         any = true;
-        let format = match clause.media {
-            "application/json" | "*/*" | "application/*" => json,
-            "application/yaml" | "text/yaml" | "application/x-yaml" => Format::Yaml,
-            PROTOBUF => Format::Protobuf,
-            _ => continue,
-        };
-        let Some(view) = clause.view() else { continue };
+        let (Some(format), Some(view)) = (clause.format(pretty), clause.view()) else { continue };
         let has_form = match view {
             View::Whole => protobuf,
             View::Metadata | View::MetadataList => true,
@@ -74,7 +68,24 @@ pub(crate) fn output(headers: &HeaderMap, query: &Query, protobuf: bool) -> Resu
     if any {
         return Err(Status::not_acceptable(ACCEPTED));
     }
-    Ok(Output { format: json, view: View::Whole, beta: false })
+    Ok(Output { format: Format::Json { pretty }, view: View::Whole, beta: false })
+}
+
+/// The format of a refusal: the best one that is listed for objects as they are. A client that lists
+/// none gets JSON for people.
+pub(crate) fn refusal(headers: &HeaderMap, pretty: bool) -> Format {
+    let mut any = false;
+    for clause in clauses(headers) {
+        any = true;
+        if ["as", "g", "v"].iter().any(|name| clause.parameter(name).is_some()) {
+            continue;
+        }
+        match clause.format(pretty) {
+            Some(format) => return format,
+            None => continue,
+        }
+    }
+    Format::Json { pretty: pretty || any }
 }
 
 /// What the router in front of built-in resources asks of `Accept`: it looks at whole types only
@@ -90,9 +101,11 @@ pub(crate) fn route(headers: &HeaderMap, streams: bool) -> Result<(), Status> {
     if any { Err(Status::no_representation(ACCEPTED, streams)) } else { Ok(()) }
 }
 
-fn pretty(headers: &HeaderMap, query: &Query) -> bool {
-    if query.has("pretty") {
-        return query.flag("pretty");
+/// Whether the answer is for people.
+pub(crate) fn pretty(headers: &HeaderMap, query: &Query) -> bool {
+    // What Go's ParseBool cannot read is false to it.
+    if let Some(pretty) = query.get("pretty").filter(|pretty| !pretty.is_empty()) {
+        return matches!(pretty, "1" | "t" | "T" | "true" | "TRUE" | "True");
     }
     let agent = headers.get(USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("");
     ["curl", "Wget", "Mozilla/5.0"].iter().any(|known| agent.starts_with(known))
@@ -109,6 +122,15 @@ impl<'a> Clause<'a> {
             let (key, value) = parameter.split_once('=')?;
             (key.trim() == name).then(|| value.trim().trim_matches('"'))
         })
+    }
+
+    fn format(&self, pretty: bool) -> Option<Format> {
+        match self.media {
+            "application/json" | "*/*" | "application/*" => Some(Format::Json { pretty }),
+            "application/yaml" | "text/yaml" | "application/x-yaml" => Some(Format::Yaml),
+            PROTOBUF => Some(Format::Protobuf),
+            _ => None,
+        }
     }
 
     fn view(&self) -> Option<View> {
@@ -196,6 +218,25 @@ mod tests {
     }
 
     const PLAIN: Format = Format::Json { pretty: false };
+
+    #[test]
+    fn refusals_are_written_as_objects_would_be_that_nothing_was_asked_of() {
+        for (accept, expected) in [
+            ("application/vnd.kubernetes.protobuf,application/json", Format::Protobuf),
+            ("application/yaml", Format::Yaml),
+            ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", PLAIN),
+            (
+                "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
+                Format::Json { pretty: true },
+            ),
+            ("text/html", Format::Json { pretty: true }),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, accept.parse().unwrap());
+            assert_eq!(refusal(&headers, false), expected, "{accept}");
+        }
+        assert_eq!(refusal(&HeaderMap::new(), false), PLAIN);
+    }
 
     #[test]
     fn clients_of_the_field_get_what_they_read() {

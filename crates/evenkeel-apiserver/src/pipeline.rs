@@ -48,6 +48,7 @@ use crate::body::Body;
 use crate::call::Remote;
 use crate::core::Core;
 use crate::listen::Peer;
+use crate::negotiate;
 use crate::query::Query;
 use crate::route::{self, Route};
 use crate::status::Status;
@@ -73,6 +74,7 @@ where
     core.compactor.run(&core.store).await;
     let seen = core.metrics.begin(&route);
     let headers = parts.headers.clone();
+    let pretty = negotiate::pretty(&headers, &query);
     let wants_head = parts.method == Method::HEAD;
     let peer = parts.extensions.get::<Peer>().cloned();
     let limit = time_limit(core, peer.as_ref(), &query, &route);
@@ -104,7 +106,7 @@ where
             time::timeout(limit, stages).await.unwrap_or_else(|_| Err(Status::timed_out()))
         }
     };
-    let response = outcome.unwrap_or_else(|status| encode::refusal(&headers, &status));
+    let response = outcome.unwrap_or_else(|status| encode::refusal(&headers, pretty, &status));
     let mut response = encode::common_headers(core, response);
     if wants_head {
         keep_head(&mut response);

@@ -85,7 +85,8 @@ where
         }
     }
     let response = respond(&call, body).await.unwrap_or_else(|status| {
-        let mut response = encode::refusal(&call.headers, &status);
+        let pretty = negotiate::pretty(&call.headers, &call.query);
+        let mut response = encode::refusal(&call.headers, pretty, &status);
         encode::warn(&call, response.headers_mut());
         response
     });

@@ -87,7 +87,7 @@ impl Canon {
         for (name, value) in &mut headers {
             *value = if name == "etag" { "<etag>".to_owned() } else { self.text(value) };
         }
-        Answer { status: answer.status, headers, body }
+        Answer { status: answer.status, headers, body, layout: answer.layout.clone() }
     }
 
     fn walk(&mut self, value: &mut Value, key: &str) {

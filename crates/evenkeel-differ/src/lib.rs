@@ -26,6 +26,8 @@ mod compare;
 
 mod faults;
 
+mod layout;
+
 mod known;
 
 mod pair;
@@ -40,6 +42,7 @@ pub mod transcript;
 pub use canon::canonical;
 pub use compare::{Difference, compare};
 pub use known::{Known, KnownError};
+pub use layout::Layout;
 pub use pair::{Finding, Pair};
 pub use report::show;
 pub use run::{Answer, RunError, Running, run};

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use evenkeel_types::protobuf;
 use evenkeel_upstream::StartError;
 use evenkeel_upstream::client::ClientError;
 use http::{HeaderMap, Request, Response};
@@ -21,6 +22,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::facts;
 use crate::generate::definitions;
+use crate::layout::Layout;
 use crate::sequence::{Sequence, Step, Variables, expand, expand_text, set_at, unset_at};
 use crate::server::{ResponseBody, Server};
 
@@ -60,6 +62,9 @@ pub struct Answer {
     /// The body: JSON, or text, or the events of a stream.
     #[serde(rename = "b", default, skip_serializing_if = "Value::is_null")]
     pub body: Value,
+    /// How the body is laid out, where it is JSON. Not part of a transcript.
+    #[serde(skip)]
+    pub layout: Option<Layout>,
 }
 
 /// Whether a real server has yet to start what serves a definition.
@@ -293,7 +298,7 @@ impl State {
         let (sender, events) = mpsc::channel(1024);
         self.readers.spawn(read_stream(response, sender));
         self.streams.insert(name.clone(), Stream { events, ended: false });
-        Ok(Answer { status: 200, headers, body: Value::Null })
+        Ok(Answer { status: 200, headers, ..Answer::default() })
     }
 
     /// The answer, as facts if that is what is asked for.
@@ -301,6 +306,7 @@ impl State {
         let mut answer = self.request(at, step).await?;
         if let Some(scope) = step.facts {
             answer.body = facts::of(&answer.body, scope, self.variables["group"].as_str());
+            answer.layout = None;
         }
         Ok(answer)
     }
@@ -431,16 +437,28 @@ impl State {
 async fn read_answer(response: Response<ResponseBody>) -> Answer {
     let status = response.status().as_u16();
     let headers = headers_of(response.headers());
+    let kind = headers.get("content-type").map_or("", String::as_str);
+    let mut layout = None;
     let body = match response.into_body().collect().await {
         // YAML is compared by what it says: where to put quotes is a writer's own affair.
-        Ok(body) if headers.get("content-type").is_some_and(|kind| kind.contains("yaml")) => {
+        Ok(body) if kind.contains("yaml") => {
             let text = String::from_utf8_lossy(&body.to_bytes()).into_owned();
             serde_saphyr::from_str(&text).unwrap_or(Value::String(text))
         }
-        Ok(body) => parse(&body.to_bytes()),
+        Ok(body) if kind == "application/vnd.kubernetes.protobuf" => {
+            match protobuf::decode(&body.to_bytes()) {
+                Ok(decoded) => decoded.object,
+                Err(why) => Value::String(format!("<no object in protobuf: {why}>")),
+            }
+        }
+        Ok(body) => {
+            let bytes = body.to_bytes();
+            layout = Layout::of(&bytes);
+            parse(&bytes)
+        }
         Err(error) => Value::String(format!("<the answer broke off: {error}>")),
     };
-    Answer { status, headers, body }
+    Answer { status, headers, body, layout }
 }
 
 async fn read_stream(response: Response<ResponseBody>, sender: mpsc::Sender<Arrived>) {

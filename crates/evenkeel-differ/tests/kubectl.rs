@@ -60,7 +60,7 @@ async fn run(kubectl: &Path, kubeconfig: &Path, folder: &Path) -> String {
         .current_dir(folder);
     let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("== applyset"), "the script ended early:\n{text}");
+    assert!(text.contains("== done"), "the script ended early:\n{text}");
     canonical(&text.replace(folder.to_str().unwrap(), "<folder>"))
 }
 
@@ -70,7 +70,7 @@ fn canonical(text: &str) -> String {
     static PARTS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         [
             (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "<uid>"),
-            (r#"(resourceVersion"?: )"?[0-9]+"?"#, "$1<version>"),
+            (r#"(resourceVersion"?: ?)"?[0-9]+"?"#, "$1<version>"),
             (r"20[0-9]{2}-[0-9]{2}-[0-9]{2}[T ][0-9:.]{8,}( [+-][0-9]{4}|Z)?", "<time>"),
             (r"[WE][0-9]{4} [0-9:.]+ +[0-9]+ ", "<log> "),
             (r"(LIVE|MERGED|kubectl-[a-z-]+)-[0-9]+", "$1-<number>"),

@@ -319,10 +319,16 @@ impl<'v> Printer<'_, 'v> {
     }
 }
 
-/// The built-in type that an object says it is of.
-pub(crate) fn type_of(object: &Value) -> Option<&'static Type> {
-    let text = |name: &str| object.get(name).and_then(Value::as_str);
-    lookup(Gvk::from_api_version(text("apiVersion")?, text("kind")?))
+/// The built-in type that an object says it is of. Some documents of discovery have no version, and
+/// views come in two versions that differ in name only.
+pub fn type_of(object: &Value) -> Option<&'static Type> {
+    let api_version = match object.get("apiVersion").and_then(Value::as_str) {
+        Some("meta.k8s.io/v1beta1") => "meta.k8s.io/v1",
+        Some(api_version) => api_version,
+        None => "v1",
+    };
+    let kind = object.get("kind").and_then(Value::as_str)?;
+    lookup(Gvk::from_api_version(api_version, kind))
 }
 
 /// Path elements as structured-merge-diff orders them: the set itself, fields by name, list items

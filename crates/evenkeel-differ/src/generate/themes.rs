@@ -5,6 +5,8 @@ mod compaction;
 
 mod fields;
 
+mod forms;
+
 mod identity;
 
 mod life;
@@ -59,11 +61,13 @@ pub enum Theme {
     Identity,
     /// Nulls where a type has a value.
     Nulls,
+    /// The same objects in protobuf, as metadata alone, as tables and as text for people.
+    Forms,
 }
 
 impl Theme {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Mixed,
         Self::Definitions,
         Self::Fields,
@@ -75,6 +79,7 @@ impl Theme {
         Self::Limits,
         Self::Identity,
         Self::Nulls,
+        Self::Forms,
     ];
 
     /// By which its sequences are called.
@@ -91,6 +96,7 @@ impl Theme {
             Self::Limits => "limits",
             Self::Identity => "identity",
             Self::Nulls => "nulls",
+            Self::Forms => "forms",
         }
     }
 
@@ -106,6 +112,7 @@ impl Theme {
             17 => Self::Limits,
             8 => Self::Identity,
             18 => Self::Nulls,
+            14 => Self::Forms,
             19 => Self::Compaction,
             _ => Self::Mixed,
         }
@@ -124,6 +131,7 @@ impl Theme {
             Self::Limits => limits::write(random),
             Self::Identity => identity::write(random),
             Self::Nulls => nulls::write(random),
+            Self::Forms => forms::write(random),
         }
     }
 }

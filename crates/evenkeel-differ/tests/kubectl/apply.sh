@@ -358,3 +358,41 @@ k delete -f set.yaml
 k delete -f crd.yaml
 k delete ns third --wait=false
 k apply --server-side -k nowhere
+echo "== lists of kind List"
+NS=lists
+k create ns $NS
+cat > list.yaml <<Y
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: ConfigMap
+  metadata: {name: l1}
+  data: {a: "<&>"}
+- apiVersion: v1
+  kind: Service
+  metadata: {name: l2}
+  spec: {ports: [{port: 443, name: a}, {port: 80, name: b}]}
+Y
+kn apply -f list.yaml
+kn apply -f list.yaml
+kn create -f list.yaml
+kn apply -f list.yaml --dry-run=server
+sed 's/port: 443/port: four/' list.yaml > badlist.yaml
+kn apply -f badlist.yaml
+cat > typed.yaml <<Y
+apiVersion: v1
+kind: ConfigMapList
+items: [{apiVersion: v1, kind: ConfigMap, metadata: {name: l3}}]
+Y
+kn apply -f typed.yaml
+cat > nope.yaml <<Y
+apiVersion: nope.example.com/v1
+kind: Nope
+metadata: {name: a}
+Y
+kn apply -f nope.yaml
+kn create -f nope.yaml
+show cm l1; show svc l2
+echo "#text"; kn get --raw "/api/v1/namespaces/$NS/configmaps/l1"
+echo "== done"

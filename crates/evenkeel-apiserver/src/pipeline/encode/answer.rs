@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use evenkeel_types::protobuf;
+use evenkeel_types::{json, protobuf};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::header::{
@@ -19,7 +19,6 @@ use crate::body::{Body, Pieces};
 use crate::call::Call;
 use crate::core::Core;
 use crate::negotiate::{self, Format, Output, View};
-use crate::query::Query;
 use crate::status::Status;
 use crate::storage::Record;
 use crate::watch::Events;
@@ -111,6 +110,10 @@ fn respond_object(
     let shown = match output.view {
         View::Whole => value,
         View::Metadata => view::to_metadata(resource.gvk(), &value),
+        // Upstream takes any custom object for a list until it looks for the items.
+        View::MetadataList if resource.is_custom() => {
+            return Err(Status::bare(500, "content is not a list"));
+        }
         View::MetadataList => {
             return Err(Status::wrong_shape(format!(
                 "you requested PartialObjectMetadataList, but the requested object is not a list \
@@ -190,7 +193,7 @@ fn write(format: Format, value: &Value) -> Result<Bytes, Status> {
         Format::Yaml => crate::yaml::encode(value).map(Bytes::from).map_err(Status::internal),
         Format::Protobuf => {
             let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
-            let ty = stored::type_of(value).ok_or_else(|| no_protobuf(text("kind")))?;
+            let ty = json::type_of(value).ok_or_else(|| no_protobuf(text("kind")))?;
             let json = stored::to_bytes(value);
             protobuf::encode_json(ty, text("apiVersion"), text("kind"), &json)
                 .map(Bytes::from)
@@ -265,7 +268,7 @@ pub(crate) fn plain_value(format: Format, value: &Value) -> Response<Body> {
 }
 
 /// A refusal as a response: a Status, or plain text where Go's router speaks.
-pub(crate) fn refusal(headers: &HeaderMap, status: &Status) -> Response<Body> {
+pub(crate) fn refusal(headers: &HeaderMap, pretty: bool, status: &Status) -> Response<Body> {
     let code = StatusCode::from_u16(status.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     if let Some(text) = status.plain_text() {
         let mut response = stream(code, "text/plain; charset=utf-8", Body::full(text.to_owned()));
@@ -276,10 +279,7 @@ pub(crate) fn refusal(headers: &HeaderMap, status: &Status) -> Response<Body> {
         retry_after(&mut response, status);
         return response;
     }
-    let format = match negotiate::output(headers, &Query::default(), true) {
-        Ok(output) => output.format,
-        Err(_) => Format::Json { pretty: true },
-    };
+    let format = negotiate::refusal(headers, pretty);
     let body = write(format, &status.to_value()).unwrap_or_default();
     let mut response = full(code, format, body, false);
     retry_after(&mut response, status);

@@ -202,20 +202,8 @@ pub(crate) fn is_current(resource: &Resource, record: &Record) -> bool {
 /// The object as Go prints it: by its built-in type, or sorted if it has none.
 pub(crate) fn to_bytes(object: &Value) -> Vec<u8> {
     let mut out = Vec::with_capacity(2048);
-    json::write(&mut out, type_of(object), object);
+    json::write(&mut out, json::type_of(object), object);
     out
-}
-
-/// The built-in type that an object says it is of. Some documents of discovery have no version, and
-/// views come in two versions that differ in name only.
-pub(crate) fn type_of(object: &Value) -> Option<&'static Type> {
-    let api_version = match object.get("apiVersion").and_then(Value::as_str) {
-        Some("meta.k8s.io/v1beta1") => "meta.k8s.io/v1",
-        Some(api_version) => api_version,
-        None => "v1",
-    };
-    let kind = object.get("kind").and_then(Value::as_str)?;
-    evenkeel_types::lookup(Gvk::from_api_version(api_version, kind))
 }
 
 /// The stored form: an object with an empty resourceVersion. Also returns where that goes.
@@ -306,7 +294,7 @@ mod tests {
     #[test]
     fn a_draft_is_the_object_with_a_hole_for_its_version() {
         let mut object = json!({"data": {}, "kind": "ConfigMap", "apiVersion": "v1"});
-        let ty = type_of(&object);
+        let ty = json::type_of(&object);
         let (body, hole) = to_draft(ty, &mut object).unwrap();
         let head = br#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":""#;
         assert_eq!((&body[..hole], &body[hole..]), (&head[..], &br#""},"data":{}}"#[..]));
@@ -326,7 +314,7 @@ mod tests {
     fn documents_are_printed_by_the_type_they_say_they_are_of() {
         for text in [
             r#"{"kind":"APIVersions","versions":["v1"],"serverAddressByClientCIDRs":null}"#,
-            r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1beta1","metadata":{},"rows":[{"cells":[]}]}"#,
+            r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1beta1","metadata":{},"rows":[{"cells":[],"object":{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1beta1"}}]}"#,
             r#"{"apiVersion":"example.com/v1","kind":"A"}"#,
             r#"{"paths":["b","a"]}"#,
         ] {
