@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use evenkeel::cache::TypeOptions;
+use evenkeel::objects;
 use evenkeel::prelude::*;
-use evenkeel::{BoxError, objects};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret};
@@ -185,7 +185,7 @@ pub(crate) async fn child(url: &str) -> anyhow::Result<()> {
     config.auth_info.token = Some(TOKEN.to_owned().into());
     config.default_retry = false;
     let manager = Manager::builder("bench").build(Client::try_from(config)?);
-    let reconciler = objects(|_: Arc<Deployment>, _| async { Ok::<_, BoxError>(Action::done()) });
+    let reconciler = objects(|_: Arc<Deployment>, _| async { Ok(Action::done()) });
     manager
         .controller(reconciler)
         .owns::<ReplicaSet>()

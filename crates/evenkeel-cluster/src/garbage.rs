@@ -95,7 +95,7 @@ impl Collector {
         })
     }
 
-    async fn run(self: Arc<Self>, stop: Stop) -> Result<(), BoxError> {
+    async fn run(self: Arc<Self>, stop: Stop) -> evenkeel::Result<()> {
         let mut workers = JoinSet::new();
         tokio::select! {
             biased;

@@ -82,7 +82,7 @@ impl<S: Set> Reconciler for Sets<S> {
         let next = self.report(cx, &set, &members, failure).await?;
         match managed {
             Ok(()) => Ok(next),
-            Err(failure) => Err(failure.error),
+            Err(failure) => Err(failure.error.into()),
         }
     }
 }

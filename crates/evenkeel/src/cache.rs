@@ -291,6 +291,10 @@ impl Cache {
         if let Some(informer) = self.running(kind) {
             return Ok(informer);
         }
+        if self.0.options.on_demand && !self.is_declared(kind) {
+            // What was declared meanwhile stays as it was declared.
+            let _ = self.declare(kind, TypeOptions::new().cluster_wide_secrets());
+        }
         let mut types = self.0.types.write();
         let Some(declared) = types.get_mut(kind) else {
             return Err(ReadError::Undeclared { kind: kind.clone() });

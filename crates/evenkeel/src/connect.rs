@@ -29,8 +29,8 @@ use tokio::time::Instant;
 use tower::util::BoxCloneService;
 use tower::{Layer as _, Service, ServiceExt as _};
 
+use crate::error::{BoxError, chain};
 use crate::manager::{Access, ConfigError};
-use crate::reconcile::{BoxError, chain};
 
 /// A connection on which nothing was heard for this long is probed by the system.
 const PROBE_AFTER: Duration = Duration::from_secs(15);

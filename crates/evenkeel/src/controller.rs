@@ -16,6 +16,8 @@ mod worker;
 
 use std::sync::Arc;
 
+use tokio::sync::watch;
+
 pub use builder::Builder;
 pub use context::Context;
 pub use tally::Totals;
@@ -24,6 +26,7 @@ pub use watches::{Watch, WatchError, WatchGuard};
 use crate::journal::Journal;
 use crate::key::Key;
 use crate::queue::{Cause, Queue};
+pub(crate) use run::tried_on;
 use tally::Tally;
 use watches::Watches;
 pub(crate) use worker::message;
@@ -55,19 +58,26 @@ pub enum Phase {
 }
 
 #[derive(Clone)]
-pub(crate) struct State(Arc<parking_lot::Mutex<Phase>>);
+pub(crate) struct State(Arc<watch::Sender<Phase>>);
 
 impl State {
     fn new() -> Self {
-        Self(Arc::new(parking_lot::Mutex::new(Phase::New)))
+        Self(Arc::new(watch::Sender::new(Phase::New)))
     }
 
     fn set(&self, phase: Phase) {
-        *self.0.lock() = phase;
+        self.0.send_replace(phase);
     }
 
     fn get(&self) -> Phase {
-        self.0.lock().clone()
+        self.0.borrow().clone()
+    }
+
+    /// Waits until the workers run; false if the controller has ended.
+    async fn running(&self) -> bool {
+        let mut phases = self.0.subscribe();
+        let settled = |phase: &Phase| matches!(phase, Phase::Running | Phase::Stopped);
+        phases.wait_for(settled).await.is_ok_and(|phase| *phase == Phase::Running)
     }
 }
 
@@ -82,6 +92,12 @@ impl ControllerHandle {
     #[must_use]
     pub fn phase(&self) -> Phase {
         self.state.get()
+    }
+
+    /// Waits until everything it watches and reads is in the cache and its workers run; false if it
+    /// has ended.
+    pub async fn synced(&self) -> bool {
+        self.state.running().await
     }
 
     /// What it did lately, and why.

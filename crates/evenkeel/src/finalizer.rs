@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use crate::controller::Context;
+use crate::error::{Result, chain};
 use crate::kind::Object;
-use crate::reconcile::{Result, chain};
 use crate::uid::Uid;
 
 /// Clean-ups that are done although their finalizer is still there: the write that takes it off was

@@ -175,6 +175,20 @@ impl Kind {
     }
 }
 
+impl Kind {
+    /// What a 404 for the type itself, not for one of its objects, means.
+    pub(crate) fn not_served(&self) -> String {
+        match self.group() {
+            "" => format!("the API server does not serve {self:?}"),
+            _ => format!(
+                "the API server does not serve {self:?}: install its CRD, or a version of it that \
+                 has {:?}",
+                self.version()
+            ),
+        }
+    }
+}
+
 /// `Deployment.apps`, or just `Pod` for the core group.
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -13,8 +13,27 @@
 //! - [`controller::Builder`] tells what a controller watches, with [`predicate`]s to choose from;
 //! - [`client::Client`] reads from the cache and writes to the API server;
 //! - [`cache`], [`queue`] and [`journal`] are what lies between, for those who look inside.
+//!
+//! # Reads that are fast and memory that is small
+//!
+//! The cache keeps each object as the bytes the API server sent and decodes it when it is read. Four
+//! choices decide what reads cost; between the first and the last lies a factor of about a hundred:
+//!
+//! - [`list().entries()`](client::List::entries) and [`Client::peek`](client::Client::peek) give
+//!   metadata and bytes and decode nothing: names, labels and owners are often all that is needed.
+//! - [`CacheOptions::budget`](cache::CacheOptions::budget) is how many bytes of decoded objects stay
+//!   in memory, 64 MB unless set. A controller that lists a large type again and again wants room
+//!   for all of it: `Manager::builder(name).cache(CacheOptions { budget, .. })`.
+//! - [`TypeOptions::eager`](cache::TypeOptions::eager) decodes a type when it arrives and keeps it
+//!   decoded, outside of the budget: no first read is slow.
+//! - [`TypeOptions::metadata_only`](cache::TypeOptions::metadata_only) and
+//!   [`TypeOptions::view`](cache::TypeOptions::view) keep less than the object in the first place.
+//!
+//! [`Cache::stats`](cache::Cache::stats) tells what each type takes.
 
 // What everything speaks of.
+mod error;
+
 mod key;
 
 mod kind;
@@ -76,17 +95,22 @@ pub mod manager;
 
 pub mod journal;
 
+pub mod logging;
+
+pub mod manifest;
+
 pub use announce::{About, Announcer};
 pub use child::{AdoptError, Changed, child_name};
 pub use clock::Clock;
 pub use condition::{Condition, Conditions};
 pub use controller::{Context, ControllerHandle, Watch};
+pub use error::{BoxError, Error, Result, chain};
 pub use event::Event;
 pub use handler::{Handler, MapContext};
 pub use key::Key;
 pub use kind::{Kind, Object, Scope};
 pub use manager::Manager;
-pub use reconcile::{Action, BoxError, Reconciler, Result, objects, retry_after, terminal};
+pub use reconcile::{Action, Reconciler, objects, retry_after, terminal};
 pub use source::{Source, Trigger};
 pub use status::Status;
 pub use uid::Uid;
@@ -101,8 +125,9 @@ pub mod prelude {
 
     pub use kube::{CustomResource, CustomResourceExt, Resource, ResourceExt};
 
+    pub use crate::cache::TypeOptions;
     pub use crate::{
-        Action, Condition, Conditions, Context, Key, Manager, Reconciler, Result, predicate,
+        Action, Condition, Conditions, Context, Key, Manager, Reconciler, Result, Watch, predicate,
         retry_after, terminal,
     };
 }

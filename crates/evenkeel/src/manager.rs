@@ -1,9 +1,13 @@
 //! Everything an operator runs, started in order and ended in order.
 //!
+//! There is no leader election yet: every replica takes itself for the leader. Run one replica.
+//!
 //! A manager owns one cluster's client and cache, the controllers, and whatever else must run. It
 //! starts `HTTP → webhooks → caches → work on every replica → work of the leader` and ends them the
 //! other way round: intake stops first, running reconciles get their grace, only then is anything
 //! cancelled. There is no global state: two managers in one process do not meet.
+
+mod args;
 
 mod config;
 
@@ -16,13 +20,17 @@ mod runnable;
 mod signal;
 
 use std::future::Future;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use args::{Args, Program};
 pub(crate) use config::Access;
 pub use config::ConfigError;
 pub use lifecycle::RunError;
@@ -33,10 +41,12 @@ use crate::announce::{self, Announcer, Counter, Office};
 use crate::cache::{Cache, CacheOptions, DeclareError, Informer, ReadError, TypeOptions};
 use crate::client::Client;
 use crate::clock::Clock;
-use crate::controller::{Builder, ControllerHandle, WatchError};
+use crate::controller::{Builder, ControllerHandle, WatchError, tried_on};
+use crate::error::Result;
+use crate::journal::Record;
 use crate::kind::{Kind, Object};
 use crate::random::Random;
-use crate::reconcile::{BoxError, Reconciler};
+use crate::reconcile::Reconciler;
 use lifecycle::{Group, Lifecycle, Pending};
 
 /// Runs controllers against one cluster.
@@ -66,6 +76,7 @@ struct Inner {
     clock: Clock,
     random: Mutex<Random>,
     grace: Option<Duration>,
+    on_reconcile: Option<OnReconcile>,
     lifecycle: Lifecycle,
     controllers: Mutex<Vec<ControllerHandle>>,
     kept: Mutex<Kept>,
@@ -73,6 +84,9 @@ struct Inner {
     office: Office,
     stop: CancellationToken,
 }
+
+/// Called after each reconcile.
+pub(crate) type OnReconcile = Arc<dyn Fn(&Record) + Send + Sync>;
 
 /// Types that are cached for as long as the manager runs.
 #[derive(Default)]
@@ -106,13 +120,21 @@ impl Inner {
 }
 
 /// How a manager is made; see [`Manager::builder`].
+///
+/// [`build`](Self::build) takes a client, [`connect`](Self::connect) finds the cluster, and
+/// [`connect_with_args`](Self::connect_with_args) does so as the command line says.
 #[must_use]
 pub struct ManagerBuilder {
     name: String,
+    version: Option<String>,
+    crds: Vec<CustomResourceDefinition>,
+    kubeconfig: Option<PathBuf>,
+    context: Option<String>,
     cache: CacheOptions,
     clock: Clock,
     seed: Option<u64>,
     grace: Option<Duration>,
+    on_reconcile: Option<OnReconcile>,
 }
 
 /// Something that cannot be added to a manager.
@@ -123,7 +145,7 @@ pub enum RegisterError {
     #[error("there is a controller {0:?} already; call `named` to give this one another name")]
     NameTaken(String),
     /// A type cannot be cached as the controller asks.
-    #[error("controller {controller:?}: {source}")]
+    #[error("controller {controller:?} cannot be registered")]
     Watch {
         /// The controller.
         controller: String,
@@ -135,26 +157,49 @@ pub enum RegisterError {
     Stopping,
 }
 
+/// A manager that stopped before its caches were filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the manager stopped before its caches were filled")]
+pub struct NotSynced;
+
 impl Manager {
-    /// A manager for the cluster that `--kubeconfig` and `--context` on the command line, the
-    /// variable `KUBECONFIG`, the pod the program runs in, or the user's own kubeconfig name; in
-    /// this order.
+    /// A manager for a program whose command line is the manager's: short for
+    /// [`Manager::builder`]`(name).`[`connect_with_args`](ManagerBuilder::connect_with_args)`()`.
     ///
     /// # Errors
-    /// When none of them leads to a cluster; the error says what was tried.
+    /// As [`connect_with_args`](ManagerBuilder::connect_with_args).
     pub async fn from_args(name: &str) -> Result<Self, ConfigError> {
-        Ok(Self::builder(name).build(config::from_args(arguments()).await?))
+        Self::builder(name).connect_with_args().await
     }
 
-    /// A manager of the author's choosing. `name` is the operator's: it is in the log and owns what
-    /// is written outside of controllers.
+    /// A manager with options. `name` is the operator's: it is in the log and in `--help`, and it is
+    /// the field manager of what is written outside of controllers.
+    ///
+    /// ```no_run
+    /// use evenkeel::cache::CacheOptions;
+    /// use evenkeel::prelude::*;
+    ///
+    /// # async fn example() -> Result<()> {
+    /// let manager = Manager::builder("greeter")
+    ///     .version(env!("CARGO_PKG_VERSION"))
+    ///     .cache(CacheOptions { budget: 256 << 20, ..CacheOptions::default() })
+    ///     .connect_with_args()
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn builder(name: &str) -> ManagerBuilder {
         ManagerBuilder {
             name: name.to_owned(),
+            version: None,
+            crds: Vec::new(),
+            kubeconfig: None,
+            context: None,
             cache: CacheOptions::default(),
             clock: Clock::system(),
             seed: None,
             grace: Some(Duration::from_secs(30)),
+            on_reconcile: None,
         }
     }
 
@@ -233,7 +278,8 @@ impl Manager {
         self.spawn(&name, R::WHEN, move |stop| runnable.run(stop))
     }
 
-    /// Adds a function that runs, on every replica or on the leader alone.
+    /// Adds a function that runs on every replica or, once there is leader election, on the leader
+    /// alone; see [`When`].
     ///
     /// # Errors
     /// When the manager is stopping.
@@ -244,7 +290,7 @@ impl Manager {
         run: impl FnOnce(Stop) -> F + Send + 'static,
     ) -> Result<(), RegisterError>
     where
-        F: Future<Output = Result<(), BoxError>> + Send + 'static,
+        F: Future<Output = Result<()>> + Send + 'static,
     {
         self.push(Pending::new(Group::of(when), name, move |stop| run(Stop(stop))))
     }
@@ -256,7 +302,7 @@ impl Manager {
         run: impl FnOnce(CancellationToken) -> F + Send + 'static,
     ) -> Result<(), RegisterError>
     where
-        F: Future<Output = Result<(), BoxError>> + Send + 'static,
+        F: Future<Output = Result<()>> + Send + 'static,
     {
         let mut controllers = self.0.controllers.lock();
         if controllers.iter().any(|present| present.name() == handle.name()) {
@@ -281,6 +327,37 @@ impl Manager {
     #[must_use]
     pub fn readiness(&self) -> Readiness {
         readiness::of(&self.controllers(), self.cache())
+    }
+
+    /// Waits until the manager runs, every type it caches is listed and the workers of every
+    /// controller that is registered by then have started.
+    ///
+    /// A type that the API server refuses or does not serve is waited for without end;
+    /// [`readiness`](Manager::readiness) names it.
+    ///
+    /// # Errors
+    /// When the manager stops before that.
+    pub async fn synced(&self) -> Result<(), NotSynced> {
+        let synced = async {
+            if !self.0.lifecycle.started().await {
+                return Err(NotSynced);
+            }
+            let informers = self.0.kept.lock().informers.clone().unwrap_or_default();
+            for informer in &informers {
+                tried_on(|| informer.synced()).await;
+            }
+            for controller in self.controllers() {
+                if !controller.synced().await {
+                    return Err(NotSynced);
+                }
+            }
+            Ok(())
+        };
+        tokio::select! {
+            biased;
+            () = self.0.lifecycle.ended() => Err(NotSynced),
+            synced = synced => synced,
+        }
     }
 
     /// Has [`run`](Manager::run) end in order.
@@ -318,6 +395,10 @@ impl Manager {
         ended.await
     }
 
+    pub(crate) fn on_reconcile(&self) -> Option<OnReconcile> {
+        self.0.on_reconcile.clone()
+    }
+
     /// A stream of randomness of its own for each who asks.
     pub(crate) fn random(&self) -> Random {
         Random::new(self.0.random.lock().next())
@@ -349,6 +430,77 @@ impl ManagerBuilder {
         self
     }
 
+    /// Calls `observe` with the record of each reconcile of each controller, for tests and metrics.
+    /// It runs on the worker, so it should be quick.
+    pub fn on_reconcile(mut self, observe: impl Fn(&Record) + Send + Sync + 'static) -> Self {
+        self.on_reconcile = Some(Arc::new(observe));
+        self
+    }
+
+    /// The operator's own version for `--version`: `env!("CARGO_PKG_VERSION")` in the program's
+    /// crate. A library cannot know it.
+    pub fn version(mut self, version: &str) -> Self {
+        self.version = Some(version.to_owned());
+        self
+    }
+
+    /// A CustomResourceDefinition that the operator needs; the flag `--print-crds` prints it. It is
+    /// not installed: that takes permissions that an operator should not have.
+    pub fn crd<K: CustomResourceExt>(mut self) -> Self {
+        self.crds.push(K::crd());
+        self
+    }
+
+    /// The kubeconfig to connect with, instead of what the environment names.
+    pub fn kubeconfig(mut self, path: impl Into<Option<PathBuf>>) -> Self {
+        self.kubeconfig = path.into();
+        self
+    }
+
+    /// The context of the kubeconfig, instead of its current one.
+    pub fn context(mut self, name: impl Into<Option<String>>) -> Self {
+        self.context = name.into();
+        self
+    }
+
+    /// The manager, on the cluster that is named by [`kubeconfig`](Self::kubeconfig), the variable
+    /// `KUBECONFIG`, the service account of the pod the program runs in, or `~/.kube/config`; in
+    /// this order.
+    ///
+    /// For programs with a command line of their own, which also set up their own log, with
+    /// [`logging::init`](crate::logging::init) for instance.
+    ///
+    /// # Errors
+    /// When none of them leads to a cluster; the error names what was tried.
+    pub async fn connect(mut self) -> Result<Manager, ConfigError> {
+        let client = config::client(self.kubeconfig.take(), self.context.take()).await?;
+        Ok(self.build(client))
+    }
+
+    /// Parses the command line, starts the log, and [connects](Self::connect) as the flags say.
+    ///
+    /// | flag | |
+    /// |---|---|
+    /// | `--kubeconfig FILE` | instead of [`kubeconfig`](Self::kubeconfig) |
+    /// | `--context NAME` | instead of [`context`](Self::context) |
+    /// | `--log-level LEVEL` | see [`logging::init`](crate::logging::init) |
+    /// | `--print-crds` | prints the YAML of every [`crd`](Self::crd) and exits |
+    /// | `--help`, `--version` | print and exit |
+    ///
+    /// Any other argument ends the process with exit code 2. A program with flags of its own parses
+    /// them itself and calls [`connect`](Self::connect).
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn connect_with_args(mut self) -> Result<Manager, ConfigError> {
+        let program =
+            Program { name: &self.name, version: self.version.as_deref(), crds: &self.crds };
+        let Args { kubeconfig, context, .. } = program.start(std::env::args_os().skip(1));
+        self.kubeconfig = kubeconfig.or(self.kubeconfig);
+        self.context = context.or(self.context);
+        self.connect().await
+    }
+
     /// The manager, on a cluster that `client` reaches.
     ///
     /// The client must not retry by itself (`kube::Config::default_retry` off): the runtime's own
@@ -367,6 +519,7 @@ impl ManagerBuilder {
             clock: self.clock,
             random: Mutex::new(random),
             grace: self.grace,
+            on_reconcile: self.on_reconcile,
             lifecycle: Lifecycle::default(),
             controllers: Mutex::default(),
             kept: Mutex::default(),
@@ -381,11 +534,6 @@ impl ManagerBuilder {
     pub fn deterministic(self, seed: u64, start: Timestamp) -> Self {
         self.seed(seed).clock(Clock::starting_at(start))
     }
-}
-
-/// The command line. What is not text names no flag of ours.
-fn arguments() -> impl Iterator<Item = String> {
-    std::env::args_os().map(|argument| argument.to_string_lossy().into_owned())
 }
 
 impl std::fmt::Debug for Manager {

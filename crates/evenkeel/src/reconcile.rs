@@ -7,15 +7,10 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::client::Error;
+use crate::client;
 use crate::controller::Context;
+use crate::error::{BoxError, Error, Result};
 use crate::kind::Object;
-
-/// Any error; everything a reconciler calls converts into it with `?`.
-pub type BoxError = Box<dyn StdError + Send + Sync + 'static>;
-
-/// What fallible functions of a reconciler return.
-pub type Result<T, E = BoxError> = std::result::Result<T, E>;
 
 /// Makes reality match intent, for one object at a time.
 ///
@@ -47,6 +42,15 @@ pub trait Reconciler: Send + Sync + 'static {
     ///
     /// An error is retried with a growing delay; see [`terminal`] and [`retry_after`] to steer that.
     fn reconcile(&self, cx: &Context<Self::Object>) -> impl Future<Output = Result<Action>> + Send;
+}
+
+/// A reconciler that the program shares with other parts of itself.
+impl<R: Reconciler> Reconciler for Arc<R> {
+    type Object = R::Object;
+
+    fn reconcile(&self, cx: &Context<R::Object>) -> impl Future<Output = Result<Action>> + Send {
+        (**self).reconcile(cx)
+    }
 }
 
 /// A reconciler made of a function that gets the object first, and is not asked once it is gone.
@@ -154,13 +158,13 @@ impl Action {
 ///     Ok(Action::done())
 /// }
 /// ```
-pub fn terminal(error: impl Into<BoxError>) -> BoxError {
-    Steered::boxed(error.into(), Retry::Never)
+pub fn terminal(error: impl Into<Error>) -> Error {
+    Steered::wrap(error.into(), Retry::Never)
 }
 
 /// Wraps `error` so that it is retried after exactly `delay`, not with a growing one.
-pub fn retry_after(error: impl Into<BoxError>, delay: Duration) -> BoxError {
-    Steered::boxed(error.into(), Retry::After(delay))
+pub fn retry_after(error: impl Into<Error>, delay: Duration) -> Error {
+    Steered::wrap(error.into(), Retry::After(delay))
 }
 
 /// How an error is retried.
@@ -187,8 +191,8 @@ struct Steering {
 }
 
 impl Steered {
-    fn boxed(error: BoxError, retry: Retry) -> BoxError {
-        Box::new(Self { inner: Steering { error, retry } })
+    fn wrap(error: Error, retry: Retry) -> Error {
+        Error::new(Self { inner: Steering { error: error.into_boxed(), retry } })
     }
 }
 
@@ -225,7 +229,7 @@ impl Retry {
                 return steering.retry;
             }
             // A server that asks to be left alone knows better than a growing delay.
-            let asked = error.downcast_ref::<Error>().and_then(Error::retry_after);
+            let asked = error.downcast_ref::<client::Error>().and_then(client::Error::retry_after);
             if let Some(delay) = asked {
                 return Self::After(delay);
             }
@@ -235,25 +239,10 @@ impl Retry {
     }
 }
 
-/// The error and what caused it, in one line.
-pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let cause_text = cause.to_string();
-        // Many errors repeat their source's words in their own.
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        next = cause.source();
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::chain;
 
     #[derive(Debug, thiserror::Error)]
     #[error("outer")]
@@ -261,9 +250,10 @@ mod tests {
 
     #[test]
     fn steering_survives_wrapping() {
-        let error = Outer(terminal("inner"));
+        let error = Outer(terminal("inner").into_boxed());
         assert_eq!(Retry::of(&error), Retry::Never);
-        let error = Outer(Box::new(Outer(retry_after("inner", Duration::from_secs(3)))));
+        let error =
+            Outer(Box::new(Outer(retry_after("inner", Duration::from_secs(3)).into_boxed())));
         assert_eq!(Retry::of(&error), Retry::After(Duration::from_secs(3)));
         assert_eq!(Retry::of(&Outer("plain".into())), Retry::BackOff);
     }
@@ -274,13 +264,13 @@ mod tests {
         #[error(transparent)]
         struct Transparent(BoxError);
 
-        let error = Transparent(Box::new(Transparent(terminal("inner"))));
+        let error = Transparent(Box::new(Transparent(terminal("inner").into_boxed())));
         assert_eq!(Retry::of(&error), Retry::Never);
         assert_eq!(chain(&error), "inner");
     }
 
     #[test]
     fn a_chain_names_every_cause_once() {
-        assert_eq!(chain(&Outer(terminal("inner"))), "outer: inner");
+        assert_eq!(chain(&Outer(terminal("inner").into_boxed())), "outer: inner");
     }
 }

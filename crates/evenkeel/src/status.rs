@@ -114,11 +114,17 @@ impl<'a, K: Object> Status<'a, K> {
 }
 
 impl Client {
-    /// Makes the status of `object` be `new` where it was `old`, for who has worked out all of it:
-    /// controllers of built-in types, whose status belongs to one controller.
+    /// Makes the status of `object` be `new` where it was `old`, for a controller that computes the
+    /// whole status and is the only one that writes it; of any type with a status subresource.
     ///
-    /// What differs is sent, for this very object and no other of its name; lists whole. Gives the
-    /// object as it is then, unless nothing had to be sent or it is gone.
+    /// Sends what differs between `old` and `new` as a merge patch, lists whole. The patch applies to
+    /// this object and to no other of its name, and does not check that nothing changed since `old`
+    /// was read: fields and lists of another writer that differ are overwritten.
+    /// [`Context::status`] is for a status that is shared, and fills in conditions and
+    /// `observedGeneration`; here they are the caller's.
+    ///
+    /// Returns the object as it is after the write, or none if there was nothing to send or the
+    /// object is gone.
     ///
     /// # Errors
     /// When the API server refuses or does not answer.

@@ -230,8 +230,12 @@ impl Reflector {
     fn failed(&mut self, sink: &mut impl Sink, error: &Error) {
         let since = *self.failing_since.get_or_insert_with(Instant::now);
         self.told_connected = false;
-        if self.settings.optional && error.is_not_found() {
-            tracing::debug!(kind = ?self.scope.kind, "the server does not have this type");
+        if error.is_not_found() {
+            let problem = self.scope.kind.not_served();
+            match self.settings.optional {
+                true => tracing::debug!("{problem}"),
+                false => tracing::warn!("{problem}"),
+            }
         } else {
             tracing::warn!(kind = ?self.scope.kind, %error, "list or watch failed");
         }

@@ -76,8 +76,11 @@ fn explained(error: &anyhow::Error) -> String {
 
 /// The operator alone, on a cluster that exists.
 async fn elsewhere_run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    // It finds --kubeconfig and --context among the arguments itself.
-    let manager = Manager::from_args("appservice-operator").await?;
+    let manager = Manager::builder("appservice-operator")
+        .kubeconfig(arguments.kubeconfig.clone())
+        .context(arguments.context.clone())
+        .connect()
+        .await?;
     if arguments.install {
         manager.client().install::<AppService>().await?;
         say("The AppService definition is installed.");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use evenkeel::client::Client;
 use evenkeel::manager::Stop;
-use evenkeel::{BoxError, Context, Key, Result};
+use evenkeel::{Context, Key, Result};
 use k8s_openapi::api::core::v1::{
     HostPathVolumeSource, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, Pod,
 };
@@ -32,7 +32,7 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// Makes the storage class `standard`, unless the cluster has classes of its own; retries until that
 /// works, since an error would end all controllers.
-pub(super) async fn standard(client: Client, stop: Stop) -> Result<(), BoxError> {
+pub(super) async fn standard(client: Client, stop: Stop) -> Result<()> {
     while let Err(error) = create_standard(&client).await {
         tracing::warn!(%error, "the storage class {STANDARD} cannot be created, and is retried");
         tokio::select! {
@@ -43,7 +43,7 @@ pub(super) async fn standard(client: Client, stop: Stop) -> Result<(), BoxError>
     Ok(())
 }
 
-async fn create_standard(client: &Client) -> Result<(), BoxError> {
+async fn create_standard(client: &Client) -> Result<()> {
     if !client.live().list::<StorageClass>(None, "").await?.is_empty() {
         return Ok(());
     }

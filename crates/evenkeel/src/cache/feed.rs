@@ -13,6 +13,7 @@ use super::informer::{Hub, Shared};
 use super::meta::{Meta, Version};
 use crate::event::Event;
 use crate::key::Key;
+use crate::kind::Kind;
 use crate::watch::{Error, Health, Sink};
 
 pub(super) struct Feed {
@@ -255,7 +256,9 @@ impl Sink for Feed {
     fn health(&mut self, health: &Health) {
         let trouble = match health {
             Health::Connected => None,
-            Health::Failing { error, since } => Some((trouble(error), *since)),
+            Health::Failing { error, since } => {
+                Some((trouble(self.shared.ingest.kind(), error), *since))
+            }
         };
         let missing =
             trouble.as_ref().is_some_and(|(trouble, _)| trouble.reason == Reason::Missing);
@@ -274,13 +277,13 @@ impl Sink for Feed {
     }
 }
 
-fn trouble(error: &Error) -> Trouble {
-    let reason = if error.is_forbidden() {
-        Reason::Forbidden
-    } else if error.is_not_found() {
-        Reason::Missing
-    } else {
-        Reason::Other
+fn trouble(kind: &Kind, error: &Error) -> Trouble {
+    if error.is_not_found() {
+        return Trouble { message: kind.not_served().into(), reason: Reason::Missing };
+    }
+    let reason = match error.is_forbidden() {
+        true => Reason::Forbidden,
+        false => Reason::Other,
     };
     Trouble { message: error.to_string().into(), reason }
 }

@@ -28,6 +28,10 @@ pub struct CacheOptions {
     pub resync: Duration,
     /// How long a type may take to be there before waiting for it fails. 2 minutes.
     pub sync_timeout: Duration,
+    /// Caches a type, all of it, from its first read on although it was not declared. For tests and
+    /// tools: an operator that caches more than it was meant to is found out too late. Off unless
+    /// set.
+    pub on_demand: bool,
     /// Where jitter comes from: equal seeds give equal timing. Drawn at random unless set.
     pub seed: Option<u64>,
 }
@@ -39,6 +43,7 @@ impl Default for CacheOptions {
             budget: 64 << 20,
             resync: Duration::from_secs(10 * 3600),
             sync_timeout: Duration::from_secs(120),
+            on_demand: false,
             seed: None,
         }
     }

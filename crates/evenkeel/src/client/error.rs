@@ -14,7 +14,7 @@ use crate::kind::Kind;
 #[non_exhaustive]
 pub enum Error {
     /// The API server refused; its own words say why.
-    #[error("{attempt}: {}", status.message)]
+    #[error("{attempt}: {}", answer(attempt, status))]
     Api {
         /// What was tried.
         attempt: Attempt,
@@ -52,6 +52,15 @@ pub enum Error {
     /// A cached object is not of the type it was read as.
     #[error(transparent)]
     Decode(#[from] DecodeError),
+}
+
+/// The server's answer in its own words, unless it does not have the type: it answers that with a
+/// page that names nothing.
+fn answer(attempt: &Attempt, status: &Status) -> String {
+    match status.code == 404 && status.reason.is_empty() {
+        true => attempt.kind.not_served(),
+        false => status.message.clone(),
+    }
 }
 
 /// What was tried, as in `create Deployment.apps shop/web`.

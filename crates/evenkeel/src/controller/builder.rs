@@ -30,6 +30,18 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 const SYNC_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A controller in the making; [`register`](Builder::register) hands it to the manager.
+///
+/// | to | call |
+/// |---|---|
+/// | reconcile on changes of children | [`owns`](Self::owns), [`owns_with`](Self::owns_with) |
+/// | … of any other objects | [`watches`](Self::watches), [`watches_with`](Self::watches_with) |
+/// | … by metadata alone, as for Secrets | [`watch`](Self::watch) with [`Watch::mapped_metadata`] |
+/// | … of things outside the cluster | [`source`](Self::source) |
+/// | read another type from the cache | [`reads`](Self::reads), [`reads_with`](Self::reads_with) |
+/// | choose how the reconciled type is cached | [`cached`](Self::cached) |
+/// | ignore some events | [`filter_object`](Self::filter_object), [`filter`](Self::filter) |
+/// | reconcile in parallel | [`workers`](Self::workers) |
+/// | limit a reconcile | [`timeout`](Self::timeout) |
 #[must_use = "a controller runs once it is registered"]
 pub struct Builder<'m, R: Reconciler> {
     manager: &'m Manager,
@@ -78,6 +90,12 @@ impl<'m, R: Reconciler> Builder<'m, R> {
         self.watch(Watch::owned::<C, R::Object>())
     }
 
+    /// As [`owns`](Builder::owns), with options for how the type is cached:
+    /// `.owns_with::<Secret>(TypeOptions::new().labels(ours))`.
+    pub fn owns_with<C: Object>(self, options: TypeOptions) -> Self {
+        self.watch(Watch::owned::<C, R::Object>().cached(options))
+    }
+
     /// Reconciles every owner, not only the controller, when an object of type `C` changes.
     pub fn owns_any<C: Object>(self) -> Self {
         self.watch(Watch::owned_by_any::<C, R::Object>())
@@ -89,6 +107,15 @@ impl<'m, R: Reconciler> Builder<'m, R> {
         map: impl Fn(&W, &MapContext) -> Vec<Key> + Send + Sync + 'static,
     ) -> Self {
         self.watch(Watch::mapped(map))
+    }
+
+    /// As [`watches`](Builder::watches), with options for how the type is cached.
+    pub fn watches_with<W: Object>(
+        self,
+        options: TypeOptions,
+        map: impl Fn(&W, &MapContext) -> Vec<Key> + Send + Sync + 'static,
+    ) -> Self {
+        self.watch(Watch::mapped(map).cached(options))
     }
 
     /// Adds a watch with all its choices: [`Watch::owned`], [`Watch::mapped_metadata`] and so on.
@@ -109,7 +136,7 @@ impl<'m, R: Reconciler> Builder<'m, R> {
         self
     }
 
-    /// As [`reads`](Builder::reads), telling how the type is cached.
+    /// As [`reads`](Builder::reads), with options for how the type is cached.
     pub fn reads_with<K: Object>(mut self, options: TypeOptions) -> Self {
         self.reads.push((Kind::of::<K>(), Some(options)));
         self
@@ -121,7 +148,8 @@ impl<'m, R: Reconciler> Builder<'m, R> {
         self
     }
 
-    /// How the reconciled type itself is cached.
+    /// How the reconciled type itself is cached: in which namespaces, with which selectors, decoded
+    /// ahead or on first read.
     pub fn cached(mut self, options: TypeOptions) -> Self {
         self.primary = self.primary.cached(options);
         self
@@ -136,10 +164,11 @@ impl<'m, R: Reconciler> Builder<'m, R> {
         self
     }
 
-    /// Where it runs when the operator has several replicas: on the leader alone unless set.
+    /// Where it runs once there is leader election: on the leader alone unless set.
     ///
-    /// On every replica, each object is reconciled by all of them at the same time; that is for what
-    /// each replica has to do for itself.
+    /// **There is no leader election yet**: whatever is set here, each replica runs the controller,
+    /// and two replicas reconcile the same objects at the same time. Run one replica, with the
+    /// `Recreate` strategy.
     pub fn runs(mut self, when: When) -> Self {
         self.when = when;
         self
@@ -233,6 +262,7 @@ impl<'m, R: Reconciler> Builder<'m, R> {
             workers: self.workers,
             cleaned: Arc::default(),
             tally,
+            on_reconcile: manager.on_reconcile(),
         });
         let controller = Controller {
             shared,

@@ -14,10 +14,11 @@ use super::watches::{Watch, WatchGuard, Watches};
 use super::worker::{Shared, message};
 use super::{Phase, State};
 use crate::cache::{Cache, Informer, SyncError};
+use crate::error::Result;
 use crate::handler::MapContext;
 use crate::kind::Kind;
 use crate::queue::Cause;
-use crate::reconcile::{BoxError, Reconciler};
+use crate::reconcile::Reconciler;
 use crate::source::Source;
 
 /// A controller that has not been started.
@@ -35,7 +36,7 @@ pub(crate) struct Controller<R: Reconciler> {
 
 impl<R: Reconciler> Controller<R> {
     /// Runs until `stop`, then lets what is being reconciled end. Dropping it cancels that too.
-    pub(crate) async fn run(self, stop: CancellationToken) -> Result<(), BoxError> {
+    pub(crate) async fn run(self, stop: CancellationToken) -> Result<()> {
         let Self { shared, watches, watched, reads, sources, workers, sync_timeout, state } = self;
         let ended = Ended { state: state.clone(), shared: shared.clone() };
         let mut guards = Vec::with_capacity(watched.len());
@@ -159,8 +160,9 @@ async fn synced(
     }
 }
 
-/// The informer tries on after each failure, and so does whoever waits for it.
-async fn tried_on<F: Future<Output = Result<(), SyncError>>>(wait: impl Fn() -> F) {
+/// Waits until an informer is synced, however often waiting for it fails meanwhile: the informer
+/// itself retries.
+pub(crate) async fn tried_on<F: Future<Output = Result<(), SyncError>>>(wait: impl Fn() -> F) {
     loop {
         match wait().await {
             Ok(()) => return,

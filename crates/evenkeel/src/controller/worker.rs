@@ -16,13 +16,15 @@ use super::tally::Tally;
 use crate::announce::Announcer;
 use crate::client::Client;
 use crate::clock::Clock;
+use crate::error::chain;
 use crate::finalizer::Cleaned;
 use crate::journal::{Alarm, Alarms, Journal, Notes, Outcome, Record};
 use crate::key::Key;
 use crate::kind::Kind;
+use crate::manager::OnReconcile;
 use crate::queue::{AddOptions, Cause, Causes, Item, Queue};
 use crate::random::Random;
-use crate::reconcile::{Action, Next, Reconciler, Retry, chain};
+use crate::reconcile::{Action, Next, Reconciler, Retry};
 use crate::tasks::Tasks;
 
 /// What all workers of a controller share.
@@ -44,6 +46,7 @@ pub(super) struct Shared<R: Reconciler> {
     pub(super) announcer: Announcer,
     pub(super) random: Mutex<Random>,
     pub(super) tally: Arc<Tally>,
+    pub(super) on_reconcile: Option<OnReconcile>,
 }
 
 impl<R: Reconciler> Shared<R> {
@@ -92,6 +95,9 @@ impl<R: Reconciler> Shared<R> {
             outcome,
         });
         log(&record);
+        if let Some(observe) = &self.on_reconcile {
+            observe(&record);
+        }
         let now = Instant::now();
         let alarms = self.alarms.lock().observe(&record, now);
         alarms.into_iter().for_each(|alarm| self.raise(alarm));

@@ -8,9 +8,9 @@ use parking_lot::Mutex;
 use super::diff::{self, FieldChange};
 use crate::cache::{Entry, Version};
 use crate::client::{Attempt, Error, Target};
+use crate::error::chain;
 use crate::key::Key;
 use crate::kind::Kind;
-use crate::reconcile::chain;
 
 /// How many reads and how many writes of one reconcile are kept.
 const KEPT: usize = 64;

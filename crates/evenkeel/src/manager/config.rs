@@ -1,21 +1,18 @@
-//! Which cluster: from the command line, the environment, the pod, or the user's kubeconfig.
+//! Which cluster: from what the program names, the environment, the pod, or the user's kubeconfig.
 
 use std::path::PathBuf;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use crate::connect;
-use crate::reconcile::chain;
+use crate::error::chain;
 
 /// No cluster could be found.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// A flag lacks its value.
-    #[error("{0} needs a value")]
-    NoValue(&'static str),
     /// A kubeconfig cannot be used.
-    #[error("the kubeconfig {from}: {source}")]
+    #[error("cannot use the kubeconfig {from}")]
     Kubeconfig {
         /// Where it was named.
         from: String,
@@ -39,39 +36,6 @@ pub enum ConfigError {
     /// The cluster's access cannot be set up.
     #[error("the cluster cannot be reached as configured: {0}")]
     Client(Box<kube::Error>),
-}
-
-/// What the command line says; other arguments are the program's own.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Flags {
-    kubeconfig: Option<PathBuf>,
-    context: Option<String>,
-}
-
-impl Flags {
-    fn parse(arguments: impl Iterator<Item = String>) -> Result<Self, ConfigError> {
-        let mut flags = Self::default();
-        let mut arguments = arguments.skip(1);
-        while let Some(argument) = arguments.next() {
-            let (name, given) = match argument.split_once('=') {
-                Some((name, value)) => (name, Some(value.to_owned())),
-                None => (argument.as_str(), None),
-            };
-            let flag = match name.strip_prefix("--").or_else(|| name.strip_prefix('-')) {
-                Some("kubeconfig") => "--kubeconfig",
-                Some("context") => "--context",
-                // What follows `--` is not for us.
-                Some("") if given.is_none() => break,
-                _ => continue,
-            };
-            let value = given.or_else(|| arguments.next()).ok_or(ConfigError::NoValue(flag))?;
-            match flag {
-                "--kubeconfig" => flags.kubeconfig = Some(value.into()),
-                _ => flags.context = Some(value),
-            }
-        }
-        Ok(flags)
-    }
 }
 
 /// Where the configuration of a cluster is read from, at the start and again later.
@@ -129,10 +93,12 @@ impl Access {
     }
 }
 
-pub(super) async fn from_args(
-    arguments: impl Iterator<Item = String>,
+/// A client of the cluster that `kubeconfig` names, or else the environment; `context` is the one of
+/// the kubeconfig to use.
+pub(super) async fn client(
+    kubeconfig: Option<PathBuf>,
+    context: Option<String>,
 ) -> Result<kube::Client, ConfigError> {
-    let Flags { kubeconfig, context } = Flags::parse(arguments)?;
     let access = if let Some(path) = kubeconfig {
         Access::file(path, context)
     } else if std::env::var_os("KUBECONFIG").is_some_and(|value| !value.is_empty()) {
@@ -148,27 +114,4 @@ pub(super) async fn from_args(
         Access { from: From::Pod, context }
     };
     connect::client(access).await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(arguments: &[&str]) -> Result<Flags, ConfigError> {
-        Flags::parse(["operator"].iter().chain(arguments).map(|text| (*text).to_owned()))
-    }
-
-    #[test]
-    fn flags_are_found_among_the_programs_own() {
-        let flags = parse(&["--verbose", "--kubeconfig=/k", "--context", "dev", "x"]).unwrap();
-        assert_eq!(flags.kubeconfig, Some("/k".into()));
-        assert_eq!(flags.context.as_deref(), Some("dev"));
-        assert_eq!(parse(&["--", "--context", "dev"]).unwrap(), Flags::default());
-    }
-
-    #[test]
-    fn a_flag_without_its_value_is_named() {
-        let error = parse(&["--kubeconfig"]).unwrap_err();
-        assert_eq!(error.to_string(), "--kubeconfig needs a value");
-    }
 }

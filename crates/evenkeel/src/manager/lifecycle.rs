@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::{FutureExt as _, future};
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::{self, JoinSet};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 use super::runnable::When;
 use super::{Inner, RegisterError};
 use crate::controller::message;
+use crate::error::{BoxError, Result, chain};
 use crate::random::Random;
-use crate::reconcile::{BoxError, chain};
 
 /// How long cancelled tasks are waited for.
 const CANCELLED: Duration = Duration::from_millis(200);
@@ -30,7 +30,7 @@ pub(super) enum Group {
     Webhooks,
     /// Work of every replica.
     Always,
-    /// Work of the leader.
+    /// Work of the leader, which every replica takes itself for until there is leader election.
     Leader,
 }
 
@@ -45,7 +45,7 @@ impl Group {
     }
 }
 
-type Run = Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send>>;
+type Run = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
 
 /// Something that is to run.
 pub(super) struct Pending {
@@ -61,18 +61,34 @@ impl Pending {
         run: impl FnOnce(CancellationToken) -> F + Send + 'static,
     ) -> Self
     where
-        F: Future<Output = Result<(), BoxError>> + Send + 'static,
+        F: Future<Output = Result<()>> + Send + 'static,
     {
         Self { group, name: name.to_owned(), run: Box::new(|stop| Box::pin(run(stop))) }
     }
 }
 
 /// Where a manager is in its life.
-#[derive(Default)]
 pub(super) struct Lifecycle {
     state: Mutex<State>,
     /// Something was added.
     added: Notify,
+    progress: watch::Sender<Progress>,
+}
+
+/// How far a run has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    New,
+    /// Everything that was added before the run has been started.
+    Started,
+    Ended,
+}
+
+impl Default for Lifecycle {
+    fn default() -> Self {
+        let progress = watch::Sender::new(Progress::New);
+        Self { state: Mutex::default(), added: Notify::new(), progress }
+    }
 }
 
 #[derive(Default)]
@@ -101,6 +117,20 @@ impl Lifecycle {
         Ok(())
     }
 
+    /// Waits until everything that was added before the run has been started; false if the run has
+    /// ended.
+    pub(super) async fn started(&self) -> bool {
+        let mut progress = self.progress.subscribe();
+        let begun = progress.wait_for(|progress| *progress != Progress::New).await;
+        begun.is_ok_and(|progress| *progress == Progress::Started)
+    }
+
+    /// Waits until the run has ended.
+    pub(super) async fn ended(&self) {
+        // The sender is as old as this.
+        let _ = self.progress.subscribe().wait_for(|now| *now == Progress::Ended).await;
+    }
+
     fn begin(&self) -> Result<(), RunError> {
         let mut state = self.state.lock();
         if state.phase != Phase::New {
@@ -121,6 +151,7 @@ impl Lifecycle {
         let mut state = self.state.lock();
         state.phase = Phase::Stopping;
         state.waiting.clear();
+        self.progress.send_replace(Progress::Ended);
     }
 }
 
@@ -132,7 +163,7 @@ pub enum RunError {
     #[error("the manager has been run before")]
     RunBefore,
     /// Something that must run did not.
-    #[error("{name}: {source}")]
+    #[error("{name} failed")]
     Failed {
         /// What.
         name: String,
@@ -152,7 +183,7 @@ pub enum RunError {
 
 /// What runs.
 struct Tasks {
-    set: JoinSet<Result<(), BoxError>>,
+    set: JoinSet<Result<()>>,
     stops: [CancellationToken; Group::COUNT],
     running: HashMap<task::Id, (Group, String)>,
 }
@@ -185,7 +216,7 @@ impl Tasks {
             None => return future::pending().await,
         };
         let Some((_, name)) = self.running.remove(&id) else { return Ok(()) };
-        result.map_err(|source| RunError::Failed { name, source })
+        result.map_err(|error| RunError::Failed { name, source: error.into_boxed() })
     }
 
     fn runs(&self, group: Group) -> bool {
@@ -241,6 +272,7 @@ async fn serve(inner: &Inner, tasks: &mut Tasks) -> Result<(), RunError> {
         }
     }
     then.into_iter().for_each(|pending| tasks.start(pending));
+    inner.lifecycle.progress.send_replace(Progress::Started);
     loop {
         tokio::select! {
             biased;
@@ -258,7 +290,7 @@ async fn serve(inner: &Inner, tasks: &mut Tasks) -> Result<(), RunError> {
 async fn cached(inner: &Inner) -> Result<(), RunError> {
     for informer in inner.keep()? {
         if let Err(error) = informer.synced().await {
-            tracing::error!(manager = %inner.name, "{error}");
+            tracing::error!(manager = %inner.name, "{}", chain(&error));
         }
     }
     Ok(())

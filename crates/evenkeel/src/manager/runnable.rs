@@ -4,14 +4,17 @@ use std::future::Future;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::reconcile::BoxError;
+use crate::error::Result;
 
-/// Where something runs when an operator has several replicas.
+/// Where something runs when an operator has several replicas, once there is leader election.
+///
+/// **There is no leader election yet**: every replica takes itself for the leader and runs
+/// everything. Run one replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// On every replica, leader or not.
     Always,
-    /// On the leader alone.
+    /// On the leader alone; as long as there is no leader election, on every replica.
     Leader,
 }
 
@@ -21,7 +24,7 @@ pub trait Runnable: Send + 'static {
     const WHEN: When;
 
     /// Runs; should end soon after `stop` says so.
-    fn run(self, stop: Stop) -> impl Future<Output = Result<(), BoxError>> + Send;
+    fn run(self, stop: Stop) -> impl Future<Output = Result<()>> + Send;
 }
 
 /// Tells when to end.

@@ -2,14 +2,16 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use evenkeel::Watch;
-use evenkeel::cache::TypeOptions;
+use evenkeel::chain;
+use evenkeel::controller::Phase;
 use evenkeel::k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use evenkeel::manager::{RegisterError, RunError, Runnable, Stop, When};
+use evenkeel::kube::Api;
+use evenkeel::kube::api::PostParams;
+use evenkeel::manager::{NotSynced, RegisterError, RunError, Runnable, Stop, When};
 use evenkeel::prelude::*;
 use tokio::sync::mpsc;
 
-use crate::harness::{World, each, key, next, quiet, start, stop, telling, until};
+use crate::harness::{Fate, PATIENCE, World, each, key, next, quiet, start, stop, telling, until};
 
 #[tokio::test(start_paused = true)]
 async fn running_reconciles_finish_when_asked_to_stop_and_nothing_new_begins() {
@@ -71,7 +73,7 @@ async fn a_runnable_that_fails_ends_the_manager_with_its_error() {
     let manager = world.manager();
     manager.spawn("probe", When::Always, |_| async { Err("the disk is full".into()) }).unwrap();
     let error = start(&manager).ended().await.unwrap_err();
-    assert_eq!(error.to_string(), "probe: the disk is full");
+    assert_eq!(chain(&error), "probe failed: the disk is full");
 }
 
 #[tokio::test(start_paused = true)]
@@ -229,8 +231,8 @@ async fn a_runnable_that_panics_ends_the_manager_with_its_words() {
             async move { panic!("later") }
         };
         manager.spawn("shaky", When::Always, run).unwrap();
-        let error = start(&manager).ended().await.unwrap_err().to_string();
-        assert!(error.starts_with("shaky: it panicked: "), "{error}");
+        let error = chain(&start(&manager).ended().await.unwrap_err());
+        assert!(error.starts_with("shaky failed: it panicked: "), "{error}");
         assert!(error.contains(if late { "later" } else { "at once" }), "{error}");
     }
 }
@@ -332,9 +334,89 @@ async fn a_type_cached_as_metadata_is_not_given_to_who_needs_it_whole() {
     let greedy = || manager.controller(idle()).cached(in_default()).named("greedy");
     let needs = [greedy().reads::<ConfigMap>(), greedy().owns::<ConfigMap>()];
     for greedy in needs {
-        let error = greedy.register().unwrap_err().to_string();
+        let error = chain(&greedy.register().unwrap_err());
         for part in ["\"greedy\"", "ConfigMap", "\"sparing\"", "metadata"] {
             assert!(error.contains(part), "{part} is not in: {error}");
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manager_is_synced_when_its_caches_are_listed_and_its_workers_run() {
+    let world = World::new().await;
+    world.create_map("a").await;
+    // Lists of Secrets are answered late.
+    let hold = Arc::new(AtomicUsize::new(1));
+    let held = hold.clone();
+    world.rule(move |request| match request.uri().path() {
+        "/api/v1/secrets" if held.load(Ordering::Relaxed) == 1 => Fate::Answer(503, "busy"),
+        _ => Fate::Pass,
+    });
+    let manager = world.manager();
+    manager.caches::<Secret>(TypeOptions::new().cluster_wide_secrets()).unwrap();
+    let (reconciler, _told) = telling::<ConfigMap>();
+    let controller = manager.controller(reconciler).register().unwrap();
+    let running = start(&manager);
+    let minute = Duration::from_secs(60);
+    tokio::time::timeout(minute, manager.synced()).await.expect_err("Secrets are not listed");
+    hold.store(0, Ordering::Relaxed);
+    tokio::time::timeout(PATIENCE, manager.synced()).await.unwrap().unwrap();
+    assert_eq!(controller.phase(), Phase::Running);
+    assert!(manager.client().list::<Secret>().await.is_ok());
+    stop(&manager, running).await;
+    assert_eq!(manager.synced().await, Err(NotSynced));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manager_that_stops_before_it_is_synced_says_so() {
+    let world = World::new().await;
+    world.rule(|_| Fate::Answer(503, "busy"));
+    let manager = world.manager();
+    let (reconciler, _told) = telling::<ConfigMap>();
+    manager.controller(reconciler).register().unwrap();
+    let running = start(&manager);
+    let (synced, ()) = futures_util::future::join(manager.synced(), async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        manager.stop();
+    })
+    .await;
+    assert_eq!(synced, Err(NotSynced));
+    running.ended().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_of_registration_names_each_cause_once() {
+    let world = World::new().await;
+    let manager = world.manager();
+    let (reconciler, _told) = telling::<Secret>();
+    let register = || -> Result<()> {
+        manager.controller(reconciler).named("vault").register()?;
+        Ok(())
+    };
+    let printed = format!("{:?}", register().unwrap_err());
+    let lines: Vec<&str> = printed.lines().collect();
+    assert_eq!(lines[0], "controller \"vault\" cannot be registered");
+    assert!(lines[1].starts_with("  caused by: caching all Secrets of the cluster"), "{printed}");
+    assert_eq!(lines.len(), 2, "{printed}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_take_options_for_their_type() {
+    let world = World::new().await;
+    let manager = world.manager();
+    let all = || TypeOptions::new().cluster_wide_secrets();
+    let (reconciler, mut told) = telling::<ConfigMap>();
+    manager
+        .controller(reconciler)
+        .owns_with::<Secret>(all())
+        .watches_with::<Secret>(all(), |secret, _| vec![Key::of(secret)])
+        .register()
+        .unwrap();
+    let running = start(&manager);
+    let secrets: Api<Secret> = Api::namespaced(world.admin(), "default");
+    let mut secret = Secret::default();
+    secret.metadata.name = Some("s".to_owned());
+    secrets.create(&PostParams::default(), &secret).await.unwrap();
+    assert_eq!(next(&mut told).await, key("s"));
+    stop(&manager, running).await;
 }

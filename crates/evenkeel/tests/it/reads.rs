@@ -2,11 +2,13 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use evenkeel::Kind;
-use evenkeel::cache::TypeOptions;
-use evenkeel::k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use evenkeel::cache::CacheOptions;
+use evenkeel::client::Patch;
+use evenkeel::k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use evenkeel::kube::Api;
 use evenkeel::prelude::*;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::harness::{Fate, World, key, map, start, stop, until};
@@ -16,8 +18,7 @@ async fn caching(world: &World) -> (Manager, crate::harness::Running) {
     let manager = world.manager();
     manager.caches::<ConfigMap>(TypeOptions::new()).unwrap();
     let running = start(&manager);
-    manager.client().get::<ConfigMap>(&key("none")).await.ok();
-    until(|| manager.cache().get(&Kind::of::<ConfigMap>(), &key("none")).is_ok()).await;
+    manager.synced().await.unwrap();
     (manager, running)
 }
 
@@ -105,7 +106,6 @@ async fn a_read_of_an_undeclared_type_says_what_to_add() {
 
 #[tokio::test(start_paused = true)]
 async fn caching_every_secret_takes_an_explicit_word() {
-    use evenkeel::k8s_openapi::api::core::v1::Secret;
     let world = World::new().await;
     let manager = world.manager();
     let error = manager.caches::<Secret>(TypeOptions::new()).unwrap_err();
@@ -169,4 +169,44 @@ async fn an_object_that_does_not_decode_is_an_error_of_its_own() {
     assert!(error.to_string().starts_with("ConfigMap default/bad does not decode:"), "{error}");
     assert!(manager.client().get::<ConfigMap>(&key("bad")).await.unwrap().is_some());
     stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_type_that_is_not_served_is_named_with_what_to_install() {
+    #[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
+    #[kube(group = "example.com", version = "v1", kind = "Absent", namespaced)]
+    #[kube(crates(kube_core = "evenkeel::kube::core", k8s_openapi = "evenkeel::k8s_openapi"))]
+    struct AbsentSpec {}
+
+    let world = World::new().await;
+    let manager = world.manager();
+    manager.caches::<Absent>(TypeOptions::new()).unwrap();
+    let running = start(&manager);
+    let hint = "the API server does not serve Absent.example.com/v1: install its CRD";
+    let read = manager.client().get::<Absent>(&key("a")).await.unwrap_err();
+    assert!(read.to_string().contains(hint), "{read}");
+    let mut absent = Absent::new("a", AbsentSpec {});
+    absent.metadata.namespace = Some("default".to_owned());
+    let written = manager.client().create(&absent).await.unwrap_err();
+    assert!(written.is_not_found(), "{written}");
+    let text = format!("create Absent.example.com default/a: {hint}");
+    assert!(written.to_string().starts_with(&text), "{written}");
+    // An object that is missing is another matter.
+    let missing = manager.client().patch::<ConfigMap>(&key("a"), &Patch::Merge(json!({}))).await;
+    let missing = missing.unwrap_err().to_string();
+    assert!(missing.contains("not found") && !missing.contains("CRD"), "{missing}");
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cache_on_demand_opens_to_every_type_that_is_read() {
+    let world = World::new().await;
+    world.create_map("a").await;
+    let options = CacheOptions { on_demand: true, ..CacheOptions::default() };
+    let manager = Manager::builder("tool").cache(options).build(world.client());
+    let client = manager.client();
+    assert!(client.get::<ConfigMap>(&key("a")).await.unwrap().is_some());
+    assert!(client.list::<Pod>().await.unwrap().is_empty());
+    assert!(client.list::<Secret>().await.is_ok(), "also where it takes a word elsewhere");
+    manager.cache().stop().await;
 }

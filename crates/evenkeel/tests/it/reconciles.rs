@@ -1,6 +1,6 @@
 //! What happens to a key: retries, time-outs, panics, priorities.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use evenkeel::journal::Outcome;
 use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
@@ -296,5 +296,42 @@ async fn totals_tell_outcomes_apart() {
     let totals = controller.totals();
     assert_eq!((totals.requeue, totals.requeue_after, totals.error, totals.terminal), (1, 1, 2, 1));
     assert_eq!((totals.workers, totals.panics, totals.timeouts), (2, 0, 0));
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconciler_can_be_shared_with_the_program() {
+    struct Counting(AtomicUsize);
+    impl Reconciler for Counting {
+        type Object = ConfigMap;
+        async fn reconcile(&self, _: &Context<ConfigMap>) -> Result<Action> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Ok(Action::done())
+        }
+    }
+    let world = World::new().await;
+    world.create_map("a").await;
+    let manager = world.manager();
+    let counting = Arc::new(Counting(AtomicUsize::new(0)));
+    manager.controller(counting.clone()).register().unwrap();
+    let running = start(&manager);
+    until(|| counting.0.load(Ordering::Relaxed) > 0).await;
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_reconcile_is_shown_to_the_observer_of_the_manager() {
+    let world = World::new().await;
+    world.create_map("a").await;
+    let (sender, mut seen) = mpsc::channel(16);
+    let manager = Manager::builder("test")
+        .on_reconcile(move |record| {
+            let _ = sender.try_send((record.controller.to_string(), record.key.clone()));
+        })
+        .build(world.client());
+    let (reconciler, _told) = telling::<ConfigMap>();
+    let running = start(&manager);
+    manager.controller(reconciler).named("late").register().unwrap();
+    assert_eq!(next(&mut seen).await, ("late".to_owned(), key("a")));
     stop(&manager, running).await;
 }

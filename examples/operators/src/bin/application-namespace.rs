@@ -114,7 +114,6 @@ fn register(manager: &Manager) -> Result<(), RegisterError> {
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    tracing_subscriber::fmt().init();
     let manager = Manager::from_args("application-namespace").await?;
     manager.client().install::<ApplicationNamespace>().await?;
     register(&manager)?;

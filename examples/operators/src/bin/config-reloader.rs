@@ -111,7 +111,6 @@ fn register(manager: &Manager) -> Result<()> {
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    tracing_subscriber::fmt().init();
     let manager = Manager::from_args("config-reloader").await?;
     register(&manager)?;
     Ok(manager.run().await?)

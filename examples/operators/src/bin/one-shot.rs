@@ -69,7 +69,6 @@ fn register(manager: &Manager) -> Result<(), RegisterError> {
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    tracing_subscriber::fmt().init();
     let manager = Manager::from_args("one-shot").await?;
     manager.client().install::<LabelMigration>().await?;
     register(&manager)?;

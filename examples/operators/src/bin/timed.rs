@@ -79,7 +79,6 @@ fn register(manager: &Manager, folder: PathBuf) -> Result<(), RegisterError> {
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    tracing_subscriber::fmt().init();
     let manager = Manager::from_args("timed").await?;
     manager.client().install::<Mirror>().await?;
     register(&manager, "mirrored".into())?;

@@ -112,7 +112,7 @@ impl SecureStorages {
 
 /// A provider that is busy says when to come again; one that cannot be reached is tried at growing
 /// intervals, as every error is.
-fn steer(error: ProviderError) -> evenkeel::BoxError {
+fn steer(error: ProviderError) -> evenkeel::Error {
     match error {
         ProviderError::Busy { retry } => evenkeel::retry_after(error, retry.unwrap_or(PATIENCE)),
         error => error.into(),
@@ -126,7 +126,6 @@ fn register(manager: &Manager, provider: Provider) -> Result<(), RegisterError> 
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    tracing_subscriber::fmt().init();
     let manager = Manager::from_args("secure-storage").await?;
     manager.client().install::<SecureStorage>().await?;
     let provider = match std::env::var("STORAGE_API") {

@@ -1,0 +1,337 @@
+//! The command line of an operator: `--kubeconfig`, `--log-level`, `--help` and so on.
+//!
+//! One table lists the flags; parsing and `--help` follow it, so a new flag is a new row. The parser
+//! is our own because operators are built often and from scratch, and a few flags do not justify
+//! what a parser crate adds to that.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+
+use crate::{chain, logging, manifest};
+
+/// What the command line asks for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Args {
+    pub(super) kubeconfig: Option<PathBuf>,
+    pub(super) context: Option<String>,
+    pub(super) log_level: Option<String>,
+}
+
+/// What the program does after parsing.
+#[derive(Debug, PartialEq, Eq)]
+enum Parsed {
+    /// Runs the operator.
+    Run(Args),
+    /// Prints this and exits.
+    Print(Print),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Print {
+    Help,
+    Version,
+    Crds,
+}
+
+/// A command line that is not accepted.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum UsageError {
+    #[error("unknown flag {0}")]
+    UnknownFlag(String),
+    #[error("unexpected argument {0:?}")]
+    UnexpectedArgument(String),
+    #[error("{0} needs a value")]
+    NoValue(&'static str),
+    #[error("{0} takes no value")]
+    UnwantedValue(&'static str),
+    #[error("{flag}: the value {value:?} is not UTF-8")]
+    NotText { flag: &'static str, value: OsString },
+}
+
+struct Flag {
+    /// With its dashes.
+    name: &'static str,
+    short: Option<&'static str>,
+    action: Action,
+    help: &'static str,
+}
+
+enum Action {
+    /// Takes a value; `name` stands for it in `--help`.
+    Set {
+        name: &'static str,
+        set: fn(&mut Args, OsString) -> Result<(), OsString>,
+    },
+    Print(Print),
+}
+
+fn text(value: OsString, slot: &mut Option<String>) -> Result<(), OsString> {
+    *slot = Some(value.into_string()?);
+    Ok(())
+}
+
+const FLAGS: &[Flag] = &[
+    Flag {
+        name: "--kubeconfig",
+        short: None,
+        action: Action::Set {
+            name: "FILE",
+            set: |args, value| {
+                args.kubeconfig = Some(value.into());
+                Ok(())
+            },
+        },
+        help: "Kubeconfig of the cluster to connect to. Without it: the file that KUBECONFIG names, \
+               the service account of the pod, ~/.kube/config",
+    },
+    Flag {
+        name: "--context",
+        short: None,
+        action: Action::Set { name: "NAME", set: |args, value| text(value, &mut args.context) },
+        help: "Context of the kubeconfig, instead of its current one",
+    },
+    Flag {
+        name: "--log-level",
+        short: None,
+        action: Action::Set { name: "LEVEL", set: |args, value| text(value, &mut args.log_level) },
+        help: "error, warn, info, debug, trace or off, also per target as in \
+               info,my_operator=debug; RUST_LOG does the same [default: info]",
+    },
+    Flag {
+        name: "--print-crds",
+        short: None,
+        action: Action::Print(Print::Crds),
+        help: "Print the CustomResourceDefinitions as YAML and exit",
+    },
+    Flag {
+        name: "--help",
+        short: Some("-h"),
+        action: Action::Print(Print::Help),
+        help: "Print this help and exit",
+    },
+    Flag {
+        name: "--version",
+        short: Some("-V"),
+        action: Action::Print(Print::Version),
+        help: "Print the version and exit",
+    },
+];
+
+/// What `--help`, `--version` and `--print-crds` print.
+pub(super) struct Program<'a> {
+    pub(super) name: &'a str,
+    pub(super) version: Option<&'a str>,
+    pub(super) crds: &'a [CustomResourceDefinition],
+}
+
+/// How a process ends that does not run the operator.
+struct Exit {
+    code: i32,
+    text: String,
+}
+
+impl Program<'_> {
+    /// Parses the arguments after the program's own name and starts the log. Ends the process when
+    /// there is only something to print, or the arguments are not accepted.
+    pub(super) fn start(&self, arguments: impl IntoIterator<Item = OsString>) -> Args {
+        match self.prepare(arguments) {
+            Ok(args) => args,
+            Err(Exit { code, text }) => {
+                // A reader that is gone has read enough.
+                let _ = match code {
+                    0 => std::io::stdout().write_all(text.as_bytes()),
+                    _ => std::io::stderr().write_all(text.as_bytes()),
+                };
+                std::process::exit(code)
+            }
+        }
+    }
+
+    fn prepare(&self, arguments: impl IntoIterator<Item = OsString>) -> Result<Args, Exit> {
+        let refused = |error: &(dyn std::error::Error + 'static)| {
+            let text = format!("error: {}\nSee {} --help.\n", chain(error), self.name);
+            Exit { code: 2, text }
+        };
+        match parse(arguments, !self.crds.is_empty()).map_err(|error| refused(&error))? {
+            Parsed::Run(args) => {
+                logging::init(args.log_level.as_deref()).map_err(|error| refused(&error))?;
+                Ok(args)
+            }
+            Parsed::Print(Print::Help) => {
+                Err(Exit { code: 0, text: help(self.name, !self.crds.is_empty()) })
+            }
+            Parsed::Print(Print::Version) => Err(Exit { code: 0, text: self.version() }),
+            Parsed::Print(Print::Crds) => Err(self.crds()),
+        }
+    }
+
+    fn version(&self) -> String {
+        let own = self.version.map(|version| format!(" {version}")).unwrap_or_default();
+        format!("{}{own} (evenkeel {})\n", self.name, env!("CARGO_PKG_VERSION"))
+    }
+
+    fn crds(&self) -> Exit {
+        let mut text = String::new();
+        for crd in self.crds {
+            match manifest::yaml(crd) {
+                Ok(yaml) => text.extend(["---\n", &yaml]),
+                Err(error) => return Exit { code: 1, text: format!("error: {}\n", chain(&error)) },
+            }
+        }
+        Exit { code: 0, text }
+    }
+}
+
+/// The flags of a program; without CRDs there is nothing to print.
+fn flags(crds: bool) -> impl Iterator<Item = &'static Flag> {
+    FLAGS.iter().filter(move |flag| crds || !matches!(flag.action, Action::Print(Print::Crds)))
+}
+
+/// Parses the arguments after the program's own name.
+///
+/// Values follow their flag or an equals sign, and one dash does for two, as Go's flags have it.
+fn parse(arguments: impl IntoIterator<Item = OsString>, crds: bool) -> Result<Parsed, UsageError> {
+    let mut args = Args::default();
+    let mut print = None;
+    let mut arguments = arguments.into_iter();
+    while let Some(argument) = arguments.next() {
+        let shown = argument.to_string_lossy().into_owned();
+        let (name, given) = match shown.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (&*shown, None),
+        };
+        let found = flags(crds)
+            .find(|flag| flag.short == Some(name) || flag.name == name || &flag.name[1..] == name);
+        let Some(flag) = found else {
+            return Err(match name.starts_with('-') {
+                true => UsageError::UnknownFlag(name.to_owned()),
+                false => UsageError::UnexpectedArgument(shown),
+            });
+        };
+        match &flag.action {
+            Action::Print(_) if given.is_some() => {
+                return Err(UsageError::UnwantedValue(flag.name));
+            }
+            // The first one counts, and what follows is checked all the same.
+            Action::Print(what) => print = print.or(Some(*what)),
+            Action::Set { set, .. } => {
+                let value = match given {
+                    Some(_) if argument.to_str().is_none() => {
+                        return Err(UsageError::NotText { flag: flag.name, value: argument });
+                    }
+                    Some(value) => Some(value.into()),
+                    None => arguments.next(),
+                };
+                let value = value.filter(|value: &OsString| !value.is_empty());
+                let value = value.ok_or(UsageError::NoValue(flag.name))?;
+                set(&mut args, value)
+                    .map_err(|value| UsageError::NotText { flag: flag.name, value })?;
+            }
+        }
+    }
+    Ok(print.map_or(Parsed::Run(args), Parsed::Print))
+}
+
+/// How wide `--help` is.
+const WIDTH: usize = 80;
+
+/// What `--help` prints.
+fn help(name: &str, crds: bool) -> String {
+    let left = |flag: &Flag| {
+        let short = flag.short.map(|short| format!("{short}, ")).unwrap_or("    ".to_owned());
+        let value = match flag.action {
+            Action::Set { name, .. } => format!(" {name}"),
+            Action::Print(_) => String::new(),
+        };
+        format!("  {short}{}{value}", flag.name)
+    };
+    let column = flags(crds).map(|flag| left(flag).len()).max().unwrap_or(0) + 2;
+    let mut text =
+        format!("{name}: a Kubernetes operator\n\nUsage: {name} [OPTIONS]\n\nOptions:\n");
+    for flag in flags(crds) {
+        let mut line = format!("{:column$}", left(flag));
+        let mut width = column;
+        for word in flag.help.split(' ') {
+            if width + word.len() >= WIDTH {
+                text.push_str(line.trim_end());
+                text.push('\n');
+                (line, width) = (" ".repeat(column), column);
+            }
+            // Writing to a String cannot fail.
+            let _ = write!(line, "{word} ");
+            width += word.len() + 1;
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(arguments: &[&str]) -> Result<Parsed, UsageError> {
+        parse(arguments.iter().map(OsString::from), true)
+    }
+
+    #[test]
+    fn values_follow_their_flag_or_an_equals_sign() {
+        let args = Args {
+            kubeconfig: Some("/k=1".into()),
+            context: Some("dev".to_owned()),
+            log_level: Some("debug".to_owned()),
+        };
+        let given = ["--kubeconfig=/k=1", "-context", "dev", "--log-level", "debug"];
+        assert_eq!(parsed(&given), Ok(Parsed::Run(args)));
+        assert_eq!(parsed(&[]), Ok(Parsed::Run(Args::default())));
+    }
+
+    #[test]
+    fn what_is_not_a_flag_is_refused_by_name() {
+        let refused = |given: &[&str]| parsed(given).unwrap_err().to_string();
+        assert_eq!(refused(&["--kubeconfg", "/k"]), "unknown flag --kubeconfg");
+        assert_eq!(refused(&["--leader-elect=true"]), "unknown flag --leader-elect");
+        assert_eq!(refused(&["run"]), "unexpected argument \"run\"");
+        assert_eq!(refused(&["--kubeconfig"]), "--kubeconfig needs a value");
+        assert_eq!(refused(&["--context="]), "--context needs a value");
+        assert_eq!(refused(&["--help=yes"]), "--help takes no value");
+        assert_eq!(refused(&["--help", "--bogus"]), "unknown flag --bogus");
+    }
+
+    #[test]
+    fn flags_that_print_need_nothing_else() {
+        assert_eq!(parsed(&["-h"]), Ok(Parsed::Print(Print::Help)));
+        assert_eq!(parsed(&["--context", "dev", "-V"]), Ok(Parsed::Print(Print::Version)));
+        assert_eq!(parsed(&["--print-crds"]), Ok(Parsed::Print(Print::Crds)));
+        let without = parse(["--print-crds".into()], false);
+        assert_eq!(without, Err(UsageError::UnknownFlag("--print-crds".to_owned())));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_path_need_not_be_text() {
+        use std::os::unix::ffi::OsStringExt as _;
+        let path = OsString::from_vec(b"/k\xff".to_vec());
+        let parsed = parse(["--kubeconfig".into(), path.clone()], false);
+        let args = Args { kubeconfig: Some(path.clone().into()), ..Args::default() };
+        assert_eq!(parsed, Ok(Parsed::Run(args)));
+        let refused = parse(["--context".into(), path], false).unwrap_err();
+        assert!(matches!(refused, UsageError::NotText { flag: "--context", .. }), "{refused}");
+    }
+
+    #[test]
+    fn help_lists_every_flag_within_its_width() {
+        let text = help("greeter", true);
+        assert!(text.starts_with("greeter: a Kubernetes operator\n\nUsage: greeter [OPTIONS]\n"));
+        for flag in FLAGS {
+            assert!(text.contains(flag.name), "{text}");
+        }
+        assert!(text.lines().all(|line| line.len() <= WIDTH), "{text}");
+        assert!(!help("greeter", false).contains("--print-crds"));
+    }
+}
