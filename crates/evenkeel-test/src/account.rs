@@ -49,7 +49,7 @@ impl Account {
     ) -> Result<Self, BoxError> {
         let role = format!("evenkeel-test:{namespace}:{name}");
         let metadata = json!({"name": role, "labels": labels()});
-        let rules: Vec<Value> = rules.iter().map(Rule::to_json).collect();
+        let rules = Rule::cluster_role(&role, rules).rules;
         let roles = Api::<ClusterRole>::all(client.clone());
         apply(&roles, &role, json!({"metadata": metadata, "rules": rules})).await?;
         let bindings = Api::<ClusterRoleBinding>::all(client.clone());

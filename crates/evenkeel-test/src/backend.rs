@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::{Namespace, Node, ServiceAccount};
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 
 use crate::account::{self, Account};
+use crate::guard::Guard;
 use crate::rules::{Rule, Ruled};
 
 /// Which back end the environment asks for.
@@ -69,8 +70,8 @@ impl Backend {
     }
 
     /// A manager on this back end with all permissions.
-    pub(crate) fn manager(&self, name: &str, namespace: &str) -> Manager {
-        self.manager_of(name, namespace, self.client())
+    pub(crate) fn manager(&self, name: &str, namespace: &str, guard: &Guard) -> Manager {
+        self.manager_of(name, namespace, self.client(), guard)
     }
 
     /// A manager on this back end as a service account that may do what `rules` say.
@@ -79,6 +80,7 @@ impl Backend {
         name: &str,
         namespace: &str,
         rules: &[Rule],
+        guard: &Guard,
     ) -> Result<(Manager, Option<Account>), BoxError> {
         let (client, account) = match self {
             Self::Embedded { cluster, ruled, .. } => {
@@ -93,11 +95,18 @@ impl Backend {
                 (account.client(&remote.config, rules).await?, Some(account))
             }
         };
-        Ok((self.manager_of(name, namespace, client), account))
+        Ok((self.manager_of(name, namespace, client, guard), account))
     }
 
-    fn manager_of(&self, name: &str, namespace: &str, client: kube::Client) -> Manager {
-        let mut builder = Manager::builder(name);
+    fn manager_of(
+        &self,
+        name: &str,
+        namespace: &str,
+        client: kube::Client,
+        guard: &Guard,
+    ) -> Manager {
+        let guard = guard.clone();
+        let mut builder = Manager::builder(name).on_reconcile(move |record| guard.observe(record));
         match self {
             Self::Embedded { clock, seed, .. } => {
                 if let Some(clock) = clock {

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use evenkeel::Manager;
+use evenkeel::cache::CacheOptions;
+use evenkeel::{Manager, chain};
 use evenkeel_cluster::Settings;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 use crate::backend::Backend;
+use crate::guard::{self, Guard, Guarded};
 use crate::{PATIENCE, TestCluster, fail};
 
 /// When the wall clock of a cluster in virtual time starts.
@@ -22,11 +24,18 @@ pub struct Builder {
     bare: bool,
     virtual_time: Option<u64>,
     patience: Duration,
+    spin_limit: usize,
 }
 
 impl Default for Builder {
     fn default() -> Self {
-        Self { settings: Settings::default(), bare: false, virtual_time: None, patience: PATIENCE }
+        Self {
+            settings: Settings::default(),
+            bare: false,
+            virtual_time: None,
+            patience: PATIENCE,
+            spin_limit: guard::SPIN,
+        }
     }
 }
 
@@ -43,9 +52,19 @@ impl Builder {
         self
     }
 
-    /// Time passes only when everybody waits, and the run repeats from `seed`: uids, names, times,
+    /// Time passes only while everything waits, and the run repeats from `seed`: uids, names, times,
     /// order. Needs tokio's single-threaded runtime, as `#[tokio::test]` has it; back ends outside
-    /// of this process ignore it.
+    /// of this process ignore it. The clusters of one test share the time; each cluster's wall clock
+    /// starts at the same date.
+    ///
+    /// **Nothing outside of the runtime is waited for.** Whenever the runtime has nothing to do, the
+    /// clock jumps to the next timer. If a reconciler calls an HTTP fake that runs in another
+    /// thread or process, or behind a socket, that is the very moment it waits for the answer, and
+    /// every timeout fires first. There are three ways out:
+    /// - serve the fake in memory within the test's runtime, over [`tokio::io::duplex`] for
+    ///   instance, or put a trait in front of the API that the test implements;
+    /// - make the call in [`tokio::task::spawn_blocking`]: the clock stands still until it returns;
+    /// - run this test in real time, without `virtual_time`.
     pub fn virtual_time(mut self, seed: u64) -> Self {
         self.virtual_time = Some(seed);
         self
@@ -57,15 +76,27 @@ impl Builder {
         self
     }
 
-    /// Starts it.
+    /// How many reconciles of one object within one second fail the test, as a controller that
+    /// keeps itself busy; 1,000 unless set.
+    pub fn spin_limit(mut self, reconciles: usize) -> Self {
+        self.spin_limit = reconciles;
+        self
+    }
+
+    /// Starts it. Unless the test has a `tracing` subscriber, warnings are written to its output,
+    /// which `cargo test` shows when the test fails; `RUST_LOG` asks for more.
     ///
     /// # Panics
     /// When it cannot be started.
     pub async fn start(self) -> TestCluster {
+        evenkeel::logging::init_in_test();
         let mut settings = self.settings;
         let found = Backend::find().unwrap_or_else(|missing| cannot_start(&missing));
-        if let (Some(seed), true) = (self.virtual_time, found.is_embedded()) {
-            tokio::time::pause();
+        let virtual_time = self.virtual_time.filter(|_| found.is_embedded());
+        if let Some(seed) = virtual_time {
+            if !is_paused() {
+                tokio::time::pause();
+            }
             settings.seed = Some(seed);
             let start = Timestamp::from_second(EPOCH).unwrap_or_default();
             settings.clock = Some(evenkeel::Clock::starting_at(start));
@@ -74,23 +105,36 @@ impl Builder {
             Ok(backend) => backend,
             Err(error) => cannot_start(&*error),
         };
-        let observer = Manager::builder("test").build(backend.client());
+        let open = CacheOptions { on_demand: true, ..CacheOptions::default() };
+        let observer = Manager::builder("test").cache(open).build(backend.client());
         let namespace = match backend.namespace().await {
             Ok(namespace) => namespace,
-            Err(error) => fail(&format!("no namespace for the test: {error}")),
+            Err(error) => fail(&format!("no namespace for the test: {}", chain(&*error))),
         };
         TestCluster {
             backend,
             namespace,
             observer,
             patience: self.patience,
+            guard: Guarded(Guard::new(self.spin_limit, virtual_time.is_some())),
             accounts: Mutex::default(),
-            managers: Vec::new(),
             running: JoinSet::new(),
         }
     }
 }
 
-fn cannot_start(error: &dyn std::error::Error) -> ! {
-    fail(&format!("the cluster cannot be started: {error}"))
+/// Whether tokio's clock stands still: because of another cluster of the test, or
+/// `#[tokio::test(start_paused = true)]`. Tokio has no question for it and panics when it is paused
+/// again, but a clock that runs cannot show one time twice while the machine's moves on.
+#[expect(clippy::disallowed_methods, reason = "tells a paused clock from one that runs")]
+fn is_paused() -> bool {
+    let (then, machine) = (tokio::time::Instant::now(), std::time::Instant::now());
+    while std::time::Instant::now() == machine {
+        std::hint::spin_loop();
+    }
+    tokio::time::Instant::now() == then
+}
+
+fn cannot_start(error: &(dyn std::error::Error + 'static)) -> ! {
+    fail(&format!("the cluster cannot be started: {}", chain(error)))
 }

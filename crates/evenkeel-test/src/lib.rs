@@ -41,6 +41,8 @@ mod backend;
 
 mod builder;
 
+mod guard;
+
 mod install;
 
 mod rules;
@@ -53,7 +55,7 @@ use std::time::Duration;
 
 use evenkeel::client::Client;
 use evenkeel::manager::RunError;
-use evenkeel::{Key, Manager};
+use evenkeel::{Key, Manager, chain};
 use k8s_openapi::api::core::v1::Namespace;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
@@ -66,6 +68,7 @@ pub use rules::Rule;
 
 use account::Account;
 use backend::Backend;
+use guard::Guarded;
 
 /// How long [`TestCluster::eventually`] waits, unless the builder says otherwise.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -76,8 +79,9 @@ pub struct TestCluster {
     namespace: String,
     observer: Manager,
     patience: Duration,
+    /// Knows the managers under test.
+    guard: Guarded,
     accounts: Mutex<Vec<Account>>,
-    managers: Vec<Manager>,
     running: JoinSet<Result<(), RunError>>,
 }
 
@@ -95,7 +99,8 @@ impl TestCluster {
         Builder::default()
     }
 
-    /// A client with all permissions. Its reads are cached, its cache opens to every type.
+    /// A client with all permissions. Its reads are cached, and a type is cached from its first read
+    /// on; nothing has to be declared.
     #[must_use]
     pub fn client(&self) -> &Client {
         self.observer.client()
@@ -136,7 +141,7 @@ impl TestCluster {
     /// A manager for the operator under test, with all permissions.
     #[must_use]
     pub fn manager(&self, name: &str) -> Manager {
-        self.backend.manager(name, &self.namespace)
+        self.backend.manager(name, &self.namespace, &self.guard)
     }
 
     /// A manager for the operator under test that may do what `rules` say and nothing else: it is
@@ -145,18 +150,21 @@ impl TestCluster {
     /// # Panics
     /// When the back end does not let the test create such an account.
     pub async fn manager_with(&self, name: &str, rules: &[Rule]) -> Manager {
-        match self.backend.restricted(name, &self.namespace, rules).await {
+        match self.backend.restricted(name, &self.namespace, rules, &self.guard).await {
             Ok((manager, account)) => {
                 self.accounts.lock().extend(account);
                 manager
             }
-            Err(error) => fail(&format!("no service account {name}: {error}")),
+            Err(error) => fail(&format!("no service account {name}: {}", chain(&*error))),
         }
     }
 
     /// Runs a manager until the test ends or the manager is stopped.
+    ///
+    /// A controller that keeps itself busy, each reconcile causing the next one, fails the test: see
+    /// [`Builder::spin_limit`].
     pub fn run(&mut self, manager: &Manager) {
-        self.managers.push(manager.clone());
+        self.guard.watch(manager);
         self.running.spawn(manager.clone().run_until(std::future::pending()));
     }
 
@@ -180,25 +188,29 @@ impl TestCluster {
     /// what was the test's.
     ///
     /// # Panics
-    /// When a manager did not end well, or something stays: the test should know.
+    /// When a manager did not end well, a controller kept itself busy, or something stays: the test
+    /// should know.
     pub async fn stop(mut self) {
+        if let Some(failure) = self.guard.failure() {
+            fail(&failure);
+        }
         // As long as the operator runs: it has finalizers to take off.
         match self.backend.leave(&self.namespace).await {
             Ok(true) => self.gone::<Namespace>(&Key::cluster(&self.namespace)).await,
             Ok(false) => {}
-            Err(error) => fail(&format!("the test's namespace stays: {error}")),
+            Err(error) => fail(&format!("the test's namespace stays: {}", chain(&*error))),
         }
-        for manager in &self.managers {
+        for manager in self.guard.managers() {
             manager.stop();
         }
         while let Some(ended) = self.running.join_next().await {
             if let Err(error) = ended.unwrap_or_else(|panic| fail(&panic.to_string())) {
-                fail(&format!("a manager under test ended badly: {error}"));
+                fail(&format!("a manager under test ended badly: {}", chain(&error)));
             }
         }
         for account in self.accounts.get_mut().drain(..) {
             if let Err(error) = account.remove().await {
-                fail(&format!("permissions of the test's stay: {error}"));
+                fail(&format!("permissions of the test's stay: {}", chain(&error)));
             }
         }
         self.observer.cache().stop().await;

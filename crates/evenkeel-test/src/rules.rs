@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use evenkeel_apiserver::{AllowAuthenticated, Attributes, Authorizer, Decision};
+use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use parking_lot::RwLock;
-use serde_json::{Value, json};
 
 /// Permission for some verbs on some resources of a group; `*` stands for all.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,9 +30,33 @@ impl Rule {
         Self { group, resources, verbs }
     }
 
-    /// As RBAC has it.
-    pub(crate) fn to_json(&self) -> Value {
-        json!({"apiGroups": [self.group], "resources": self.resources, "verbs": self.verbs})
+    /// The ClusterRole that grants these rules: what a test proved to be enough can be installed as
+    /// it is.
+    ///
+    /// ```
+    /// use evenkeel_test::Rule;
+    ///
+    /// const RULES: &[Rule] = &[Rule::new("apps", &["deployments"], &["get", "list", "watch"])];
+    ///
+    /// let yaml = evenkeel::manifest::yaml(&Rule::cluster_role("my-operator", RULES))?;
+    /// assert!(yaml.contains("kind: ClusterRole"));
+    /// # Ok::<(), evenkeel::manifest::ManifestError>(())
+    /// ```
+    ///
+    /// A test can keep the file in the repository true: with `include_str!` on one side and this on
+    /// the other.
+    #[must_use]
+    pub fn cluster_role(name: &str, rules: &[Self]) -> ClusterRole {
+        let owned = |list: &[&str]| list.iter().map(|item| (*item).to_owned()).collect();
+        let policy = |rule: &Self| PolicyRule {
+            api_groups: Some(vec![rule.group.to_owned()]),
+            resources: Some(owned(rule.resources)),
+            verbs: owned(rule.verbs),
+            ..PolicyRule::default()
+        };
+        let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+        let rules = Some(rules.iter().map(policy).collect());
+        ClusterRole { metadata, rules, ..ClusterRole::default() }
     }
 
     fn allows(&self, group: &str, resource: &str, verb: &str) -> bool {

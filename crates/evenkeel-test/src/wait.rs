@@ -5,11 +5,12 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel::cache::{Entry, Informer, Query, Subscription, TypeOptions};
+use evenkeel::cache::{Entry, Informer, Query, Subscription};
 use evenkeel::{Key, Kind, Object};
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until};
 
+use crate::guard::Guard;
 use crate::{TestCluster, fail};
 
 impl TestCluster {
@@ -89,7 +90,7 @@ impl TestCluster {
                 if !found.first().is_some_and(|found| holds(found)) {
                     fail(&format!("{at}: it did not stay so; {key} is {}", show(&found)));
                 }
-                if timeout_at(end, watched.changed()).await.is_err() {
+                if !watched.changed(at, end).await {
                     return;
                 }
             }
@@ -112,20 +113,15 @@ impl TestCluster {
 
     /// An eye on a type, for as long as it is held.
     fn watched<K: Object>(&self) -> Watched {
-        let (cache, kind) = (self.observer.cache(), Kind::of::<K>());
-        if !cache.is_declared(&kind)
-            && let Err(error) = cache.declare(&kind, TypeOptions::new().cluster_wide_secrets())
-        {
-            fail(&error.to_string());
-        }
-        let informer = match cache.informer(&kind) {
+        let informer = match self.observer.cache().informer(&Kind::of::<K>()) {
             Ok(informer) => informer,
             Err(error) => fail(&error.to_string()),
         };
         let (changes, changed) = watch::channel(0_u64);
         let subscription = informer
             .subscribe(move |_| changes.send_modify(|count| *count = count.wrapping_add(1)));
-        Watched { informer, changed, _subscription: subscription }
+        let guard = self.guard.clone();
+        Watched { informer, changed, _subscription: subscription, guard }
     }
 }
 
@@ -133,18 +129,37 @@ struct Watched {
     informer: Informer,
     changed: watch::Receiver<u64>,
     _subscription: Subscription,
+    guard: Guard,
 }
 
 impl Watched {
     async fn listed(&mut self, at: &Location<'_>) {
-        if let Err(error) = self.informer.synced().await {
+        let guard = self.guard.clone();
+        let synced = tokio::select! {
+            biased;
+            failure = guard.failed() => fail(&format!("{at}: {failure}")),
+            synced = self.informer.synced() => synced,
+        };
+        if let Err(error) = synced {
             fail(&format!("{at}: {error}"));
         }
     }
 
-    async fn changed(&mut self) {
-        if self.changed.changed().await.is_err() {
-            std::future::pending::<()>().await;
+    /// Waits for the next change; false when there is none until `end`. A test that must fail fails
+    /// here, where it waits.
+    async fn changed(&mut self, at: &Location<'_>, end: Instant) -> bool {
+        let guard = self.guard.clone();
+        tokio::select! {
+            biased;
+            failure = guard.failed() => fail(&format!("{at}: {failure}")),
+            changed = self.changed.changed() => match changed {
+                Ok(()) => true,
+                Err(_) => {
+                    sleep_until(end).await;
+                    false
+                }
+            },
+            () = sleep_until(end) => false,
         }
     }
 
@@ -162,9 +177,9 @@ impl Watched {
             if let Some(found) = check(&state) {
                 return found;
             }
-            if timeout_at(deadline, self.changed()).await.is_err() {
-                let kind = self.informer.kind();
-                fail(&format!("{at}: not so after {patience:?}; {kind} is {}", show(&state)));
+            if !self.changed(at, deadline).await {
+                let (kind, hint) = (self.informer.kind(), self.guard.hint());
+                fail(&format!("{at}: not so after {patience:?}; {kind} is {}{hint}", show(&state)));
             }
         }
     }

@@ -1,10 +1,14 @@
 //! What a test's cluster promises.
 
-use std::time::Duration;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
 
+use evenkeel::manifest;
 use evenkeel::prelude::*;
 use evenkeel_test::{Rule, TestCluster};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::rbac::v1::ClusterRole;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 struct Marker;
 
@@ -66,19 +70,167 @@ async fn a_definition_that_is_refused_says_why() {
     cluster.stop().await;
 }
 
+/// What a test that fails prints.
+fn failure(test: impl Future<Output = ()>) -> String {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let run = std::panic::AssertUnwindSafe(|| runtime.block_on(test));
+    let panic = std::panic::catch_unwind(run).expect_err("the test should have failed");
+    panic.downcast_ref::<String>().unwrap().clone()
+}
+
 #[test]
 fn waiting_in_vain_shows_what_was_last() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        runtime.block_on(async {
-            let cluster = TestCluster::builder().bare().virtual_time(1).start().await;
-            let map = cluster.parse::<ConfigMap>("metadata: {name: a}\ndata: {k: last-seen}");
-            cluster.client().create(&map).await.unwrap();
-            cluster.eventually::<ConfigMap>(&Key::of(&map), |_| false).await;
-        });
-    }))
-    .unwrap_err();
-    let message = panic.downcast_ref::<String>().unwrap();
+    let message = failure(async {
+        let cluster = TestCluster::builder().bare().virtual_time(1).start().await;
+        let map = cluster.parse::<ConfigMap>("metadata: {name: a}\ndata: {k: last-seen}");
+        cluster.client().create(&map).await.unwrap();
+        cluster.eventually::<ConfigMap>(&Key::of(&map), |_| false).await;
+    });
     assert!(message.contains("tests/cluster.rs"), "{message}");
     assert!(message.contains("last-seen"), "{message}");
+}
+
+/// Counts in the object that it reconciles, so that each write causes the next one.
+struct Spinner;
+
+impl Reconciler for Spinner {
+    type Object = ConfigMap;
+
+    async fn reconcile(&self, cx: &Context<ConfigMap>) -> Result<Action> {
+        let Some(map) = cx.object().filter(|map| map.name_any() == "wheel") else {
+            return Ok(Action::done());
+        };
+        let mut next = (*map).clone();
+        let data = next.data.get_or_insert_default();
+        let turns = data.get("turns").and_then(|turns| turns.parse().ok()).unwrap_or(0_u64);
+        data.insert("turns".to_owned(), (turns + 1).to_string());
+        cx.update(&next).await?;
+        Ok(Action::done())
+    }
+}
+
+/// A cluster in virtual time with the spinner at work, soon.
+async fn spinning() -> (TestCluster, Key) {
+    let builder = TestCluster::builder().bare().virtual_time(1);
+    let mut cluster = builder.spin_limit(200).start().await;
+    let manager = cluster.manager("spinner");
+    manager.controller(Spinner).named("spinner").register().unwrap();
+    cluster.run(&manager);
+    let wheel = cluster.parse::<ConfigMap>("metadata: {name: wheel}");
+    cluster.client().create(&wheel).await.unwrap();
+    (cluster, Key::of(&wheel))
+}
+
+fn assert_names_the_spin(message: &str) {
+    let named = "controller \"spinner\" spins: it reconciled ConfigMap default/wheel 200 times";
+    assert!(message.contains(named), "{message}");
+    assert!(message.contains("data.turns"), "it should name the field: {message}");
+}
+
+#[test]
+fn a_controller_that_spins_fails_a_test_that_waits_for_an_object() {
+    assert_names_the_spin(&failure(async {
+        let (cluster, key) = spinning().await;
+        cluster.eventually::<ConfigMap>(&key, |_| false).await;
+    }));
+}
+
+#[test]
+fn a_controller_that_spins_fails_a_test_that_only_lets_time_pass() {
+    assert_names_the_spin(&failure(async {
+        let (cluster, _) = spinning().await;
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        cluster.stop().await;
+    }));
+    assert_names_the_spin(&failure(async {
+        let (_cluster, _) = spinning().await;
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+    }));
+}
+
+#[tokio::test]
+async fn two_clusters_of_one_test_share_virtual_time() {
+    let one = TestCluster::builder().bare().virtual_time(1).start().await;
+    let other = TestCluster::builder().bare().virtual_time(2).start().await;
+    let map = one.parse::<ConfigMap>("metadata: {name: a}");
+    one.client().create(&map).await.unwrap();
+    assert!(other.client().get::<ConfigMap>(&Key::of(&map)).await.unwrap().is_none());
+    one.stop().await;
+    other.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_test_may_have_paused_the_clock_itself() {
+    TestCluster::builder().bare().virtual_time(1).start().await.stop().await;
+}
+
+#[tokio::test]
+async fn the_client_of_a_test_reads_every_type() {
+    let cluster = TestCluster::builder().bare().virtual_time(1).start().await;
+    let map = cluster.parse::<ConfigMap>("metadata: {name: a}");
+    cluster.client().create(&map).await.unwrap();
+    assert!(cluster.client().get::<ConfigMap>(&Key::of(&map)).await.unwrap().is_some());
+    assert!(cluster.client().list::<Secret>().await.unwrap().is_empty());
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn warnings_are_part_of_the_output_of_a_test() {
+    let cluster = TestCluster::builder().bare().virtual_time(1).start().await;
+    assert!(tracing::enabled!(tracing::Level::WARN));
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn rules_can_be_exported_as_a_cluster_role() {
+    let rules = [
+        Rule::new("", &["configmaps", "configmaps/status"], &["get", "list"]),
+        Rule::new("apps", &["*"], &["*"]),
+    ];
+    let yaml = manifest::yaml(&Rule::cluster_role("operator", &rules)).unwrap();
+    let cluster = TestCluster::builder().bare().virtual_time(1).start().await;
+    let created = cluster.client().create(&cluster.parse::<ClusterRole>(&yaml)).await.unwrap();
+    let granted = created.rules.as_ref().unwrap();
+    assert_eq!(granted.len(), 2);
+    assert_eq!(granted[0].api_groups.as_deref(), Some(&[String::new()][..]));
+    assert_eq!(granted[1].verbs, ["*"]);
+    cluster.stop().await;
+}
+
+/// Asks a server behind a socket for each object.
+struct Asking(SocketAddr);
+
+impl Reconciler for Asking {
+    type Object = ConfigMap;
+
+    async fn reconcile(&self, _: &Context<ConfigMap>) -> Result<Action> {
+        let mut stream = tokio::net::TcpStream::connect(self.0).await?;
+        stream.write_all(b"?").await?;
+        stream.read_exact(&mut [0]).await?;
+        Ok(Action::done())
+    }
+}
+
+#[test]
+fn waiting_for_an_answer_from_outside_in_virtual_time_is_explained() {
+    // Accepts, and answers only when the caller has hung up.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.read_to_end(&mut Vec::new());
+        let _ = stream.write_all(b"!");
+    });
+    let message = failure(async {
+        let mut cluster = TestCluster::builder().bare().virtual_time(1).start().await;
+        let manager = cluster.manager("asking");
+        manager.controller(Asking(address)).named("asking").register().unwrap();
+        cluster.run(&manager);
+        let map = cluster.parse::<ConfigMap>("metadata: {name: a}");
+        cluster.client().create(&map).await.unwrap();
+        cluster.eventually::<ConfigMap>(&Key::of(&map), |map| map.data.is_some()).await;
+    });
+    server.join().unwrap();
+    assert!(message.contains("A reconcile of \"asking\" is still running"), "{message}");
+    assert!(message.contains("without `virtual_time`"), "{message}");
 }

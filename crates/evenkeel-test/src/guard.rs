@@ -1,0 +1,173 @@
+//! Ends an operator that keeps itself busy, and fails the test that runs it.
+//!
+//! In virtual time the clock stands still while anything runs. A reconciler whose own write causes
+//! its next run therefore stops time, and with it every deadline of the test. So reconciles are
+//! counted: too many of one object within one second of the cluster's time stop the manager, which
+//! lets time pass again, and the test fails with the name of the controller and of the object.
+
+use std::collections::HashMap;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel::journal::{Outcome, Record};
+use evenkeel::{Key, Manager};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::fail;
+
+/// How many reconciles of one object within [`WINDOW`] are a spin, unless the builder sets it.
+/// An object with hundreds of children that change one after another stays below.
+pub(crate) const SPIN: usize = 1_000;
+
+/// Tokio's time, so virtual where the cluster is.
+const WINDOW: Duration = Duration::from_secs(1);
+
+/// What `virtual_time` cannot do; part of messages.
+pub(crate) const OUTSIDE: &str = "in virtual time the clock moves on whenever this runtime has \
+    nothing to do, so what is answered from outside of it (another thread, process or socket) \
+    comes after every timeout; serve fakes in memory within the test's runtime, call them in \
+    `spawn_blocking`, or run this test without `virtual_time`";
+
+/// Counts the reconciles of all managers of a test.
+#[derive(Clone)]
+pub(crate) struct Guard(Arc<Inner>);
+
+struct Inner {
+    limit: usize,
+    virtual_time: bool,
+    counts: Mutex<Counts>,
+    managers: Mutex<Vec<Manager>>,
+    /// Why the test must fail.
+    failure: watch::Sender<Option<String>>,
+}
+
+struct Counts {
+    since: Instant,
+    reconciles: HashMap<(Arc<str>, Key), usize>,
+    /// Whether the hint about timeouts has been logged.
+    hinted: bool,
+}
+
+/// The test's own hold on its guard: a test that does not stop its cluster fails for a spin too.
+pub(crate) struct Guarded(pub(crate) Guard);
+
+impl Deref for Guarded {
+    type Target = Guard;
+
+    fn deref(&self) -> &Guard {
+        &self.0
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        // The managers hold the guard, and the guard holds them.
+        let managers = std::mem::take(&mut *self.0.0.managers.lock());
+        drop(managers);
+        if let Some(failure) = self.failure().filter(|_| !std::thread::panicking()) {
+            fail(&failure);
+        }
+    }
+}
+
+impl Guard {
+    pub(crate) fn new(limit: usize, virtual_time: bool) -> Self {
+        let counts = Counts { since: Instant::now(), reconciles: HashMap::new(), hinted: false };
+        Self(Arc::new(Inner {
+            limit,
+            virtual_time,
+            counts: Mutex::new(counts),
+            managers: Mutex::default(),
+            failure: watch::Sender::new(None),
+        }))
+    }
+
+    /// From now on the manager is stopped when one of its controllers spins.
+    pub(crate) fn watch(&self, manager: &Manager) {
+        self.0.managers.lock().push(manager.clone());
+    }
+
+    /// The managers that run.
+    pub(crate) fn managers(&self) -> Vec<Manager> {
+        self.0.managers.lock().clone()
+    }
+
+    /// Takes in a reconcile.
+    pub(crate) fn observe(&self, record: &Record) {
+        let now = Instant::now();
+        let mut counts = self.0.counts.lock();
+        if self.0.virtual_time
+            && let Outcome::TimedOut(limit) = record.outcome
+            && !std::mem::replace(&mut counts.hinted, true)
+        {
+            tracing::warn!(
+                "a reconcile of {} {} timed out after {limit:?}: {OUTSIDE}",
+                record.kind,
+                record.key
+            );
+        }
+        if now.duration_since(counts.since) > WINDOW {
+            counts.since = now;
+            counts.reconciles.clear();
+        }
+        let id = (record.controller.clone(), record.key.clone());
+        let count = counts.reconciles.entry(id).or_default();
+        *count += 1;
+        if *count != self.0.limit {
+            return;
+        }
+        drop(counts);
+        let (controller, kind, key) = (&record.controller, &record.kind, &record.key);
+        let limit = self.0.limit;
+        let failure = format!(
+            "controller {controller:?} spins: it reconciled {kind} {key} {limit} times within \
+             {WINDOW:?}, so each reconcile causes the next one. The last: {record}"
+        );
+        self.0.failure.send_if_modified(|present| match present {
+            Some(_) => false,
+            None => {
+                *present = Some(failure);
+                true
+            }
+        });
+        for manager in self.managers() {
+            manager.stop();
+        }
+    }
+
+    /// Resolves when the test must fail, with the reason.
+    pub(crate) async fn failed(&self) -> String {
+        let mut failures = self.0.failure.subscribe();
+        let failure = match failures.wait_for(Option::is_some).await {
+            Ok(failure) => failure.clone(),
+            // The sender is as old as this.
+            Err(_) => None,
+        };
+        match failure {
+            Some(failure) => failure,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Why the test must fail, if it must.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.0.failure.borrow().clone()
+    }
+
+    /// What may explain that something did not happen in time: reconciles that still run although
+    /// virtual time passed.
+    pub(crate) fn hint(&self) -> String {
+        let controllers = self.managers().into_iter().flat_map(|manager| manager.controllers());
+        let active: Vec<String> = controllers
+            .filter(|controller| self.0.virtual_time && controller.totals().active > 0)
+            .map(|controller| format!("{:?}", controller.name()))
+            .collect();
+        match active.is_empty() {
+            true => String::new(),
+            false => format!("\nA reconcile of {} is still running: {OUTSIDE}.", active.join(", ")),
+        }
+    }
+}
