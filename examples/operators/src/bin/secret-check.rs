@@ -1,0 +1,145 @@
+//! Reads Secrets without keeping them: a `SecretCheck` tells whether a Secret has the keys it needs.
+//!
+//! Caching all Secrets of a cluster would put every password into the operator's memory. So only
+//! their metadata is watched, which tells when one changes, and the one Secret that a reconcile
+//! needs is read from the API server at that moment.
+//!
+//! `cargo run -p operators --bin secret-check -- --kubeconfig FILE`
+
+use evenkeel::prelude::*;
+use k8s_openapi::api::core::v1::Secret;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The index of checks by the Secret they are about.
+const SECRET: &str = "secret";
+
+/// Keys that a Secret must have.
+#[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
+#[kube(group = "security.example.com", version = "v1", kind = "SecretCheck", namespaced)]
+#[kube(status = "SecretCheckStatus")]
+struct SecretCheckSpec {
+    /// The Secret, in the namespace of the check.
+    secret: String,
+    /// The keys its data must have.
+    keys: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SecretCheckStatus {
+    #[serde(default, skip_serializing_if = "Conditions::is_empty")]
+    conditions: Conditions,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    observed_generation: Option<i64>,
+}
+
+struct Checks;
+
+impl Reconciler for Checks {
+    type Object = SecretCheck;
+
+    async fn reconcile(&self, cx: &Context<SecretCheck>) -> Result<Action> {
+        let Some(check) = cx.object() else { return Ok(Action::done()) };
+        let complete = match cx.live().get::<Secret>(&secret_of(&check)).await? {
+            Some(secret) => complete(&check.spec, &secret),
+            None => Condition::no("Complete", "NoSecret", "the Secret does not exist"),
+        };
+        cx.status(&check).condition(complete).write().await?;
+        Ok(Action::done())
+    }
+}
+
+/// Names of keys are not secret; values stay out of statuses, events and logs.
+fn complete(spec: &SecretCheckSpec, secret: &Secret) -> Condition {
+    let has = |key: &&String| secret.data.as_ref().is_some_and(|data| data.contains_key(*key));
+    let missing: Vec<&str> =
+        spec.keys.iter().filter(|key| !has(key)).map(String::as_str).collect();
+    match missing.is_empty() {
+        true => Condition::yes("Complete", "AllKeys", "the Secret has every key"),
+        false => Condition::no("Complete", "MissingKeys", &format!("no {}", missing.join(", "))),
+    }
+}
+
+fn secret_of(check: &SecretCheck) -> Key {
+    Key::of(check).sibling(&check.spec.secret)
+}
+
+fn register(manager: &Manager) -> Result<()> {
+    manager.index::<SecretCheck>(SECRET, |check| vec![secret_of(check).to_string()])?;
+    manager
+        .controller(Checks)
+        .watch(Watch::mapped_metadata::<Secret>(|meta, cx| {
+            cx.indexed::<SecretCheck>(SECRET, meta.key().as_str())
+        }))
+        .register()?;
+    Ok(())
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let manager = Manager::builder("secret-check")
+        .version(env!("CARGO_PKG_VERSION"))
+        .crd::<SecretCheck>()
+        .connect_with_args()
+        .await?;
+    register(&manager)?;
+    Ok(manager.run().await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel::client::Patch;
+    use evenkeel_test::{Rule, TestCluster};
+    use serde_json::json;
+
+    use super::*;
+
+    /// All it needs. RBAC cannot grant metadata alone: `list` and `watch` are about whole Secrets.
+    const RULES: &[Rule] = &[
+        Rule::new("security.example.com", &["secretchecks"], &["list", "watch"]),
+        Rule::new("security.example.com", &["secretchecks/status"], &["patch"]),
+        Rule::new("", &["secrets"], &["get", "list", "watch"]),
+    ];
+
+    fn complete(check: &SecretCheck) -> Option<(String, String)> {
+        let condition = check.status.as_ref()?.conditions.get("Complete")?;
+        Some((condition.status.clone(), condition.message.clone()))
+    }
+
+    #[tokio::test]
+    async fn a_check_follows_its_secret_whose_data_is_never_kept() {
+        let mut cluster = TestCluster::builder().virtual_time(1).start().await;
+        cluster.install::<SecretCheck>().await.unwrap();
+        let manager = cluster.manager_with("secret-check", RULES).await;
+        register(&manager).unwrap();
+        cluster.run(&manager);
+
+        let client = cluster.client();
+        let check = cluster.parse::<SecretCheck>(
+            "metadata: {name: db}\nspec: {secret: login, keys: [username, password]}",
+        );
+        client.create(&check).await.unwrap();
+        let key = Key::of(&check);
+        let is = |status: &'static str, message: &'static str| {
+            move |check: &SecretCheck| {
+                complete(check) == Some((status.to_owned(), message.to_owned()))
+            }
+        };
+        cluster.eventually(&key, is("False", "the Secret does not exist")).await;
+
+        let secret =
+            cluster.parse::<Secret>("metadata: {name: login}\nstringData: {username: ada}");
+        client.create(&secret).await.unwrap();
+        cluster.eventually(&key, is("False", "no password")).await;
+
+        let change = Patch::Merge(json!({"stringData": {"password": "correct horse"}}));
+        client.patch::<Secret>(&key.sibling("login"), &change).await.unwrap();
+        cluster.eventually(&key, is("True", "the Secret has every key")).await;
+
+        let kind = evenkeel::Kind::of::<Secret>();
+        let cached = manager.cache().get(&kind, &key.sibling("login")).unwrap().unwrap();
+        assert!(cached.decode::<Secret>().unwrap().data.is_none(), "metadata alone is cached");
+        cluster.stop().await;
+    }
+}

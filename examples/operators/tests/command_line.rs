@@ -1,0 +1,116 @@
+//! What an operator prints: to a user who asks, who errs, and whose cluster lacks something.
+
+#![expect(clippy::unwrap_used, reason = "that is how a test fails")]
+
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+use evenkeel_cluster::Cluster;
+
+fn greeter() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_greeting"));
+    for variable in ["KUBECONFIG", "RUST_LOG", "NO_COLOR", "KUBERNETES_SERVICE_HOST"] {
+        command.env_remove(variable);
+    }
+    command.env("HOME", "/nonexistent");
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    greeter().args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn help_and_version_are_answered() {
+    let help = run(&["--help"]);
+    assert!(help.status.success());
+    let shown = text(&help.stdout);
+    assert!(shown.starts_with("greeter: a Kubernetes operator"), "{shown}");
+    assert!(shown.contains("--kubeconfig FILE") && shown.contains("--print-crds"), "{shown}");
+    let version = run(&["--version"]);
+    let expected = concat!("greeter ", env!("CARGO_PKG_VERSION"), " (evenkeel ");
+    assert!(text(&version.stdout).starts_with(expected), "{}", text(&version.stdout));
+    assert!(version.status.success() && version.stderr.is_empty());
+}
+
+#[test]
+fn what_is_not_understood_is_refused_with_exit_code_2() {
+    for (arguments, problem) in [
+        (&["--kubeconfg", "x"][..], "error: unknown flag --kubeconfg\nSee greeter --help.\n"),
+        (&["--log-level", "loud"], "error: \"loud\" is not a log level"),
+        (&["serve"], "error: unexpected argument \"serve\""),
+    ] {
+        let refused = run(arguments);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(text(&refused.stderr).starts_with(problem), "{}", text(&refused.stderr));
+        assert!(refused.stdout.is_empty());
+    }
+}
+
+#[test]
+fn crds_are_printed_for_kubectl() {
+    let printed = run(&["--print-crds"]);
+    assert!(printed.status.success());
+    let yaml = text(&printed.stdout);
+    let start = "---\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n";
+    assert!(yaml.starts_with(start), "{yaml}");
+    assert!(yaml.contains("name: greetings.example.com"), "{yaml}");
+}
+
+#[test]
+fn an_error_of_main_is_printed_for_people() {
+    let failed = run(&["--kubeconfig", "/nonexistent/config"]);
+    assert_eq!(failed.status.code(), Some(1));
+    let error = text(&failed.stderr);
+    assert!(error.starts_with("Error: cannot use the kubeconfig /nonexistent/config\n"), "{error}");
+    assert!(error.contains("\n  caused by: "), "{error}");
+    assert!(!error.contains('{') && !error.contains("Kubeconfig {"), "{error}");
+    assert_eq!(error.matches("No such file or directory").count(), 1, "{error}");
+    let nowhere = text(&run(&[]).stderr);
+    assert!(nowhere.starts_with("Error: no cluster: --kubeconfig and KUBECONFIG"), "{nowhere}");
+}
+
+/// A program that is ended with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_crd_is_logged_by_name_without_a_word_from_the_program() {
+    let cluster = Cluster::start().await.unwrap();
+    let serving = cluster.serve(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let kubeconfig = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("missing-crd.kubeconfig");
+    serving.write_kubeconfig(&kubeconfig).unwrap();
+    let log = tokio::task::spawn_blocking(move || {
+        let mut command = greeter();
+        command.arg("--kubeconfig").arg(&kubeconfig).stderr(Stdio::piped());
+        let mut running = Running(command.spawn().unwrap());
+        let lines = BufReader::new(running.0.stderr.take().unwrap()).lines();
+        let mut log = Vec::new();
+        for line in lines.map_while(Result::ok) {
+            let found = line.contains("Greeting.example.com/v1");
+            log.push(line);
+            if found {
+                break;
+            }
+        }
+        log.join("\n")
+    })
+    .await
+    .unwrap();
+    let named = "the API server does not serve Greeting.example.com/v1: install its CRD";
+    assert!(log.contains(" WARN ") && log.contains(named), "{log}");
+    assert!(!log.contains('\u{1b}'), "no colours where there is no terminal: {log}");
+    serving.stop().await;
+    cluster.stop().await;
+}

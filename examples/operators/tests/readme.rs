@@ -1,0 +1,48 @@
+//! What the README shows is what is tested.
+
+#![expect(clippy::unwrap_used, reason = "that is how a test fails")]
+
+const README: &str = include_str!("../../../README.md");
+const WORKSPACE: &str = include_str!("../../../Cargo.toml");
+
+#[test]
+fn the_readme_shows_the_greeting_operator() {
+    let source = include_str!("../src/bin/greeting.rs");
+    let (program, test) = source.split_once("\n#[cfg(test)]").unwrap();
+    let (_header, program) = program.split_once("\n\n").unwrap();
+    assert!(README.contains(program.trim_end()), "the README should contain:\n{program}");
+    // The statements of its test, indented less.
+    let body = test.split_once("async fn").unwrap().1;
+    for line in body.lines().filter(|line| line.trim().starts_with("cluster.")) {
+        assert!(README.contains(line.trim()), "the README should contain:\n{}", line.trim());
+    }
+}
+
+/// The version that a line of a Cargo.toml asks for, and whether it turns default features off.
+fn requirement(line: &str) -> Option<(&str, bool)> {
+    let value = line.split_once("version = ").map_or(line.split_once(" = ")?.1, |(_, rest)| rest);
+    let version = value.strip_prefix('"')?.split('"').next()?;
+    Some((version, line.contains("default-features = false")))
+}
+
+#[test]
+fn the_readme_names_the_versions_that_are_built_against() {
+    let block = README.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let mut compared = Vec::new();
+    for line in block.lines().filter(|line| line.contains(" = ") && !line.contains("path = ")) {
+        let (name, _) = line.split_once(" = ").unwrap();
+        let ours = WORKSPACE.lines().find(|ours| ours.starts_with(&format!("{name} = "))).unwrap();
+        let (shown, ours) = (requirement(line).unwrap(), requirement(ours).unwrap());
+        let same = ours.0 == shown.0 || ours.0.starts_with(&format!("{}.", shown.0));
+        assert!(same, "{name}: the README asks for {shown:?}, the workspace for {ours:?}");
+        compared.push(name);
+    }
+    for name in ["k8s-openapi", "kube", "schemars", "serde", "tokio"] {
+        assert!(compared.contains(&name), "the README does not name {name}");
+    }
+    for (_, path) in block.lines().filter_map(|line| line.split_once("path = \"../evenkeel/")) {
+        let folder = path.split('"').next().unwrap();
+        let manifest = format!("{}/../../{folder}/Cargo.toml", env!("CARGO_MANIFEST_DIR"));
+        assert!(std::path::Path::new(&manifest).exists(), "{manifest}");
+    }
+}
