@@ -36,3 +36,25 @@ pub fn yaml(object: &impl Serialize) -> Result<String, ManifestError> {
 pub fn crd_yaml<K: CustomResourceExt>() -> Result<String, ManifestError> {
     yaml(&K::crd())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn text_stays_text_for_the_yaml_that_kubectl_reads() {
+        // Words of YAML 1.1 that would be read as a boolean, a number or nothing.
+        let words = ["yes", "on", "n", "null", "~", "", "0755", "1:30", "1e3", "0x1f", "1_000"];
+        let object = json!({ "words": words, "lines": "a\n  b\n", "brace": "{x}: #y" });
+        let text = yaml(&object).unwrap();
+        for word in words {
+            assert!(
+                text.contains(&format!("\"{word}\"")) || text.contains(&format!("'{word}'")),
+                "{word:?} is not quoted:\n{text}"
+            );
+        }
+        assert_eq!(serde_saphyr::from_str::<Value>(&text).unwrap(), object);
+    }
+}

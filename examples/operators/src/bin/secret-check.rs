@@ -53,8 +53,7 @@ impl Reconciler for Checks {
 /// Names of keys are not secret; values stay out of statuses, events and logs.
 fn complete(spec: &SecretCheckSpec, secret: &Secret) -> Condition {
     let has = |key: &&String| secret.data.as_ref().is_some_and(|data| data.contains_key(*key));
-    let missing: Vec<&str> =
-        spec.keys.iter().filter(|key| !has(key)).map(String::as_str).collect();
+    let missing: Vec<&str> = spec.keys.iter().filter(|key| !has(key)).map(String::as_str).collect();
     match missing.is_empty() {
         true => Condition::yes("Complete", "AllKeys", "the Secret has every key"),
         false => Condition::no("Complete", "MissingKeys", &format!("no {}", missing.join(", "))),
