@@ -1,5 +1,7 @@
 //! What a test's cluster promises.
 
+#![expect(clippy::unwrap_used, reason = "that is how a test fails")]
+
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 

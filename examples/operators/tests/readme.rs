@@ -1,7 +1,5 @@
 //! What the README shows is what is tested.
 
-#![expect(clippy::unwrap_used, reason = "that is how a test fails")]
-
 const README: &str = include_str!("../../../README.md");
 const WORKSPACE: &str = include_str!("../../../Cargo.toml");
 

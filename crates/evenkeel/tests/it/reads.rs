@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::harness::{Fate, World, key, map, start, stop, until};
+use crate::harness::{Fate, World, key, map, start, stop};
 
 /// A manager that caches config maps and is synced.
 async fn caching(world: &World) -> (Manager, crate::harness::Running) {
