@@ -87,10 +87,11 @@ fn from_environment(level: LevelFilter) -> (Targets, Option<LevelError>) {
 fn filter(text: &str) -> Result<Targets, LevelError> {
     let problem = |_| LevelError { text: text.to_owned() };
     match text.trim().parse::<LevelFilter>() {
-        Ok(level) => Ok(all(level)),
+        // The empty text parses as well.
+        Ok(level) if !text.trim().is_empty() => Ok(all(level)),
         // A name without a level would be taken for a target.
-        Err(_) if !text.contains('=') => Err(LevelError { text: text.to_owned() }),
-        Err(_) => {
+        _ if !text.contains('=') => Err(LevelError { text: text.to_owned() }),
+        _ => {
             let asked: Targets = text.parse().map_err(problem)?;
             let level = asked.default_level().unwrap_or(LevelFilter::OFF);
             Ok(all(level).with_targets(asked.iter().map(|(name, level)| (name.to_owned(), level))))

@@ -138,7 +138,8 @@ mod tests {
 
         let kind = evenkeel::Kind::of::<Secret>();
         let cached = manager.cache().get(&kind, &key.sibling("login")).unwrap().unwrap();
-        assert!(cached.decode::<Secret>().unwrap().data.is_none(), "metadata alone is cached");
+        let refused = cached.decode::<Secret>().unwrap_err().to_string();
+        assert!(refused.contains("metadata-only"), "its data is not in the cache: {refused}");
         cluster.stop().await;
     }
 }
