@@ -24,7 +24,7 @@ pub struct Builder {
     bare: bool,
     virtual_time: Option<u64>,
     patience: Duration,
-    spin_limit: usize,
+    spin_limit: u32,
 }
 
 impl Default for Builder {
@@ -76,9 +76,9 @@ impl Builder {
         self
     }
 
-    /// How many reconciles of one object within one second fail the test, as a controller that
-    /// keeps itself busy; 1,000 unless set.
-    pub fn spin_limit(mut self, reconciles: usize) -> Self {
+    /// How many reconciles of one object in a burst fail the test, as a controller that keeps itself
+    /// busy; 500 unless set. Up to 25 a second do not count.
+    pub fn spin_limit(mut self, reconciles: u32) -> Self {
         self.spin_limit = reconciles;
         self
     }

@@ -1,9 +1,9 @@
 //! Ends an operator that keeps itself busy, and fails the test that runs it.
 //!
-//! In virtual time the clock stands still while anything runs. A reconciler whose own write causes
-//! its next run therefore stops time, and with it every deadline of the test. So reconciles are
-//! counted: too many of one object within one second of the cluster's time stop the manager, which
-//! lets time pass again, and the test fails with the name of the controller and of the object.
+//! In virtual time the clock stands still while anything runs, so a reconciler whose own write
+//! causes its next run holds up every deadline of the test; the runtime slows such a key down but
+//! does not end it. So reconciles are counted: too many of one object in a short time stop the
+//! manager, and the test fails with the name of the controller and of the object.
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -18,12 +18,16 @@ use tokio::time::Instant;
 
 use crate::fail;
 
-/// How many reconciles of one object within [`WINDOW`] are a spin, unless the builder sets it.
-/// An object with hundreds of children that change one after another stays below.
-pub(crate) const SPIN: usize = 1_000;
+/// How many reconciles of one object beyond [`RATE`] are a spin, unless the builder sets it. An
+/// object with hundreds of children that change one after another stays below.
+pub(crate) const SPIN: u32 = 500;
 
-/// Tokio's time, so virtual where the cluster is.
-const WINDOW: Duration = Duration::from_secs(1);
+/// Reconciles a second of one object that are no spin however long they go on: more than the
+/// runtime lets a key do that runs hot, and less than a spin does before that.
+const RATE: f64 = 25.0;
+
+/// Objects that were quiet are forgotten this often.
+const SWEEP: Duration = Duration::from_secs(60);
 
 /// What `virtual_time` cannot do; part of messages.
 pub(crate) const OUTSIDE: &str = "in virtual time the clock moves on whenever this runtime has \
@@ -36,7 +40,7 @@ pub(crate) const OUTSIDE: &str = "in virtual time the clock moves on whenever th
 pub(crate) struct Guard(Arc<Inner>);
 
 struct Inner {
-    limit: usize,
+    limit: u32,
     virtual_time: bool,
     counts: Mutex<Counts>,
     managers: Mutex<Vec<Manager>>,
@@ -45,10 +49,31 @@ struct Inner {
 }
 
 struct Counts {
-    since: Instant,
-    reconciles: HashMap<(Arc<str>, Key), usize>,
+    swept: Instant,
+    busy: HashMap<(Arc<str>, Key), Busy>,
     /// Whether the hint about timeouts has been logged.
     hinted: bool,
+}
+
+/// The reconciles of one object.
+struct Busy {
+    /// How many it is beyond the rate.
+    ahead: f64,
+    at: Instant,
+    /// When it last was not.
+    since: Instant,
+    count: u64,
+}
+
+impl Busy {
+    fn new(now: Instant) -> Self {
+        Self { ahead: 0.0, at: now, since: now, count: 0 }
+    }
+
+    fn pass(&mut self, now: Instant) {
+        self.ahead -= now.duration_since(self.at).as_secs_f64() * RATE;
+        self.at = now;
+    }
 }
 
 /// The test's own hold on its guard: a test that does not stop its cluster fails for a spin too.
@@ -74,8 +99,8 @@ impl Drop for Guarded {
 }
 
 impl Guard {
-    pub(crate) fn new(limit: usize, virtual_time: bool) -> Self {
-        let counts = Counts { since: Instant::now(), reconciles: HashMap::new(), hinted: false };
+    pub(crate) fn new(limit: u32, virtual_time: bool) -> Self {
+        let counts = Counts { swept: Instant::now(), busy: HashMap::new(), hinted: false };
         Self(Arc::new(Inner {
             limit,
             virtual_time,
@@ -109,22 +134,30 @@ impl Guard {
                 record.key
             );
         }
-        if now.duration_since(counts.since) > WINDOW {
-            counts.since = now;
-            counts.reconciles.clear();
+        if now.duration_since(counts.swept) > SWEEP {
+            counts.swept = now;
+            counts.busy.retain(|_, busy| {
+                busy.pass(now);
+                busy.ahead > 0.0
+            });
         }
         let id = (record.controller.clone(), record.key.clone());
-        let count = counts.reconciles.entry(id).or_default();
-        *count += 1;
-        if *count != self.0.limit {
+        let busy = counts.busy.entry(id).or_insert_with(|| Busy::new(now));
+        busy.pass(now);
+        if busy.ahead < 0.0 {
+            *busy = Busy::new(now);
+        }
+        busy.ahead += 1.0;
+        busy.count += 1;
+        if busy.ahead < f64::from(self.0.limit) {
             return;
         }
+        let (count, period) = (busy.count, now.duration_since(busy.since));
         drop(counts);
         let (controller, kind, key) = (&record.controller, &record.kind, &record.key);
-        let limit = self.0.limit;
         let failure = format!(
-            "controller {controller:?} spins: it reconciled {kind} {key} {limit} times within \
-             {WINDOW:?}, so each reconcile causes the next one. The last: {record}"
+            "controller {controller:?} spins: it reconciled {kind} {key} {count} times within \
+             {period:.1?}, so each reconcile causes the next one. The last: {record}"
         );
         self.0.failure.send_if_modified(|present| match present {
             Some(_) => false,
