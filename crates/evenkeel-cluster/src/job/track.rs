@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use evenkeel::{BoxError, Key, Result};
+use evenkeel::{Error, Key, Result};
 use k8s_openapi::api::batch::v1::{Job, UncountedTerminatedPods};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 
@@ -52,7 +52,7 @@ impl Work<'_> {
     async fn remove_finalizers(
         &self,
         ended: &[Arc<Pod>],
-    ) -> (HashSet<Option<String>>, Option<BoxError>) {
+    ) -> (HashSet<Option<String>>, Option<Error>) {
         let mut released = HashSet::with_capacity(ended.len());
         let mut failure = None;
         for pod in ended {
