@@ -43,7 +43,7 @@ pub struct Delays {
     /// From running to completion, for containers that complete without a plan or a plain command:
     /// those of Jobs, and those with a command in pods that are not always restarted.
     pub run: Duration,
-    /// From SIGTERM to the exit of a container, at most the pod's own grace period. 200 ms by
+    /// From SIGTERM to the exit of a container, at most the pod's own grace period. 50 ms by
     /// default, so that a deleted pod is seen with its deletion timestamp as on other clusters. A
     /// container whose command is `sleep` or a plain shell script ignores SIGTERM and takes the whole
     /// grace period.
@@ -57,7 +57,7 @@ impl Default for Delays {
             start: Duration::ZERO,
             ready: Duration::ZERO,
             run: Duration::ZERO,
-            stop: Duration::from_millis(200),
+            stop: Duration::from_millis(50),
         }
     }
 }

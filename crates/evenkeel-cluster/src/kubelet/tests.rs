@@ -380,7 +380,7 @@ async fn a_deleted_pod_is_seen_with_its_deletion_timestamp() {
     world.api::<Pod>().delete("one", &DeleteParams::default()).await.unwrap();
     world.until::<Pod>("it is gone", BTreeMap::is_empty).await;
     let took = begun.elapsed();
-    assert!((150..=300).contains(&took.as_millis()), "{took:?}");
+    assert!((40..=100).contains(&took.as_millis()), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]
