@@ -67,6 +67,7 @@ mod testing;
 mod tests;
 
 use evenkeel::Manager;
+use evenkeel::cache::CacheOptions;
 use evenkeel::manager::RunError;
 use evenkeel_apiserver::{ApiServer, BuildError, ServeError, Serving};
 use tokio::task::JoinSet;
@@ -148,7 +149,9 @@ impl Cluster {
     #[must_use]
     pub fn bare(server: ApiServer) -> Self {
         let client = kube::Client::new(server.service(), "default");
-        let manager = Manager::builder("kube-controller-manager").build(client);
+        let manager = Manager::builder("kube-controller-manager")
+            .cache(CacheOptions::in_process())
+            .build(client);
         Self { server, manager, running: JoinSet::new() }
     }
 
@@ -197,7 +200,7 @@ fn run_controllers(
     client: kube::Client,
     settings: &Settings,
 ) -> Result<(Manager, JoinSet<Result<(), RunError>>), StartError> {
-    let mut manager = Manager::builder("kube-controller-manager");
+    let mut manager = Manager::builder("kube-controller-manager").cache(CacheOptions::in_process());
     if let Some(seed) = settings.seed {
         manager = manager.seed(seed);
     }

@@ -109,6 +109,7 @@ impl Backend {
         let mut builder = Manager::builder(name).on_reconcile(move |record| guard.observe(record));
         match self {
             Self::Embedded { clock, seed, .. } => {
+                builder = builder.cache(CacheOptions::in_process());
                 if let Some(clock) = clock {
                     builder = builder.clock(clock.clone());
                 }

@@ -309,6 +309,7 @@ impl Cache {
             random: Random::new(self.0.random.lock().next()),
             resync: self.0.options.resync,
             sync_timeout: self.0.options.sync_timeout,
+            watch_timeout: self.0.options.watch_timeout.clone(),
         };
         let ingest = Ingest::new(kind.clone(), declared.options.clone());
         let hold = Arc::new(Hold(Shared::start(ingest, &declared.indexes, surroundings)));

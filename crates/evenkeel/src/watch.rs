@@ -103,6 +103,8 @@ pub(crate) struct Settings {
     pub(crate) optional: bool,
     /// How long the server may be silent while it sends a list.
     pub(crate) answer_silence: Duration,
+    /// How much longer than agreed a watch is waited for that should have ended.
+    pub(crate) margin: Duration,
     /// Whether the history of the server is checked after a watch that did not end as agreed.
     pub(crate) check_history: bool,
 }
@@ -115,6 +117,7 @@ impl Default for Settings {
             optional: false,
             watch_timeout: Duration::from_secs(30)..Duration::from_secs(40),
             answer_silence: Duration::from_secs(65),
+            margin: Duration::from_secs(5),
             check_history: true,
         }
     }

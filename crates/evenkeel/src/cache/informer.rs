@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -68,6 +69,7 @@ pub(super) struct Shared {
     random: Mutex<Random>,
     resync: Duration,
     sync_timeout: Duration,
+    watch_timeout: Range<Duration>,
     client: Client,
     tasks: Weak<Tasks>,
     history: History,
@@ -140,6 +142,7 @@ pub(super) struct Surroundings {
     pub(super) random: Random,
     pub(super) resync: Duration,
     pub(super) sync_timeout: Duration,
+    pub(super) watch_timeout: Range<Duration>,
 }
 
 impl Shared {
@@ -149,8 +152,15 @@ impl Shared {
         indexes: &[Definition],
         surroundings: Surroundings,
     ) -> Arc<Self> {
-        let Surroundings { client, tasks, history, mut random, resync, sync_timeout } =
-            surroundings;
+        let Surroundings {
+            client,
+            tasks,
+            history,
+            mut random,
+            resync,
+            sync_timeout,
+            watch_timeout,
+        } = surroundings;
         let options = ingest.options();
         let selective = !options.labels.selects_all() || !options.fields.is_empty();
         let namespaces = options.namespaces.clone();
@@ -169,6 +179,7 @@ impl Shared {
             ingest,
             resync,
             sync_timeout,
+            watch_timeout,
             client,
             tasks,
             history,
@@ -198,7 +209,11 @@ impl Shared {
             metadata_only: options.metadata_only,
         };
         let random = Random::new(self.random.lock().next());
-        let settings = Settings { optional: options.optional, ..Settings::default() };
+        let settings = Settings {
+            optional: options.optional,
+            watch_timeout: self.watch_timeout.clone(),
+            ..Settings::default()
+        };
         let reflector =
             Reflector::new(self.client.clone(), scope, settings, self.history.clone(), random);
         let mut feed = Feed::new(self.clone(), namespace.clone(), number);

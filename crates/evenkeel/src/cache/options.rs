@@ -3,6 +3,7 @@
 use std::any::{Any, TypeId, type_name};
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,8 +33,21 @@ pub struct CacheOptions {
     /// tools: an operator that caches more than it was meant to is found out too late. Off unless
     /// set.
     pub on_demand: bool,
+    /// How long the server is asked to keep a watch open, drawn for each. 30 to 40 seconds: a
+    /// connection on which nothing comes for five seconds more is dead.
+    pub watch_timeout: Range<Duration>,
     /// Where jitter comes from: equal seeds give equal timing. Drawn at random unless set.
     pub seed: Option<u64>,
+}
+
+impl CacheOptions {
+    /// The defaults for a client that calls its server in the same process: there is no connection
+    /// that could die unnoticed, and watches last five to ten minutes.
+    #[must_use]
+    pub fn in_process() -> Self {
+        let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
+        Self { watch_timeout: minutes(5)..minutes(10), ..Self::default() }
+    }
 }
 
 impl Default for CacheOptions {
@@ -44,6 +58,7 @@ impl Default for CacheOptions {
             resync: Duration::from_secs(10 * 3600),
             sync_timeout: Duration::from_secs(120),
             on_demand: false,
+            watch_timeout: Duration::from_secs(30)..Duration::from_secs(40),
             seed: None,
         }
     }

@@ -15,9 +15,6 @@ use super::{Error, History, Reflector, Sink};
 /// A server that closes a watch this soon, without an event, does not really watch.
 const SHORT: Duration = Duration::from_secs(1);
 
-/// How much longer than agreed a watch is waited for that should have ended.
-const MARGIN: Duration = Duration::from_secs(5);
-
 /// An open watch.
 pub(super) struct Watch {
     connection: Connection,
@@ -206,7 +203,7 @@ impl Reflector {
         let mut in_order = !matches!(&*self.version, "" | "0");
         let mut any = false;
         let lost = loop {
-            watch.connection.allow_silence(watch.timeout + MARGIN);
+            watch.connection.allow_silence(watch.timeout + self.settings.margin);
             match watch.advance(&self.history, self.epoch).await {
                 Ok(true) => {}
                 Ok(false) => break None,
@@ -239,7 +236,7 @@ impl Reflector {
         };
         // A server with another history has no bookmark to send before the end.
         let as_agreed = lost.is_none()
-            && begun.elapsed() + MARGIN >= watch.timeout
+            && begun.elapsed() + self.settings.margin >= watch.timeout
             && (any || !self.sends_bookmarks);
         self.suspect |= !as_agreed;
         match lost {
@@ -262,7 +259,7 @@ impl Reflector {
             let version = if self.version_unavailable { "" } else { &*self.version };
             (Ask::Stream { version, seconds }, self.settings.answer_silence)
         } else {
-            let silence = Duration::from_secs(seconds) + MARGIN;
+            let silence = Duration::from_secs(seconds) + self.settings.margin;
             (Ask::Watch { version: &self.version, seconds }, silence)
         };
         let request = self.scope.request(&ask)?;

@@ -3,6 +3,7 @@
 mod between;
 mod faults;
 mod follow;
+mod frozen;
 mod history;
 mod list;
 mod script;

@@ -1,0 +1,115 @@
+//! A proxy on the way that accepts everything and forwards nothing any more.
+
+use evenkeel_apiserver::ApiServer;
+use kube::Api;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream, tcp};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use super::*;
+use crate::connect;
+use crate::manager::Access;
+
+/// Reports the names it hears of.
+struct Names(mpsc::Sender<String>);
+
+impl Names {
+    fn report(&self, raw: &[u8]) {
+        let object: ConfigMap = serde_json::from_slice(raw).unwrap();
+        self.0.try_send(object.metadata.name.unwrap()).unwrap();
+    }
+}
+
+impl Sink for Names {
+    fn begin(&mut self, _: bool) {}
+    fn listed(&mut self, raw: &[u8]) {
+        self.report(raw);
+    }
+    fn unlisted(&mut self, _: &[u8]) {}
+    fn commit(&mut self, _: &str) {}
+    fn abandon(&mut self) {}
+    fn changed(&mut self, raw: &[u8]) {
+        self.report(raw);
+    }
+    fn deleted(&mut self, _: &[u8]) {}
+    fn bookmark(&mut self, _: &str) {}
+    fn agrees(&mut self, _: Option<&[u8]>) -> bool {
+        true
+    }
+    fn health(&mut self, _: &Health) {}
+}
+
+/// Forwards connections until they are frozen; those made later are forwarded all the same.
+async fn proxy(
+    listener: TcpListener,
+    server: std::net::SocketAddr,
+    mut frozen: watch::Receiver<()>,
+) {
+    let mut connections = JoinSet::new();
+    loop {
+        let (near, _) = listener.accept().await.unwrap();
+        let far = TcpStream::connect(server).await.unwrap();
+        let (near, far) = (near.into_split(), far.into_split());
+        frozen.mark_unchanged();
+        connections.spawn(forward(near.0, far.1, frozen.clone()));
+        connections.spawn(forward(far.0, near.1, frozen.clone()));
+    }
+}
+
+async fn forward(
+    mut from: tcp::OwnedReadHalf,
+    mut to: tcp::OwnedWriteHalf,
+    mut frozen: watch::Receiver<()>,
+) {
+    let mut buffer = vec![0; 4096];
+    loop {
+        tokio::select! {
+            biased;
+            _ = frozen.changed() => return std::future::pending().await,
+            read = from.read(&mut buffer) => match read {
+                Ok(0) | Err(_) => return,
+                Ok(read) => if to.write_all(&buffer[..read]).await.is_err() { return },
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_is_no_longer_forwarded_is_replaced() {
+    let server = ApiServer::builder().build().await.unwrap();
+    let serving = server.serve("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (real, proxied) = (serving.address(), listener.local_addr().unwrap());
+    let folder = std::env::temp_dir().join(format!("evenkeel-frozen-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("kubeconfig");
+    let kubeconfig = serving.kubeconfig().replace(&real.to_string(), &proxied.to_string());
+    std::fs::write(&path, kubeconfig).unwrap();
+    let client = connect::client(Access::file(path, None)).await.unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+
+    let (freeze, frozen) = watch::channel(());
+    let mut tasks = JoinSet::new();
+    tasks.spawn(proxy(listener, real, frozen));
+    let settings = Settings {
+        watch_timeout: Duration::from_secs(1)..Duration::from_secs(2),
+        margin: Duration::from_millis(200),
+        ..Settings::default()
+    };
+    let reflector = Reflector::new(client, scope(), settings, History::default(), Random::new(1));
+    let (sender, mut names) = mpsc::channel(64);
+    tasks.spawn(async move { match reflector.run(&mut Names(sender)).await {} });
+    let admin: Api<ConfigMap> =
+        Api::namespaced(Client::new(server.service(), "default"), "default");
+    for name in ["before", "after"] {
+        let mut map = ConfigMap::default();
+        map.metadata.name = Some(name.to_owned());
+        admin.create(&Default::default(), &map).await.unwrap();
+        let heard = async { while names.recv().await.unwrap() != name {} };
+        tokio::time::timeout(Duration::from_secs(60), heard).await.expect(name);
+        freeze.send_replace(());
+    }
+    tasks.shutdown().await;
+    serving.stop().await;
+}
