@@ -53,6 +53,9 @@ const HEADER_SIZE_MAX: u32 = 1 << 20;
 /// How long a connection that may take no more requests has to finish those at hand.
 const RETIRING: Duration = Duration::from_secs(10);
 
+/// How long a client without a request has to answer that the server stops, over HTTP/2.
+const FAREWELL: Duration = Duration::from_millis(100);
+
 task_local! {
     /// Of the request that an HTTP/2 stream carries: whether it has no end.
     static ENDLESS: Arc<AtomicBool>;
@@ -155,7 +158,7 @@ where
         {
             let mut http = pin!(builder.serve_connection(TokioIo::new(stream), service));
             let mut due = pin!(time::sleep_until(Instant::now()));
-            let mut order = Order::Go;
+            let (mut order, mut draining) = (Order::Go, false);
             loop {
                 tokio::select! {
                     ended = http.as_mut() => {
@@ -171,6 +174,8 @@ where
                             break;
                         }
                         http.as_mut().graceful_shutdown();
+                        draining = true;
+                        due.as_mut().reset(Instant::now() + FAREWELL);
                     }
                     new = life.ordered(order) => {
                         order = new;
@@ -178,9 +183,14 @@ where
                             break;
                         }
                         http.as_mut().graceful_shutdown();
-                        due.as_mut().reset(Instant::now() + RETIRING);
+                        if !draining {
+                            due.as_mut().reset(Instant::now() + RETIRING);
+                        }
                     }
                     () = due.as_mut() => match (order, life.overdue(&options)) {
+                        // A client that does not answer the farewell has nothing to lose.
+                        _ if draining && life.is_idle() => break,
+                        _ if draining => due.as_mut().reset(Instant::now() + FAREWELL),
                         (Order::Go, Ok(order)) => life.order(order),
                         (Order::Go, Err(later)) => due.as_mut().reset(later),
                         (_, Ok(_)) => break,

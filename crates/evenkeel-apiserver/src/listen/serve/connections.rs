@@ -268,6 +268,11 @@ impl Life {
         Request(self.clone())
     }
 
+    /// Whether no request is served.
+    pub(super) fn is_idle(&self) -> bool {
+        self.idle_since().is_some()
+    }
+
     /// Since when no request is served, if none is.
     fn idle_since(&self) -> Option<Instant> {
         let doing = self.doing();

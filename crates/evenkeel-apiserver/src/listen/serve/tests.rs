@@ -310,6 +310,19 @@ async fn idle_connections_and_unfinished_handshakes_do_not_delay_a_stop() {
 }
 
 #[tokio::test]
+async fn idle_client_that_does_not_answer_does_not_delay_a_stop() {
+    let pki = Pki::new();
+    let server = Server::start(&pki, Options { grace: NEVER, ..Options::default() });
+    let client = Client::new(&pki, &["h2"], Credentials::None);
+    let mut silent = client.connect(server.address).await.unwrap();
+    // The preface and empty settings: a connection, as far as the server can tell.
+    silent.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+    let mut settings = [0; 9];
+    timeout(SOON, silent.read_exact(&mut settings)).await.unwrap().unwrap();
+    assert_eq!(timeout(SOON, server.stop()).await.unwrap(), Stopped { connections_cut: 0 });
+}
+
+#[tokio::test]
 async fn mute_client_is_dropped_when_the_handshake_times_out() {
     let pki = Pki::new();
     let options = Options { handshake_timeout: Duration::from_millis(10), ..Options::default() };
