@@ -10,8 +10,49 @@ use crate::core::Core;
 use crate::query::Query;
 use crate::status::Status;
 
-/// The checks behind each endpoint, in the order they are reported.
-pub(crate) const CHECKS: &[&str] = &["ping", "log", "etcd", "poststarthook/crd-informer-synced"];
+/// The checks of start-up, by upstream's names and in its order. A server answers once all of it is
+/// done, so they pass.
+const STARTED: &[&str] = &[
+    "poststarthook/start-apiserver-admission-initializer",
+    "poststarthook/generic-apiserver-start-informers",
+    "poststarthook/priority-and-fairness-config-consumer",
+    "poststarthook/priority-and-fairness-filter",
+    "poststarthook/storage-object-count-tracker-hook",
+    "poststarthook/start-apiextensions-informers",
+    "poststarthook/start-apiextensions-controllers",
+    "poststarthook/crd-informer-synced",
+    "poststarthook/start-system-namespaces-controller",
+    "poststarthook/peer-endpoint-reconciler-controller",
+    "poststarthook/start-cluster-authentication-info-controller",
+    "poststarthook/start-kube-apiserver-identity-lease-controller",
+    "poststarthook/start-kube-apiserver-identity-lease-garbage-collector",
+    "poststarthook/storage-readiness",
+    "poststarthook/start-legacy-token-tracking-controller",
+    "poststarthook/start-service-ip-repair-controllers",
+    "poststarthook/rbac/bootstrap-roles",
+    "poststarthook/scheduling/bootstrap-system-priority-classes",
+    "poststarthook/priority-and-fairness-config-producer",
+    "poststarthook/bootstrap-controller",
+    "poststarthook/start-kubernetes-service-cidr-controller",
+    "poststarthook/start-kube-aggregator-informers",
+    "poststarthook/apiservice-status-local-available-controller",
+    "poststarthook/apiservice-status-remote-available-controller",
+    "poststarthook/apiservice-registration-controller",
+    "poststarthook/apiservice-discovery-controller",
+    "poststarthook/kube-apiserver-autoregistration",
+    "autoregister-completion",
+    "poststarthook/apiservice-openapi-controller",
+    "poststarthook/apiservice-openapiv3-controller",
+];
+
+/// The checks behind an endpoint, in the order they are reported.
+pub(crate) fn checks(endpoint: &str) -> impl Iterator<Item = &'static str> {
+    let (first, last): (&[&str], &[&str]) = match endpoint {
+        "readyz" => (&["ping", "log", "etcd", "etcd-readiness", "informer-sync"], &["shutdown"]),
+        _ => (&["ping", "log", "loopback-serving-certificate", "etcd"], &[]),
+    };
+    first.iter().chain(STARTED).chain(last).copied()
+}
 
 /// Answers `/<endpoint>` or, with a `check`, `/<endpoint>/<check>`.
 pub(crate) fn respond(
@@ -21,7 +62,7 @@ pub(crate) fn respond(
     check: &str,
 ) -> Result<Response<Body>, Status> {
     if !check.is_empty() {
-        if !CHECKS.contains(&check) {
+        if !checks(endpoint).any(|known| known == check) {
             return Err(Status::page_not_found());
         }
         return Ok(match failure(core, check) {
@@ -32,9 +73,9 @@ pub(crate) fn respond(
     let excluded: Vec<&str> = query.all("exclude").collect();
     let mut report = String::new();
     let mut failing = false;
-    for check in CHECKS {
+    for check in checks(endpoint) {
         // Writing to a string cannot fail.
-        let _ = if excluded.contains(check) {
+        let _ = if excluded.contains(&check) {
             writeln!(report, "[+]{check} excluded: ok")
         } else if failure(core, check).is_some() {
             failing = true;
@@ -44,11 +85,15 @@ pub(crate) fn respond(
             writeln!(report, "[+]{check} ok")
         };
     }
-    for unknown in excluded.iter().filter(|name| !CHECKS.contains(name)) {
-        let _ = writeln!(
-            report,
-            "warn: some health checks cannot be excluded: no matches for {unknown:?}"
-        );
+    let mut unknown: Vec<&str> = excluded;
+    unknown.retain(|name| !checks(endpoint).any(|known| known == *name));
+    unknown.sort_unstable();
+    unknown.dedup();
+    if !unknown.is_empty() {
+        let quoted: Vec<String> = unknown.iter().map(|name| format!("{name:?}")).collect();
+        let names = quoted.join(",");
+        let _ =
+            writeln!(report, "warn: some health checks cannot be excluded: no matches for {names}");
     }
     if failing {
         return Ok(failed(format!("{report}{endpoint} check failed\n")));
@@ -62,7 +107,8 @@ pub(crate) fn respond(
 /// Why a check fails. Those not named here pass in any server that answers.
 fn failure(core: &Core, check: &str) -> Option<String> {
     match check {
-        "etcd" => core.store.failure().map(|failure| failure.to_string()),
+        "shutdown" if *core.stopping.borrow() => Some("process is shutting down".to_owned()),
+        "etcd" | "etcd-readiness" => core.store.failure().map(|failure| failure.to_string()),
         _ => None,
     }
 }

@@ -312,7 +312,7 @@ fn index(core: &Core) -> Value {
         paths.extend(group.versions.iter().map(|v| format!("/apis/{}/{}", group.name, v.version)));
     }
     for endpoint in ["healthz", "livez", "readyz"] {
-        paths.extend(health::CHECKS.iter().map(|check| format!("/{endpoint}/{check}")));
+        paths.extend(health::checks(endpoint).map(|check| format!("/{endpoint}/{check}")));
     }
     paths.sort();
     json!({"paths": paths})

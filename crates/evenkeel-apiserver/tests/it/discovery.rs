@@ -248,7 +248,21 @@ async fn health_is_ok_as_a_whole_and_check_by_check() {
     let verbose = cluster.get("/readyz?verbose&exclude=etcd").await.text();
     assert!(verbose.contains("[+]ping ok\n"), "{verbose}");
     assert!(verbose.contains("[+]etcd excluded: ok\n"), "{verbose}");
-    assert!(verbose.ends_with("readyz check passed\n"), "{verbose}");
+    assert!(verbose.ends_with("[+]shutdown ok\nreadyz check passed\n"), "{verbose}");
+    let hooks = ["start-apiextensions-controllers", "rbac/bootstrap-roles", "storage-readiness"];
+    for hook in hooks {
+        assert!(verbose.contains(&format!("[+]poststarthook/{hook} ok\n")), "{verbose}");
+        assert_eq!(cluster.get(&format!("/livez/poststarthook/{hook}")).await.status, 200);
+    }
+    assert_eq!(cluster.get("/livez/shutdown").await.status, 404, "only readiness has it");
+    let unknown = cluster.get("/livez?verbose&exclude=b&exclude=a&exclude=b").await.text();
+    assert!(
+        unknown.ends_with(
+            "warn: some health checks cannot be excluded: no matches for \"a\",\"b\"\nlivez check \
+             passed\n"
+        ),
+        "{unknown}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
