@@ -58,13 +58,67 @@ struct Entry {
     plugin: Box<dyn Plugin>,
 }
 
+/// All plugins of kube-apiserver 1.36. Those that are not built in are off already.
+const UPSTREAM: &[&str] = &[
+    "AlwaysAdmit",
+    "AlwaysDeny",
+    "AlwaysPullImages",
+    "CertificateApproval",
+    "CertificateSigning",
+    "CertificateSubjectRestriction",
+    "ClusterTrustBundleAttest",
+    "DefaultIngressClass",
+    "DefaultStorageClass",
+    "DefaultTolerationSeconds",
+    "DenyServiceExternalIPs",
+    "EventRateLimit",
+    "ExtendedResourceToleration",
+    "ImagePolicyWebhook",
+    "JobValidation",
+    "LimitPodHardAntiAffinityTopology",
+    "LimitRanger",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionWebhook",
+    "NamespaceAutoProvision",
+    "NamespaceExists",
+    "NamespaceLifecycle",
+    "NodeDeclaredFeatureValidator",
+    "NodeRestriction",
+    "OwnerReferencesPermissionEnforcement",
+    "PersistentVolumeClaimResize",
+    "PodGroupProtection",
+    "PodGroupWorkloadExists",
+    "PodNodeSelector",
+    "PodResizeValidator",
+    "PodSecurity",
+    "PodTolerationRestriction",
+    "PodTopologyLabels",
+    "Priority",
+    "ResourceQuota",
+    "RuntimeClass",
+    "ServiceAccount",
+    "StorageObjectInUseProtection",
+    "TaintNodesByCondition",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionWebhook",
+];
+
 /// The plugins that are on, in the order they run.
 pub(crate) struct Chain(Vec<Entry>);
 
 impl Chain {
-    /// All plugins but `disabled`. Names we do not know are upstream's that are not built in yet;
-    /// switching those off is what already holds.
-    pub(crate) fn new(disabled: &[String]) -> Self {
+    /// All plugins but `disabled`.
+    ///
+    /// # Errors
+    ///
+    /// If a name is not one of upstream's, with those that are.
+    pub(crate) fn new(disabled: &[String]) -> Result<Self, String> {
+        if let Some(unknown) = disabled.iter().find(|name| !UPSTREAM.contains(&name.as_str())) {
+            return Err(format!(
+                "disable-admission-plugins plugin {unknown:?} is unknown; plugins are: {}",
+                UPSTREAM.join(", ")
+            ));
+        }
         let all: [(&'static str, Box<dyn Plugin>); 9] = [
             ("NamespaceLifecycle", Box::new(namespace_lifecycle::NamespaceLifecycle)),
             ("TaintNodesByCondition", Box::new(taint_nodes_by_condition::TaintNodesByCondition)),
@@ -83,7 +137,7 @@ impl Chain {
             ("DefaultIngressClass", Box::new(default_class::INGRESS)),
         ];
         let all = all.into_iter().map(|(name, plugin)| Entry { name, plugin });
-        Self(all.filter(|entry| !disabled.iter().any(|d| d == entry.name)).collect())
+        Ok(Self(all.filter(|entry| !disabled.iter().any(|d| d == entry.name)).collect()))
     }
 
     pub(crate) fn mutate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {

@@ -386,7 +386,7 @@ impl Builder {
             registry: Registry::new(&store),
             definitions: Definitions::default(),
             sources: self.seed.map_or_else(Sources::system, Sources::seeded),
-            admission: Chain::new(&self.disabled_admission_plugins),
+            admission: Chain::new(&self.disabled_admission_plugins).map_err(BuildError::Option)?,
             authenticator: Authenticator { tokens: self.tokens, anonymous: !self.no_anonymous },
             authorizer: self.authorizer.unwrap_or_else(|| Box::new(AllowAuthenticated)),
             services: Allocator::new(range).map_err(BuildError::Option)?,

@@ -43,6 +43,9 @@ const ALL: &[(&str, Register)] = &[
 
 /// Registers all that are not switched off.
 pub(crate) fn register(manager: &Manager, settings: &Settings) -> Result<(), StartError> {
+    if let Some(unknown) = settings.without.iter().find(|name| !names().any(|known| known == *name)) {
+        return Err(StartError::UnknownController { name: unknown.clone() });
+    }
     claim::index(manager)
         .map_err(|source| StartError::Controller { name: "indexes", source: source.into() })?;
     for (name, register) in ALL {
@@ -55,7 +58,6 @@ pub(crate) fn register(manager: &Manager, settings: &Settings) -> Result<(), Sta
 }
 
 /// The names of all controllers.
-#[cfg(test)]
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|(name, _)| *name)
 }

@@ -93,6 +93,15 @@ pub enum StartError {
     /// The API server could not be set up.
     #[error(transparent)]
     Server(#[from] BuildError),
+    /// [`Settings::without`] names a controller that does not exist.
+    #[error(
+        "there is no controller {name:?} to switch off; controllers are: {}",
+        controllers::names().collect::<Vec<_>>().join(", ")
+    )]
+    UnknownController {
+        /// The unknown name.
+        name: String,
+    },
     /// A controller could not be set up.
     #[error("controller {name}: {source}")]
     Controller {

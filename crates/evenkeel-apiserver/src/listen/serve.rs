@@ -84,8 +84,8 @@ pub enum BindError {
     #[error(
         "refusing to listen on {0}: it is not a loopback address, and this server is made for \
          tests and development, where nothing guards it from the network\n\
-         hint: listen on 127.0.0.1 or [::1], or set `allow_non_loopback` if other machines are \
-         meant to reach it"
+         hint: listen on 127.0.0.1 or [::1], or allow it (flag --allow-non-loopback, of the drop-in \
+         --evenkeel-allow-non-loopback, field `allow_non_loopback`)"
     )]
     NonLoopback(SocketAddr),
     /// The system refused.
