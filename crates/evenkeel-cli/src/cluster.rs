@@ -4,17 +4,19 @@
 use std::io::IsTerminal as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use evenkeel_apiserver::ApiServer;
 use evenkeel_apiserver::listen::{Options, raise_open_files_limit};
 use evenkeel_cluster::{Cluster, Settings};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::filter::LevelFilter;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Start a cluster and keep it running until Ctrl-C
+    /// Start a cluster and keep it running until Ctrl-C or SIGTERM
     Start(Start),
 }
 
@@ -70,6 +72,7 @@ async fn start(options: &Start) -> anyhow::Result<()> {
     if let Some(directory) = &options.data_dir {
         builder = builder.data_dir(directory);
     }
+    check_kubeconfig(&options.kubeconfig).await?;
     let server = builder.build().await.context("cannot start the cluster")?;
     let cluster = if options.bare {
         Cluster::bare(server)
@@ -85,9 +88,16 @@ async fn start(options: &Start) -> anyhow::Result<()> {
     serving
         .write_kubeconfig(&options.kubeconfig)
         .with_context(|| format!("cannot write {}", options.kubeconfig.display()))?;
+    let url = serving.url();
+    let mut signals = StopSignals::catch().context("cannot wait for signals")?;
 
     let kubeconfig = absolute(&options.kubeconfig);
     say(&format!("A Kubernetes 1.36 API is ready at {}", serving.url()));
+    say(if options.bare {
+        "There are no controllers and no nodes: nothing happens by itself."
+    } else {
+        "Controllers run; pods are simulated, so no container is started."
+    });
     say("");
     say(&format!("  export KUBECONFIG={}", kubeconfig.display()));
     say(if options.bare {
@@ -98,16 +108,80 @@ async fn start(options: &Start) -> anyhow::Result<()> {
     say("");
     match &options.data_dir {
         Some(directory) => {
-            say(&format!("Objects are kept in {}. Ctrl-C stops.", directory.display()))
+            say(&format!("Objects are kept in {}. Press Ctrl-C to stop.", directory.display()))
         }
-        None => say("Objects live in memory and are gone at the end. Ctrl-C stops."),
+        None => say("Objects are kept in memory until the cluster stops. Press Ctrl-C to stop."),
     }
-    tokio::signal::ctrl_c().await.context("cannot wait for Ctrl-C")?;
-    // The controllers go first, as long as there is somebody to talk to.
-    cluster.stop().await;
-    serving.stop().await;
+    signals.received().await;
+    say("Stopping.");
+    let stop = async {
+        // The controllers first, while the server still answers them.
+        cluster.stop().await;
+        serving.stop().await;
+    };
+    tokio::select! {
+        () = stop => {}
+        // A second signal does not wait.
+        () = signals.received() => anyhow::bail!("stopped at once: requests were cut off"),
+    }
+    if options.data_dir.is_none() {
+        // Its certificates are of no use any more.
+        remove_kubeconfig(&options.kubeconfig, &url);
+    }
     say("Stopped.");
     Ok(())
+}
+
+/// Fails if the kubeconfig belongs to a cluster that still answers: its users would lose access.
+async fn check_kubeconfig(path: &Path) -> anyhow::Result<()> {
+    let Some(server) = server_of(path) else { return Ok(()) };
+    let Some(address) = server.strip_prefix("https://") else { return Ok(()) };
+    let answers = tokio::net::TcpStream::connect(address);
+    let answers = tokio::time::timeout(Duration::from_secs(1), answers).await;
+    if matches!(answers, Ok(Ok(_))) {
+        anyhow::bail!(
+            "{} belongs to a cluster that is running at {server}\n\
+             hint: stop that cluster, or write another file with --kubeconfig FILE",
+            path.display()
+        );
+    }
+    Ok(())
+}
+
+fn remove_kubeconfig(path: &Path, url: &str) {
+    if server_of(path).as_deref() == Some(url) {
+        // Gone already, or not ours to remove: either is fine.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// The URL in a kubeconfig of a single cluster.
+fn server_of(path: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let line = text.lines().find_map(|line| line.trim().strip_prefix("server:"))?;
+    Some(line.trim().trim_matches('"').to_owned())
+}
+
+/// The signals that stop the cluster: SIGINT (Ctrl-C) and SIGTERM.
+struct StopSignals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl StopSignals {
+    fn catch() -> std::io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    async fn received(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
 }
 
 fn absolute(path: &Path) -> PathBuf {
@@ -117,6 +191,6 @@ fn absolute(path: &Path) -> PathBuf {
 /// One line for the person at the terminal.
 pub(crate) fn say(line: &str) {
     use std::io::Write as _;
-    // Nobody reads any more: nothing can be done about it, and nothing needs to be.
+    // A closed stderr is no reason to stop.
     let _ = writeln!(std::io::stderr(), "{line}");
 }

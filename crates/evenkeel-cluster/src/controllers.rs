@@ -43,7 +43,8 @@ const ALL: &[(&str, Register)] = &[
 
 /// Registers all that are not switched off.
 pub(crate) fn register(manager: &Manager, settings: &Settings) -> Result<(), StartError> {
-    if let Some(unknown) = settings.without.iter().find(|name| !names().any(|known| known == *name)) {
+    if let Some(unknown) = settings.without.iter().find(|name| !names().any(|known| known == *name))
+    {
         return Err(StartError::UnknownController { name: unknown.clone() });
     }
     claim::index(manager)
