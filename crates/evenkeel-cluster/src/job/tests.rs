@@ -227,7 +227,8 @@ async fn a_pod_its_job_releases_loses_the_finalizer_with_the_owner_reference() {
 async fn a_pod_noted_as_failed_is_released_although_it_then_succeeds() {
     let settings = Settings::default().without(super::NAME).without(crate::kubelet::NAME);
     let world = World::start(settings).await;
-    let owner = world.create::<Job>(job(&json!({}), "")).await;
+    // With one completion the success would end the Job, which releases every pod.
+    let owner = world.create::<Job>(job(&json!({"completions": 2}), "")).await;
     let uid = owner.metadata.uid.clone().unwrap();
     let pod: Pod = world
         .create(json!({
