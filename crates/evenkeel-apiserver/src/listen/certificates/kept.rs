@@ -9,8 +9,9 @@
 //! What comes near its end is replaced. Serving certificates are issued anew at each start:
 //! clients verify them by the authority, and the addresses may be others.
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -103,7 +104,8 @@ fn lasts(certificate: &KeyedCertificate, now_unix: u64) -> bool {
 
 fn save(path: &Path, certificate_pem: &str, key_pem: &str) -> Result<(), Error> {
     let write = || {
-        fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
+        let directory = path.parent().unwrap_or(Path::new("."));
+        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         write_atomically(path, [certificate_pem, key_pem].concat().as_bytes(), 0o600)?;
         File::open(path)?.sync_all()
     };
@@ -118,8 +120,9 @@ mod tests {
     use crate::listen::test_support::{Directory, NOW};
 
     fn keep(directory: &Directory, now: u64) -> (Authority, KeyedCertificate) {
-        let authority = Authority::keep(directory.path(), "evenkeel", now).unwrap();
-        let admin = authority.keep_admin(directory.path()).unwrap();
+        let directory = directory.path().join("pki");
+        let authority = Authority::keep(&directory, "evenkeel", now).unwrap();
+        let admin = authority.keep_admin(&directory).unwrap();
         (authority, admin)
     }
 
@@ -133,9 +136,11 @@ mod tests {
         assert_eq!(again.issuer.key().serialize_der(), authority.issuer.key().serialize_der());
         assert_eq!((same.chain, same.key_pem), (admin.chain, admin.key_pem));
         for file in [AUTHORITY, ADMIN] {
-            let metadata = fs::metadata(directory.path().join(file)).unwrap();
+            let metadata = fs::metadata(directory.path().join("pki").join(file)).unwrap();
             assert_eq!(metadata.permissions().mode() & 0o777, 0o600, "{file}");
         }
+        let metadata = fs::metadata(directory.path().join("pki")).unwrap();
+        assert_eq!(metadata.permissions().mode() & 0o777, 0o700);
     }
 
     #[test]
@@ -157,9 +162,10 @@ mod tests {
     fn a_damaged_file_is_an_error_and_not_replaced() {
         let directory = Directory::new();
         keep(&directory, NOW);
-        let path = directory.path().join(AUTHORITY);
+        let path = directory.path().join("pki").join(AUTHORITY);
         fs::write(&path, "rubbish").unwrap();
-        let error = Authority::keep(directory.path(), "evenkeel", NOW).unwrap_err().to_string();
+        let pki = directory.path().join("pki");
+        let error = Authority::keep(&pki, "evenkeel", NOW).unwrap_err().to_string();
         assert!(error.ends_with("ca.pem: no certificate in PEM form"), "{error}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "rubbish");
     }
