@@ -44,6 +44,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Weak};
 
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 use kube::Client;
 use parking_lot::{Mutex, RwLock};
 use serde::de::DeserializeOwned;
@@ -80,13 +82,15 @@ struct Inner {
     client: Client,
     options: CacheOptions,
     random: Mutex<Random>,
-    types: RwLock<BTreeMap<Kind, Declared>>,
+    types: RwLock<Types>,
     /// Indexes of types that are not declared yet.
     early: Mutex<BTreeMap<Kind, Vec<Index>>>,
     hot: Hot,
     tasks: Arc<Tasks>,
     history: History,
 }
+
+type Types = HashMap<Kind, Declared, FixedState>;
 
 struct Declared {
     options: TypeOptions,
@@ -124,6 +128,24 @@ impl Declared {
     }
 }
 
+/// An object as a read finds it.
+pub(crate) enum Found<K> {
+    /// Decoded, at this version.
+    Typed(Arc<K>, Version),
+    /// To be [decoded](Cache::typed).
+    Untyped(Arc<Entry>),
+}
+
+impl<K> Found<K> {
+    /// The version it was found at.
+    pub(crate) fn version(&self) -> Version {
+        match self {
+            Self::Typed(_, version) => *version,
+            Self::Untyped(entry) => entry.meta().version(),
+        }
+    }
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
         for declared in self.types.get_mut().values() {
@@ -142,7 +164,7 @@ impl Cache {
         Self(Arc::new(Inner {
             client,
             random: Mutex::new(random),
-            types: RwLock::default(),
+            types: RwLock::new(Types::with_hasher(FixedState::default())),
             early: Mutex::default(),
             hot: Hot::new(options.budget),
             tasks: Arc::new(Tasks::new()),
@@ -377,7 +399,30 @@ impl Cache {
     /// # Errors
     /// When the cache cannot know; see [`ReadError`].
     pub fn get(&self, kind: &Kind, key: &Key) -> Result<Option<Arc<Entry>>, ReadError> {
-        self.reader(kind)?.get(key)
+        self.read(kind, key, Arc::clone)
+    }
+
+    /// What `see` makes of the object of this key. It runs while the store is locked for writers, so
+    /// it has to be quick and must not call anything of the author's.
+    fn read<T>(
+        &self,
+        kind: &Kind,
+        key: &Key,
+        see: impl FnOnce(&Arc<Entry>) -> T,
+    ) -> Result<Option<T>, ReadError> {
+        self.reader(kind)?.0.0.get(key, see)
+    }
+
+    /// The object of this key as `K` if its typed form is there; otherwise what it is made from.
+    pub(crate) fn get_typed<K: Send + Sync + 'static>(
+        &self,
+        kind: &Kind,
+        key: &Key,
+    ) -> Result<Option<Found<K>>, ReadError> {
+        self.read(kind, key, |entry| match entry.kept() {
+            Some(typed) => Found::Typed(typed, entry.meta().version()),
+            None => Found::Untyped(entry.clone()),
+        })
     }
 
     /// The objects a query asks for, in the order of their keys.
@@ -398,6 +443,18 @@ impl Cache {
         entry: &Arc<Entry>,
     ) -> Result<Arc<K>, DecodeError> {
         self.0.hot.typed(entry)
+    }
+
+    /// The objects as `K`, in the same order. They stay decoded as those of [`typed`](Self::typed)
+    /// do, unless all of them together exceed the budget: then none is kept for having been listed.
+    ///
+    /// # Errors
+    /// As [`Entry::decode`].
+    pub fn typed_all<K: DeserializeOwned + Send + Sync + 'static>(
+        &self,
+        entries: &[Arc<Entry>],
+    ) -> Result<Vec<Arc<K>>, DecodeError> {
+        self.0.hot.typed_all(entries)
     }
 
     /// A write of this process was answered with the object in `raw`: reads show at least this state
@@ -445,7 +502,9 @@ impl Cache {
     }
 
     fn all(&self) -> Vec<Informer> {
-        self.0.types.read().values().filter_map(Declared::running).collect()
+        let mut all: Vec<_> = self.0.types.read().values().filter_map(Declared::running).collect();
+        all.sort_by(|one, other| one.kind().cmp(other.kind()));
+        all
     }
 
     /// Ends all watches and handlers and waits until they have ended. Reads fail from then on.
@@ -458,10 +517,7 @@ impl Cache {
     }
 }
 
-fn declared<'a>(
-    types: &'a mut BTreeMap<Kind, Declared>,
-    kind: &Kind,
-) -> Result<&'a mut Declared, DeclareError> {
+fn declared<'a>(types: &'a mut Types, kind: &Kind) -> Result<&'a mut Declared, DeclareError> {
     types.get_mut(kind).ok_or_else(|| DeclareError::Undeclared { kind: kind.clone() })
 }
 

@@ -16,6 +16,8 @@ mod error;
 
 mod install;
 
+mod lazy;
+
 mod live;
 
 mod ownership;
@@ -38,6 +40,7 @@ pub use delete::{Delete, DeleteAll};
 pub use dynamic::Dynamic;
 pub use error::{Attempt, Error, Target};
 pub use kube::api::Patch;
+pub use lazy::LazyList;
 pub use live::Live;
 pub use read::List;
 pub use retry::retry_on_conflict;
@@ -58,31 +61,36 @@ use warnings::Warnings;
 /// Cheap to clone. What a controller writes goes under its own name as field manager.
 #[derive(Clone)]
 pub struct Client {
-    http: kube::Client,
-    cache: Cache,
+    /// Each reconcile has a client of its own, so what they have in common is one reference.
+    shared: Arc<Shared>,
     /// Under which name fields are owned.
     owner: Arc<str>,
-    applied: Arc<Applied>,
-    warnings: Arc<Warnings>,
-    /// For names that the server would make up otherwise.
-    random: Arc<Mutex<Random>>,
     /// Where a reconcile's reads and writes are noted.
     notes: Option<Notes>,
+}
+
+struct Shared {
+    http: kube::Client,
+    cache: Cache,
+    applied: Applied,
+    warnings: Warnings,
+    /// For names that the server would make up otherwise.
+    random: Mutex<Random>,
 }
 
 impl Client {
     /// A client that writes as `owner`.
     pub(crate) fn new(http: kube::Client, cache: Cache, owner: &str, random: Random) -> Self {
-        let (applied, warnings) = (Arc::default(), Arc::default());
-        let random = Arc::new(Mutex::new(random));
-        Self { http, cache, owner: owner.into(), applied, warnings, random, notes: None }
+        let (applied, warnings, random) = (Applied::default(), Warnings::default(), random.into());
+        let shared = Arc::new(Shared { http, cache, applied, warnings, random });
+        Self { shared, owner: owner.into(), notes: None }
     }
 
     /// What the cache has of this object may not be what is: the next read asks the server.
     fn doubt(&self, kind: &Kind, key: &Key) {
         // What has no name yet cannot be asked for.
         if !key.name().is_empty() {
-            self.cache.uncertain(kind, key);
+            self.shared.cache.uncertain(kind, key);
         }
     }
 
@@ -106,13 +114,13 @@ impl Client {
     /// The cache this client reads from.
     #[must_use]
     pub fn cache(&self) -> &Cache {
-        &self.cache
+        &self.shared.cache
     }
 
     /// The `kube` client underneath, for what is not covered here.
     #[must_use]
     pub fn kube(&self) -> &kube::Client {
-        &self.http
+        &self.shared.http
     }
 
     /// Reads that ask the API server, whatever the cache holds.

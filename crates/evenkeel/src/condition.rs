@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition as Stored, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// One statement about an object, as in "Available: True, all replicas are up".
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,21 +79,29 @@ impl Condition {
         generation: Option<i64>,
         now: Timestamp,
     ) {
-        let present = conditions.iter_mut().filter_map(Value::as_object_mut);
-        let present = present
-            .into_iter()
-            .find(|stored| stored.get("type").and_then(Value::as_str) == Some(self.name.as_str()));
-        let next = json!(self.stored(generation, Time(now)));
-        let (Some(present), Value::Object(mut fields)) = (present, next.clone()) else {
-            conditions.push(next);
+        let named = |stored: &&mut Map<String, Value>| {
+            stored.get("type").and_then(Value::as_str) == Some(self.name.as_str())
+        };
+        let present = conditions.iter_mut().filter_map(Value::as_object_mut).find(named);
+        let Some(present) = present else {
+            conditions.push(json!(self.stored(generation, Time(now))));
             return;
         };
-        if present.get("status") == fields.get("status")
-            && let Some(since) = present.get("lastTransitionTime").filter(|since| !since.is_null())
-        {
-            fields.insert("lastTransitionTime".to_owned(), since.clone());
+        let since = present.get("lastTransitionTime").is_some_and(|since| !since.is_null());
+        let same = present.get("status").and_then(Value::as_str) == Some(self.status);
+        if !(since && same) {
+            present.insert("lastTransitionTime".to_owned(), json!(Time(now)));
         }
-        present.extend(fields);
+        // Most of the time nothing changes, and then nothing is copied.
+        let texts = [("status", self.status), ("reason", &self.reason), ("message", &self.message)];
+        for (name, text) in texts {
+            if present.get(name).and_then(Value::as_str) != Some(text) {
+                present.insert(name.to_owned(), text.into());
+            }
+        }
+        if let Some(generation) = generation {
+            present.insert("observedGeneration".to_owned(), generation.into());
+        }
     }
 
     fn stored(&self, generation: Option<i64>, since: Time) -> Stored {

@@ -3,8 +3,13 @@
 //! Everything below the typed public interface works on a [`Kind`], so that typed, dynamic and
 //! metadata-only users of one type share one watch and one store.
 
+mod compiled;
+
+use std::any::TypeId;
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{BuildHasher as _, Hash, Hasher};
 use std::sync::Arc;
 
 use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
@@ -65,72 +70,103 @@ impl Scope for ClusterResourceScope {
 /// assert_eq!(kind.to_string(), "Deployment.apps");
 /// assert_eq!(kind.path(Some("shop")), "/apis/apps/v1/namespaces/shop/deployments");
 /// ```
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Kind(Arc<Names>);
+#[derive(Clone)]
+pub struct Kind(Source);
 
-#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Every cached read names a type, so naming one that is known at compile time neither allocates
+/// nor counts references.
+#[derive(Clone)]
+enum Source {
+    Compiled(&'static Names),
+    Discovered(Arc<Names>),
+}
+
 struct Names {
-    // Borrowed for types known at compile time: asking for a kind copies no text.
     group: Cow<'static, str>,
     version: Cow<'static, str>,
     kind: Cow<'static, str>,
     plural: Cow<'static, str>,
     namespaced: bool,
+    /// A digest of the above, so that maps of kinds need not read the text.
+    digest: u64,
+}
+
+impl Names {
+    fn new(
+        group: Cow<'static, str>,
+        version: Cow<'static, str>,
+        kind: Cow<'static, str>,
+        plural: Cow<'static, str>,
+        namespaced: bool,
+    ) -> Self {
+        let digest = foldhash::quality::FixedState::default()
+            .hash_one((&*group, &*version, &*kind, &*plural, namespaced));
+        Self { group, version, kind, plural, namespaced, digest }
+    }
+
+    fn parts(&self) -> (&str, &str, &str, &str, bool) {
+        (&self.group, &self.version, &self.kind, &self.plural, self.namespaced)
+    }
 }
 
 impl Kind {
     /// The kind of a type known at compile time.
     #[must_use]
     pub fn of<K: Object>() -> Self {
-        Self(Arc::new(Names {
-            group: K::group(&()),
-            version: K::version(&()),
-            kind: K::kind(&()),
-            plural: K::plural(&()),
-            namespaced: <K::Scope as Scope>::NAMESPACED,
-        }))
+        Self(Source::Compiled(compiled::names(TypeId::of::<K>(), || {
+            let namespaced = <K::Scope as Scope>::NAMESPACED;
+            let (group, version) = (K::group(&()), K::version(&()));
+            Names::new(group, version, K::kind(&()), K::plural(&()), namespaced)
+        })))
     }
 
     /// The kind of a type found by discovery.
     #[must_use]
     pub fn dynamic(resource: &ApiResource, namespaced: bool) -> Self {
-        Self(Arc::new(Names {
-            group: resource.group.clone().into(),
-            version: resource.version.clone().into(),
-            kind: resource.kind.clone().into(),
-            plural: resource.plural.clone().into(),
+        Self(Source::Discovered(Arc::new(Names::new(
+            resource.group.clone().into(),
+            resource.version.clone().into(),
+            resource.kind.clone().into(),
+            resource.plural.clone().into(),
             namespaced,
-        }))
+        ))))
+    }
+
+    fn names(&self) -> &Names {
+        match &self.0 {
+            Source::Compiled(names) => names,
+            Source::Discovered(names) => names,
+        }
     }
 
     /// The API group; empty for the core group.
     #[must_use]
     pub fn group(&self) -> &str {
-        &self.0.group
+        &self.names().group
     }
 
     /// The version within the group.
     #[must_use]
     pub fn version(&self) -> &str {
-        &self.0.version
+        &self.names().version
     }
 
     /// The kind, as in `Deployment`.
     #[must_use]
     pub fn kind(&self) -> &str {
-        &self.0.kind
+        &self.names().kind
     }
 
     /// The plural name in URLs, as in `deployments`.
     #[must_use]
     pub fn plural(&self) -> &str {
-        &self.0.plural
+        &self.names().plural
     }
 
     /// Whether objects of this kind live in namespaces.
     #[must_use]
     pub fn namespaced(&self) -> bool {
-        self.0.namespaced
+        self.names().namespaced
     }
 
     /// The `apiVersion` of objects of this kind.
@@ -189,6 +225,34 @@ impl Kind {
     }
 }
 
+impl PartialEq for Kind {
+    fn eq(&self, other: &Self) -> bool {
+        let (one, other) = (self.names(), other.names());
+        std::ptr::eq(one, other) || one.digest == other.digest && one.parts() == other.parts()
+    }
+}
+
+impl Eq for Kind {}
+
+impl PartialOrd for Kind {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Kind {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let (one, other) = (self.names(), other.names());
+        if std::ptr::eq(one, other) { Ordering::Equal } else { one.parts().cmp(&other.parts()) }
+    }
+}
+
+impl Hash for Kind {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.names().digest);
+    }
+}
+
 /// `Deployment.apps`, or just `Pod` for the core group.
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -203,5 +267,33 @@ impl fmt::Display for Kind {
 impl fmt::Debug for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}/{}", self.version())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+
+    use super::*;
+
+    #[test]
+    fn a_discovered_kind_is_the_compiled_one() {
+        let compiled = Kind::of::<Deployment>();
+        let discovered = Kind::dynamic(&compiled.api_resource(), true);
+        assert_eq!(discovered, compiled);
+        assert_eq!(discovered.cmp(&compiled), Ordering::Equal);
+        let hash = |kind: &Kind| foldhash::fast::FixedState::default().hash_one(kind);
+        assert_eq!(hash(&discovered), hash(&compiled));
+
+        let cluster = Kind::dynamic(&compiled.api_resource(), false);
+        assert_ne!(cluster, compiled);
+        assert_ne!(Kind::of::<StatefulSet>(), compiled);
+        assert!(Kind::of::<StatefulSet>() > compiled);
+    }
+
+    #[test]
+    fn a_type_has_its_names_once() {
+        let (one, other) = (Kind::of::<Deployment>(), Kind::of::<Deployment>());
+        assert!(std::ptr::eq(one.names(), other.names()));
     }
 }

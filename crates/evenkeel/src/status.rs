@@ -3,6 +3,10 @@
 //! Others may tell of the same object at the same time, so a status is sent as what it changes, and
 //! where it replaces a list, only if the object is still what the list was made from.
 
+mod part;
+
+mod shape;
+
 use std::sync::Arc;
 
 use kube::api::Patch;
@@ -17,6 +21,8 @@ use crate::controller::Context;
 use crate::difference;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
+pub(crate) use shape::Shape;
+use shape::{CONDITIONS, OBSERVED};
 
 /// A status in the making; see [`Context::status`].
 #[must_use = "a status is sent by `write`"]
@@ -76,31 +82,41 @@ impl<'a, K: Object> Status<'a, K> {
         let Self { context, object, conditions, changes } = self;
         let key = Key::of(object);
         let client = context.client();
-        // Not what was read when the reconcile began: it may have told something since.
+        // Not what was read when the reconcile began: it may have written something since.
         let Some(present) = newest(object, client.get::<K>(&key).await?) else { return Ok(None) };
-        let mut next = (*present).clone();
-        changes.into_iter().for_each(|change| change(&mut next));
-
-        let (old, next) = (fields(&*present), fields(&next));
-        let mut status = match next.get("status") {
-            Some(Value::Object(status)) => status.clone(),
-            _ => Map::new(),
+        let before = fields(&*present);
+        let mut status = match changes.is_empty() {
+            true => before.clone(),
+            false => {
+                let mut next = (*present).clone();
+                changes.into_iter().for_each(|change| change(&mut next));
+                fields(&next)
+            }
         };
         let generation = object.meta().generation;
         if !conditions.is_empty() {
-            let mut stored = match status.remove("conditions") {
-                None | Some(Value::Null) => Vec::new(),
-                Some(Value::Array(stored)) => stored,
-                Some(_) => return Err(refused::<K>(&key, "its conditions are not a list")),
+            let stored = status.entry(CONDITIONS).or_insert(Value::Null);
+            if stored.is_null() {
+                *stored = json!([]);
+            }
+            let Value::Array(stored) = stored else {
+                return Err(refused::<K>(&key, "its conditions are not a list"));
             };
             for condition in &conditions {
-                condition.set_json(&mut stored, generation, context.clock().now());
+                condition.set_json(stored, generation, context.clock().now());
             }
-            status.insert("conditions".to_owned(), stored.into());
         }
-        let status = known::<K>(next, status, generation);
-        let before = old.get("status").filter(|status| status.is_object());
-        let Some(patch) = difference::between(before.unwrap_or(&json!({})), &status) else {
+        let observed = generation.filter(|_| !context.shape.lacks_observed());
+        if let Some(generation) = observed {
+            status.insert(OBSERVED.to_owned(), generation.into());
+        }
+        // What came from the type itself is kept by it.
+        if status == before {
+            return Ok(None);
+        }
+        let (observed, conditions) = (observed.is_some(), !conditions.is_empty());
+        let status = context.shape.kept(&*present, Value::Object(status), observed, conditions);
+        let Some(patch) = difference::between(&Value::Object(before), &status) else {
             return Ok(None);
         };
         let meta = present.meta();
@@ -109,7 +125,8 @@ impl<'a, K: Object> Status<'a, K> {
             metadata["resourceVersion"] = json!(meta.resource_version);
         }
         let patch = Patch::Merge(json!({ "metadata": metadata, "status": patch }));
-        client.subresource::<K>(&key, "status").patch::<K>(&patch).await.map(Some)
+        let write = client.subresource::<K>(&key, "status").patch::<K>(&patch);
+        write.answer_as_cached().await.map(Some)
     }
 }
 
@@ -145,7 +162,8 @@ impl Client {
         let old = old.map(encoded).transpose()?.unwrap_or_else(|| json!({}));
         let Some(patch) = difference::between(&old, &encoded(new)?) else { return Ok(None) };
         let patch = json!({ "metadata": { "uid": object.meta().uid }, "status": patch });
-        match self.subresource::<K>(&key, "status").patch::<K>(&Patch::Merge(patch)).await {
+        let write = self.subresource::<K>(&key, "status").patch::<K>(&Patch::Merge(patch));
+        match write.answer_as_cached().await {
             Ok(written) => Ok(Some(written)),
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
@@ -156,6 +174,9 @@ impl Client {
 /// What is known last of the object; none if it is gone.
 fn newest<K: Object>(object: &K, cached: Option<Arc<K>>) -> Option<Arc<K>> {
     let cached = cached.filter(|cached| cached.meta().uid == object.meta().uid)?;
+    if std::ptr::eq(&*cached, object) {
+        return Some(cached);
+    }
     let version = |object: &K| object.meta().resource_version.as_deref().and_then(Version::parse);
     if version(object) > version(&cached) {
         return Some(Arc::new(object.clone()));
@@ -163,31 +184,12 @@ fn newest<K: Object>(object: &K, cached: Option<Arc<K>>) -> Option<Arc<K>> {
     Some(cached)
 }
 
+/// The fields of the object's status.
 fn fields<K: Object>(object: &K) -> Map<String, Value> {
-    match serde_json::to_value(object) {
-        Ok(Value::Object(object)) => object,
+    match part::status(object) {
+        Some(Value::Object(status)) => status,
         _ => Map::new(),
     }
-}
-
-/// What of `status` the type has: not every status has an `observedGeneration`, and conditions of
-/// built-in types lack some fields of the common ones. What a type does not know, it drops.
-fn known<K: Object>(
-    mut object: Map<String, Value>,
-    mut status: Map<String, Value>,
-    generation: Option<i64>,
-) -> Value {
-    let mut kept = |status: &Map<String, Value>| {
-        object.insert("status".to_owned(), Value::Object(status.clone()));
-        let typed = serde_json::from_value::<K>(Value::Object(object.clone())).ok()?;
-        Some(serde_json::to_value(typed).ok()?["status"].take())
-    };
-    let plain = status.clone();
-    if let Some(generation) = generation {
-        status.insert("observedGeneration".to_owned(), generation.into());
-    }
-    // A type that refuses what it does not know has no such field.
-    kept(&status).or_else(|| kept(&plain)).unwrap_or(Value::Object(plain))
 }
 
 fn refused<K: Object>(key: &Key, reason: &str) -> Error {

@@ -58,6 +58,22 @@ pub(super) fn layout(text: &[u8]) -> Result<Layout, Malformed> {
     Ok(Layout { metadata, managed, typed: kind && version, spaced: walk.spaced })
 }
 
+/// The value of the object's `kind` as it is written, quotes included; none if it has none.
+pub(super) fn kind(text: &[u8]) -> Result<Option<&[u8]>, Malformed> {
+    let mut walk = Walk { text, at: 0, spaced: false };
+    walk.space();
+    walk.expect(b'{')?;
+    let mut first = true;
+    while let Some(key) = walk.key(&mut first)? {
+        let start = walk.at;
+        walk.value()?;
+        if &text[key] == b"kind" {
+            return Ok(Some(&text[start..walk.at]));
+        }
+    }
+    Ok(None)
+}
+
 /// The text without white space between tokens.
 pub(super) fn compact(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
@@ -258,15 +274,28 @@ mod tests {
     }
 
     #[test]
+    fn the_kind_is_found_where_it_is_the_objects_own() {
+        for (text, found) in [
+            (r#"{"kind":"A","metadata":{}}"#, Some("\"A\"")),
+            (r#"{ "spec": {"kind":"B"}, "kind" : "A" }"#, Some("\"A\"")),
+            (r#"{"kind":null}"#, Some("null")),
+            (r#"{"spec":{"kind":"B"}}"#, None),
+        ] {
+            assert_eq!(kind(text.as_bytes()).unwrap(), found.map(str::as_bytes), "{text}");
+        }
+    }
+
+    #[test]
     fn no_text_makes_it_panic() {
         let whole =
             br#"{"kind":"A","metadata":{"managedFields":[{"a":"\\\"]"}],"name":null},"x":[1,{}]}"#;
         for end in 0..whole.len() {
             assert!(layout(&whole[..end]).is_err(), "{end}");
+            let _ = kind(&whole[..end]);
             for byte in [b'"', b'\\', b'{', b'}', b'[', b']', b',', b':', b' ', b'x', 0xff] {
                 let mut text = whole.to_vec();
                 text[end] = byte;
-                let _ = layout(&text);
+                let _ = (layout(&text), kind(&text));
             }
         }
         assert_eq!(layout(b"{}"), Err(Malformed::NoMetadata));

@@ -46,7 +46,7 @@ pub(super) enum Form {
 #[derive(Debug)]
 enum Memo {
     Cold,
-    /// Shared for as long as anyone holds it.
+    /// The hot set has let go of it; shared for as long as it is held.
     Shared(Weak<dyn Any + Send + Sync>),
     /// Kept by the hot set.
     Hot(Typed, #[expect(dead_code, reason = "gives its bytes back when dropped")] Charge),
@@ -133,7 +133,9 @@ impl Entry {
             .map_err(|error| self.undecodable(error.to_string()))
     }
 
-    /// The object as `K`: decoded on first touch, shared from then on while anyone holds it.
+    /// The object as `K`: the form that the cache keeps, if it keeps one, or decoded for this call.
+    ///
+    /// [`Cache::typed`](super::Cache::typed) is for objects that are read again soon.
     ///
     /// # Errors
     /// When the object's bytes are not a `K`, or not all of them are kept; the error names the
@@ -143,7 +145,7 @@ impl Entry {
     ) -> Result<Arc<K>, DecodeError> {
         match self.held() {
             Some((typed, _)) => Ok(typed),
-            None => self.decode_anew(),
+            None => self.decode_anew().map(Arc::new),
         }
     }
 
@@ -161,9 +163,12 @@ impl Entry {
         Some((typed, stays))
     }
 
-    fn decode_anew<K: DeserializeOwned + Send + Sync + 'static>(
-        &self,
-    ) -> Result<Arc<K>, DecodeError> {
+    /// The typed form if it is there and stays.
+    pub(super) fn kept<K: Send + Sync + 'static>(&self) -> Option<Arc<K>> {
+        self.held().and_then(|(typed, stays)| stays.then_some(typed))
+    }
+
+    fn decode_anew<K: DeserializeOwned + Send + Sync + 'static>(&self) -> Result<K, DecodeError> {
         match self.form {
             Form::Whole => {}
             Form::Metadata => {
@@ -181,15 +186,7 @@ impl Entry {
                 )));
             }
         }
-        let typed: Arc<K> = nulls::decode(&self.body)
-            .map(Arc::new)
-            .map_err(|error| self.undecodable(error.to_string()))?;
-        let any: Typed = typed.clone();
-        let mut memo = self.memo.lock();
-        if !matches!(&*memo, Memo::Pinned(_)) {
-            *memo = Memo::Shared(Arc::downgrade(&any));
-        }
-        Ok(typed)
+        nulls::decode(&self.body).map_err(|error| self.undecodable(error.to_string()))
     }
 
     fn undecodable(&self, message: String) -> DecodeError {
@@ -209,6 +206,14 @@ impl Entry {
         }
         *memo = Memo::Hot(typed, charge);
         true
+    }
+
+    /// Shares a typed form that is too large to be kept.
+    pub(super) fn share(&self, typed: &Typed) {
+        let mut memo = self.memo.lock();
+        if matches!(&*memo, Memo::Cold | Memo::Shared(_)) {
+            *memo = Memo::Shared(Arc::downgrade(typed));
+        }
     }
 
     /// Lets go of a typed form that the hot set kept. What it takes with it is given to the caller

@@ -224,7 +224,7 @@ impl Sink for Feed {
             Ok(entry) => self.apply(|feed, hub, batch| {
                 batch.version = entry.meta().version;
                 let initial = !hub.is_synced(feed.namespace.as_ref());
-                feed.put(entry, batch, initial, false);
+                feed.put(feed.shared.overlay.same(entry), batch, initial, false);
             }),
             Err(Some(meta)) => self.apply(|_, _, batch| batch.version = meta.version),
             Err(None) => {}

@@ -77,9 +77,23 @@ impl Hot {
         Ok(typed)
     }
 
+    /// The objects as `K`. They are kept only if there is room for all of them at once: otherwise
+    /// each would drive out another one before it is read again.
+    pub(super) fn typed_all<K: DeserializeOwned + Send + Sync + 'static>(
+        &self,
+        entries: &[Arc<Entry>],
+    ) -> Result<Vec<Arc<K>>, DecodeError> {
+        let bytes: usize = entries.iter().map(|entry| entry.body_len() * GROWTH).sum();
+        if bytes <= self.budget {
+            return entries.iter().map(|entry| self.typed(entry)).collect();
+        }
+        entries.iter().map(|entry| entry.decode()).collect()
+    }
+
     fn keep(&self, entry: &Arc<Entry>, typed: Typed) {
         let bytes = entry.body_len() * GROWTH;
         if bytes > self.budget {
+            entry.share(&typed);
             return;
         }
         self.account.bytes.fetch_add(bytes, Ordering::Relaxed);

@@ -399,18 +399,24 @@ impl Shared {
         })
     }
 
-    pub(super) fn get(&self, key: &Key) -> Result<Option<Arc<Entry>>, ReadError> {
+    /// What `see` makes of the object of this key; it runs while the store is locked for writers.
+    pub(super) fn get<T>(
+        &self,
+        key: &Key,
+        see: impl FnOnce(&Arc<Entry>) -> T,
+    ) -> Result<Option<T>, ReadError> {
         let kind = self.ingest.kind();
         if !kind.namespaced() && key.namespace().is_some() {
-            return self.get(&Key::cluster(key.name()));
+            return self.get(&Key::cluster(key.name()), see);
         }
         self.check(key.namespace())?;
         if self.overlay.is_idle() {
-            return Ok(self.store.get(key));
+            return Ok(self.store.see(key, see));
         }
-        self.overlay
-            .get(&self.store, key)
-            .map_err(|doubt| ReadError::Uncertain { kind: kind.clone(), doubts: vec![doubt] })
+        match self.overlay.get(&self.store, key) {
+            Ok(found) => Ok(found.as_ref().map(see)),
+            Err(doubt) => Err(ReadError::Uncertain { kind: kind.clone(), doubts: vec![doubt] }),
+        }
     }
 
     pub(super) fn list(&self, query: &Query<'_>) -> Result<Vec<Arc<Entry>>, ReadError> {
@@ -612,7 +618,7 @@ impl Informer {
     /// # Errors
     /// When the cache cannot know; see [`ReadError`].
     pub fn get(&self, key: &Key) -> Result<Option<Arc<Entry>>, ReadError> {
-        self.shared().get(key)
+        self.shared().get(key, Arc::clone)
     }
 
     /// The objects a query asks for, in the order of their keys.

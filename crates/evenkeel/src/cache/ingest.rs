@@ -6,10 +6,9 @@
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use serde::Deserialize;
 
 use super::cut::{self, Layout};
 use super::entry::{Entry, Form};
@@ -103,12 +102,13 @@ impl Ingest {
 
     /// Whether the object in `raw` does not say that it is of another kind.
     pub(super) fn is_of_kind(&self, raw: &[u8]) -> bool {
-        #[derive(Deserialize)]
-        struct Named {
-            kind: Option<String>,
+        match cut::kind(raw) {
+            Ok(Some(kind)) => {
+                let named = serde_json::from_slice::<Option<Cow<'_, str>>>(kind).ok().flatten();
+                named.is_none_or(|kind| kind == self.kind.kind())
+            }
+            Ok(None) | Err(_) => true,
         }
-        let named = serde_json::from_slice(raw).ok();
-        named.and_then(|Named { kind }| kind).is_none_or(|kind| kind == self.kind.kind())
     }
 
     fn finish(&self, mut meta: Meta, mut body: Vec<u8>) -> Result<Entry, Rejected> {

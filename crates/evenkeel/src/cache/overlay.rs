@@ -179,6 +179,25 @@ impl Overlay {
         });
     }
 
+    /// The entry of our own write, if it is in the same state as this one, which the watch sent: its
+    /// typed form has been decoded, and one copy of the object is enough.
+    pub(super) fn same(&self, entry: Arc<Entry>) -> Arc<Entry> {
+        if self.is_idle() || !entry.is_whole() {
+            return entry;
+        }
+        let state = self.state.lock();
+        let written = state.written.get(&entry.meta().key).and_then(|w| w.visible.as_ref());
+        match written {
+            Some(written)
+                if written.meta().version == entry.meta().version
+                    && written.json() == entry.json() =>
+            {
+                written.clone()
+            }
+            _ => entry,
+        }
+    }
+
     /// We deleted this uid, and it is gone from the server.
     ///
     /// No version comes with that. If reads show another object of that name, it may be from before

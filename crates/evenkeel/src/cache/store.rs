@@ -63,8 +63,13 @@ impl Store {
 
     /// The object of this key.
     pub(super) fn get(&self, key: &Key) -> Option<Arc<Entry>> {
+        self.see(key, Arc::clone)
+    }
+
+    /// What `see` makes of the object of this key, without taking a reference to it.
+    pub(super) fn see<T>(&self, key: &Key, see: impl FnOnce(&Arc<Entry>) -> T) -> Option<T> {
         let (hash, shard) = self.hash(key.as_str());
-        shard.read().find(hash, |entry| entry.meta().key == *key).cloned()
+        shard.read().find(hash, |entry| entry.meta().key == *key).map(see)
     }
 
     /// Puts an object in place of the one of the same key, and gives that back.

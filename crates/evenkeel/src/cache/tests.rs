@@ -175,7 +175,7 @@ impl Log {
 }
 
 /// The value of a cached ConfigMap.
-fn value(entry: &Entry) -> String {
+pub(super) fn value(entry: &Entry) -> String {
     let map: Arc<ConfigMap> = entry.decode().unwrap();
     map.data.as_ref().and_then(|data| data.get("value").cloned()).unwrap_or_default()
 }

@@ -101,7 +101,7 @@ impl Call {
             Err(error) => return Err(Error::Refused { attempt, reason: error.to_string() }),
         };
         let exchange = async {
-            let (head, body) = client.http.send(request).await?.into_parts();
+            let (head, body) = client.shared.http.send(request).await?.into_parts();
             let body = body.collect().await.map_err(|error| kube::Error::Service(error.into()))?;
             Ok((head, body.to_bytes()))
         };
@@ -111,7 +111,7 @@ impl Call {
         };
         match tokio::time::timeout(ANSWER, exchange).await.unwrap_or_else(late) {
             Ok((head, bytes)) => {
-                client.warnings.tell(&attempt, &head.headers);
+                client.shared.warnings.tell(&attempt, &head.headers);
                 if head.status.is_success() {
                     return Ok(bytes);
                 }

@@ -122,7 +122,7 @@ impl<'a> Delete<'a> {
     async fn send(self) -> Result<bool, Error> {
         let Self { client, kind, key, options } = self;
         let dry_run = !options.dry_run.is_empty();
-        let known = client.cache.peek(&kind, &key).map(|entry| entry.meta().uid().clone());
+        let known = client.shared.cache.peek(&kind, &key).map(|entry| entry.meta().uid().clone());
         let body = encode(&options).unwrap_or_default();
         let call = Call::on("delete", Method::DELETE, &kind, &key).body("application/json", body);
         let attempt = call.attempt().clone();
@@ -158,9 +158,9 @@ impl<'a> Delete<'a> {
         let header = Header::of(&answer);
         if !dry_run {
             if header.is(&kind) && header.lingers {
-                client.cache.wrote(&kind, &answer);
+                client.shared.cache.wrote(&kind, &answer);
             } else if let Some(uid) = header.uid.as_deref().map(Uid::new).or(known) {
-                client.cache.deleted(&kind, &key, &uid);
+                client.shared.cache.deleted(&kind, &key, &uid);
             } else {
                 client.doubt(&kind, &key);
             }
@@ -227,7 +227,7 @@ impl<'a, K: Object> DeleteAll<'a, K> {
         // The answer tells what was found, not what is left of it.
         let query = Query { namespace, labels: self.labels.clone(), ..Query::default() };
         let shown = || {
-            let entries = self.client.cache.peek_list(&kind, &query);
+            let entries = self.client.shared.cache.peek_list(&kind, &query);
             entries.iter().map(|entry| entry.meta().key().clone()).collect::<Vec<_>>()
         };
         let dry_run = !self.options.dry_run.is_empty();
@@ -241,7 +241,7 @@ impl<'a, K: Object> DeleteAll<'a, K> {
             // Asked for together, and now, they cost one list; later reads would ask for each.
             if answer.is_ok()
                 && !before.is_empty()
-                && let Err(error) = self.client.cache.list(&kind, &query)
+                && let Err(error) = self.client.shared.cache.list(&kind, &query)
             {
                 let _ = self.client.mend(&kind, error).await;
             }

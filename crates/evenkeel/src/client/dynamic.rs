@@ -34,7 +34,7 @@ impl<'a> Dynamic<'a> {
     /// When the type is not cached, or the object's bytes are not an object.
     pub async fn get(&self, key: &Key) -> Result<Option<Arc<DynamicObject>>, Error> {
         match self.client.entry(&self.kind, key).await? {
-            Some(entry) => Ok(Some(self.client.cache.typed::<DynamicObject>(&entry)?)),
+            Some(entry) => Ok(Some(self.client.shared.cache.typed::<DynamicObject>(&entry)?)),
             None => Ok(None),
         }
     }

@@ -11,8 +11,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::error::Error;
+use super::lazy::LazyList;
 use super::{Client, Live};
-use crate::cache::{Doubt, Entry, Query, ReadError, SyncError};
+use crate::cache::{Doubt, Entry, Found, Query, ReadError, SyncError};
 use crate::journal::ReadNote;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
@@ -28,8 +29,20 @@ impl Client {
     /// When the type is not cached (the error says which line to add), or the object's bytes are not
     /// a `K`.
     pub async fn get<K: Object>(&self, key: &Key) -> Result<Option<Arc<K>>, Error> {
-        match self.entry(&Kind::of::<K>(), key).await? {
-            Some(entry) => Ok(Some(self.cache.typed::<K>(&entry)?)),
+        let kind = Kind::of::<K>();
+        let found = loop {
+            match self.shared.cache.get_typed::<K>(&kind, key) {
+                Ok(found) => break found,
+                Err(error) => self.mend(&kind, error).await?,
+            }
+        };
+        if let Some(notes) = &self.notes {
+            let version = found.as_ref().map(Found::version);
+            notes.read(ReadNote::get(&kind, key, version));
+        }
+        match found {
+            Some(Found::Typed(typed, _)) => Ok(Some(typed)),
+            Some(Found::Untyped(entry)) => Ok(Some(self.shared.cache.typed::<K>(&entry)?)),
             None => Ok(None),
         }
     }
@@ -57,13 +70,14 @@ impl Client {
 
     pub(crate) async fn entry(&self, kind: &Kind, key: &Key) -> Result<Option<Arc<Entry>>, Error> {
         let found = loop {
-            match self.cache.get(kind, key) {
+            match self.shared.cache.get(kind, key) {
                 Ok(found) => break found,
                 Err(error) => self.mend(kind, error).await?,
             }
         };
         if let Some(notes) = &self.notes {
-            notes.read(ReadNote::get(kind, key, found.as_deref()));
+            let version = found.as_ref().map(|entry| entry.meta().version());
+            notes.read(ReadNote::get(kind, key, version));
         }
         Ok(found)
     }
@@ -74,7 +88,7 @@ impl Client {
         query: &Query<'_>,
     ) -> Result<Vec<Arc<Entry>>, Error> {
         let found = loop {
-            match self.cache.list(kind, query) {
+            match self.shared.cache.list(kind, query) {
                 Ok(found) => break found,
                 Err(error) => self.mend(kind, error).await?,
             }
@@ -88,7 +102,7 @@ impl Client {
     /// Ends a doubt about an object if its type is watched and the server answers; what is not
     /// settled here is asked for by the next read.
     pub(super) async fn settle(&self, kind: &Kind, key: &Key) {
-        if let Some(Err(error @ ReadError::Uncertain { .. })) = self.cache.look(kind, key)
+        if let Some(Err(error @ ReadError::Uncertain { .. })) = self.shared.cache.look(kind, key)
             && let Err(error) = self.mend(kind, error).await
         {
             tracing::debug!(%kind, %key, %error, "what a write left is not known yet");
@@ -98,7 +112,7 @@ impl Client {
     /// Makes the cache able to answer, where waiting or asking the server can.
     pub(super) async fn mend(&self, kind: &Kind, error: ReadError) -> Result<(), Error> {
         match error {
-            ReadError::NotSynced { .. } => match self.cache.informer(kind)?.synced().await {
+            ReadError::NotSynced { .. } => match self.shared.cache.informer(kind)?.synced().await {
                 Ok(()) => Ok(()),
                 Err(SyncError::NotSynced { kind, last }) => {
                     Err(ReadError::NotSynced { kind, last }.into())
@@ -131,7 +145,7 @@ impl Client {
         if doubts.len() <= FEW {
             for doubt in doubts {
                 let raw = live.raw(kind, doubt.key()).await?;
-                self.cache.resolved(kind, doubt, raw.as_deref());
+                self.shared.cache.resolved(kind, doubt, raw.as_deref());
             }
             return Ok(());
         }
@@ -142,7 +156,7 @@ impl Client {
             objects.insert(Key::new(namespace, &named.metadata.name), object.get().as_bytes());
         }
         for doubt in doubts {
-            self.cache.resolved(kind, doubt, objects.get(doubt.key()).copied());
+            self.shared.cache.resolved(kind, doubt, objects.get(doubt.key()).copied());
         }
         Ok(())
     }
@@ -203,6 +217,30 @@ impl<'a, K: Object> List<'a, K> {
         self
     }
 
+    /// The same objects, each decoded only when it is reached and for as long as it is held.
+    ///
+    /// A list of everything keeps all of its objects decoded at once, which for 50,000 pods is a
+    /// gigabyte. One that is walked needs no more memory than the cache itself:
+    ///
+    /// ```
+    /// # use evenkeel::prelude::*;
+    /// # use evenkeel::k8s_openapi::api::core::v1::Pod;
+    /// # async fn count(client: &evenkeel::Client) -> Result<usize> {
+    /// let mut running = 0;
+    /// for pod in client.list::<Pod>().lazy().await? {
+    ///     let phase = pod?.status.as_ref().and_then(|status| status.phase.clone());
+    ///     running += usize::from(phase.as_deref() == Some("Running"));
+    /// }
+    /// # Ok(running)
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When the type, or the index, is not in the cache.
+    pub async fn lazy(self) -> Result<LazyList<K>, Error> {
+        Ok(LazyList::new(self.entries().await?))
+    }
+
     /// Metadata and bytes, without decoding.
     ///
     /// # Errors
@@ -227,11 +265,7 @@ impl<'a, K: Object> IntoFuture for List<'a, K> {
         Box::pin(async move {
             let client = self.client;
             let entries = self.entries().await?;
-            let mut objects = Vec::with_capacity(entries.len());
-            for entry in &entries {
-                objects.push(client.cache.typed::<K>(entry)?);
-            }
-            Ok(objects)
+            Ok(client.shared.cache.typed_all(&entries)?)
         })
     }
 }

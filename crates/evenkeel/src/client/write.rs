@@ -1,5 +1,6 @@
 //! Creating, updating, patching and applying.
 
+use std::borrow::Cow;
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -9,7 +10,7 @@ use bytes::Bytes;
 use http::Method;
 use kube::api::Patch;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -41,6 +42,9 @@ pub struct Write<'a, R> {
     lenient: bool,
     /// Which object must control what is applied, if any must.
     ownership: Option<Ownership>,
+    /// Whether the answer is given as the cache shows it: decoded once for all later reads, and
+    /// without managedFields.
+    as_cached: bool,
     marker: PhantomData<fn() -> R>,
 }
 
@@ -117,6 +121,7 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
             force: false,
             lenient: false,
             ownership: None,
+            as_cached: false,
             marker: PhantomData,
         }
     }
@@ -156,6 +161,12 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
 
     pub(super) fn on(mut self, subresource: Option<&'static str>) -> Self {
         self.subresource = subresource;
+        self
+    }
+
+    /// Gives the answer as a read from the cache would.
+    pub(crate) fn answer_as_cached(mut self) -> Self {
+        self.as_cached = true;
         self
     }
 
@@ -230,13 +241,14 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
             Err(reason) => return Err(Error::Refused { attempt: self.attempt(), reason }),
         };
         let client = self.client;
-        let (before, epoch) = (client.cache.peek(&self.kind, &self.key), client.cache.epoch());
+        let (before, epoch) =
+            (client.shared.cache.peek(&self.kind, &self.key), client.shared.cache.epoch());
         let id = (self.kind.clone(), self.key.clone(), self.subresource);
         let digest = self.is_repeatable().then(|| self.digest(&body));
         if let (Some(digest), Some(before)) = (digest, &before)
-            && client.applied.is_current(&id, digest, before.meta(), epoch)
+            && client.shared.applied.is_current(&id, digest, before.meta(), epoch)
             // Of a type that is not cached whole there is nothing to give back.
-            && let Ok(object) = client.cache.typed::<R>(before)
+            && let Ok(object) = client.shared.cache.typed::<R>(before)
         {
             self.note(WriteNote::suppressed);
             return Ok(object);
@@ -256,14 +268,17 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
             self.take_in(&header, &bytes).await;
         }
         let version = before.as_ref().map(|entry| entry.meta().version());
-        let version = version.or_else(|| digest.and_then(|_| client.applied.version(&id)));
+        let version = version.or_else(|| digest.and_then(|_| client.shared.applied.version(&id)));
         if let (Some(digest), Some(uid), Some(version)) = (digest, &header.uid, header.version) {
             let uid = Uid::new(uid);
-            client.applied.remember(id, applied::Outcome { digest, uid, version, epoch });
+            client.shared.applied.remember(id, applied::Outcome { digest, uid, version, epoch });
         }
         self.note(|attempt| {
             WriteNote::written(attempt, before.as_deref(), version, &bytes, header.version)
         });
+        if let Some(object) = self.cached(&header) {
+            return Ok(object);
+        }
         match nulls::decode(&bytes) {
             Ok(object) => Ok(Arc::new(object)),
             Err(source) => Err(Error::Answer { attempt: self.attempt(), source }),
@@ -299,6 +314,17 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
         answer
     }
 
+    /// The answer as the cache shows it, if that was asked for and can be had.
+    fn cached(&self, header: &Header) -> Option<Arc<R>> {
+        if !self.as_cached || self.dry_run {
+            return None;
+        }
+        let cache = &self.client.shared.cache;
+        let entry = cache.peek(&self.kind, &self.key)?;
+        let current = header.version == Some(entry.meta().version());
+        current.then(|| cache.typed(&entry).ok()).flatten()
+    }
+
     /// Whether the same again on an unchanged object changes nothing, and the object is the answer.
     fn is_repeatable(&self) -> bool {
         let itself = matches!(self.subresource, None | Some("status"));
@@ -327,7 +353,7 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
 
     /// Shows the answer to later reads.
     async fn take_in(&self, header: &Header, bytes: &Bytes) {
-        let cache = &self.client.cache;
+        let cache = &self.client.shared.cache;
         match &header.uid {
             // A scale or an eviction changes an object that it does not show. It is asked for once
             // here, so that not every list that may hold it has to.
@@ -387,7 +413,7 @@ pub(super) fn named<K: kube::Resource + Clone + Serialize>(
     if !key.name().is_empty() || base.is_empty() {
         return (key, encode(object));
     }
-    let mut random = client.random.lock();
+    let mut random = client.shared.random.lock();
     let end = (0..5).map(|_| char::from(ALPHABET[(random.next() % 27) as usize]));
     let base = &base[..base.floor_char_boundary(BASE)];
     let name: String = base.chars().chain(end).collect();
@@ -449,19 +475,21 @@ impl Header {
         struct Outer<'a> {
             api_version: Option<String>,
             kind: Option<String>,
-            metadata: Option<Inner>,
+            #[serde(borrow)]
+            metadata: Option<Inner<'a>>,
             details: Option<Details>,
             #[serde(borrow)]
             spec: Option<&'a RawValue>,
         }
         #[derive(Default, serde::Deserialize)]
         #[serde(rename_all = "camelCase", default)]
-        struct Inner {
+        struct Inner<'a> {
             uid: Option<String>,
-            resource_version: Option<String>,
-            deletion_timestamp: Option<String>,
+            #[serde(borrow)]
+            resource_version: Option<Cow<'a, str>>,
+            deletion_timestamp: Option<IgnoredAny>,
             deletion_grace_period_seconds: Option<i64>,
-            finalizers: Option<Vec<String>>,
+            finalizers: Option<Vec<IgnoredAny>>,
         }
         #[derive(serde::Deserialize)]
         struct Details {
@@ -492,7 +520,8 @@ impl Header {
     }
 
     pub(super) fn is(&self, kind: &Kind) -> bool {
-        self.kind == kind.kind() && self.api_version == kind.api_version()
+        let (group, version) = self.api_version.split_once('/').unwrap_or(("", &self.api_version));
+        kind.is(group, &self.kind) && kind.version() == version
     }
 }
 

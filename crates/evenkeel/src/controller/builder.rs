@@ -261,6 +261,7 @@ impl<'m, R: Reconciler> Builder<'m, R> {
             resting: Tasks::new(),
             workers: self.workers,
             cleaned: Arc::default(),
+            shape: Arc::default(),
             tally,
             on_reconcile: manager.on_reconcile(),
         });

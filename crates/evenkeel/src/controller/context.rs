@@ -11,6 +11,7 @@ use crate::key::Key;
 use crate::kind::{Kind, Object};
 use crate::owner;
 use crate::queue::Causes;
+use crate::status::Shape;
 use crate::uid::Uid;
 
 /// One reconcile: the object in question, and a [`Client`] that notes what it does.
@@ -24,6 +25,7 @@ pub struct Context<K> {
     pub(super) failures: u32,
     pub(super) clock: Clock,
     pub(super) cleaned: Arc<Cleaned>,
+    pub(crate) shape: Arc<Shape>,
     pub(crate) announcer: Announcer,
 }
 
@@ -115,6 +117,7 @@ impl<K> Clone for Context<K> {
             failures: self.failures,
             clock: self.clock.clone(),
             cleaned: self.cleaned.clone(),
+            shape: self.shape.clone(),
             announcer: self.announcer.clone(),
         }
     }

@@ -25,6 +25,7 @@ use crate::manager::OnReconcile;
 use crate::queue::{AddOptions, Cause, Causes, Item, Queue};
 use crate::random::Random;
 use crate::reconcile::{Action, Next, Reconciler, Retry};
+use crate::status::Shape;
 use crate::tasks::Tasks;
 
 /// What all workers of a controller share.
@@ -43,6 +44,7 @@ pub(super) struct Shared<R: Reconciler> {
     /// Keys that run hot, until they may run again.
     pub(super) resting: Tasks,
     pub(super) cleaned: Arc<Cleaned>,
+    pub(super) shape: Arc<Shape>,
     pub(super) announcer: Announcer,
     pub(super) random: Mutex<Random>,
     pub(super) tally: Arc<Tally>,
@@ -137,6 +139,7 @@ impl<R: Reconciler> Shared<R> {
                 failures: item.failures,
                 clock: self.clock.clone(),
                 cleaned: self.cleaned.clone(),
+                shape: self.shape.clone(),
                 announcer: self.announcer.clone(),
             };
             self.reconciler.reconcile(&context).await

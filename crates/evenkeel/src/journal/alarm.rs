@@ -184,15 +184,12 @@ impl Alarms {
             else {
                 continue;
             };
-            if fields.is_empty() {
+            let mut fields = fields.iter().filter(|field| !field.is_status()).peekable();
+            if fields.peek().is_none() {
                 continue;
             }
             let known = self.fields.entry((kind.clone(), key.clone())).or_default();
             for field in fields {
-                // The controller's own account of what it sees moves with what it sees.
-                if field.path.split(['.', '[']).next() == Some("status") {
-                    continue;
-                }
                 let fresh = || Flips { value: field.value, count: 0, last: now, told: false };
                 let flips = known.entry(field.path.clone()).or_insert_with(fresh);
                 if flips.value != field.value {

@@ -1,9 +1,13 @@
 //! Which fields differ between two states of an object, by path.
 
+use std::borrow::{Borrow, Cow};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _};
 
-use serde_json::{Map, Value};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// A field that a write changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,71 +34,123 @@ impl FieldChange {
     }
 }
 
+impl FieldChange {
+    /// Whether it is part of the status: a controller's own account of what it observes, which moves
+    /// with what it observes.
+    pub(crate) fn is_status(&self) -> bool {
+        self.path.split(['.', '[']).next() == Some("status")
+    }
+}
+
 /// How many paths are named.
 const NAMED: usize = 16;
 
 /// Paths that differ, those aside that every write moves.
+///
+/// Both texts come from the same server, so most of what is equal is equal as text, and is neither
+/// parsed nor copied: only what differs is taken apart.
 pub(crate) fn fields(old: &[u8], new: &[u8]) -> Vec<FieldChange> {
-    let parse = |bytes| serde_json::from_slice::<Value>(bytes).ok();
-    let (Some(mut old), Some(mut new)) = (parse(old), parse(new)) else { return Vec::new() };
-    for object in [&mut old, &mut new] {
-        let Value::Object(object) = object else { continue };
+    let (Some(mut old), Some(mut new)) = (Fields::of(old), Fields::of(new)) else {
+        return Vec::new();
+    };
+    let metadata = [&mut old, &mut new].map(|object| {
         // List items lack them; the type does not change.
-        object.remove("apiVersion");
-        object.remove("kind");
-        if let Some(Value::Object(meta)) = object.get_mut("metadata") {
-            for moved in ["resourceVersion", "generation", "managedFields"] {
-                meta.remove(moved);
-            }
+        object.0.remove("apiVersion");
+        object.0.remove("kind");
+        let mut metadata = object.0.remove("metadata").and_then(Text::fields).unwrap_or_default();
+        for moved in ["resourceVersion", "generation", "managedFields"] {
+            metadata.0.remove(moved);
         }
-    }
-    let uid = new["metadata"]["uid"].as_str().unwrap_or_default();
-    let mut found = Found { uid, changes: Vec::new() };
-    compare(&mut String::new(), &old, &new, &mut found);
+        metadata
+    });
+    let uid = metadata[1].0.get("uid").and_then(|uid| serde_json::from_str(uid.0).ok());
+    let mut found = Found { uid: uid.unwrap_or_default(), changes: Vec::new() };
+    compare_fields(&mut "metadata".to_owned(), &metadata[0], &metadata[1], &mut found);
+    compare_fields(&mut String::new(), &old, &new, &mut found);
     found.changes
 }
 
-struct Found<'a> {
-    uid: &'a str,
+struct Found {
+    uid: String,
     changes: Vec<FieldChange>,
 }
 
-fn compare(path: &mut String, old: &Value, new: &Value, found: &mut Found<'_>) {
-    if old == new || found.changes.len() == NAMED {
-        return;
+/// A value as it is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Text<'a>(&'a str);
+
+impl<'a> Text<'a> {
+    fn fields(self) -> Option<Fields<'a>> {
+        Fields::of(self.0.as_bytes())
     }
-    match (old, new) {
-        (Value::Object(old), Value::Object(new)) => compare_maps(path, old, new, found),
-        (Value::Array(old), Value::Array(new)) if old.len() == new.len() => {
-            for (index, (old, new)) in old.iter().zip(new).enumerate() {
-                let end = path.len();
-                path.push_str(&format!("[{index}]"));
-                compare(path, old, new, found);
-                path.truncate(end);
-            }
-        }
-        _ => found.changes.push(FieldChange::new(path, new, found.uid)),
+
+    fn items(self) -> Option<Vec<&'a RawValue>> {
+        if self.0.starts_with('[') { serde_json::from_str(self.0).ok() } else { None }
+    }
+
+    fn value(self) -> Value {
+        serde_json::from_str(self.0).unwrap_or_default()
     }
 }
 
-fn compare_maps(
-    path: &mut String,
-    old: &Map<String, Value>,
-    new: &Map<String, Value>,
-    found: &mut Found<'_>,
-) {
-    let added = new.keys().filter(|name| !old.contains_key(*name));
-    let mut names: Vec<&String> = old.keys().chain(added).collect();
-    names.sort_unstable();
+/// The fields of an object, each as it is written.
+#[derive(Default)]
+struct Fields<'a>(BTreeMap<Name<'a>, Text<'a>>);
+
+#[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+#[serde(transparent)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl Borrow<str> for Name<'_> {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'a> Fields<'a> {
+    fn of(text: &'a [u8]) -> Option<Self> {
+        let fields: BTreeMap<Name<'a>, &'a RawValue> = serde_json::from_slice(text).ok()?;
+        Some(Self(fields.into_iter().map(|(name, value)| (name, Text(value.get()))).collect()))
+    }
+}
+
+fn compare(path: &mut String, old: Option<Text<'_>>, new: Option<Text<'_>>, found: &mut Found) {
+    if old == new || found.changes.len() == NAMED {
+        return;
+    }
+    if let (Some(old), Some(new)) = (old, new) {
+        if let (Some(old), Some(new)) = (old.fields(), new.fields()) {
+            return compare_fields(path, &old, &new, found);
+        }
+        if let (Some(old), Some(new)) = (old.items(), new.items())
+            && old.len() == new.len()
+        {
+            for (index, (old, new)) in old.iter().zip(new).enumerate() {
+                let end = path.len();
+                path.push_str(&format!("[{index}]"));
+                compare(path, Some(Text(old.get())), Some(Text(new.get())), found);
+                path.truncate(end);
+            }
+            return;
+        }
+    }
+    // Null is as good as nothing, and one value may be written in two ways.
+    let value = |text: Option<Text<'_>>| text.map(Text::value).unwrap_or_default();
+    let new = value(new);
+    if value(old) != new {
+        found.changes.push(FieldChange::new(path, &new, &found.uid));
+    }
+}
+
+fn compare_fields(path: &mut String, old: &Fields<'_>, new: &Fields<'_>, found: &mut Found) {
+    let names: BTreeSet<&Name<'_>> = old.0.keys().chain(new.0.keys()).collect();
     for name in names {
         let end = path.len();
         if end > 0 {
             path.push('.');
         }
-        path.push_str(name);
-        let absent = Value::Null;
-        let (old, new) = (old.get(name), new.get(name));
-        compare(path, old.unwrap_or(&absent), new.unwrap_or(&absent), found);
+        path.push_str(&name.0);
+        compare(path, old.0.get(name).copied(), new.0.get(name).copied(), found);
         path.truncate(end);
     }
 }
@@ -133,6 +189,13 @@ mod tests {
         let old = br#"{"metadata":{"resourceVersion":"1","labels":{"a":"1"}},"spec":{"x":[1,2],"y":{"z":1}}}"#;
         let new = br#"{"kind":"K","metadata":{"resourceVersion":"2","labels":{"a":"2"}},"spec":{"x":[1,3],"y":{"z":1},"n":0}}"#;
         assert_eq!(fields(old, new), ["metadata.labels.a", "spec.n", "spec.x[1]"]);
+    }
+
+    #[test]
+    fn what_is_only_written_otherwise_does_not_differ() {
+        let old = br#"{"metadata":{"name":"a"},"spec":{"x":[1,{"y":2}],"s":"\u0041","n":null}}"#;
+        let new = br#"{ "spec": { "s": "A", "x": [ 1, { "y": 2 } ] }, "metadata": {"name":"a"} }"#;
+        assert!(fields(old, new).is_empty());
     }
 
     #[test]

@@ -74,8 +74,7 @@ pub enum Read {
 }
 
 impl ReadNote {
-    pub(crate) fn get(kind: &Kind, key: &Key, found: Option<&Entry>) -> Self {
-        let version = found.map(|entry| entry.meta().version());
+    pub(crate) fn get(kind: &Kind, key: &Key, version: Option<Version>) -> Self {
         Self { kind: kind.clone(), read: Read::Get(key.clone(), version) }
     }
 
@@ -137,7 +136,9 @@ impl WriteNote {
         // Of what is not kept whole nobody can say what changed.
         let before = before.filter(|entry| entry.is_whole());
         let fields = before.map(|entry| diff::fields(entry.json(), answer)).unwrap_or_default();
-        let other = diff::last_other_writer(answer);
+        // Only asked for when a field is fought over, which a status never is.
+        let contested = fields.iter().any(|field| !field.is_status());
+        let other = contested.then(|| diff::last_other_writer(answer)).flatten();
         Self { attempt, written: Written::Changed { version, fields, other } }
     }
 

@@ -10,6 +10,8 @@
 
 mod acceptance;
 
+mod costs;
+
 mod doubts;
 
 mod harness;

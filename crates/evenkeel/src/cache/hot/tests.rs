@@ -71,3 +71,30 @@ fn the_ring_does_not_grow_with_objects_that_are_gone() {
     }
     assert!(hot.ring.lock().len() <= SWEEP + 2);
 }
+
+#[test]
+fn a_list_beyond_the_budget_drives_nothing_out() {
+    let entries: Vec<_> = (0..100).map(|at| entry(&format!("e{at:02}"))).collect();
+    let hot = Hot::new(entries[0].body_len() * GROWTH * 10);
+    let kept = hot.typed::<ConfigMap>(&entries[7]).unwrap();
+    let listed = hot.typed_all::<ConfigMap>(&entries).unwrap();
+    assert!(Arc::ptr_eq(&kept, &listed[7]), "what is kept is not decoded again");
+    assert_eq!(hot.bytes(), entries[7].body_len() * GROWTH);
+    let weak = Arc::downgrade(&listed[8]);
+    drop(listed);
+    assert_eq!(weak.strong_count(), 0);
+    assert_eq!(entries.iter().filter(|entry| is_kept(entry)).count(), 1);
+
+    let few = hot.typed_all::<ConfigMap>(&entries[..10]).unwrap();
+    assert!(entries[..10].iter().all(|entry| is_kept(entry)), "there is room for ten");
+    drop(few);
+}
+
+#[test]
+fn a_decoded_object_leaves_nothing_behind() {
+    let entry = entry("a");
+    let decoded = entry.decode::<ConfigMap>().unwrap();
+    // A weak reference in the entry would keep the memory of the object alive.
+    assert_eq!(Arc::weak_count(&decoded), 0);
+    assert_eq!(Arc::strong_count(&decoded), 1);
+}

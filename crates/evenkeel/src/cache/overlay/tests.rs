@@ -1,5 +1,7 @@
 //! Reads beside writes: the overlay and the store against the server's history.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::Expression;
 use proptest::prelude::*;
@@ -45,6 +47,24 @@ async fn a_write_is_read_back_until_the_watch_has_come_as_far() {
     fed.cache.wrote(&kind, &raw("a", "u1", 12, "5"));
     fed.cache.wrote(&kind, &raw("a", "u1", 11, "4"));
     assert_eq!(version(&fed, "a"), Some(12));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_event_of_a_write_does_not_replace_what_was_read_back() {
+    let mut fed = Fed::new(TypeOptions::new());
+    fed.list(5, [&*raw("a", "u1", 1, "1")]);
+    let kind = Kind::of::<ConfigMap>();
+    fed.cache.wrote(&kind, &raw("a", "u1", 8, "2"));
+    let written = fed.get("a").unwrap();
+    let typed = fed.cache.typed::<ConfigMap>(&written).unwrap();
+    fed.feed.changed(&raw("a", "u1", 8, "2"));
+    let stored = fed.get("a").unwrap();
+    assert!(Arc::ptr_eq(&stored, &written));
+    assert!(Arc::ptr_eq(&fed.cache.typed::<ConfigMap>(&stored).unwrap(), &typed));
+    // Another text of the same version is what the watch says it is.
+    fed.cache.wrote(&kind, &raw("a", "u1", 9, "3"));
+    fed.feed.changed(&raw("a", "u1", 9, "4"));
+    assert_eq!(super::super::tests::value(&fed.get("a").unwrap()), "4");
 }
 
 #[tokio::test(start_paused = true)]

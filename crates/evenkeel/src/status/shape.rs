@@ -1,0 +1,129 @@
+//! What a type keeps of a status that is set for it.
+//!
+//! Not every status has an `observedGeneration`, and conditions of built-in types lack some fields
+//! of the common ones. What a type does not know it drops, and that is found out by decoding an
+//! object with the status as that type. Types do not change, so once is enough.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use serde_json::{Map, Value};
+
+use super::part;
+use crate::kind::Object;
+
+pub(super) const OBSERVED: &str = "observedGeneration";
+pub(super) const CONDITIONS: &str = "conditions";
+
+/// What is known of the type that one controller reconciles.
+#[derive(Debug, Default)]
+pub(crate) struct Shape {
+    observed: Fact,
+    conditions: Fact,
+}
+
+/// Whether a type keeps something as it is; not known before it was tried.
+#[derive(Debug, Default)]
+struct Fact(AtomicU8);
+
+impl Fact {
+    const KEPT: u8 = 1;
+    const CHANGED: u8 = 2;
+
+    fn learn(&self, kept: bool) {
+        self.0.store(if kept { Self::KEPT } else { Self::CHANGED }, Ordering::Relaxed);
+    }
+
+    fn is_kept(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == Self::KEPT
+    }
+
+    fn is_changed(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == Self::CHANGED
+    }
+}
+
+impl Shape {
+    /// Whether the type is known to have no `observedGeneration`.
+    pub(super) fn lacks_observed(&self) -> bool {
+        self.observed.is_changed()
+    }
+
+    /// What the type keeps of `status`, which has the `observedGeneration` that was set in it, and
+    /// conditions that were set in it if `conditions` says so.
+    pub(super) fn kept<K: Object>(
+        &self,
+        object: &K,
+        status: Value,
+        observed: bool,
+        conditions: bool,
+    ) -> Value {
+        let known =
+            (!observed || self.observed.is_kept()) && (!conditions || self.conditions.is_kept());
+        if known {
+            return status;
+        }
+        let Ok(Value::Object(mut whole)) = serde_json::to_value(object) else { return status };
+        if let Some(kept) = tried::<K>(&mut whole, &status) {
+            if observed {
+                self.observed.learn(kept.get(OBSERVED) == status.get(OBSERVED));
+            }
+            if conditions {
+                self.conditions.learn(kept.get(CONDITIONS) == status.get(CONDITIONS));
+            }
+            return kept;
+        }
+        // A type that refuses what it does not know has no such field.
+        let mut plain = status;
+        if observed && let Value::Object(fields) = &mut plain {
+            fields.remove(OBSERVED);
+        }
+        match tried::<K>(&mut whole, &plain) {
+            Some(kept) => {
+                if observed {
+                    self.observed.learn(false);
+                }
+                kept
+            }
+            None => plain,
+        }
+    }
+}
+
+/// The status of the object once it has been a `K`; none if it cannot be one.
+fn tried<K: Object>(object: &mut Map<String, Value>, status: &Value) -> Option<Value> {
+    object.insert("status".to_owned(), status.clone());
+    let typed = K::deserialize(&*object).ok()?;
+    Some(part::status(&typed).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::apps::v1::Deployment;
+    use k8s_openapi::api::core::v1::Node;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_type_is_tried_once() {
+        let condition = json!({
+            "type": "Ready", "status": "True", "reason": "Up", "message": "",
+            "observedGeneration": 3, "lastTransitionTime": "2026-01-01T00:00:00Z",
+        });
+        let status = json!({ "observedGeneration": 3, "conditions": [condition] });
+
+        let shape = Shape::default();
+        let kept = shape.kept(&Deployment::default(), status.clone(), true, true);
+        assert_eq!(kept["observedGeneration"], 3);
+        assert!(kept["conditions"][0].get("observedGeneration").is_none());
+        assert!(shape.observed.is_kept() && shape.conditions.is_changed());
+        // Without conditions nothing has to be tried any more.
+        let other = json!({ "observedGeneration": 4, "unknown": 1 });
+        assert_eq!(shape.kept(&Deployment::default(), other.clone(), true, false), other);
+
+        let shape = Shape::default();
+        let kept = shape.kept(&Node::default(), status, true, true);
+        assert!(kept.get("observedGeneration").is_none());
+        assert!(shape.lacks_observed());
+    }
+}
