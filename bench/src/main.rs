@@ -59,6 +59,18 @@ enum Command {
     /// Runs an operator that has nothing to do.
     #[command(hide = true)]
     Operator { url: String },
+    /// Runs an operator until every object is in its final state, and prints what that took.
+    #[command(hide = true)]
+    ConvergeOperator { side: Side, url: String, workers: u16 },
+    /// Reads all pods into a cache, lists them, and prints what that took.
+    #[command(hide = true)]
+    ListAll { side: Side, url: String },
+    /// Fills a queue, and prints what it weighs.
+    #[command(hide = true)]
+    QueueMemory,
+    /// Keeps a processor busy.
+    #[command(hide = true)]
+    Spin,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -77,7 +89,10 @@ enum Scenario {
     Apply,
     Queue,
     Cache,
+    List,
     Restart,
+    Converge,
+    ConvergeBusy,
     Idle,
     AttackHeavy,
     AttackBodies,
@@ -95,6 +110,22 @@ fn main() -> anyhow::Result<()> {
         }
         Some(Command::Operator { url }) => {
             return threads()?.block_on(scenario::operator::child(&url));
+        }
+        Some(Command::ConvergeOperator { side, url, workers }) => {
+            return threads()?.block_on(scenario::converge::child(side, &url, workers));
+        }
+        Some(Command::ListAll { side, url }) => {
+            return one_thread()?.block_on(scenario::list::child(side, &url));
+        }
+        Some(Command::QueueMemory) => {
+            // A queue knows when a key came, and for that it needs a clock.
+            let runtime = one_thread()?;
+            let _entered = runtime.enter();
+            return scenario::queue::child();
+        }
+        Some(Command::Spin) => {
+            scenario::converge::spin();
+            return Ok(());
         }
         None => {}
     }
@@ -149,8 +180,17 @@ fn main() -> anyhow::Result<()> {
     if wanted(Scenario::Cache) {
         scenario::cache::cache(report)?;
     }
+    if wanted(Scenario::List) {
+        threads()?.block_on(scenario::list::list(report))?;
+    }
     if wanted(Scenario::Restart) {
         threads()?.block_on(scenario::operator::restart(report))?;
+    }
+    if wanted(Scenario::Converge) {
+        threads()?.block_on(scenario::converge::converge(report))?;
+    }
+    if wanted(Scenario::ConvergeBusy) {
+        threads()?.block_on(scenario::converge::busy(report))?;
     }
     if wanted(Scenario::Idle) {
         threads()?.block_on(scenario::operator::idle(report))?;

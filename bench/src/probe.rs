@@ -28,6 +28,16 @@ pub(crate) fn thread_cpu_time() -> anyhow::Result<Duration> {
     Ok(Duration::from_nanos(nanos))
 }
 
+/// The time all threads of this process have spent on a processor.
+pub(crate) fn process_cpu_time() -> anyhow::Result<Duration> {
+    let mut nanos = 0;
+    for thread in fs::read_dir("/proc/self/task").context("no threads")? {
+        let text = fs::read_to_string(thread?.path().join("schedstat")).context("no schedstat")?;
+        nanos += text.split(' ').next().unwrap_or("").parse::<u64>().context("odd schedstat")?;
+    }
+    Ok(Duration::from_nanos(nanos))
+}
+
 /// The memory a process keeps in RAM, in bytes. `self` is a process too.
 pub(crate) fn resident(process: &str) -> anyhow::Result<f64> {
     let text = fs::read_to_string(format!("/proc/{process}/status")).context("no such process")?;

@@ -6,9 +6,13 @@ pub(crate) mod attack;
 
 pub(crate) mod cache;
 
+pub(crate) mod converge;
+
 pub(crate) mod create;
 
 pub(crate) mod life;
+
+pub(crate) mod list;
 
 pub(crate) mod memory;
 

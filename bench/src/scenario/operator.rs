@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use crate::figure::{Figure, Report, Target};
 use crate::probe::{self, Stopwatch, milliseconds, resident};
-use crate::server::{self, Process, TOKEN};
+use crate::server::{self, Process};
 
 const PRIMARIES: usize = 50_000;
 const WORKERS: usize = 8;
@@ -180,11 +180,7 @@ impl Drop for Operator {
 
 /// The operator itself.
 pub(crate) async fn child(url: &str) -> anyhow::Result<()> {
-    let mut config = kube::Config::new(url.parse()?);
-    config.accept_invalid_certs = true;
-    config.auth_info.token = Some(TOKEN.to_owned().into());
-    config.default_retry = false;
-    let manager = Manager::builder("bench").build(Client::try_from(config)?);
+    let manager = Manager::builder("bench").build(server::client(url)?);
     let reconciler = objects(|_: Arc<Deployment>, _| async { Ok(Action::done()) });
     manager
         .controller(reconciler)

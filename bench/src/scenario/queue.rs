@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::pin::pin;
+use std::process::Command;
 use std::task::Poll;
 
 use anyhow::Context as _;
@@ -24,12 +25,8 @@ const MANY: usize = 1_000_000;
 const ROUNDS: usize = 4_000_000;
 
 pub(crate) async fn queue(report: &mut Report) -> anyhow::Result<()> {
-    // First, while nothing has been freed that could be used again.
-    let before = resident("self")?;
-    let queue = filled(MANY);
-    let weight = resident("self")? - before;
-    let many = rate(&queue, ROUNDS).await?;
-    drop(queue);
+    let weight = weight()?;
+    let many = rate(&filled(MANY), ROUNDS).await?;
     let few = rate(&filled(FEW), ROUNDS).await?;
     report.add(&Figure {
         what: "queue of 10,000 keys: add + get + done",
@@ -65,6 +62,24 @@ pub(crate) async fn queue(report: &mut Report) -> anyhow::Result<()> {
             rival: Some(rival_fill_and_empty(&keys, ROUNDS / count).await?),
         });
     }
+    Ok(())
+}
+
+/// What a million keys weigh, in bytes. In a process of its own: one that has freed memory before
+/// would use that again, and grow by less.
+fn weight() -> anyhow::Result<f64> {
+    let output = Command::new(std::env::current_exe()?).arg("queue-memory").output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.trim().parse().with_context(|| format!("the process printed {text:?}"))
+}
+
+/// The process that is weighed.
+#[expect(clippy::print_stdout, reason = "its result")]
+pub(crate) fn child() -> anyhow::Result<()> {
+    let before = resident("self")?;
+    let queue = filled(MANY);
+    println!("{}", resident("self")? - before);
+    drop(queue);
     Ok(())
 }
 

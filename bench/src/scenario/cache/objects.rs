@@ -15,14 +15,14 @@ use tower_service::Service as _;
 
 use super::Objects;
 
-pub(super) const NAMESPACES: usize = 100;
+pub(in crate::scenario) const NAMESPACES: usize = 100;
 
-pub(super) fn namespace(at: usize) -> String {
+pub(in crate::scenario) fn namespace(at: usize) -> String {
     format!("team-{at:03}")
 }
 
 /// The key of an object by its number.
-pub(super) fn key(at: usize) -> Key {
+pub(in crate::scenario) fn key(at: usize) -> Key {
     Key::namespaced(&namespace(at % NAMESPACES), &format!("web-7d4b9c6f5d-{at:06}"))
 }
 
@@ -111,7 +111,7 @@ fn widget(key: &Key) -> Value {
     })
 }
 
-fn pod(key: &Key) -> Value {
+pub(in crate::scenario) fn pod(key: &Key) -> Value {
     let name = key.name();
     let container = |name: &str, port: u16| {
         json!({

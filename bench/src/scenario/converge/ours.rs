@@ -1,0 +1,45 @@
+//! The operator as it is written for Evenkeel.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use evenkeel::{Condition, objects, prelude::*};
+use k8s_openapi::api::core::v1::ConfigMap;
+use tokio::task::JoinSet;
+
+use super::Progress;
+use super::objects::{Site, child};
+
+pub(super) async fn run(
+    client: kube::Client,
+    workers: u16,
+    progress: Arc<Progress>,
+) -> anyhow::Result<()> {
+    let manager = Manager::builder("bench").build(client);
+    let counted = progress.clone();
+    let reconciler = objects(move |site: Arc<Site>, cx: Context<Site>| {
+        let progress = counted.clone();
+        async move {
+            cx.apply(child(&site)).await?;
+            let hosts = site.spec.hosts.len() as i32;
+            let status = cx
+                .status(&site)
+                .condition(Condition::yes("Ready", "Applied", "the ConfigMap is there"))
+                .set(|status| status.hosts = hosts);
+            let written = status.write().await?;
+            progress.reconciled(&site.name_any(), written.is_none());
+            Ok(Action::done())
+        }
+    });
+    let builder = manager.controller(reconciler).owns::<ConfigMap>();
+    builder.workers(workers.into()).register()?;
+    let mut running = JoinSet::new();
+    running.spawn(manager.clone().run_until(std::future::pending()));
+    tokio::select! {
+        () = progress.done() => Ok(()),
+        ended = running.join_next() => {
+            ended.context("it does not run")???;
+            anyhow::bail!("the manager ended")
+        }
+    }
+}
