@@ -1,7 +1,6 @@
 //! `evenkeel cluster`: the embedded API server behind a loopback address, with the controllers and
 //! nodes that make it a cluster.
 
-use std::io::IsTerminal as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,7 +11,6 @@ use evenkeel_apiserver::ApiServer;
 use evenkeel_apiserver::listen::{Options, raise_open_files_limit};
 use evenkeel_cluster::{Cluster, Settings};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tracing_subscriber::filter::LevelFilter;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -57,10 +55,7 @@ pub(crate) struct Start {
 pub(crate) fn run(command: &Command) -> anyhow::Result<()> {
     let Command::Start(start) = command;
     // A full disk or a damaged log must be seen without a flag.
-    let level = if start.verbose { LevelFilter::INFO } else { LevelFilter::WARN };
-    let colors = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let log = tracing_subscriber::fmt().with_writer(std::io::stderr);
-    log.with_ansi(colors).with_max_level(level).init();
+    evenkeel::logging::init(Some(if start.verbose { "info" } else { "warn" }))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(self::start(start))
 }

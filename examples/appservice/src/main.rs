@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use appservice::dns::Zone;
 use appservice::operator::{AppService, AppServices};
-use appservice::story::{self, Stage};
+use appservice::story::{self, Line, Stage};
 use clap::Parser;
 use evenkeel::Manager;
 use evenkeel_cluster::Cluster;
@@ -33,7 +33,7 @@ struct Arguments {
     /// Run on the cluster of this context of the kubeconfig; no story is played
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
-    /// Install or update the AppService definition first; on a real cluster this is not done unasked
+    /// Install or update the AppService CRD first; on a real cluster only if asked for
     #[arg(long)]
     install: bool,
     /// The folder that stands for a DNS zone, one file per record
@@ -54,12 +54,22 @@ Examples:
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let elsewhere = arguments.kubeconfig.is_some() || arguments.context.is_some();
-    screen::log(arguments.verbose, elsewhere);
-    let ended = if elsewhere { elsewhere_run(&arguments).await } else { here(&arguments).await };
+    if let Err(problem) = screen::log(arguments.verbose, elsewhere) {
+        screen::error(&explained(&problem));
+        return ExitCode::from(2);
+    }
+    let run =
+        async { if elsewhere { elsewhere_run(&arguments).await } else { here(&arguments).await } };
+    let ended = tokio::select! {
+        biased;
+        ended = run => ended,
+        // As `| head -1` does.
+        () = screen::closed() => return ExitCode::SUCCESS,
+    };
     match ended {
         Ok(code) => code,
         Err(error) => {
-            say(&format!("error: {}", explained(&error)));
+            screen::error(&explained(&error));
             ExitCode::from(2)
         }
     }
@@ -83,7 +93,7 @@ async fn elsewhere_run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         .await?;
     if arguments.install {
         manager.client().install::<AppService>().await?;
-        say("The AppService definition is installed.");
+        say("The AppService CRD is installed.");
     }
     let folder = arguments.records.clone().unwrap_or_else(|| "dns-records".into());
     let zone = Zone::new(&folder).with_context(|| format!("cannot use {}", folder.display()))?;
@@ -102,8 +112,10 @@ async fn here(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let serving = cluster.serve(([127, 0, 0, 1], 0).into()).await.context("cannot listen")?;
     let kubeconfig = scratch.0.join("kubeconfig");
     serving.write_kubeconfig(&kubeconfig).context("cannot write the kubeconfig")?;
-    say(&format!("A Kubernetes 1.36 API is ready at {}\n", serving.url()));
-    say(&format!("  export KUBECONFIG={}\n", kubeconfig.display()));
+    say(&format!("A Kubernetes 1.36 API is ready at {}; pods are simulated.", serving.url()));
+    if !arguments.once {
+        say(&format!("\n  export KUBECONFIG={}", kubeconfig.display()));
+    }
 
     let manager = Manager::builder("appservice-operator").build(cluster.client());
     manager.client().install::<AppService>().await?;
@@ -114,21 +126,29 @@ async fn here(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let client = Manager::builder("story").build(cluster.client()).client().clone();
     let namespace = "default".to_owned();
     let stage = Stage { client, namespace, zone, controllers: true, kubelets: true };
-    let mut teller = tell;
+    let mut summary = Summary::default();
+    let mut show = |line: Line| {
+        summary.count(&line);
+        tell(line);
+    };
     let told = tokio::select! {
         biased;
-        told = story::play(&stage, &mut teller) => told,
+        told = story::play(&stage, &mut show) => told,
         // Ctrl-C, or trouble.
         Some(ended) = running.join_next() => {
             ended??;
+            say("\nStopped before the end of the story.");
             return Ok(ExitCode::FAILURE);
         }
     };
     stage.client.cache().stop().await;
     let code = match told {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => {
+            say(&format!("\nAll of it happened: {summary}."));
+            ExitCode::SUCCESS
+        }
         Err(unseen) => {
-            say(&format!("\nThe story ends here. {unseen}"));
+            screen::error(&format!("after {summary}: {unseen}"));
             ExitCode::FAILURE
         }
     };
@@ -148,9 +168,40 @@ async fn here(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             }
         }
     }
+    if !arguments.once {
+        say("\nStopping.");
+    }
     serving.stop().await;
     cluster.stop().await;
+    if !arguments.once {
+        say("Stopped; the cluster and its objects are gone.");
+    }
     Ok(code)
+}
+
+/// What the story has shown so far.
+#[derive(Default)]
+struct Summary {
+    steps: usize,
+    seen: usize,
+    skipped: usize,
+}
+
+impl Summary {
+    fn count(&mut self, line: &Line) {
+        match line {
+            Line::Did(_) => self.steps += 1,
+            Line::Saw(..) => self.seen += 1,
+            Line::Skipped(_) => self.skipped += 1,
+        }
+    }
+}
+
+impl std::fmt::Display for Summary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} steps, {} results seen", self.steps, self.seen)?;
+        if self.skipped > 0 { write!(f, ", {} skipped", self.skipped) } else { Ok(()) }
+    }
 }
 
 fn invite(folder: &Path) {
@@ -160,7 +211,7 @@ fn invite(folder: &Path) {
     say("  kubectl set image deployment/web app=something:else");
     say("  kubectl delete appservice web\n");
     say(&format!("DNS records are files in {}", folder.display()));
-    say("What the operator does and why is told here. Ctrl-C ends it all.\n");
+    say("Each reconcile is printed below with its cause. Press Ctrl-C to stop.\n");
 }
 
 /// A folder that is gone when the program is.

@@ -95,10 +95,13 @@ impl Reconciler for AppServices {
         }
         let found = cx.get::<Deployment>(cx.key()).await?;
         if found.as_ref().is_some_and(|found| !is_controller(&*app, &**found)) {
-            let message = format!("Deployment {} is somebody else's", cx.key().name());
+            let message = format!("Deployment {} has another owner", cx.key().name());
             return wait(cx, &app, "NameTaken", &message).await;
         }
-        for difference in found.iter().flat_map(|found| drift(&app, found)) {
+        // What differs because the AppService itself has changed is no drift.
+        let observed = app.status.as_ref().and_then(|status| status.observed_generation);
+        let unchanged = found.iter().filter(|_| observed == app.metadata.generation);
+        for difference in unchanged.flat_map(|found| drift(&app, found)) {
             tracing::info!("drift detected: {difference}");
             cx.announce("DriftDetected", &difference);
         }

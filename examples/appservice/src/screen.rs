@@ -1,19 +1,35 @@
 //! What is shown to the person at the terminal.
 
 use std::fmt;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 
 use appservice::story::Line;
+use tokio::sync::Notify;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-/// One line.
+/// Woken when standard output is closed.
+static CLOSED: Notify = Notify::const_new();
+
+/// Prints one line to standard output.
 pub(crate) fn say(line: &str) {
-    // Nobody reads any more: nothing can be done about it, and nothing needs to be.
-    let _ = writeln!(std::io::stdout(), "{line}");
+    if writeln!(io::stdout(), "{line}").is_err_and(|it| it.kind() == io::ErrorKind::BrokenPipe) {
+        CLOSED.notify_one();
+    }
+}
+
+/// Waits until the reader of standard output has closed it.
+pub(crate) async fn closed() {
+    CLOSED.notified().await;
+}
+
+/// Prints an error to standard error.
+pub(crate) fn error(text: &str) {
+    // A closed stderr is no reason to fail.
+    let _ = writeln!(io::stderr(), "error: {text}");
 }
 
 /// One line of the story.
@@ -28,25 +44,25 @@ pub(crate) fn tell(line: Line) {
     }
 }
 
+/// Colours a text on a terminal, unless `NO_COLOR` asks for none.
 fn paint(code: &str, text: &str) -> String {
-    if std::io::stdout().is_terminal() {
+    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    if io::stdout().is_terminal() && !plain {
         format!("\u{1b}[{code}m{text}\u{1b}[0m")
     } else {
         text.to_owned()
     }
 }
 
-/// Shows the log: all of it when `verbose`; on a cluster of its own just what the operator itself
-/// says, between the lines of the story; elsewhere what the framework tells too.
-pub(crate) fn log(verbose: bool, elsewhere: bool) {
+/// Shows the log: on a cluster of its own only what the operator itself logs, between the lines of
+/// the story; elsewhere, and when `verbose`, what the framework logs too.
+pub(crate) fn log(verbose: bool, elsewhere: bool) -> anyhow::Result<()> {
     if verbose || elsewhere {
-        let level = if verbose { Level::DEBUG } else { Level::INFO };
-        let coloured = std::io::stdout().is_terminal();
-        tracing_subscriber::fmt().with_max_level(level).with_ansi(coloured).init();
-        return;
+        return Ok(evenkeel::logging::init(verbose.then_some("debug"))?);
     }
     let own = Targets::new().with_target("appservice", Level::INFO);
     tracing_subscriber::registry().with(Said.with_filter(own)).init();
+    Ok(())
 }
 
 /// Shows what the operator says, without where and when.

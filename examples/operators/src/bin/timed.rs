@@ -25,9 +25,9 @@ struct MirrorSpec {
     /// able to read whatever the operator can.
     #[schemars(regex(pattern = r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$"))]
     file: String,
-    /// How often it is read.
+    /// How often it is read. Signed, since Kubernetes knows no format for unsigned numbers.
     #[schemars(range(min = 1))]
-    every_seconds: u32,
+    every_seconds: i32,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
@@ -61,7 +61,7 @@ impl Reconciler for Mirrors {
             Err(error) => return Err(error.into()),
         };
         cx.status(&mirror).condition(fresh).write().await?;
-        Ok(Action::requeue_after(Duration::from_secs((*every_seconds).into())))
+        Ok(Action::requeue_after(Duration::from_secs(every_seconds.unsigned_abs().into())))
     }
 }
 
