@@ -267,9 +267,9 @@ fn change(old: &Entry, new: &Entry) -> Change {
         owners: from.owners() != to.owners(),
         deletion: !from.is_deleting() && to.is_deleting(),
         replaced: from.uid() != to.uid(),
-        other: false,
+        ..Change::default()
     };
-    Change { other: change == Change::default() && from.version() != to.version(), ..change }
+    change.or_rest(from.version() != to.version(), to.generation() != 0)
 }
 
 /// What was there before and what did not change can wait for what did.

@@ -22,6 +22,9 @@ use crate::{Key, Kind};
 pub trait Merge {
     /// Takes in a later one.
     fn merge(&mut self, later: Self);
+
+    /// Drops what stands for a timer: it has not fired, and the key is due for another reason.
+    fn drop_timers(&mut self) {}
 }
 
 /// For queues whose users do not care why.
@@ -147,8 +150,11 @@ pub struct Change {
     pub deletion: bool,
     /// The object was deleted and made anew under its name.
     pub replaced: bool,
-    /// None of those: the status, or the body of an object that has no generation.
-    pub other: bool,
+    /// The status changed: none of those did, and the generation, which counts changes of the spec,
+    /// did not either.
+    pub status: bool,
+    /// The content of an object without a generation changed, as the data of a ConfigMap.
+    pub content: bool,
 }
 
 impl Change {
@@ -167,20 +173,34 @@ impl Change {
             owners: old.owner_references != new.owner_references,
             deletion: old.deletion_timestamp.is_none() && new.deletion_timestamp.is_some(),
             replaced: old.uid != new.uid,
-            other: false,
+            ..Self::default()
         };
-        Self {
-            other: change == Self::default() && old.resource_version != new.resource_version,
-            ..change
-        }
+        let written = old.resource_version != new.resource_version;
+        change.or_rest(written, new.generation.is_some())
     }
 
-    const NAMES: [&str; 7] =
-        ["labels", "annotations", "finalizers", "owners", "deletion", "replaced", "status"];
+    /// Attributes a write that changed none of the metadata to the status, or to the content where
+    /// there is no generation to tell the two apart.
+    pub(crate) fn or_rest(self, written: bool, has_generation: bool) -> Self {
+        let rest = written && self == Self::default();
+        Self { status: rest && has_generation, content: rest && !has_generation, ..self }
+    }
+
+    const NAMES: [&str; 8] = [
+        "labels",
+        "annotations",
+        "finalizers",
+        "owners",
+        "deletion",
+        "replaced",
+        "status",
+        "content",
+    ];
 
     fn bits(self) -> u8 {
-        let Self { labels, annotations, finalizers, owners, deletion, replaced, other, .. } = self;
-        let flags = [labels, annotations, finalizers, owners, deletion, replaced, other];
+        let Self { labels, annotations, finalizers, owners, deletion, replaced, .. } = self;
+        let metadata = [labels, annotations, finalizers, owners, deletion, replaced];
+        let flags = metadata.into_iter().chain([self.status, self.content]);
         (0..).zip(flags).fold(0, |bits, (place, flag)| bits | u8::from(flag) << place)
     }
 
@@ -194,7 +214,8 @@ impl Change {
             owners: flag(3),
             deletion: flag(4),
             replaced: flag(5),
-            other: flag(6),
+            status: flag(6),
+            content: flag(7),
         }
     }
 }
@@ -285,6 +306,11 @@ impl fmt::Display for CauseKind {
 pub struct CauseKinds(u16);
 
 impl CauseKinds {
+    /// The kinds that wait for their time.
+    const TIMERS: Self = Self::one(CauseKind::Requeue)
+        .union(Self::one(CauseKind::RequeueAfter))
+        .union(Self::one(CauseKind::Retry));
+
     const fn one(kind: CauseKind) -> Self {
         Self(1 << kind as u16)
     }

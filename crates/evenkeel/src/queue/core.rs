@@ -7,6 +7,7 @@
 //!
 //! Steps end in [`Core::settle`], which says whom to wake. Wakers are called outside the lock.
 
+use std::cmp::Ordering;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -134,8 +135,22 @@ impl<T, C> Core<T, C> {
         };
         self.recall(slot);
         let delay = self.delay(now, slot, &add);
-        let Add { priority, cause, .. } = add;
+        let Add { priority, mut cause, .. } = add;
+        let waits_until = match self.slots[slot].pending {
+            Pending::No => None,
+            Pending::Due => Some(now),
+            Pending::Delayed => Some(self.delays.at(&self.slots, slot)),
+        };
         let entry = &mut self.slots[slot];
+        // The key is due at the earlier of two times: what waits for the later one is not why.
+        let at = delay.unwrap_or(now);
+        if let (Some(until), Some(causes)) = (waits_until, &mut entry.causes) {
+            match at.cmp(&until) {
+                Ordering::Less => causes.drop_timers(),
+                Ordering::Equal => {}
+                Ordering::Greater => cause.drop_timers(),
+            }
+        }
         match &mut entry.causes {
             Some(causes) => {
                 causes.merge(cause);

@@ -36,6 +36,11 @@ impl Delays {
         self.heap.first().map(|entry| entry.at)
     }
 
+    /// When a waiting key is due.
+    pub(super) fn at<T, C>(&self, slots: &Slots<T, C>, slot: u32) -> u64 {
+        self.heap[slots[slot].next as usize].at
+    }
+
     /// The first key that is due by `now`, taken out.
     pub(super) fn pop<T, C>(&mut self, slots: &mut Slots<T, C>, now: u64) -> Option<(u64, u32)> {
         let first = self.heap.first().filter(|first| first.at <= now)?;

@@ -131,6 +131,9 @@ impl Default for Repr {
 
 impl Merge for Causes {
     fn merge(&mut self, later: Self) {
+        if later.kinds().is_empty() {
+            return;
+        }
         let kinds = self.kinds().union(later.kinds());
         let count = self.count().saturating_add(later.count());
         match later.0 {
@@ -139,6 +142,20 @@ impl Merge for Causes {
         }
         if let Repr::Many(many) = &mut self.0 {
             (many.kinds, many.count) = (kinds, count);
+        }
+    }
+
+    fn drop_timers(&mut self) {
+        match &mut self.0 {
+            Repr::One(one) => {
+                one.drop_timers();
+            }
+            Repr::Many(many) => {
+                let dropped: u32 = many.details.iter_mut().map(Detail::drop_timers).sum();
+                many.details.retain(|detail| detail.count > 0);
+                many.kinds = many.kinds.without(CauseKinds::TIMERS);
+                many.count = many.count.saturating_sub(dropped);
+            }
         }
     }
 }
@@ -217,6 +234,17 @@ impl Detail {
         self.fields |= later.fields;
     }
 
+    /// Drops the causes that wait for their time, and returns how many they were.
+    fn drop_timers(&mut self) -> u32 {
+        let rest = self.kinds.without(CauseKinds::TIMERS);
+        if rest == self.kinds {
+            return 0;
+        }
+        let all = self.count;
+        *self = if rest.is_empty() { Self::default() } else { Self::from(Cause::Start) };
+        all - self.count
+    }
+
     fn change(&self) -> Change {
         let [from, to] = self.numbers;
         let generation = (self.numbers != [0, 0]).then_some((i64::from(from), i64::from(to)));
@@ -254,14 +282,17 @@ fn cut(number: impl TryInto<u32>) -> u32 {
 }
 
 /// One line, the first cause first: `WebApp created and updated (generation 1→2), retry 3`. With
-/// more than fits, ` and 5 more (deleted)`, naming the kinds that are not shown otherwise.
+/// more than fits, ` and 5 more (deleted)`, naming the kinds that are not shown otherwise. A
+/// precision limits how many are shown, and `#` leaves out the kind of the key's own object:
+/// `{:#.1}`.
 impl fmt::Display for Causes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.kinds().is_empty() {
             return f.write_str("no cause");
         }
         let (mut kinds, mut count) = (CauseKinds::default(), 0_u32);
-        for (place, detail) in self.details().iter().enumerate() {
+        let shown = f.precision().unwrap_or(DETAILS_MAX);
+        for (place, detail) in self.details().iter().take(shown).enumerate() {
             if place > 0 {
                 f.write_str(", ")?;
             }
@@ -282,7 +313,9 @@ impl fmt::Display for Causes {
 
 impl fmt::Display for Detail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(origin) = &self.origin {
+        let own = |origin: &&Origin| matches!(&*origin.0, Inner::Own(_));
+        if let Some(origin) = self.origin.as_ref().filter(|origin| !(f.alternate() && own(origin)))
+        {
             write!(f, "{origin} ")?;
         }
         let mut separator = "";

@@ -165,6 +165,55 @@ fn a_change_names_what_differs_between_two_versions() {
     assert_eq!(change(|new| new.uid = Some("v".into())), "replaced");
     assert_eq!(change(|_| ()), "status");
     assert_eq!(change(|new| new.resource_version = Some("10".into())), "");
+    let old = ObjectMeta { resource_version: Some("10".into()), ..ObjectMeta::default() };
+    let new = ObjectMeta { resource_version: Some("11".into()), ..ObjectMeta::default() };
+    let content = Change::between(&old, &new);
+    assert_eq!(content.to_string(), "content", "nothing has a status that has no generation");
+    let cause = Cause::Updated(own(), content);
+    assert_eq!(Causes::from(cause.clone()).iter().collect::<Vec<_>>(), [cause]);
+}
+
+fn after(seconds: u64) -> AddOptions {
+    AddOptions { after: Some(Duration::from_secs(seconds)), ..AddOptions::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timer_that_has_not_fired_is_no_cause() {
+    let queue = Queue::<Key>::default();
+    let key = Key::namespaced("shop", "web");
+    let pause = |seconds| Cause::RequeueAfter(Duration::from_secs(seconds));
+    // An event comes before the timer fires.
+    queue.add_with(key.clone(), after(30), pause(30));
+    queue.add(key.clone(), Cause::Deleted(own()));
+    let item = poll(&queue).unwrap();
+    assert_eq!(item.causes.to_string(), "Deployment deleted");
+    assert_eq!(item.causes.count(), 1);
+    // An event comes while the key runs, and the run ends with a timer.
+    queue.add(key.clone(), Cause::Created(other("a")));
+    queue.add(key.clone(), Cause::Created(own()));
+    item.requeue(after(30), pause(30));
+    item.done();
+    let item = poll(&queue).unwrap();
+    assert_eq!(item.causes.to_string(), "ConfigMap shop/a created, Deployment created");
+    assert_eq!(item.causes.count(), 2);
+    // Of two timers the earlier one is the cause, in either order.
+    item.requeue(after(9), pause(9));
+    item.requeue(after(8), pause(8));
+    item.requeue(after(20), Cause::Retry(1));
+    item.done();
+    assert_eq!(soon(queue.get()).await.unwrap().causes.to_string(), "requeue after 8s");
+    // One that has fired stays a cause when an event follows.
+    queue.add_with(key.clone(), after(1), Cause::Retry(2));
+    tokio::time::advance(Duration::from_secs(1)).await;
+    queue.add(key, Cause::Deleted(own()));
+    assert_eq!(poll(&queue).unwrap().causes.to_string(), "retry 2, Deployment deleted");
+}
+
+#[test]
+fn causes_can_be_shown_in_short() {
+    let causes = merged([Cause::Created(other("a")), Cause::Deleted(own()), Cause::Retry(1)]);
+    assert_eq!(format!("{causes:.1}"), "ConfigMap shop/a created and 2 more (deleted, retry)");
+    assert_eq!(format!("{causes:#}"), "ConfigMap shop/a created, deleted, retry 1");
 }
 
 #[test]
