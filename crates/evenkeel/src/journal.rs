@@ -1,7 +1,9 @@
 //! What every reconcile did and why: a bounded ring per controller.
 //!
-//! Each reconcile leaves one [`Record`]: its causes, what it read and wrote, how it ended. The
-//! program can ask for them, follow them, and the log has one line of each, cause first.
+//! Each reconcile leaves one [`Record`]: its causes, what it read and wrote, how it ended. A program
+//! can list them and follow them. The log has one line of each, a constant message (`reconciled`,
+//! `reconcile failed`) with fields: `outcome`, `duration`, `causes`, `writes`, `error`; the span
+//! around it names the controller and the object.
 
 mod alarm;
 
@@ -10,6 +12,8 @@ mod diff;
 mod note;
 
 mod record;
+
+mod sent;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,6 +27,7 @@ pub use diff::FieldChange;
 pub(crate) use note::Notes;
 pub use note::{Read, ReadNote, WriteNote, Written};
 pub use record::{Outcome, Record};
+pub(crate) use sent::{Body, Form};
 
 /// How many records a follower may fall behind before it misses some.
 const FOLLOWED: usize = 1024;

@@ -144,7 +144,7 @@ impl<'a> Delete<'a> {
                 if known.is_some() && !dry_run {
                     client.doubt(&kind, &key);
                 }
-                note(WriteNote::suppressed(attempt));
+                note(WriteNote::unchanged(attempt));
                 return Ok(false);
             }
             Err(error) => {

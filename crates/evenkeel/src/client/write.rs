@@ -21,7 +21,7 @@ use super::error::{Attempt, Error, Target};
 use super::ownership::Ownership;
 use super::pending::Pending;
 use crate::cache::Version;
-use crate::journal::WriteNote;
+use crate::journal::{Body, Form, WriteNote};
 use crate::key::Key;
 use crate::kind::{Kind, Object};
 use crate::nulls;
@@ -63,6 +63,16 @@ impl Verb {
             Self::Update => "update",
             Self::Apply => "apply",
             Self::Patch(_) => "patch",
+        }
+    }
+
+    /// How the body is combined with the stored object.
+    fn form(self) -> Form {
+        match self {
+            Self::Create | Self::Update => Form::Whole,
+            Self::Patch("application/json-patch+json") => Form::Operations,
+            Self::Patch("application/merge-patch+json") => Form::Merge,
+            Self::Patch(_) | Self::Apply => Form::MergeLists,
         }
     }
 }
@@ -250,9 +260,11 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
             // Of a type that is not cached whole there is nothing to give back.
             && let Ok(object) = client.shared.cache.typed::<R>(before)
         {
-            self.note(WriteNote::suppressed);
+            self.note(WriteNote::unchanged);
             return Ok(object);
         }
+        // Kept for the journal, which credits the write with what it asked for.
+        let sent = if client.notes.is_some() { body.clone() } else { Vec::new() };
         let bytes = match self.exchange(body).await {
             Ok(bytes) => bytes,
             Err(error) => {
@@ -274,7 +286,17 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
             client.shared.applied.remember(id, applied::Outcome { digest, uid, version, epoch });
         }
         self.note(|attempt| {
-            WriteNote::written(attempt, before.as_deref(), version, &bytes, header.version)
+            // The object that a write has just ended is at the version it was at before.
+            if version.is_some() && version == header.version && !header.is_gone() {
+                return WriteNote::unchanged(attempt);
+            }
+            // A scale is not comparable, nor is another object of that name.
+            let before = before.as_deref().filter(|entry| {
+                let uid = header.uid.as_deref();
+                header.is(&self.kind) && uid.is_some_and(|uid| *entry.meta().uid() == Uid::new(uid))
+            });
+            let body = Body { bytes: &sent, form: self.verb.form() };
+            WriteNote::written(attempt, before, &body, &bytes, header.version)
         });
         if let Some(object) = self.cached(&header) {
             return Ok(object);
@@ -361,8 +383,7 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
                 self.client.doubt(&self.kind, &self.key);
                 self.client.settle(&self.kind, &self.key).await;
             }
-            // The write took away the last thing that kept a deleted object.
-            Some(uid) if header.deleting && !header.lingers => {
+            Some(uid) if header.is_gone() => {
                 cache.deleted(&self.kind, &self.key, &Uid::new(uid));
             }
             _ => cache.wrote(&self.kind, bytes),
@@ -517,6 +538,11 @@ impl Header {
             deleting: meta.deletion_timestamp.is_some(),
             lingers: meta.deletion_timestamp.is_some() && (graceful || finalized),
         }
+    }
+
+    /// Whether the write took away the last thing that kept a deleted object.
+    fn is_gone(&self) -> bool {
+        self.deleting && !self.lingers
     }
 
     pub(super) fn is(&self, kind: &Kind) -> bool {

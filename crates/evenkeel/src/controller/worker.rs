@@ -62,7 +62,8 @@ impl<R: Reconciler> Shared<R> {
     async fn process(&self, mut item: Item<Key, Causes>) {
         let causes = std::mem::take(&mut item.causes);
         let id = format!("{:016x}", self.random.lock().next());
-        let span = tracing::info_span!(
+        // As severe as anything that is logged in it, so that every line names the object.
+        let span = tracing::error_span!(
             "reconcile",
             controller = %self.name,
             kind = self.kind.kind(),
@@ -241,15 +242,28 @@ pub(crate) fn message(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".into())
 }
 
+/// Logs a reconcile: a constant message, and what happened as fields. The object is in the span.
 fn log(record: &Record) {
+    macro_rules! log {
+        ($level:ident, $message:literal) => {
+            tracing::$level!(
+                outcome = %record.outcome.summary(),
+                duration = ?record.took,
+                causes = %format_args!("{:#.2}", record.causes),
+                writes = record.summary().map(tracing::field::display),
+                error = record.outcome.error().map(tracing::field::display),
+                $message
+            )
+        };
+    }
     match &record.outcome {
-        Outcome::Failed(_) | Outcome::TimedOut(_) => tracing::warn!("{record}"),
-        Outcome::Terminal(_) | Outcome::Panicked(_) => tracing::error!("{record}"),
-        Outcome::Done | Outcome::Requeue | Outcome::RequeueAfter(_)
-            if record.changes().next().is_none() =>
-        {
-            tracing::debug!("{record}");
+        Outcome::Failed(_) | Outcome::TimedOut(_) => log!(warn, "reconcile failed"),
+        Outcome::Terminal(_) | Outcome::Panicked(_) => log!(error, "reconcile failed"),
+        Outcome::Done | Outcome::Requeue | Outcome::RequeueAfter(_) => {
+            match record.changes().next() {
+                Some(_) => log!(info, "reconciled"),
+                None => log!(debug, "reconciled"),
+            }
         }
-        Outcome::Done | Outcome::Requeue | Outcome::RequeueAfter(_) => tracing::info!("{record}"),
     }
 }

@@ -9,6 +9,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::sent::Sent;
+
 /// A field that a write changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldChange {
@@ -45,11 +47,11 @@ impl FieldChange {
 /// How many paths are named.
 const NAMED: usize = 16;
 
-/// Paths that differ, those aside that every write moves.
+/// Paths that differ because of what was sent, those aside that every write moves.
 ///
 /// Both texts come from the same server, so most of what is equal is equal as text, and is neither
 /// parsed nor copied: only what differs is taken apart.
-pub(crate) fn fields(old: &[u8], new: &[u8]) -> Vec<FieldChange> {
+pub(crate) fn fields(old: &[u8], new: &[u8], sent: Sent<'_>) -> Vec<FieldChange> {
     let (Some(mut old), Some(mut new)) = (Fields::of(old), Fields::of(new)) else {
         return Vec::new();
     };
@@ -65,8 +67,10 @@ pub(crate) fn fields(old: &[u8], new: &[u8]) -> Vec<FieldChange> {
     });
     let uid = metadata[1].0.get("uid").and_then(|uid| serde_json::from_str(uid.0).ok());
     let mut found = Found { uid: uid.unwrap_or_default(), changes: Vec::new() };
-    compare_fields(&mut "metadata".to_owned(), &metadata[0], &metadata[1], &mut found);
-    compare_fields(&mut String::new(), &old, &new, &mut found);
+    let [old_metadata, new_metadata] = &metadata;
+    let path = &mut "metadata".to_owned();
+    compare_fields(path, old_metadata, new_metadata, sent.field("metadata"), &mut found);
+    compare_fields(&mut String::new(), &old, &new, sent, &mut found);
     found.changes
 }
 
@@ -114,21 +118,28 @@ impl<'a> Fields<'a> {
     }
 }
 
-fn compare(path: &mut String, old: Option<Text<'_>>, new: Option<Text<'_>>, found: &mut Found) {
+fn compare(
+    path: &mut String,
+    old: Option<Text<'_>>,
+    new: Option<Text<'_>>,
+    sent: Sent<'_>,
+    found: &mut Found,
+) {
     if old == new || found.changes.len() == NAMED {
         return;
     }
     if let (Some(old), Some(new)) = (old, new) {
         if let (Some(old), Some(new)) = (old.fields(), new.fields()) {
-            return compare_fields(path, &old, &new, found);
+            return compare_fields(path, &old, &new, sent, found);
         }
         if let (Some(old), Some(new)) = (old.items(), new.items())
             && old.len() == new.len()
         {
             for (index, (old, new)) in old.iter().zip(new).enumerate() {
+                let (old, new) = (Text(old.get()), Text(new.get()));
                 let end = path.len();
                 path.push_str(&format!("[{index}]"));
-                compare(path, Some(Text(old.get())), Some(Text(new.get())), found);
+                compare(path, Some(old), Some(new), sent.item(index, || new.value()), found);
                 path.truncate(end);
             }
             return;
@@ -136,13 +147,19 @@ fn compare(path: &mut String, old: Option<Text<'_>>, new: Option<Text<'_>>, foun
     }
     // Null is as good as nothing, and one value may be written in two ways.
     let value = |text: Option<Text<'_>>| text.map(Text::value).unwrap_or_default();
-    let new = value(new);
-    if value(old) != new {
+    let (old, new) = (value(old), value(new));
+    if old != new && sent.made(&old, &new) {
         found.changes.push(FieldChange::new(path, &new, &found.uid));
     }
 }
 
-fn compare_fields(path: &mut String, old: &Fields<'_>, new: &Fields<'_>, found: &mut Found) {
+fn compare_fields(
+    path: &mut String,
+    old: &Fields<'_>,
+    new: &Fields<'_>,
+    sent: Sent<'_>,
+    found: &mut Found,
+) {
     let names: BTreeSet<&Name<'_>> = old.0.keys().chain(new.0.keys()).collect();
     for name in names {
         let end = path.len();
@@ -150,7 +167,8 @@ fn compare_fields(path: &mut String, old: &Fields<'_>, new: &Fields<'_>, found: 
             path.push('.');
         }
         path.push_str(&name.0);
-        compare(path, old.0.get(name).copied(), new.0.get(name).copied(), found);
+        let (old, new) = (old.0.get(name).copied(), new.0.get(name).copied());
+        compare(path, old, new, sent.field(&name.0), found);
         path.truncate(end);
     }
 }
@@ -180,8 +198,13 @@ pub(crate) fn last_other_writer(object: &[u8]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
+    use crate::journal::sent::{Form, Sent};
+
     fn fields(old: &[u8], new: &[u8]) -> Vec<String> {
-        super::fields(old, new).into_iter().map(|field| field.path).collect()
+        let all = Sent::root(&Value::Null, Form::Whole, true);
+        super::fields(old, new, all).into_iter().map(|field| field.path).collect()
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::diff::{self, FieldChange};
+use super::sent::{Body, Sent, precondition};
 use crate::cache::{Entry, Version};
 use crate::client::{Attempt, Error, Target};
 use crate::error::chain;
@@ -107,7 +108,9 @@ pub enum Written {
     Changed {
         /// What the object is at now.
         version: Option<Version>,
-        /// The fields that differ from what the cache had; empty when it had nothing.
+        /// The fields that the write changed, compared with what the cache had; empty when it had
+        /// nothing. What other clients changed meanwhile is not among them, nor is what an apply
+        /// gave up by no longer declaring it.
         fields: Vec<FieldChange>,
         /// Who else wrote to the object last.
         other: Option<String>,
@@ -121,28 +124,30 @@ pub enum Written {
 }
 
 impl WriteNote {
-    /// The server answered: the object was `before` at version `was`, as far as known, and is at
-    /// `version` now.
+    /// The server stored the write.
     pub(crate) fn written(
         attempt: Attempt,
         before: Option<&Entry>,
-        was: Option<Version>,
+        body: &Body<'_>,
         answer: &[u8],
         version: Option<Version>,
     ) -> Self {
-        if was.is_some() && was == version {
-            return Self { attempt, written: Written::Nothing };
-        }
-        // Of what is not kept whole nobody can say what changed.
+        // What is not cached whole cannot be compared.
         let before = before.filter(|entry| entry.is_whole());
-        let fields = before.map(|entry| diff::fields(entry.json(), answer)).unwrap_or_default();
+        let fields = before.map(|entry| {
+            let fields = body.fields();
+            let exact = precondition(&fields) == Some(entry.meta().version());
+            diff::fields(entry.json(), answer, Sent::root(&fields, body.form, exact))
+        });
+        let fields = fields.unwrap_or_default();
         // Only asked for when a field is fought over, which a status never is.
         let contested = fields.iter().any(|field| !field.is_status());
         let other = contested.then(|| diff::last_other_writer(answer)).flatten();
         Self { attempt, written: Written::Changed { version, fields, other } }
     }
 
-    pub(crate) fn suppressed(attempt: Attempt) -> Self {
+    /// Nothing was stored, or nothing had to be sent.
+    pub(crate) fn unchanged(attempt: Attempt) -> Self {
         Self { attempt, written: Written::Nothing }
     }
 
@@ -175,13 +180,22 @@ impl WriteNote {
     }
 }
 
+/// `apply Deployment.apps shop/web (spec.replicas, spec.paused and 2 more)`.
 impl fmt::Display for WriteNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.attempt)?;
-        match &self.written {
+        write!(f, "{}{}", self.attempt, Effect(&self.written, 3))
+    }
+}
+
+/// What came of a write, naming so many fields at most.
+struct Effect<'a>(&'a Written, usize);
+
+impl fmt::Display for Effect<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
             Written::Changed { fields, .. } if fields.is_empty() => Ok(()),
             Written::Changed { fields, .. } => {
-                let (shown, rest) = fields.split_at(fields.len().min(3));
+                let (shown, rest) = fields.split_at(fields.len().min(self.1));
                 for (index, field) in shown.iter().enumerate() {
                     f.write_str(if index == 0 { " (" } else { ", " })?;
                     field.fmt(f)?;
@@ -194,6 +208,61 @@ impl fmt::Display for WriteNote {
             Written::Nothing => f.write_str(" (no change)"),
             Written::Deleted => Ok(()),
             Written::Failed(message) => write!(f, " failed: {message}"),
+        }
+    }
+}
+
+/// How many writes are part of a line.
+const SHOWN: usize = 2;
+
+/// The writes of one reconcile in a line: those that changed something or failed first, the others
+/// as a number.
+pub(crate) struct Writes<'a> {
+    pub(super) notes: &'a [WriteNote],
+    /// The namespace of the reconciled object, which is not repeated.
+    pub(super) namespace: Option<&'a str>,
+    /// The error of the reconcile, which is not repeated either.
+    pub(super) error: Option<&'a str>,
+}
+
+impl fmt::Display for Writes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unchanged = |note: &&WriteNote| note.written == Written::Nothing;
+        let mut separator = "";
+        for note in self.notes.iter().filter(|note| !unchanged(note)).take(SHOWN) {
+            f.write_str(std::mem::replace(&mut separator, ", "))?;
+            self.attempt(&note.attempt, f)?;
+            match (&note.written, self.error) {
+                (Written::Failed(message), Some(error)) if error.contains(message.as_str()) => {
+                    f.write_str(" failed")?;
+                }
+                (written, _) => Effect(written, 1).fmt(f)?,
+            }
+        }
+        let unchanged = self.notes.iter().filter(unchanged).count();
+        let more = (self.notes.len() - unchanged).saturating_sub(SHOWN);
+        if more > 0 {
+            write!(f, " and {more} more")?;
+        }
+        if unchanged > 0 {
+            write!(f, "{separator}{unchanged} unchanged")?;
+        }
+        Ok(())
+    }
+}
+
+impl Writes<'_> {
+    /// `apply Deployment web`, with the namespace where it is another one.
+    fn attempt(&self, attempt: &Attempt, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &attempt.target {
+            Target::Object(key) if key.namespace() == self.namespace => {
+                write!(f, "{} {}", attempt.verb, attempt.kind.kind())?;
+                if let Some(subresource) = attempt.subresource {
+                    write!(f, "/{subresource}")?;
+                }
+                write!(f, " {}", key.name())
+            }
+            _ => fmt::Display::fmt(attempt, f),
         }
     }
 }

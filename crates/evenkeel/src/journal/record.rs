@@ -1,12 +1,13 @@
-//! One reconcile, told.
+//! One reconcile, as a record.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::note::{ReadNote, WriteNote, Written};
+use super::note::{ReadNote, WriteNote, Writes, Written};
 use crate::key::Key;
 use crate::kind::Kind;
 use crate::queue::Causes;
@@ -68,29 +69,166 @@ impl Record {
             .iter()
             .filter(|note| matches!(note.written, Written::Changed { .. } | Written::Deleted))
     }
+
+    /// The writes in a line; none if there were none.
+    pub(crate) fn summary(&self) -> Option<Writes<'_>> {
+        let error = self.outcome.error();
+        let namespace = self.key.namespace();
+        let summary = || Writes { notes: &self.writes, namespace, error };
+        (!self.writes.is_empty()).then(summary)
+    }
 }
 
+/// One line, short: the object, the first cause, the first writes, the outcome. What is left out is
+/// counted.
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} {} in {:.1?}", self.causes, self.kind.kind(), self.key, self.took)?;
-        for (index, note) in self.writes.iter().enumerate() {
-            f.write_str(if index == 0 { ": " } else { ", " })?;
-            note.fmt(f)?;
+        write!(f, "{} {} ({:.1?}): {:#.1}", self.kind.kind(), self.key, self.took, self.causes)?;
+        if let Some(writes) = self.summary() {
+            write!(f, "; {writes}")?;
         }
         write!(f, "; {}", self.outcome)
     }
 }
 
+impl Outcome {
+    /// The outcome in a word or two, without the error: `done`, `requeued after 5s`, `failed`.
+    #[must_use]
+    pub fn summary(&self) -> Cow<'static, str> {
+        match self {
+            Self::Done => "done".into(),
+            Self::Requeue => "requeued".into(),
+            Self::RequeueAfter(delay) => format!("requeued after {delay:?}").into(),
+            Self::Failed(_) => "failed".into(),
+            Self::Terminal(_) => "terminal error".into(),
+            Self::Panicked(_) => "panicked".into(),
+            Self::TimedOut(_) => "timed out".into(),
+        }
+    }
+
+    /// The message of the error or panic, if it ended with one.
+    #[must_use]
+    pub fn error(&self) -> Option<&str> {
+        match self {
+            Self::Failed(message) | Self::Terminal(message) | Self::Panicked(message) => {
+                Some(message)
+            }
+            Self::Done | Self::Requeue | Self::RequeueAfter(_) | Self::TimedOut(_) => None,
+        }
+    }
+}
+
+/// `requeued after 5s`, `failed: no such bucket`, `timed out after 10s`.
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.summary())?;
         match self {
-            Self::Done => f.write_str("done"),
-            Self::Requeue => f.write_str("again soon"),
-            Self::RequeueAfter(delay) => write!(f, "again in {delay:?}"),
-            Self::Failed(message) => write!(f, "failed: {message}"),
-            Self::Terminal(message) => write!(f, "failed for good: {message}"),
-            Self::Panicked(message) => write!(f, "panicked: {message}"),
-            Self::TimedOut(limit) => write!(f, "timed out after {limit:?}"),
+            Self::TimedOut(limit) => write!(f, " after {limit:?}"),
+            outcome => outcome.error().map_or(Ok(()), |error| write!(f, ": {error}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::{Attempt, Target};
+    use crate::journal::FieldChange;
+    use crate::queue::{Cause, Change, Merge as _, Origin};
+    use k8s_openapi::api::apps::v1::Deployment;
+    use k8s_openapi::api::core::v1::{ConfigMap, Service};
+
+    fn write(kind: Kind, written: Written) -> WriteNote {
+        let target = Target::Object(Key::namespaced("shop", "web"));
+        WriteNote { attempt: Attempt { verb: "apply", kind, subresource: None, target }, written }
+    }
+
+    fn record(writes: Vec<WriteNote>, outcome: Outcome) -> Record {
+        let key = Key::namespaced("shop", "web");
+        let change = Change { generation: Some((3, 4)), ..Change::default() };
+        let own = Origin::own(Kind::of::<ConfigMap>());
+        let mut causes = Causes::from(Cause::Updated(own, change));
+        for _ in 0..3 {
+            let other = Origin::other(Kind::of::<Deployment>(), key.clone());
+            causes
+                .merge(Cause::Updated(other, Change { status: true, ..Change::default() }).into());
+        }
+        Record {
+            controller: "shops".into(),
+            kind: Kind::of::<ConfigMap>(),
+            key,
+            causes,
+            priority: 0,
+            failures: 0,
+            started: Timestamp::UNIX_EPOCH,
+            queued: Duration::ZERO,
+            took: Duration::from_micros(1200),
+            reads: Vec::new(),
+            writes,
+            more: 0,
+            outcome,
+        }
+    }
+
+    #[test]
+    fn a_line_stays_short_and_counts_what_it_leaves_out() {
+        let field = |path: &str| FieldChange { path: path.to_owned(), value: 0 };
+        let fields = ["spec.replicas", "spec.template.image", "spec.x", "spec.y"].map(field);
+        let changed = Written::Changed { version: None, fields: fields.into(), other: None };
+        let writes = vec![
+            write(Kind::of::<Service>(), Written::Nothing),
+            write(Kind::of::<Deployment>(), changed),
+            write(Kind::of::<ConfigMap>(), Written::Nothing),
+        ];
+        let mut record = record(writes, Outcome::Done);
+        let line = record.to_string();
+        assert_eq!(
+            line,
+            "ConfigMap shop/web (1.2ms): updated (generation 3→4) and 3 more; apply Deployment web \
+             (spec.replicas and 3 more), 2 unchanged; done"
+        );
+        // An ordinary one has one cause.
+        let change = Change { generation: Some((3, 4)), ..Change::default() };
+        record.causes = Cause::Updated(Origin::own(Kind::of::<ConfigMap>()), change).into();
+        assert!(record.to_string().chars().count() <= 120, "{record}");
+        let changed = Written::Changed { version: None, fields: Vec::new(), other: None };
+        record.writes = vec![write(Kind::of::<Service>(), changed); 5];
+        let line = record.to_string();
+        assert!(
+            line.ends_with("; apply Service web, apply Service web and 3 more; done"),
+            "{line}"
+        );
+        record.key = Key::namespaced("other", "web");
+        assert!(record.to_string().contains("apply Service shop/web"), "{record}");
+    }
+
+    #[test]
+    fn a_failure_is_named_once() {
+        let failed = || write(Kind::of::<Service>(), Written::Failed("the port is taken".into()));
+        let error = "apply Service shop/web: the port is taken".to_owned();
+        let line = record(vec![failed()], Outcome::Failed(error)).to_string();
+        let end = "; apply Service web failed; failed: apply Service shop/web: the port is taken";
+        assert!(line.ends_with(end), "{line}");
+        // The reconciler went on after this one, so the outcome does not name it.
+        let line = record(vec![failed()], Outcome::Done).to_string();
+        assert!(line.ends_with("; apply Service web failed: the port is taken; done"), "{line}");
+    }
+
+    #[test]
+    fn outcomes_have_the_words_of_a_work_queue() {
+        let five = Duration::from_secs(5);
+        let texts = [
+            (Outcome::Done, "done"),
+            (Outcome::Requeue, "requeued"),
+            (Outcome::RequeueAfter(five), "requeued after 5s"),
+            (Outcome::Failed("x".into()), "failed: x"),
+            (Outcome::Terminal("x".into()), "terminal error: x"),
+            (Outcome::Panicked("x".into()), "panicked: x"),
+            (Outcome::TimedOut(five), "timed out after 5s"),
+        ];
+        for (outcome, text) in texts {
+            assert_eq!(outcome.to_string(), text);
+            assert!(text.starts_with(&*outcome.summary()));
         }
     }
 }

@@ -40,8 +40,8 @@ async fn a_record_tells_cause_reads_writes_and_outcome() {
     let record = follower.recv().await.unwrap();
     assert_eq!(record.writes[0].written, Written::Nothing);
     let text = record.to_string();
-    assert!(text.starts_with("ConfigMap updated"), "{text}");
-    assert!(text.ends_with("patch ConfigMap default/a (no change); done"), "{text}");
+    assert!(text.starts_with("ConfigMap default/a ("), "{text}");
+    assert!(text.ends_with("): updated (content); 1 unchanged; done"), "{text}");
     quiet(&mut told).await;
     stop(&manager, running).await;
 }
@@ -230,4 +230,145 @@ async fn objects_that_come_and_go_under_one_name_are_no_fight() {
     let alarms = controller.journal().alarms();
     assert!(alarms.is_empty(), "{alarms:?}");
     stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_another_client_changed_meanwhile_is_not_credited_to_a_write() {
+    let world = World::new().await;
+    let maps = Api::<ConfigMap>::namespaced(world.admin(), "default");
+    let mut seeded = crate::harness::map("a");
+    seeded.data = Some([("seed".to_owned(), "1".to_owned())].into());
+    maps.create(&Default::default(), &seeded).await.unwrap();
+    // The cache stays behind, as it does for a moment on every cluster.
+    world.freeze();
+    let manager = world.manager();
+    let reconciler = each::<ConfigMap, _, _>(move |_, _, client| {
+        let maps = maps.clone();
+        async move {
+            let theirs = Patch::Merge(json!({
+                "metadata": {"labels": {"theirs": "1"}}, "data": {"seed": "2", "theirs": "1"},
+            }));
+            maps.patch("a", &Default::default(), &theirs).await?;
+            let mut ours = crate::harness::map("a");
+            ours.data = Some([("ours".to_owned(), "1".to_owned())].into());
+            client.apply(&ours).await?;
+            Ok(Action::done())
+        }
+    });
+    let controller = manager.controller(reconciler).register().unwrap();
+    let mut follower = controller.journal().follow();
+    let running = start(&manager);
+    let record = follower.recv().await.unwrap();
+    assert_eq!(record.writes[0].to_string(), "apply ConfigMap default/a (data.ours)");
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_removal_of_the_last_finalizer_is_a_change() {
+    let world = World::new().await;
+    world.create_map("a").await;
+    let manager = world.manager();
+    let reconciler = evenkeel::objects(|_: Arc<ConfigMap>, cx: Context<ConfigMap>| async move {
+        cx.finalize("example.com/x", |_| async { Ok(()) }).await?;
+        Ok(Action::done())
+    });
+    let controller = manager.controller(reconciler).register().unwrap();
+    let mut follower = controller.journal().follow();
+    let running = start(&manager);
+    let added = follower.recv().await.unwrap();
+    let finalizers = "patch ConfigMap default/a (metadata.finalizers)";
+    assert_eq!(added.writes[0].to_string(), finalizers);
+    let maps = Api::<ConfigMap>::namespaced(world.admin(), "default");
+    maps.delete("a", &Default::default()).await.unwrap();
+    let removed = loop {
+        let record = follower.recv().await.unwrap();
+        if !record.writes.is_empty() {
+            break record;
+        }
+    };
+    assert_eq!(removed.writes[0].to_string(), finalizers);
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scale_is_not_compared_with_the_object_that_it_scales() {
+    use evenkeel::k8s_openapi::api::apps::v1::Deployment;
+    use evenkeel::k8s_openapi::api::autoscaling::v1::Scale;
+    let world = World::new().await;
+    let deployment: Deployment = serde_json::from_value(json!({
+        "metadata": {"name": "web"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "web", "image": "web"}]},
+            },
+        },
+    }))
+    .unwrap();
+    let deployments = Api::<Deployment>::namespaced(world.admin(), "default");
+    deployments.create(&Default::default(), &deployment).await.unwrap();
+    let manager = world.manager();
+    let reconciler = each::<Deployment, _, _>(|key, _, client| async move {
+        let patch = Patch::Merge(json!({"spec": {"replicas": 3}}));
+        client.subresource::<Deployment>(&key, "scale").patch::<Scale>(&patch).await?;
+        Ok(Action::done())
+    });
+    let controller = manager.controller(reconciler).register().unwrap();
+    let mut follower = controller.journal().follow();
+    let running = start(&manager);
+    let record = follower.recv().await.unwrap();
+    assert_eq!(record.writes[0].to_string(), "patch Deployment.apps/scale default/web");
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconcile_is_logged_with_fields_and_a_constant_message() {
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_max_level(tracing::Level::WARN)
+        .with_writer(|| Log)
+        .finish();
+    // Of one thread alone, it could miss spans that tests in other threads enter first.
+    tracing::subscriber::set_global_default(subscriber).unwrap();
+    let world = World::new().await;
+    world.create_map("a").await;
+    let manager = world.manager();
+    let reconciler = each::<ConfigMap, _, _>(|key, _, client| async move {
+        let patch = Patch::Merge(json!({"data": {"n": 1}}));
+        client.patch::<ConfigMap>(&key, &patch).await?;
+        Ok(Action::done())
+    });
+    let controller = manager.controller(reconciler).named("seer").register().unwrap();
+    let mut follower = controller.journal().follow();
+    let running = start(&manager);
+    let record = follower.recv().await.unwrap();
+    stop(&manager, running).await;
+    let text = LOG.with_borrow(|log| String::from_utf8_lossy(log).into_owned());
+    let line = text.lines().find(|line| line.contains("reconcile failed")).unwrap();
+    let span = r#"reconcile{controller=seer kind="ConfigMap" namespace="default" name="a""#;
+    assert!(line.contains(span), "{line}");
+    let fields = "reconcile failed outcome=failed duration=";
+    assert!(line.contains(fields), "{line}");
+    assert!(line.contains("causes=listed writes=patch ConfigMap a failed error="), "{line}");
+    let Written::Failed(message) = &record.writes[0].written else { panic!("{record}") };
+    assert_eq!(line.matches(message.as_str()).count(), 1, "{line}");
+}
+
+thread_local! {
+    /// What the test of this thread has logged.
+    static LOG: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
+struct Log;
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        LOG.with_borrow_mut(|log| log.extend_from_slice(bytes));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }

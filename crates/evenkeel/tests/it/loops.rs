@@ -41,7 +41,7 @@ async fn a_requeue_without_delay_is_slowed_and_named() {
     let hot = hot(&alarms);
     assert_eq!(hot.len(), 1, "{alarms:?}");
     assert!(hot[0].starts_with("default/hot runs hot: "), "{}", hot[0]);
-    assert!(hot[0].contains("again in 0ns"), "{}", hot[0]);
+    assert!(hot[0].contains("requeued after 0ns"), "{}", hot[0]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -118,7 +118,7 @@ async fn triggers_from_outside_name_themselves() {
     assert!(trigger.send(key("called")).await);
     assert_eq!(next(&mut told).await, key("called"));
     let record = controller.journal().records().pop().unwrap();
-    assert!(record.to_string().starts_with("billing"), "{record}");
+    assert_eq!(record.causes.to_string(), "billing external");
     let begun = tokio::time::Instant::now();
     tokio::time::timeout(PATIENCE * 10, told.recv()).await.unwrap().unwrap();
     assert!(begun.elapsed() > Duration::from_secs(3500));
