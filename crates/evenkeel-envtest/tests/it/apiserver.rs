@@ -58,7 +58,14 @@ fn makes_its_certificate_serves_health_and_stops_on_sigterm() {
     let before = fs::read(&certificate).unwrap();
     let mut server = Executable::start(
         KUBE_APISERVER,
-        &["--cert-dir", cert_dir.to_str().unwrap(), "--secure-port", "0"],
+        &[
+            "--cert-dir",
+            cert_dir.to_str().unwrap(),
+            "--secure-port",
+            "0",
+            "--authorization-mode",
+            "RBAC",
+        ],
     );
     let address = server.address_after(READY);
     assert_eq!(healthz(address, &certificate).1, "ok");

@@ -225,7 +225,7 @@ impl<'a, K: Object> List<'a, K> {
     /// ```
     /// # use evenkeel::prelude::*;
     /// # use evenkeel::k8s_openapi::api::core::v1::Pod;
-    /// # async fn count(client: &evenkeel::Client) -> Result<usize> {
+    /// # async fn count(client: &evenkeel::client::Client) -> Result<usize> {
     /// let mut running = 0;
     /// for pod in client.list::<Pod>().lazy().await? {
     ///     let phase = pod?.status.as_ref().and_then(|status| status.phase.clone());

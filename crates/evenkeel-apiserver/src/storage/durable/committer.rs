@@ -179,10 +179,13 @@ impl Worker {
             }
             return;
         }
+        if changes {
+            // Before the writers get their answers: a client that got one finds the server healthy.
+            self.recovered();
+        }
         self.publish(decided);
         if changes {
             self.log.acknowledge(self.shared.revision());
-            self.recovered();
         }
     }
 
