@@ -59,6 +59,10 @@ impl Backend {
         }
     }
 
+    pub(crate) fn is_embedded(&self) -> bool {
+        matches!(self, Self::Embedded { .. })
+    }
+
     pub(crate) fn runs_pods(&self) -> bool {
         match self {
             Self::Embedded { cluster, .. } => {

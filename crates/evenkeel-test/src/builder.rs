@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use evenkeel::cache::CacheOptions;
 use evenkeel::{Manager, chain};
-use evenkeel_cluster::Settings;
+use evenkeel_cluster::{Delays, Plan, Plans, Settings};
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
@@ -40,9 +41,37 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// How the cluster behaves: nodes, delays, which controllers run.
+    /// How the cluster behaves: nodes, which controllers run. Replaces what [`plans`](Self::plans)
+    /// and [`delays`](Self::delays) set before.
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
+        self
+    }
+
+    /// Sets what happens to the containers of simulated pods: `choose` returns the [`Plan`] of a
+    /// pod, or nothing for one that runs and becomes ready. The annotation
+    /// [`PLAN_ANNOTATION`](crate::PLAN_ANNOTATION) of a pod takes precedence.
+    ///
+    /// Pods are simulated where [`TestCluster::simulates_pods`]; plans have no effect elsewhere.
+    ///
+    /// ```
+    /// use evenkeel_test::{Plan, TestCluster};
+    ///
+    /// let builder = TestCluster::builder().plans(|pod| {
+    ///     let image = pod.spec.as_ref()?.containers.first()?.image.as_deref()?;
+    ///     image.ends_with(":missing").then(Plan::image_pull_error)
+    /// });
+    /// # drop(builder);
+    /// ```
+    pub fn plans(mut self, choose: impl Fn(&Pod) -> Option<Plan> + Send + Sync + 'static) -> Self {
+        self.settings.plans = Plans::new(choose);
+        self
+    }
+
+    /// How long simulated pods take to be scheduled, to start, to become ready, to complete and to
+    /// stop; no time unless set, and 50 ms to stop.
+    pub fn delays(mut self, delays: Delays) -> Self {
+        self.settings.delays = delays;
         self
     }
 

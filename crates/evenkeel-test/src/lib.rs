@@ -18,6 +18,10 @@
 //! A test asks [`TestCluster::runs_controllers`] and [`TestCluster::runs_pods`] where it depends on
 //! them.
 //!
+//! Pods of the embedded cluster are simulated, and so are their failures: images that cannot be
+//! pulled, containers that crash, hang or are killed, probes that fail. [`Builder::plans`] chooses
+//! the [`Plan`] of a pod, [`Builder::delays`] how long each step takes.
+//!
 //! ```
 //! use evenkeel::Key;
 //! use evenkeel_test::TestCluster;
@@ -63,6 +67,7 @@ use tokio::task::JoinSet;
 
 pub use builder::Builder;
 pub use differ::diff;
+pub use evenkeel_cluster::{Capacity, Delays, PLAN_ANNOTATION, Plan, PlanError, Plans, Settings};
 pub use install::InstallError;
 pub use rules::Rule;
 
@@ -136,6 +141,13 @@ impl TestCluster {
     #[must_use]
     pub fn runs_pods(&self) -> bool {
         self.backend.runs_pods()
+    }
+
+    /// Whether pods are simulated here, so that [`Builder::plans`] and [`Builder::delays`] have an
+    /// effect.
+    #[must_use]
+    pub fn simulates_pods(&self) -> bool {
+        self.backend.is_embedded() && self.runs_pods()
     }
 
     /// A manager for the operator under test, with all permissions.

@@ -16,6 +16,14 @@ fn the_readme_shows_the_greeting_operator() {
     }
 }
 
+#[test]
+fn the_readme_shows_the_test_of_simulated_failures() {
+    let source = include_str!("failures.rs");
+    let at = source.find("#[tokio::test]").unwrap();
+    let test = source[at..].split_once("\n}\n").unwrap().0;
+    assert!(README.contains(test), "the README should contain:\n{test}");
+}
+
 /// The version that a line of a Cargo.toml asks for, and whether it turns default features off.
 fn requirement(line: &str) -> Option<(&str, bool)> {
     let value = line.split_once("version = ").map_or(line.split_once(" = ")?.1, |(_, rest)| rest);
