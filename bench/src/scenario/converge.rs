@@ -191,7 +191,7 @@ impl Drop for Spinning {
     }
 }
 
-/// The busy process itself. It ends by itself should nobody end it.
+/// The busy process itself. It ends by itself if the parent does not end it.
 pub(crate) fn spin() {
     let watch = Stopwatch::start();
     while watch.elapsed() < Duration::from_secs(600) {

@@ -82,7 +82,7 @@ where
         let version = parts.version;
         let routed = Routed { parts, query, route };
         let authenticated = authenticate::authenticate(core, routed);
-        // Counts for who sent it, whoever it is sent as.
+        // Counts for the sender, not for the impersonated user.
         let remote = peer.as_ref().and_then(|peer| introduce(peer, version, &authenticated));
         let remote = remote.map(Arc::new);
         let impersonated = impersonate::impersonate(core, authenticated?)?;

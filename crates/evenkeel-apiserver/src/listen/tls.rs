@@ -181,7 +181,7 @@ fn client_verifier(
 // === impl Presented ===
 
 impl Presented {
-    /// `None` if there are no certificates, or nobody to vouch for them.
+    /// `None` if there are no certificates, or no authority that could have issued them.
     fn new(tls: &Tls, chain: &[CertificateDer<'_>]) -> Option<Self> {
         if chain.is_empty() || tls.clients.is_none() {
             return None;
@@ -249,7 +249,7 @@ impl fmt::Debug for Clock {
 
 impl Asking {
     /// Verifies a signature by the key in `certificate`, whatever else that says. For certificates
-    /// that the verifier does not read at all: they identify nobody, which is for a 401 to tell.
+    /// that the verifier does not read at all: they identify no user, so the request gets 401.
     fn verify_by_key(
         &self,
         message: &[u8],

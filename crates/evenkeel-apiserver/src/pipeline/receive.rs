@@ -38,7 +38,7 @@ where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    /// Takes a body whose bytes count for `user`, or for nobody in process.
+    /// Takes a body whose bytes count for `user`; in process they count for none.
     pub(crate) fn new(core: &Arc<Core>, user: Option<User>, headers: &HeaderMap, body: B) -> Self {
         let declared = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
         Self {

@@ -174,7 +174,7 @@ pub(super) fn container_id(uid: &str, name: &str, restarts: i32) -> String {
     format!("evenkeel://{uid}/{name}/{restarts}")
 }
 
-/// Returns the time this much later; a time that cannot be told is half a lifetime away.
+/// Returns the time this much later; a time out of range becomes one that is decades away.
 pub(super) fn later(time: Instant, delay: Duration) -> Instant {
     const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
     time.checked_add(delay.min(FAR)).unwrap_or(time)
