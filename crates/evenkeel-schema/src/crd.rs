@@ -1,8 +1,9 @@
-//! Checks on `CustomResourceDefinition` objects: what the server refuses before it serves a kind.
+//! Validates and defaults `CustomResourceDefinition` objects.
 //!
-//! Upstream checks an internal form in which what all versions share stands once, at the top
-//! ([`spec::Spec`]); the paths in its errors are of that form, hence so are ours. Expressions of
-//! `x-kubernetes-validations` are checked for shape only.
+//! Upstream validates an internal form in which the fields shared by all versions are stored once,
+//! at the top level ([`spec::Spec`]). The paths in its errors are those of the internal form, so
+//! the paths here are too. CEL expressions in `x-kubernetes-validations` are checked for shape
+//! only.
 
 mod columns;
 mod conversion;
@@ -28,9 +29,9 @@ use crate::{metadata, names};
 
 const APPROVED: &str = "api-approved.kubernetes.io";
 
-/// What is wrong with a new definition, its metadata included.
+/// Validates a new CRD, including its metadata.
 ///
-/// The definition is defaulted ([`default_crd`]) and its status holds `storedVersions`.
+/// The CRD must be defaulted ([`default_crd`]) and have `status.storedVersions` set.
 pub fn validate_crd(crd: &Value) -> Vec<Error> {
     let spec = Spec::of(crd);
     let required_name = format!("{}.{}", spec.names.plural, spec.group);
@@ -50,7 +51,7 @@ pub fn validate_crd(crd: &Value) -> Vec<Error> {
     errors
 }
 
-/// What an update does to a definition that it may not do, or leaves wrong in it.
+/// Validates an update of a CRD.
 pub fn validate_crd_update(old: &Value, new: &Value) -> Vec<Error> {
     let (old_spec, spec) = (Spec::of(old), Spec::of(new));
     let options = Options::update(old, &old_spec, &spec);
@@ -74,7 +75,7 @@ pub fn validate_crd_update(old: &Value, new: &Value) -> Vec<Error> {
     errors
 }
 
-/// What is wrong with an update through the `status` subresource of a definition.
+/// Validates an update through the `status` subresource of a CRD.
 pub fn validate_crd_status_update(old: &Value, new: &Value) -> Vec<Error> {
     let meta = |crd: &Value| crd.get("metadata").cloned().unwrap_or_default();
     let mut errors = metadata::validate_update(&meta(new), &meta(old), "metadata");
@@ -82,10 +83,10 @@ pub fn validate_crd_status_update(old: &Value, new: &Value) -> Vec<Error> {
     errors
 }
 
-/// Formats in the definition's schemas that mean nothing to validation, to warn about.
+/// Returns the `format` values in the CRD's schemas that validation ignores.
 ///
-/// The warning reads `unrecognized format "x"`; on update only formats new to the definition are
-/// worth one.
+/// The server returns a warning `unrecognized format "x"` for each; on update only for formats that
+/// the stored CRD does not use.
 pub fn unrecognized_formats(crd: &Value) -> Vec<String> {
     let found = std::cell::RefCell::new(Vec::new());
     let spec = Spec::of(crd);
@@ -103,7 +104,7 @@ pub fn unrecognized_formats(crd: &Value) -> Vec<String> {
     found.into_inner()
 }
 
-/// Fills in what a definition may leave out: singular, list kind, conversion, stored versions.
+/// Sets the defaults of a CRD: singular, list kind, conversion and stored versions.
 pub fn default_crd(crd: &mut Value) {
     let Some(crd) = crd.as_object_mut() else { return };
     let spec = child(crd, "spec");
@@ -137,7 +138,7 @@ pub fn default_crd(crd: &mut Value) {
     }
 }
 
-/// Notes in the status that objects are stored in the storage version; done on every write.
+/// Adds the storage version to `status.storedVersions`. Called on every write.
 pub fn record_storage_version(crd: &mut Value) {
     if let Some(crd) = crd.as_object_mut() {
         add_stored_version(crd);
@@ -164,7 +165,7 @@ fn stored_versions(crd: &Map<String, Value>) -> Vec<&str> {
     stored.filter_map(Value::as_str).collect()
 }
 
-/// The object under `key`, made if there is none.
+/// Returns the object at `key`, inserting an empty one if absent.
 fn child<'a>(map: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
     let slot = map.entry(key).or_insert(Value::Null);
     if !slot.is_object() {
@@ -214,7 +215,7 @@ fn check_accepted_names(crd: &Value, errors: &mut Vec<Error>) {
     }
 }
 
-/// How a definition in a group of the Kubernetes community stands with API review.
+/// State of the API approval annotation of a CRD in a protected group (`*.k8s.io`).
 #[derive(PartialEq, Eq)]
 enum Approval {
     Missing,

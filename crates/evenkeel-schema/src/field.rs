@@ -1,32 +1,32 @@
-//! Errors about one field, in the words Kubernetes uses.
+//! Field errors, with the types and messages of upstream's `field.Error`.
 //!
-//! Every validation in the workspace, of custom and of built-in kinds, reports a list of
-//! [`Error`]s; the API server turns them into the `causes` of a 422 answer.
+//! Every validation in the workspace, of custom resources and of built-in kinds, returns a list of
+//! [`Error`]s. The API server turns them into the `causes` of a 422 response.
 
 use std::fmt;
 
 use evenkeel_types::{go, json};
 use serde_json::Value;
 
-/// What is wrong with a field. The names are those of Kubernetes' `field.ErrorType`.
+/// What is wrong with a field. The names are those of upstream's `field.ErrorType`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Kind {
-    /// A needed value is absent.
+    /// A required value is absent.
     Required,
-    /// A value that must be unique occurs twice.
+    /// A value that must be unique occurs more than once.
     Duplicate,
     /// The value is malformed or out of range.
     Invalid,
-    /// The value is not one of an enumeration.
+    /// The value is not one of the supported values.
     NotSupported,
-    /// The value may not be set (or changed) here.
+    /// The field may not be set or changed here.
     Forbidden,
     /// A string is longer than allowed.
     TooLong,
     /// A list or map has more entries than allowed.
     TooMany,
-    /// Something the value refers to does not exist.
+    /// The object that the value refers to does not exist.
     NotFound,
     /// The value has the wrong JSON type.
     TypeInvalid,
@@ -35,7 +35,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The `reason` of the cause in a Status, for example `FieldValueInvalid`.
+    /// Returns the `reason` of the cause in a Status, for example `FieldValueInvalid`.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Required => "FieldValueRequired",
@@ -66,36 +66,37 @@ impl Kind {
     }
 }
 
-/// One thing wrong with one field of an object.
+/// An error about one field of an object.
 ///
-/// `Display` gives the text of upstream's `field.Error`, path first:
+/// `Display` prints the text of upstream's `field.Error`, path first:
 /// `spec.replicas: Invalid value: -1: must be greater than or equal to 0`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Error {
     /// What is wrong.
     pub kind: Kind,
-    /// Where: `spec.containers[0].image`, `metadata.labels[a/b]`; empty for the object itself.
+    /// The path, for example `spec.containers[0].image` or `metadata.labels[a/b]`; empty for the
+    /// object itself.
     pub path: String,
     /// The offending value; `None` where upstream prints none.
     pub value: Option<Value>,
-    /// Why it is wrong, for people.
+    /// Why the value is invalid, in human-readable form.
     pub detail: String,
 }
 
-/// Whether rules that report a whole list for each of its elements stop: the text they add grows
-/// with the square of the list. `shown` are the bytes that each error shows.
+/// Returns whether rules that print a whole list for each of its elements must stop, because their
+/// output grows with the square of the list. `shown` is the number of bytes that each error prints.
 pub fn is_enough(errors: &[Error], shown: usize) -> bool {
     const ENOUGH: usize = 4 << 20;
     errors.len().saturating_mul(shown) > ENOUGH
 }
 
 impl Error {
-    /// A needed value is absent.
+    /// Returns an error for an absent required value.
     pub fn required(path: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { kind: Kind::Required, path: path.into(), value: None, detail: detail.into() }
     }
 
-    /// The value is malformed or out of range.
+    /// Returns an error for a malformed or out-of-range value.
     pub fn invalid(
         path: impl Into<String>,
         value: impl Into<Value>,
@@ -109,14 +110,14 @@ impl Error {
         }
     }
 
-    /// Like [`invalid`](Self::invalid), for a value upstream prints as a Go struct: its text is
-    /// given, because JSON values do not keep the order of fields.
+    /// Like [`invalid`](Self::invalid), for a value that upstream prints as a Go struct. Takes the
+    /// printed text because JSON objects do not keep the order of fields.
     pub(crate) fn invalid_text(path: impl Into<String>, value: &str, detail: &str) -> Self {
         let detail = format!("{value}: {detail}");
         Self { kind: Kind::Invalid, path: path.into(), value: None, detail }
     }
 
-    /// The value has the wrong JSON type.
+    /// Returns an error for a value of the wrong JSON type.
     pub(crate) fn type_invalid(
         path: impl Into<String>,
         value: impl Into<Value>,
@@ -125,7 +126,8 @@ impl Error {
         Self { kind: Kind::TypeInvalid, ..Self::invalid(path, value, detail) }
     }
 
-    /// The value is not one of `supported`; they are listed in the given order.
+    /// Returns an error for a value that is not in `supported`, which is printed in the given
+    /// order.
     pub fn not_supported<'a>(
         path: impl Into<String>,
         value: impl Into<Value>,
@@ -140,7 +142,7 @@ impl Error {
         Self { kind: Kind::NotSupported, path: path.into(), value: Some(value.into()), detail }
     }
 
-    /// A value that must be unique occurs twice.
+    /// Returns an error for a value that must be unique and occurs more than once.
     pub fn duplicate(path: impl Into<String>, value: impl Into<Value>) -> Self {
         Self {
             kind: Kind::Duplicate,
@@ -150,26 +152,26 @@ impl Error {
         }
     }
 
-    /// The field may not be set or changed here.
+    /// Returns an error for a field that may not be set or changed here.
     pub fn forbidden(path: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { kind: Kind::Forbidden, path: path.into(), value: None, detail: detail.into() }
     }
 
-    /// A string has more than `max` bytes.
+    /// Returns an error for a string of more than `max` bytes.
     pub fn too_long(path: impl Into<String>, max: usize) -> Self {
         let unit = if max == 1 { "byte" } else { "bytes" };
         let detail = format!("may not be more than {max} {unit}");
         Self { kind: Kind::TooLong, path: path.into(), value: None, detail }
     }
 
-    /// A list or map has `actual` entries where `max` are allowed.
+    /// Returns an error for a list or map with `actual` entries where `max` are allowed.
     pub fn too_many(path: impl Into<String>, actual: usize, max: usize) -> Self {
         let unit = if max == 1 { "item" } else { "items" };
         let detail = format!("must have at most {max} {unit}");
         Self { kind: Kind::TooMany, path: path.into(), value: Some(actual.into()), detail }
     }
 
-    /// Something the value refers to does not exist.
+    /// Returns an error for a reference to an object that does not exist.
     pub fn not_found(path: impl Into<String>, value: impl Into<Value>) -> Self {
         Self {
             kind: Kind::NotFound,
@@ -179,7 +181,7 @@ impl Error {
         }
     }
 
-    /// The text without the path, as it stands in `details.causes[].message`.
+    /// Returns the text without the path, as used in `details.causes[].message`.
     pub fn message(&self) -> String {
         let mut text = self.kind.headline().to_owned();
         if let Some(value) = &self.value {
@@ -197,7 +199,7 @@ impl Error {
         text
     }
 
-    /// The path as a Status names it: `<nil>` stands for the whole object.
+    /// Returns the path as a Status reports it: `<nil>` for the whole object.
     pub fn field(&self) -> &str {
         if self.path.is_empty() { "<nil>" } else { &self.path }
     }

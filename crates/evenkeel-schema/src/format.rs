@@ -1,6 +1,6 @@
-//! The string formats kube-apiserver 1.36 enforces, and which of them a schema may name.
+//! The string formats that kube-apiserver 1.36 enforces, and the schema types they apply to.
 //!
-//! A format unknown here, or one that does not go with the schema's type, is ignored: it never
+//! A format that is unknown here, or that does not apply to the schema's type, is ignored and never
 //! reaches a compiled schema ([`Format::for_type`]).
 
 mod codes;
@@ -17,7 +17,7 @@ use crate::names;
 
 pub(crate) use uri::{parse_request_uri, parse_url};
 
-/// A string format with a rule behind it.
+/// A string format that is validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     BsonObjectId,
@@ -49,7 +49,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// The format with this name; dashes do not count (`date-time` is `datetime`).
+    /// Returns the format with this name. Dashes are ignored (`date-time` is `datetime`).
     pub(crate) fn named(name: &str) -> Option<Self> {
         Some(match name.replace('-', "").as_str() {
             "bsonobjectid" => Self::BsonObjectId,
@@ -82,7 +82,7 @@ impl Format {
         })
     }
 
-    /// Whether `text` has this format.
+    /// Returns whether `text` has this format.
     pub(crate) fn accepts(self, text: &str) -> bool {
         match self {
             Self::BsonObjectId => text.len() == 24 && text.bytes().all(|b| b.is_ascii_hexdigit()),
@@ -115,7 +115,7 @@ impl Format {
     }
 }
 
-/// Whether a schema of this type (empty if none or several) may use the format name.
+/// Returns whether a schema of this type (empty if it has none or several) may use the format.
 pub(crate) fn is_recognized(schema_type: &str, format: &str) -> bool {
     match schema_type {
         "" | "string" => Format::named(format).is_some(),
@@ -126,7 +126,8 @@ pub(crate) fn is_recognized(schema_type: &str, format: &str) -> bool {
 }
 
 fn is_hostname(text: &str) -> bool {
-    // Letters and symbols of any script may stand in a label, hence an expression and not a table.
+    // A label may contain letters and symbols of any script, so this is a regular expression and
+    // not a lookup table.
     static HOSTNAME: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(concat!(
             r"^([a-zA-Z0-9\p{S}\p{L}]((-?[a-zA-Z0-9\p{S}\p{L}]{0,62})?)|",

@@ -1,8 +1,8 @@
-//! JSON paths as printer columns and selectable fields use them.
+//! JSONPath expressions of printer columns and selectable fields.
 //!
 //! The language is that of kubectl (`k8s.io/client-go/util/jsonpath`) without braces and ranges:
-//! fields, indexes, slices, unions, wildcards, filters, recursive descent. Evaluation is relaxed:
-//! what is missing, or makes no sense for the value at hand, yields nothing.
+//! fields, indexes, slices, unions, wildcards, filters and recursive descent. Evaluation is
+//! lenient: a missing value or a type mismatch yields no results.
 
 mod parse;
 
@@ -17,7 +17,7 @@ pub struct Path {
     nodes: Vec<Node>,
 }
 
-/// Why a path does not parse.
+/// A JSONPath syntax error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ParseError(String);
@@ -31,7 +31,7 @@ enum Node {
     Filter(Filter),
     Recursive,
     Literal(Value),
-    /// A word of kubectl's template language (`range`); it parses, but leads nowhere.
+    /// A keyword of kubectl's template language (`range`). It parses but yields no results.
     Word,
 }
 
@@ -46,7 +46,7 @@ struct Slice {
 enum End {
     Open,
     At(i64),
-    /// One past `from`: a plain index.
+    /// One past `from`, for a single index.
     Next,
 }
 
@@ -66,27 +66,27 @@ enum Operator {
     NotEqual,
     GreaterOrEqual,
     Greater,
-    /// `=`, `!==` and the like; they parse, but nothing passes.
+    /// An operator such as `=` or `!==`. It parses but matches nothing.
     Unknown,
 }
 
-/// A value for which the path makes no sense; the whole evaluation yields nothing.
+/// The path does not apply to the value. The whole evaluation yields no results.
 struct Senseless;
 
 impl Path {
-    /// Parses a path; it may start with `.`, `[`, `$` or `@`.
+    /// Parses a path. It may start with `.`, `[`, `$` or `@`.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         parse::parse(text).map(|nodes| Self { nodes }).map_err(ParseError)
     }
 
-    /// The values the path leads to, in document order.
+    /// Returns the values selected by the path, in document order.
     pub(crate) fn eval<'a>(&'a self, value: &'a Value) -> Vec<&'a Value> {
         eval_all(&self.nodes, vec![value]).unwrap_or_default()
     }
 
-    /// The first value the path leads to, as table cells show it.
+    /// Returns the first value selected by the path, as printed in table cells.
     pub fn first<'a>(&'a self, value: &'a Value) -> Option<&'a Value> {
-        // Most paths are plain fields; they need no list of candidates.
+        // Most paths consist of plain fields and need no list of candidates.
         let mut current = value;
         for node in &self.nodes {
             match node {
@@ -158,7 +158,7 @@ fn children(value: &Value) -> Vec<&Value> {
     }
 }
 
-/// The value and everything below it that has parts; to Go, text has parts, too.
+/// Collects the value and all non-empty values nested in it. A string counts, as in Go.
 fn descend<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
     let children = children(value);
     if children.is_empty() && value.as_str().is_none_or(str::is_empty) {
@@ -182,7 +182,7 @@ impl Slice {
         if from < 0 {
             from += length;
         }
-        // The end of `[-1]` is 0 and means the end of the list.
+        // The end of `[-1]` is 0, which means the end of the list.
         if to < 0 || (to == 0 && self.to == End::Next) {
             to += length;
         }
@@ -226,7 +226,7 @@ impl Operator {
             (Value::Number(a), Value::Number(b)) => match (Num::of(a), Num::of(b)) {
                 (Num::Int(a), Num::Int(b)) => Some(a.cmp(&b)),
                 (Num::Float(a), Num::Float(b)) => a.partial_cmp(&b),
-                // As in Go templates, an integer does not compare with a float.
+                // As in Go templates, an integer cannot be compared with a float.
                 _ => return Err(Senseless),
             },
             (Value::Bool(a), Value::Bool(b)) if matches!(self, Self::Equal | Self::NotEqual) => {

@@ -1,7 +1,7 @@
 //! Structural schemas of custom resources. Pure: no IO, no async, no clock.
 //!
-//! A definition is defaulted and checked once ([`default_crd`], [`validate_crd`]); the schema of
-//! each version is compiled once ([`Structural::compile`]) and then serves every request. Texts,
+//! A CRD is defaulted and validated once ([`default_crd`], [`validate_crd`]). The schema of each
+//! version is compiled once ([`Structural::compile`]) and used for every request. The messages,
 //! paths and order of errors are those of kube-apiserver 1.36.
 
 pub mod field;

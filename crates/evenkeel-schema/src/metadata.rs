@@ -1,8 +1,8 @@
-//! `metadata` of custom and embedded resources: decoding it as typed metadata, and its rules.
+//! Decodes and validates the `metadata` of custom and embedded resources.
 //!
-//! Custom resources are JSON, yet their metadata must be what every Kubernetes client can decode.
-//! `coerce` brings it into the form a typed round trip would give it; [`validate`] and
-//! [`validate_update`] hold it against the rules common to all kinds.
+//! Custom resources are untyped JSON, but every Kubernetes client must be able to decode their
+//! metadata. `coerce` converts it to the form that a typed round trip produces; [`validate`] and
+//! [`validate_update`] apply the rules common to all kinds.
 
 mod rules;
 
@@ -16,23 +16,25 @@ pub use rules::{
     validate_names, validate_update,
 };
 
-/// What to do with metadata of the wrong shape.
+/// What to do with malformed metadata fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
-    /// Refuse it: requests.
+    /// Reject the object. Used for requests.
     Refuse,
-    /// Drop the field: objects from storage, which may be older than the rules.
+    /// Drop the field. Used for stored objects, which may be older than the rules.
     Drop,
 }
 
-/// Brings metadata into typed form: unknown and empty fields go, times become UTC seconds.
+/// Converts metadata to its typed form: removes unknown and empty fields, converts times to UTC
+/// seconds.
 ///
-/// `path` is where the metadata stands (`metadata`); unknown fields are added to `unknown` with
-/// it.
+/// `path` is the path of the metadata (`metadata`). The paths of unknown fields are added to
+/// `unknown`.
 ///
 /// # Errors
 ///
-/// The text Go's JSON decoder has for the first malformed field, if such are to be refused.
+/// The message of Go's JSON decoder for the first malformed field, unless malformed fields are
+/// dropped.
 pub fn coerce(
     metadata: &mut Value,
     malformed: Malformed,
@@ -44,7 +46,7 @@ pub fn coerce(
             let kind = go::type_name(metadata);
             return Err(format!("invalid metadata: expected object, got {kind}"));
         };
-        // Each field on its own, so that a malformed one does not take the others with it.
+        // Fields are decoded one by one so that a malformed field does not drop the others.
         for (name, value) in std::mem::take(map) {
             let mut field = Value::Object(Map::from_iter([(name, value)]));
             if decode(&mut field, path, unknown).is_ok()

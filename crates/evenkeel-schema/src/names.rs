@@ -1,12 +1,12 @@
-//! Which strings may stand as names: Kubernetes' DNS, label, key and port syntaxes.
+//! Syntax checks for names: DNS names, labels, keys and ports.
 //!
-//! Every check answers with the list of reasons why a string is *not* acceptable, in the words of
-//! kube-apiserver; an empty list means it is. The matchers are hand-written single passes: a check
-//! allocates only when it has something to complain about.
+//! Every check returns the list of reasons why a string is *not* valid, with the messages of
+//! kube-apiserver; an empty list means valid. The matchers are hand-written single passes: a check
+//! allocates only if the string is invalid.
 
 use std::borrow::Cow;
 
-/// Why a string is not acceptable; empty when it is.
+/// Why a string is invalid; empty if it is valid.
 pub type Reasons = Vec<Cow<'static, str>>;
 
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
@@ -24,7 +24,7 @@ const ENV_NAME: &str = "a valid environment variable name must consist only of p
 const PERCENT: &str = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')";
 const HTTP_HEADER: &str = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')";
 
-/// A label of DNS (RFC 1123).
+/// Checks a DNS label (RFC 1123).
 pub fn dns1123_label(value: &str) -> Reasons {
     let mut reasons = Reasons::new();
     if value.len() > 63 {
@@ -37,7 +37,7 @@ pub fn dns1123_label(value: &str) -> Reasons {
     reasons
 }
 
-/// A subdomain of DNS (RFC 1123): dot-separated labels.
+/// Checks a DNS subdomain (RFC 1123): dot-separated labels.
 pub fn dns1123_subdomain(value: &str) -> Reasons {
     bounded(
         value,
@@ -57,20 +57,20 @@ pub fn dns1123_subdomain_with_underscore(value: &str) -> Reasons {
     bounded(value, 253, "must be no more than 253 characters", fits, SUBDOMAIN_UNDERSCORE)
 }
 
-/// A label of DNS (RFC 1035): starts with a letter.
+/// Checks a DNS label (RFC 1035), which starts with a letter.
 pub fn dns1035_label(value: &str) -> Reasons {
     let fits =
         is_dns1123_label(value) && value.as_bytes().first().is_some_and(u8::is_ascii_lowercase);
     bounded(value, 63, "must be no more than 63 characters", fits, LABEL_1035)
 }
 
-/// `*.` and a subdomain.
+/// Checks a wildcard name: `*.` and a subdomain.
 pub fn wildcard_dns1123_subdomain(value: &str) -> Reasons {
     let fits = value.strip_prefix("*.").is_some_and(is_dns1123_subdomain);
     bounded(value, 253, "must be no more than 253 characters", fits, WILDCARD)
 }
 
-/// A label's key: a name, optionally behind a DNS subdomain and a slash.
+/// Checks a label key: a name with an optional DNS subdomain and slash before it.
 pub fn qualified_name(value: &str) -> Reasons {
     let mut reasons = Reasons::new();
     let name = match value.split_once('/') {
@@ -104,13 +104,13 @@ pub fn qualified_name(value: &str) -> Reasons {
     reasons
 }
 
-/// A label's value.
+/// Checks a label value.
 pub fn label_value(value: &str) -> Reasons {
     let fits = value.is_empty() || is_word(value);
     bounded(value, 63, "must be no more than 63 bytes", fits, VALUE)
 }
 
-/// A key of a ConfigMap or Secret.
+/// Checks a key of a ConfigMap or Secret.
 pub fn config_key(value: &str) -> Reasons {
     let fits = !value.is_empty()
         && value.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_'));
@@ -124,7 +124,7 @@ pub fn config_key(value: &str) -> Reasons {
     reasons
 }
 
-/// The name of an environment variable.
+/// Checks the name of an environment variable.
 pub fn env_var_name(value: &str) -> Reasons {
     let mut reasons = Reasons::new();
     if value.is_empty() {
@@ -136,7 +136,7 @@ pub fn env_var_name(value: &str) -> Reasons {
     reasons
 }
 
-/// An identifier of C.
+/// Checks a C identifier.
 pub fn c_identifier(value: &str) -> Reasons {
     let mut bytes = value.bytes();
     let fits = bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
@@ -144,7 +144,7 @@ pub fn c_identifier(value: &str) -> Reasons {
     one(fits, C_IDENTIFIER)
 }
 
-/// The name of a port, as IANA registers them.
+/// Checks a port name (IANA service name).
 pub fn port_name(value: &str) -> Reasons {
     let mut reasons = Reasons::new();
     if value.len() > 15 {
@@ -166,12 +166,12 @@ pub fn port_name(value: &str) -> Reasons {
     reasons
 }
 
-/// The number of a port.
+/// Checks a port number.
 pub fn port_number(value: i64) -> Reasons {
     one((1..=65535).contains(&value), "must be between 1 and 65535, inclusive")
 }
 
-/// A whole number of percent.
+/// Checks a percentage such as `50%`.
 pub fn percent(value: &str) -> Reasons {
     let fits = value
         .strip_suffix('%')
@@ -179,13 +179,13 @@ pub fn percent(value: &str) -> Reasons {
     one(fits, PERCENT)
 }
 
-/// The name of an HTTP header.
+/// Checks the name of an HTTP header.
 pub fn http_header_name(value: &str) -> Reasons {
     let fits = !value.is_empty() && value.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
     one(fits, HTTP_HEADER)
 }
 
-/// A name that can stand as one segment of a URL path; the beginning of one may be `.` or `..`.
+/// Checks a name that is used as a URL path segment. A prefix may be `.` or `..`.
 pub fn path_segment(value: &str, prefix: bool) -> Reasons {
     match value {
         "." if !prefix => return vec!["may not be '.'".into()],
@@ -202,18 +202,18 @@ pub fn path_segment(value: &str, prefix: bool) -> Reasons {
     reasons
 }
 
-/// The name of an object that must be a DNS subdomain, or with `prefix` the beginning of one.
+/// Checks an object name that must be a DNS subdomain, or with `prefix` a prefix of one.
 pub fn subdomain_name(name: &str, prefix: bool) -> Reasons {
     dns1123_subdomain(&masked(name, prefix))
 }
 
-/// The name of an object that must be a DNS label, or with `prefix` the beginning of one.
+/// Checks an object name that must be a DNS label, or with `prefix` a prefix of one.
 pub fn label_name(name: &str, prefix: bool) -> Reasons {
     dns1123_label(&masked(name, prefix))
 }
 
-/// A trailing dash is fine where random characters will follow it. Like upstream, the mask swallows
-/// the character before the dash too.
+/// Replaces a trailing dash, which is allowed in a prefix because random characters follow it. Like
+/// upstream's `maskTrailingDash`, also replaces the character before the dash.
 fn masked(name: &str, prefix: bool) -> Cow<'_, str> {
     if prefix && name.len() > 1 && name.ends_with('-') {
         let mut kept: Vec<u8> = name.as_bytes()[..name.len() - 2].to_vec();
@@ -248,7 +248,7 @@ fn is_lower_alnum(b: u8) -> bool {
     b.is_ascii_lowercase() || b.is_ascii_digit()
 }
 
-/// Whether the first and last byte satisfy `edge`, and all others `inner`.
+/// Returns whether the first and last byte satisfy `edge` and all others `inner`.
 fn framed(value: &str, edge: impl Fn(u8) -> bool, inner: impl Fn(u8) -> bool) -> bool {
     match value.as_bytes() {
         [] => false,
@@ -267,7 +267,7 @@ pub(crate) fn is_dns1123_subdomain(value: &str) -> bool {
     value.split('.').all(is_dns1123_label)
 }
 
-/// The shape shared by label keys and values.
+/// Matches the syntax shared by label key names and label values.
 fn is_word(value: &str) -> bool {
     framed(
         value,
@@ -325,7 +325,7 @@ mod tests {
     fn beginnings_of_names_may_end_in_a_dash() {
         assert!(subdomain_name("web-", true).is_empty());
         assert_eq!(subdomain_name("web-", false).len(), 1);
-        // The mask swallows a byte of the last letter.
+        // The mask removes one byte of the last letter.
         assert_eq!(label_name("é-", true).len(), 1);
     }
 }

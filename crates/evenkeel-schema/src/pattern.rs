@@ -1,9 +1,9 @@
-//! `pattern` keywords: Go (RE2) regular expressions, run by the `regex` crate.
+//! Compiles `pattern` keywords: Go (RE2) regular expressions on the `regex` crate.
 //!
-//! Both engines take the same kind of language, yet differ in detail: Go's `\d`, `\w`, `\s` and
-//! `\b` are ASCII, `[` inside a class is literal, a `{` that starts no repetition is literal, and
-//! octal escapes exist. [`Pattern::new`] rewrites the source accordingly and refuses what Go
-//! refuses, in Go's words where the mistake is a common one.
+//! The two syntaxes differ in detail: Go's `\d`, `\w`, `\s` and `\b` are ASCII, `[` inside a class
+//! is literal, a `{` that does not start a repetition is literal, and octal escapes exist.
+//! [`Pattern::new`] rewrites the source accordingly and rejects what Go rejects, with Go's messages
+//! for common errors.
 
 use regex::{Regex, RegexBuilder};
 
@@ -15,7 +15,7 @@ pub(crate) struct Pattern {
 }
 
 impl Pattern {
-    /// Compiles Go source; the error is the text of Go's `regexp/syntax.Error`.
+    /// Compiles Go syntax. The error is the text of Go's `regexp/syntax.Error`.
     pub(crate) fn new(source: &str) -> Result<Self, String> {
         let failed = |(what, at): (&str, &str)| format!("error parsing regexp: {what}: `{at}`");
         let translated = Translator::new(source).run().map_err(failed)?;
@@ -42,9 +42,9 @@ struct Translator<'a> {
     at: usize,
     out: String,
     open_groups: usize,
-    /// Start and end of the last repetition operator, if nothing has followed it.
+    /// Start and end of the last repetition operator, if nothing follows it yet.
     repetition: Option<(usize, usize)>,
-    /// Whether there is something a repetition operator could apply to.
+    /// Whether a repetition operator has an operand.
     atom: bool,
 }
 
@@ -140,7 +140,7 @@ impl<'a> Translator<'a> {
         if !self.atom {
             return Err(("missing argument to repetition operator", &self.source[start..self.at]));
         }
-        // A `?` right after an operator makes it lazy; anything more is Perl's, not Go's.
+        // A `?` after an operator makes it lazy. Go rejects any further operator.
         if self.peek() == Some('?') {
             self.take(1);
         }
@@ -166,7 +166,7 @@ impl<'a> Translator<'a> {
                 if end == 0 || !name.bytes().take(end).all(word) {
                     return Err(("invalid named capture", &rest[..length]));
                 }
-                // The name plays no part in matching, and the regex crate is pickier about it.
+                // The name has no effect on matching, and the regex crate accepts fewer names.
                 self.open_groups += 1;
                 self.at += length;
                 self.out.push('(');
@@ -179,7 +179,7 @@ impl<'a> Translator<'a> {
                     }
                     Some(b')') if length > 0 => self.take(length + 3),
                     other => {
-                        // Go shows the construct up to the character it stumbled over.
+                        // Go reports the construct up to and including the invalid character.
                         let end = 2 + length + usize::from(other.is_some());
                         let end = (end..=rest.len()).find(|i| rest.is_char_boundary(*i));
                         let text = &rest[..end.unwrap_or(rest.len())];
@@ -251,12 +251,13 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// One character of a class, escaped for the regex crate; `None` if it stands for several.
+    /// Parses one character of a class, escaped for the regex crate. Returns `None` for a class of
+    /// several characters.
     fn class_member(&mut self) -> Result<Option<char>, Mistake<'a>> {
         let Some(c) = self.peek() else { return Ok(None) };
         if c != '\\' {
             self.at += c.len_utf8();
-            // Doubled, some of these are set operators to the regex crate.
+            // Some of these are set operators in the regex crate if doubled.
             if matches!(c, '[' | ']' | '&' | '~' | '-') {
                 self.out.push('\\');
             }
@@ -269,7 +270,7 @@ impl<'a> Translator<'a> {
         if matches!(named, Some('d' | 'D' | 'w' | 'W' | 's' | 'S' | 'p' | 'P')) {
             return Ok(None);
         }
-        // The escape is one character; its value is what it matches on its own.
+        // Decodes the single character that the escape stands for.
         let text = &self.out[before..];
         let code = match text.strip_prefix("\\x") {
             Some(hex) => u32::from_str_radix(hex.trim_matches(['{', '}']), 16).ok(),
@@ -376,7 +377,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// Length of `{n}`, `{n,}` or `{n,m}` at the start of `text`.
+/// Returns the length of `{n}`, `{n,}` or `{n,m}` at the start of `text`.
 fn repetition_length(text: &str) -> Option<usize> {
     let end = text.find('}')?;
     let (low, high) = match text[1..end].split_once(',') {

@@ -1,11 +1,11 @@
-//! The `scale` subresource of a definition: where replicas and selector are in an object.
+//! The `scale` subresource of a custom resource: the paths of replicas and selector.
 
 use evenkeel_types::go;
 use serde_json::{Map, Value};
 
 use crate::field::Error;
 
-/// The paths of `subresources.scale`.
+/// The field paths in `subresources.scale`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scale {
     spec_replicas: String,
@@ -13,19 +13,19 @@ pub struct Scale {
     label_selector: Option<String>,
 }
 
-/// What the paths lead to.
+/// The values at the paths of a scale subresource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replicas {
-    /// Desired replicas, `None` if the object has no such field.
+    /// Desired replicas; `None` if the field is absent.
     pub spec: Option<i64>,
-    /// Observed replicas; 0 if absent.
+    /// Observed replicas; 0 if the field is absent.
     pub status: i64,
-    /// Serialized label selector; empty if absent.
+    /// Serialized label selector; empty if the field is absent.
     pub selector: String,
 }
 
 impl Scale {
-    /// Reads `subresources.scale` of a version.
+    /// Parses `subresources.scale` of a version.
     pub fn new(scale: &Value) -> Option<Self> {
         let path = |key: &str| scale.get(key).and_then(Value::as_str).map(str::to_owned);
         Some(Self {
@@ -35,12 +35,12 @@ impl Scale {
         })
     }
 
-    /// Where the desired replicas are.
+    /// Returns the path of the desired replicas.
     pub fn spec_path(&self) -> &str {
         &self.spec_replicas
     }
 
-    /// Reads the scale of an object; the error is upstream's text.
+    /// Reads the scale of an object. The error is upstream's text.
     pub fn read(&self, object: &Value) -> Result<Replicas, String> {
         Ok(Replicas {
             spec: integer(object, &self.spec_replicas)?,
@@ -52,7 +52,7 @@ impl Scale {
         })
     }
 
-    /// Sets the desired replicas; false if something other than an object is in the way.
+    /// Sets the desired replicas. Returns false if a parent field is not an object.
     pub fn set_replicas(&self, object: &mut Value, replicas: i64) -> bool {
         let mut current = object;
         for step in steps(&self.spec_replicas) {
@@ -63,12 +63,12 @@ impl Scale {
         true
     }
 
-    /// What is wrong with the desired replicas. Checked right after the schema.
+    /// Validates the desired replicas. Runs after schema validation.
     pub(crate) fn validate_spec(&self, object: &Value) -> Vec<Error> {
         check_replicas(object, &self.spec_replicas).into_iter().collect()
     }
 
-    /// What is wrong with observed replicas and selector. Checked right after the spec.
+    /// Validates the observed replicas and the selector. Runs after [`Self::validate_spec`].
     pub(crate) fn validate_status(&self, object: &Value) -> Vec<Error> {
         let mut errors: Vec<Error> =
             check_replicas(object, &self.status_replicas).into_iter().collect();

@@ -1,10 +1,10 @@
-//! A version's schema in compiled form, and what the server does with it.
+//! Compiled structural schemas and the operations on them.
 //!
-//! [`Structural::compile`] reads `openAPIV3Schema` once; afterwards every request walks the same
-//! tree of [`Node`]s, in this order: [`normalize`](Structural::normalize) (metadata, pruning,
-//! dropping nulls), [`default`](Structural::default), and after mutation
-//! [`validate`](Structural::validate) or [`validate_update`](Structural::validate_update).
-//! Compiling is lenient: a schema that passed [`validate_crd`](crate::validate_crd) compiles.
+//! [`Structural::compile`] reads `openAPIV3Schema` once. Every request then walks the same tree of
+//! [`Node`]s, in this order: [`normalize`](Structural::normalize) (metadata, pruning, dropping
+//! nulls), [`default`](Structural::default), and after mutation [`validate`](Structural::validate)
+//! or [`validate_update`](Structural::validate_update). Compilation is lenient: every schema that
+//! passed [`validate_crd`](crate::validate_crd) compiles.
 
 mod choices;
 mod compile;
@@ -33,32 +33,32 @@ pub(crate) use embedded::{coerce as coerce_embedded, validate as validate_embedd
 pub(crate) use prune::is_pruned;
 pub(crate) use validate::check_against;
 
-/// A compiled structural schema. Cloning shares it.
+/// A compiled structural schema. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Structural {
     root: Arc<Node>,
     scale: Option<Arc<Scale>>,
 }
 
-/// One rule of `x-kubernetes-validations`, as written in the schema.
+/// A rule of `x-kubernetes-validations`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rule {
     /// The CEL expression; true means valid.
     pub rule: String,
-    /// What to say if it is false.
+    /// The message if the rule evaluates to false.
     pub message: Option<String>,
-    /// An expression that makes the message; wins over `message`.
+    /// An expression that returns the message; takes precedence over `message`.
     pub message_expression: Option<String>,
     /// The reason of the cause, `FieldValueInvalid` if absent.
     pub reason: Option<String>,
-    /// Where to report, relative to the node that has the rule.
+    /// Path of the reported field, relative to the node with the rule.
     pub field_path: Option<String>,
-    /// Whether `oldSelf` is an optional, so that the rule also runs on create.
+    /// Whether `oldSelf` is an optional, in which case the rule also runs on create.
     pub optional_old_self: Option<bool>,
 }
 
-/// One place in the schema. Everything a walk needs is here, decoded.
+/// A node of the schema tree, with all keywords decoded.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Node {
     pub(crate) kind: Kinds,
@@ -73,7 +73,7 @@ pub(crate) struct Node {
     pub(crate) items: Option<Box<Node>>,
     pub(crate) checks: Option<Box<Checks>>,
     pub(crate) rules: Vec<Rule>,
-    /// What occurs at this node or below, so that walks can turn back early.
+    /// What occurs at this node or below. Walks skip subtrees without it.
     pub(crate) below: Below,
 }
 
@@ -86,7 +86,7 @@ pub(crate) enum Kinds {
     IntOrString,
 }
 
-/// A JSON type as schemas name it.
+/// A JSON type, as named in schemas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Object,
@@ -95,7 +95,7 @@ pub(crate) enum Kind {
     Integer,
     Number,
     Boolean,
-    /// Not a type of OpenAPI; nothing matches it. Only old definitions can hold one.
+    /// Not an OpenAPI type; matches nothing. Only old CRDs have one.
     Unknown,
 }
 
@@ -125,7 +125,7 @@ pub(crate) struct Below {
     pub(crate) rules: bool,
 }
 
-/// The value validations of a node, present only if there are any.
+/// The value validations of a node. Absent if there are none.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Checks {
     pub(crate) format: Option<(Box<str>, FormatRule)>,
@@ -150,7 +150,7 @@ pub(crate) struct Checks {
     pub(crate) not: Option<Box<Node>>,
 }
 
-/// What a recognised `format` means for values.
+/// How a recognized `format` validates values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FormatRule {
     Text(Format),
@@ -158,7 +158,7 @@ pub(crate) enum FormatRule {
     Int64,
     Float,
     Double,
-    /// Not recognised, but kept where upstream keeps it (checking defaults).
+    /// Not recognized, but kept for checking defaults, as upstream does.
     Inert,
 }
 
@@ -167,17 +167,17 @@ impl Structural {
         &self.root
     }
 
-    /// Lets validation look at the fields of the version's `scale` subresource, too.
+    /// Adds validation of the fields of the version's `scale` subresource.
     pub fn with_scale(self, scale: Option<Scale>) -> Self {
         Self { scale: scale.map(Arc::new), ..self }
     }
 
-    /// The version's `scale` subresource, if it has one.
+    /// Returns the version's `scale` subresource.
     pub fn scale(&self) -> Option<&Scale> {
         self.scale.as_deref()
     }
 
-    /// The rules of `x-kubernetes-validations`, each with the schema path of its node.
+    /// Returns the rules of `x-kubernetes-validations`, each with the schema path of its node.
     ///
     /// Paths are dotted, with `[*]` for the items of a list or map: `spec.ports[*]`.
     pub fn rules(&self) -> Vec<(String, &Rule)> {
@@ -193,7 +193,7 @@ impl Node {
         Some(&self.properties[at].1)
     }
 
-    /// The schema of the field, be it a property or an additional one.
+    /// Returns the schema of a field from `properties` or `additionalProperties`.
     pub(crate) fn field(&self, name: &str) -> Option<&Node> {
         self.property(name).or(match &self.additional {
             Additional::Schema(node) => Some(node),

@@ -1,4 +1,4 @@
-//! Declarations that point into objects: subresources, printer columns, selectable fields.
+//! Validates subresources, printer columns and selectable fields.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! `spec.conversion`: strategy, webhook, review versions.
+//! Validates `spec.conversion`: strategy, webhook and conversion review versions.
 
 use std::collections::HashSet;
 
@@ -107,7 +107,7 @@ fn check_url(text: &str, path: &str, errors: &mut Vec<Error>) {
 }
 
 fn check_service(service: &Value, path: &str, errors: &mut Vec<Error>) {
-    // Upstream passes the two the wrong way round, so each is reported under the other's name.
+    // Upstream swaps the two fields, so each error is reported under the path of the other.
     for (key, reported) in [("namespace", "name"), ("name", "namespace")] {
         if text(service, key).is_empty() {
             errors.push(Error::required(format!("{path}.{reported}"), ""));
@@ -130,7 +130,7 @@ fn check_service(service: &Value, path: &str, errors: &mut Vec<Error>) {
     if !url_path.starts_with('/') {
         errors.push(Error::invalid(&*at, url_path, "must start with a '/'"));
     }
-    // The first byte is cut off whatever it is, as upstream does.
+    // Upstream removes the first byte without checking that it is a slash.
     let steps = url_path.char_indices().nth(1).map_or("", |(second, _)| &url_path[second..]);
     let steps = steps.strip_suffix('/').unwrap_or(steps);
     for (i, step) in steps.split('/').enumerate() {
@@ -179,10 +179,10 @@ pub(super) fn ca_was_invalid(spec: &Spec<'_>) -> bool {
     !ca.is_empty() && invalid_ca(ca).is_some()
 }
 
-/// Why the bundle (base64 of PEM) holds no certificate; certificates themselves are not parsed.
+/// Returns why the CA bundle (base64 of PEM) is invalid. Certificates are not parsed.
 fn invalid_ca(bundle: &str) -> Option<&'static str> {
-    // "-----BEGIN CERTIFICATE" in base64, at the start of a line or of the text: the header may
-    // follow other lines, which shifts its alignment, so the bytes are decoded.
+    // The header may follow other lines, which shifts its base64 alignment, so the bundle is
+    // decoded before searching for "-----BEGIN CERTIFICATE".
     let has_block = decode_base64(bundle).is_some_and(|bytes| {
         bytes.windows(27).any(|window| window == b"-----BEGIN CERTIFICATE-----")
     });

@@ -1,4 +1,5 @@
-//! `default` values must be valid, pruned, and give valid metadata where they stand in metadata.
+//! Validates `default` values: they must match their schema, contain no unknown fields, and produce
+//! valid metadata inside `metadata`.
 
 use serde_json::{Map, Value, json};
 
@@ -10,7 +11,7 @@ use crate::structural::{
     Node, Purpose, check_against, coerce_embedded, compile, is_pruned, validate_embedded,
 };
 
-/// Checks every default in the schema, which is structural.
+/// Validates every default of a structural schema.
 pub(super) fn check(schema: Schema<'_>, path: &str, require_pruned: bool) -> Vec<Error> {
     let Some(root) = compiled(schema) else { return Vec::new() };
     let mut errors = Vec::new();
@@ -19,7 +20,7 @@ pub(super) fn check(schema: Schema<'_>, path: &str, require_pruned: bool) -> Vec
     errors
 }
 
-/// Whether a structural schema holds a default with unknown fields.
+/// Returns whether a structural schema has a default with unknown fields.
 pub(super) fn has_unpruned(schema: Schema<'_>) -> bool {
     fn unpruned(node: &Node) -> bool {
         let own = node.default.as_ref().is_some_and(|default| !is_pruned(default, node));
@@ -29,7 +30,7 @@ pub(super) fn has_unpruned(schema: Schema<'_>) -> bool {
     !shape::is_not_structural(schema) && compiled(schema).is_some_and(|root| unpruned(&root))
 }
 
-/// The schema's node for checking defaults; the object itself counts as an embedded resource.
+/// Compiles the schema for checking defaults. The root is treated as an embedded resource.
 fn compiled(schema: Schema<'_>) -> Option<Node> {
     let schema = Value::Object(schema.as_map()?.clone());
     let mut root = compile(&schema, Purpose::Default).ok()?;
@@ -38,7 +39,7 @@ fn compiled(schema: Schema<'_>) -> Option<Node> {
     Some(root)
 }
 
-/// How the value lies in the resource around it.
+/// Path of a value inside its enclosing resource.
 enum Steps<'a> {
     Root,
     Field(&'a Steps<'a>, &'a str),
@@ -46,7 +47,8 @@ enum Steps<'a> {
 }
 
 impl Steps<'_> {
-    /// The smallest resource with the value at this place.
+    /// Returns the smallest resource that contains the value at this path, as upstream's
+    /// `SurroundingObjectFunc` does.
     fn surround(&self, value: Value) -> Value {
         match self {
             Self::Root => {
@@ -67,7 +69,7 @@ impl Steps<'_> {
 
 #[derive(Clone, Copy)]
 struct Walk<'a> {
-    /// The innermost resource around the node.
+    /// The innermost resource that contains the node.
     resource: &'a Node,
     steps: &'a Steps<'a>,
     in_metadata: bool,

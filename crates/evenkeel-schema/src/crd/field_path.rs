@@ -1,8 +1,8 @@
-//! Field paths like `.spec.color` or `.data['a.b']`, held against a schema.
+//! Resolves field paths such as `.spec.color` or `.data['a.b']` against a schema.
 
 use super::schema::{Additional, Schema};
 
-/// Follows the path through the schema; returns its steps and the schema at its end.
+/// Follows the path through the schema. Returns its steps and the schema at its end.
 pub(super) fn resolve<'a>(
     path: &str,
     schema: Schema<'a>,
@@ -75,7 +75,8 @@ fn unescape(text: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// Delimiters are tokens of their own; a quoted string is one token, quotes included.
+/// Splits a path into tokens. Delimiters are separate tokens; a quoted string is one token
+/// including its quotes.
 struct Tokens<'a> {
     rest: &'a str,
 }

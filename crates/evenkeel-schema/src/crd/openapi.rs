@@ -1,4 +1,4 @@
-//! Rules for the keywords of each schema, structural or not.
+//! Validates the keywords of a schema, structural or not.
 
 use std::collections::HashSet;
 
@@ -25,7 +25,8 @@ pub(super) fn check(
     context.check(schema, path, true, errors);
 }
 
-/// With a `status` subresource the root schema is split, so only some keywords make sense there.
+/// Validates the root schema of a CRD with a `status` subresource. The root is split there, so only
+/// some keywords are allowed.
 pub(super) fn check_root_for_status(schema: Schema<'_>, path: &str, errors: &mut Vec<Error>) {
     const ALLOWED: [&str; 22] = [
         "Description",
@@ -107,7 +108,7 @@ pub(super) fn has_unsound_list_keys(schema: Schema<'_>) -> bool {
 #[derive(Clone, Copy)]
 struct Context<'a> {
     options: &'a Options<'a>,
-    /// Why defaults are forbidden here, if they are.
+    /// The reason why defaults are forbidden here, if they are.
     no_defaults: Option<&'a str>,
     in_metadata: bool,
 }
@@ -202,7 +203,7 @@ impl Context<'_> {
                 errors.push(Error::forbidden(&*path, detail));
             }
             if let Additional::Schema(child) = additional {
-                // Defaults would make pruning ambiguous where there is no value yet.
+                // Forbids defaults because pruning is ambiguous here without an actual value.
                 let reason = "inside additionalProperties applying to object metadata";
                 let context = Context {
                     no_defaults: if self.in_metadata { Some(reason) } else { self.no_defaults },
@@ -281,7 +282,7 @@ fn check_set_items(schema: Schema<'_>, path: &str, errors: &mut Vec<Error>) {
     }
     let Some(item) = schema.item() else { return };
     let key = if item.type_name() == "array" { "list" } else { "map" };
-    // The value upstream shows is the list type in both cases.
+    // Upstream reports the list type as the value in both cases.
     let shown = item.list_type().map_or(Value::Null, Value::from);
     errors.push(Error::invalid(
         format!("{path}.items.x-kubernetes-{key}-type"),
@@ -342,7 +343,8 @@ fn check_map_list(schema: Schema<'_>, keys: &[&str], path: &str, errors: &mut Ve
     }
 }
 
-/// Items of sets and maps are never null, and keys of maps are always there.
+/// Validates that items of sets and maps are not nullable and that map keys are required or
+/// defaulted.
 fn check_list_keys(schema: Schema<'_>, path: &str, errors: &mut Vec<Error>) {
     let (Some(item), Some(kind @ ("set" | "map"))) = (schema.item(), schema.list_type()) else {
         return;

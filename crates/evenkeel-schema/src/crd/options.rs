@@ -1,4 +1,5 @@
-//! Which checks apply: an update is not held to rules its predecessor broke already.
+//! Selects which checks apply to a CRD. An update is not rejected for what is already invalid in
+//! the stored CRD.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,7 +19,7 @@ pub(super) struct Options<'a> {
     pub(super) require_atomic_sets: bool,
     pub(super) require_sound_list_keys: bool,
     pub(super) allow_invalid_ca: bool,
-    /// Versions (the empty name for the top) that may keep too many selectable fields.
+    /// Names of the versions that may keep too many selectable fields; empty for the top level.
     pub(super) allow_many_selectable: HashSet<&'a str>,
 }
 
@@ -67,7 +68,7 @@ fn many_selectable<'a>(old: &Spec<'_>, new: &Spec<'a>) -> HashSet<&'a str> {
     if too_many(before) && before == now {
         allowed.insert("");
     }
-    // Of several versions with one name the first counts.
+    // If several versions have the same name, the first one is used.
     let versions = old.versions.iter().rev().map(|version| (version.name, version));
     let versions: HashMap<&str, _> = versions.collect();
     for version in &new.versions {

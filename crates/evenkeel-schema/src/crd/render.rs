@@ -1,4 +1,4 @@
-//! Parts of a definition as Go prints its internal structs: all fields, in declaration order.
+//! Prints parts of a CRD as Go prints its internal structs: all fields, in declaration order.
 
 use evenkeel_types::{go, json};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::schema::{Additional, Items, Schema};
 use super::spec::{Parts, Spec, present, text};
 
-/// Keywords and the names of their Go fields, in the order of the struct.
+/// Schema keywords and the names of their Go fields, in the order of the struct.
 pub(super) const FIELDS: [(&str, &str); 43] = [
     ("id", "ID"),
     ("$schema", "Schema"),
@@ -53,7 +53,7 @@ pub(super) const FIELDS: [(&str, &str); 43] = [
     ("x-kubernetes-map-type", "XMapType"),
 ];
 
-/// `spec.versions`.
+/// Prints `spec.versions`.
 pub(super) fn versions(spec: &Spec<'_>) -> String {
     if !spec.has_versions {
         return "null".to_owned();
@@ -110,7 +110,7 @@ fn column(column: &Value) -> String {
     ])
 }
 
-/// One `JSONSchemaProps`.
+/// Prints one `JSONSchemaProps`.
 pub(super) fn schema(given: Schema<'_>) -> String {
     let mut fields: Vec<(&str, String)> =
         FIELDS.iter().map(|(key, name)| (*name, keyword(given, key))).collect();

@@ -1,8 +1,8 @@
-//! A typed look at `JSONSchemaProps` as JSON.
+//! Typed accessors for `JSONSchemaProps` in JSON form.
 
 use serde_json::{Map, Value};
 
-/// One schema. Wrongly typed keywords read as absent: decoding has refused them already.
+/// A schema. Keywords of the wrong type read as absent because decoding has already rejected them.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) struct Schema<'a> {
     map: Option<&'a Map<String, Value>>,
@@ -23,7 +23,7 @@ impl<'a> Schema<'a> {
         Self { map: value.as_object() }
     }
 
-    /// The keyword, unless null.
+    /// Returns the value of the keyword, unless it is null.
     pub(super) fn get(self, key: &str) -> Option<&'a Value> {
         self.map?.get(key).filter(|value| !value.is_null())
     }
@@ -69,13 +69,13 @@ impl<'a> Schema<'a> {
         self.get("not").map(Self::of)
     }
 
-    /// The schemas of `allOf`, `anyOf` or `oneOf`.
+    /// Returns the schemas of `allOf`, `anyOf` or `oneOf`.
     pub(super) fn list(self, key: &str) -> Vec<Self> {
         let list = self.get(key).and_then(Value::as_array);
         list.into_iter().flatten().map(Self::of).collect()
     }
 
-    /// The schemas of `properties`, `definitions` and the like, by name.
+    /// Returns the schemas of `properties`, `definitions` and similar keywords, by name.
     pub(super) fn named(self, key: &str) -> Vec<(&'a str, Self)> {
         let map = self.get(key).and_then(Value::as_object);
         let mut named: Vec<_> =
@@ -120,7 +120,7 @@ impl<'a> Schema<'a> {
         }
     }
 
-    /// Names of the keywords that say something: false, empty and null do not.
+    /// Returns the names of keywords with a non-zero value: not false, empty or null.
     pub(super) fn keywords(self) -> impl Iterator<Item = &'a str> {
         let says_something = |value: &Value| match value {
             Value::Null => false,
@@ -133,7 +133,7 @@ impl<'a> Schema<'a> {
         map.filter(move |(_, value)| says_something(value)).map(|(key, _)| key.as_str())
     }
 
-    /// Whether the predicate holds for this schema or any below it.
+    /// Returns whether the predicate holds for this schema or one nested in it.
     pub(super) fn has(self, predicate: &dyn Fn(Self) -> bool) -> bool {
         if predicate(self) {
             return true;

@@ -1,5 +1,5 @@
-//! Whether a schema is structural: every value has a known type, and conditions (`allOf`, `anyOf`,
-//! `oneOf`, `not`) only restrict values that are specified outside of them.
+//! Checks that a schema is structural: every value has a specified type, and the logical junctors
+//! (`allOf`, `anyOf`, `oneOf`, `not`) only restrict values that are specified outside of them.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ enum Level {
     Field,
 }
 
-/// What is not structural about the schema, sorted by text as upstream sorts it.
+/// Returns the violations of the structural rules, sorted by text as upstream sorts them.
 pub(super) fn check(schema: Schema<'_>, path: &str) -> Vec<Error> {
     let mut errors = Vec::new();
     invariants(schema, Level::Root, path, &mut errors);
@@ -27,7 +27,7 @@ pub(super) fn is_not_structural(schema: Schema<'_>) -> bool {
     unsupported(schema).is_some() || !check(schema, "").is_empty()
 }
 
-/// The first keyword that structural schemas do not have at all.
+/// Returns the first keyword that structural schemas do not support.
 pub(super) fn unsupported(schema: Schema<'_>) -> Option<String> {
     let keyword = |name: &str| Some(format!("OpenAPIV3Schema '{name}' is not supported"));
     for (key, name) in [("id", "id"), ("$schema", "schema"), ("$ref", "$ref")] {
@@ -164,7 +164,8 @@ fn restricts_names_only(metadata: Schema<'_>) -> bool {
         && metadata.properties().iter().all(|(name, _)| matches!(*name, "name" | "generateName"))
 }
 
-/// The one place where types may stand in a junctor: `anyOf: [{type: integer}, {type: string}]`.
+/// Returns whether this is `anyOf: [{type: integer}, {type: string}]`, the only junctor that may
+/// contain types.
 fn is_int_or_string_choice(schema: Schema<'_>) -> bool {
     let only_type = |schema: &Schema<'_>, name: &str| {
         schema.type_name() == name && schema.keywords().all(|key| key == "type")
@@ -206,7 +207,8 @@ fn value_validation(
     }
 }
 
-/// A schema inside a junctor may restrict values but specify nothing.
+/// Validates a schema inside a junctor, which may restrict values but not specify them. Mirrors
+/// upstream's `validateNestedValueValidation`.
 fn nested_validation(schema: Schema<'_>, skip_any_of: bool, path: &str, errors: &mut Vec<Error>) {
     value_validation(schema, skip_any_of, false, path, errors);
     if let Some(item) = schema.item() {
@@ -247,8 +249,9 @@ fn nested_validation(schema: Schema<'_>, skip_any_of: bool, path: &str, errors: 
     }
 }
 
-/// What a junctor speaks about must be specified outside of it. `schema` holds the junctors,
-/// `specified` is the structural schema of the same value.
+/// Checks that every value in a junctor is specified outside of it. `schema` contains the junctors;
+/// `specified` is the structural schema of the same value. Mirrors upstream's
+/// `validateStructuralCompleteness`.
 fn complete_junctors(
     schema: Schema<'_>,
     specified: Option<Schema<'_>>,

@@ -1,7 +1,7 @@
-//! The spec of a definition in upstream's internal form.
+//! The spec of a CRD in upstream's internal form.
 //!
-//! What every version declares alike (schema, subresources, columns, selectable fields) moves from
-//! the versions to the top. A definition with a single version therefore has it all at the top.
+//! Fields that are equal in all versions (schema, subresources, columns, selectable fields) move to
+//! the top level. A CRD with a single version therefore has all of them at the top level.
 
 use serde_json::Value;
 
@@ -12,9 +12,9 @@ pub(super) struct Spec<'a> {
     pub(super) scope: &'a str,
     pub(super) names: Names<'a>,
     pub(super) versions: Vec<Version<'a>>,
-    /// Whether `versions` is there at all, be it empty.
+    /// Whether `versions` is set, even to an empty list.
     pub(super) has_versions: bool,
-    /// What all versions share; absent parts are in the versions.
+    /// Fields shared by all versions. Fields absent here are in the versions.
     pub(super) shared: Parts<'a>,
     pub(super) conversion: Option<&'a Value>,
     pub(super) preserve_unknown: bool,
@@ -36,16 +36,16 @@ pub(super) struct Version<'a> {
     pub(super) deprecated: bool,
     pub(super) deprecation_warning: Option<&'a str>,
     pub(super) parts: Parts<'a>,
-    /// The version's schema, wherever it stands.
+    /// The version's schema, from the version or from the top level.
     pub(super) schema: Option<Schema<'a>>,
-    /// Whether the version has a `status` subresource, wherever it is declared.
+    /// Whether the version has a `status` subresource, in the version or at the top level.
     pub(super) has_status: bool,
 }
 
-/// The declarations that may stand at the top or in a version.
+/// Fields that are either at the top level or in each version.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Parts<'a> {
-    /// The object that holds `openAPIV3Schema`.
+    /// The object that contains `openAPIV3Schema`.
     pub(super) validation: Option<&'a Value>,
     pub(super) subresources: Option<&'a Value>,
     pub(super) columns: Option<&'a Value>,
@@ -74,14 +74,14 @@ impl<'a> Spec<'a> {
         }
     }
 
-    /// All schemas, each once.
+    /// Returns every schema once.
     pub(super) fn schemas(&self) -> impl Iterator<Item = Schema<'a>> + '_ {
         let parts = self.versions.iter().map(|version| version.parts);
         parts.chain([self.shared]).filter_map(|parts| parts.schema())
     }
 }
 
-/// Moves a part to the top if all versions agree on it.
+/// Moves a field to the top level if it is equal in all versions.
 fn share<'a>(
     versions: &mut [Version<'a>],
     shared: &mut Parts<'a>,

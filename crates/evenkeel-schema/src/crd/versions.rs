@@ -1,4 +1,4 @@
-//! The spec as a whole: group, scope, names, versions and what each declares.
+//! Validates the spec of a CRD: group, scope, names and versions.
 
 use evenkeel_types::go;
 
@@ -21,7 +21,7 @@ pub(super) fn check(spec: &Spec<'_>, options: &Options<'_>, errors: &mut Vec<Err
             "must be false in order to use defaults in the schema",
         ));
     }
-    // Pruning, defaults and extensions only make sense with structural schemas.
+    // Pruning, defaults and extensions require structural schemas.
     let structural = options.require_structural
         || !spec.preserve_unknown
         || has_defaults
@@ -112,7 +112,7 @@ fn check_deprecation(version: &Version<'_>, path: &str, errors: &mut Vec<Error>)
             ));
         }
     }
-    // A pointer to a string is printed as JSON, not quoted.
+    // A string pointer is printed as JSON, not quoted.
     let shown = render::string(warning);
     errors.extend(wrong.iter().map(|wrong| Error::invalid_text(&*path, &shown, wrong)));
 }
@@ -132,7 +132,7 @@ fn check_versions_as_a_set(spec: &Spec<'_>, errors: &mut Vec<Error>) {
         report("must have exactly one version marked as storage version");
     }
     if let Some(first) = spec.versions.first() {
-        // Upstream mirrors the first version's name in a field of its own.
+        // Upstream copies the name of the first version to the deprecated `spec.version`.
         let wrong = names::dns1035_label(first.name);
         if !first.name.is_empty() && !wrong.is_empty() {
             errors.push(Error::invalid("spec.version", first.name, wrong.join(",")));
@@ -190,7 +190,7 @@ pub(super) fn check_names(given: &Names<'_>, path: &str, errors: &mut Vec<Error>
     }
 }
 
-/// One schema, with everything that can be said about it; `path` is its holder's.
+/// Runs all checks on one schema. `path` is the path of the object that contains it.
 fn check_schema(
     schema: Schema<'_>,
     status: bool,
@@ -222,7 +222,7 @@ fn check_schema(
         }
     }
     openapi::check(schema, &path, options, errors);
-    // What makes a schema unsupported is usually reported better by the check just made.
+    // The keyword checks above usually report an unsupported keyword with a better message.
     if errors.len() == start {
         errors.extend(unsupported);
     }

@@ -1,11 +1,11 @@
-//! Formats that are codes: identifiers with a fixed alphabet, sometimes with a check digit.
+//! Formats for identifiers with a fixed alphabet, some with a check digit.
 
 pub(super) fn is_uuid(text: &str, version: Option<u8>) -> bool {
     let bytes = text.as_bytes();
     let mut digits = Vec::with_capacity(32);
     for b in bytes {
         match b {
-            // A dash may be left out, but stands nowhere else.
+            // Dashes are optional, but allowed only at these positions.
             b'-' => match digits.len() {
                 8 | 12 | 16 | 20 if digits.last() != Some(&b'-') => {}
                 _ => return false,
@@ -14,7 +14,7 @@ pub(super) fn is_uuid(text: &str, version: Option<u8>) -> bool {
             _ => return false,
         }
     }
-    // Two dashes in a row would have passed the position check above.
+    // The position check above does not reject two consecutive dashes.
     if digits.len() != 32 || text.contains("--") {
         return false;
     }
@@ -81,7 +81,7 @@ pub(super) fn is_credit_card(text: &str) -> bool {
 }
 
 pub(super) fn is_ssn(text: &str) -> bool {
-    // Only the fully separated form has the length upstream asks for.
+    // Upstream requires the length of the form with separators.
     let b = text.as_bytes();
     b.len() == 11
         && matches!(b[3], b'-' | b' ')
@@ -107,7 +107,7 @@ pub(super) fn is_rgb_color(text: &str) -> bool {
         })
 }
 
-/// Standard alphabet, padded, not empty.
+/// Returns whether the text is non-empty, padded base64 in the standard alphabet.
 pub(super) fn is_base64(text: &str) -> bool {
     if text.is_empty() || !text.len().is_multiple_of(4) {
         return false;

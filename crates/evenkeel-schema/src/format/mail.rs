@@ -1,6 +1,6 @@
-//! Mail addresses as Go's `net/mail.ParseAddress` takes them: `a@b` or `Name <a@b>`.
+//! Email addresses as Go's `net/mail.ParseAddress` accepts them: `a@b` or `Name <a@b>`.
 
-/// Whether `text` is one address.
+/// Returns whether `text` is a single address.
 pub(super) fn is_address(text: &str) -> bool {
     let mut scan = Scan { rest: text };
     scan.space();
@@ -8,7 +8,7 @@ pub(super) fn is_address(text: &str) -> bool {
     if scan.spec() && scan.end() {
         return true;
     }
-    // With a display name the address stands in angle brackets; without one it may, too.
+    // The address must be in angle brackets if there is a display name and may be otherwise.
     scan.rest = start;
     if !scan.rest.starts_with('<') && !scan.phrase() {
         return false;
@@ -43,7 +43,7 @@ impl Scan<'_> {
         self.rest = self.rest.trim_start_matches([' ', '\t']);
     }
 
-    /// Nothing but white space and comments may follow.
+    /// Returns whether only white space and comments follow.
     fn end(&mut self) -> bool {
         loop {
             self.space();
@@ -79,7 +79,7 @@ impl Scan<'_> {
         false
     }
 
-    /// `local@domain`.
+    /// Parses `local@domain`.
     fn spec(&mut self) -> bool {
         let local = if self.rest.starts_with('"') {
             self.quoted().is_some_and(|length| length > 0)

@@ -1,6 +1,6 @@
-//! Network formats, as leniently as Kubernetes parses stored addresses.
+//! Network formats, parsed with Go's lenient rules for stored addresses.
 
-/// `d.d.d.d` where octets may carry leading zeros, or an IPv6 address.
+/// Accepts an IPv4 address whose octets may have leading zeros, or an IPv6 address.
 pub(super) fn parse_ip_sloppy(text: &str) -> bool {
     match text.find(['.', ':']) {
         Some(at) if text.as_bytes()[at] == b'.' => is_ipv4_sloppy(text),
@@ -26,7 +26,7 @@ fn is_ipv4_sloppy(text: &str) -> bool {
     octets.len() == 4 && octets.iter().all(|octet| decimal(octet).is_some_and(|n| n <= 255))
 }
 
-/// Decimal digits only; leading zeros are fine, huge numbers are not.
+/// Parses decimal digits. Leading zeros are allowed, overflow is not.
 fn decimal(text: &str) -> Option<u32> {
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
         return None;
@@ -35,7 +35,7 @@ fn decimal(text: &str) -> Option<u32> {
 }
 
 fn is_ipv6_sloppy(text: &str) -> bool {
-    // Only a trailing IPv4 part is parsed more leniently than the standard library does.
+    // Only a trailing IPv4 part is parsed more leniently than by the standard library.
     match text.rsplit_once(':') {
         Some((head, tail)) if tail.contains('.') => {
             is_ipv4_sloppy(tail) && format!("{head}:0.0.0.0").parse::<std::net::Ipv6Addr>().is_ok()
@@ -44,7 +44,7 @@ fn is_ipv6_sloppy(text: &str) -> bool {
     }
 }
 
-/// 6, 8 or 20 octets, separated by `:` or `-`, or in groups of four digits separated by `.`.
+/// Accepts 6, 8 or 20 octets separated by `:` or `-`, or in groups of four digits separated by `.`.
 pub(super) fn is_mac(text: &str) -> bool {
     let (separator, width) = match text.as_bytes().get(2) {
         Some(b':') => (':', 2),

@@ -3,7 +3,7 @@
 use evenkeel_types::duration;
 use evenkeel_types::time::{Moment, Precision};
 
-/// `2006-01-02`, a day that exists.
+/// Accepts `2006-01-02` if the day exists.
 pub(super) fn is_date(text: &str) -> bool {
     text.len() == 10 && Moment::parse(&format!("{text}T00:00:00Z"), Precision::Seconds).is_ok()
 }
@@ -16,7 +16,8 @@ fn two_digits(text: &str, min: i64, max: i64) -> Option<i64> {
     digits.parse().ok().filter(|n| (min..=max).contains(n))
 }
 
-/// RFC 3339 in any case; only the first two parts around a `T` count, as upstream splits there.
+/// Accepts RFC 3339 in any letter case. Only the first two parts around a `T` are checked because
+/// upstream splits there.
 pub(super) fn is_date_time(text: &str) -> bool {
     let lower = text.to_lowercase();
     let mut parts = lower.split('t');
@@ -47,13 +48,14 @@ fn is_partial_time(time: &str) -> bool {
     in_range && (zone_at(rest) || (1..=fraction).any(|digits| zone_at(&rest[1 + digits..])))
 }
 
-/// Go's `time.ParseDuration`, or a number with a spelled-out unit anywhere in the text (`3 days`).
+/// Accepts Go's `time.ParseDuration`, or a number with a spelled-out unit anywhere in the text (`3
+/// days`).
 pub(super) fn is_duration(text: &str) -> bool {
     duration::parse(text).is_ok() || has_spelled_duration(text)
 }
 
 fn has_spelled_duration(text: &str) -> bool {
-    // Exact spellings, then the prefix every longer spelling starts with.
+    // The exact spellings, and the prefix that all longer spellings start with.
     const UNITS: &[(&[&str], &str)] = &[
         (&["ns"], "nano"),
         (&["us", "µs"], "micro"),

@@ -1,8 +1,8 @@
-//! URLs as Go's `net/url` parses them, as far as validation looks at the parts.
+//! URL parsing with the rules of Go's `net/url`, limited to the parts that validation needs.
 
 use evenkeel_types::go;
 
-/// The parts of a URL that checks ask for. Nothing is unescaped but the fragment's presence.
+/// The parts of a URL. Nothing is unescaped; of the fragment only its presence is recorded.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Url<'a> {
     pub(crate) scheme: String,
@@ -12,12 +12,12 @@ pub(crate) struct Url<'a> {
     pub(crate) fragment: &'a str,
 }
 
-/// `url.ParseRequestURI`: absolute, no fragment handling.
+/// Parses like Go's `url.ParseRequestURI`: absolute, without a fragment.
 pub(crate) fn parse_request_uri(text: &str) -> Option<Url<'_>> {
     parse(text, true).ok()
 }
 
-/// `url.Parse`; the error is Go's text.
+/// Parses like Go's `url.Parse`. The error is Go's text.
 pub(crate) fn parse_url(text: &str) -> Result<Url<'_>, String> {
     let failed = |what: String| format!("parse {}: {what}", go::quote(text));
     let (body, fragment) = text.split_once('#').unwrap_or((text, ""));
@@ -42,7 +42,7 @@ fn parse(text: &str, request: bool) -> Result<Url<'_>, String> {
     let mut url = Url { scheme: scheme.to_ascii_lowercase(), query, ..Url::default() };
     if !rest.starts_with('/') {
         if !scheme.is_empty() {
-            // Opaque: `mailto:x`.
+            // Opaque URL, for example `mailto:x`.
             return Ok(url);
         }
         if request {

@@ -1,10 +1,10 @@
-//! The parser, with upstream's idea of where a token ends and its error texts.
+//! The parser, with upstream's tokenization rules and error texts.
 
 use serde_json::Value;
 
 use super::{End, Filter, Node, Operator, Slice};
 
-/// Unions, filters and quoted keys nest; no sane path does so this deep.
+/// Limits the nesting of unions, filters and quoted keys.
 const DEPTH_MAX: usize = 32;
 
 pub(super) fn parse(text: &str) -> Result<Vec<Node>, String> {
@@ -30,7 +30,7 @@ impl Parser<'_> {
     fn run(&mut self) -> Result<(), String> {
         while let Some(c) = self.rest.chars().next() {
             match c {
-                // Upstream wraps the path in braces: one in the path ends it.
+                // Upstream wraps the path in braces, so a closing brace in the path ends it.
                 '}' => return Ok(()),
                 '\r' | '\n' => return Err("unclosed action".to_owned()),
                 ' ' | '@' | '$' => self.rest = &self.rest[1..],
@@ -153,7 +153,7 @@ impl Parser<'_> {
         }
         let quoted = text.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
         if let Some(key) = quoted.filter(|key| !key.contains('\'')) {
-            // A quoted key is parsed as a field: a dot in it must be escaped all the same.
+            // A quoted key is parsed as a field, so a dot in it must still be escaped.
             self.nodes.extend(nested(&format!(".{key}"), self.depth + 1)?);
             return Ok(());
         }
@@ -197,7 +197,7 @@ impl Parser<'_> {
     }
 }
 
-/// Where the filter's closing parenthesis is: not inside its one quoted string.
+/// Returns the position of the closing parenthesis of a filter, skipping its one quoted string.
 fn filter_end(body: &str) -> Option<usize> {
     let mut mark = None;
     let mut closed = false;
@@ -229,7 +229,7 @@ fn slice(text: &str) -> Result<Slice, String> {
         None | Some(&"") => Ok(None),
         Some(part) => part
             .parse::<i64>()
-            // Arithmetic on indexes must not overflow; no list is longer than this.
+            // Keeps index arithmetic from overflowing. No list is longer than this.
             .ok()
             .filter(|n| n.abs() <= i64::from(i32::MAX))
             .map(Some)

@@ -87,7 +87,7 @@ fn filters_compare_and_test_presence() {
     check(".status.conditions[?(@.n<=1)].type", json!(["Ready"]));
     check(".status.conditions[?(@.extra)].type", json!(["Synced"]));
     check(".status.conditions[?(@.nothing==1)].type", json!([]));
-    // A comparison of unlike types makes the whole path senseless.
+    // A comparison of different types makes the whole path yield no results.
     check(".status.conditions[?(@.n==\"1\")].type", json!([]));
     check(".status.conditions[?(@.n==1.0)].type", json!([]));
     check(".status.conditions[?(@.type==\"a)b\")].type", json!([]));

@@ -1,8 +1,8 @@
-//! The rules for metadata that hold for every kind, built-in or custom.
+//! Validates the metadata of any kind, built-in or custom.
 //!
-//! They run after the server has filled in what it owns (name from `generateName`, uid,
-//! timestamps). Errors come in the order, and with the repetitions, of kube-apiserver. Paths become
-//! strings only inside an error, so that checking sound metadata builds none.
+//! Runs after the server has set the fields it manages (name from `generateName`, uid, timestamps).
+//! Errors have the order and the repetitions of kube-apiserver. Paths are formatted only for
+//! errors, so validating correct metadata allocates none.
 
 use std::collections::HashSet;
 use std::fmt::Display;
@@ -18,9 +18,9 @@ const MANAGER_MAX: usize = 128;
 const SUBRESOURCE_MAX: usize = 256;
 const IMMUTABLE: &str = "field is immutable";
 
-/// What is wrong with the metadata of a new object.
+/// Validates the metadata of a new object. Mirrors upstream's `ValidateObjectMeta`.
 ///
-/// `name_rule` gets the name, and whether it is only a prefix to which a suffix will be added.
+/// `name_rule` receives the name and whether it is only a prefix to which a suffix will be added.
 pub fn validate(
     metadata: &Value,
     namespaced: bool,
@@ -53,7 +53,7 @@ pub fn validate(
     errors
 }
 
-/// What is wrong with the name of a new object, or the beginning of it: a part of [`validate`].
+/// Validates `name` and `generateName`: a part of [`validate`].
 pub fn validate_names(
     metadata: &Value,
     name_rule: impl Fn(&str, bool) -> Reasons,
@@ -75,10 +75,10 @@ pub fn validate_names(
     errors
 }
 
-/// What an update does to metadata that it may not do.
+/// Validates an update of metadata. Mirrors upstream's `ValidateObjectMetaUpdate`.
 ///
-/// The update must carry the `resourceVersion` it is based on; whether one without is acceptable
-/// for the kind, and fills it in, is for the server to decide before.
+/// The update must have a `resourceVersion`. Where a kind allows updates without one, the server
+/// sets it before validation.
 pub fn validate_update(new: &Value, old: &Value, path: &str) -> Vec<Error> {
     let mut errors = Vec::new();
     if old.get("deletionTimestamp").is_some_and(|t| !t.is_null()) {
@@ -109,14 +109,15 @@ pub fn validate_update(new: &Value, old: &Value, path: &str) -> Vec<Error> {
     errors
 }
 
-/// What every update is checked for, whatever its kind, before the rules of that kind.
+/// Validates the metadata of an update for any kind, before the rules of that kind. Mirrors
+/// upstream's `validateCommonFields`.
 pub fn validate_any_update(new: &Value, old: &Value, namespaced: bool, path: &str) -> Vec<Error> {
     let mut errors = validate(new, namespaced, names::path_segment, path);
     errors.extend(validate_update(new, old, path));
     errors
 }
 
-/// Adds what is wrong with labels, or a map of the same form such as a node selector.
+/// Validates labels, or a map with the same syntax such as a node selector.
 pub fn check_labels(labels: &Value, path: impl Display + Copy, errors: &mut Vec<Error>) {
     for (key, value) in labels.as_object().into_iter().flatten() {
         refuse(errors, path, key, names::qualified_name(key));
@@ -125,10 +126,10 @@ pub fn check_labels(labels: &Value, path: impl Display + Copy, errors: &mut Vec<
     }
 }
 
-/// Adds what is wrong with annotations.
+/// Validates annotations.
 pub fn check_annotations(annotations: &Value, path: impl Display + Copy, errors: &mut Vec<Error>) {
     for (key, _) in annotations.as_object().into_iter().flatten() {
-        // Only the case of a key is free, so checking it in lower case is enough.
+        // Keys may be in any letter case, so they are checked in lower case.
         let wrong = if key.bytes().any(|b| b.is_ascii_uppercase() || !b.is_ascii()) {
             names::qualified_name(&key.to_lowercase())
         } else {
@@ -139,20 +140,20 @@ pub fn check_annotations(annotations: &Value, path: impl Display + Copy, errors:
     check_annotations_size(annotations, path, errors);
 }
 
-/// Adds an error if annotations are too large together.
+/// Validates the total size of annotations.
 pub fn check_annotations_size(annotations: &Value, path: impl Display, errors: &mut Vec<Error>) {
     if bytes(annotations) > ANNOTATIONS_MAX {
         errors.push(Error::too_long(path.to_string(), ANNOTATIONS_MAX));
     }
 }
 
-/// How many bytes the keys and values of a map of strings have together.
+/// Returns the total number of bytes in the keys and values of a map of strings.
 pub fn bytes(map: &Value) -> usize {
     let entries = map.as_object().into_iter().flatten();
     entries.map(|(key, value)| key.len() + value.as_str().unwrap_or_default().len()).sum()
 }
 
-/// One invalid value for each reason.
+/// Adds an `Invalid` error for each reason.
 fn refuse(errors: &mut Vec<Error>, path: impl Display, value: &str, reasons: Reasons) {
     for reason in reasons {
         errors.push(Error::invalid(path.to_string(), value, reason));
@@ -192,7 +193,7 @@ fn owner_references(metadata: &Value, path: &str, errors: &mut Vec<Error>) {
     for reference in list(metadata, "ownerReferences") {
         let path = || format!("{path}.ownerReferences");
         let (api_version, kind) = (text(reference, "apiVersion"), text(reference, "kind"));
-        // More than one slash is no group and version at all.
+        // An `apiVersion` with more than one slash does not parse.
         let version = match api_version.split_once('/') {
             None => api_version,
             Some((_, rest)) if rest.contains('/') => "",
@@ -230,7 +231,7 @@ fn owner_references(metadata: &Value, path: &str, errors: &mut Vec<Error>) {
     }
 }
 
-/// An owner reference with its fields in Go's order.
+/// Prints an owner reference with its fields in the order of the Go struct.
 fn owner_text(reference: &Value) -> String {
     let always =
         ["apiVersion", "kind", "name", "uid"].map(|key| (key, text(reference, key).into()));

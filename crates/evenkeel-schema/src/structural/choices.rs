@@ -1,15 +1,15 @@
-//! `enum`: the values a schema allows, found without comparing with each of them.
+//! The `enum` keyword, with lookup by hash instead of linear comparison.
 
 use std::collections::HashSet;
 
 use evenkeel_types::go;
 use serde_json::Value;
 
-/// The values of an `enum`; with none, every value is allowed.
+/// The values of an `enum`. If empty, every value is allowed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Choices {
     all: Vec<Value>,
-    /// Those that are not numbers.
+    /// Values that are not numbers.
     others: HashSet<Value>,
     integers: HashSet<i64>,
     floats: HashSet<u64>,
@@ -20,7 +20,7 @@ impl Choices {
         let mut made = Self { all: choices.cloned().unwrap_or_default(), ..Self::default() };
         for choice in &made.all {
             match choice {
-                // Null equals no choice, not even null.
+                // In Go, null is not equal to any value, including null.
                 Value::Null => {}
                 Value::Number(number) => match go::Num::of(number) {
                     go::Num::Int(int) => _ = made.integers.insert(int),
@@ -40,7 +40,7 @@ impl Choices {
         self.all.is_empty()
             || match value {
                 Value::Null => false,
-                // Go converts the value to the type of the choice before it compares.
+                // Go converts the value to the type of the enum value before it compares them.
                 Value::Number(number) => {
                     let number = go::Num::of(number);
                     let int = match number {
@@ -56,7 +56,7 @@ impl Choices {
     }
 }
 
-/// The bits of a number that is equal to no other; both zeros are one.
+/// Returns the bits of a number as a hash key. Both zeros have the same key.
 fn bits(float: f64) -> u64 {
     if float == 0.0 { 0 } else { float.to_bits() }
 }

@@ -1,4 +1,4 @@
-//! From `openAPIV3Schema` as JSON to a tree of nodes.
+//! Compiles `openAPIV3Schema` from JSON to a tree of nodes.
 
 use serde_json::{Map, Value};
 
@@ -9,21 +9,21 @@ use crate::format::{self, Format};
 use crate::pattern::Pattern;
 use std::sync::Arc;
 
-/// Why a schema cannot be compiled.
+/// Why a schema does not compile.
 ///
-/// Definitions that passed [`validate_crd`](crate::validate_crd) never give one.
+/// Never returned for schemas of CRDs that passed [`validate_crd`](crate::validate_crd).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompileError {
-    /// A schema stands where JSON of another type was found.
+    /// A schema is not a JSON object.
     #[error("a schema must be an object")]
     NotASchema,
-    /// `pattern` is no regular expression.
+    /// `pattern` is not a valid regular expression.
     #[error("{pattern}: {reason}")]
     Pattern {
         /// The expression.
         pattern: String,
-        /// What Go would say about it.
+        /// The error message of Go's regexp package.
         reason: String,
     },
     /// `items` is a list of schemas.
@@ -34,9 +34,9 @@ pub enum CompileError {
 /// Which of upstream's two schema conversions to follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Objects of clients: unrecognised formats are dropped, int-or-string is a type.
+    /// Validates objects. Unrecognized formats are dropped, and int-or-string is a type.
     Resource,
-    /// Values of `default`: formats stay, int-or-string alone checks nothing.
+    /// Validates `default` values. Formats are kept, and int-or-string alone is not checked.
     Default,
 }
 

@@ -1,7 +1,8 @@
-//! Which old value a new value corresponds to, and whether it changed.
+//! Correlates new values with old ones to detect changes, for validation ratcheting.
 //!
-//! Fields correspond by name, items of `x-kubernetes-list-type: map` by their keys, other items
-//! not at all. What has no counterpart, or lies outside the schema, counts as changed.
+//! Fields are correlated by name, items of `x-kubernetes-list-type: map` by their keys, other items
+//! not at all. A value without an old counterpart, or outside the schema, counts as changed.
+//! Mirrors upstream's `common.CorrelatedObject`.
 
 use std::collections::HashMap;
 
@@ -51,7 +52,7 @@ impl<'a> OldItems<'a> {
     }
 }
 
-/// The item's key as text, if all parts are there and scalar.
+/// Returns the item's key as text if all parts are present and scalar.
 fn key_of(keys: &[Box<str>], item: &Map<String, Value>) -> Option<String> {
     let mut composite = String::new();
     for key in keys {
@@ -61,7 +62,7 @@ fn key_of(keys: &[Box<str>], item: &Map<String, Value>) -> Option<String> {
             Value::Bool(flag) => composite.push_str(if *flag { "true" } else { "false" }),
             Value::Number(number) => match go::Num::of(number) {
                 go::Num::Int(i) => composite.push_str(&i.to_string()),
-                // An integral float is another key than the integer.
+                // An integral float is a different key than the integer.
                 go::Num::Float(f) => composite.push_str(&format!("{f:?}")),
             },
             _ => return None,
@@ -70,7 +71,7 @@ fn key_of(keys: &[Box<str>], item: &Map<String, Value>) -> Option<String> {
     Some(composite)
 }
 
-/// Whether the new value equals its old counterpart, as far as the schema can tell.
+/// Returns whether the new value equals its old counterpart, as far as the schema covers it.
 pub(super) fn is_unchanged(node: &Node, new: &Value, old: &Value) -> bool {
     match (new, old) {
         (Value::Array(new_items), Value::Array(old_items)) => {

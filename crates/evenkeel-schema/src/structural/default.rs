@@ -1,11 +1,11 @@
-//! Defaulting: absent fields, and nulls that may not be null, get the schema's default.
+//! Defaulting: sets absent fields, and nulls of non-nullable fields, to the schema's default.
 
 use serde_json::Value;
 
 use super::{Additional, Node, Structural};
 
 impl Structural {
-    /// Fills in defaults, also inside list items, map values and defaults themselves.
+    /// Sets defaults, including those inside list items, map values and other defaults.
     pub fn default(&self, object: &mut Value) {
         fill(object, self.root());
     }

@@ -1,4 +1,4 @@
-//! Embedded resources: `apiVersion`, `kind` and `metadata` inside an object.
+//! Embedded resources: validates and coerces `apiVersion`, `kind` and `metadata` inside an object.
 
 use serde_json::{Map, Value};
 
@@ -8,9 +8,9 @@ use crate::metadata::{self, Malformed};
 use crate::names;
 
 impl Structural {
-    /// What is wrong with the identity and metadata of embedded resources.
+    /// Validates `apiVersion`, `kind` and `metadata` of embedded resources.
     ///
-    /// The object's own metadata is not looked at; see [`metadata::validate`](crate::metadata).
+    /// The object's own metadata is validated by [`metadata::validate`](crate::metadata).
     pub(super) fn validate_embedded(&self, object: &Value) -> Vec<Error> {
         let mut errors = Vec::new();
         validate(self.root(), object, "", &mut errors);
@@ -18,7 +18,7 @@ impl Structural {
     }
 }
 
-/// Validates the value and everything embedded below it.
+/// Validates the value and all resources embedded in it.
 pub(crate) fn validate(node: &Node, value: &Value, path: &str, errors: &mut Vec<Error>) {
     if !node.below.embedded {
         return;
@@ -84,7 +84,7 @@ fn validate_resource(map: &Map<String, Value>, path: &str, errors: &mut Vec<Erro
             Err(reason) => errors.push(Error::invalid(here, given.clone(), reason)),
             Ok(()) => {
                 if typed.get("name").is_none() {
-                    // A template has no name yet; any will do to check the rest.
+                    // A template has no name yet, so a placeholder is used to validate the rest.
                     typed["name"] = "fakename".into();
                 }
                 let namespaced = typed.get("namespace").is_some();
@@ -94,7 +94,7 @@ fn validate_resource(map: &Map<String, Value>, path: &str, errors: &mut Vec<Erro
     }
 }
 
-/// Coerces the metadata of embedded resources at and below the value.
+/// Coerces the metadata of embedded resources in the value, including the value itself.
 pub(crate) fn coerce(
     node: &Node,
     value: &mut Value,

@@ -1,4 +1,4 @@
-//! Lists of type set and map: no value, no key twice.
+//! Validates lists of type set and map: values and keys must be unique.
 
 use std::collections::HashMap;
 
@@ -9,14 +9,14 @@ use super::{Additional, ListKind, Node, Structural};
 use crate::field;
 
 impl Structural {
-    /// Duplicates in sets and maps.
+    /// Returns duplicates in sets and maps.
     pub(super) fn validate_lists(&self, object: &Value) -> Vec<field::Error> {
         let mut errors = Vec::new();
         check(self.root(), object, "", &mut errors);
         errors
     }
 
-    /// Duplicates in sets and maps, unless the old object had some already.
+    /// Returns duplicates in sets and maps, unless the old object has any.
     pub(super) fn validate_lists_update(&self, old: &Value, new: &Value) -> Vec<field::Error> {
         let errors = self.validate_lists(new);
         if errors.is_empty() || !self.validate_lists(old).is_empty() { Vec::new() } else { errors }
@@ -91,7 +91,8 @@ fn key_fields(keys: &[Box<str>], item: &Value) -> Value {
     Value::Object(fields)
 }
 
-/// Indices at which a value occurs for the second time; later repetitions go unreported.
+/// Returns the indices at which a value occurs for the second time. Further repetitions are not
+/// reported.
 fn repeated(values: &[Option<&Value>]) -> Vec<usize> {
     if values.len() < 2 {
         return Vec::new();
@@ -108,7 +109,7 @@ fn repeated(values: &[Option<&Value>]) -> Vec<usize> {
     repeated
 }
 
-/// Text that is the same for the same value only; Go tells 1 from 1.0 among scalars.
+/// Returns a text that is unique to the value. Go distinguishes 1 from 1.0 among scalars.
 fn identity(value: Option<&Value>) -> String {
     match value {
         None => String::new(),

@@ -1,21 +1,21 @@
-//! Decoding an object by its schema: what typed decoding does for built-in kinds.
+//! Decodes a custom resource by its schema, as typed decoding does for built-in kinds.
 
 use serde_json::Value;
 
 use super::{Structural, embedded};
 use crate::metadata::{self, Malformed};
 
-/// Why an object cannot be decoded; the text is what the server answers with a 400.
+/// Why an object cannot be decoded. The server returns the text with status 400.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct DecodeError(String);
 
 impl Structural {
-    /// Brings an object into the form the schema allows and tells which fields were unknown.
+    /// Converts an object to the form its schema allows and returns the unknown fields.
     ///
-    /// In upstream's order: metadata is decoded, unspecified fields are pruned, nulls of
-    /// non-nullable fields without default are dropped, embedded metadata is decoded. The paths
-    /// are those of `unknown field "…"` warnings.
+    /// In upstream's order: decodes metadata, prunes unspecified fields, drops nulls of
+    /// non-nullable fields without a default, decodes embedded metadata. The returned paths are
+    /// those of `unknown field "…"` warnings.
     pub fn normalize(
         &self,
         object: &mut Value,

@@ -1,8 +1,8 @@
-//! Pruning: what the schema does not name is removed, and said.
+//! Pruning: removes fields that the schema does not specify and reports them.
 //!
-//! Roots of resources keep `apiVersion`, `kind` and `metadata`; under
+//! Roots of resources keep `apiVersion`, `kind` and `metadata`. Under
 //! `x-kubernetes-preserve-unknown-fields` nothing is removed until a property or additional
-//! property switches pruning back on.
+//! property enables pruning again.
 
 use std::fmt::Write;
 
@@ -13,7 +13,7 @@ use super::{Additional, Node, Structural};
 impl Structural {
     /// Removes unspecified fields and returns their paths (`spec.list[0].x`), sorted.
     ///
-    /// Metadata is kept as it is; [`normalize`](Self::normalize) looks at it, too.
+    /// Keeps metadata unchanged; [`normalize`](Self::normalize) decodes it.
     pub(super) fn prune(&self, object: &mut Value) -> Vec<String> {
         let mut walk = Walk { path: String::new(), unknown: Vec::new() };
         walk.prune(object, Some(self.root()), true);
@@ -23,7 +23,7 @@ impl Structural {
 
     /// Removes nulls from fields that are neither nullable nor defaulted.
     ///
-    /// Part of decoding, as an absent field and a null mean the same to typed clients.
+    /// Part of decoding, because typed clients do not distinguish null from absent.
     pub(super) fn drop_nulls(&self, object: &mut Value) {
         drop_nulls(object, Some(self.root()));
     }
@@ -33,7 +33,7 @@ pub(super) fn is_meta(field: &str) -> bool {
     matches!(field, "apiVersion" | "kind" | "metadata")
 }
 
-/// Prunes every default by its own schema; defaults inside metadata are left alone.
+/// Prunes every default by its own schema. Defaults inside metadata are kept.
 pub(super) fn prune_defaults(node: &mut Node, root: bool) {
     if let Some(mut value) = node.default.take() {
         Walk { path: String::new(), unknown: Vec::new() }.prune(
@@ -57,7 +57,7 @@ pub(super) fn prune_defaults(node: &mut Node, root: bool) {
     }
 }
 
-/// Whether pruning by `node` would change `value`.
+/// Returns whether `value` has no fields that pruning by `node` would remove.
 pub(crate) fn is_pruned(value: &Value, node: &Node) -> bool {
     let mut copy = value.clone();
     let mut walk = Walk { path: String::new(), unknown: Vec::new() };
@@ -91,7 +91,8 @@ impl Walk {
                         self.in_key(key, |walk| walk.prune(child, Some(schema), false));
                         true
                     }
-                    // Even `additionalProperties: false` keeps the field; validation speaks up.
+                    // A field rejected by `additionalProperties: false` is kept; validation reports
+                    // it.
                     Additional::Allowed(_) => {
                         self.in_key(key, |walk| walk.prune(child, None, false));
                         true
@@ -111,7 +112,7 @@ impl Walk {
         }
     }
 
-    /// Nothing at all is specified here: maps lose every field, scalars stay.
+    /// Prunes a value without a schema: removes all fields of maps, keeps scalars.
     fn prune_all(&mut self, value: &mut Value) {
         match value {
             Value::Object(map) => {
@@ -181,7 +182,7 @@ impl Walk {
 }
 
 fn drop_nulls(value: &mut Value, node: Option<&Node>) {
-    // Without a schema nothing below can be known to be non-nullable.
+    // Without a schema, nullability is unknown.
     let Some(node) = node else { return };
     match value {
         Value::Object(map) => map.retain(|key, child| match node.field(key) {

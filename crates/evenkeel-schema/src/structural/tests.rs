@@ -1,5 +1,5 @@
-//! Claims about pruning, defaulting and validation, by example and for arbitrary input. The exact
-//! texts of errors are tested against transcripts in `tests/it`.
+//! Pruning, defaulting and validation by example and for arbitrary input. The exact error texts are
+//! tested against transcripts in `tests/it`.
 
 #![expect(clippy::needless_pass_by_value, reason = "literals read better without borrows")]
 
@@ -223,7 +223,7 @@ fn scale_comes_after_the_schema_and_unchecked_rules_come_last() {
              was invalid; correct the existing errors to complete validation",
         ]
     );
-    // A value out of range does not keep rules from being checked.
+    // A value that is out of range does not prevent rules from being checked.
     assert_eq!(schema.validate(&json!({"spec": {"r": -1}})).len(), 1);
 }
 

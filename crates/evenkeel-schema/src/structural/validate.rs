@@ -1,9 +1,9 @@
-//! Validation against a schema, in the order and with the texts of kube-openapi.
+//! Validates values against a schema, in the order and with the messages of kube-openapi.
 //!
-//! One walk serves two purposes, told apart by its [`Sink`]: the common case asks only for a
-//! verdict and stops at the first failure without building any text; only objects that fail are
-//! walked again to collect what is wrong. Alternatives (`anyOf`, `oneOf`) need a third thing,
-//! upstream's count of passed checks, because the alternative with the most of them is reported.
+//! The same walk runs with different [`Sink`]s. The common case only determines validity: it stops
+//! at the first failure and formats no messages. Invalid objects are walked again to collect all
+//! failures. `anyOf` and `oneOf` also need upstream's count of passed checks, because upstream
+//! reports the failures of the alternative with the highest count.
 
 mod failure;
 mod junctors;
@@ -21,10 +21,10 @@ use super::{Additional, Checks, FormatRule, Kind, Kinds, ListKind, Node, Structu
 use crate::field;
 
 impl Structural {
-    /// What is wrong with a new object.
+    /// Validates a new object.
     ///
     /// In upstream's order: schema, scale, embedded resources, sets and maps. The object's own
-    /// metadata is checked by [`metadata::validate`](crate::metadata::validate), before this.
+    /// metadata is validated before this by [`metadata::validate`](crate::metadata::validate).
     pub fn validate(&self, object: &Value) -> Vec<field::Error> {
         let mut errors = self.validate_schema(object);
         if let Some(scale) = &self.scale {
@@ -37,7 +37,7 @@ impl Structural {
         errors
     }
 
-    /// What an update makes wrong. Values that did not change are not held against it.
+    /// Validates an update. Invalid values that are unchanged are accepted (ratcheting).
     pub fn validate_update(&self, old: &Value, new: &Value) -> Vec<field::Error> {
         let mut errors = self.validate_schema_update(old, new);
         if let Some(scale) = &self.scale {
@@ -50,9 +50,9 @@ impl Structural {
         errors
     }
 
-    /// What an update through the `status` subresource makes wrong.
+    /// Validates an update through the `status` subresource.
     ///
-    /// Takes whole objects; only `status` is looked at, apart from sets and maps.
+    /// Takes whole objects. Validates only `status`, and sets and maps of the whole object.
     pub fn validate_status_update(&self, old: &Value, new: &Value) -> Vec<field::Error> {
         let mut errors = match (self.root().property("status"), new.get("status")) {
             (Some(node), Some(status)) => {
@@ -69,7 +69,8 @@ impl Structural {
         errors
     }
 
-    /// Expressions are not evaluated on values of the wrong shape; upstream says so.
+    /// Adds upstream's note that CEL rules were not evaluated because the object has the wrong
+    /// shape.
     fn note_unchecked_rules(&self, errors: &mut Vec<field::Error>) {
         use field::Kind::{NotSupported, Required, TooLong, TooMany, TypeInvalid};
         let blocking = |error: &field::Error| {
@@ -85,18 +86,18 @@ impl Structural {
         }
     }
 
-    /// The schema part of [`validate`](Self::validate) alone.
+    /// Runs only the schema part of [`validate`](Self::validate).
     pub(crate) fn validate_schema(&self, object: &Value) -> Vec<field::Error> {
         check(self.root(), object, None, "")
     }
 
-    /// The schema part of [`validate_update`](Self::validate_update) alone.
+    /// Runs only the schema part of [`validate_update`](Self::validate_update).
     pub(crate) fn validate_schema_update(&self, old: &Value, new: &Value) -> Vec<field::Error> {
         check(self.root(), new, Some(Correlation::new(old)), "")
     }
 }
 
-/// Checks any value against any node; `path` names the value in errors.
+/// Validates a value against a node. `path` is the path of the value in errors.
 pub(crate) fn check_against(node: &Node, value: &Value, path: &str) -> Vec<field::Error> {
     check(node, value, None, path)
 }
@@ -117,7 +118,7 @@ fn check(
     failures.into_errors(path)
 }
 
-/// The two walks must never disagree, or a failure would go unreported.
+/// Returns whether both walks agree. If they did not, a failure would be lost.
 #[cfg(test)]
 pub(super) fn verdict_agrees_with_failures(
     node: &Node,
@@ -131,7 +132,7 @@ pub(super) fn verdict_agrees_with_failures(
     verdict.valid == failures.is_valid()
 }
 
-/// Checks a value that may have an old counterpart: if it equals it, failures are forgiven.
+/// Validates a value and ignores failures if it equals its old counterpart.
 fn ratcheted<S: Sink>(
     sink: &mut S,
     node: &Node,
@@ -148,7 +149,7 @@ fn ratcheted<S: Sink>(
     passed
 }
 
-/// Checks a value against a node and returns how many checks passed, as upstream counts them.
+/// Validates a value against a node. Returns the number of passed checks as upstream counts them.
 fn walk<S: Sink>(
     sink: &mut S,
     node: &Node,
@@ -169,7 +170,8 @@ fn walk<S: Sink>(
         return u64::from(allowed);
     }
 
-    // One for the schema itself, two for junctors, one for the enumeration, whatever they say.
+    // Upstream counts one for the schema, two for junctors and one for `enum`, whatever the
+    // outcome.
     let mut passed = 4;
     if node.kind != Kinds::Any || format.is_some() {
         passed += 1 + u64::from(type_matches(sink, node, value, path));
@@ -223,7 +225,7 @@ fn kinds_name(kinds: Kinds) -> &'static str {
     }
 }
 
-/// The type check, with upstream's leniency for strings and lists that have a format.
+/// Checks the type. Like upstream, lenient for strings and lists with a format.
 fn type_matches<S: Sink>(sink: &mut S, node: &Node, value: &Value, path: &Path<'_>) -> bool {
     let (kind, value_format) = match value {
         Value::Bool(_) => (Kind::Boolean, ""),
@@ -261,7 +263,7 @@ fn type_matches<S: Sink>(sink: &mut S, node: &Node, value: &Value, path: &Path<'
 }
 
 fn string<S: Sink>(sink: &mut S, checks: &Checks, text: &str, path: &Path<'_>) {
-    // Like upstream, only the first of the three is reported.
+    // Like upstream, reports only the first of the three.
     if checks.max_length.is_some() || checks.min_length.is_some() {
         let length = text.chars().count() as i64;
         if let Some(max) = checks.max_length.filter(|max| length > *max) {
@@ -361,7 +363,8 @@ fn object<S: Sink>(
     if !node.properties.is_empty() {
         for (key, child) in map {
             let Some(schema) = node.property(key) else { continue };
-            // The type of the whole object cannot be compared: both sides were converted to it.
+            // Both sides were converted to the same type, so comparing the object's type is
+            // meaningless.
             let comparable = !(path.is_root() && matches!(key.as_str(), "apiVersion" | "kind"));
             let old = old.filter(|_| comparable).and_then(|old| old.field(key));
             passed += ratcheted(sink, schema, child, &path.child(Step::Property(key)), old);

@@ -1,4 +1,4 @@
-//! Definitions as kube-apiserver 1.36.3 answered them.
+//! CRDs compared with the responses of kube-apiserver 1.36.3.
 
 use evenkeel_schema::{
     default_crd, record_storage_version, unrecognized_formats, validate_crd, validate_crd_update,

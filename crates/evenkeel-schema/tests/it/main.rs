@@ -1,4 +1,4 @@
-//! Schemas against transcripts of a real kube-apiserver 1.36.
+//! Schemas compared with transcripts of kube-apiserver 1.36.
 
 mod crds;
 mod objects;

@@ -1,5 +1,5 @@
-//! Objects as kube-apiserver 1.36.3 answered them: one definition with many fields, one object per
-//! case, created with `fieldValidation=Warn`.
+//! Custom resources compared with the responses of kube-apiserver 1.36.3: one CRD with many fields,
+//! one object per case, created with `fieldValidation=Warn`.
 
 use evenkeel_schema::Structural;
 use evenkeel_schema::field::Error;
@@ -10,7 +10,7 @@ pub(crate) fn causes(errors: &[Error]) -> Vec<Value> {
     errors.iter().map(|e| json!([e.field(), e.kind.reason(), e.message()])).collect()
 }
 
-/// Compares causes; upstream walks maps in random order, which the transcript marks.
+/// Compares causes. Upstream walks maps in random order, which the transcript marks.
 pub(crate) fn same_causes(case: &Value, errors: &[Error]) -> bool {
     let mut ours = causes(errors);
     let Some(mut theirs) = case["causes"].as_array().cloned() else { return false };
@@ -21,7 +21,7 @@ pub(crate) fn same_causes(case: &Value, errors: &[Error]) -> bool {
     ours == theirs
 }
 
-/// Go's encoder writes 1.0 as 1, ours is not asked to.
+/// Go's encoder writes 1.0 as 1; serde_json does not.
 fn whole_floats_as_integers(value: &mut Value) {
     match value {
         Value::Number(n) => match n.as_f64() {

@@ -1,5 +1,5 @@
-//! Updates of stored objects after the schema was tightened, as kube-apiserver 1.36.3 answered
-//! them: what did not change is not held against the update.
+//! Updates of stored objects after the schema was tightened, compared with the responses of
+//! kube-apiserver 1.36.3. Unchanged values are not validated.
 
 use evenkeel_schema::Structural;
 use evenkeel_schema::metadata::Malformed;

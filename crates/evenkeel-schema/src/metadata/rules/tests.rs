@@ -1,4 +1,4 @@
-//! Metadata on creation and on update.
+//! Metadata validation on create and on update.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What can be wrong with a value, in kube-openapi's sentences and as field errors.
+//! Validation failures, with kube-openapi's messages, and their conversion to field errors.
 
 use evenkeel_types::go;
 use serde_json::Value;
@@ -9,9 +9,9 @@ use crate::field;
 /// One failed check.
 #[derive(Clone, Debug)]
 pub(super) struct Failure {
-    /// kube-openapi's sentence; two failures with the same one are the same failure.
+    /// kube-openapi's message. Failures with equal messages are duplicates.
     pub(super) text: String,
-    /// Where, or `None` if upstream reports it for the whole object.
+    /// The path, or `None` if upstream reports the failure for the whole object.
     at: Option<String>,
     kind: Kind,
 }
@@ -74,7 +74,7 @@ fn invalid(path: &Path<'_>, value: impl Into<Value>, what: impl FnOnce(&str) -> 
     at(path, Kind::Invalid { value: value.into() }, what)
 }
 
-/// Failures that kube-openapi reports without a place.
+/// Returns a failure that kube-openapi reports without a path.
 fn placeless(text: String) -> Failure {
     Failure { text, at: None, kind: Kind::Invalid { value: "".into() } }
 }
@@ -175,7 +175,7 @@ pub(super) fn must_not_validate(path: &Path<'_>) -> Failure {
     placeless(format!("{path} must not validate the schema (not)"))
 }
 
-/// `role` is what the number is: the checked value or one of the schema's bounds.
+/// `role` is what the number is: the validated value or one of the schema's bounds.
 pub(super) fn out_of_type(
     path: &Path<'_>,
     role: &str,

@@ -1,7 +1,7 @@
-//! `anyOf`, `oneOf`, `allOf` and `not`.
+//! Validates `anyOf`, `oneOf`, `allOf` and `not`.
 //!
-//! If no alternative fits, the one with the most passed checks explains why. Parts of a junctor
-//! are not compared with the old object; the value as a whole is.
+//! If no alternative matches, the failures of the one with the most passed checks are reported.
+//! Ratcheting applies to the value as a whole, not to the alternatives.
 
 use serde_json::Value;
 
@@ -36,7 +36,7 @@ fn is_valid(node: &Node, value: &Value) -> bool {
     verdict.valid
 }
 
-/// Runs one alternative on its own.
+/// Validates a value against one alternative.
 fn attempt(node: &Node, value: &Value, path: &Path<'_>) -> (Failures, u64) {
     let mut failures = Failures::default();
     let passed = walk(&mut failures, node, value, path, None);

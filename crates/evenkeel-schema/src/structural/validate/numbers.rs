@@ -1,4 +1,4 @@
-//! Bounds and multiples. Integers are compared as integers unless the bound itself is none.
+//! Validates bounds and multiples. Integers are compared as integers if the bound is an integer.
 
 use evenkeel_types::go::{self, Num};
 
@@ -78,7 +78,7 @@ pub(super) fn check<S: Sink>(sink: &mut S, node: &Node, value: Num, path: &Path<
     }
 }
 
-/// The numbers a schema's type and format admit.
+/// The range of numbers that a schema's type and format allow.
 struct Class {
     kind: Option<Kind>,
     format: Option<FormatRule>,
@@ -97,7 +97,8 @@ impl Class {
                     Num::Float(f) => {
                         f.fract() == 0.0
                             && f >= min as f64
-                            // The largest 64-bit integer has no exact float; the next one is out.
+                            // The largest 64-bit integer has no exact float representation; the
+                            // next float is out of range.
                             && if max == i64::MAX { f < max as f64 } else { f <= max as f64 }
                     }
                 }
@@ -136,7 +137,7 @@ fn multiple_of_float<S: Sink>(sink: &mut S, value: f64, factor: f64, path: &Path
     }
 }
 
-/// Whether a float is an integer that JSON can carry exactly, give or take a rounding error.
+/// Returns whether a float is an integer that JSON represents exactly, within a rounding error.
 pub(super) fn is_json_integer(f: f64) -> bool {
     const SAFE: f64 = 9_007_199_254_740_991.0;
     const EPSILON: f64 = 1e-9;
@@ -146,7 +147,7 @@ pub(super) fn is_json_integer(f: f64) -> bool {
     if f == f.trunc() {
         return true;
     }
-    // Upstream compares with the value cut down to an unsigned integer, also for negative values.
+    // Upstream compares with the value truncated to an unsigned integer, also for negative values.
     let cut = go_uint(f);
     if cut == 0.0 {
         return false;
@@ -154,7 +155,7 @@ pub(super) fn is_json_integer(f: f64) -> bool {
     (f - cut).abs() / (f.abs() + cut.abs()).min(f64::MAX) < EPSILON
 }
 
-/// `float64(uint64(f))` on amd64: a negative number wraps around.
+/// Converts like Go's `float64(uint64(f))` on amd64: a negative number wraps around.
 fn go_uint(f: f64) -> f64 {
     if f >= 0.0 { (f as u64) as f64 } else { (f as i64 as u64) as f64 }
 }

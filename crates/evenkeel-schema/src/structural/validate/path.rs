@@ -1,6 +1,6 @@
-//! Paths of values during a walk: links on the stack, no text until something is wrong.
+//! Paths of values during a walk: a linked list on the stack, formatted only for failures.
 
-/// Where a value stands, rendered only when something is wrong with it.
+/// The path of a value.
 pub(super) struct Path<'a> {
     parent: Option<&'a Path<'a>>,
     step: Step<'a>,
@@ -42,7 +42,7 @@ impl<'a> Path<'a> {
                 }
                 text.push_str(name);
             }
-            // Upstream always puts the dot here, and strips it again from the field's name.
+            // Upstream always adds the dot here and removes it again from the field's name.
             Step::Additional(name) => {
                 text.push('.');
                 text.push_str(name);

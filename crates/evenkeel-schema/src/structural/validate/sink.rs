@@ -1,25 +1,25 @@
-//! What a walk is after: a verdict, or everything that is wrong.
+//! Sinks of a walk: one determines validity, the other collects all failures.
 
 use std::collections::HashSet;
 
 use super::failure::Failure;
 use crate::field;
 
-/// Where a walk puts failures.
+/// Receives the failures of a walk.
 pub(super) trait Sink {
-    /// Whether texts and counts are wanted.
+    /// Whether messages and counts are needed.
     const COLLECTS: bool;
 
     fn fail(&mut self, failure: impl FnOnce() -> Failure);
 
     fn is_valid(&self) -> bool;
 
-    /// A sink of the same kind for a part that may be forgiven.
+    /// Returns an empty sink of the same type for a part whose failures may be ignored.
     fn fork(&self) -> Self;
 
     fn merge(&mut self, other: Self);
 
-    /// Whether nothing further can change the outcome.
+    /// Returns whether further checks cannot change the outcome.
     fn is_done(&self) -> bool {
         !Self::COLLECTS && !self.is_valid()
     }
@@ -49,8 +49,8 @@ impl Sink for Verdict {
     }
 }
 
-/// Bytes of text that the failures of one object may have. Some texts list everything that would
-/// be allowed, once for each value that is not.
+/// Maximum bytes of messages for one object. Some messages list all allowed values, once for each
+/// invalid value.
 const MOST_TEXT: usize = 16 << 20;
 
 #[derive(Default)]
@@ -61,7 +61,7 @@ pub(super) struct Failures {
 
 impl Failures {
     pub(super) fn into_errors(self, path: &str) -> Vec<field::Error> {
-        // Junctors repeat what their parts said; upstream drops a text it has already.
+        // Junctors repeat the failures of their parts. Upstream drops repeated messages.
         let mut seen = HashSet::new();
         let mut errors = Vec::with_capacity(self.list.len());
         for failure in self.list {
