@@ -246,7 +246,7 @@ impl Status {
         let mut status = Self::new(422, "Invalid", format!("{what} \"{name}\" is invalid: {list}"))
             .about(what, name);
         for error in errors {
-            status = status.with_cause(error.kind.reason(), &error.message(), error.field());
+            status = status.with_cause(error.error_type.reason(), &error.message(), error.field());
         }
         status
     }

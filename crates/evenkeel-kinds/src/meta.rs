@@ -27,8 +27,8 @@ pub(crate) fn check_update(errs: &mut Errors, new: &Value, old: &Value) {
 }
 
 /// What every update is checked for, whatever its kind, before the rules of that kind.
-pub(crate) fn check_any_update(errs: &mut Errors, new: &Value, old: &Value, namespaced: bool) {
-    errs.extend(metadata::validate_any_update(new, old, namespaced, "metadata"));
+pub(crate) fn check_common_fields(errs: &mut Errors, new: &Value, old: &Value, namespaced: bool) {
+    errs.extend(metadata::validate_common_fields(new, old, namespaced, "metadata"));
     errs.meta_is_sound = errs.is_empty();
 }
 

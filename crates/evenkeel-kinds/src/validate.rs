@@ -133,7 +133,7 @@ pub fn subresource_update(gvk: Gvk<'_>, subresource: &str, new: &Value, old: &Va
 
 fn any_update(errs: &mut Errors, gvk: Gvk<'_>, new: &Value, old: &Value) {
     let (meta, old_meta) = (new.at("metadata"), old.at("metadata"));
-    meta::check_any_update(errs, meta, old_meta, is_namespaced(gvk));
+    meta::check_common_fields(errs, meta, old_meta, is_namespaced(gvk));
 }
 
 fn kind_create(errs: &mut Errors, gvk: Gvk<'_>, object: &Value) {

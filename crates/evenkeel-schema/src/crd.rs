@@ -23,7 +23,7 @@ use serde_json::{Map, Value, json};
 
 use self::options::Options;
 use self::spec::{Names, Spec};
-use crate::field::{Error, is_enough};
+use crate::field::{Error, exceeds_text_limit};
 use crate::format::{self, parse_request_uri};
 use crate::{metadata, names};
 
@@ -188,7 +188,7 @@ fn check_status(crd: &Value, spec: &Spec<'_>, errors: &mut Vec<Error>) {
     let known: HashSet<&str> = stored.iter().copied().collect();
     let shown = stored.iter().map(|name| name.len() + 3).sum();
     for version in spec.versions.iter().filter(|version| version.storage) {
-        if !known.contains(version.name) && !is_enough(errors, shown) {
+        if !known.contains(version.name) && !exceeds_text_limit(errors, shown) {
             let detail = format!("must have the storage version {}", version.name);
             errors.push(Error::invalid(path, stored.clone(), detail));
         }

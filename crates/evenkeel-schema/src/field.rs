@@ -11,7 +11,7 @@ use serde_json::Value;
 /// What is wrong with a field. The names are those of upstream's `field.ErrorType`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Kind {
+pub enum ErrorType {
     /// A required value is absent.
     Required,
     /// A value that must be unique occurs more than once.
@@ -34,7 +34,7 @@ pub enum Kind {
     Internal,
 }
 
-impl Kind {
+impl ErrorType {
     /// Returns the `reason` of the cause in a Status, for example `FieldValueInvalid`.
     pub fn reason(self) -> &'static str {
         match self {
@@ -51,7 +51,7 @@ impl Kind {
         }
     }
 
-    fn headline(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Required => "Required value",
             Self::Duplicate => "Duplicate value",
@@ -73,7 +73,7 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Error {
     /// What is wrong.
-    pub kind: Kind,
+    pub error_type: ErrorType,
     /// The path, for example `spec.containers[0].image` or `metadata.labels[a/b]`; empty for the
     /// object itself.
     pub path: String,
@@ -85,15 +85,20 @@ pub struct Error {
 
 /// Returns whether rules that print a whole list for each of its elements must stop, because their
 /// output grows with the square of the list. `shown` is the number of bytes that each error prints.
-pub fn is_enough(errors: &[Error], shown: usize) -> bool {
-    const ENOUGH: usize = 4 << 20;
-    errors.len().saturating_mul(shown) > ENOUGH
+pub fn exceeds_text_limit(errors: &[Error], shown: usize) -> bool {
+    const MAX_TEXT_BYTES: usize = 4 << 20;
+    errors.len().saturating_mul(shown) > MAX_TEXT_BYTES
 }
 
 impl Error {
     /// Returns an error for an absent required value.
     pub fn required(path: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self { kind: Kind::Required, path: path.into(), value: None, detail: detail.into() }
+        Self {
+            error_type: ErrorType::Required,
+            path: path.into(),
+            value: None,
+            detail: detail.into(),
+        }
     }
 
     /// Returns an error for a malformed or out-of-range value.
@@ -103,7 +108,7 @@ impl Error {
         detail: impl Into<String>,
     ) -> Self {
         Self {
-            kind: Kind::Invalid,
+            error_type: ErrorType::Invalid,
             path: path.into(),
             value: Some(value.into()),
             detail: detail.into(),
@@ -114,7 +119,7 @@ impl Error {
     /// printed text because JSON objects do not keep the order of fields.
     pub(crate) fn invalid_text(path: impl Into<String>, value: &str, detail: &str) -> Self {
         let detail = format!("{value}: {detail}");
-        Self { kind: Kind::Invalid, path: path.into(), value: None, detail }
+        Self { error_type: ErrorType::Invalid, path: path.into(), value: None, detail }
     }
 
     /// Returns an error for a value of the wrong JSON type.
@@ -123,7 +128,7 @@ impl Error {
         value: impl Into<Value>,
         detail: impl Into<String>,
     ) -> Self {
-        Self { kind: Kind::TypeInvalid, ..Self::invalid(path, value, detail) }
+        Self { error_type: ErrorType::TypeInvalid, ..Self::invalid(path, value, detail) }
     }
 
     /// Returns an error for a value that is not in `supported`, which is printed in the given
@@ -139,13 +144,18 @@ impl Error {
         } else {
             format!("supported values: {}", quoted.join(", "))
         };
-        Self { kind: Kind::NotSupported, path: path.into(), value: Some(value.into()), detail }
+        Self {
+            error_type: ErrorType::NotSupported,
+            path: path.into(),
+            value: Some(value.into()),
+            detail,
+        }
     }
 
     /// Returns an error for a value that must be unique and occurs more than once.
     pub fn duplicate(path: impl Into<String>, value: impl Into<Value>) -> Self {
         Self {
-            kind: Kind::Duplicate,
+            error_type: ErrorType::Duplicate,
             path: path.into(),
             value: Some(value.into()),
             detail: String::new(),
@@ -154,27 +164,37 @@ impl Error {
 
     /// Returns an error for a field that may not be set or changed here.
     pub fn forbidden(path: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self { kind: Kind::Forbidden, path: path.into(), value: None, detail: detail.into() }
+        Self {
+            error_type: ErrorType::Forbidden,
+            path: path.into(),
+            value: None,
+            detail: detail.into(),
+        }
     }
 
     /// Returns an error for a string of more than `max` bytes.
     pub fn too_long(path: impl Into<String>, max: usize) -> Self {
         let unit = if max == 1 { "byte" } else { "bytes" };
         let detail = format!("may not be more than {max} {unit}");
-        Self { kind: Kind::TooLong, path: path.into(), value: None, detail }
+        Self { error_type: ErrorType::TooLong, path: path.into(), value: None, detail }
     }
 
     /// Returns an error for a list or map with `actual` entries where `max` are allowed.
     pub fn too_many(path: impl Into<String>, actual: usize, max: usize) -> Self {
         let unit = if max == 1 { "item" } else { "items" };
         let detail = format!("must have at most {max} {unit}");
-        Self { kind: Kind::TooMany, path: path.into(), value: Some(actual.into()), detail }
+        Self {
+            error_type: ErrorType::TooMany,
+            path: path.into(),
+            value: Some(actual.into()),
+            detail,
+        }
     }
 
     /// Returns an error for a reference to an object that does not exist.
     pub fn not_found(path: impl Into<String>, value: impl Into<Value>) -> Self {
         Self {
-            kind: Kind::NotFound,
+            error_type: ErrorType::NotFound,
             path: path.into(),
             value: Some(value.into()),
             detail: String::new(),
@@ -183,7 +203,7 @@ impl Error {
 
     /// Returns the text without the path, as used in `details.causes[].message`.
     pub fn message(&self) -> String {
-        let mut text = self.kind.headline().to_owned();
+        let mut text = self.error_type.as_str().to_owned();
         if let Some(value) = &self.value {
             text.push_str(": ");
             match value {

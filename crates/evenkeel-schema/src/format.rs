@@ -1,7 +1,7 @@
 //! The string formats that kube-apiserver 1.36 enforces, and the schema types they apply to.
 //!
 //! A format that is unknown here, or that does not apply to the schema's type, is ignored and never
-//! reaches a compiled schema ([`Format::for_type`]).
+//! reaches a compiled schema ([`is_recognized`]).
 
 mod codes;
 mod mail;

@@ -19,5 +19,5 @@ pub use crd::{
     default_crd, record_storage_version, unrecognized_formats, validate_crd,
     validate_crd_status_update, validate_crd_update,
 };
-pub use scale::{Replicas, Scale};
+pub use scale::{Scale, ScaleValues};
 pub use structural::{CompileError, DecodeError, Rule, Structural};

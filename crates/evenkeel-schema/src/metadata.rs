@@ -12,15 +12,15 @@ use evenkeel_types::{Problem, Type, TypeMismatch, by_name, conform, go};
 use serde_json::{Map, Value};
 
 pub use rules::{
-    bytes, check_annotations, check_annotations_size, check_labels, validate, validate_any_update,
-    validate_names, validate_update,
+    check_annotations, check_annotations_size, check_labels, total_bytes, validate,
+    validate_common_fields, validate_names, validate_update,
 };
 
 /// What to do with malformed metadata fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
     /// Reject the object. Used for requests.
-    Refuse,
+    Reject,
     /// Drop the field. Used for stored objects, which may be older than the rules.
     Drop,
 }

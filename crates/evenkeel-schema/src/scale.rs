@@ -15,7 +15,7 @@ pub struct Scale {
 
 /// The values at the paths of a scale subresource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Replicas {
+pub struct ScaleValues {
     /// Desired replicas; `None` if the field is absent.
     pub spec: Option<i64>,
     /// Observed replicas; 0 if the field is absent.
@@ -41,8 +41,8 @@ impl Scale {
     }
 
     /// Reads the scale of an object. The error is upstream's text.
-    pub fn read(&self, object: &Value) -> Result<Replicas, String> {
-        Ok(Replicas {
+    pub fn read(&self, object: &Value) -> Result<ScaleValues, String> {
+        Ok(ScaleValues {
             spec: integer(object, &self.spec_replicas)?,
             status: integer(object, &self.status_replicas)?.unwrap_or(0),
             selector: match &self.label_selector {
@@ -157,9 +157,9 @@ mod tests {
 
     #[test]
     fn absent_fields_read_as_unset() {
-        assert_eq!(scale().read(&json!({"spec": {}})).unwrap(), Replicas::default());
+        assert_eq!(scale().read(&json!({"spec": {}})).unwrap(), ScaleValues::default());
         let object = json!({"spec": {"replicas": 2}, "status": {"replicas": 1, "selector": "a=b"}});
-        let want = Replicas { spec: Some(2), status: 1, selector: "a=b".to_owned() };
+        let want = ScaleValues { spec: Some(2), status: 1, selector: "a=b".to_owned() };
         assert_eq!(scale().read(&object).unwrap(), want);
     }
 

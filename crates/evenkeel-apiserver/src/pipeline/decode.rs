@@ -316,7 +316,7 @@ fn check_in_its_own_version(
         return Ok(());
     }
     let unknown = match resource.custom().and_then(|custom| custom.schemas.get(api_version)) {
-        Some(schema) => match schema.normalize(&mut parsed.value.clone(), Malformed::Refuse) {
+        Some(schema) => match schema.normalize(&mut parsed.value.clone(), Malformed::Reject) {
             Ok(unknown) => unknown,
             Err(_) => return Ok(()),
         },
@@ -448,7 +448,7 @@ pub(crate) fn shape(resource: &Resource, value: &mut Value) -> Result<Vec<String
             }
             custom
                 .schema
-                .normalize(value, Malformed::Refuse)
+                .normalize(value, Malformed::Reject)
                 .map(|paths| paths.iter().map(|path| format!("unknown field {path:?}")).collect())
                 .map_err(|why| why.to_string())
         }

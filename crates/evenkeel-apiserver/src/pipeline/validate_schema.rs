@@ -220,7 +220,7 @@ fn faults_of_update(
     let gvk = resource.gvk();
     let (new_meta, old_meta) = (metadata_of(new), metadata_of(old));
     let common =
-        || metadata::validate_any_update(new_meta, old_meta, resource.namespaced, "metadata");
+        || metadata::validate_common_fields(new_meta, old_meta, resource.namespaced, "metadata");
     match &resource.nature {
         Nature::Builtin(_) if custom::is_definition(resource) => {
             let mut errors = common();

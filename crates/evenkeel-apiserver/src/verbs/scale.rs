@@ -1,6 +1,6 @@
 //! The `scale` subresource: how many, in one form for everything that can be scaled.
 
-use evenkeel_schema::{Replicas, Scale, field};
+use evenkeel_schema::{Scale, ScaleValues, field};
 use evenkeel_types::Gvk;
 use evenkeel_types::go::Quoted;
 use http::StatusCode;
@@ -163,12 +163,12 @@ fn custom_scale(call: &Call) -> Option<&Scale> {
 }
 
 /// What is asked for and what is there.
-fn replicas_of(call: &Call, object: &Value) -> Result<Replicas, Status> {
+fn replicas_of(call: &Call, object: &Value) -> Result<ScaleValues, Status> {
     if let Some(scale) = custom_scale(call) {
         return scale.read(object).map_err(Status::internal);
     }
     let count = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64);
-    Ok(Replicas {
+    Ok(ScaleValues {
         spec: Some(count("/spec/replicas").unwrap_or(0)),
         status: count("/status/replicas").unwrap_or(0),
         selector: selector_text(object.pointer("/spec/selector")),
@@ -193,7 +193,7 @@ fn scale_before(call: &Call, object: &Value) -> Result<Value, Status> {
     Ok(shown(object, replicas))
 }
 
-fn shown(object: &Value, replicas: Replicas) -> Value {
+fn shown(object: &Value, replicas: ScaleValues) -> Value {
     let mut metadata = json!({});
     for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         if let Some(value) = object.meta(field) {

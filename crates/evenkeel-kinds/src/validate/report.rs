@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use evenkeel_schema::field::{Error, Kind, is_enough};
+use evenkeel_schema::field::{Error, ErrorType, exceeds_text_limit};
 use serde_json::Value;
 
 use crate::names::Reasons;
@@ -102,7 +102,7 @@ impl Errors {
 
     /// Whether rules that report a whole list for each of its elements stop.
     pub(crate) fn is_full(&self, shown: usize) -> bool {
-        is_enough(&self.list, shown)
+        exceeds_text_limit(&self.list, shown)
     }
 
     /// Forgets everything found after the first `len` errors.
@@ -134,13 +134,13 @@ impl Errors {
         printed: impl fmt::Display,
         detail: impl fmt::Display,
     ) {
-        self.printed(Kind::Invalid, path, printed, detail);
+        self.printed(ErrorType::Invalid, path, printed, detail);
     }
 
     /// An invalid value that is not printed.
     pub(crate) fn invalid_omitted(&mut self, path: Path<'_>, detail: impl Into<String>) {
         let (path, detail) = (path.into(), detail.into());
-        self.list.push(Error { kind: Kind::Invalid, path, value: None, detail });
+        self.list.push(Error { error_type: ErrorType::Invalid, path, value: None, detail });
     }
 
     pub(crate) fn not_supported(
@@ -160,7 +160,7 @@ impl Errors {
         supported: &[&str],
     ) {
         let detail = Error::not_supported("", Value::Null, supported.iter().copied()).detail;
-        self.printed(Kind::NotSupported, path, printed, detail);
+        self.printed(ErrorType::NotSupported, path, printed, detail);
     }
 
     pub(crate) fn duplicate(&mut self, path: Path<'_>, value: impl Into<Value>) {
@@ -174,7 +174,7 @@ impl Errors {
         printed: impl fmt::Display,
         detail: &str,
     ) {
-        self.printed(Kind::Duplicate, path, printed, detail);
+        self.printed(ErrorType::Duplicate, path, printed, detail);
     }
 
     pub(crate) fn not_found(&mut self, path: Path<'_>, value: &str, detail: impl Into<String>) {
@@ -191,7 +191,7 @@ impl Errors {
 
     pub(crate) fn internal(&mut self, path: Path<'_>, detail: impl Into<String>) {
         let (path, detail) = (path.into(), detail.into());
-        self.list.push(Error { kind: Kind::Internal, path, value: None, detail });
+        self.list.push(Error { error_type: ErrorType::Internal, path, value: None, detail });
     }
 
     /// One invalid value for each reason.
@@ -203,7 +203,7 @@ impl Errors {
 
     fn printed(
         &mut self,
-        kind: Kind,
+        error_type: ErrorType,
         path: Path<'_>,
         printed: impl fmt::Display,
         detail: impl fmt::Display,
@@ -214,6 +214,6 @@ impl Errors {
             text.push_str(": ");
             text.push_str(&detail);
         }
-        self.list.push(Error { kind, path: path.into(), value: None, detail: text });
+        self.list.push(Error { error_type, path: path.into(), value: None, detail: text });
     }
 }

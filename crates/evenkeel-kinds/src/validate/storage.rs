@@ -135,7 +135,7 @@ fn parameters(errs: &mut Errors, parameters: &Value, may_be_empty: bool) {
     if parameters.has("") {
         errs.invalid(path, "", "field can not be empty.");
     }
-    if metadata::bytes(parameters) > MAX_BYTES {
+    if metadata::total_bytes(parameters) > MAX_BYTES {
         errs.too_long(path, MAX_BYTES);
     }
     if !may_be_empty && entries == 0 {
@@ -222,7 +222,7 @@ fn attachment(errs: &mut Errors, attachment: &Value) {
     checks::dns1123_subdomain(errs, path.child("nodeName"), spec.text("nodeName"));
     let path = Path::root("status");
     let status = attachment.at("status");
-    if metadata::bytes(status.at("attachmentMetadata")) > MAX_BYTES {
+    if metadata::total_bytes(status.at("attachmentMetadata")) > MAX_BYTES {
         errs.too_long(path.child("attachmentMetadata"), MAX_BYTES);
     }
     for field in ["attachError", "detachError"] {

@@ -108,7 +108,7 @@ impl Walk<'_> {
     fn check_in_metadata(self, node: &Node, default: &Value, path: &str, errors: &mut Vec<Error>) {
         let mut resource = self.steps.surround(default.clone());
         let mut wrong = Vec::new();
-        match coerce_embedded(self.resource, &mut resource, "", Malformed::Refuse, &mut Vec::new())
+        match coerce_embedded(self.resource, &mut resource, "", Malformed::Reject, &mut Vec::new())
         {
             Err(error) => wrong.push(error),
             Ok(()) => validate_embedded(self.resource, &resource, "", &mut wrong),
@@ -139,7 +139,7 @@ fn check_value(
         errors.push(Error::invalid(path, default.clone(), "must not have unknown fields"));
     }
     let mut value = default.clone();
-    let coerced = coerce_embedded(node, &mut value, path, Malformed::Refuse, &mut Vec::new());
+    let coerced = coerce_embedded(node, &mut value, path, Malformed::Reject, &mut Vec::new());
     if let Err(error) = coerced {
         errors.push(error);
         return;

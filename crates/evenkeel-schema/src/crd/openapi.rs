@@ -8,7 +8,7 @@ use super::options::Options;
 use super::schema::{Additional, Items, Schema};
 use super::spec::text;
 use super::{field_path, render};
-use crate::field::{Error, is_enough};
+use crate::field::{Error, exceeds_text_limit};
 
 pub(super) const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
@@ -319,7 +319,7 @@ fn check_map_list(schema: Schema<'_>, keys: &[&str], path: &str, errors: &mut Ve
     let mut seen = HashSet::new();
     let shown = keys.iter().map(|key| key.len() + 3).sum();
     for key in keys {
-        if is_enough(errors, shown) {
+        if exceeds_text_limit(errors, shown) {
             break;
         }
         match item.property(key) {

@@ -111,7 +111,12 @@ pub fn validate_update(new: &Value, old: &Value, path: &str) -> Vec<Error> {
 
 /// Validates the metadata of an update for any kind, before the rules of that kind. Mirrors
 /// upstream's `validateCommonFields`.
-pub fn validate_any_update(new: &Value, old: &Value, namespaced: bool, path: &str) -> Vec<Error> {
+pub fn validate_common_fields(
+    new: &Value,
+    old: &Value,
+    namespaced: bool,
+    path: &str,
+) -> Vec<Error> {
     let mut errors = validate(new, namespaced, names::path_segment, path);
     errors.extend(validate_update(new, old, path));
     errors
@@ -142,13 +147,13 @@ pub fn check_annotations(annotations: &Value, path: impl Display + Copy, errors:
 
 /// Validates the total size of annotations.
 pub fn check_annotations_size(annotations: &Value, path: impl Display, errors: &mut Vec<Error>) {
-    if bytes(annotations) > ANNOTATIONS_MAX {
+    if total_bytes(annotations) > ANNOTATIONS_MAX {
         errors.push(Error::too_long(path.to_string(), ANNOTATIONS_MAX));
     }
 }
 
 /// Returns the total number of bytes in the keys and values of a map of strings.
-pub fn bytes(map: &Value) -> usize {
+pub fn total_bytes(map: &Value) -> usize {
     let entries = map.as_object().into_iter().flatten();
     entries.map(|(key, value)| key.len() + value.as_str().unwrap_or_default().len()).sum()
 }

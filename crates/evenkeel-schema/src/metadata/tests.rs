@@ -15,7 +15,7 @@ fn typed_round_trip_drops_what_is_empty() {
         }],
     });
     let mut unknown = Vec::new();
-    coerce(&mut metadata, Malformed::Refuse, "metadata", &mut unknown).unwrap();
+    coerce(&mut metadata, Malformed::Reject, "metadata", &mut unknown).unwrap();
     assert_eq!(
         metadata,
         json!({
@@ -33,7 +33,7 @@ fn typed_round_trip_drops_what_is_empty() {
 fn metadata_that_is_no_object_is_refused_in_either_mode() {
     let coerced = |malformed| coerce(&mut json!(["x"]), malformed, "metadata", &mut Vec::new());
     assert_eq!(
-        coerced(Malformed::Refuse).unwrap_err(),
+        coerced(Malformed::Reject).unwrap_err(),
         "json: cannot unmarshal array into Go value of type v1.ObjectMeta"
     );
     assert_eq!(
@@ -41,6 +41,6 @@ fn metadata_that_is_no_object_is_refused_in_either_mode() {
         "invalid metadata: expected object, got []interface {}"
     );
     let mut null = Value::Null;
-    coerce(&mut null, Malformed::Refuse, "metadata", &mut Vec::new()).unwrap();
+    coerce(&mut null, Malformed::Reject, "metadata", &mut Vec::new()).unwrap();
     assert_eq!(null, json!({}));
 }

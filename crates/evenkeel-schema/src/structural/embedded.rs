@@ -80,7 +80,7 @@ fn validate_resource(map: &Map<String, Value>, path: &str, errors: &mut Vec<Erro
     if let Some(given) = map.get("metadata") {
         let here = join(path, "metadata");
         let mut typed = given.clone();
-        match metadata::coerce(&mut typed, Malformed::Refuse, &here, &mut Vec::new()) {
+        match metadata::coerce(&mut typed, Malformed::Reject, &here, &mut Vec::new()) {
             Err(reason) => errors.push(Error::invalid(here, given.clone(), reason)),
             Ok(()) => {
                 if typed.get("name").is_none() {
@@ -149,7 +149,7 @@ fn coerce_resource(
     if let Some(given) = map.get_mut("metadata") {
         let here = join(path, "metadata");
         if let Err(reason) = metadata::coerce(given, malformed, &here, unknown)
-            && malformed == Malformed::Refuse
+            && malformed == Malformed::Reject
         {
             return Err(Error::invalid(here, given.clone(), reason));
         }

@@ -154,7 +154,7 @@ fn normalize_reports_metadata_then_fields_then_embedded_metadata() {
             "x": 1,
         },
     });
-    let unknown = schema.normalize(&mut object, Malformed::Refuse).unwrap();
+    let unknown = schema.normalize(&mut object, Malformed::Reject).unwrap();
     assert_eq!(unknown, ["metadata.oops", "spec.x", "zzz", "spec.pod.metadata.oops"]);
     assert_eq!(object["metadata"], json!({"name": "n"}));
     assert_eq!(object["spec"]["pod"]["metadata"], json!({"name": "p"}));
@@ -164,7 +164,7 @@ fn normalize_reports_metadata_then_fields_then_embedded_metadata() {
 fn stored_objects_lose_malformed_metadata_instead_of_failing() {
     let schema = compile_spec(json!({"type": "object"}));
     let mut object = json!({"metadata": {"name": "n", "labels": {"a": 1}, "generation": "x"}});
-    assert!(schema.normalize(&mut object.clone(), Malformed::Refuse).is_err());
+    assert!(schema.normalize(&mut object.clone(), Malformed::Reject).is_err());
     schema.normalize(&mut object, Malformed::Drop).unwrap();
     assert_eq!(object, json!({"metadata": {"name": "n"}}));
 }
@@ -400,7 +400,7 @@ proptest! {
             return Ok(());
         }
         let mut twice = once.clone();
-        let unknown = schema.normalize(&mut twice, Malformed::Refuse);
+        let unknown = schema.normalize(&mut twice, Malformed::Reject);
         schema.default(&mut twice);
         prop_assert_eq!(unknown, Ok(Vec::new()));
         prop_assert_eq!(&twice, &once);

@@ -72,9 +72,9 @@ impl Structural {
     /// Adds upstream's note that CEL rules were not evaluated because the object has the wrong
     /// shape.
     fn note_unchecked_rules(&self, errors: &mut Vec<field::Error>) {
-        use field::Kind::{NotSupported, Required, TooLong, TooMany, TypeInvalid};
+        use field::ErrorType::{NotSupported, Required, TooLong, TooMany, TypeInvalid};
         let blocking = |error: &field::Error| {
-            matches!(error.kind, NotSupported | Required | TooLong | TooMany | TypeInvalid)
+            matches!(error.error_type, NotSupported | Required | TooLong | TooMany | TypeInvalid)
         };
         if self.root().below.rules && errors.iter().any(blocking) {
             errors.push(field::Error::invalid(

@@ -7,7 +7,7 @@ use evenkeel_schema::metadata::Malformed;
 use serde_json::{Value, json};
 
 pub(crate) fn causes(errors: &[Error]) -> Vec<Value> {
-    errors.iter().map(|e| json!([e.field(), e.kind.reason(), e.message()])).collect()
+    errors.iter().map(|e| json!([e.field(), e.error_type.reason(), e.message()])).collect()
 }
 
 /// Compares causes. Upstream walks maps in random order, which the transcript marks.
@@ -52,7 +52,7 @@ fn objects_are_decoded_defaulted_and_validated_as_upstream_does() {
             "metadata": {"name": "a"},
             "spec": case["spec"],
         });
-        let decoded = schema.normalize(&mut object, Malformed::Refuse);
+        let decoded = schema.normalize(&mut object, Malformed::Reject);
         let ours = match &decoded {
             Err(error) => {
                 json!(format!("Object in version \"v1\" cannot be handled as a Object: {error}"))

@@ -132,7 +132,7 @@ fn forget_empty(resource: &Resource, object: &mut Value) {
         Nature::Builtin(_) => {}
         Nature::Custom(_) if has_empty_metadata(object) => {
             if let Some(metadata) = object.get_mut("metadata")
-                && let Err(why) = coerce(metadata, Malformed::Refuse, "metadata", &mut Vec::new())
+                && let Err(why) = coerce(metadata, Malformed::Reject, "metadata", &mut Vec::new())
             {
                 tracing::error!(%why, kind = &*resource.kind, "metadata was not checked");
             }
@@ -280,7 +280,7 @@ fn prune<'c>(custom: &'c Custom, object: &mut Value) -> Result<Option<&'c Struct
     let version = object.get("apiVersion").and_then(Value::as_str).unwrap_or("");
     let schema = custom.schemas.get(version);
     if let Some(schema) = schema {
-        schema.normalize(object, Malformed::Refuse).map_err(Status::internal)?;
+        schema.normalize(object, Malformed::Reject).map_err(Status::internal)?;
     }
     Ok(schema)
 }

@@ -41,7 +41,7 @@ impl Failure {
             Kind::TooLong { max } => match usize::try_from(max) {
                 Ok(max) => field::Error::too_long(path, max),
                 Err(_) => field::Error {
-                    kind: field::Kind::TooLong,
+                    error_type: field::ErrorType::TooLong,
                     path,
                     value: None,
                     detail: "value is too long".to_owned(),
@@ -52,7 +52,7 @@ impl Failure {
                 match usize::try_from(max) {
                     Ok(max) => field::Error::too_many(path, actual, max),
                     Err(_) => field::Error {
-                        kind: field::Kind::TooMany,
+                        error_type: field::ErrorType::TooMany,
                         path,
                         value: Some(actual.into()),
                         detail: "has too many items".to_owned(),
