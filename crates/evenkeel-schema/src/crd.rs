@@ -33,7 +33,7 @@ const APPROVED: &str = "api-approved.kubernetes.io";
 ///
 /// The CRD must be defaulted ([`default_crd`]) and have `status.storedVersions` set.
 pub fn validate_crd(crd: &Value) -> Vec<Error> {
-    let spec = Spec::of(crd);
+    let spec = Spec::new(crd);
     let required_name = format!("{}.{}", spec.names.plural, spec.group);
     let name_rule = |name: &str, prefix: bool| {
         let mut wrong = names::subdomain_name(name, prefix);
@@ -53,7 +53,7 @@ pub fn validate_crd(crd: &Value) -> Vec<Error> {
 
 /// Validates an update of a CRD.
 pub fn validate_crd_update(old: &Value, new: &Value) -> Vec<Error> {
-    let (old_spec, spec) = (Spec::of(old), Spec::of(new));
+    let (old_spec, spec) = (Spec::new(old), Spec::new(new));
     let options = Options::update(old, &old_spec, &spec);
     let meta = |crd: &Value| crd.get("metadata").cloned().unwrap_or_default();
     let mut errors = metadata::validate_update(&meta(new), &meta(old), "metadata");
@@ -89,7 +89,7 @@ pub fn validate_crd_status_update(old: &Value, new: &Value) -> Vec<Error> {
 /// the stored CRD does not use.
 pub fn unrecognized_formats(crd: &Value) -> Vec<String> {
     let found = std::cell::RefCell::new(Vec::new());
-    let spec = Spec::of(crd);
+    let spec = Spec::new(crd);
     let schemas = spec.shared.schema().into_iter();
     let schemas = schemas.chain(spec.versions.iter().filter_map(|v| v.parts.schema()));
     for schema in schemas {
@@ -211,7 +211,7 @@ fn check_status(crd: &Value, spec: &Spec<'_>, errors: &mut Vec<Error>) {
 
 fn check_accepted_names(crd: &Value, errors: &mut Vec<Error>) {
     if let Some(accepted) = crd.pointer("/status/acceptedNames") {
-        versions::check_names(&Names::of(Some(accepted)), "status.acceptedNames", errors);
+        versions::check_names(&Names::new(Some(accepted)), "status.acceptedNames", errors);
     }
 }
 

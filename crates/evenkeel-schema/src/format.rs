@@ -50,7 +50,7 @@ pub(crate) enum Format {
 
 impl Format {
     /// Returns the format with this name. Dashes are ignored (`date-time` is `datetime`).
-    pub(crate) fn named(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         Some(match name.replace('-', "").as_str() {
             "bsonobjectid" => Self::BsonObjectId,
             "uri" => Self::Uri,
@@ -118,7 +118,7 @@ impl Format {
 /// Returns whether a schema of this type (empty if it has none or several) may use the format.
 pub(crate) fn is_recognized(schema_type: &str, format: &str) -> bool {
     match schema_type {
-        "" | "string" => Format::named(format).is_some(),
+        "" | "string" => Format::from_name(format).is_some(),
         "integer" => matches!(format, "int32" | "int64"),
         "number" => matches!(format, "float" | "double"),
         _ => false,

@@ -32,7 +32,7 @@ enum Node {
     Recursive,
     Literal(Value),
     /// A keyword of kubectl's template language (`range`). It parses but yields no results.
-    Word,
+    Keyword,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ enum End {
     Open,
     At(i64),
     /// One past `from`, for a single index.
-    Next,
+    Single,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -71,7 +71,7 @@ enum Operator {
 }
 
 /// The path does not apply to the value. The whole evaluation yields no results.
-struct Senseless;
+struct NotApplicable;
 
 impl Path {
     /// Parses a path. It may start with `.`, `[`, `$` or `@`.
@@ -98,14 +98,17 @@ impl Path {
     }
 }
 
-fn eval_all<'a>(nodes: &'a [Node], values: Vec<&'a Value>) -> Result<Vec<&'a Value>, Senseless> {
+fn eval_all<'a>(
+    nodes: &'a [Node],
+    values: Vec<&'a Value>,
+) -> Result<Vec<&'a Value>, NotApplicable> {
     nodes.iter().try_fold(values, |values, node| eval_node(node, values))
 }
 
-fn eval_node<'a>(node: &'a Node, values: Vec<&'a Value>) -> Result<Vec<&'a Value>, Senseless> {
+fn eval_node<'a>(node: &'a Node, values: Vec<&'a Value>) -> Result<Vec<&'a Value>, NotApplicable> {
     Ok(match node {
         Node::Literal(literal) => vec![literal],
-        Node::Word => return Err(Senseless),
+        Node::Keyword => return Err(NotApplicable),
         Node::Field(name) => {
             values.into_iter().filter_map(|value| value.as_object()?.get(name)).collect()
         }
@@ -122,8 +125,8 @@ fn eval_node<'a>(node: &'a Node, values: Vec<&'a Value>) -> Result<Vec<&'a Value
             for value in values {
                 match value {
                     Value::Null => {}
-                    Value::Array(items) => found.extend(slice.of(items)?),
-                    _ => return Err(Senseless),
+                    Value::Array(items) => found.extend(slice.select(items)?),
+                    _ => return Err(NotApplicable),
                 }
             }
             found
@@ -138,9 +141,9 @@ fn eval_node<'a>(node: &'a Node, values: Vec<&'a Value>) -> Result<Vec<&'a Value
         Node::Filter(filter) => {
             let mut found = Vec::new();
             for value in values {
-                let Value::Array(items) = value else { return Err(Senseless) };
+                let Value::Array(items) = value else { return Err(NotApplicable) };
                 for item in items {
-                    if filter.passes(item)? {
+                    if filter.matches(item)? {
                         found.push(item);
                     }
                 }
@@ -171,19 +174,19 @@ fn descend<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
 }
 
 impl Slice {
-    fn of(self, items: &[Value]) -> Result<Vec<&Value>, Senseless> {
+    fn select(self, items: &[Value]) -> Result<Vec<&Value>, NotApplicable> {
         let length = items.len() as i64;
         let mut from = self.from.unwrap_or(0);
         let mut to = match self.to {
             End::Open => length,
             End::At(to) => to,
-            End::Next => from + 1,
+            End::Single => from + 1,
         };
         if from < 0 {
             from += length;
         }
         // The end of `[-1]` is 0, which means the end of the list.
-        if to < 0 || (to == 0 && self.to == End::Next) {
+        if to < 0 || (to == 0 && self.to == End::Single) {
             to += length;
         }
         if from == to {
@@ -192,15 +195,15 @@ impl Slice {
         let valid = (0..length).contains(&from) && (0..=length).contains(&to) && from <= to;
         let step = self.step.unwrap_or(1);
         if !valid || step <= 0 {
-            return Err(Senseless);
+            return Err(NotApplicable);
         }
-        let step = usize::try_from(step).map_err(|_| Senseless)?;
+        let step = usize::try_from(step).map_err(|_| NotApplicable)?;
         Ok(items[from as usize..to as usize].iter().step_by(step).collect())
     }
 }
 
 impl Filter {
-    fn passes(&self, item: &Value) -> Result<bool, Senseless> {
+    fn matches(&self, item: &Value) -> Result<bool, NotApplicable> {
         let left = eval_all(&self.left, vec![item]);
         if self.operator == Operator::Exists {
             return Ok(left.is_ok_and(|found| !found.is_empty()));
@@ -210,16 +213,16 @@ impl Filter {
         let (left, right) = match (&left[..], &right[..]) {
             ([], _) | (_, []) => return Ok(false),
             ([left], [right]) => (*left, *right),
-            _ => return Err(Senseless),
+            _ => return Err(NotApplicable),
         };
-        self.operator.holds(left, right)
+        self.operator.compare(left, right)
     }
 }
 
 impl Operator {
-    fn holds(self, left: &Value, right: &Value) -> Result<bool, Senseless> {
+    fn compare(self, left: &Value, right: &Value) -> Result<bool, NotApplicable> {
         if self == Self::Unknown {
-            return Err(Senseless);
+            return Err(NotApplicable);
         }
         let order = match (left, right) {
             (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
@@ -227,12 +230,12 @@ impl Operator {
                 (Num::Int(a), Num::Int(b)) => Some(a.cmp(&b)),
                 (Num::Float(a), Num::Float(b)) => a.partial_cmp(&b),
                 // As in Go templates, an integer cannot be compared with a float.
-                _ => return Err(Senseless),
+                _ => return Err(NotApplicable),
             },
             (Value::Bool(a), Value::Bool(b)) if matches!(self, Self::Equal | Self::NotEqual) => {
                 Some(a.cmp(b))
             }
-            _ => return Err(Senseless),
+            _ => return Err(NotApplicable),
         };
         Ok(match self {
             Self::Exists | Self::Unknown => false,

@@ -39,7 +39,7 @@ pub fn dns1123_label(value: &str) -> Reasons {
 
 /// Checks a DNS subdomain (RFC 1123): dot-separated labels.
 pub fn dns1123_subdomain(value: &str) -> Reasons {
-    bounded(
+    check_length_and_syntax(
         value,
         253,
         "must be no more than 253 characters",
@@ -50,24 +50,32 @@ pub fn dns1123_subdomain(value: &str) -> Reasons {
 
 /// Like [`dns1123_subdomain`], with underscores.
 pub fn dns1123_subdomain_with_underscore(value: &str) -> Reasons {
-    let fits = value.split('.').all(|label| {
+    let valid = value.split('.').all(|label| {
         let label = label.strip_prefix('_').unwrap_or(label);
-        framed(label, is_lower_alnum, |b| is_lower_alnum(b) || b == b'-' || b == b'_')
+        matches_edge_and_inner(label, is_lower_alnum, |b| {
+            is_lower_alnum(b) || b == b'-' || b == b'_'
+        })
     });
-    bounded(value, 253, "must be no more than 253 characters", fits, SUBDOMAIN_UNDERSCORE)
+    check_length_and_syntax(
+        value,
+        253,
+        "must be no more than 253 characters",
+        valid,
+        SUBDOMAIN_UNDERSCORE,
+    )
 }
 
 /// Checks a DNS label (RFC 1035), which starts with a letter.
 pub fn dns1035_label(value: &str) -> Reasons {
-    let fits =
+    let valid =
         is_dns1123_label(value) && value.as_bytes().first().is_some_and(u8::is_ascii_lowercase);
-    bounded(value, 63, "must be no more than 63 characters", fits, LABEL_1035)
+    check_length_and_syntax(value, 63, "must be no more than 63 characters", valid, LABEL_1035)
 }
 
 /// Checks a wildcard name: `*.` and a subdomain.
 pub fn wildcard_dns1123_subdomain(value: &str) -> Reasons {
-    let fits = value.strip_prefix("*.").is_some_and(is_dns1123_subdomain);
-    bounded(value, 253, "must be no more than 253 characters", fits, WILDCARD)
+    let valid = value.strip_prefix("*.").is_some_and(is_dns1123_subdomain);
+    check_length_and_syntax(value, 253, "must be no more than 253 characters", valid, WILDCARD)
 }
 
 /// Checks a label key: a name with an optional DNS subdomain and slash before it.
@@ -98,7 +106,7 @@ pub fn qualified_name(value: &str) -> Reasons {
     } else if name.len() > 63 {
         reasons.push("name part must be no more than 63 bytes".into());
     }
-    if !is_word(name) {
+    if !is_qualified_name_part(name) {
         reasons.push(KEY_NAME.into());
     }
     reasons
@@ -106,15 +114,21 @@ pub fn qualified_name(value: &str) -> Reasons {
 
 /// Checks a label value.
 pub fn label_value(value: &str) -> Reasons {
-    let fits = value.is_empty() || is_word(value);
-    bounded(value, 63, "must be no more than 63 bytes", fits, VALUE)
+    let valid = value.is_empty() || is_qualified_name_part(value);
+    check_length_and_syntax(value, 63, "must be no more than 63 bytes", valid, VALUE)
 }
 
 /// Checks a key of a ConfigMap or Secret.
 pub fn config_key(value: &str) -> Reasons {
-    let fits = !value.is_empty()
+    let valid = !value.is_empty()
         && value.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_'));
-    let mut reasons = bounded(value, 253, "must be no more than 253 characters", fits, CONFIG_KEY);
+    let mut reasons = check_length_and_syntax(
+        value,
+        253,
+        "must be no more than 253 characters",
+        valid,
+        CONFIG_KEY,
+    );
     match value {
         "." => reasons.push("must not be '.'".into()),
         ".." => reasons.push("must not be '..'".into()),
@@ -139,9 +153,9 @@ pub fn env_var_name(value: &str) -> Reasons {
 /// Checks a C identifier.
 pub fn c_identifier(value: &str) -> Reasons {
     let mut bytes = value.bytes();
-    let fits = bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
+    let valid = bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
         && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    one(fits, C_IDENTIFIER)
+    reason_unless(valid, C_IDENTIFIER)
 }
 
 /// Checks a port name (IANA service name).
@@ -168,21 +182,21 @@ pub fn port_name(value: &str) -> Reasons {
 
 /// Checks a port number.
 pub fn port_number(value: i64) -> Reasons {
-    one((1..=65535).contains(&value), "must be between 1 and 65535, inclusive")
+    reason_unless((1..=65535).contains(&value), "must be between 1 and 65535, inclusive")
 }
 
 /// Checks a percentage such as `50%`.
 pub fn percent(value: &str) -> Reasons {
-    let fits = value
+    let valid = value
         .strip_suffix('%')
         .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()));
-    one(fits, PERCENT)
+    reason_unless(valid, PERCENT)
 }
 
 /// Checks the name of an HTTP header.
 pub fn http_header_name(value: &str) -> Reasons {
-    let fits = !value.is_empty() && value.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-    one(fits, HTTP_HEADER)
+    let valid = !value.is_empty() && value.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    reason_unless(valid, HTTP_HEADER)
 }
 
 /// Checks a name that is used as a URL path segment. A prefix may be `.` or `..`.
@@ -204,17 +218,17 @@ pub fn path_segment(value: &str, prefix: bool) -> Reasons {
 
 /// Checks an object name that must be a DNS subdomain, or with `prefix` a prefix of one.
 pub fn subdomain_name(name: &str, prefix: bool) -> Reasons {
-    dns1123_subdomain(&masked(name, prefix))
+    dns1123_subdomain(&mask_trailing_dash(name, prefix))
 }
 
 /// Checks an object name that must be a DNS label, or with `prefix` a prefix of one.
 pub fn label_name(name: &str, prefix: bool) -> Reasons {
-    dns1123_label(&masked(name, prefix))
+    dns1123_label(&mask_trailing_dash(name, prefix))
 }
 
 /// Replaces a trailing dash, which is allowed in a prefix because random characters follow it. Like
 /// upstream's `maskTrailingDash`, also replaces the character before the dash.
-fn masked(name: &str, prefix: bool) -> Cow<'_, str> {
+fn mask_trailing_dash(name: &str, prefix: bool) -> Cow<'_, str> {
     if prefix && name.len() > 1 && name.ends_with('-') {
         let mut kept: Vec<u8> = name.as_bytes()[..name.len() - 2].to_vec();
         kept.push(b'a');
@@ -223,22 +237,22 @@ fn masked(name: &str, prefix: bool) -> Cow<'_, str> {
     Cow::Borrowed(name)
 }
 
-fn one(fits: bool, reason: &'static str) -> Reasons {
-    if fits { Reasons::new() } else { vec![reason.into()] }
+fn reason_unless(valid: bool, reason: &'static str) -> Reasons {
+    if valid { Reasons::new() } else { vec![reason.into()] }
 }
 
-fn bounded(
+fn check_length_and_syntax(
     value: &str,
     max: usize,
     too_long: &'static str,
-    fits: bool,
+    valid: bool,
     malformed: &'static str,
 ) -> Reasons {
     let mut reasons = Reasons::new();
     if value.len() > max {
         reasons.push(too_long.into());
     }
-    if !fits {
+    if !valid {
         reasons.push(malformed.into());
     }
     reasons
@@ -249,7 +263,11 @@ fn is_lower_alnum(b: u8) -> bool {
 }
 
 /// Returns whether the first and last byte satisfy `edge` and all others `inner`.
-fn framed(value: &str, edge: impl Fn(u8) -> bool, inner: impl Fn(u8) -> bool) -> bool {
+fn matches_edge_and_inner(
+    value: &str,
+    edge: impl Fn(u8) -> bool,
+    inner: impl Fn(u8) -> bool,
+) -> bool {
     match value.as_bytes() {
         [] => false,
         [only] => edge(*only),
@@ -260,7 +278,7 @@ fn framed(value: &str, edge: impl Fn(u8) -> bool, inner: impl Fn(u8) -> bool) ->
 }
 
 pub(crate) fn is_dns1123_label(value: &str) -> bool {
-    framed(value, is_lower_alnum, |b| is_lower_alnum(b) || b == b'-')
+    matches_edge_and_inner(value, is_lower_alnum, |b| is_lower_alnum(b) || b == b'-')
 }
 
 pub(crate) fn is_dns1123_subdomain(value: &str) -> bool {
@@ -268,8 +286,8 @@ pub(crate) fn is_dns1123_subdomain(value: &str) -> bool {
 }
 
 /// Matches the syntax shared by label key names and label values.
-fn is_word(value: &str) -> bool {
-    framed(
+fn is_qualified_name_part(value: &str) -> bool {
+    matches_edge_and_inner(
         value,
         |b| b.is_ascii_alphanumeric(),
         |b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'),

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use self::choices::Choices;
+use self::choices::EnumValues;
 use crate::format::Format;
 use crate::pattern::Pattern;
 use crate::scale::Scale;
@@ -61,12 +61,12 @@ pub struct Rule {
 /// A node of the schema tree, with all keywords decoded.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Node {
-    pub(crate) kind: Kinds,
+    pub(crate) types: JsonTypes,
     pub(crate) nullable: bool,
     pub(crate) preserve_unknown: bool,
     pub(crate) embedded: bool,
     pub(crate) default: Option<Value>,
-    pub(crate) list: ListKind,
+    pub(crate) list: ListType,
     /// Sorted by name.
     pub(crate) properties: Vec<(Box<str>, Node)>,
     pub(crate) additional: Additional,
@@ -74,21 +74,21 @@ pub(crate) struct Node {
     pub(crate) checks: Option<Box<Checks>>,
     pub(crate) rules: Vec<Rule>,
     /// What occurs at this node or below. Walks skip subtrees without it.
-    pub(crate) below: Below,
+    pub(crate) subtree: Subtree,
 }
 
 /// The `type` keyword; `x-kubernetes-int-or-string` allows two types.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Kinds {
+pub(crate) enum JsonTypes {
     #[default]
     Any,
-    One(Kind),
+    One(JsonType),
     IntOrString,
 }
 
 /// A JSON type, as named in schemas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum JsonType {
     Object,
     Array,
     String,
@@ -101,7 +101,7 @@ pub(crate) enum Kind {
 
 /// `x-kubernetes-list-type`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum ListKind {
+pub(crate) enum ListType {
     #[default]
     Atomic,
     Set,
@@ -118,7 +118,7 @@ pub(crate) enum Additional {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Below {
+pub(crate) struct Subtree {
     pub(crate) defaults: bool,
     pub(crate) embedded: bool,
     pub(crate) lists: bool,
@@ -143,7 +143,7 @@ pub(crate) struct Checks {
     pub(crate) max_properties: Option<i64>,
     pub(crate) min_properties: Option<i64>,
     pub(crate) required: Vec<Box<str>>,
-    pub(crate) choices: Choices,
+    pub(crate) enum_values: EnumValues,
     pub(crate) all_of: Vec<Node>,
     pub(crate) any_of: Vec<Node>,
     pub(crate) one_of: Vec<Node>,
@@ -159,7 +159,7 @@ pub(crate) enum FormatRule {
     Float,
     Double,
     /// Not recognized, but kept for checking defaults, as upstream does.
-    Inert,
+    Ignored,
 }
 
 impl Structural {
@@ -202,17 +202,17 @@ impl Node {
     }
 }
 
-impl Kinds {
-    pub(crate) fn allows(self, kind: Kind) -> bool {
+impl JsonTypes {
+    pub(crate) fn allows(self, json_type: JsonType) -> bool {
         match self {
             Self::Any => false,
-            Self::One(one) => one == kind && kind != Kind::Unknown,
-            Self::IntOrString => matches!(kind, Kind::Integer | Kind::String),
+            Self::One(one) => one == json_type && json_type != JsonType::Unknown,
+            Self::IntOrString => matches!(json_type, JsonType::Integer | JsonType::String),
         }
     }
 }
 
-impl Kind {
+impl JsonType {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Object => "object",

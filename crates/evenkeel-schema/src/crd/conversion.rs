@@ -49,7 +49,12 @@ pub(super) fn check(spec: &Spec<'_>, options: &Options<'_>, errors: &mut Vec<Err
         }
         Some(config) => check_client(config, options, config_path, errors),
     }
-    check_reviews(&reviews, options.require_recognized_review_version, reviews_path, errors);
+    check_review_versions(
+        &reviews,
+        options.require_recognized_review_version,
+        reviews_path,
+        errors,
+    );
 }
 
 fn client_config(conversion: &Value) -> Option<&Value> {
@@ -71,7 +76,7 @@ fn check_client(config: &Value, options: &Options<'_>, path: &str, errors: &mut 
     let ca = text(config, "caBundle");
     if !ca.is_empty()
         && !options.allow_invalid_ca
-        && let Some(reason) = invalid_ca(ca)
+        && let Some(reason) = ca_error(ca)
     {
         errors.push(Error::invalid(format!("{path}.caBundle"), ca, reason));
     }
@@ -146,7 +151,7 @@ fn check_service(service: &Value, path: &str, errors: &mut Vec<Error>) {
     }
 }
 
-fn check_reviews(versions: &[&str], recognized: bool, path: &str, errors: &mut Vec<Error>) {
+fn check_review_versions(versions: &[&str], recognized: bool, path: &str, errors: &mut Vec<Error>) {
     if versions.is_empty() {
         errors.push(Error::required(path, ""));
         return;
@@ -168,19 +173,19 @@ fn check_reviews(versions: &[&str], recognized: bool, path: &str, errors: &mut V
     }
 }
 
-pub(super) fn review_version_was_sound(spec: &Spec<'_>) -> bool {
+pub(super) fn has_recognized_review_version(spec: &Spec<'_>) -> bool {
     let versions = spec.conversion.map(review_versions).unwrap_or_default();
     versions.is_empty() || versions.iter().any(|version| REVIEW_VERSIONS.contains(version))
 }
 
-pub(super) fn ca_was_invalid(spec: &Spec<'_>) -> bool {
+pub(super) fn has_invalid_ca(spec: &Spec<'_>) -> bool {
     let config = spec.conversion.and_then(client_config);
     let ca = config.map_or("", |config| text(config, "caBundle"));
-    !ca.is_empty() && invalid_ca(ca).is_some()
+    !ca.is_empty() && ca_error(ca).is_some()
 }
 
 /// Returns why the CA bundle (base64 of PEM) is invalid. Certificates are not parsed.
-fn invalid_ca(bundle: &str) -> Option<&'static str> {
+fn ca_error(bundle: &str) -> Option<&'static str> {
     // The header may follow other lines, which shifts its base64 alignment, so the bundle is
     // decoded before searching for "-----BEGIN CERTIFICATE".
     let has_block = decode_base64(bundle).is_some_and(|bytes| {

@@ -35,7 +35,7 @@ fn compiled(schema: Schema<'_>) -> Option<Node> {
     let schema = Value::Object(schema.as_map()?.clone());
     let mut root = compile(&schema, Purpose::Default).ok()?;
     root.embedded = true;
-    root.below.embedded = true;
+    root.subtree.embedded = true;
     Some(root)
 }
 
@@ -49,7 +49,7 @@ enum Steps<'a> {
 impl Steps<'_> {
     /// Returns the smallest resource that contains the value at this path, as upstream's
     /// `SurroundingObjectFunc` does.
-    fn surround(&self, value: Value) -> Value {
+    fn surrounding_object(&self, value: Value) -> Value {
         match self {
             Self::Root => {
                 let mut resource = match value {
@@ -61,8 +61,8 @@ impl Steps<'_> {
                 }
                 Value::Object(resource)
             }
-            Self::Field(parent, name) => parent.surround(json!({*name: value})),
-            Self::Item(parent) => parent.surround(json!([value])),
+            Self::Field(parent, name) => parent.surrounding_object(json!({*name: value})),
+            Self::Item(parent) => parent.surrounding_object(json!([value])),
         }
     }
 }
@@ -106,7 +106,7 @@ impl Walk<'_> {
     }
 
     fn check_in_metadata(self, node: &Node, default: &Value, path: &str, errors: &mut Vec<Error>) {
-        let mut resource = self.steps.surround(default.clone());
+        let mut resource = self.steps.surrounding_object(default.clone());
         let mut wrong = Vec::new();
         match coerce_embedded(self.resource, &mut resource, "", Malformed::Reject, &mut Vec::new())
         {

@@ -21,7 +21,7 @@ pub(super) fn check(
     options: &Options<'_>,
     errors: &mut Vec<Error>,
 ) {
-    let context = Context { options, no_defaults: None, in_metadata: false };
+    let context = Context { options, defaults_forbidden_reason: None, in_metadata: false };
     context.check(schema, path, true, errors);
 }
 
@@ -99,7 +99,7 @@ pub(super) fn is_set_of_non_atomic(schema: Schema<'_>) -> bool {
     }
 }
 
-pub(super) fn has_unsound_list_keys(schema: Schema<'_>) -> bool {
+pub(super) fn has_invalid_list_keys(schema: Schema<'_>) -> bool {
     let mut errors = Vec::new();
     check_list_keys(schema, "", &mut errors);
     !errors.is_empty()
@@ -109,7 +109,7 @@ pub(super) fn has_unsound_list_keys(schema: Schema<'_>) -> bool {
 struct Context<'a> {
     options: &'a Options<'a>,
     /// The reason why defaults are forbidden here, if they are.
-    no_defaults: Option<&'a str>,
+    defaults_forbidden_reason: Option<&'a str>,
     in_metadata: bool,
 }
 
@@ -152,7 +152,7 @@ impl Context<'_> {
         }
         check_map_type(schema, path, errors);
         self.check_list_type(schema, path, errors);
-        if self.options.require_sound_list_keys {
+        if self.options.require_valid_list_keys {
             check_list_keys(schema, path, errors);
         }
         check_rules(schema, path, errors);
@@ -165,7 +165,9 @@ impl Context<'_> {
         {
             errors.push(Error::not_supported(at("type"), type_name, TYPES));
         }
-        if let Some(reason) = self.no_defaults.filter(|_| schema.get("default").is_some()) {
+        if let Some(reason) =
+            self.defaults_forbidden_reason.filter(|_| schema.get("default").is_some())
+        {
             errors.push(Error::forbidden(at("default"), format!("must not be set {reason}")));
         }
         let mut unsupported = |key: &str, set: bool| {
@@ -206,7 +208,11 @@ impl Context<'_> {
                 // Forbids defaults because pruning is ambiguous here without an actual value.
                 let reason = "inside additionalProperties applying to object metadata";
                 let context = Context {
-                    no_defaults: if self.in_metadata { Some(reason) } else { self.no_defaults },
+                    defaults_forbidden_reason: if self.in_metadata {
+                        Some(reason)
+                    } else {
+                        self.defaults_forbidden_reason
+                    },
                     ..self
                 };
                 context.check(child, &path, false, errors);
@@ -215,11 +221,12 @@ impl Context<'_> {
         for (name, property) in properties {
             let is_meta = matches!(name, "metadata" | "kind" | "apiVersion");
             let reason = format!("in top-level {name}");
-            let mut context = Context { no_defaults: self.no_defaults, ..self };
+            let mut context =
+                Context { defaults_forbidden_reason: self.defaults_forbidden_reason, ..self };
             if is_meta && (root || schema.is_embedded()) {
                 context.in_metadata = true;
                 if root {
-                    context.no_defaults = Some(&reason);
+                    context.defaults_forbidden_reason = Some(&reason);
                 }
             }
             context.check(property, &format!("{path}.properties[{name}]"), false, errors);

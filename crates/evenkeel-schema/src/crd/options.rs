@@ -17,7 +17,7 @@ pub(super) struct Options<'a> {
     pub(super) require_structural: bool,
     pub(super) require_pruned_defaults: bool,
     pub(super) require_atomic_sets: bool,
-    pub(super) require_sound_list_keys: bool,
+    pub(super) require_valid_list_keys: bool,
     pub(super) allow_invalid_ca: bool,
     /// Names of the versions that may keep too many selectable fields; empty for the top level.
     pub(super) allow_many_selectable: HashSet<&'a str>,
@@ -33,7 +33,7 @@ impl<'a> Options<'a> {
             require_structural: true,
             require_pruned_defaults: true,
             require_atomic_sets: true,
-            require_sound_list_keys: true,
+            require_valid_list_keys: true,
             allow_invalid_ca: true,
             allow_many_selectable: HashSet::new(),
         }
@@ -45,7 +45,7 @@ impl<'a> Options<'a> {
         let anywhere =
             |predicate: &dyn Fn(Schema<'_>) -> bool| old_spec.schemas().any(|s| s.has(predicate));
         Self {
-            require_recognized_review_version: conversion::review_version_was_sound(old_spec),
+            require_recognized_review_version: conversion::has_recognized_review_version(old_spec),
             immutable_names: established,
             require_schema: old_spec.versions.iter().all(|version| version.schema.is_some()),
             require_valid_types: !anywhere(&|schema| {
@@ -54,14 +54,14 @@ impl<'a> Options<'a> {
             require_structural: !any(&shape::is_not_structural),
             require_pruned_defaults: !any(&defaults::has_unpruned),
             require_atomic_sets: !anywhere(&openapi::is_set_of_non_atomic),
-            require_sound_list_keys: !anywhere(&openapi::has_unsound_list_keys),
-            allow_invalid_ca: !established || conversion::ca_was_invalid(old_spec),
-            allow_many_selectable: many_selectable(old_spec, spec),
+            require_valid_list_keys: !anywhere(&openapi::has_invalid_list_keys),
+            allow_invalid_ca: !established || conversion::has_invalid_ca(old_spec),
+            allow_many_selectable: versions_with_many_selectable(old_spec, spec),
         }
     }
 }
 
-fn many_selectable<'a>(old: &Spec<'_>, new: &Spec<'a>) -> HashSet<&'a str> {
+fn versions_with_many_selectable<'a>(old: &Spec<'_>, new: &Spec<'a>) -> HashSet<&'a str> {
     let too_many = |list: &[Value]| list.len() > columns::SELECTABLE_MAX;
     let mut allowed = HashSet::new();
     let (before, now) = (old.shared.selectable(), new.shared.selectable());

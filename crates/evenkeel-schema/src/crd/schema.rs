@@ -19,7 +19,7 @@ pub(super) enum Additional<'a> {
 }
 
 impl<'a> Schema<'a> {
-    pub(super) fn of(value: &'a Value) -> Self {
+    pub(super) fn new(value: &'a Value) -> Self {
         Self { map: value.as_object() }
     }
 
@@ -66,20 +66,20 @@ impl<'a> Schema<'a> {
     }
 
     pub(super) fn not(self) -> Option<Self> {
-        self.get("not").map(Self::of)
+        self.get("not").map(Self::new)
     }
 
     /// Returns the schemas of `allOf`, `anyOf` or `oneOf`.
     pub(super) fn list(self, key: &str) -> Vec<Self> {
         let list = self.get(key).and_then(Value::as_array);
-        list.into_iter().flatten().map(Self::of).collect()
+        list.into_iter().flatten().map(Self::new).collect()
     }
 
     /// Returns the schemas of `properties`, `definitions` and similar keywords, by name.
     pub(super) fn named(self, key: &str) -> Vec<(&'a str, Self)> {
         let map = self.get(key).and_then(Value::as_object);
         let mut named: Vec<_> =
-            map.into_iter().flatten().map(|(k, v)| (k.as_str(), Self::of(v))).collect();
+            map.into_iter().flatten().map(|(k, v)| (k.as_str(), Self::new(v))).collect();
         named.sort_unstable_by_key(|(name, _)| *name);
         named
     }
@@ -89,13 +89,13 @@ impl<'a> Schema<'a> {
     }
 
     pub(super) fn property(self, name: &str) -> Option<Self> {
-        self.get("properties")?.get(name).map(Self::of)
+        self.get("properties")?.get(name).map(Self::new)
     }
 
     pub(super) fn items(self) -> Option<Items<'a>> {
         Some(match self.get("items")? {
-            Value::Array(list) => Items::Many(list.iter().map(Self::of).collect()),
-            one => Items::One(Self::of(one)),
+            Value::Array(list) => Items::Many(list.iter().map(Self::new).collect()),
+            one => Items::One(Self::new(one)),
         })
     }
 
@@ -109,7 +109,7 @@ impl<'a> Schema<'a> {
     pub(super) fn additional(self) -> Option<Additional<'a>> {
         Some(match self.get("additionalProperties")? {
             Value::Bool(allowed) => Additional::Allowed(*allowed),
-            schema => Additional::Schema(Self::of(schema)),
+            schema => Additional::Schema(Self::new(schema)),
         })
     }
 
@@ -122,7 +122,7 @@ impl<'a> Schema<'a> {
 
     /// Returns the names of keywords with a non-zero value: not false, empty or null.
     pub(super) fn keywords(self) -> impl Iterator<Item = &'a str> {
-        let says_something = |value: &Value| match value {
+        let is_non_zero = |value: &Value| match value {
             Value::Null => false,
             Value::Bool(flag) => *flag,
             Value::String(text) => !text.is_empty(),
@@ -130,7 +130,7 @@ impl<'a> Schema<'a> {
             Value::Number(_) | Value::Object(_) => true,
         };
         let map = self.map.into_iter().flatten();
-        map.filter(move |(_, value)| says_something(value)).map(|(key, _)| key.as_str())
+        map.filter(move |(_, value)| is_non_zero(value)).map(|(key, _)| key.as_str())
     }
 
     /// Returns whether the predicate holds for this schema or one nested in it.
@@ -152,7 +152,7 @@ impl<'a> Schema<'a> {
             children.extend(self.named(key).into_iter().map(|(_, schema)| schema));
         }
         children.extend(self.additional_schema());
-        children.extend(self.get("additionalItems").map(Self::of));
+        children.extend(self.get("additionalItems").map(Self::new));
         children.into_iter().any(|child| child.has(predicate))
     }
 

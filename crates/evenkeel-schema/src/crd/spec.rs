@@ -53,19 +53,19 @@ pub(super) struct Parts<'a> {
 }
 
 impl<'a> Spec<'a> {
-    pub(super) fn of(crd: &'a Value) -> Self {
+    pub(super) fn new(crd: &'a Value) -> Self {
         let spec = crd.get("spec").unwrap_or(&Value::Null);
         let raw: &[Value] = spec.get("versions").and_then(Value::as_array).map_or(&[], |v| v);
-        let mut versions: Vec<Version<'a>> = raw.iter().map(Version::of).collect();
+        let mut versions: Vec<Version<'a>> = raw.iter().map(Version::new).collect();
         let mut shared = Parts::default();
-        share(&mut versions, &mut shared, |parts| &mut parts.validation);
-        share(&mut versions, &mut shared, |parts| &mut parts.subresources);
-        share(&mut versions, &mut shared, |parts| &mut parts.columns);
-        share(&mut versions, &mut shared, |parts| &mut parts.selectable);
+        hoist(&mut versions, &mut shared, |parts| &mut parts.validation);
+        hoist(&mut versions, &mut shared, |parts| &mut parts.subresources);
+        hoist(&mut versions, &mut shared, |parts| &mut parts.columns);
+        hoist(&mut versions, &mut shared, |parts| &mut parts.selectable);
         Self {
             group: text(spec, "group"),
             scope: text(spec, "scope"),
-            names: Names::of(spec.get("names")),
+            names: Names::new(spec.get("names")),
             versions,
             has_versions: present(spec, "versions").is_some(),
             shared,
@@ -82,7 +82,7 @@ impl<'a> Spec<'a> {
 }
 
 /// Moves a field to the top level if it is equal in all versions.
-fn share<'a>(
+fn hoist<'a>(
     versions: &mut [Version<'a>],
     shared: &mut Parts<'a>,
     part: impl for<'p> Fn(&'p mut Parts<'a>) -> &'p mut Option<&'a Value>,
@@ -98,7 +98,7 @@ fn share<'a>(
 }
 
 impl<'a> Version<'a> {
-    fn of(version: &'a Value) -> Self {
+    fn new(version: &'a Value) -> Self {
         let parts = Parts {
             validation: present(version, "schema"),
             subresources: present(version, "subresources"),
@@ -120,7 +120,7 @@ impl<'a> Version<'a> {
 
 impl<'a> Parts<'a> {
     pub(super) fn schema(&self) -> Option<Schema<'a>> {
-        present(self.validation?, "openAPIV3Schema").map(Schema::of)
+        present(self.validation?, "openAPIV3Schema").map(Schema::new)
     }
 
     pub(super) fn columns(&self) -> &'a [Value] {
@@ -133,7 +133,7 @@ impl<'a> Parts<'a> {
 }
 
 impl<'a> Names<'a> {
-    pub(super) fn of(names: Option<&'a Value>) -> Self {
+    pub(super) fn new(names: Option<&'a Value>) -> Self {
         let get = |key| names.map_or("", |names| text(names, key));
         Self {
             plural: get("plural"),

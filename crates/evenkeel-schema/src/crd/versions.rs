@@ -44,7 +44,7 @@ pub(super) fn check(spec: &Spec<'_>, options: &Options<'_>, errors: &mut Vec<Err
         columns::check_columns(parts.columns(), &at, errors);
         check_selectable(parts, version.name, options, &path, errors);
     }
-    check_versions_as_a_set(spec, errors);
+    check_version_list(spec, errors);
     check_required_names(&spec.names, errors);
     check_names(&spec.names, "spec.names", errors);
 
@@ -117,18 +117,18 @@ fn check_deprecation(version: &Version<'_>, path: &str, errors: &mut Vec<Error>)
     errors.extend(wrong.iter().map(|wrong| Error::invalid_text(&*path, &shown, wrong)));
 }
 
-fn check_versions_as_a_set(spec: &Spec<'_>, errors: &mut Vec<Error>) {
+fn check_version_list(spec: &Spec<'_>, errors: &mut Vec<Error>) {
     let mut seen: Vec<&str> = spec.versions.iter().map(|version| version.name).collect();
     seen.sort_unstable();
     let unique = seen.windows(2).all(|pair| pair[0] != pair[1]);
-    let storing = spec.versions.iter().filter(|version| version.storage).count();
+    let storage_versions = spec.versions.iter().filter(|version| version.storage).count();
     let mut report = |detail: &str| {
         errors.push(Error::invalid_text("spec.versions", &render::versions(spec), detail))
     };
     if !unique {
         report("must contain unique version names");
     }
-    if storing != 1 {
+    if storage_versions != 1 {
         report("must have exactly one version marked as storage version");
     }
     if let Some(first) = spec.versions.first() {

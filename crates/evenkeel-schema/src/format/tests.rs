@@ -116,7 +116,7 @@ fn codes() {
 
 #[test]
 fn names_ignore_dashes_and_go_with_the_type() {
-    assert_eq!(Format::named("date-time"), Some(Format::DateTime));
+    assert_eq!(Format::from_name("date-time"), Some(Format::DateTime));
     assert!(is_recognized("string", "uuid-4"));
     assert!(is_recognized("", "date"));
     assert!(is_recognized("integer", "int32"));

@@ -109,7 +109,7 @@ impl Parser<'_> {
         self.nodes.push(match text {
             "true" => Node::Literal(true.into()),
             "false" => Node::Literal(false.into()),
-            _ => Node::Word,
+            _ => Node::Keyword,
         });
     }
 
@@ -238,7 +238,7 @@ fn slice(text: &str) -> Result<Slice, String> {
     Ok(Slice {
         from: number(parts.first())?,
         to: match (parts.len(), number(parts.get(1))?) {
-            (1, _) => End::Next,
+            (1, _) => End::Single,
             (_, Some(to)) => End::At(to),
             (_, None) => End::Open,
         },

@@ -33,7 +33,7 @@ pub fn validate(
         (true, true) => errors.push(Error::required(format!("{path}.namespace"), "")),
         (true, false) => {
             let wrong = names::dns1123_label(namespace);
-            refuse(&mut errors, format_args!("{path}.namespace"), namespace, wrong);
+            push_invalid(&mut errors, format_args!("{path}.namespace"), namespace, wrong);
         }
         (false, true) => {}
         (false, false) => {
@@ -46,10 +46,10 @@ pub fn validate(
         let detail = "must be greater than or equal to 0";
         errors.push(Error::invalid(format!("{path}.generation"), generation, detail));
     }
-    maps(metadata, path, &mut errors);
-    owner_references(metadata, path, &mut errors);
-    finalizers(metadata, path, &mut errors);
-    managed_fields(metadata, path, &mut errors);
+    check_labels_and_annotations(metadata, path, &mut errors);
+    check_owner_references(metadata, path, &mut errors);
+    check_finalizers(metadata, path, &mut errors);
+    check_managed_fields(metadata, path, &mut errors);
     errors
 }
 
@@ -63,14 +63,14 @@ pub fn validate_names(
     let generate_name = text(metadata, "generateName");
     if !generate_name.is_empty() {
         let wrong = name_rule(generate_name, true);
-        refuse(&mut errors, format_args!("{path}.generateName"), generate_name, wrong);
+        push_invalid(&mut errors, format_args!("{path}.generateName"), generate_name, wrong);
     }
     let name = text(metadata, "name");
     if name.is_empty() {
         let detail = "name or generateName is required";
         errors.push(Error::required(format!("{path}.name"), detail));
     } else {
-        refuse(&mut errors, format_args!("{path}.name"), name, name_rule(name, false));
+        push_invalid(&mut errors, format_args!("{path}.name"), name, name_rule(name, false));
     }
     errors
 }
@@ -82,7 +82,7 @@ pub fn validate_names(
 pub fn validate_update(new: &Value, old: &Value, path: &str) -> Vec<Error> {
     let mut errors = Vec::new();
     if old.get("deletionTimestamp").is_some_and(|t| !t.is_null()) {
-        no_new_finalizers(new, old, path, &mut errors);
+        check_no_new_finalizers(new, old, path, &mut errors);
     }
     if text(new, "resourceVersion").is_empty() {
         let detail = "must be specified for an update";
@@ -103,9 +103,9 @@ pub fn validate_update(new: &Value, old: &Value, path: &str) -> Vec<Error> {
             errors.push(Error::invalid(format!("{path}.{name}"), now.clone(), IMMUTABLE));
         }
     }
-    maps(new, path, &mut errors);
-    owner_references(new, path, &mut errors);
-    managed_fields(new, path, &mut errors);
+    check_labels_and_annotations(new, path, &mut errors);
+    check_owner_references(new, path, &mut errors);
+    check_managed_fields(new, path, &mut errors);
     errors
 }
 
@@ -125,9 +125,9 @@ pub fn validate_common_fields(
 /// Validates labels, or a map with the same syntax such as a node selector.
 pub fn check_labels(labels: &Value, path: impl Display + Copy, errors: &mut Vec<Error>) {
     for (key, value) in labels.as_object().into_iter().flatten() {
-        refuse(errors, path, key, names::qualified_name(key));
+        push_invalid(errors, path, key, names::qualified_name(key));
         let value = value.as_str().unwrap_or_default();
-        refuse(errors, path, value, names::label_value(value));
+        push_invalid(errors, path, value, names::label_value(value));
     }
 }
 
@@ -140,7 +140,7 @@ pub fn check_annotations(annotations: &Value, path: impl Display + Copy, errors:
         } else {
             names::qualified_name(key)
         };
-        refuse(errors, path, key, wrong);
+        push_invalid(errors, path, key, wrong);
     }
     check_annotations_size(annotations, path, errors);
 }
@@ -159,13 +159,13 @@ pub fn total_bytes(map: &Value) -> usize {
 }
 
 /// Adds an `Invalid` error for each reason.
-fn refuse(errors: &mut Vec<Error>, path: impl Display, value: &str, reasons: Reasons) {
+fn push_invalid(errors: &mut Vec<Error>, path: impl Display, value: &str, reasons: Reasons) {
     for reason in reasons {
         errors.push(Error::invalid(path.to_string(), value, reason));
     }
 }
 
-fn maps(metadata: &Value, path: &str, errors: &mut Vec<Error>) {
+fn check_labels_and_annotations(metadata: &Value, path: &str, errors: &mut Vec<Error>) {
     if let Some(labels) = metadata.get("labels") {
         check_labels(labels, format_args!("{path}.labels"), errors);
     }
@@ -174,7 +174,7 @@ fn maps(metadata: &Value, path: &str, errors: &mut Vec<Error>) {
     }
 }
 
-fn no_new_finalizers(new: &Value, old: &Value, path: &str, errors: &mut Vec<Error>) {
+fn check_no_new_finalizers(new: &Value, old: &Value, path: &str, errors: &mut Vec<Error>) {
     let before: HashSet<&str> = texts(old, "finalizers").collect();
     let mut added: Vec<&str> = texts(new, "finalizers").filter(|f| !before.contains(f)).collect();
     if added.is_empty() {
@@ -193,7 +193,7 @@ fn no_new_finalizers(new: &Value, old: &Value, path: &str, errors: &mut Vec<Erro
     ));
 }
 
-fn owner_references(metadata: &Value, path: &str, errors: &mut Vec<Error>) {
+fn check_owner_references(metadata: &Value, path: &str, errors: &mut Vec<Error>) {
     let mut controller: Option<String> = None;
     for reference in list(metadata, "ownerReferences") {
         let path = || format!("{path}.ownerReferences");
@@ -215,15 +215,17 @@ fn owner_references(metadata: &Value, path: &str, errors: &mut Vec<Error>) {
         }
         if matches!(api_version, "v1" | "/v1") && kind == "Event" {
             let detail = "/v1, Kind=Event is disallowed from being an owner";
-            errors.push(Error::invalid_text(path(), &owner_text(reference), detail));
+            errors.push(Error::invalid_text(path(), &format_owner_reference(reference), detail));
         }
         if reference.get("controller").and_then(Value::as_bool) == Some(true) {
             let current = format!("{kind}/{}", text(reference, "name"));
             match &controller {
                 None => controller = Some(current),
                 Some(first) => {
-                    let shown: Vec<String> =
-                        list(metadata, "ownerReferences").iter().map(owner_text).collect();
+                    let shown: Vec<String> = list(metadata, "ownerReferences")
+                        .iter()
+                        .map(format_owner_reference)
+                        .collect();
                     let detail = format!(
                         "Only one reference can have Controller set to true. Found \"true\" in \
                          references for {first} and {current}"
@@ -237,7 +239,7 @@ fn owner_references(metadata: &Value, path: &str, errors: &mut Vec<Error>) {
 }
 
 /// Prints an owner reference with its fields in the order of the Go struct.
-fn owner_text(reference: &Value) -> String {
+fn format_owner_reference(reference: &Value) -> String {
     let always =
         ["apiVersion", "kind", "name", "uid"].map(|key| (key, text(reference, key).into()));
     let optional = ["controller", "blockOwnerDeletion"]
@@ -248,10 +250,10 @@ fn owner_text(reference: &Value) -> String {
     format!("{{{}}}", fields.join(","))
 }
 
-fn finalizers(metadata: &Value, path: &str, errors: &mut Vec<Error>) {
+fn check_finalizers(metadata: &Value, path: &str, errors: &mut Vec<Error>) {
     for finalizer in texts(metadata, "finalizers") {
         let wrong = names::qualified_name(finalizer);
-        refuse(errors, format_args!("{path}.finalizers"), finalizer, wrong);
+        push_invalid(errors, format_args!("{path}.finalizers"), finalizer, wrong);
     }
     let has = |name| texts(metadata, "finalizers").any(|finalizer| finalizer == name);
     if has("orphan") && has("foregroundDeletion") {
@@ -263,7 +265,7 @@ fn finalizers(metadata: &Value, path: &str, errors: &mut Vec<Error>) {
     }
 }
 
-fn managed_fields(metadata: &Value, path: &str, errors: &mut Vec<Error>) {
+fn check_managed_fields(metadata: &Value, path: &str, errors: &mut Vec<Error>) {
     for (i, entry) in list(metadata, "managedFields").iter().enumerate() {
         let at = |field: &str| format!("{path}.managedFields[{i}].{field}");
         let operation = text(entry, "operation");

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// The values of an `enum`. If empty, every value is allowed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Choices {
+pub(crate) struct EnumValues {
     all: Vec<Value>,
     /// Values that are not numbers.
     others: HashSet<Value>,
@@ -15,21 +15,21 @@ pub(crate) struct Choices {
     floats: HashSet<u64>,
 }
 
-impl Choices {
-    pub(crate) fn new(choices: Option<&Vec<Value>>) -> Self {
-        let mut made = Self { all: choices.cloned().unwrap_or_default(), ..Self::default() };
-        for choice in &made.all {
-            match choice {
+impl EnumValues {
+    pub(crate) fn new(values: Option<&Vec<Value>>) -> Self {
+        let mut result = Self { all: values.cloned().unwrap_or_default(), ..Self::default() };
+        for value in &result.all {
+            match value {
                 // In Go, null is not equal to any value, including null.
                 Value::Null => {}
                 Value::Number(number) => match go::Num::of(number) {
-                    go::Num::Int(int) => _ = made.integers.insert(int),
-                    go::Num::Float(float) => _ = made.floats.insert(bits(float)),
+                    go::Num::Int(int) => _ = result.integers.insert(int),
+                    go::Num::Float(float) => _ = result.floats.insert(bits(float)),
                 },
-                other => _ = made.others.insert(other.clone()),
+                other => _ = result.others.insert(other.clone()),
             }
         }
-        made
+        result
     }
 
     pub(crate) fn all(&self) -> &[Value] {

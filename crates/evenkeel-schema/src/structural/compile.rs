@@ -3,7 +3,8 @@
 use serde_json::{Map, Value};
 
 use super::{
-    Additional, Below, Checks, Choices, FormatRule, Kind, Kinds, ListKind, Node, Rule, Structural,
+    Additional, Checks, EnumValues, FormatRule, JsonType, JsonTypes, ListType, Node, Rule,
+    Structural, Subtree,
 };
 use crate::format::{self, Format};
 use crate::pattern::Pattern;
@@ -52,12 +53,12 @@ impl Structural {
 pub(crate) fn compile(schema: &Value, purpose: Purpose) -> Result<Node, CompileError> {
     let schema = schema.as_object().ok_or(CompileError::NotASchema)?;
     let mut node = Node {
-        kind: kinds(schema, purpose),
+        types: json_types(schema, purpose),
         nullable: flag(schema, "nullable"),
         preserve_unknown: flag(schema, "x-kubernetes-preserve-unknown-fields"),
         embedded: flag(schema, "x-kubernetes-embedded-resource"),
         default: schema.get("default").filter(|d| !d.is_null()).cloned(),
-        list: list_kind(schema),
+        list: list_type(schema),
         rules: rules(schema),
         ..Node::default()
     };
@@ -77,32 +78,32 @@ pub(crate) fn compile(schema: &Value, purpose: Purpose) -> Result<Node, CompileE
         Some(Value::Array(_)) => return Err(CompileError::ItemsArray),
         Some(child) => Some(Box::new(compile(child, purpose)?)),
     };
-    node.checks = checks(schema, node.kind, purpose)?;
-    node.below = below(&node);
+    node.checks = checks(schema, node.types, purpose)?;
+    node.subtree = subtree(&node);
     Ok(node)
 }
 
-fn kinds(schema: &Map<String, Value>, purpose: Purpose) -> Kinds {
+fn json_types(schema: &Map<String, Value>, purpose: Purpose) -> JsonTypes {
     if purpose == Purpose::Resource && flag(schema, "x-kubernetes-int-or-string") {
-        return Kinds::IntOrString;
+        return JsonTypes::IntOrString;
     }
     match text(schema, "type") {
-        "" => Kinds::Any,
-        "object" => Kinds::One(Kind::Object),
-        "array" => Kinds::One(Kind::Array),
-        "string" => Kinds::One(Kind::String),
-        "integer" => Kinds::One(Kind::Integer),
-        "number" => Kinds::One(Kind::Number),
-        "boolean" => Kinds::One(Kind::Boolean),
-        _ => Kinds::One(Kind::Unknown),
+        "" => JsonTypes::Any,
+        "object" => JsonTypes::One(JsonType::Object),
+        "array" => JsonTypes::One(JsonType::Array),
+        "string" => JsonTypes::One(JsonType::String),
+        "integer" => JsonTypes::One(JsonType::Integer),
+        "number" => JsonTypes::One(JsonType::Number),
+        "boolean" => JsonTypes::One(JsonType::Boolean),
+        _ => JsonTypes::One(JsonType::Unknown),
     }
 }
 
-fn list_kind(schema: &Map<String, Value>) -> ListKind {
+fn list_type(schema: &Map<String, Value>) -> ListType {
     match text(schema, "x-kubernetes-list-type") {
-        "set" => ListKind::Set,
-        "map" => ListKind::Map(strings(schema, "x-kubernetes-list-map-keys")),
-        _ => ListKind::Atomic,
+        "set" => ListType::Set,
+        "map" => ListType::Map(strings(schema, "x-kubernetes-list-map-keys")),
+        _ => ListType::Atomic,
     }
 }
 
@@ -128,7 +129,7 @@ fn rules(schema: &Map<String, Value>) -> Vec<Rule> {
 
 fn checks(
     schema: &Map<String, Value>,
-    kind: Kinds,
+    types: JsonTypes,
     purpose: Purpose,
 ) -> Result<Option<Box<Checks>>, CompileError> {
     const KEYWORDS: [&str; 19] = [
@@ -173,7 +174,7 @@ fn checks(
         Some(node) => Some(Box::new(compile(node, purpose)?)),
     };
     Ok(Some(Box::new(Checks {
-        format: format_rule(text(schema, "format"), kind, purpose),
+        format: format_rule(text(schema, "format"), types, purpose),
         maximum: number("maximum"),
         exclusive_maximum: flag(schema, "exclusiveMaximum"),
         minimum: number("minimum"),
@@ -188,7 +189,7 @@ fn checks(
         max_properties: count("maxProperties"),
         min_properties: count("minProperties"),
         required: strings(schema, "required"),
-        choices: Choices::new(schema.get("enum").and_then(Value::as_array)),
+        enum_values: EnumValues::new(schema.get("enum").and_then(Value::as_array)),
         all_of: nodes("allOf")?,
         any_of: nodes("anyOf")?,
         one_of: nodes("oneOf")?,
@@ -196,13 +197,13 @@ fn checks(
     })))
 }
 
-fn format_rule(name: &str, kind: Kinds, purpose: Purpose) -> Option<(Box<str>, FormatRule)> {
+fn format_rule(name: &str, types: JsonTypes, purpose: Purpose) -> Option<(Box<str>, FormatRule)> {
     if name.is_empty() {
         return None;
     }
-    let type_name = match kind {
-        Kinds::Any | Kinds::IntOrString => "",
-        Kinds::One(kind) => kind.name(),
+    let type_name = match types {
+        JsonTypes::Any | JsonTypes::IntOrString => "",
+        JsonTypes::One(json_type) => json_type.name(),
     };
     let rule = if format::is_recognized(type_name, name) || purpose == Purpose::Default {
         match (type_name, name) {
@@ -210,7 +211,7 @@ fn format_rule(name: &str, kind: Kinds, purpose: Purpose) -> Option<(Box<str>, F
             ("integer", "int64") => FormatRule::Int64,
             ("number", "float") => FormatRule::Float,
             ("number", "double") => FormatRule::Double,
-            _ => Format::named(name).map_or(FormatRule::Inert, FormatRule::Text),
+            _ => Format::from_name(name).map_or(FormatRule::Ignored, FormatRule::Text),
         }
     } else {
         return None;
@@ -218,11 +219,11 @@ fn format_rule(name: &str, kind: Kinds, purpose: Purpose) -> Option<(Box<str>, F
     Some((name.into(), rule))
 }
 
-fn below(node: &Node) -> Below {
-    let mut below = Below {
+fn subtree(node: &Node) -> Subtree {
+    let mut subtree = Subtree {
         defaults: node.default.is_some(),
         embedded: node.embedded,
-        lists: node.list != ListKind::Atomic,
+        lists: node.list != ListType::Atomic,
         rules: !node.rules.is_empty(),
     };
     let additional = match &node.additional {
@@ -231,12 +232,12 @@ fn below(node: &Node) -> Below {
     };
     let properties = node.properties.iter().map(|(_, child)| child);
     for child in properties.chain(node.items.as_deref()).chain(additional) {
-        below.defaults |= child.below.defaults;
-        below.embedded |= child.below.embedded;
-        below.lists |= child.below.lists;
-        below.rules |= child.below.rules;
+        subtree.defaults |= child.subtree.defaults;
+        subtree.embedded |= child.subtree.embedded;
+        subtree.lists |= child.subtree.lists;
+        subtree.rules |= child.subtree.rules;
     }
-    below
+    subtree
 }
 
 fn flag(schema: &Map<String, Value>, key: &str) -> bool {

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use evenkeel_types::{go, json};
 use serde_json::{Map, Value};
 
-use super::{ListKind, Node};
+use super::{ListType, Node};
 
 /// The old counterpart of a value.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +78,7 @@ pub(super) fn is_unchanged(node: &Node, new: &Value, old: &Value) -> bool {
             if new_items.len() != old_items.len() {
                 return false;
             }
-            let ListKind::Map(keys) = &node.list else { return new_items == old_items };
+            let ListType::Map(keys) = &node.list else { return new_items == old_items };
             let old_items = OldItems::new(keys, old);
             new_items.iter().all(|item| match (&node.items, old_items.counterpart(item)) {
                 (Some(schema), Some(old)) => is_unchanged(schema, item, old.value),

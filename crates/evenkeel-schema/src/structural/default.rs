@@ -12,7 +12,7 @@ impl Structural {
 }
 
 fn fill(value: &mut Value, node: &Node) {
-    if !node.below.defaults {
+    if !node.subtree.defaults {
         return;
     }
     match value {

@@ -20,7 +20,7 @@ impl Structural {
 
 /// Validates the value and all resources embedded in it.
 pub(crate) fn validate(node: &Node, value: &Value, path: &str, errors: &mut Vec<Error>) {
-    if !node.below.embedded {
+    if !node.subtree.embedded {
         return;
     }
     match value {
@@ -102,7 +102,7 @@ pub(crate) fn coerce(
     malformed: Malformed,
     unknown: &mut Vec<String>,
 ) -> Result<(), Error> {
-    if !node.below.embedded {
+    if !node.subtree.embedded {
         return Ok(());
     }
     match value {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use evenkeel_types::go;
 use serde_json::{Map, Value};
 
-use super::{Additional, ListKind, Node, Structural};
+use super::{Additional, ListType, Node, Structural};
 use crate::field;
 
 impl Structural {
@@ -24,7 +24,7 @@ impl Structural {
 }
 
 fn check(node: &Node, value: &Value, path: &str, errors: &mut Vec<field::Error>) {
-    if !node.below.lists {
+    if !node.subtree.lists {
         return;
     }
     match value {
@@ -35,23 +35,25 @@ fn check(node: &Node, value: &Value, path: &str, errors: &mut Vec<field::Error>)
                 }
             }
             for (key, child) in map {
-                let Some(property) = node.property(key).filter(|p| p.below.lists) else { continue };
+                let Some(property) = node.property(key).filter(|p| p.subtree.lists) else {
+                    continue;
+                };
                 check(property, child, &join(path, key), errors);
             }
         }
         Value::Array(items) => {
             match &node.list {
-                ListKind::Atomic => {}
-                ListKind::Set => {
+                ListType::Atomic => {}
+                ListType::Set => {
                     let values: Vec<Option<&Value>> = items.iter().map(Some).collect();
                     for i in repeated(&values) {
                         let path = format!("{path}[{i}]");
                         errors.push(field::Error::duplicate(path, items[i].clone()));
                     }
                 }
-                ListKind::Map(keys) => check_map(keys, items, path, errors),
+                ListType::Map(keys) => check_map(keys, items, path, errors),
             }
-            if let Some(schema) = node.items.as_deref().filter(|schema| schema.below.lists) {
+            if let Some(schema) = node.items.as_deref().filter(|schema| schema.subtree.lists) {
                 for (i, item) in items.iter().enumerate() {
                     check(schema, item, &format!("{path}[{i}]"), errors);
                 }
@@ -62,8 +64,8 @@ fn check(node: &Node, value: &Value, path: &str, errors: &mut Vec<field::Error>)
 }
 
 fn check_map(keys: &[Box<str>], items: &[Value], path: &str, errors: &mut Vec<field::Error>) {
-    let stranger = items.iter().position(|item| !(item.is_null() || item.is_object()));
-    if let Some(i) = stranger {
+    let non_object = items.iter().position(|item| !(item.is_null() || item.is_object()));
+    if let Some(i) = non_object {
         errors.push(field::Error::invalid(
             format!("{path}[{i}]"),
             items[i].clone(),

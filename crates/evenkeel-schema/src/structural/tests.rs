@@ -424,8 +424,8 @@ proptest! {
     #[test]
     fn verdict_and_failures_agree(spec in arb_schema(), value in arb_value()) {
         let node = compile(&spec, Purpose::Resource).unwrap();
-        prop_assert!(validate::verdict_agrees_with_failures(&node, &value, None));
-        prop_assert!(validate::verdict_agrees_with_failures(&node, &value, Some(&value)));
+        prop_assert!(validate::validity_agrees_with_failures(&node, &value, None));
+        prop_assert!(validate::validity_agrees_with_failures(&node, &value, Some(&value)));
     }
 
     #[test]
@@ -463,7 +463,7 @@ proptest! {
             "uri", "email", "hostname", "ipv4", "ipv6", "cidr", "mac", "uuid", "isbn", "creditcard",
             "ssn", "rgbcolor", "byte", "date", "duration", "date-time", "k8s-long-name",
         ] {
-            if let Some(format) = Format::named(name) {
+            if let Some(format) = Format::from_name(name) {
                 format.accepts(&text);
             }
         }

@@ -15,9 +15,9 @@ use evenkeel_types::go;
 use serde_json::{Map, Value};
 
 use self::path::{Path, Step};
-use self::sink::{Failures, Sink, Verdict};
+use self::sink::{Failures, Sink, Validity};
 use super::correlate::{self, Correlation};
-use super::{Additional, Checks, FormatRule, Kind, Kinds, ListKind, Node, Structural};
+use super::{Additional, Checks, FormatRule, JsonType, JsonTypes, ListType, Node, Structural};
 use crate::field;
 
 impl Structural {
@@ -76,7 +76,7 @@ impl Structural {
         let blocking = |error: &field::Error| {
             matches!(error.error_type, NotSupported | Required | TooLong | TooMany | TypeInvalid)
         };
-        if self.root().below.rules && errors.iter().any(blocking) {
+        if self.root().subtree.rules && errors.iter().any(blocking) {
             errors.push(field::Error::invalid(
                 "",
                 Value::Null,
@@ -108,9 +108,9 @@ fn check(
     old: Option<Correlation<'_>>,
     path: &str,
 ) -> Vec<field::Error> {
-    let mut verdict = Verdict { valid: true };
-    ratcheted(&mut verdict, node, value, &Path::ROOT, old);
-    if verdict.valid {
+    let mut validity = Validity { valid: true };
+    ratcheted(&mut validity, node, value, &Path::ROOT, old);
+    if validity.valid {
         return Vec::new();
     }
     let mut failures = Failures::default();
@@ -120,16 +120,16 @@ fn check(
 
 /// Returns whether both walks agree. If they did not, a failure would be lost.
 #[cfg(test)]
-pub(super) fn verdict_agrees_with_failures(
+pub(super) fn validity_agrees_with_failures(
     node: &Node,
     value: &Value,
     old: Option<&Value>,
 ) -> bool {
-    let mut verdict = Verdict { valid: true };
-    ratcheted(&mut verdict, node, value, &Path::ROOT, old.map(Correlation::new));
+    let mut validity = Validity { valid: true };
+    ratcheted(&mut validity, node, value, &Path::ROOT, old.map(Correlation::new));
     let mut failures = Failures::default();
     ratcheted(&mut failures, node, value, &Path::ROOT, old.map(Correlation::new));
-    verdict.valid == failures.is_valid()
+    validity.valid == failures.is_valid()
 }
 
 /// Validates a value and ignores failures if it equals its old counterpart.
@@ -160,12 +160,12 @@ fn walk<S: Sink>(
     let checks = node.checks.as_deref();
     let format = checks.and_then(|checks| checks.format.as_ref());
     if value.is_null() {
-        let allowed = node.kind == Kinds::Any || node.nullable;
+        let allowed = node.types == JsonTypes::Any || node.nullable;
         if !allowed {
-            sink.fail(|| failure::wrong_type(path, kinds_name(node.kind), "null"));
+            sink.fail(|| failure::wrong_type(path, types_name(node.types), "null"));
         }
         if let Some(checks) = checks {
-            choice(sink, checks, value, path);
+            check_enum(sink, checks, value, path);
         }
         return u64::from(allowed);
     }
@@ -173,7 +173,7 @@ fn walk<S: Sink>(
     // Upstream counts one for the schema, two for junctors and one for `enum`, whatever the
     // outcome.
     let mut passed = 4;
-    if node.kind != Kinds::Any || format.is_some() {
+    if node.types != JsonTypes::Any || format.is_some() {
         passed += 1 + u64::from(type_matches(sink, node, value, path));
         if sink.is_done() {
             return 0;
@@ -209,7 +209,7 @@ fn walk<S: Sink>(
         return 0;
     }
     if let Some(checks) = checks {
-        choice(sink, checks, value, path);
+        check_enum(sink, checks, value, path);
     }
     if let Value::Object(map) = value {
         passed += 1 + object(sink, node, map, path, old);
@@ -217,46 +217,46 @@ fn walk<S: Sink>(
     passed
 }
 
-fn kinds_name(kinds: Kinds) -> &'static str {
-    match kinds {
-        Kinds::Any => "",
-        Kinds::One(kind) => kind.name(),
-        Kinds::IntOrString => "integer,string",
+fn types_name(types: JsonTypes) -> &'static str {
+    match types {
+        JsonTypes::Any => "",
+        JsonTypes::One(json_type) => json_type.name(),
+        JsonTypes::IntOrString => "integer,string",
     }
 }
 
 /// Checks the type. Like upstream, lenient for strings and lists with a format.
 fn type_matches<S: Sink>(sink: &mut S, node: &Node, value: &Value, path: &Path<'_>) -> bool {
-    let (kind, value_format) = match value {
-        Value::Bool(_) => (Kind::Boolean, ""),
-        Value::String(_) => (Kind::String, ""),
-        Value::Array(_) => (Kind::Array, ""),
+    let (json_type, value_format) = match value {
+        Value::Bool(_) => (JsonType::Boolean, ""),
+        Value::String(_) => (JsonType::String, ""),
+        Value::Array(_) => (JsonType::Array, ""),
         Value::Number(n) => match go::Num::of(n) {
-            go::Num::Int(_) => (Kind::Integer, "int64"),
-            go::Num::Float(_) => (Kind::Number, "float64"),
+            go::Num::Int(_) => (JsonType::Integer, "int64"),
+            go::Num::Float(_) => (JsonType::Number, "float64"),
         },
-        _ => (Kind::Object, ""),
+        _ => (JsonType::Object, ""),
     };
-    let same = node.kind.allows(kind);
+    let same = node.types.allows(json_type);
     let whole_float = matches!(value, Value::Number(n)
-        if kind == Kind::Number
-            && node.kind.allows(Kind::Integer)
+        if json_type == JsonType::Number
+            && node.types.allows(JsonType::Integer)
             && numbers::is_json_integer(go::Num::of(n).as_f64()));
-    let widened = kind == Kind::Integer && node.kind.allows(Kind::Number);
+    let widened = json_type == JsonType::Integer && node.types.allows(JsonType::Number);
     let format = node.checks.as_deref().and_then(|checks| checks.format.as_ref());
     if let Some((format, _)) = format {
-        let textual = matches!(kind, Kind::String | Kind::Array);
+        let textual = matches!(json_type, JsonType::String | JsonType::Array);
         if !(textual || same || value_format == &**format || whole_float || widened) {
             sink.fail(|| failure::wrong_type(path, format, value_format));
             return false;
         }
-        let numeric = node.kind.allows(Kind::Number) || node.kind.allows(Kind::Integer);
+        let numeric = node.types.allows(JsonType::Number) || node.types.allows(JsonType::Integer);
         if textual && !numeric {
             return true;
         }
     }
     if !(same || whole_float || widened) {
-        sink.fail(|| failure::wrong_type(path, kinds_name(node.kind), kind.name()));
+        sink.fail(|| failure::wrong_type(path, types_name(node.types), json_type.name()));
         return false;
     }
     true
@@ -278,9 +278,9 @@ fn string<S: Sink>(sink: &mut S, checks: &Checks, text: &str, path: &Path<'_>) {
     }
 }
 
-fn choice<S: Sink>(sink: &mut S, checks: &Checks, value: &Value, path: &Path<'_>) {
-    if !checks.choices.allow(value) {
-        sink.fail(|| failure::not_a_choice(path, value, checks.choices.all()));
+fn check_enum<S: Sink>(sink: &mut S, checks: &Checks, value: &Value, path: &Path<'_>) {
+    if !checks.enum_values.allow(value) {
+        sink.fail(|| failure::not_in_enum(path, value, checks.enum_values.all()));
     }
 }
 
@@ -294,7 +294,7 @@ fn array<S: Sink>(
     let mut passed = 0;
     if let Some(schema) = &node.items {
         let old_items = match (&node.list, old) {
-            (ListKind::Map(keys), Some(old)) => Some(correlate::OldItems::new(keys, old.value)),
+            (ListType::Map(keys), Some(old)) => Some(correlate::OldItems::new(keys, old.value)),
             _ => None,
         };
         for (i, item) in items.iter().enumerate() {

@@ -13,13 +13,13 @@ pub(super) struct Failure {
     pub(super) text: String,
     /// The path, or `None` if upstream reports the failure for the whole object.
     at: Option<String>,
-    kind: Kind,
+    failure_type: FailureType,
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum FailureType {
     Required,
-    Unsupported { value: Value, choices: Vec<String> },
+    Unsupported { value: Value, supported: Vec<String> },
     TooLong { max: i64 },
     TooMany { actual: i64, max: i64 },
     Type { value: Value },
@@ -33,12 +33,12 @@ impl Failure {
             Some(at) if prefix.is_empty() => at.to_owned(),
             Some(at) => format!("{prefix}.{at}"),
         };
-        match self.kind {
-            Kind::Required => field::Error::required(path, ""),
-            Kind::Unsupported { value, choices } => {
-                field::Error::not_supported(path, value, choices.iter().map(String::as_str))
+        match self.failure_type {
+            FailureType::Required => field::Error::required(path, ""),
+            FailureType::Unsupported { value, supported } => {
+                field::Error::not_supported(path, value, supported.iter().map(String::as_str))
             }
-            Kind::TooLong { max } => match usize::try_from(max) {
+            FailureType::TooLong { max } => match usize::try_from(max) {
                 Ok(max) => field::Error::too_long(path, max),
                 Err(_) => field::Error {
                     error_type: field::ErrorType::TooLong,
@@ -47,7 +47,7 @@ impl Failure {
                     detail: "value is too long".to_owned(),
                 },
             },
-            Kind::TooMany { actual, max } => {
+            FailureType::TooMany { actual, max } => {
                 let actual = usize::try_from(actual).unwrap_or(0);
                 match usize::try_from(max) {
                     Ok(max) => field::Error::too_many(path, actual, max),
@@ -59,28 +59,28 @@ impl Failure {
                     },
                 }
             }
-            Kind::Type { value } => field::Error::type_invalid(path, value, self.text),
-            Kind::Invalid { value } => field::Error::invalid(path, value, self.text),
+            FailureType::Type { value } => field::Error::type_invalid(path, value, self.text),
+            FailureType::Invalid { value } => field::Error::invalid(path, value, self.text),
         }
     }
 }
 
-fn at(path: &Path<'_>, kind: Kind, what: impl FnOnce(&str) -> String) -> Failure {
+fn at(path: &Path<'_>, failure_type: FailureType, what: impl FnOnce(&str) -> String) -> Failure {
     let path = path.render();
-    Failure { text: what(&path), at: Some(path), kind }
+    Failure { text: what(&path), at: Some(path), failure_type }
 }
 
 fn invalid(path: &Path<'_>, value: impl Into<Value>, what: impl FnOnce(&str) -> String) -> Failure {
-    at(path, Kind::Invalid { value: value.into() }, what)
+    at(path, FailureType::Invalid { value: value.into() }, what)
 }
 
 /// Returns a failure that kube-openapi reports without a path.
-fn placeless(text: String) -> Failure {
-    Failure { text, at: None, kind: Kind::Invalid { value: "".into() } }
+fn without_path(text: String) -> Failure {
+    Failure { text, at: None, failure_type: FailureType::Invalid { value: "".into() } }
 }
 
 pub(super) fn wrong_type(path: &Path<'_>, expected: &str, actual: &str) -> Failure {
-    at(path, Kind::Type { value: actual.into() }, |path| {
+    at(path, FailureType::Type { value: actual.into() }, |path| {
         format!("{path} in body must be of type {expected}: {}", go::quote(actual))
     })
 }
@@ -90,7 +90,7 @@ pub(super) fn wrong_format(path: &Path<'_>, format: &str, text: &str) -> Failure
 }
 
 pub(super) fn too_long(path: &Path<'_>, max: i64) -> Failure {
-    at(path, Kind::TooLong { max }, |path| {
+    at(path, FailureType::TooLong { max }, |path| {
         format!("{path} in body should be at most {max} chars long")
     })
 }
@@ -103,16 +103,16 @@ pub(super) fn mismatch(path: &Path<'_>, pattern: &str, text: &str) -> Failure {
     invalid(path, text, |path| format!("{path} in body should match '{pattern}'"))
 }
 
-pub(super) fn not_a_choice(path: &Path<'_>, value: &Value, choices: &[Value]) -> Failure {
-    let choices: Vec<String> = choices
+pub(super) fn not_in_enum(path: &Path<'_>, value: &Value, supported: &[Value]) -> Failure {
+    let supported: Vec<String> = supported
         .iter()
         .map(|choice| match choice {
             Value::String(text) => text.clone(),
             other => go::json(other),
         })
         .collect();
-    let listed = choices.join(" ");
-    at(path, Kind::Unsupported { value: value.clone(), choices }, |path| {
+    let listed = supported.join(" ");
+    at(path, FailureType::Unsupported { value: value.clone(), supported }, |path| {
         format!("{path} in body should be one of [{listed}]")
     })
 }
@@ -122,7 +122,7 @@ pub(super) fn too_few_items(path: &Path<'_>, min: i64, size: i64) -> Failure {
 }
 
 pub(super) fn too_many_items(path: &Path<'_>, max: i64, size: i64) -> Failure {
-    at(path, Kind::TooMany { actual: size, max }, |path| {
+    at(path, FailureType::TooMany { actual: size, max }, |path| {
         format!("{path} in body should have at most {max} items")
     })
 }
@@ -136,7 +136,7 @@ pub(super) fn too_few_properties(path: &Path<'_>, min: i64, size: i64) -> Failur
 }
 
 pub(super) fn too_many_properties(path: &Path<'_>, max: i64, size: i64) -> Failure {
-    at(path, Kind::TooMany { actual: size, max }, |path| {
+    at(path, FailureType::TooMany { actual: size, max }, |path| {
         format!("{path} in body should have at most {max} properties")
     })
 }
@@ -147,12 +147,16 @@ pub(super) fn not_allowed(path: &Path<'_>, key: &str) -> Failure {
 
 pub(super) fn missing(path: &Path<'_>, key: &str) -> Failure {
     let name = format!("{}.{key}", path.render());
-    Failure { text: format!("{name} in body is required"), at: Some(name), kind: Kind::Required }
+    Failure {
+        text: format!("{name} in body is required"),
+        at: Some(name),
+        failure_type: FailureType::Required,
+    }
 }
 
 pub(super) fn any_of(path: &Path<'_>) -> Failure {
     let path = go::quote(&path.render());
-    placeless(format!("{path} must validate at least one schema (anyOf)"))
+    without_path(format!("{path} must validate at least one schema (anyOf)"))
 }
 
 pub(super) fn one_of(path: &Path<'_>, valid: usize) -> Failure {
@@ -161,18 +165,18 @@ pub(super) fn one_of(path: &Path<'_>, valid: usize) -> Failure {
         n => format!("Found {n} valid alternatives"),
     };
     let path = go::quote(&path.render());
-    placeless(format!("{path} must validate one and only one schema (oneOf). {found}"))
+    without_path(format!("{path} must validate one and only one schema (oneOf). {found}"))
 }
 
 pub(super) fn all_of(path: &Path<'_>, none: bool) -> Failure {
     let found = if none { ". None validated" } else { "" };
     let path = go::quote(&path.render());
-    placeless(format!("{path} must validate all the schemas (allOf){found}"))
+    without_path(format!("{path} must validate all the schemas (allOf){found}"))
 }
 
 pub(super) fn must_not_validate(path: &Path<'_>) -> Failure {
     let path = go::quote(&path.render());
-    placeless(format!("{path} must not validate the schema (not)"))
+    without_path(format!("{path} must not validate the schema (not)"))
 }
 
 /// `role` is what the number is: the validated value or one of the schema's bounds.
@@ -187,7 +191,7 @@ pub(super) fn out_of_type(
         None => "(default format)".to_owned(),
     };
     let path = path.render();
-    placeless(format!("{role} value must be of type {type_name} {format} in {path}"))
+    without_path(format!("{role} value must be of type {type_name} {format} in {path}"))
 }
 
 pub(super) fn out_of_bounds(

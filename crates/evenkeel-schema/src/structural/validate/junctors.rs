@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::failure;
 use super::path::Path;
-use super::sink::{Failures, Sink, Verdict};
+use super::sink::{Failures, Sink, Validity};
 use super::walk;
 use crate::structural::{Checks, Node};
 
@@ -31,9 +31,9 @@ pub(super) fn check<S: Sink>(sink: &mut S, checks: &Checks, value: &Value, path:
 }
 
 fn is_valid(node: &Node, value: &Value) -> bool {
-    let mut verdict = Verdict { valid: true };
-    walk(&mut verdict, node, value, &Path::ROOT, None);
-    verdict.valid
+    let mut validity = Validity { valid: true };
+    walk(&mut validity, node, value, &Path::ROOT, None);
+    validity.valid
 }
 
 /// Validates a value against one alternative.

@@ -5,22 +5,22 @@ use evenkeel_types::go::{self, Num};
 use super::failure;
 use super::path::Path;
 use super::sink::Sink;
-use crate::structural::{FormatRule, Kind, Kinds, Node};
+use crate::structural::{FormatRule, JsonType, JsonTypes, Node};
 
 pub(super) fn check<S: Sink>(sink: &mut S, node: &Node, value: Num, path: &Path<'_>) {
     let checks = node.checks.as_deref();
-    let class = Class {
-        kind: match node.kind {
-            Kinds::One(kind @ (Kind::Integer | Kind::Number)) => Some(kind),
+    let number_type = NumberType {
+        json_type: match node.types {
+            JsonTypes::One(json_type @ (JsonType::Integer | JsonType::Number)) => Some(json_type),
             _ => None,
         },
         format: checks.and_then(|checks| checks.format.as_ref()).map(|(_, rule)| *rule),
     };
     let conforms = |sink: &mut S, number: Num, role: &str| {
-        let conforms = class.contains(number);
+        let conforms = number_type.contains(number);
         if !conforms {
-            let kind = class.kind.map_or("", Kind::name);
-            sink.fail(|| failure::out_of_type(path, role, kind, class.format_name()));
+            let json_type = number_type.json_type.map_or("", JsonType::name);
+            sink.fail(|| failure::out_of_type(path, role, json_type, number_type.format_name()));
         }
         conforms
     };
@@ -79,15 +79,15 @@ pub(super) fn check<S: Sink>(sink: &mut S, node: &Node, value: Num, path: &Path<
 }
 
 /// The range of numbers that a schema's type and format allow.
-struct Class {
-    kind: Option<Kind>,
+struct NumberType {
+    json_type: Option<JsonType>,
     format: Option<FormatRule>,
 }
 
-impl Class {
+impl NumberType {
     fn contains(&self, number: Num) -> bool {
-        match (self.kind, self.format) {
-            (Some(Kind::Integer), format) => {
+        match (self.json_type, self.format) {
+            (Some(JsonType::Integer), format) => {
                 let (min, max) = match format {
                     Some(FormatRule::Int32) => (i64::from(i32::MIN), i64::from(i32::MAX)),
                     _ => (i64::MIN, i64::MAX),
@@ -103,7 +103,9 @@ impl Class {
                     }
                 }
             }
-            (Some(Kind::Number), Some(FormatRule::Float)) => (number.as_f64() as f32).is_finite(),
+            (Some(JsonType::Number), Some(FormatRule::Float)) => {
+                (number.as_f64() as f32).is_finite()
+            }
             _ => true,
         }
     }
@@ -114,7 +116,7 @@ impl Class {
             FormatRule::Int64 => Some("int64"),
             FormatRule::Float => Some("float"),
             FormatRule::Double => Some("double"),
-            FormatRule::Text(_) | FormatRule::Inert => None,
+            FormatRule::Text(_) | FormatRule::Ignored => None,
         }
     }
 }

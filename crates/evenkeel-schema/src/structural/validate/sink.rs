@@ -25,11 +25,11 @@ pub(super) trait Sink {
     }
 }
 
-pub(super) struct Verdict {
+pub(super) struct Validity {
     pub(super) valid: bool,
 }
 
-impl Sink for Verdict {
+impl Sink for Validity {
     const COLLECTS: bool = false;
 
     fn fail(&mut self, _: impl FnOnce() -> Failure) {
@@ -51,7 +51,7 @@ impl Sink for Verdict {
 
 /// Maximum bytes of messages for one object. Some messages list all allowed values, once for each
 /// invalid value.
-const MOST_TEXT: usize = 16 << 20;
+const MAX_TEXT_BYTES: usize = 16 << 20;
 
 #[derive(Default)]
 pub(super) struct Failures {
@@ -77,7 +77,7 @@ impl Sink for Failures {
     const COLLECTS: bool = true;
 
     fn fail(&mut self, failure: impl FnOnce() -> Failure) {
-        if self.text < MOST_TEXT {
+        if self.text < MAX_TEXT_BYTES {
             let failure = failure();
             self.text += failure.text.len();
             self.list.push(failure);
@@ -93,7 +93,7 @@ impl Sink for Failures {
     }
 
     fn merge(&mut self, other: Self) {
-        if self.text < MOST_TEXT {
+        if self.text < MAX_TEXT_BYTES {
             self.text += other.text;
             self.list.extend(other.list);
         }
