@@ -6,11 +6,11 @@
 //! or [`validate_update`](Structural::validate_update). Compilation is lenient: every schema that
 //! passed [`validate_crd`](crate::validate_crd) compiles.
 
-mod choices;
 mod compile;
 mod correlate;
 mod default;
 mod embedded;
+mod enum_values;
 mod lists;
 mod normalize;
 mod prune;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use self::choices::EnumValues;
+use self::enum_values::EnumValues;
 use crate::format::Format;
 use crate::pattern::Pattern;
 use crate::scale::Scale;
