@@ -173,7 +173,7 @@ fn child<'a>(map: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, 
     }
     match slot {
         Value::Object(map) => map,
-        _ => unreachable!("made an object just above"),
+        _ => unreachable!("replaced by an object above"),
     }
 }
 

@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn label_with_dots_is_told_so() {
+    fn label_with_dots_has_its_own_message() {
         assert_eq!(dns1123_label("a.b"), ["must not contain dots"]);
         assert_eq!(dns1035_label("1a").len(), 1);
         assert!(dns1035_label("a1").is_empty());
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn qualified_name_reports_prefix_and_name_apart() {
+    fn qualified_name_reports_prefix_and_name_separately() {
         assert!(qualified_name("example.com/Name").is_empty());
         let wrong = qualified_name("/");
         assert_eq!(wrong[0], "prefix part must be non-empty");
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn beginnings_of_names_may_end_in_a_dash() {
+    fn name_prefixes_may_end_in_a_dash() {
         assert!(subdomain_name("web-", true).is_empty());
         assert_eq!(subdomain_name("web-", false).len(), 1);
         // The mask removes one byte of the last letter.

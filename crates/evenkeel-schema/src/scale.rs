@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn replicas_are_written_where_the_path_says() {
+    fn set_replicas_writes_to_the_spec_path() {
         let mut object = json!({});
         assert!(scale().set_replicas(&mut object, 4));
         assert_eq!(object, json!({"spec": {"replicas": 4}}));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn out_of_range_and_ill_typed_replicas_are_refused() {
+    fn out_of_range_and_ill_typed_replicas_are_rejected() {
         let texts = |object: Value| -> Vec<String> {
             let errors = [scale().validate_spec(&object), scale().validate_status(&object)];
             errors.concat().iter().map(Error::to_string).collect()

@@ -6,7 +6,7 @@ fn check(format: Format, good: &[&str], bad: &[&str]) {
         assert!(format.accepts(text), "{format:?} should accept {text:?}");
     }
     for text in bad {
-        assert!(!format.accepts(text), "{format:?} should refuse {text:?}");
+        assert!(!format.accepts(text), "{format:?} should reject {text:?}");
     }
 }
 
@@ -115,7 +115,7 @@ fn codes() {
 }
 
 #[test]
-fn names_ignore_dashes_and_go_with_the_type() {
+fn format_names_ignore_dashes_and_depend_on_the_type() {
     assert_eq!(Format::from_name("date-time"), Some(Format::DateTime));
     assert!(is_recognized("string", "uuid-4"));
     assert!(is_recognized("", "date"));

@@ -26,18 +26,18 @@ fn check(path: &str, want: Value) {
 }
 
 #[test]
-fn fields_are_followed_and_missing_ones_yield_nothing() {
+fn missing_fields_yield_nothing() {
     check(".spec.replicas", json!([3]));
 }
 
 #[test]
-fn words_and_unknown_operators_parse_but_lead_nowhere() {
+fn keywords_and_unknown_operators_parse_but_yield_nothing() {
     check("spec.replicas", json!([]));
     check(".status.conditions[?(@.type=\"Ready\")].type", json!([]));
 }
 
 #[test]
-fn paths_may_start_at_the_root_sign() {
+fn paths_may_start_with_the_root_symbol() {
     check("$.spec.name", json!(["n"]));
     check(".metadata.creationTimestamp", json!(["2024-01-01T00:00:00Z"]));
     check(".metadata.labels.a\\.b/c", json!(["x"]));
@@ -70,7 +70,7 @@ fn lists_are_indexed_and_sliced() {
 }
 
 #[test]
-fn wildcards_and_descent_reach_everything() {
+fn wildcards_and_recursive_descent_select_all_values() {
     check(".status.conditions[*].type", json!(["Ready", "Synced"]));
     check(".status.conditions[*].*", json!([1, "True", "Ready", null, 2, "False", "Synced"]));
     check("..type", json!(["Ready", "Synced"]));
@@ -94,7 +94,7 @@ fn filters_compare_and_test_presence() {
 }
 
 #[test]
-fn mistakes_are_named() {
+fn syntax_errors_have_upstream_messages() {
     for (path, want) in [
         (".a[", "unterminated array"),
         (".a[x]", "invalid array index x"),

@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn typed_round_trip_drops_what_is_empty() {
+fn coerce_drops_empty_fields() {
     let mut metadata = json!({
         "name": "n", "namespace": "", "labels": {"a": null}, "annotations": {}, "generation": 0,
         "finalizers": [], "creationTimestamp": null,
@@ -30,7 +30,7 @@ fn typed_round_trip_drops_what_is_empty() {
 }
 
 #[test]
-fn metadata_that_is_no_object_is_refused_in_either_mode() {
+fn non_object_metadata_is_rejected_in_both_modes() {
     let coerced = |malformed| coerce(&mut json!(["x"]), malformed, "metadata", &mut Vec::new());
     assert_eq!(
         coerced(Malformed::Reject).unwrap_err(),

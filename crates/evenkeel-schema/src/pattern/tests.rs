@@ -40,7 +40,7 @@ fn lone_braces_and_octal_escapes_are_literal() {
 }
 
 #[test]
-fn mistakes_read_as_in_go() {
+fn errors_have_the_messages_of_go() {
     for (pattern, want) in [
         ("a(b", "missing closing ): `a(b`"),
         ("a)b", "unexpected ): `a)b`"),

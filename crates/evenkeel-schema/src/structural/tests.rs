@@ -31,7 +31,7 @@ mod prune {
     }
 
     #[test]
-    fn unspecified_fields_go_and_are_named_with_indexes() {
+    fn unspecified_fields_are_removed_and_reported_with_indexes() {
         check(
             json!({"type": "object", "properties": {
                 "list": {"type": "array", "items": {
@@ -45,7 +45,7 @@ mod prune {
     }
 
     #[test]
-    fn preserve_unknown_keeps_all_but_what_properties_specify() {
+    fn preserve_unknown_keeps_all_fields_outside_specified_properties() {
         check(
             json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
                 "sub": {"type": "object", "properties": {"a": {"type": "string"}}},
@@ -94,7 +94,7 @@ mod default {
     }
 
     #[test]
-    fn defaults_reach_into_defaults_lists_and_maps() {
+    fn defaults_apply_inside_defaults_lists_and_maps() {
         let leaf =
             json!({"type": "object", "properties": {"d": {"type": "integer", "default": 1}}});
         check(
@@ -123,7 +123,7 @@ mod default {
     }
 
     #[test]
-    fn nulls_in_maps_and_lists_follow_their_element() {
+    fn nulls_in_maps_and_lists_follow_the_element_schema() {
         let element = json!({"type": "string", "default": "x"});
         check(
             json!({"type": "object", "properties": {
@@ -161,7 +161,7 @@ fn normalize_reports_metadata_then_fields_then_embedded_metadata() {
 }
 
 #[test]
-fn stored_objects_lose_malformed_metadata_instead_of_failing() {
+fn malformed_metadata_of_stored_objects_is_dropped() {
     let schema = compile_spec(json!({"type": "object"}));
     let mut object = json!({"metadata": {"name": "n", "labels": {"a": 1}, "generation": "x"}});
     assert!(schema.normalize(&mut object.clone(), Malformed::Reject).is_err());
@@ -170,7 +170,7 @@ fn stored_objects_lose_malformed_metadata_instead_of_failing() {
 }
 
 #[test]
-fn rules_are_listed_with_their_place() {
+fn rules_are_listed_with_their_paths() {
     let schema = compile_spec(json!({
         "type": "object",
         "x-kubernetes-validations": [{"rule": "self.a", "message": "m", "optionalOldSelf": true}],
@@ -186,7 +186,7 @@ fn rules_are_listed_with_their_place() {
 }
 
 #[test]
-fn scale_comes_after_the_schema_and_unchecked_rules_come_last() {
+fn scale_errors_follow_schema_errors_and_unchecked_rules_are_last() {
     let scale = Scale::new(&json!({
         "specReplicasPath": ".spec.r",
         "statusReplicasPath": ".status.r",
@@ -369,7 +369,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn pruning_twice_prunes_nothing_more(spec in arb_schema(), value in arb_value()) {
+    fn pruning_is_idempotent(spec in arb_schema(), value in arb_value()) {
         let schema = compile_spec(spec);
         let mut once = json!({"spec": value});
         schema.prune(&mut once);
@@ -379,7 +379,7 @@ proptest! {
     }
 
     #[test]
-    fn defaulting_twice_defaults_nothing_more(spec in arb_schema(), value in arb_value()) {
+    fn defaulting_is_idempotent(spec in arb_schema(), value in arb_value()) {
         let schema = compile_spec(spec);
         let mut once = json!({"spec": value});
         schema.default(&mut once);
@@ -389,7 +389,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_decoded_and_valid_is_stable(spec in arb_schema(), value in arb_value()) {
+    fn decoded_valid_objects_are_stable(spec in arb_schema(), value in arb_value()) {
         let schema = compile_spec(spec);
         let mut once = json!({"spec": value});
         if schema.normalize(&mut once, Malformed::Drop).is_err() {
@@ -408,7 +408,7 @@ proptest! {
     }
 
     #[test]
-    fn an_update_that_changes_nothing_known_is_never_worse_than_a_create(
+    fn unchanged_update_has_no_more_errors_than_create(
         spec in arb_schema(), value in arb_value(),
     ) {
         let schema = compile_spec(spec);
@@ -422,14 +422,14 @@ proptest! {
     }
 
     #[test]
-    fn verdict_and_failures_agree(spec in arb_schema(), value in arb_value()) {
+    fn validity_and_failures_agree(spec in arb_schema(), value in arb_value()) {
         let node = compile(&spec, Purpose::Resource).unwrap();
         prop_assert!(validate::validity_agrees_with_failures(&node, &value, None));
         prop_assert!(validate::validity_agrees_with_failures(&node, &value, Some(&value)));
     }
 
     #[test]
-    fn no_schema_or_object_makes_us_panic(
+    fn no_schema_or_object_causes_a_panic(
         schema in arb_value(), spec in arb_schema(), value in arb_value(),
     ) {
         for schema in [&schema, &json!({"type": "object", "properties": {"spec": spec}})] {
@@ -453,7 +453,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_parsers_panic(
+    fn no_text_causes_parsers_to_panic(
         text in prop_oneof![".{0,20}", r"[\[\](){}\\.*+?|^$a-c:'@,=<>!0-9-]{0,12}"],
     ) {
         let _ = crate::pattern::Pattern::new(&text);

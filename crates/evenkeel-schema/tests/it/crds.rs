@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::objects::{causes, same_causes};
 
 #[test]
-fn definitions_are_defaulted_and_checked_as_upstream_does() {
+fn crds_are_defaulted_and_validated_as_upstream_does() {
     let cases: Value = serde_json::from_str(include_str!("crds.json")).unwrap();
     let mut differences = Vec::new();
     for case in cases.as_array().unwrap() {
@@ -39,7 +39,7 @@ fn definitions_are_defaulted_and_checked_as_upstream_does() {
 }
 
 #[test]
-fn definition_updates_are_checked_as_upstream_does() {
+fn crd_updates_are_validated_as_upstream_does() {
     let transcript: Value = serde_json::from_str(include_str!("crd_updates.json")).unwrap();
     let old = &transcript["old"];
     for case in transcript["cases"].as_array().unwrap() {

@@ -36,7 +36,7 @@ fn name_and_namespace_are_required() {
 }
 
 #[test]
-fn annotations_have_a_common_limit() {
+fn annotations_have_a_total_size_limit() {
     let meta = |bytes: usize| json!({"name": "n", "namespace": "ns", "annotations": {"a": "x".repeat(bytes)}});
     assert_eq!(create(&meta(256 * 1024 - 1)), [""; 0]);
     let expected = ["metadata.annotations: Too long: may not be more than 262144 bytes"];
@@ -44,13 +44,13 @@ fn annotations_have_a_common_limit() {
 }
 
 #[test]
-fn annotation_keys_may_be_upper_case_in_their_domain_too() {
+fn annotation_key_prefixes_may_be_upper_case() {
     let meta = json!({"name": "n", "namespace": "ns", "annotations": {"Example.COM/Key": "v"}});
     assert_eq!(create(&meta), [""; 0]);
 }
 
 #[test]
-fn owners_are_complete_and_one_controls() {
+fn owner_references_are_complete_with_one_controller() {
     let meta = json!({
         "name": "n", "namespace": "ns",
         "ownerReferences": [
@@ -72,7 +72,7 @@ fn owners_are_complete_and_one_controls() {
 }
 
 #[test]
-fn two_ways_of_deletion_exclude_each_other() {
+fn orphan_and_foreground_finalizers_are_exclusive() {
     let finalizers = ["orphan", "foregroundDeletion"];
     let meta = json!({"name": "n", "namespace": "ns", "finalizers": finalizers});
     let expected = ["metadata.finalizers: Invalid value: [\"orphan\",\"foregroundDeletion\"]: \
@@ -81,7 +81,7 @@ fn two_ways_of_deletion_exclude_each_other() {
 }
 
 #[test]
-fn managed_fields_have_a_shape() {
+fn managed_fields_entries_are_validated() {
     let meta = json!({
         "name": "n", "namespace": "ns",
         "managedFields": [{
@@ -99,7 +99,7 @@ fn managed_fields_have_a_shape() {
 }
 
 #[test]
-fn an_update_keeps_identity() {
+fn update_cannot_change_identity() {
     let new = json!({
         "name": "m", "namespace": "other", "uid": "v", "generation": 2,
         "creationTimestamp": "2025-01-01T00:00:00Z",
@@ -117,7 +117,7 @@ fn an_update_keeps_identity() {
 }
 
 #[test]
-fn finalizers_only_go_while_an_object_is_deleted() {
+fn no_finalizers_are_added_while_an_object_is_deleted() {
     let mut old = stored();
     old["deletionTimestamp"] = json!("2024-01-02T00:00:00Z");
     let mut new = old.clone();
@@ -132,14 +132,14 @@ fn finalizers_only_go_while_an_object_is_deleted() {
 }
 
 #[test]
-fn what_every_update_is_checked_for_repeats_itself_like_upstream() {
+fn common_field_errors_are_repeated_as_upstream_does() {
     let mut new = stored();
     new["labels"] = json!({"a": "b b"});
     assert_eq!(validate_common_fields(&new, &stored(), true, "metadata").len(), 2);
 }
 
 #[test]
-fn only_one_owner_controls() {
+fn second_controller_reference_prints_all_references() {
     let owner = |name: &str| {
         json!({
             "apiVersion": "v1", "kind": "A", "name": name, "uid": "u", "controller": true,
