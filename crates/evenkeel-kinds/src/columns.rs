@@ -1,11 +1,12 @@
-//! What `kubectl get` shows of a built-in kind: column definitions, and the cells of one row.
+//! Table output of built-in kinds: column definitions and the cells of each row, as printed by
+//! `kubectl get`.
 //!
-//! The table encoder asks for [`definitions`] once per response and for one [`row`] per object;
-//! both come from the same `Printer`, so a header and its cells cannot drift apart. Objects are
-//! expected as stored: defaulted, with canonical quantities and timestamps. Nothing here fails:
-//! an absent field prints as its zero value, as it would in Kubernetes.
+//! The table encoder reads [`definitions`] once per response and one [`row`] per object. Both come
+//! from the same `Printer`, so headers and cells cannot diverge. Objects must be in stored form:
+//! defaulted, with canonical quantities and timestamps. Printing never fails: an absent field
+//! prints as its zero value, as in upstream.
 
-/// Cells of one row, each converted to the JSON type its expression has.
+/// Builds the cells of one row, each converted to the JSON type of its expression.
 macro_rules! cells {
     ($($cell:expr),+ $(,)?) => { vec![$(serde_json::Value::from($cell)),+] };
 }
@@ -39,54 +40,55 @@ use text::{age, int, name, str};
 /// One entry of a table's `columnDefinitions`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Heading; kubectl prints it in upper case.
+    /// Heading. kubectl prints it in upper case.
     pub name: &'static str,
     /// OpenAPI type of the cells: `string`, `integer`, `boolean` or `date`.
     pub value_type: &'static str,
-    /// OpenAPI format; `name` marks the column that identifies the object, otherwise empty.
+    /// OpenAPI format: `name` for the column that identifies the object, otherwise empty.
     pub format: &'static str,
-    /// What the column tells, for humans.
+    /// Human-readable description of the column.
     pub description: &'static str,
-    /// Zero is always shown, one only in wide output.
+    /// 0 if always shown, 1 if shown only in wide output.
     pub priority: i32,
 }
 
-/// Says of a whole row what its cells do not: kubectl hides completed rows on request.
+/// A condition of a table row. kubectl uses it to hide completed rows on request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowCondition {
-    /// The only type in use is `Completed`.
+    /// The condition type. Only `Completed` is in use.
     pub type_name: &'static str,
-    /// `True`: Kubernetes leaves the condition out instead of reporting it false.
+    /// Always `True`: upstream omits the condition instead of reporting it as false.
     pub status: &'static str,
-    /// The phase that ended the row's object.
+    /// The terminal phase of the object.
     pub reason: &'static str,
-    /// The same for humans.
+    /// Human-readable message.
     pub message: &'static str,
 }
 
-/// How one kind is printed.
+/// Prints the objects of one kind.
 struct Printer {
     columns: &'static [Column],
     cells: fn(&Value, i64) -> Vec<Value>,
 }
 
-/// Columns of the kind, in the order of the cells of [`row`].
+/// Returns the columns of a kind, in the order of the cells of [`row`].
 ///
-/// Kinds without columns of their own get their name and creation time, as do unknown ones.
+/// Unknown kinds and kinds without columns of their own have name and creation time.
 pub fn definitions(gvk: Gvk<'_>) -> &'static [Column] {
     printer(gvk).columns
 }
 
-/// The cells of one object at `now`, in seconds since the Unix epoch.
+/// Returns the cells of one object at `now`, in seconds since the Unix epoch.
 ///
-/// As many cells as columns, except for `IPAddress`: Kubernetes sends its age without a heading.
-/// Print objects as stored, under [`crate::convert::storage_gvk`], whatever version was asked for:
-/// an autoscaler of version one no longer knows the order of its metrics.
+/// There are as many cells as columns, except for `IPAddress`: upstream sends its age without a
+/// column. Objects must be printed in their storage version ([`crate::convert::storage_gvk`]),
+/// whatever version was requested, because a HorizontalPodAutoscaler in v1 does not keep the order
+/// of its metrics.
 pub fn row(gvk: Gvk<'_>, object: &Value, now: i64) -> Vec<Value> {
     (printer(gvk).cells)(object, now)
 }
 
-/// The condition of the object's row, if it has one: only pods that ran to their end do.
+/// Returns the condition of the object's row. Only pods in a terminal phase have one.
 pub fn row_conditions(gvk: Gvk<'_>, object: &Value) -> Option<&'static RowCondition> {
     match (gvk.group, gvk.kind) {
         ("", "Pod") => pod::completion(object),
@@ -94,12 +96,12 @@ pub fn row_conditions(gvk: Gvk<'_>, object: &Value) -> Option<&'static RowCondit
     }
 }
 
-/// Whether the kind has no columns of its own. Empty lists of these have rows that are null.
+/// Returns whether the kind has no columns of its own. Empty lists of such kinds have null rows.
 pub fn is_plain(gvk: Gvk<'_>) -> bool {
     std::ptr::eq(printer(gvk), &raw const DEFAULT)
 }
 
-/// The order of rows in a list, for kinds whose table is not in the order of the list.
+/// Returns the sort order of rows, for kinds whose table is not in list order.
 pub fn row_order(gvk: Gvk<'_>) -> Option<fn(&Value, &Value) -> Ordering> {
     match (gvk.group, gvk.kind) {
         ("flowcontrol.apiserver.k8s.io", "FlowSchema") => Some(cluster::by_matching_precedence),
@@ -134,7 +136,7 @@ impl Column {
         self
     }
 
-    /// The column as it stands in a `Table`.
+    /// Returns the column as an entry of `columnDefinitions`.
     pub fn to_json(&self) -> Value {
         json!({
             "name": self.name,
@@ -147,7 +149,7 @@ impl Column {
 }
 
 impl RowCondition {
-    /// The condition as it stands in a `TableRow`.
+    /// Returns the condition as an entry of a row's `conditions`.
     pub fn to_json(&self) -> Value {
         json!({
             "type": self.type_name,
@@ -165,7 +167,7 @@ const CONTAINERS: Column =
 const IMAGES: Column = Column::text("Images", "Container images of the pod template.").wide();
 const SELECTOR: Column = Column::text("Selector", "Labels of the pods it manages.").wide();
 
-/// For kinds without a printer: unlike an age, the creation time is left to the client to render.
+/// For kinds without a printer. The client renders the creation time.
 static DEFAULT: Printer = Printer {
     columns: &[NAME, Column::new("Created At", "date", "When the object was created.")],
     cells: |object, _| {
@@ -177,11 +179,11 @@ static DEFAULT: Printer = Printer {
     },
 };
 
-/// For kinds of which there is nothing more to say than that they exist.
+/// For kinds with no further columns.
 const NAME_AND_AGE: Printer =
     Printer { columns: &[NAME, AGE], cells: |object, now| cells![name(object), age(object, now)] };
 
-/// The `scale` subresource of anything that has one. Its name column carries no format.
+/// For the `scale` subresource of any kind. Its name column has no format.
 const SCALE: Printer = Printer {
     columns: &[
         Column::text("Name", "Name of the object."),
@@ -199,7 +201,7 @@ const SCALE: Printer = Printer {
     },
 };
 
-/// Versions of a kind print alike, unless they name fields differently.
+/// Returns the printer of a kind. Versions share it unless their field names differ.
 fn printer(gvk: Gvk<'_>) -> &'static Printer {
     match gvk.group {
         "" => core(gvk.kind),

@@ -1,8 +1,8 @@
-//! Conversions between the served versions of one stored object.
+//! Conversions between the served versions of a stored object.
 //!
-//! Most kinds are served in one version and need none of this. The others are stored in one of
-//! their versions: writes are converted to [`storage_gvk`], reads from it. A conversion may lose
-//! nothing: what one version cannot say, its annotations carry.
+//! Most kinds are served in a single version and need no conversion. Others are stored in one of
+//! their versions: writes are converted to [`storage_gvk`] and reads from it. Conversion is
+//! lossless: fields that a version does not have are kept in its annotations.
 
 mod autoscaler;
 mod devices;
@@ -17,17 +17,17 @@ use std::fmt;
 use evenkeel_types::Gvk;
 use serde_json::Value;
 
-/// The two kinds do not share a storage.
+/// The two kinds do not share a storage version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unrelated {
     from: String,
     to: String,
 }
 
-/// All served versions of one stored kind, the stored one first.
+/// All served versions of each stored kind, storage version first.
 ///
-/// New versions are not stored before every server that may have to read them knows them, so the
-/// stored version need not be the newest.
+/// The storage version need not be the newest: a new version becomes the storage version only once
+/// every server that may read it supports it.
 const STORAGES: &[&[Gvk<'static>]] = &[
     &[Gvk::new("", "v1", "Event"), Gvk::new("events.k8s.io", "v1", "Event")],
     &[
@@ -90,22 +90,22 @@ const STORAGES: &[&[Gvk<'static>]] = &[
     ],
 ];
 
-/// All kinds that share the storage of this one, the stored one first.
+/// Returns all kinds with the same storage version as this one, the storage version first.
 ///
-/// Empty for a kind that has its storage to itself.
+/// Empty for a kind served in a single version.
 pub fn siblings(gvk: Gvk<'_>) -> &'static [Gvk<'static>] {
     STORAGES.iter().find(|storage| storage.contains(&gvk)).copied().unwrap_or_default()
 }
 
-/// The kind under which objects of this kind are stored.
+/// Returns the storage version of the kind.
 pub fn storage_gvk(gvk: Gvk<'_>) -> Gvk<'_> {
     siblings(gvk).first().copied().unwrap_or(gvk)
 }
 
-/// Turns an object of the kind `from` into one of the kind `to`, and renames it.
+/// Converts an object from the kind `from` to the kind `to`, including `apiVersion` and `kind`.
 ///
-/// Not always idle between equal kinds: an autoscaler sheds annotations that only a conversion
-/// may set.
+/// Conversion to the same kind may change the object: it removes annotations of a
+/// HorizontalPodAutoscaler that only a conversion may set.
 pub fn to(from: Gvk<'_>, to: Gvk<'_>, object: &mut Value) -> Result<(), Unrelated> {
     if storage_gvk(from) != storage_gvk(to) {
         return Err(Unrelated { from: from.to_string(), to: to.to_string() });

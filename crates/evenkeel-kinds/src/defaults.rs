@@ -1,12 +1,12 @@
-//! The fields a server fills in when a manifest leaves them out.
+//! Defaulting of built-in kinds.
 //!
-//! [`apply`] runs right after an object was decoded and conformed to its type, before admission
-//! and validation. It does what the versioned defaulting functions of kube-apiserver 1.36 do with
-//! every feature gate at its default, and then what a round trip through the server's internal
-//! types leaves behind (`stringData` folded into `data`, both names of the service account, ...),
-//! since clients see the two as one step.
+//! [`apply`] runs after an object was decoded and conformed to its type, before admission and
+//! validation. It does what the versioned defaulting functions of kube-apiserver 1.36 do with every
+//! feature gate at its default, and then applies the effects of a round trip through the internal
+//! types (`stringData` merged into `data`, both names of the service account, ...). Clients see the
+//! two as one step.
 //!
-//! Invariant: applying twice is the same as applying once.
+//! Invariant: defaulting is idempotent.
 
 mod core;
 mod groups;
@@ -28,32 +28,32 @@ use serde_json::Value;
 
 use crate::convert;
 
-/// What was filled in, as far as a later step must know.
+/// What defaulting did, for later stages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
     /// A Job got the labels of its pod template.
     ///
-    /// Upstream the two are one map at that point, so that the labels which creation adds to the
-    /// template end up on the Job, too. Must reach `strategy::Context`, unless admission replaced
-    /// the object.
+    /// In upstream both are the same map at this point, so labels that creation adds to the
+    /// template are also added to the Job. Must be passed to `strategy::Context` unless admission
+    /// replaced the object.
     pub labels_from_template: bool,
-    /// The field of [`tells_empty`] was given, with nothing in it.
+    /// The field of [`tells_empty`] was sent, but empty.
     pub given_empty: bool,
 }
 
-/// A list or map of a kind for which it matters whether it was given empty or not at all: Go
-/// tells the two apart until the object is stored, and refusals show, though it prints neither.
+/// A list or map for which an empty value differs from an absent one. Go distinguishes nil from
+/// empty until the object is stored, which affects validation although both print the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TellsEmpty {
-    /// The JSON pointer of the struct it is a field of.
+    /// JSON pointer to the struct that has the field.
     pub parent: &'static str,
-    /// Its name.
+    /// Name of the field.
     pub field: &'static str,
-    /// Whether it is a map.
+    /// Whether the field is a map.
     pub is_map: bool,
 }
 
-/// The one such field of a kind, if it has any.
+/// Returns the field of a kind that distinguishes nil from empty. A kind has at most one.
 pub fn tells_empty(gvk: Gvk<'_>) -> Option<TellsEmpty> {
     let (parent, field, is_map) = match (gvk.group, gvk.kind) {
         ("", "PersistentVolume") => ("/spec", "capacity", true),
@@ -71,10 +71,10 @@ pub fn tells_empty(gvk: Gvk<'_>) -> Option<TellsEmpty> {
     Some(TellsEmpty { parent, field, is_map })
 }
 
-/// Fills in the defaults of a built-in kind; other kinds are left alone.
+/// Sets the defaults of a built-in kind. Other kinds are not changed.
 ///
 /// The object must be conformed to its type: no unknown fields, zero values present exactly where
-/// the type always writes them. Anything of an unexpected shape is skipped, never rejected.
+/// the type always writes them. Values of an unexpected shape are skipped, never rejected.
 pub fn apply(gvk: Gvk<'_>, object: &mut Value) -> Applied {
     let mut applied = Applied::default();
     let whole = object;
@@ -99,7 +99,7 @@ pub fn apply(gvk: Gvk<'_>, object: &mut Value) -> Applied {
         _ => {}
     }
     if gvk.group == "autoscaling" {
-        // Between versions of the same kind, a conversion cannot fail.
+        // Conversion between versions of the same kind cannot fail.
         let _ = convert::to(gvk, gvk, whole);
     }
     applied

@@ -1,8 +1,8 @@
-//! Field selectors: which fields of a kind can be selected by, and their values.
+//! Field selectors: the supported fields of each kind, and their values.
 //!
 //! The list and watch handlers check a selector's labels with [`resolve`] when they parse the
-//! request, and compare [`value`]s for every object. Values are compared as text, so an absent
-//! field has a value: the text of its zero.
+//! request and compare [`value`]s for every object. Values are compared as text, so an absent field
+//! has a value: its zero value as text.
 
 #[cfg(test)]
 mod tests;
@@ -13,15 +13,15 @@ use std::fmt;
 use evenkeel_types::Gvk;
 use serde_json::Value;
 
-/// A label by which objects of a kind cannot be selected. Prints what Kubernetes answers.
+/// A field label that the kind does not support. Displays upstream's message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsupported(String);
 
 const METADATA: &[&str] = &["metadata.name", "metadata.namespace"];
 
-/// The fields by which objects of the kind can be selected.
+/// Returns the field labels that the kind supports.
 ///
-/// Some kinds without a namespace do not support selecting by it, others do to no effect.
+/// Some cluster-scoped kinds do not support `metadata.namespace`, others accept it without effect.
 pub fn labels(gvk: Gvk<'_>) -> &'static [&'static str] {
     match (gvk.group, gvk.kind) {
         ("", "Event") => &[
@@ -86,7 +86,7 @@ pub fn labels(gvk: Gvk<'_>) -> &'static [&'static str] {
     }
 }
 
-/// The supported label that equals `label`, or the message for a selector that uses it.
+/// Returns the supported label equal to `label`, or the error for an unsupported one.
 pub fn resolve(gvk: Gvk<'_>, label: &str) -> Result<&'static str, Unsupported> {
     let supported = labels(gvk).iter().find(|&&supported| supported == label);
     supported.copied().ok_or_else(|| {
@@ -104,9 +104,9 @@ pub fn resolve(gvk: Gvk<'_>, label: &str) -> Result<&'static str, Unsupported> {
     })
 }
 
-/// The name of a supported label among those of the version the kind is stored in.
+/// Returns the name of a supported label in the storage version of the kind.
 ///
-/// Events are stored in the core group, which calls some fields otherwise.
+/// Events are stored in the core group, where some fields have other names.
 pub fn stored(gvk: Gvk<'_>, label: &str) -> Result<&'static str, Unsupported> {
     let label = resolve(gvk, label)?;
     if (gvk.group, gvk.kind) != ("events.k8s.io", "Event") {
@@ -125,7 +125,7 @@ pub fn stored(gvk: Gvk<'_>, label: &str) -> Result<&'static str, Unsupported> {
     })
 }
 
-/// The value of a supported label for one object; none if the label is not supported.
+/// Returns the value of a label for one object; `None` if the label is not supported.
 pub fn value<'a>(gvk: Gvk<'_>, label: &str, object: &'a Value) -> Option<Cow<'a, str>> {
     resolve(gvk, label).ok()?;
     let value = match (gvk.group, gvk.kind, label) {
@@ -155,7 +155,7 @@ impl std::error::Error for Unsupported {}
 fn pod_value<'a>(label: &str, pod: &'a Value) -> Cow<'a, str> {
     let (spec, status) = (&pod["spec"], &pod["status"]);
     match label {
-        // What clients of the first releases called it.
+        // The name of this label in early releases.
         "spec.host" | "spec.nodeName" => text(&spec["nodeName"]),
         "spec.hostNetwork" => flag(&spec["hostNetwork"]),
         "spec.restartPolicy" => text(&spec["restartPolicy"]),
@@ -167,7 +167,7 @@ fn pod_value<'a>(label: &str, pod: &'a Value) -> Cow<'a, str> {
             unset if unset.is_empty() => text(&status["podIPs"][0]["ip"]),
             ip => ip,
         },
-        // The list is accepted as a label, yet no pod has a value for it.
+        // Accepted as a label, but no pod has a value for it.
         _ => Cow::Borrowed(""),
     }
 }

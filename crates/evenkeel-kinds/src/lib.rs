@@ -1,4 +1,4 @@
-//! How the built-in kinds of Kubernetes behave. Pure: no IO, no async, no clock.
+//! Behaviour of the built-in Kubernetes kinds. Pure: no IO, no async, no clock.
 
 pub mod columns;
 pub mod convert;

@@ -1,4 +1,5 @@
-//! Metadata of built-in kinds: the rules of [`evenkeel_schema::metadata`], and those for finalizers.
+//! Validates the metadata of built-in kinds: the rules of [`evenkeel_schema::metadata`] and those
+//! for finalizers.
 
 use evenkeel_schema::metadata;
 use serde_json::Value;
@@ -26,13 +27,13 @@ pub(crate) fn check_update(errs: &mut Errors, new: &Value, old: &Value) {
     }
 }
 
-/// What every update is checked for, whatever its kind, before the rules of that kind.
+/// Validates the metadata of an update of any kind, before the rules of that kind.
 pub(crate) fn check_common_fields(errs: &mut Errors, new: &Value, old: &Value, namespaced: bool) {
     errs.extend(metadata::validate_common_fields(new, old, namespaced, "metadata"));
     errs.meta_is_sound = errs.is_empty();
 }
 
-/// Built-in kinds know three finalizers without a domain; any other must have one.
+/// Validates finalizers: three standard ones have no domain, all others must have one.
 pub(crate) fn check_builtin_finalizers(errs: &mut Errors, meta: &Value) {
     let path = Path::root("metadata");
     let path = path.child("finalizers");

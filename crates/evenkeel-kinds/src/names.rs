@@ -1,7 +1,7 @@
-//! Which names the objects of a kind may have.
+//! Name syntax of each kind.
 //!
-//! [`rule`] says which of the syntaxes in [`evenkeel_schema::names`] those of a built-in kind
-//! follow; custom resources follow [`NameRule::Subdomain`].
+//! [`rule`] returns which syntax of [`evenkeel_schema::names`] applies to a built-in kind. Custom
+//! resources use [`NameRule::Subdomain`].
 
 pub(crate) use evenkeel_schema::names::*;
 use evenkeel_types::Gvk;
@@ -9,15 +9,15 @@ use evenkeel_types::Gvk;
 /// The syntax of `metadata.name` for one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NameRule {
-    /// A DNS-1123 subdomain: most kinds, and all custom resources.
+    /// A DNS-1123 subdomain: most kinds and all custom resources.
     Subdomain,
-    /// A DNS-1123 label: namespaces, services, stateful sets.
+    /// A DNS-1123 label: Namespaces, Services, StatefulSets.
     Label,
-    /// Anything that survives as one segment of a URL path: RBAC.
+    /// Any single segment of a URL path: RBAC kinds.
     PathSegment,
     /// An IP address in canonical form.
     Ip,
-    /// The syntax of a ConfigMap's keys: lease candidates.
+    /// The syntax of ConfigMap keys: LeaseCandidates.
     ConfigKey,
 }
 
@@ -34,7 +34,7 @@ impl NameRule {
     }
 }
 
-/// The name syntax of a kind; kinds not built in follow the one of custom resources.
+/// Returns the name syntax of a kind; that of custom resources if it is not built in.
 pub(crate) fn rule(gvk: Gvk<'_>) -> NameRule {
     match (gvk.group, gvk.kind) {
         ("", "Namespace" | "Service") | ("apps", "StatefulSet") => NameRule::Label,

@@ -1,12 +1,12 @@
-//! What the server does with a built-in kind besides checking it.
+//! Create, update and delete behaviour of built-in kinds, like upstream's registry strategies.
 //!
-//! [`of`] says how a resource behaves: which fields an endpoint ignores, when `generation` counts,
-//! what a delete answers. The `prepare_*` functions run between decoding and validation and bring
-//! an object into the state in which it may be stored; [`canonicalize`] runs after validation.
-//! [`warnings`] is what the server would tell the client beside the answer.
+//! [`of`] describes a resource: which fields an endpoint ignores, when `generation` is incremented,
+//! what a delete returns. The `prepare_*` functions run between decoding and validation and bring
+//! an object into the form that may be stored; [`canonicalize`] runs after validation. [`warnings`]
+//! are the `Warning` headers of the response.
 //!
-//! All of it is kube-apiserver 1.36 with every feature gate at its default. Custom resource
-//! definitions are described by [`of`] but prepared elsewhere, next to their schemas.
+//! Behaves like kube-apiserver 1.36 with every feature gate at its default. CRDs are described by
+//! [`of`] but prepared elsewhere, next to their schemas.
 
 mod core;
 mod disabled;
@@ -35,79 +35,80 @@ pub use service::{before_allocation_on_create, before_allocation_on_update, reve
 pub use table::{of, reset_fields};
 pub(crate) use workloads::TEMPLATE_GENERATION;
 
-/// How the server treats a resource.
+/// Strategy of a resource.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Strategy {
-    /// Whether there is a `status` endpoint, and so a status that the main endpoint ignores.
+    /// Whether there is a `status` subresource. If so, the main resource ignores `status`.
     pub has_status: bool,
-    /// When `metadata.generation` counts.
+    /// When `metadata.generation` is incremented.
     pub generation: Generation,
-    /// Whether an update of what does not exist creates it.
+    /// Whether an update of an object that does not exist creates it.
     pub create_on_update: bool,
-    /// Whether an update without a resource version overwrites whatever is there.
+    /// Whether an update without a resourceVersion is allowed.
     pub unconditional_update: bool,
-    /// Whether a delete answers with the deleted object rather than with a Status.
+    /// Whether a delete returns the deleted object instead of a Status.
     pub returns_deleted: bool,
-    /// Whether a delete waits for a grace period, see [`grace_period`].
+    /// Whether deletion has a grace period, see [`grace_period`].
     pub graceful_delete: bool,
-    /// What becomes of dependents when a delete does not say.
+    /// Propagation policy of a delete that does not specify one.
     pub garbage_collection: GarbageCollection,
-    /// What the main endpoint ignores, as dotted paths: such fields are not owned by an applier.
+    /// Dotted paths of fields that the main resource ignores. An applier does not own them.
     pub reset_fields: &'static [&'static str],
-    /// What the status endpoint ignores, as dotted paths.
+    /// Dotted paths of fields that the status subresource ignores.
     pub status_reset_fields: &'static [&'static str],
-    /// Which fields of `metadata` the status endpoint leaves as they are.
+    /// Fields of `metadata` that the status subresource does not change.
     pub status_keeps_metadata: &'static [&'static str],
 }
 
-/// When `metadata.generation` counts.
+/// When `metadata.generation` is incremented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Generation {
-    /// The server does not set it; on update it stays what it is.
+    /// The server does not set it and keeps it on update.
     Unset,
-    /// It is one, for ever.
+    /// It is always 1.
     One,
-    /// It starts at one and goes up whenever one of these fields changes.
+    /// It starts at 1 and is incremented when one of these fields changes.
     Counts(&'static [&'static str]),
-    /// It is not set on create, but goes up whenever one of these fields changes.
+    /// It is not set on create and is incremented when one of these fields changes.
     CountsUpdates(&'static [&'static str]),
 }
 
-/// What becomes of dependents when a delete does not say.
+/// Default propagation policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GarbageCollection {
-    /// They are deleted after their owner.
+    /// Dependents are deleted after their owner.
     Background,
-    /// They lose their owner.
+    /// Dependents lose their owner reference.
     Orphan,
-    /// The kind owns nothing; finalizers of the collector are not even set when asked for.
+    /// The kind has no dependents. Finalizers of the garbage collector are not set even if
+    /// requested.
     Unsupported,
 }
 
-/// What preparing an object needs to know of the request.
+/// Request data that preparing an object needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// Who asks.
+    /// The user that sent the request.
     pub user: User<'a>,
-    /// The current time as the API writes it, for example `2026-01-02T03:04:05Z`.
+    /// The current time in API format, for example `2026-01-02T03:04:05Z`.
     pub now: &'a str,
-    /// Whether defaulting gave the object the labels of its template, see
+    /// Whether defaulting copied the labels of the template to the object, see
     /// [`Applied`](crate::defaults::Applied).
     pub labels_from_template: bool,
 }
 
-/// Who sent a request.
+/// The authenticated user.
 #[derive(Clone, Copy, Debug)]
 pub struct User<'a> {
-    /// For example `system:admin`.
+    /// User name, for example `system:admin`.
     pub name: &'a str,
-    /// Empty if the authenticator knows none.
+    /// UID; empty if the authenticator does not provide one.
     pub uid: &'a str,
-    /// In the order the authenticator gave them.
+    /// Groups, in the order of the authenticator.
     pub groups: &'a [String],
-    /// Whatever else the authenticator knows.
+    /// Extra fields from the authenticator.
     pub extra: &'a BTreeMap<String, Vec<String>>,
 }

@@ -1,12 +1,12 @@
-//! What built-in kinds accept, kind by kind, as kube-apiserver 1.36 does.
+//! Validation of built-in kinds, as in kube-apiserver 1.36.
 //!
-//! Objects arrive conformed (types right, unknown fields dropped), defaulted, and with what the
-//! server owns filled in. The errors have upstream's paths, texts, kinds and order, repetitions
-//! included: an update whose labels are wrong says so three times.
+//! Objects must be conformed (types correct, unknown fields dropped), defaulted, and have the
+//! fields set that the server manages. The errors have upstream's paths, messages, types and order,
+//! including repetitions: an update with invalid labels reports them three times.
 //!
-//! Flow: [`create`], [`update`] and [`status_update`] find the rules of a kind in the table of this
-//! file; each family of kinds has a module, built from the checks in `checks`. Nothing here panics,
-//! whatever the shape of the object, and a sound object costs no allocation worth speaking of.
+//! [`create`], [`update`] and [`status_update`] select the rules of a kind in this file. Each
+//! family of kinds has a module, built from the helpers in `checks`. Validation never panics,
+//! whatever the shape of the object, and a valid object costs almost no allocation.
 
 use evenkeel_schema::field::Error;
 use evenkeel_types::Gvk;
@@ -55,9 +55,9 @@ use report::{Errors, Path};
 #[cfg(test)]
 mod tests;
 
-/// Checks an object about to be created, its metadata included.
+/// Validates a new object, including its metadata.
 ///
-/// Kinds that are not built in are checked for their metadata only.
+/// Of kinds that are not built in, only the metadata is validated.
 pub fn create(gvk: Gvk<'_>, object: &Value) -> Vec<Error> {
     let mut errs = Errors::new();
     if gvk.group.is_empty() && gvk.kind == "Service" {
@@ -74,21 +74,21 @@ pub fn create(gvk: Gvk<'_>, object: &Value) -> Vec<Error> {
     errs.into_vec()
 }
 
-/// Checks what a service says of its addresses, before any are given to it.
+/// Validates the cluster IPs of a Service before addresses are allocated.
 pub fn service_addresses(service: &Value, old: Option<&Value>) -> Vec<Error> {
     let mut errs = Errors::new();
     service::address_faults(&mut errs, service, old.unwrap_or(&Value::Null));
     errs.into_vec()
 }
 
-/// Checks a key of the extra values of an impersonated user.
+/// Validates a key of the extra fields of an impersonated user.
 pub fn user_extra_key(key: &str) -> Vec<Error> {
     let mut errs = Errors::new();
     checks::domain_prefixed_path(&mut errs, Path::root("extra.key"), key);
     errs.into_vec()
 }
 
-/// Checks an object about to replace another, through the kind's own resource.
+/// Validates an update through the main resource.
 pub fn update(gvk: Gvk<'_>, new: &Value, old: &Value) -> Vec<Error> {
     let mut errs = Errors::new();
     if gvk.group.is_empty() && gvk.kind == "Service" {
@@ -102,7 +102,7 @@ pub fn update(gvk: Gvk<'_>, new: &Value, old: &Value) -> Vec<Error> {
     errs.into_vec()
 }
 
-/// Checks an object about to replace another, through the subresource `status`.
+/// Validates an update through the `status` subresource.
 pub fn status_update(gvk: Gvk<'_>, new: &Value, old: &Value) -> Vec<Error> {
     let mut errs = Errors::new();
     any_update(&mut errs, gvk, new, old);
@@ -110,10 +110,10 @@ pub fn status_update(gvk: Gvk<'_>, new: &Value, old: &Value) -> Vec<Error> {
     errs.into_vec()
 }
 
-/// Checks an object about to replace another, through a subresource that holds a whole object.
+/// Validates an update through a subresource that takes a whole object.
 ///
-/// Knows `status` of all kinds, `ephemeralcontainers` and `resize` of pods, `finalize` of namespaces
-/// and `approval` of certificate signing requests.
+/// Supports `status` of all kinds, `ephemeralcontainers` and `resize` of Pods, `finalize` of
+/// Namespaces and `approval` of CertificateSigningRequests.
 pub fn subresource_update(gvk: Gvk<'_>, subresource: &str, new: &Value, old: &Value) -> Vec<Error> {
     let mut errs = Errors::new();
     any_update(&mut errs, gvk, new, old);
@@ -233,7 +233,7 @@ fn kind_status_update(errs: &mut Errors, gvk: Gvk<'_>, new: &Value, old: &Value)
         ("apps", "Deployment") => workloads::deployment_status_update(errs, new, old),
         ("apps", "StatefulSet") => workloads::stateful_set_status_update(errs, new, old),
         ("batch", "Job") => batch::job_status_update(errs, new, old),
-        // Upstream has no rules here but those for all kinds.
+        // Upstream has only the rules common to all kinds here.
         ("batch", "CronJob") => {}
         ("autoscaling", "HorizontalPodAutoscaler") => autoscaling::status_update(errs, new, old),
         ("policy", "PodDisruptionBudget") => policy::budget_status_update(errs, new),
@@ -251,7 +251,8 @@ fn kind_status_update(errs: &mut Errors, gvk: Gvk<'_>, new: &Value, old: &Value)
     }
 }
 
-/// Whether the rules of a kind leave its metadata, or its name, to those for all kinds.
+/// Returns whether the rules of a kind do not validate all of its metadata, so that the common
+/// rules must.
 fn is_meta_left(gvk: Gvk<'_>) -> bool {
     matches!(
         (gvk.group, gvk.kind),
@@ -261,7 +262,7 @@ fn is_meta_left(gvk: Gvk<'_>) -> bool {
     )
 }
 
-/// Whether objects of a kind live in namespaces; those of unknown kinds are taken to if they do.
+/// Returns whether a kind is namespaced. Unknown kinds are treated as namespaced.
 fn is_namespaced(gvk: Gvk<'_>) -> bool {
     match gvk.group {
         "" => !matches!(gvk.kind, "Namespace" | "Node" | "PersistentVolume" | "ComponentStatus"),
@@ -282,14 +283,14 @@ fn is_namespaced(gvk: Gvk<'_>) -> bool {
     }
 }
 
-/// The metadata of a built-in kind on creation.
+/// Validates the metadata of a new object of a built-in kind.
 fn builtin_create(errs: &mut Errors, object: &Value, namespaced: bool, rule: NameRule) {
     let meta = object.at("metadata");
     meta::check_create(errs, meta, namespaced, |name, prefix| rule.check(name, prefix));
     meta::check_builtin_finalizers(errs, meta);
 }
 
-/// The metadata of a built-in kind on update.
+/// Validates the metadata of an update of a built-in kind.
 fn builtin_update(errs: &mut Errors, new: &Value, old: &Value) {
     meta::check_update(errs, new.at("metadata"), old.at("metadata"));
     meta::check_builtin_finalizers(errs, new.at("metadata"));

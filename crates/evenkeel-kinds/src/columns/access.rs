@@ -1,4 +1,4 @@
-//! Who may do what: role bindings and certificates.
+//! Columns of RoleBindings, CertificateSigningRequests and related kinds.
 
 use serde_json::Value;
 
@@ -94,7 +94,8 @@ fn subjects<'a>(binding: &'a Value, kind: &'a str) -> impl Iterator<Item = &'a V
     list(&binding["subjects"]).iter().filter(move |subject| subject["kind"] == kind)
 }
 
-/// A denial outweighs an approval; failure and certificate are told besides.
+/// Returns the state of a request. Denied takes precedence over Approved; failure and certificate
+/// are appended.
 fn request_state(status: &Value) -> String {
     let has = |wanted: &str| {
         list(&status["conditions"]).iter().any(|condition| condition["type"] == wanted)

@@ -1,4 +1,4 @@
-//! Webhooks and policies that judge requests.
+//! Columns of webhook configurations and admission policies.
 
 use serde_json::Value;
 
@@ -48,7 +48,7 @@ fn policy(object: &Value, rules: &str, now: i64) -> Vec<Value> {
     cells![name(object), count(&object["spec"][rules]), param_kind, age(object, now)]
 }
 
-/// Whether the parameters have a namespace is unknown here: without one they get a star.
+/// Prints a parameter reference. Its scope is unknown here, so a missing namespace prints as `*`.
 fn param_ref(reference: &Value) -> String {
     match (str(&reference["namespace"]), str(&reference["name"]), &reference["selector"]) {
         (_, "", Value::Null) => UNSET.to_owned(),
@@ -58,7 +58,7 @@ fn param_ref(reference: &Value) -> String {
     }
 }
 
-/// The selector in the notation of Go's generated message types, which is what clients see.
+/// Prints a selector like Go's generated message types, which is what upstream returns to clients.
 fn go_selector(selector: &Value) -> String {
     let mut text = "&LabelSelector{MatchLabels:map[string]string{".to_owned();
     let mut labels: Vec<_> = selector["matchLabels"].as_object().into_iter().flatten().collect();

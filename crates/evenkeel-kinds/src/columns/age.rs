@@ -1,7 +1,7 @@
-//! Ages as people read them: `5m`, `3h12m`, `2d`.
+//! Human-readable durations: `5m`, `3h12m`, `2d`.
 //!
-//! Two or three significant figures, coarser the older; the same helper serves the ages of
-//! built-in kinds and the `date` columns of custom resources.
+//! Prints two or three significant figures. Used for the ages of built-in kinds and for the `date`
+//! columns of custom resources.
 
 use evenkeel_types::time::{Moment, Precision};
 use serde_json::Value;
@@ -13,15 +13,15 @@ const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 const YEAR: i64 = 365 * DAY;
 
-/// Kubernetes counts in 64-bit nanoseconds, so no age exceeds 292 years.
+/// Go's `time.Duration` counts 64-bit nanoseconds, so no age exceeds 292 years.
 const LONGEST: i64 = i64::MAX / 1_000_000_000;
 
-/// Midnight of 1 January of year one, which stands for "no time" in Kubernetes.
+/// Midnight of 1 January of year one: Go's zero time.
 const NO_TIME: i64 = -62_135_596_800;
 
-/// A duration to about two significant figures.
+/// Formats a duration with about two significant figures, like upstream's `HumanDuration`.
 ///
-/// More than a second below zero is `<invalid>`; up to then clocks are taken to disagree.
+/// Prints `<invalid>` below minus one second; small negative values are attributed to clock skew.
 pub fn human_duration(seconds: i64) -> String {
     let seconds = seconds.clamp(-LONGEST, LONGEST);
     match seconds {
@@ -39,9 +39,10 @@ pub fn human_duration(seconds: i64) -> String {
     }
 }
 
-/// A cell of a custom resource's `date` column: the age of an RFC 3339 timestamp at `now`.
+/// Returns the cell of a custom resource's `date` column: the age of an RFC 3339 timestamp at
+/// `now`.
 ///
-/// Text that is no timestamp is `<invalid>`, an empty one or `null` is `<unknown>`.
+/// Prints `<invalid>` if the text is not a timestamp, `<unknown>` if it is empty or `null`.
 pub fn date(text: &str, now: i64) -> String {
     match text {
         "" | "null" => UNKNOWN.to_owned(),
@@ -52,17 +53,17 @@ pub fn date(text: &str, now: i64) -> String {
     }
 }
 
-/// Seconds since the epoch of a timestamp field; none if it is absent, null or zero.
+/// Returns the seconds since the epoch of a timestamp field; `None` if it is absent, null or zero.
 pub(super) fn seconds(timestamp: &Value) -> Option<i64> {
     parse(str(timestamp)).filter(|&then| then != NO_TIME)
 }
 
-/// The age of a timestamp field at `now`, `<unknown>` if it is not set.
+/// Returns the age of a timestamp field at `now`, or `<unknown>` if it is not set.
 pub(super) fn since(timestamp: &Value, now: i64) -> String {
     since_seconds(seconds(timestamp), now)
 }
 
-/// The age at `now` of a time in seconds since the epoch, `<unknown>` if there is none.
+/// Returns the age at `now` of a time in seconds since the epoch, or `<unknown>` for `None`.
 pub(super) fn since_seconds(then: Option<i64>, now: i64) -> String {
     match then {
         Some(then) => human_duration(now.saturating_sub(then)),
@@ -78,7 +79,7 @@ fn two_units(large: i64, large_unit: char, small: i64, small_unit: char) -> Stri
     }
 }
 
-/// Seconds since the epoch of an RFC 3339 timestamp; fractions of a second are cut off.
+/// Parses an RFC 3339 timestamp to seconds since the epoch. Fractions are truncated.
 fn parse(text: &str) -> Option<i64> {
     Moment::parse(text, Precision::Seconds).ok().map(|moment| moment.seconds)
 }

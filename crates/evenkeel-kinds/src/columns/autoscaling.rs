@@ -1,4 +1,4 @@
-//! Horizontal pod autoscalers: the metrics as current value against target.
+//! Columns of HorizontalPodAutoscalers: metrics as current value and target.
 
 use evenkeel_types::Gvk;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use super::text::{NONE, UNKNOWN, UNSET, age, int, list, name, quantity, str};
 use super::{AGE, Column, NAME, Printer};
 use crate::convert;
 
-/// Metrics a cell shows before it counts the rest.
+/// Maximum number of metrics in a cell. Further metrics are only counted.
 const SHOWN: usize = 2;
 
 const COLUMNS: &[Column] = &[
@@ -22,13 +22,13 @@ const COLUMNS: &[Column] = &[
 
 pub(super) const HORIZONTAL_POD_AUTOSCALER: Printer = Printer { columns: COLUMNS, cells };
 
-/// Version one keeps all metrics but one in annotations, so it is printed as version two.
+/// v1 keeps all metrics but one in annotations, so objects are converted to v2 for printing.
 pub(super) const HORIZONTAL_POD_AUTOSCALER_V1: Printer = Printer {
     columns: COLUMNS,
     cells: |object, now| {
         const V1: Gvk<'_> = Gvk::new("autoscaling", "v1", "HorizontalPodAutoscaler");
         let mut object = object.clone();
-        // There is a conversion between these two, so the object is never printed unconverted.
+        // Conversion between these versions cannot fail, so the object is always converted.
         let _converted = convert::to(V1, convert::storage_gvk(V1), &mut object);
         cells(&object, now)
     },

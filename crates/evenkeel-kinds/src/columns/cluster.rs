@@ -1,4 +1,4 @@
-//! Nodes, namespaces, events, and the plain objects of every namespace.
+//! Columns of Nodes, Namespaces, Events, ConfigMaps, Secrets and other core and cluster kinds.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -80,7 +80,7 @@ pub(super) const EVENT: Printer = Printer {
     },
 };
 
-/// Events of their own group print alike under other field names.
+/// Events of `events.k8s.io` have the same columns and other field names.
 pub(super) const EVENTS_EVENT: Printer = Printer {
     columns: EVENT_COLUMNS,
     cells: |object, now| {
@@ -254,13 +254,13 @@ pub(super) const PRIORITY_LEVEL_CONFIGURATION: Printer = Printer {
     },
 };
 
-/// The order in which the server tries flow schemas.
+/// Orders FlowSchemas by matching precedence, then by name.
 pub(super) fn by_matching_precedence(left: &Value, right: &Value) -> Ordering {
     let precedence = |schema: &Value| int(&schema["spec"]["matchingPrecedence"]);
     precedence(left).cmp(&precedence(right)).then_with(|| name(left).cmp(name(right)))
 }
 
-/// What the two groups of events call the same fields.
+/// Field names of an Event in one of its two groups.
 struct EventFields {
     object: &'static str,
     message: &'static str,
@@ -275,7 +275,7 @@ fn event(event: &Value, fields: &EventFields, now: i64) -> Vec<Value> {
     let first = seconds(&event[fields.first]).or_else(|| seconds(&event["eventTime"]));
     let (last, count) = match (&event["series"], int(&event[fields.count])) {
         (Value::Null, count) => {
-            // Events that happened once may leave the count out.
+            // Events without a count happened once.
             let count = if count == 0 { 1 } else { count };
             (seconds(&event[fields.last]).or(first), count)
         }
@@ -341,7 +341,7 @@ fn node_address<'a>(node: &'a Value, type_name: &str) -> &'a str {
         .map_or(NONE, |address| str(&address["address"]))
 }
 
-/// `resource: used/hard` of all resources, those that are limits apart.
+/// Prints `resource: used/hard` of all resources, limits separately.
 fn quota(status: &Value) -> (String, String) {
     let (mut requests, mut limits) = (Vec::new(), Vec::new());
     let mut hard: Vec<_> = status["hard"].as_object().into_iter().flatten().collect();

@@ -1,4 +1,4 @@
-//! Devices that pods claim: `resource.k8s.io`.
+//! Columns of the `resource.k8s.io` kinds (dynamic resource allocation).
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Services, what stands behind them, and the ways in.
+//! Columns of Services, Endpoints, Ingresses and other networking kinds.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::text::{
 };
 use super::{AGE, Column, NAME, Printer};
 
-/// Addresses, ports and hosts a cell shows before it counts the rest.
+/// Maximum number of addresses, ports and hosts in a cell. The rest is only counted.
 const SHOWN: usize = 3;
 
 pub(super) const SERVICE: Printer = Printer {
@@ -181,7 +181,7 @@ fn service_ports(ports: &Value) -> String {
     if ports.is_empty() { NONE.to_owned() } else { ports.join(",") }
 }
 
-/// Addresses, or host names for want of addresses, each once and in order.
+/// Prints the IPs, or host names where there is no IP, sorted and without duplicates.
 fn load_balancer(status: &Value) -> String {
     let points: BTreeSet<_> = list(&status["loadBalancer"]["ingress"])
         .iter()
@@ -200,7 +200,7 @@ fn endpoints(subsets: &Value) -> String {
     let mut total = 0;
     for subset in subsets {
         let (ports, addresses) = (list(&subset["ports"]), list(&subset["addresses"]));
-        // Headless services may have no ports.
+        // Endpoints of headless services may have no ports.
         total += addresses.len() * ports.len().max(1);
         let missing = SHOWN - shown.len();
         let ips = addresses.iter().map(|address| str(&address["ip"]));
@@ -223,7 +223,7 @@ fn host_port(ip: &str, port: i64) -> String {
     if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
 }
 
-/// Rules without a host are not shown, yet they count among the rest.
+/// Prints the hosts of an Ingress. Rules without a host are not printed but are counted.
 fn hosts(rules: &[Value]) -> String {
     let mut shown = Vec::with_capacity(SHOWN);
     let mut more = false;

@@ -1,6 +1,6 @@
-//! Pods: one word for everything that can be the matter with them.
+//! Columns of Pods.
 //!
-//! The status starts as the phase and is overruled, in this order, by the scheduling gate, the
+//! The status starts as the phase and is overridden, in this order, by the scheduling gate, the
 //! first init container that has not finished, the containers, and a pending deletion.
 
 use serde_json::Value;
@@ -38,21 +38,21 @@ const FAILED: RowCondition = RowCondition {
     message: "The pod failed.",
 };
 
-/// Restarts of a set of containers, and the end of the last run before one.
+/// Number of restarts of a set of containers, and the time of the last one.
 #[derive(Clone, Copy, Default)]
 struct Restarts {
     count: i64,
     last: Option<i64>,
 }
 
-/// What the containers add up to.
+/// Aggregated state of the containers.
 struct Summary {
     reason: String,
     ready: usize,
     restarts: Restarts,
 }
 
-/// What the init containers add up to.
+/// Aggregated state of the init containers.
 struct Init {
     sidecar_restarts: Restarts,
     unfinished: bool,
@@ -104,7 +104,7 @@ fn summarize(pod: &Value) -> Summary {
 
     let init = summary.add_init_containers(pod);
     if !init.unfinished || condition_true(&status["conditions"], "Initialized") {
-        // Restarts of init containers are history once all of them have run; sidecars run on.
+        // Once all init containers have run, only restarts of sidecars are counted.
         summary.restarts = init.sidecar_restarts;
         summary.add_containers(status);
     }
@@ -118,7 +118,7 @@ fn summarize(pod: &Value) -> Summary {
 }
 
 impl Summary {
-    /// Stops at the init container that is holding up the pod and makes it the reason.
+    /// Aggregates init containers up to the first unfinished one, which becomes the reason.
     fn add_init_containers(&mut self, pod: &Value) -> Init {
         let init_containers = list(&pod["spec"]["initContainers"]);
         let mut init = Init { sidecar_restarts: Restarts::default(), unfinished: false };
@@ -170,7 +170,7 @@ impl Summary {
                 self.ready += 1;
             }
         }
-        // A container that completed does not speak for others that still run or have failed.
+        // A completed container does not set the status while others run or have failed.
         if self.reason == "Completed" {
             let ready = list(&status["conditions"])
                 .iter()
@@ -200,7 +200,7 @@ fn termination(terminated: &Value) -> String {
     }
 }
 
-/// An init container that keeps running beside the containers.
+/// Returns whether an init container keeps running beside the regular containers.
 fn is_sidecar(init_container: &Value) -> bool {
     init_container["restartPolicy"] == "Always"
 }

@@ -1,4 +1,4 @@
-//! Where and in what company pods run: priorities, runtimes, budgets and groups.
+//! Columns of PriorityClasses, RuntimeClasses, PodDisruptionBudgets and PodGroups.
 
 use serde_json::Value;
 

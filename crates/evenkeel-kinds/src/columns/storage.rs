@@ -1,9 +1,9 @@
-//! The server's own bookkeeping of how objects are stored.
+//! Columns of StorageVersions and StorageVersionMigrations.
 
 use super::text::{UNSET, age, join_some, list, name, set_or, str};
 use super::{AGE, Column, NAME, Printer};
 
-/// Server versions a cell shows before it counts the rest.
+/// Maximum number of server versions in a cell. The rest is only counted.
 const SHOWN: usize = 3;
 
 pub(super) const STORAGE_VERSION: Printer = Printer {
@@ -30,7 +30,7 @@ pub(super) const STORAGE_VERSION: Printer = Printer {
     },
 };
 
-/// The name column carries no format.
+/// The name column has no format.
 pub(super) const STORAGE_VERSION_MIGRATION: Printer = Printer {
     columns: &[
         Column::text("Name", "Name of the object."),

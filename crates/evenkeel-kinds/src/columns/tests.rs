@@ -1,7 +1,7 @@
-//! Printing against answers of kube-apiserver 1.36.
+//! Table output compared with responses of kube-apiserver 1.36.
 //!
-//! `golden.json` holds, for objects that were created there, the object, the second in which its
-//! table was asked for, and the cells and column definitions of the answer.
+//! For each object created there, `golden.json` has the object, the time of the table request in
+//! seconds, and the cells and column definitions of the response.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ fn gvk_of(row: &Value) -> Gvk<'_> {
     Gvk::from_api_version(str(&row["apiVersion"]), str(&row["kind"]))
 }
 
-/// The object of a row in the version it is stored in, which is the one tables are made of.
+/// Returns the object of a row in its storage version, from which tables are printed.
 fn stored<'a>(golden: &'a Value, of: &'a Value) -> (Gvk<'a>, &'a Value) {
     let stored = storage_gvk(gvk_of(of));
     let row = golden["rows"]
@@ -44,7 +44,7 @@ fn versions_other_than_the_stored_print_alike() {
     let golden = golden();
     for expected in golden["rows"].as_array().unwrap() {
         let (gvk, object) = (gvk_of(expected), &expected["object"]);
-        // Version one of an autoscaler forgets where among the metrics CPU utilization stood.
+        // A v1 autoscaler does not keep the position of CPU utilization among the metrics.
         if gvk.version == "v1" && ["h-all", "h-two"].contains(&name(object)) {
             continue;
         }
@@ -140,7 +140,7 @@ fn custom_kinds_print_name_and_creation_time() {
 
 #[test]
 fn durations_are_told_to_two_figures() {
-    // Made with the duration package of apimachinery 0.36.
+    // Generated with the duration package of apimachinery 0.36.
     let durations = [
         (-9000000000, "<invalid>"),
         (-60, "<invalid>"),

@@ -1,4 +1,4 @@
-//! Words the printers share: reading fields with Go's zero values, and the texts for "nothing".
+//! Helpers of the printers: field accessors with Go's zero values, and placeholder texts.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ pub(super) const NONE: &str = "<none>";
 pub(super) const UNKNOWN: &str = "<unknown>";
 pub(super) const UNSET: &str = "<unset>";
 
-/// The operator or the values of a selector make no sense together.
+/// The operator and values of a selector requirement do not fit together.
 pub(super) struct InvalidSelector;
 
 pub(super) fn str(field: &Value) -> &str {
@@ -51,12 +51,12 @@ pub(super) fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object["metadata"]["annotations"][key].as_str()
 }
 
-/// A field's text, or `otherwise` if the field is not set. Set to nothing is nothing.
+/// Returns a field's text, or `otherwise` if the field is not set. An empty string counts as set.
 pub(super) fn set_or<'a>(field: &'a Value, otherwise: &'a str) -> &'a str {
     field.as_str().unwrap_or(otherwise)
 }
 
-/// A field's text, or `otherwise` if it is empty or not set.
+/// Returns a field's text, or `otherwise` if it is empty or not set.
 pub(super) fn filled_or<'a>(field: &'a Value, otherwise: &'a str) -> &'a str {
     match str(field) {
         "" => otherwise,
@@ -64,7 +64,7 @@ pub(super) fn filled_or<'a>(field: &'a Value, otherwise: &'a str) -> &'a str {
     }
 }
 
-/// Numbers and texts in one field, as in `minAvailable: 1` and `minAvailable: 50%`.
+/// Prints an int-or-string field, as in `minAvailable: 1` and `minAvailable: 50%`.
 pub(super) fn int_or_string(field: &Value) -> String {
     match field {
         Value::String(text) => text.clone(),
@@ -73,7 +73,7 @@ pub(super) fn int_or_string(field: &Value) -> String {
     }
 }
 
-/// A quantity as stored, which is canonical; one that is not set counts as zero.
+/// Prints a quantity, which is canonical in stored form. An unset quantity prints as zero.
 pub(super) fn quantity(field: &Value) -> String {
     match int_or_string(field) {
         absent if absent.is_empty() => "0".to_owned(),
@@ -81,7 +81,7 @@ pub(super) fn quantity(field: &Value) -> String {
     }
 }
 
-/// The first condition of the type.
+/// Returns the first condition of the type.
 pub(super) fn condition<'a>(conditions: &'a Value, type_name: &str) -> Option<&'a Value> {
     list(conditions).iter().find(|condition| condition["type"] == type_name)
 }
@@ -101,7 +101,7 @@ pub(super) fn join<'a>(texts: impl Iterator<Item = &'a str>, separator: &str) ->
     joined
 }
 
-/// At most `most` of the texts, and how many more there are.
+/// Joins at most `most` of the texts and appends the number of the rest.
 pub(super) fn join_some<'a>(texts: impl Iterator<Item = &'a str>, most: usize) -> String {
     let mut texts = texts.into_iter();
     let shown = join(texts.by_ref().take(most), ",");
@@ -112,14 +112,14 @@ pub(super) fn join_some<'a>(texts: impl Iterator<Item = &'a str>, most: usize) -
     }
 }
 
-/// Names and images of the containers of a pod template.
+/// Returns the names and images of the containers of a pod template.
 pub(super) fn containers(template: &Value) -> (String, String) {
     let containers = list(&template["spec"]["containers"]);
     let column = |field: &str| join(containers.iter().map(|container| str(&container[field])), ",");
     (column("name"), column("image"))
 }
 
-/// `key=value` pairs in the order of the keys.
+/// Prints `key=value` pairs sorted by key.
 pub(super) fn labels(map: &Value) -> String {
     let Some(map) = map.as_object().filter(|map| !map.is_empty()) else {
         return NONE.to_owned();
@@ -130,7 +130,8 @@ pub(super) fn labels(map: &Value) -> String {
     pairs.join(",")
 }
 
-/// A label selector in the notation of the `labelSelector` parameter, empty if it has no terms.
+/// Prints a label selector in the syntax of the `labelSelector` parameter; empty if it has no
+/// terms.
 pub(super) fn selector(selector: &Value) -> Result<String, InvalidSelector> {
     let mut terms: Vec<(&str, String)> = Vec::new();
     if let Some(labels) = selector["matchLabels"].as_object() {
@@ -144,7 +145,7 @@ pub(super) fn selector(selector: &Value) -> Result<String, InvalidSelector> {
     Ok(join(terms.iter().map(|(_, term)| &**term), ","))
 }
 
-/// A label selector for a cell.
+/// Prints a label selector for a cell.
 pub(super) fn selector_cell(of: &Value) -> String {
     match selector(of) {
         Err(InvalidSelector) => "<error>".to_owned(),

@@ -1,4 +1,4 @@
-//! Volumes, claims on them, and the drivers that provide them.
+//! Columns of PersistentVolumes, PersistentVolumeClaims, StorageClasses and CSI kinds.
 
 use serde_json::Value;
 
@@ -58,7 +58,7 @@ pub(super) const PERSISTENT_VOLUME_CLAIM: Printer = Printer {
     cells: |object, now| {
         let (spec, status) = (&object["spec"], &object["status"]);
         let volume = str(&spec["volumeName"]);
-        // Without a volume there is only a wish, which is not shown.
+        // Capacity and access modes are printed only if the claim has a volume.
         let (capacity, modes) = match volume {
             "" => Default::default(),
             _ => (quantity(&status["capacity"]["storage"]), access_modes(&status["accessModes"])),
@@ -175,7 +175,7 @@ fn phase(object: &Value) -> &str {
     if deleted(object) { "Terminating" } else { str(&object["status"]["phase"]) }
 }
 
-/// The annotation of old clients goes before the field.
+/// Returns the storage class name. The beta annotation takes precedence over the field.
 fn storage_class(object: &Value) -> &str {
     annotation(object, "volume.beta.kubernetes.io/storage-class")
         .unwrap_or_else(|| str(&object["spec"]["storageClassName"]))

@@ -1,4 +1,4 @@
-//! Controllers of pods, and the templates they stamp pods from.
+//! Columns of workload controllers, Jobs, PodTemplates and ControllerRevisions.
 
 use serde_json::Value;
 
@@ -142,7 +142,7 @@ pub(super) const CRON_JOB: Printer = Printer {
         let (spec, status) = (&object["spec"], &object["status"]);
         let job = &spec["jobTemplate"]["spec"];
         let (names, images) = containers(&job["template"]);
-        // A boolean column of texts: that is how Kubernetes has it.
+        // The column is boolean but the cells are strings, as in upstream.
         let suspend = match spec["suspend"].as_bool() {
             None => UNSET,
             Some(true) => "True",

@@ -1,8 +1,9 @@
-//! Horizontal pod autoscalers: version one knows a single metric, CPU utilization.
+//! Converts HorizontalPodAutoscalers between v1, which has a single metric (CPU utilization), and
+//! v2.
 //!
-//! What else version two can say is kept in annotations of version one: other metrics, their
-//! current values, conditions and behavior. Annotations that cannot be read are dropped, as are
-//! those a client of version two sets.
+//! v1 keeps the other fields of v2 in annotations: further metrics, their current values,
+//! conditions and behavior. Annotations that cannot be parsed are dropped, as are those set on a v2
+//! object.
 
 mod annotation;
 mod behavior;
@@ -17,7 +18,7 @@ const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 
-/// Annotations that belong to the conversion, those of former releases included.
+/// Annotations reserved for the conversion, including those of former releases.
 const OWN_ANNOTATIONS: [&str; 6] = [
     METRICS,
     CURRENT_METRICS,
@@ -27,7 +28,7 @@ const OWN_ANNOTATIONS: [&str; 6] = [
     "autoscaling.alpha.kubernetes.io/scale-up-tolerance",
 ];
 
-/// The target of an autoscaler of version one that names none.
+/// The default CPU utilization of a v1 autoscaler.
 const DEFAULT_UTILIZATION: i64 = 80;
 
 pub(super) fn convert(from_version: &str, to_version: &str, object: &mut Value) {
@@ -118,7 +119,7 @@ fn to_v1(object: &mut Value) {
         status.insert("currentCPUUtilizationPercentage".to_owned(), utilization.clone());
     }
     if !current.is_empty() {
-        // Utilization is repeated here because the field has no room for the raw value.
+        // Utilization is repeated here because the field has no place for the raw value.
         let current: Vec<_> = current.iter().map(metric::status_to_v1).collect();
         annotate(CURRENT_METRICS, array(&current));
     }
@@ -149,7 +150,7 @@ fn take_annotations(object: &mut Value) -> Map<String, Value> {
     taken
 }
 
-/// The object at a key, put there if there is none.
+/// Returns the object at a key, inserting an empty one if absent.
 fn entry<'a>(object: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
     let entry = object.entry(key).or_insert_with(|| json!({}));
     if !entry.is_object() {

@@ -1,13 +1,13 @@
-//! Devices: the first beta nests where later versions do not, and the other way round.
+//! Converts `resource.k8s.io` kinds: v1beta1 nests fields differently from later versions.
 
 use evenkeel_types::Gvk;
 use serde_json::{Map, Value, json};
 
-/// Where a claim of either version keeps its requests.
+/// Paths of the requests of a ResourceClaim and a ResourceClaimTemplate.
 const CLAIM_REQUESTS: &str = "/spec/devices/requests";
 const TEMPLATE_REQUESTS: &str = "/spec/spec/devices/requests";
 
-/// What a request asks of exactly one kind of device.
+/// Fields of a request for exactly one device class.
 const EXACTLY: [&str; 7] = [
     "adminAccess",
     "allocationMode",
@@ -46,13 +46,13 @@ fn each(object: &mut Value, path: &str, mut convert: impl FnMut(&mut Map<String,
     items.filter_map(Value::as_object_mut).for_each(&mut convert);
 }
 
-/// The beta has `exactly` in the request itself.
+/// Moves the fields of `exactly` to or from the request itself, where v1beta1 has them.
 fn convert_request(request: &mut Map<String, Value>, to_beta: bool) {
     if to_beta {
         if let Some(Value::Object(exactly)) = request.remove("exactly") {
             request.extend(exactly);
         }
-        // Written even if the request is for the first device available of several classes.
+        // Written even if the request uses `firstAvailable`.
         request.entry("deviceClassName").or_insert(json!(""));
         return;
     }
@@ -68,7 +68,7 @@ fn convert_request(request: &mut Map<String, Value>, to_beta: bool) {
     }
 }
 
-/// The beta has all but the name in `basic`.
+/// Moves all fields but the name to or from `basic`, where v1beta1 has them.
 fn convert_device(device: &mut Map<String, Value>, to_beta: bool) {
     if to_beta {
         let name = device.remove("name");
@@ -82,7 +82,7 @@ fn convert_device(device: &mut Map<String, Value>, to_beta: bool) {
 
 fn drop_zero(object: &mut Map<String, Value>, field: &str) {
     let zeros = [json!(null), json!(""), json!(0), json!(false)];
-    // An explicit refusal of admin access is not the same as none.
+    // An explicit `adminAccess: false` differs from an unset one.
     if field != "adminAccess" && object.get(field).is_some_and(|value| zeros.contains(value)) {
         object.remove(field);
     }

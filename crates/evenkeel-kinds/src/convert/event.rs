@@ -1,8 +1,8 @@
-//! Events of the core group and of `events.k8s.io`: the same facts under two sets of names.
+//! Converts Events between the core group and `events.k8s.io`, which differ in field names.
 
 use serde_json::{Map, Value, json};
 
-/// Names in the core group and in the group of events.
+/// Field names in the core group and in `events.k8s.io`.
 const NAMES: [(&str, &str); 7] = [
     ("count", "deprecatedCount"),
     ("firstTimestamp", "deprecatedFirstTimestamp"),
@@ -41,7 +41,7 @@ pub(super) fn convert(from_group: &str, to_group: &str, object: &mut Value) {
     }
 }
 
-/// Fields that are written even if they are empty.
+/// Fields that are written even if empty.
 fn always_in_core() -> [(&'static str, Value); 7] {
     [
         ("eventTime", Value::Null),
@@ -54,7 +54,7 @@ fn always_in_core() -> [(&'static str, Value); 7] {
     ]
 }
 
-/// Fields that are written even if they are empty.
+/// Fields that are written even if empty.
 fn always_in_events() -> [(&'static str, Value); 5] {
     [
         ("deprecatedFirstTimestamp", Value::Null),

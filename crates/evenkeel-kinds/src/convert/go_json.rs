@@ -1,12 +1,12 @@
-//! JSON text the way Go writes structs: fields in declared order, HTML characters escaped.
+//! JSON text as Go encodes structs: fields in declaration order, HTML characters escaped.
 //!
-//! Annotations made by a conversion are visible to clients as text, so they have to agree to the
-//! letter, which a map in the order of its keys would not.
+//! Clients see the annotations of a conversion as text, so they must match byte for byte. A map
+//! sorted by key would not.
 
 use evenkeel_types::{go, json};
 use serde_json::Value;
 
-/// A JSON object that is being written.
+/// A JSON object being written.
 pub(super) struct Object(String);
 
 impl Object {
@@ -14,7 +14,7 @@ impl Object {
         Self("{".to_owned())
     }
 
-    /// Adds a field from JSON text.
+    /// Adds a field with JSON text.
     pub(super) fn raw(mut self, key: &str, json: &str) -> Self {
         let comma = if self.0.len() > 1 { "," } else { "" };
         self.0.push_str(comma);
@@ -29,12 +29,12 @@ impl Object {
         self.raw(key, &go::json(value))
     }
 
-    /// Adds a scalar unless it is absent, like a pointer that may be omitted.
+    /// Adds a scalar unless it is absent, like a pointer with `omitempty`.
     pub(super) fn optional(self, key: &str, value: &Value) -> Self {
         if value.is_null() { self } else { self.value(key, value) }
     }
 
-    /// Adds a string, empty if it is absent.
+    /// Adds a string; empty if absent.
     pub(super) fn string(self, key: &str, value: &Value) -> Self {
         match value {
             Value::String(_) => self.value(key, value),
@@ -50,7 +50,7 @@ impl Object {
         }
     }
 
-    /// Adds a quantity, zero if it is absent.
+    /// Adds a quantity; zero if absent.
     pub(super) fn quantity(self, key: &str, value: &Value) -> Self {
         if value.is_null() { self.raw(key, "\"0\"") } else { self.value(key, value) }
     }
@@ -61,12 +61,12 @@ impl Object {
     }
 }
 
-/// A JSON array of items that are JSON text.
+/// Returns a JSON array of items that are JSON text.
 pub(super) fn array(items: &[String]) -> String {
     format!("[{}]", items.join(","))
 }
 
-/// A label selector in its declared order.
+/// Prints a label selector with its fields in declaration order.
 pub(super) fn selector(selector: &Value) -> String {
     let mut object = Object::new();
     if let Some(labels) = selector["matchLabels"].as_object().filter(|labels| !labels.is_empty()) {

@@ -1,7 +1,6 @@
-//! Conversions against answers of kube-apiserver 1.36: the same objects, read in every version.
+//! Conversions compared with responses of kube-apiserver 1.36: the same objects in every version.
 //!
-//! `autoscalers.json` holds autoscalers that were written back in version one, and how they then
-//! read in version two.
+//! `autoscalers.json` has autoscalers that were written in v1 and their v2 form read afterwards.
 
 use serde_json::{Value, json};
 
@@ -11,7 +10,7 @@ const CORE_EVENT: Gvk<'_> = Gvk::new("", "v1", "Event");
 const HPA_V1: Gvk<'_> = Gvk::new("autoscaling", "v1", "HorizontalPodAutoscaler");
 const HPA_V2: Gvk<'_> = Gvk::new("autoscaling", "v2", "HorizontalPodAutoscaler");
 
-/// All pairs of stored object and the same object in another version.
+/// Calls `check` with each stored object and the same object in another version.
 fn golden_pairs(check: impl Fn(Gvk<'_>, &Value, Gvk<'_>, &Value)) -> usize {
     let golden: Value = serde_json::from_str(include_str!("../columns/golden.json")).unwrap();
     let rows: Vec<_> = golden["rows"]
@@ -56,7 +55,7 @@ fn stored_objects_are_served_as_kubernetes_serves_them() {
 #[test]
 fn objects_of_other_versions_are_stored_as_kubernetes_stores_them() {
     golden_pairs(|stored_gvk, stored, gvk, served| {
-        // What version one of an autoscaler loses is told by `autoscalers.json`.
+        // What a v1 autoscaler loses is tested with `autoscalers.json`.
         if gvk != HPA_V1 {
             assert_eq!(converted(gvk, stored_gvk, served), *stored, "{gvk}");
         }

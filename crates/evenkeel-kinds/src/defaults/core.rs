@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::set::{self, Object};
 use super::{pod, resources, secret, volume};
 
-/// An object of the core group.
+/// Sets the defaults of an object of the core group.
 pub(super) fn apply(kind: &str, object: &mut Object) {
     match kind {
         "Pod" => pod::apply(object),
@@ -44,7 +44,7 @@ fn replication_controller(object: &mut Object) {
     }
 }
 
-/// Gives an object without labels those of its pod template; tells whether it did.
+/// Copies the labels of the pod template to an object without labels. Returns whether it did.
 pub(super) fn label_like_template(object: &mut Object, labels: &Value) -> bool {
     match set::structure(object, "metadata") {
         Some(metadata) if set::is_empty(metadata.get("labels")) => {
@@ -121,7 +121,7 @@ fn endpoints(object: &mut Object) {
     }
 }
 
-/// Every namespace carries its name as a label, so that selectors can name it.
+/// Adds the name of the namespace as a label, so that label selectors can match it.
 fn namespace(object: &mut Object) {
     if let Some(metadata) = set::child(object, "metadata") {
         label_with_name(metadata);
@@ -131,7 +131,7 @@ fn namespace(object: &mut Object) {
     }
 }
 
-/// Sets `kubernetes.io/metadata.name` in the labels of a namespace that has a name.
+/// Sets the label `kubernetes.io/metadata.name` of a namespace that has a name.
 pub(crate) fn label_with_name(metadata: &mut Object) {
     const LABEL: &str = "kubernetes.io/metadata.name";
     let name = set::string(metadata, "name");
@@ -156,7 +156,7 @@ fn node(object: &mut Object) {
         resources::round(status, "allocatable");
     }
     let Some(spec) = set::child(object, "spec") else { return };
-    // The single range is the first of the list; where they disagree, the single one wins.
+    // `podCIDR` is the first of `podCIDRs`; if they differ, `podCIDR` wins.
     let single = set::string(spec, "podCIDR");
     let first = spec.get("podCIDRs").and_then(|list| list.pointer("/0")).and_then(Value::as_str);
     match first {
@@ -186,7 +186,7 @@ fn limit_range(object: &mut Object) {
     }
 }
 
-/// Adds to the list `into` what it lacks of the list `from`.
+/// Adds the entries of the list `from` that are missing in the list `into`.
 fn fill(limit: &mut Object, into: &str, from: &str) {
     let Some(Value::Object(source)) = limit.get(from) else { return };
     if source.is_empty() {

@@ -1,12 +1,12 @@
-//! Defaults of the groups that have only a few.
+//! Defaults of the smaller API groups.
 
 use serde_json::{Value, json};
 
 use super::set::{self, Object};
 use super::volume;
 
-/// An object of `autoscaling/v1`. The processor target of this version is set by conversion, for it
-/// depends on metrics that only the annotations of this version carry.
+/// Sets the defaults of an object of `autoscaling/v1`. Conversion sets the CPU target of this
+/// version because it depends on metrics in the annotations.
 pub(super) fn autoscaling_v1(kind: &str, object: &mut Object) {
     if kind == "HorizontalPodAutoscaler"
         && let Some(spec) = set::child(object, "spec")
@@ -15,7 +15,7 @@ pub(super) fn autoscaling_v1(kind: &str, object: &mut Object) {
     }
 }
 
-/// An object of `autoscaling/v2`.
+/// Sets the defaults of an object of `autoscaling/v2`.
 pub(super) fn autoscaling_v2(kind: &str, object: &mut Object) {
     if kind != "HorizontalPodAutoscaler" {
         return;
@@ -53,7 +53,7 @@ pub(super) fn autoscaling_v2(kind: &str, object: &mut Object) {
     }
 }
 
-/// An object of `networking.k8s.io/v1`.
+/// Sets the defaults of an object of `networking.k8s.io/v1`.
 pub(super) fn networking(kind: &str, object: &mut Object) {
     let Some(spec) = set::child(object, "spec") else { return };
     match kind {
@@ -83,7 +83,7 @@ pub(super) fn networking(kind: &str, object: &mut Object) {
     }
 }
 
-/// An object of `rbac.authorization.k8s.io/v1`.
+/// Sets the defaults of an object of `rbac.authorization.k8s.io/v1`.
 pub(super) fn rbac(kind: &str, object: &mut Object) {
     const GROUP: &str = "rbac.authorization.k8s.io";
     if !matches!(kind, "RoleBinding" | "ClusterRoleBinding") {
@@ -99,7 +99,7 @@ pub(super) fn rbac(kind: &str, object: &mut Object) {
     }
 }
 
-/// An object of `policy/v1`.
+/// Sets the defaults of an object of `policy/v1`.
 pub(super) fn policy(kind: &str, object: &mut Object) {
     const LABEL: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match";
     if kind != "PodDisruptionBudget" {
@@ -108,8 +108,8 @@ pub(super) fn policy(kind: &str, object: &mut Object) {
     let Some(selector) = set::child(object, "spec").and_then(|s| set::child(s, "selector")) else {
         return;
     };
-    // Versions before this one marked the empty selector with a label; only a selector that
-    // consists of nothing but the mark keeps it.
+    // policy/v1beta1 marked the empty selector with a label. A selector keeps the mark only if it
+    // contains nothing else.
     let Some(Value::Array(expressions)) = selector.get_mut("matchExpressions") else { return };
     let is_mark = |expression: &Value| expression["key"] == LABEL;
     if expressions.iter().any(is_mark) {
@@ -125,7 +125,7 @@ pub(super) fn policy(kind: &str, object: &mut Object) {
     }
 }
 
-/// An object of `discovery.k8s.io/v1`.
+/// Sets the defaults of an object of `discovery.k8s.io/v1`.
 pub(super) fn discovery(kind: &str, object: &mut Object) {
     if kind == "EndpointSlice" {
         for port in set::items(object, "ports") {
@@ -135,7 +135,7 @@ pub(super) fn discovery(kind: &str, object: &mut Object) {
     }
 }
 
-/// An object of `storage.k8s.io/v1`.
+/// Sets the defaults of an object of `storage.k8s.io/v1`.
 pub(super) fn storage(kind: &str, object: &mut Object) {
     match kind {
         "StorageClass" => {
@@ -158,14 +158,14 @@ pub(super) fn storage(kind: &str, object: &mut Object) {
     }
 }
 
-/// An object of `scheduling.k8s.io/v1`.
+/// Sets the defaults of an object of `scheduling.k8s.io/v1`.
 pub(super) fn scheduling(kind: &str, object: &mut Object) {
     if kind == "PriorityClass" {
         set::text_pointer(object, "preemptionPolicy", "PreemptLowerPriority");
     }
 }
 
-/// An object of `admissionregistration.k8s.io/v1`.
+/// Sets the defaults of an object of `admissionregistration.k8s.io/v1`.
 pub(super) fn admission(kind: &str, object: &mut Object) {
     match kind {
         "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => {
@@ -221,7 +221,7 @@ fn service_port(holder: &mut Object) {
     }
 }
 
-/// An object of `apiregistration.k8s.io/v1`.
+/// Sets the defaults of an object of `apiregistration.k8s.io/v1`.
 pub(super) fn aggregation(kind: &str, object: &mut Object) {
     if kind == "APIService"
         && let Some(spec) = set::child(object, "spec")
@@ -230,7 +230,7 @@ pub(super) fn aggregation(kind: &str, object: &mut Object) {
     }
 }
 
-/// An object of `authentication.k8s.io/v1`.
+/// Sets the defaults of an object of `authentication.k8s.io/v1`.
 pub(super) fn authentication(kind: &str, object: &mut Object) {
     if kind == "TokenRequest"
         && let Some(spec) = set::structure(object, "spec")
@@ -239,7 +239,7 @@ pub(super) fn authentication(kind: &str, object: &mut Object) {
     }
 }
 
-/// An object of `flowcontrol.apiserver.k8s.io/v1`.
+/// Sets the defaults of an object of `flowcontrol.apiserver.k8s.io/v1`.
 pub(super) fn flowcontrol(kind: &str, object: &mut Object) {
     let Some(spec) = set::structure(object, "spec") else { return };
     match kind {
@@ -264,8 +264,8 @@ pub(super) fn flowcontrol(kind: &str, object: &mut Object) {
     }
 }
 
-/// An object of `resource.k8s.io/v1`. The time a device was tainted is not set here: there is no
-/// clock.
+/// Sets the defaults of an object of `resource.k8s.io/v1`. `timeAdded` of device taints is not set
+/// here because defaulting has no clock.
 pub(super) fn resource(kind: &str, object: &mut Object) {
     let spec = set::child(object, "spec");
     match kind {

@@ -1,12 +1,13 @@
-//! How often an image is pulled, by default: depends on what its name says about versions.
+//! Default image pull policy, which depends on the tag of the image.
 
-/// `Always` for images that name no version or `latest`, else `IfNotPresent`.
+/// Returns `Always` for images without a tag or digest or with the tag `latest`, else
+/// `IfNotPresent`.
 pub(super) fn pull_policy(image: &str) -> &'static str {
     match parse(image) {
         Some(Reference { tag: Some("latest"), .. } | Reference { tag: None, pinned: false }) => {
             "Always"
         }
-        // Upstream takes a malformed name as one that has some tag: validation is not its job.
+        // Like upstream, treats a malformed image name as one with a tag.
         _ => "IfNotPresent",
     }
 }
@@ -16,7 +17,7 @@ struct Reference<'a> {
     pinned: bool,
 }
 
-/// Reads `[host[:port]/]path[:tag][@algorithm:digest]`.
+/// Parses `[host[:port]/]path[:tag][@algorithm:digest]`.
 fn parse(image: &str) -> Option<Reference<'_>> {
     if image.len() == 64 && image.bytes().all(is_lower_hex) {
         return None;
@@ -43,7 +44,7 @@ fn parse(image: &str) -> Option<Reference<'_>> {
     valid.then_some(Reference { tag, pinned: digest.is_some() })
 }
 
-/// Whether what stands before the first slash is a registry rather than a part of the path.
+/// Returns whether the part before the first slash is a registry host and not a path component.
 fn is_host(first: &str) -> bool {
     first.contains(['.', ':'])
         || first == "localhost"
@@ -79,7 +80,7 @@ fn is_domain(host: &str) -> bool {
         })
 }
 
-/// Lower-case words joined by one dot, one or two underscores, or any number of dashes.
+/// Accepts lower-case words joined by one dot, one or two underscores, or any number of dashes.
 fn is_path_component(component: &str) -> bool {
     let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = component.as_bytes();

@@ -1,4 +1,4 @@
-//! Defaults of pods and of the pod templates in every workload.
+//! Defaults of Pods and pod templates.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::resources;
 use super::set::{self, Object};
 use super::volume;
 
-/// A pod: the template defaults and those that only a pod itself has.
+/// Sets the defaults of a Pod: those of pod templates and those of Pods only.
 pub(super) fn apply(pod: &mut Object) {
     drop_init_container_annotations(pod);
     if let Some(spec) = set::structure(pod, "spec") {
@@ -37,7 +37,7 @@ pub(super) fn apply(pod: &mut Object) {
     }
 }
 
-/// The pod template under `key`.
+/// Sets the defaults of the pod template at `key`.
 pub(super) fn apply_template(holder: &mut Object, key: &str) {
     if let Some(template) = set::child(holder, key) {
         drop_init_container_annotations(template);
@@ -62,7 +62,7 @@ fn apply_spec(spec: &mut Object) {
     resources::round_requirements(spec, "resources");
 }
 
-/// The service account stands under its old and its new name; the new one wins.
+/// Copies the service account name between its old and new field; the new field wins.
 fn service_account(spec: &mut Object) {
     let (new, old) = (set::string(spec, "serviceAccountName"), set::string(spec, "serviceAccount"));
     if new == old {
@@ -77,8 +77,8 @@ fn service_account(spec: &mut Object) {
     }
 }
 
-/// A container, gone through once: looking up every field that may have defaults costs more than
-/// looking at those which are there.
+/// Sets the defaults of a container in a single pass over its fields, which is faster than looking
+/// up every field that may have defaults.
 fn container(container: &mut Object) {
     let (mut pull, mut path, mut policy) = (true, true, true);
     for (key, value) in container.iter_mut() {
@@ -123,7 +123,7 @@ fn container(container: &mut Object) {
     }
 }
 
-/// What a string without a value looks like.
+/// Returns whether the value is an unset or empty string.
 fn is_blank(value: &Value) -> bool {
     value.is_null() || value.as_str().is_some_and(str::is_empty)
 }
@@ -159,7 +159,7 @@ fn http_get(handler: &mut Object) {
     }
 }
 
-/// In the network of the host, the ports of containers are those of the host.
+/// Sets host ports to container ports for a pod in the host network.
 fn publish_ports(spec: &mut Object) {
     for kind in ["containers", "initContainers"] {
         for container in set::items(spec, kind) {
@@ -173,7 +173,7 @@ fn publish_ports(spec: &mut Object) {
     }
 }
 
-/// `podIP` is the first of `podIPs`; where they disagree, the single one wins.
+/// Syncs `podIP` with the first of `podIPs`; if they differ, `podIP` wins.
 fn primary_address(status: &mut Object) {
     let address = set::string(status, "podIP");
     let first = status.get("podIPs").and_then(|ips| ips.pointer("/0/ip")).and_then(Value::as_str);

@@ -1,4 +1,4 @@
-//! Requests and limits: rounding, and requests that follow from limits.
+//! Defaults of resource requests and limits: rounding, and requests derived from limits.
 
 use std::collections::btree_map::{BTreeMap, Entry};
 
@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use super::set::{self, Object};
 
-/// Rounds every amount in the resource list under `key` to thousandths.
+/// Rounds every quantity in the resource list at `key` up to milli-units.
 pub(crate) fn round(object: &mut Object, key: &str) {
     let Some(list) = set::child(object, key) else { return };
     for amount in list.values_mut() {
         let Some(text) = amount.as_str() else { continue };
-        // A canonical amount needs rounding only if it is written in smaller units.
+        // A canonical quantity needs rounding only if it uses a smaller unit.
         if (text.ends_with(['n', 'u']) || text.contains(['.', 'e', 'E']))
             && let Ok(quantity) = Quantity::parse(text)
         {
@@ -24,7 +24,7 @@ pub(crate) fn round(object: &mut Object, key: &str) {
     }
 }
 
-/// Rounds the `limits` and `requests` of the requirements under `key`.
+/// Rounds the `limits` and `requests` of the requirements at `key`.
 pub(crate) fn round_requirements(object: &mut Object, key: &str) {
     if let Some(requirements) = set::child(object, key) {
         round(requirements, "limits");
@@ -32,7 +32,7 @@ pub(crate) fn round_requirements(object: &mut Object, key: &str) {
     }
 }
 
-/// Gives a container a request for everything it limits.
+/// Sets a container's missing requests to its limits.
 pub(crate) fn request_limits(container: &mut Object) {
     let Some(resources) = set::child(container, "resources") else { return };
     let Some(limits) = resources.get("limits").and_then(Value::as_object) else { return };
@@ -54,7 +54,7 @@ pub(crate) fn request_limits(container: &mut Object) {
     resources.insert("requests".to_owned(), Value::Object(requests));
 }
 
-/// Completes the resources of the pod as a whole from those of its containers.
+/// Sets pod-level resources from those of the containers.
 pub(crate) fn default_pod_level(spec: &mut Object) {
     match spec.get("resources").and_then(Value::as_object) {
         Some(resources) if has(resources, "limits") || has(resources, "requests") => {}
@@ -64,7 +64,7 @@ pub(crate) fn default_pod_level(spec: &mut Object) {
     let container_requests = aggregate(spec, "requests");
     let Some(resources) = set::child(spec, "resources") else { return };
 
-    // Hugepage limits are the sum of the containers', unless the pod says anything about them.
+    // Hugepage limits are the sum of the containers' limits, unless set on the pod.
     for (name, amount) in container_limits.into_iter().filter(|(name, _)| is_huge_page(name)) {
         let mentioned = ["limits", "requests"]
             .iter()
@@ -77,7 +77,7 @@ pub(crate) fn default_pod_level(spec: &mut Object) {
         return;
     }
 
-    // Requests are those of the containers; where there are none, the limits of the pod.
+    // Requests are those of the containers, or the pod's limits if there are none.
     let mut wanted: Vec<(String, Value)> = container_requests
         .into_iter()
         .filter(|(name, _)| is_divisible(name))
@@ -106,18 +106,19 @@ fn has(resources: &Object, list: &str) -> bool {
     !set::is_empty(resources.get(list))
 }
 
-/// Whether a pod as a whole can have the resource, and nodes may promise more than they have.
+/// Returns whether the resource may be set at pod level and can be overcommitted.
 fn is_divisible(name: &str) -> bool {
     matches!(name, "cpu" | "memory")
 }
 
-/// Whether the resource is memory pages of a given size.
+/// Returns whether the resource is hugepages of some size.
 pub(crate) fn is_huge_page(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
-/// What the containers of a pod need together of every resource: the sum of those that run side
-/// by side, or what one init container needs next to the sidecars before it, if that is more.
+/// Returns the total of each resource that the containers of a pod need: the sum over containers
+/// that run at the same time, or what one init container needs together with the sidecars before
+/// it, whichever is greater.
 fn aggregate(spec: &Object, list: &str) -> BTreeMap<String, Quantity> {
     let mut total = BTreeMap::new();
     for container in set::list(spec, "containers") {

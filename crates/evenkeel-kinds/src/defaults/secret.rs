@@ -1,10 +1,10 @@
-//! Secrets: their type, and `stringData`, which the server only ever writes back as `data`.
+//! Defaults of Secrets: the type, and `stringData`, which the server merges into `data`.
 
 use serde_json::Value;
 
 use super::set::{self, Object};
 
-/// A secret.
+/// Sets the defaults of a Secret.
 pub(super) fn apply(secret: &mut Object) {
     set::text(secret, "type", "Opaque");
     let Some(Value::Object(plain)) = secret.remove("stringData") else { return };
@@ -17,7 +17,7 @@ pub(super) fn apply(secret: &mut Object) {
     }
 }
 
-/// The standard alphabet, padded, as Go writes byte slices.
+/// Encodes bytes with the padded standard alphabet, as Go encodes byte slices.
 fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);

@@ -1,28 +1,28 @@
-//! Setting a field that is unset, in the three senses Go types give to "unset".
+//! Setters for unset fields, with the three meanings of "unset" in Go types.
 //!
-//! A Go pointer is unset when absent, a string also when empty, a number also when zero. Keys are
-//! allocated only when something is inserted, so defaulting a complete object allocates nothing.
+//! A Go pointer is unset if absent, a string also if empty, a number also if zero. Keys are
+//! allocated only on insertion, so defaulting a complete object allocates nothing.
 
 use serde_json::{Map, Value};
 
 /// A JSON object.
 pub(crate) type Object = Map<String, Value>;
 
-/// Sets what a Go pointer to anything but a string holds.
+/// Sets a field that is a Go pointer to a type other than string.
 pub(crate) fn pointer(object: &mut Object, key: &str, default: impl Into<Value>) {
     if is_unset(object.get(key)) {
         object.insert(key.to_owned(), default.into());
     }
 }
 
-/// Sets what a Go pointer to a string holds: an explicit empty string stays.
+/// Sets a field that is a Go string pointer. An explicit empty string is kept.
 pub(crate) fn text_pointer(object: &mut Object, key: &str, default: &str) {
     if is_unset(object.get(key)) {
         object.insert(key.to_owned(), default.into());
     }
 }
 
-/// Sets a plain string.
+/// Sets a string field.
 pub(crate) fn text(object: &mut Object, key: &str, default: &str) {
     match object.get(key) {
         Some(Value::String(text)) if !text.is_empty() => {}
@@ -33,7 +33,7 @@ pub(crate) fn text(object: &mut Object, key: &str, default: &str) {
     }
 }
 
-/// Sets a plain number.
+/// Sets a number field.
 pub(crate) fn number(object: &mut Object, key: &str, default: i64) {
     match object.get(key) {
         Some(Value::Number(number)) if number.as_i64() != Some(0) => {}
@@ -44,7 +44,8 @@ pub(crate) fn number(object: &mut Object, key: &str, default: i64) {
     }
 }
 
-/// Sets a struct or a pointer to one, and gives it; `None` if something else stands there.
+/// Sets a field that is a struct or a pointer to one, and returns it; `None` if it is not an
+/// object.
 pub(crate) fn structure<'a>(object: &'a mut Object, key: &str) -> Option<&'a mut Object> {
     if is_unset(object.get(key)) {
         object.insert(key.to_owned(), Value::Object(Map::new()));
@@ -52,12 +53,12 @@ pub(crate) fn structure<'a>(object: &'a mut Object, key: &str) -> Option<&'a mut
     child(object, key)
 }
 
-/// The object under `key`, if there is one.
+/// Returns the object at `key`.
 pub(crate) fn child<'a>(object: &'a mut Object, key: &str) -> Option<&'a mut Object> {
     object.get_mut(key)?.as_object_mut()
 }
 
-/// The objects in the list under `key`; none if there is no list.
+/// Returns the objects in the list at `key`.
 pub(crate) fn items<'a>(
     object: &'a mut Object,
     key: &str,
@@ -71,7 +72,7 @@ pub(crate) fn items<'a>(
         .filter_map(Value::as_object_mut)
 }
 
-/// The objects in the list under `key`, to read.
+/// Returns the objects in the list at `key`, read-only.
 pub(crate) fn list<'a>(
     object: &'a Object,
     key: &str,
@@ -85,17 +86,17 @@ pub(crate) fn list<'a>(
         .filter_map(Value::as_object)
 }
 
-/// The object under `key`, to read.
+/// Returns the object at `key`, read-only.
 pub(crate) fn get<'a>(object: &'a Object, key: &str) -> Option<&'a Object> {
     object.get(key).and_then(Value::as_object)
 }
 
-/// The string under `key`; empty if there is none.
+/// Returns the string at `key`; empty if absent.
 pub(crate) fn string<'a>(object: &'a Object, key: &str) -> &'a str {
     object.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Absent, null, or a list or map with nothing in it.
+/// Returns whether the value is absent, null, or an empty list or map.
 pub(crate) fn is_empty(value: Option<&Value>) -> bool {
     match value {
         None | Some(Value::Null) => true,
@@ -105,7 +106,7 @@ pub(crate) fn is_empty(value: Option<&Value>) -> bool {
     }
 }
 
-/// What a nil pointer looks like.
+/// Returns whether the value reads as a nil pointer.
 pub(crate) fn is_unset(value: Option<&Value>) -> bool {
     matches!(value, None | Some(Value::Null))
 }

@@ -1,5 +1,5 @@
-//! Defaults that creating an object does not show: of statuses, of rare volumes, of kinds that
-//! are only sent. What creation shows is tested with the strategies.
+//! Defaults that are not visible when objects are created: of statuses, of rare volume types, of
+//! kinds that are not stored. The others are tested with the strategies.
 
 use evenkeel_types::Gvk;
 use serde_json::{Value, json};

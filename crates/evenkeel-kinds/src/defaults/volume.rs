@@ -1,11 +1,11 @@
-//! Defaults of volumes: those of pods, persistent ones, and claims.
+//! Defaults of pod volumes, PersistentVolumes and PersistentVolumeClaims.
 
 use serde_json::Value;
 
 use super::resources;
 use super::set::{self, Object};
 
-/// A volume of a pod.
+/// Sets the defaults of a pod volume.
 pub(super) fn apply(volume: &mut Object) {
     let mut has_source = false;
     for (kind, value) in volume.iter_mut() {
@@ -47,7 +47,7 @@ fn projection(part: &mut Object) {
     }
 }
 
-/// Readable by all, writable by the owner: 0644.
+/// Default file mode: readable by all, writable by the owner.
 const MODE: i32 = 0o644;
 
 fn downward_items(source: &mut Object) {
@@ -56,14 +56,14 @@ fn downward_items(source: &mut Object) {
     }
 }
 
-/// A reference to a field names the version of the object it is read from.
+/// Sets the API version of a field reference.
 pub(super) fn field_ref(holder: &mut Object) {
     if let Some(reference) = set::child(holder, "fieldRef") {
         set::text(reference, "apiVersion", "v1");
     }
 }
 
-/// The sources that pods' volumes and persistent volumes have in common.
+/// Sets the defaults of sources that pod volumes and PersistentVolumes share.
 fn source(kind: &str, source: &mut Object) {
     match kind {
         "hostPath" => set::text_pointer(source, "type", ""),
@@ -95,7 +95,7 @@ fn sources(spec: &mut Object) {
     }
 }
 
-/// A claim, as an object or as a template in a StatefulSet.
+/// Sets the defaults of a PersistentVolumeClaim or a template of one in a StatefulSet.
 pub(super) fn claim(claim: &mut Object) {
     claim_spec(claim);
     if let Some(status) = set::structure(claim, "status") {
@@ -112,7 +112,7 @@ fn claim_spec(holder: &mut Object) {
     }
 }
 
-/// A persistent volume.
+/// Sets the defaults of a PersistentVolume.
 pub(super) fn persistent(volume: &mut Object) {
     if let Some(status) = set::structure(volume, "status") {
         set::text(status, "phase", "Pending");
@@ -125,7 +125,7 @@ pub(super) fn persistent(volume: &mut Object) {
     }
 }
 
-/// An attachment may carry a whole persistent volume inline.
+/// Sets the defaults of a VolumeAttachment, which may contain an inline PersistentVolume.
 pub(super) fn attachment(attachment: &mut Object) {
     let inline = attachment
         .get_mut("spec")

@@ -6,7 +6,7 @@ use super::set::{self, Object};
 use super::{Applied, core, pod, volume};
 use crate::strategy::TEMPLATE_GENERATION;
 
-/// An object of the group `apps`.
+/// Sets the defaults of an object of the group `apps`.
 pub(super) fn apply_apps(kind: &str, object: &mut Object) {
     if kind == "DaemonSet" {
         template_generation(object);
@@ -22,7 +22,7 @@ pub(super) fn apply_apps(kind: &str, object: &mut Object) {
     pod::apply_template(spec, "template");
 }
 
-/// An object of the group `batch`.
+/// Sets the defaults of an object of the group `batch`.
 pub(super) fn apply_batch(kind: &str, object: &mut Object) -> Applied {
     match kind {
         "Job" => return job(object),
@@ -49,8 +49,8 @@ fn deployment(spec: &mut Object) {
 
 const ROLLING_UPDATE: &str = "RollingUpdate";
 
-/// The internal type counts changes of the template in a field, which this version prints as an
-/// annotation, set or not.
+/// Sets the template generation annotation. The internal type has it as a field, which this version
+/// always writes as an annotation.
 fn template_generation(object: &mut Object) {
     if let Some(annotations) = set::structure(object, "metadata")
         .and_then(|metadata| set::structure(metadata, "annotations"))
@@ -68,7 +68,7 @@ fn daemon_set(spec: &mut Object) {
             set::pointer(update, "maxUnavailable", 1);
             set::pointer(update, "maxSurge", 0);
         } else if let Some(update) = set::child(strategy, "rollingUpdate") {
-            // Not a default: the server's own type cannot do without them.
+            // Not a default: the internal type always has these fields.
             set::pointer(update, "maxUnavailable", 0);
             set::pointer(update, "maxSurge", 0);
         }
@@ -79,7 +79,7 @@ fn daemon_set(spec: &mut Object) {
 fn stateful_set(spec: &mut Object) {
     set::text(spec, "podManagementPolicy", "OrderedReady");
     if let Some(strategy) = set::structure(spec, "updateStrategy") {
-        // Unlike elsewhere, an explicit type without parameters stays without them.
+        // Unlike in other kinds, an explicit type without parameters gets none.
         if set::string(strategy, "type").is_empty() {
             strategy.insert("type".to_owned(), ROLLING_UPDATE.into());
             set::structure(strategy, "rollingUpdate");

@@ -1,7 +1,7 @@
-//! Field selectors against answers of kube-apiserver 1.36.
+//! Field selectors compared with responses of kube-apiserver 1.36.
 //!
-//! `golden.json` holds what each kind answered to every label known to any kind and to the
-//! unknown label `x`, and values that selected the objects of the columns' golden file.
+//! `golden.json` has the response of each kind to every label known to any kind and to the unknown
+//! label `x`, and values that selected the objects of the golden file of the columns.
 
 use std::collections::HashMap;
 

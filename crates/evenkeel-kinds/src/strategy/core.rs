@@ -1,4 +1,4 @@
-//! Preparing the kinds of the core group that are neither pods nor services.
+//! Prepares the kinds of the core group other than Pods and Services.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::Context;
 use super::prepare::carry;
 use crate::defaults::set::{self, Object};
 
-/// Namespaces are emptied before they go: the finalizer of the server sees to it.
+/// Adds the `kubernetes` finalizer to `spec`. The namespace is emptied before it is removed.
 pub(super) fn create_namespace(namespace: &mut Object) {
     let Some(spec) = set::structure(namespace, "spec") else { return };
     if set::is_unset(spec.get("finalizers")) {
@@ -18,7 +18,7 @@ pub(super) fn create_namespace(namespace: &mut Object) {
     }
 }
 
-/// The finalizers in the spec of a namespace change at their own endpoint only.
+/// Keeps `spec.finalizers` of a namespace, which change only through the `finalize` subresource.
 pub(super) fn keep_finalizers(old: &Object, new: &mut Object) {
     let empty = Object::new();
     let old = set::get(old, "spec").unwrap_or(&empty);
@@ -27,7 +27,7 @@ pub(super) fn keep_finalizers(old: &Object, new: &mut Object) {
     }
 }
 
-/// The configuration of kubelets by nodes is a feature that came and went.
+/// Drops the fields of dynamic kubelet configuration, a removed feature.
 pub(super) fn create_node(node: &mut Object) {
     if let Some(spec) = set::child(node, "spec") {
         spec.remove("configSource");
@@ -37,12 +37,12 @@ pub(super) fn create_node(node: &mut Object) {
     }
 }
 
-/// Drops the configuration source unless there was one.
+/// Drops `spec.configSource` unless the stored node has it.
 pub(super) fn update_node(old: &Object, new: &mut Object) {
     drop_unless_used(old, new, "spec", "configSource");
 }
 
-/// Drops the status of the configuration unless there was one.
+/// Drops `status.config` unless the stored node has it.
 pub(super) fn update_node_status(old: &Object, new: &mut Object) {
     drop_unless_used(old, new, "status", "config");
 }
@@ -55,7 +55,7 @@ fn drop_unless_used(old: &Object, new: &mut Object, part: &str, field: &str) {
     }
 }
 
-/// A new volume has just entered its first phase.
+/// Sets the phase transition time of a new volume.
 pub(super) fn create_volume(volume: &mut Object, cx: &Context<'_>) {
     if let Some(status) = set::child(volume, "status") {
         status.insert(SINCE.to_owned(), cx.now.into());
@@ -64,7 +64,7 @@ pub(super) fn create_volume(volume: &mut Object, cx: &Context<'_>) {
 
 const SINCE: &str = "lastPhaseTransitionTime";
 
-/// The time of the last phase moves with the phase, unless the client says when.
+/// Updates the phase transition time when the phase changes, unless the client sets it.
 pub(super) fn update_volume_status(old: &Object, new: &mut Object, cx: &Context<'_>) {
     let empty = Object::new();
     let old = set::get(old, "status").unwrap_or(&empty);
@@ -79,13 +79,13 @@ pub(super) fn update_volume_status(old: &Object, new: &mut Object, cx: &Context<
     }
 }
 
-/// The two ways to name what a claim is filled from say the same.
+/// Makes `dataSource` and `dataSourceRef` of a PersistentVolumeClaim consistent.
 pub(super) fn prepare_claim(old: Option<&Object>, claim: &mut Object) {
     let old = old.and_then(|old| set::get(old, "spec"));
     let used = |field: &str| old.is_some_and(|old| !set::is_unset(old.get(field)));
     let Some(spec) = set::child(claim, "spec") else { return };
 
-    // Claims across namespaces are off by default.
+    // Data sources in other namespaces are disabled by default.
     let crosses = set::get(spec, "dataSourceRef")
         .is_some_and(|source| !set::string(source, "namespace").is_empty());
     if crosses && !used("dataSourceRef") {
@@ -122,14 +122,14 @@ pub(super) fn prepare_claim(old: Option<&Object>, claim: &mut Object) {
     spec.insert(key.to_owned(), Value::Object(copy));
 }
 
-/// Of its secrets a service account knows nothing but the names.
+/// Drops all fields but the name from the secret references of a ServiceAccount.
 pub(super) fn trim_secret_references(account: &mut Object) {
     for secret in set::items(account, "secrets") {
         secret.retain(|key, _| key == "name");
     }
 }
 
-/// Limit ranges may come without a name.
+/// Names a LimitRange without a name after its UID.
 pub(super) fn name_after_uid(object: &mut Object) {
     if let Some(metadata) = set::child(object, "metadata")
         && set::string(metadata, "name").is_empty()

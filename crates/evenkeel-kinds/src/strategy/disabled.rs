@@ -1,6 +1,6 @@
-//! Fields that belong to features which are off by default in 1.36.
+//! Drops fields of features that are disabled by default in 1.36.
 //!
-//! They are dropped silently, unless the stored object already uses them.
+//! Fields are dropped silently, unless the stored object already uses them.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::defaults::set::{self, Object};
 
-/// Drops what belongs to features that are off.
+/// Drops the fields of disabled features.
 pub(super) fn drop_fields(gvk: Gvk<'_>, old: Option<&Object>, new: &mut Object) {
     match (gvk.group, gvk.kind) {
         ("", "Pod") => in_pods(spec(old), set::child(new, "spec")),
@@ -137,7 +137,7 @@ fn drop_spec_fields(old: Option<&Object>, new: &mut Object, fields: &[&str]) {
     }
 }
 
-/// Topology was a field of the beta of endpoint slices; what it said of nodes lives on.
+/// Drops `deprecatedTopology`, a field of the beta version. Keeps its host name as `nodeName`.
 fn drop_topology(old: Option<&Object>, new: &mut Object) {
     const HOST: &str = "kubernetes.io/hostname";
     if old.is_some_and(|old| old.get("endpoints") == new.get("endpoints")) {

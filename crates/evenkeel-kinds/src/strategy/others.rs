@@ -1,4 +1,4 @@
-//! Preparing kinds of the smaller groups.
+//! Prepares kinds of the smaller groups.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::Context;
 use crate::defaults::set::{self, Object};
 
-/// What the server itself serves is available as soon as it is registered.
+/// Marks an APIService without a service reference as available: the server itself serves it.
 pub(super) fn create_api_service(object: &mut Object, cx: &Context<'_>) {
     let local = set::get(object, "spec").is_none_or(|spec| set::is_unset(spec.get("service")));
     if local && let Some(status) = set::structure(object, "status") {
@@ -22,7 +22,7 @@ pub(super) fn create_api_service(object: &mut Object, cx: &Context<'_>) {
     }
 }
 
-/// A taint without a date was added now.
+/// Sets `timeAdded` of taints that have none.
 pub(super) fn date_taints(slice: &mut Object, cx: &Context<'_>) {
     let Some(spec) = set::child(slice, "spec") else { return };
     for device in set::items(spec, "devices") {
@@ -32,7 +32,7 @@ pub(super) fn date_taints(slice: &mut Object, cx: &Context<'_>) {
     }
 }
 
-/// The status of a device goes when the device is no longer allocated to the claim.
+/// Removes the status of devices that are no longer allocated to the claim.
 pub(super) fn forget_deallocated_devices(old: &Object, new: &mut Object) {
     let before = allocated(old);
     let after = allocated(new);

@@ -1,4 +1,4 @@
-//! Preparing pods.
+//! Prepares Pods.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,7 +9,7 @@ use super::Context;
 use super::prepare::{carry, keep_metadata};
 use crate::defaults::set::{self, Object};
 
-/// What an endpoint that changes one part of a pod leaves of its metadata.
+/// Metadata fields that the subresources for one part of a pod do not change.
 const KEPT_METADATA: &[&str] = &[
     "deletionTimestamp",
     "generation",
@@ -20,7 +20,7 @@ const KEPT_METADATA: &[&str] = &[
     "ownerReferences",
 ];
 
-/// A new pod is pending, in the quality-of-service class its resources imply.
+/// Sets the status of a new pod: phase Pending and the QoS class of its resources.
 pub(super) fn create(pod: &mut Object, cx: &Context<'_>) {
     let said = set::get(pod, "status").map_or("", |status| set::string(status, "qosClass"));
     let empty = Object::new();
@@ -45,7 +45,7 @@ pub(super) fn create(pod: &mut Object, cx: &Context<'_>) {
     adopt_app_armor_annotations(pod);
 }
 
-/// What the kubelet and others report about a pod.
+/// Prepares an update of a pod's status.
 pub(super) fn update_status(old: &Object, new: &mut Object) {
     keep_metadata(old, new, &["deletionTimestamp"]);
     let empty = Object::new();
@@ -65,7 +65,7 @@ fn generation(holder: &Object) -> i64 {
     holder.get("observedGeneration").and_then(Value::as_i64).unwrap_or(0)
 }
 
-/// Reporters that do not know of generations do not erase those that others reported.
+/// Keeps `observedGeneration` of conditions that are written without it.
 fn keep_condition_generations(old: &Object, new: &mut Object) {
     let mut known: BTreeMap<&str, VecDeque<i64>> = BTreeMap::new();
     for condition in set::list(old, "conditions") {
@@ -82,7 +82,7 @@ fn keep_condition_generations(old: &Object, new: &mut Object) {
     }
 }
 
-/// Drops what belongs to features that are off by default.
+/// Drops the status fields of disabled features.
 fn drop_disabled_status(old: &Object, new: &mut Object) {
     const CLAIMS: &str = "nodeAllocatableResourceClaimStatuses";
     const STATUSES: [&str; 3] =
@@ -107,7 +107,7 @@ fn drop_disabled_status(old: &Object, new: &mut Object) {
     }
 }
 
-/// Takes the ephemeral containers and nothing else.
+/// Takes only the ephemeral containers from the new object.
 pub(super) fn update_ephemeral_containers(old: &Object, new: &mut Object) {
     let containers = set::child(new, "spec").and_then(|spec| spec.remove("ephemeralContainers"));
     restore(old, new);
@@ -119,9 +119,9 @@ pub(super) fn update_ephemeral_containers(old: &Object, new: &mut Object) {
     }
 }
 
-/// Takes the resources and resize policies, of containers and of the pod, and nothing else.
+/// Takes only the resources and resize policies, of containers and of the pod, from the new object.
 ///
-/// Where containers come or go the pod is left alone: validation will have something to say.
+/// If containers were added or removed, the pod is not changed because validation will reject it.
 pub(super) fn resize(old: &Object, new: &mut Object) {
     let count = |pod: &Object, kind: &str| {
         set::get(pod, "spec").map_or(0, |spec| set::list(spec, kind).count())
@@ -155,8 +155,8 @@ fn restore(old: &Object, new: &mut Object) {
     keep_metadata(old, new, KEPT_METADATA);
 }
 
-/// How long a pod may take to stop, given what the delete asks for. Pods that do not run anywhere
-/// go at once.
+/// Returns the grace period of a pod in seconds, given the one requested by the delete. Zero for
+/// pods that are not scheduled or have finished.
 pub fn grace_period(pod: &Value, requested: Option<i64>) -> i64 {
     let text = |path: &str| pod.pointer(path).and_then(Value::as_str).unwrap_or_default();
     if text("/spec/nodeName").is_empty() || matches!(text("/status/phase"), "Failed" | "Succeeded")
@@ -170,9 +170,9 @@ pub fn grace_period(pod: &Value, requested: Option<i64>) -> i64 {
     }
 }
 
-/// Whether a pod has all the processor and memory it may ever use, some, or none of it.
+/// Returns the QoS class of a pod. Mirrors upstream's `ComputePodQOS`.
 pub(crate) fn quality_of_service(spec: &Object) -> &'static str {
-    // The sums of what is positive, processor first, memory second.
+    // Sums of the positive quantities of CPU and memory.
     type Sums = [Option<Quantity>; 2];
     fn add(sums: &mut Sums, resources: Option<&Object>, list: &str) -> bool {
         let Some(list) = resources.and_then(|resources| set::get(resources, list)) else {
@@ -212,7 +212,8 @@ pub(crate) fn quality_of_service(spec: &Object) -> &'static str {
     }
 }
 
-/// Pods of one rollout repel or attract each other by the values of labels named by their keys.
+/// Merges `matchLabelKeys` and `mismatchLabelKeys` into the selectors of pod affinity terms and
+/// topology spread constraints.
 fn select_by_label_keys(pod: &mut Object) {
     let spec = set::get(pod, "spec");
     let affine = spec.and_then(|spec| set::get(spec, "affinity")).is_some();
@@ -266,10 +267,10 @@ fn merge_label_keys(term: &mut Object, labels: &Object) {
     }
 }
 
-/// The prefix of annotations that name the AppArmor profile of a container.
+/// Prefix of the annotations that name the AppArmor profile of a container.
 pub(super) const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 
-/// The profile an annotation names; `None` if it names none.
+/// Parses the profile in an annotation.
 pub(super) fn app_armor_profile(annotation: &str) -> Option<Value> {
     match annotation {
         "unconfined" => Some(json!({ "type": "Unconfined" })),
@@ -283,7 +284,7 @@ pub(super) fn app_armor_profile(annotation: &str) -> Option<Value> {
     }
 }
 
-/// Writes profiles that are only named by annotations into the fields that replaced them.
+/// Copies AppArmor profiles from annotations to the fields that replaced them.
 fn adopt_app_armor_annotations(pod: &mut Object) {
     let annotated = set::get(pod, "metadata")
         .and_then(|metadata| set::get(metadata, "annotations"))

@@ -1,4 +1,4 @@
-//! Bringing an object into the state in which it may be stored.
+//! Prepares objects for storage: create, update, status update and other subresource updates.
 
 use evenkeel_types::Gvk;
 use serde_json::{Value, json};
@@ -10,9 +10,9 @@ use super::{table, workloads};
 use crate::defaults;
 use crate::defaults::set::{self, Object};
 
-/// Prepares a new object. Its name and uid must already be set.
+/// Prepares a new object. Its name and UID must already be set.
 ///
-/// For a Service, the server must have allocated addresses and ports before, see
+/// The server must have allocated the addresses and ports of a Service, see
 /// [`before_allocation_on_create`](super::before_allocation_on_create).
 pub fn prepare_for_create(gvk: Gvk<'_>, object: &mut Value, cx: &Context<'_>) {
     let Some(object) = object.as_object_mut() else { return };
@@ -29,7 +29,7 @@ pub fn prepare_for_create(gvk: Gvk<'_>, object: &mut Value, cx: &Context<'_>) {
     }
     match (gvk.group, gvk.kind) {
         ("", "Pod") => pod::create(object, cx),
-        // The kubelet registers its node complete with status.
+        // The kubelet registers its node including the status.
         ("", "Node") => core::create_node(object),
         _ => {
             if let Some(status) = empty_status(gvk) {
@@ -55,8 +55,8 @@ pub fn prepare_for_create(gvk: Gvk<'_>, object: &mut Value, cx: &Context<'_>) {
     }
 }
 
-/// Completes an object of which nothing is known but its type, as bookmarks of a watch carry it:
-/// what the server holds as plain numbers shows even if nobody set it.
+/// Completes the object of a bookmark, which has only a type: fields that are plain numbers in
+/// upstream's types are written even if unset.
 pub fn complete_blank(gvk: Gvk<'_>, object: &mut Value) {
     let Some(object) = object.as_object_mut() else { return };
     match (gvk.group, gvk.kind) {
@@ -70,12 +70,12 @@ pub fn complete_blank(gvk: Gvk<'_>, object: &mut Value) {
     }
 }
 
-/// Whether [`hide_versioned_metadata`] may hide anything of this kind.
+/// Returns whether [`hide_versioned_metadata`] may change objects of this kind.
 pub fn hides_metadata(gvk: Gvk<'_>) -> bool {
     (gvk.group, gvk.kind) == ("apps", "DaemonSet")
 }
 
-/// Takes off what only the versioned form of an object has, for views of its metadata alone.
+/// Removes metadata that only the versioned form of an object has, for metadata-only responses.
 pub fn hide_versioned_metadata(gvk: Gvk<'_>, metadata: &mut Value) {
     if !hides_metadata(gvk) {
         return;
@@ -89,7 +89,7 @@ pub fn hide_versioned_metadata(gvk: Gvk<'_>, metadata: &mut Value) {
     }
 }
 
-/// Prepares the new version of an object. Both must be in the same version of the API.
+/// Prepares an update. Both objects must have the same API version.
 pub fn prepare_for_update(gvk: Gvk<'_>, old: &Value, new: &mut Value, cx: &Context<'_>) {
     let (Some(old), Some(new)) = (old.as_object(), new.as_object_mut()) else { return };
     if is_prepared_elsewhere(gvk) {
@@ -118,7 +118,7 @@ pub fn prepare_for_update(gvk: Gvk<'_>, old: &Value, new: &mut Value, cx: &Conte
     count_generation(strategy, old, new);
 }
 
-/// Prepares the new version of an object as sent to its status endpoint.
+/// Prepares an update through the status subresource.
 pub fn prepare_for_status_update(gvk: Gvk<'_>, old: &Value, new: &mut Value, cx: &Context<'_>) {
     let (Some(old), Some(new)) = (old.as_object(), new.as_object_mut()) else { return };
     if is_prepared_elsewhere(gvk) {
@@ -141,10 +141,10 @@ pub fn prepare_for_status_update(gvk: Gvk<'_>, old: &Value, new: &mut Value, cx:
     }
 }
 
-/// Prepares the new version of an object as sent to one of its other endpoints.
+/// Prepares an update through another subresource.
 ///
-/// An endpoint without rules of its own has those of the main one; so has `scale`, once the number
-/// it takes has been written into the object.
+/// A subresource without rules of its own uses those of the main resource. So does `scale`, after
+/// the replicas have been written to the object.
 pub fn prepare_for_subresource_update(
     gvk: Gvk<'_>,
     subresource: &str,
@@ -178,7 +178,7 @@ pub fn prepare_for_subresource_update(
     }
 }
 
-/// The last touch after validation, before an object is stored.
+/// Canonicalizes an object after validation, before it is stored.
 pub fn canonicalize(gvk: Gvk<'_>, object: &mut Value) {
     let Some(object) = object.as_object_mut() else { return };
     match (gvk.group, gvk.kind) {
@@ -196,7 +196,7 @@ fn is_prepared_elsewhere(gvk: Gvk<'_>) -> bool {
     gvk.group == "apiextensions.k8s.io"
 }
 
-/// A status nobody has reported anything in yet, as its type writes it.
+/// Returns the initial status of an object, in the form that its type writes.
 fn empty_status(gvk: Gvk<'_>) -> Option<Value> {
     if !table::of(gvk).has_status {
         return None;
@@ -228,7 +228,7 @@ fn empty_status(gvk: Gvk<'_>) -> Option<Value> {
     })
 }
 
-/// Takes a field from the old version of an object, be it there or not.
+/// Copies a field from the old object, or removes it if the old object does not have it.
 pub(super) fn carry(old: &Object, new: &mut Object, key: &str) {
     match old.get(key) {
         Some(value) => new.insert(key.to_owned(), value.clone()),
@@ -236,7 +236,7 @@ pub(super) fn carry(old: &Object, new: &mut Object, key: &str) {
     };
 }
 
-/// Takes fields of the metadata from the old version of an object.
+/// Copies metadata fields from the old object.
 pub(super) fn keep_metadata(old: &Object, new: &mut Object, keys: &[&str]) {
     if keys.is_empty() {
         return;
@@ -248,7 +248,7 @@ pub(super) fn keep_metadata(old: &Object, new: &mut Object, keys: &[&str]) {
     }
 }
 
-/// What clients say about the generation never matters.
+/// Keeps the stored generation. Clients cannot set it.
 fn keep_generation(old: &Object, new: &mut Object) {
     keep_metadata(old, new, &["generation"]);
 }
@@ -258,7 +258,7 @@ fn count_generation(strategy: &Strategy, old: &Object, new: &mut Object) {
     else {
         return;
     };
-    // A list of webhooks that is given empty is news: none is stored of it, ever.
+    // An empty list of webhooks counts as a change because it is never stored.
     let empty = |path: &str| path == "webhooks" && field(new, path) == Some(&json!([]));
     let same = |path: &str| semantic::equal(field(old, path), field(new, path)) && !empty(path);
     if fields.iter().all(|path| same(path)) {

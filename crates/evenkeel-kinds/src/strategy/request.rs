@@ -1,4 +1,4 @@
-//! Preparing certificate signing requests.
+//! Prepares CertificateSigningRequests.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::Context;
 use super::prepare::carry;
 use crate::defaults::set::{self, Object};
 
-/// A request is made in the name of whoever sent it.
+/// Sets the requesting user in the spec of a new request.
 pub(super) fn create(request: &mut Object, cx: &Context<'_>) {
     let Some(spec) = set::structure(request, "spec") else { return };
     for field in ["username", "uid", "groups", "extra"] {
@@ -29,7 +29,7 @@ pub(super) fn create(request: &mut Object, cx: &Context<'_>) {
     }
 }
 
-/// Signers write the certificate; what approvers said stays as they said it.
+/// Prepares a status update, which cannot change the approval conditions.
 pub(super) fn update_status(old: &Object, new: &mut Object, cx: &Context<'_>) {
     for kind in ["Approved", "Denied"] {
         let was: Vec<Value> = conditions(old).filter(|c| is(c, kind)).cloned().collect();
@@ -43,7 +43,7 @@ pub(super) fn update_status(old: &Object, new: &mut Object, cx: &Context<'_>) {
     date_conditions(old, new, cx);
 }
 
-/// Approvers write conditions and nothing else.
+/// Takes only the conditions from the new object.
 pub(super) fn approve(old: &Object, new: &mut Object, cx: &Context<'_>) {
     date_conditions(old, new, cx);
     let conditions = set::child(new, "status").and_then(|status| status.remove("conditions"));

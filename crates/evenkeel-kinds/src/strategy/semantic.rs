@@ -1,15 +1,15 @@
-//! Equality as the API means it: no list is an empty list, and `1Gi` is `1024Mi`.
+//! Semantic equality: an absent list equals an empty one, and `1Gi` equals `1024Mi`.
 
 use evenkeel_types::quantity::Quantity;
 use serde_json::Value;
 
-/// Whether two fields say the same.
+/// Returns whether two fields are semantically equal.
 pub(super) fn equal(a: Option<&Value>, b: Option<&Value>) -> bool {
     same(a, b, false)
 }
 
 fn same(a: Option<&Value>, b: Option<&Value>, amounts: bool) -> bool {
-    // Unchanged fields are the rule, and comparing them directly is the fastest way to see it.
+    // Fast path: most fields are unchanged.
     if a == b {
         return true;
     }
@@ -38,7 +38,7 @@ fn same(a: Option<&Value>, b: Option<&Value>, amounts: bool) -> bool {
     }
 }
 
-/// The fields whose text, or whose entries' text, is an amount of a resource.
+/// Returns whether the field is a quantity or a map of quantities.
 fn holds_amounts(key: &str) -> bool {
     matches!(
         key,

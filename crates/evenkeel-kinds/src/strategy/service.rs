@@ -1,4 +1,4 @@
-//! Preparing services: what follows from the type, without allocating anything.
+//! Prepares Services: sets what follows from the type, without allocating addresses or ports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::prepare::carry;
 use crate::defaults::set::{self, Object};
 
-/// Reads what a client of a new service said about addresses. To be called before the server
-/// allocates, and so before `prepare_for_create`.
+/// Sets `clusterIPs` from `clusterIP` of a new Service. Must be called before addresses are
+/// allocated, and so before `prepare_for_create`.
 pub fn before_allocation_on_create(new: &mut Value) {
     let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut) else { return };
     let address = set::string(spec, "clusterIP");
@@ -18,8 +18,8 @@ pub fn before_allocation_on_create(new: &mut Value) {
     }
 }
 
-/// Fills in what the client of an existing service left out and the server had allocated. To be
-/// called before the server allocates, and so before `prepare_for_update`.
+/// Copies allocated values that an update omits from the stored Service. Must be called before
+/// addresses are allocated, and so before `prepare_for_update`.
 pub fn before_allocation_on_update(old: &Value, new: &mut Value) {
     let Some(old) = old.get("spec").and_then(Value::as_object) else { return };
     let Some(new) = new.get_mut("spec").and_then(Value::as_object_mut) else { return };
@@ -38,7 +38,7 @@ fn keep_allocated(old: &Object, new: &mut Object) {
     }
     if needs_node_port(old) && needs_node_port(new) {
         let asked: BTreeSet<i64> = node_ports(new).collect();
-        // Of ports with the same name the last one counts.
+        // If several ports have the same name, the last one is used.
         let before: BTreeMap<&str, i64> = set::list(old, "ports")
             .map(|port| (set::string(port, "name"), number(port, "nodePort")))
             .collect();
@@ -59,8 +59,8 @@ fn keep_allocated(old: &Object, new: &mut Object) {
     }
 }
 
-/// The single address and the list of addresses say the same, as far as clients mean it: who
-/// changes one and leaves the other as it was, means both.
+/// Makes `clusterIP` and `clusterIPs` consistent. If the client changes only one of them, the other
+/// follows.
 fn agree_on_addresses(old: &Object, new: &mut Object) {
     let address = set::string(new, "clusterIP");
     let before = set::string(old, "clusterIP");
@@ -78,7 +78,8 @@ fn agree_on_addresses(old: &Object, new: &mut Object) {
     }
 }
 
-/// Clears what the client did not mean to keep when the type of a service changes.
+/// Clears fields that no longer apply when the type of a Service changes and the client left them
+/// unchanged.
 pub(super) fn update(old: &Object, new: &mut Object) {
     let empty = Object::new();
     let old_spec = set::get(old, "spec").unwrap_or(&empty);
@@ -129,7 +130,8 @@ pub(super) fn update(old: &Object, new: &mut Object) {
     }
 }
 
-/// A name has no traffic of its own. Upstream keeps the field and hides it from readers.
+/// Removes `internalTrafficPolicy` of ExternalName Services. Upstream stores the field and hides it
+/// from readers.
 pub(super) fn canonicalize(service: &mut Object) {
     if let Some(spec) = set::child(service, "spec")
         && !needs_address(spec)
@@ -138,8 +140,8 @@ pub(super) fn canonicalize(service: &mut Object) {
     }
 }
 
-/// The service as upstream has it in storage, if that shows more than readers see: the policy of
-/// one that became a mere name, as long as somebody owns it.
+/// Returns the Service as upstream stores it, if that differs from what readers see: an
+/// ExternalName Service whose `internalTrafficPolicy` still has a field manager.
 pub fn revealed(service: &Value) -> Option<Value> {
     const FIELD: &str = "/fieldsV1/f:spec/f:internalTrafficPolicy";
     let spec = service.get("spec")?.as_object()?;

@@ -1,10 +1,10 @@
-//! The table of strategies: one row per resource.
+//! The strategy table: one entry per resource.
 
 use evenkeel_types::Gvk;
 
 use super::{GarbageCollection, Generation, Strategy};
 
-/// What most resources have in common.
+/// Defaults of all strategies.
 const PLAIN: Strategy = Strategy {
     has_status: false,
     generation: Generation::Unset,
@@ -18,7 +18,7 @@ const PLAIN: Strategy = Strategy {
     status_keeps_metadata: &[],
 };
 
-/// A resource with a status that the main endpoint ignores.
+/// A resource with a status that the main resource ignores.
 const STATUS: Strategy = Strategy {
     has_status: true,
     reset_fields: &["status"],
@@ -26,10 +26,10 @@ const STATUS: Strategy = Strategy {
     ..PLAIN
 };
 
-/// One whose generation counts changes of the spec.
+/// A resource whose generation is incremented when the spec changes.
 const COUNTED: Strategy = Strategy { generation: Generation::Counts(&["spec"]), ..STATUS };
 
-/// One whose status endpoint touches nothing of the metadata.
+/// A resource whose status subresource does not change the metadata.
 const STATUS_ALONE: Strategy = Strategy {
     status_reset_fields: &["metadata", "spec"],
     status_keeps_metadata: &[
@@ -44,7 +44,7 @@ const STATUS_ALONE: Strategy = Strategy {
     ..STATUS
 };
 
-/// Describes how admission is configured; updated only by those who have seen what is there.
+/// An admission configuration. Updates require a resourceVersion.
 const ADMISSION: Strategy =
     Strategy { generation: Generation::Counts(&["spec"]), unconditional_update: false, ..PLAIN };
 
@@ -68,10 +68,10 @@ const FLOW_CONTROL: Strategy = Strategy {
     ..STATUS_ALONE
 };
 
-/// How the server treats the resource of a built-in kind.
+/// Returns the strategy of the resource of a built-in kind.
 ///
-/// Kinds that are only ever sent, such as reviews and bindings, and kinds that are not built in
-/// have the row of a plain resource.
+/// Kinds that are not stored, such as reviews and bindings, and kinds that are not built in have
+/// the default strategy.
 pub fn of(gvk: Gvk<'_>) -> &'static Strategy {
     match gvk.group {
         "" => core(gvk.kind),
@@ -219,12 +219,12 @@ fn storage(kind: &str) -> &'static Strategy {
     }
 }
 
-/// What an endpoint of a resource ignores, as dotted paths; the empty subresource is the resource
-/// itself.
+/// Returns the dotted paths of fields that a subresource ignores. The empty subresource is the main
+/// resource.
 pub fn reset_fields(gvk: Gvk<'_>, subresource: &str) -> &'static [&'static str] {
     let strategy = of(gvk);
     match (gvk.group, gvk.kind, subresource) {
-        // They ignore much, and let whoever sent it own it all the same.
+        // These ignore many fields but do not reset their ownership.
         ("", "Pod", "ephemeralcontainers" | "resize") => &[],
         ("certificates.k8s.io", "CertificateSigningRequest", "approval") => {
             &["spec", "status.certificate"]

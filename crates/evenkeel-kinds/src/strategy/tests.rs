@@ -1,8 +1,8 @@
-//! Objects as clients send them, and as kube-apiserver 1.36.3 answers.
+//! Objects as sent by clients, compared with the responses of kube-apiserver 1.36.3.
 //!
-//! Each case was created with `dryRun=All`: `sent` is the manifest conformed to its Go type,
-//! `created` the answer without what admission plugins and allocators add, with `UID` and `NOW`
-//! for the uid and all times, and `warnings` what stood in the headers.
+//! Each case was created with `dryRun=All`. `sent` is the manifest conformed to its Go type.
+//! `created` is the response without the fields set by admission plugins and allocators, with `UID`
+//! and `NOW` for the UID and all times. `warnings` are the warning headers.
 
 mod create;
 mod table;
@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::{Context, User};
 
-/// The request of the cases.
+/// The request context of the cases.
 const CONTEXT: Context<'_> = Context {
     user: User { name: "admin", uid: "1", groups: &[], extra: &BTreeMap::new() },
     now: "NOW",

@@ -1,6 +1,6 @@
-//! What the server tells clients beside the answer, as `Warning` headers.
+//! Warnings that the server returns in `Warning` headers.
 //!
-//! Warnings never change an outcome, and nothing waits for them.
+//! Warnings never change the outcome of a request.
 
 mod address;
 mod pod;
@@ -14,10 +14,10 @@ use serde_json::Value;
 use super::workloads;
 use crate::defaults::set::{self, Object};
 
-/// Warnings that one element leads to. All headers together are cut off after 4,096 bytes.
+/// Maximum number of warnings per element. All headers together are truncated to 4,096 bytes.
 const ENOUGH: usize = 32;
 
-/// What is said of every use of a kind that is on its way out.
+/// Returns the warning for every use of a deprecated kind.
 pub fn of_deprecated_kind(gvk: Gvk<'_>) -> Option<&'static str> {
     match (gvk.group, gvk.kind) {
         ("", "Endpoints") => {
@@ -28,7 +28,7 @@ pub fn of_deprecated_kind(gvk: Gvk<'_>) -> Option<&'static str> {
     }
 }
 
-/// What there is to say about a new object, in the order in which the server says it.
+/// Returns the warnings for a new object, in upstream's order.
 pub fn on_create(gvk: Gvk<'_>, object: &Value) -> Vec<String> {
     let Some(object) = object.as_object() else { return Vec::new() };
     let mut warnings = Vec::new();
@@ -68,12 +68,12 @@ pub fn on_create(gvk: Gvk<'_>, object: &Value) -> Vec<String> {
     warnings
 }
 
-/// What there is to say about the new version of an object. Its generation must be counted.
+/// Returns the warnings for an update. The generation must already be incremented.
 pub fn on_update(gvk: Gvk<'_>, old: &Value, new: &Value) -> Vec<String> {
     let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else { return Vec::new() };
     let mut warnings = Vec::new();
     let generation = |object: &Object| match gvk.kind {
-        // Daemon sets count changes of their template apart from those of the rest.
+        // DaemonSets count template changes separately.
         "DaemonSet" => workloads::template_generation(object),
         _ => set::get(object, "metadata")
             .and_then(|metadata| metadata.get("generation")?.as_i64())
@@ -81,7 +81,7 @@ pub fn on_update(gvk: Gvk<'_>, old: &Value, new: &Value) -> Vec<String> {
     };
     if generation(old) != generation(new) {
         about_job_size(gvk, new, &mut warnings);
-        // Upstream looks at the former template of a replication controller; so do we.
+        // Like upstream, checks the old template of a ReplicationController.
         let subject = if gvk.kind == "ReplicationController" { old } else { new };
         if let Some((template, base)) = template(gvk, subject) {
             pod::about_template(template, base, &mut warnings);
@@ -98,7 +98,7 @@ pub fn on_update(gvk: Gvk<'_>, old: &Value, new: &Value) -> Vec<String> {
     warnings
 }
 
-/// What is said of new objects and of new versions alike.
+/// Adds the warnings that creates and updates have in common.
 fn either(gvk: Gvk<'_>, old: Option<&Object>, object: &Object, warnings: &mut Vec<String>) {
     match (gvk.group, gvk.kind) {
         ("", "Service") => about_service(object, warnings),
@@ -149,7 +149,7 @@ fn either(gvk: Gvk<'_>, old: Option<&Object>, object: &Object, warnings: &mut Ve
     }
 }
 
-/// The pod template of a workload, and where it stands, with a dot behind it.
+/// Returns the pod template of a workload and its path with a trailing dot.
 fn template<'a>(gvk: Gvk<'_>, object: &'a Object) -> Option<(&'a Object, &'static str)> {
     let spec = set::get(object, "spec");
     match (gvk.group, gvk.kind) {
@@ -165,7 +165,7 @@ fn template<'a>(gvk: Gvk<'_>, object: &'a Object) -> Option<(&'a Object, &'stati
     }
 }
 
-/// Very large jobs outgrow the field in which their progress is kept.
+/// Warns about large Indexed Jobs, whose completed indexes may not fit in the status.
 fn about_job_size(gvk: Gvk<'_>, object: &Object, warnings: &mut Vec<String>) {
     let (path, spec) = match (gvk.group, gvk.kind) {
         ("batch", "Job") => ("spec", set::get(object, "spec")),
@@ -195,7 +195,7 @@ fn annotations(object: &Object) -> Option<&Object> {
     set::get(set::get(object, "metadata")?, "annotations")
 }
 
-/// Names that end up in host names are best made of one label.
+/// Warns about names that are used in host names and are not a DNS label.
 fn host_name(object: &Object, used_in: &str, warnings: &mut Vec<String>) {
     let name = set::get(object, "metadata").map_or("", |metadata| set::string(metadata, "name"));
     let is_label = |label: &str| {
@@ -226,7 +226,7 @@ fn host_name(object: &Object, used_in: &str, warnings: &mut Vec<String>) {
     }
 }
 
-/// What became of a label of nodes that is no longer to be used.
+/// Returns the replacement of a deprecated node label.
 fn deprecated_node_label(key: &str) -> Option<&'static str> {
     Some(match key {
         "beta.kubernetes.io/arch" => r#"deprecated since v1.14; use "kubernetes.io/arch" instead"#,

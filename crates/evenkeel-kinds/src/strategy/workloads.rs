@@ -1,11 +1,11 @@
-//! Preparing jobs and daemon sets.
+//! Prepares Jobs and DaemonSets.
 
 use serde_json::Value;
 
 use super::{Context, semantic};
 use crate::defaults::set::{self, Object};
 
-/// A job finds its pods by its own uid, unless the client takes care of the selector.
+/// Sets the selector of a Job to its UID, unless `manualSelector` is set.
 pub(super) fn generate_selector(job: &mut Object, cx: &Context<'_>) {
     let manual = set::get(job, "spec")
         .and_then(|spec| spec.get("manualSelector"))
@@ -17,7 +17,7 @@ pub(super) fn generate_selector(job: &mut Object, cx: &Context<'_>) {
     let metadata = set::get(job, "metadata");
     let field = |key| Value::from(metadata.map_or("", |metadata| set::string(metadata, key)));
     let (name, uid) = (field("name"), field("uid"));
-    // A job that has no labels even now gets them when it is next read and defaulted.
+    // A Job without labels gets those of its template when it is next read and defaulted.
     let unlabelled = metadata.is_none_or(|metadata| set::is_empty(metadata.get("labels")));
     let Some(spec) = set::structure(job, "spec") else { return };
     let labels = set::structure(spec, "template")
@@ -57,16 +57,16 @@ fn labels_of_template(spec: &Object) -> Option<&Value> {
 
 const UID: &str = "batch.kubernetes.io/controller-uid";
 
-/// The count of template changes, which an older version of the API had as a field.
+/// Annotation with the number of template changes, a field in extensions/v1beta1.
 pub(crate) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-/// A new daemon set has its first template, whatever the client says, unless it says more.
+/// Sets the template generation of a new DaemonSet to at least 1.
 pub(super) fn create_daemon_set(object: &mut Object) {
     let generation = template_generation(object).max(1);
     set_template_generation(object, generation);
 }
 
-/// Counts changes of the template.
+/// Increments the template generation if the template changes.
 pub(super) fn update_daemon_set(old: &Object, new: &mut Object) {
     let template =
         |object: &Object| set::get(object, "spec").and_then(|spec| spec.get("template")).cloned();
@@ -74,12 +74,12 @@ pub(super) fn update_daemon_set(old: &Object, new: &mut Object) {
     set_template_generation(new, template_generation(old).saturating_add(i64::from(changed)));
 }
 
-/// Elsewhere than at the main endpoint the count stays what it is.
+/// Keeps the template generation on updates through subresources.
 pub(super) fn keep_template_generation(old: &Object, new: &mut Object) {
     set_template_generation(new, template_generation(old));
 }
 
-/// How often the template of a daemon set has changed.
+/// Returns the template generation of a DaemonSet.
 pub(super) fn template_generation(object: &Object) -> i64 {
     set::get(object, "metadata")
         .and_then(|metadata| set::get(metadata, "annotations"))

@@ -1,6 +1,6 @@
-//! Admission webhooks and policies.
+//! Validates admission webhook configurations and admission policies.
 //!
-//! Expressions are checked for being there; compiling them is left to who evaluates them.
+//! CEL expressions must be present but are not compiled.
 
 use std::collections::HashSet;
 
@@ -143,7 +143,7 @@ fn selector(errs: &mut Errors, path: Path<'_>, selector: &Value, values: Selecto
     checks::label_selector(errs, path, selector, values);
 }
 
-/// A domain of three segments at least.
+/// Validates a domain name of at least three segments.
 fn fully_qualified_name(errs: &mut Errors, path: Path<'_>, name: &str) {
     if name.is_empty() {
         errs.required(path, "");

@@ -1,4 +1,4 @@
-//! Horizontal pod autoscalers, and the scale of other objects.
+//! Validates HorizontalPodAutoscalers and the `scale` subresource.
 
 use evenkeel_types::Gvk;
 use evenkeel_types::quantity::Quantity;
@@ -9,7 +9,7 @@ use super::report::{Errors, Path};
 use super::{builtin_create, builtin_update, checks, resources};
 use crate::names::NameRule;
 
-/// What the `apiVersion` of a reference must have.
+/// Requirements on the `apiVersion` of a reference.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ApiVersion {
     Grouped,
@@ -29,7 +29,7 @@ fn api_version_fault(version: &str, rule: ApiVersion) -> Option<String> {
     }
 }
 
-/// A replication controller has no group to name.
+/// Returns the rule for the scale target. A ReplicationController has no group.
 fn target_rule(spec: &Value) -> ApiVersion {
     if spec.at("scaleTargetRef").text("kind") == "ReplicationController" {
         ApiVersion::AnyGroup
@@ -100,7 +100,7 @@ fn spec(
     }
     reference(errs, path.child("scaleTargetRef"), spec.at("scaleTargetRef"), target);
     if gvk.version == "v1" {
-        // What v1 calls a percentage is, inside, the one metric of the newer versions.
+        // The percentage of v1 is the CPU metric of the internal type.
         if let Some(percent) = spec.int("targetCPUUtilizationPercentage").filter(|p| *p < 1) {
             let path = path.child("metrics");
             let path = path.index(0);
@@ -190,7 +190,7 @@ fn metrics(
     }
 }
 
-/// Sources of a metric: field and type, in the order they are looked at.
+/// Metric sources: field and type, in upstream's order.
 const SOURCES: [(&str, &str); 5] = [
     ("object", "Object"),
     ("external", "External"),

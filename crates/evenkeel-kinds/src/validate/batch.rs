@@ -1,4 +1,4 @@
-//! Jobs and cron jobs.
+//! Validates Jobs and CronJobs.
 
 use serde_json::Value;
 
@@ -28,7 +28,8 @@ pub(super) fn job(errs: &mut Errors, job: &Value) {
     whole_job(errs, job, &PodOptions::CREATE, true);
 }
 
-/// `prefixed` says whether the labels with a domain must be there: old jobs may lack them.
+/// Validates a whole Job. `prefixed` is whether the labels with a domain prefix are required, which
+/// old Jobs may lack.
 fn whole_job(errs: &mut Errors, job: &Value, opts: &PodOptions, prefixed: bool) {
     builtin_create(errs, job, true, NameRule::Subdomain);
     generated_selector(errs, job, prefixed);
@@ -48,7 +49,7 @@ fn whole_job(errs: &mut Errors, job: &Value, opts: &PodOptions, prefixed: bool) 
     }
 }
 
-/// Unless told otherwise, a job's selector is the server's: it picks the job's uid and name.
+/// Validates the generated selector, which matches the Job's UID unless `manualSelector` is set.
 fn generated_selector(errs: &mut Errors, job: &Value, prefixed: bool) {
     let spec = job.at("spec");
     let selector = spec.at("selector");
@@ -243,7 +244,8 @@ fn completions_kept(errs: &mut Errors, path: Path<'_>, spec: &Value, old: &Value
     }
 }
 
-/// A suspended job may still be told where, and with how much, its pods will run.
+/// Validates the immutability of the template. Scheduling directives and resources of a suspended
+/// Job may change.
 fn template_kept(errs: &mut Errors, path: Path<'_>, new: &Value, old: &Value) {
     let (spec, old_spec) = (new.at("spec"), old.at("spec"));
     let template = printed::internal_pod_template(spec.at("template"));
@@ -291,7 +293,7 @@ fn may_move(old: &Value) -> bool {
         && status.num("active") == 0
 }
 
-/// Takes what says where pods run from one template into another.
+/// Copies the scheduling fields from one pod template to another.
 fn scheduling_from(into: &mut Value, from: &Value) {
     let (meta, spec) = (from.at("metadata"), from.at("spec"));
     if let Some(into) = into.as_object_mut() {

@@ -1,6 +1,6 @@
-//! Requests for certificates, and bundles of trust anchors.
+//! Validates CertificateSigningRequests and ClusterTrustBundles.
 //!
-//! What needs cryptography is left out: a request's signature, and the inside of certificates.
+//! Signatures and the contents of certificates are not verified.
 
 use std::collections::HashSet;
 
@@ -43,7 +43,7 @@ pub(super) fn request_approval_update(errs: &mut Errors, new: &Value, old: &Valu
     request_update(errs, new, old, Through::Approval);
 }
 
-/// Sorted, as they are listed in errors.
+/// Sorted, in the order of error messages.
 const USAGES: &[&str] = &[
     "any",
     "cert sign",

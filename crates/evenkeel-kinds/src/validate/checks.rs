@@ -1,4 +1,4 @@
-//! Checks that several kinds share.
+//! Checks shared by several kinds.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use super::read::Read;
 use super::report::{Errors, Path};
 use crate::names;
 
-/// Said of a field that may not change.
+/// Message for a field that cannot change.
 pub(crate) const IMMUTABLE: &str = "field is immutable";
 
 const NEGATIVE: &str = "must be greater than or equal to 0";
@@ -21,7 +21,7 @@ pub(crate) fn non_negative(errs: &mut Errors, path: Path<'_>, value: Option<i64>
     }
 }
 
-/// Checks a series of fields of one object for negative numbers.
+/// Checks several fields of one object for negative numbers.
 pub(crate) fn non_negatives(errs: &mut Errors, path: Path<'_>, object: &Value, fields: &[&str]) {
     for field in fields {
         non_negative(errs, path.child(field), object.int(field));
@@ -34,7 +34,7 @@ pub(crate) fn positive(errs: &mut Errors, path: Path<'_>, value: i64) {
     }
 }
 
-/// A required field with one of a few values.
+/// Checks a required field with a fixed set of values.
 pub(crate) fn one_of(errs: &mut Errors, path: Path<'_>, value: &str, supported: &[&str]) {
     if value.is_empty() {
         errs.required(path, "");
@@ -43,7 +43,7 @@ pub(crate) fn one_of(errs: &mut Errors, path: Path<'_>, value: &str, supported: 
     }
 }
 
-/// An optional field with one of a few values; empty is none of them.
+/// Checks an optional field with a fixed set of values. An empty string is not one of them.
 pub(crate) fn one_of_if_set(errs: &mut Errors, path: Path<'_>, value: &Value, supported: &[&str]) {
     if let Some(value) = value.as_str()
         && !supported.contains(&value)
@@ -52,7 +52,7 @@ pub(crate) fn one_of_if_set(errs: &mut Errors, path: Path<'_>, value: &Value, su
     }
 }
 
-/// A required name.
+/// Checks that a field is set.
 pub(crate) fn required_text(errs: &mut Errors, path: Path<'_>, object: &Value, field: &str) {
     if object.text(field).is_empty() {
         errs.required(path.child(field), "");
@@ -81,7 +81,7 @@ pub(crate) fn port_number(errs: &mut Errors, path: Path<'_>, value: i64) {
     }
 }
 
-/// A port by number or name.
+/// Checks a port number or name.
 pub(crate) fn port(errs: &mut Errors, path: Path<'_>, value: &Value) {
     match value {
         Value::String(name) => errs.reasons(path, name, names::port_name(name)),
@@ -89,11 +89,11 @@ pub(crate) fn port(errs: &mut Errors, path: Path<'_>, value: &Value) {
     }
 }
 
-/// Whether the values of a selector's expressions must be label values.
+/// Whether the values in a label selector must be valid label values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SelectorValues {
     Checked,
-    /// The stored object already has others.
+    /// The stored object already has invalid values.
     Kept,
 }
 
@@ -145,16 +145,16 @@ pub(crate) fn selector_requirement(
     }
 }
 
-/// Whether a selector on its own is faulty, as far as that excuses keeping it.
+/// Returns whether values of a stored selector are invalid and may therefore be kept.
 pub(crate) fn selector_values(old: &Value) -> SelectorValues {
     let mut errs = Errors::new();
     label_selector(&mut errs, Path::root("selector"), old, SelectorValues::Checked);
     if errs.is_empty() { SelectorValues::Checked } else { SelectorValues::Kept }
 }
 
-/// Whether the selector picks objects with these labels; `None` if it is malformed.
+/// Returns whether the selector matches the labels; `None` if it is malformed.
 pub(crate) fn selects(selector: &Value, labels: &Value) -> Option<bool> {
-    // An absent selector picks nothing, an empty one everything.
+    // An absent selector matches nothing, an empty one everything.
     if selector.is_null() {
         return Some(false);
     }
@@ -184,7 +184,7 @@ pub(crate) fn selects(selector: &Value, labels: &Value) -> Option<bool> {
     Some(picked)
 }
 
-/// Whether the selector picks everything.
+/// Returns whether the selector matches everything.
 pub(crate) fn selects_all(selector: &Value) -> bool {
     !selector.is_null() && is_empty_selector(selector)
 }
@@ -194,7 +194,7 @@ pub(crate) fn is_empty_selector(selector: &Value) -> bool {
         && selector.list("matchExpressions").is_empty()
 }
 
-/// A whole number or percentage, not negative.
+/// Checks a non-negative integer or percentage.
 pub(crate) fn int_or_percent(errs: &mut Errors, path: Path<'_>, value: &Value) {
     match value {
         Value::String(text) => errs.reasons(path, text, names::percent(text)),
@@ -210,7 +210,7 @@ pub(crate) fn not_more_than_100_percent(errs: &mut Errors, path: Path<'_>, value
     }
 }
 
-/// The number in a whole number or percentage; zero when there is none.
+/// Returns the number in an integer or percentage; zero if there is none.
 pub(crate) fn int_or_percent_value(value: &Value) -> i64 {
     match value {
         Value::String(text) => percentage(text).unwrap_or_else(|| text.parse().unwrap_or_default()),
@@ -222,23 +222,23 @@ fn percentage(text: &str) -> Option<i64> {
     if !names::percent(text).is_empty() {
         return None;
     }
-    // Beyond the range of an integer upstream reads the largest one.
+    // Upstream reads an out-of-range number as the maximum integer.
     Some(text[..text.len() - 1].parse().unwrap_or(i64::MAX))
 }
 
-/// A field of an internal type that may not change.
+/// Checks that a field of an internal type is unchanged.
 pub(crate) fn immutable(errs: &mut Errors, path: Path<'_>, ty: Ty, new: &Value, old: &Value) {
     if !printed::same(ty, new, old) {
         errs.invalid_printed(path, Printed(ty, new), IMMUTABLE);
     }
 }
 
-/// A selector that may not change.
+/// Checks that a selector is unchanged.
 pub(crate) fn immutable_selector(errs: &mut Errors, path: Path<'_>, new: &Value, old: &Value) {
     immutable(errs, path, Ty::Opt(&Ty::Struct(printed::LABEL_SELECTOR)), new, old);
 }
 
-/// The conditions of a status, in their newer form.
+/// Validates conditions of type `metav1.Condition`.
 pub(crate) fn conditions(errs: &mut Errors, path: Path<'_>, conditions: &[Value]) {
     let mut kinds = HashSet::new();
     for (i, condition) in conditions.iter().enumerate() {
@@ -291,7 +291,7 @@ fn is_condition_reason(reason: &str) -> bool {
     }
 }
 
-/// `example.com/a/path`.
+/// Checks a domain-prefixed path such as `example.com/a/path`.
 pub(crate) fn domain_prefixed_path(errs: &mut Errors, path: Path<'_>, value: &str) {
     if value.is_empty() {
         errs.required(path, "");
@@ -311,7 +311,7 @@ pub(crate) fn domain_prefixed_path(errs: &mut Errors, path: Path<'_>, value: &st
     }
 }
 
-/// `example.com/signer-name`.
+/// Checks a signer name such as `example.com/signer-name`.
 pub(crate) fn signer_name(errs: &mut Errors, path: Path<'_>, value: &str) {
     const DOMAIN_MAX: usize = 253;
     if value.is_empty() {

@@ -1,4 +1,4 @@
-//! Claims to storage.
+//! Validates PersistentVolumeClaims.
 
 use evenkeel_schema::metadata::{check_annotations, check_labels};
 use evenkeel_types::quantity::Quantity;
@@ -17,7 +17,7 @@ pub(super) const VOLUME_MODES: &[&str] = &["Block", "Filesystem"];
 
 const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// Leniencies towards what is already stored.
+/// Checks that are relaxed because the stored object already violates them.
 struct Options {
     selector_values: SelectorValues,
     api_group_kept: bool,
@@ -34,19 +34,20 @@ fn whole(errs: &mut Errors, claim: &Value, opts: &Options) {
     spec(errs, Path::root("spec"), claim.at("spec"), opts);
 }
 
-/// A claim in a stateful set.
+/// Validates a PersistentVolumeClaim in a StatefulSet.
 pub(super) fn claim_spec(errs: &mut Errors, path: Path<'_>, claim: &Value) {
     spec(errs, path, claim, &CREATE);
 }
 
-/// A claim inside a volume: of its metadata only labels and annotations count.
+/// Validates a PersistentVolumeClaim template of an ephemeral volume. Only labels and annotations
+/// are allowed in its metadata.
 pub(super) fn template(errs: &mut Errors, path: Path<'_>, template: &Value) {
     let meta = template.at("metadata");
     {
         let path = path.child("metadata");
         check_annotations(meta.at("annotations"), path.child("annotations"), errs.list());
         check_labels(meta.at("labels"), path.child("labels"), errs.list());
-        // In the order of the fields, under the names they have when printed.
+        // In the order of the internal struct, with its field names.
         for (field, shown) in [
             ("name", "name"),
             ("generateName", "generateName"),
@@ -74,7 +75,7 @@ pub(super) fn template(errs: &mut Errors, path: Path<'_>, template: &Value) {
     spec(errs, path.child("spec"), template.at("spec"), &CREATE);
 }
 
-/// Modes a volume is mounted in; shared with persistent volumes.
+/// Validates access modes, also of PersistentVolumes.
 pub(super) fn access_modes(errs: &mut Errors, path: Path<'_>, modes: &Value) {
     let (mut exclusive, mut other) = (false, false);
     for mode in modes.texts("accessModes") {
@@ -118,7 +119,7 @@ fn spec(errs: &mut Errors, path: Path<'_>, spec: &Value, opts: &Options) {
             data_source(errs, path.child(field), source, opts);
         }
     }
-    // Upstream passes the path of the field as its value, which prints as an empty object.
+    // Upstream passes the path as the value, which prints as an empty object.
     const SHOWN: &str = "{}";
     if !reference.text("namespace").is_empty() {
         if !source.is_null() {
@@ -192,7 +193,7 @@ pub(super) fn update(errs: &mut Errors, new: &Value, old: &Value) {
     attributes_class(errs, spec, old);
 }
 
-/// The new spec with what may change taken back.
+/// Returns the new spec with the mutable fields reset to the old values.
 fn munge(errs: &mut Errors, new: &Value, old: &Value) -> Value {
     let (spec, old_spec) = (new.at("spec"), old.at("spec"));
     let annotation = |claim: &'_ Value| -> Option<String> {

@@ -1,4 +1,4 @@
-//! Configuration: config maps and secrets.
+//! Validates ConfigMaps and Secrets.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::report::{Errors, Path};
 use super::{builtin_create, builtin_update};
 use crate::names::{self, NameRule};
 
-/// All values of one object together may have this many bytes.
+/// Maximum total size of the values of one object.
 const MAX_BYTES: usize = 1024 * 1024;
 const FROZEN: &str = "field is immutable when `immutable` is set";
 
@@ -83,12 +83,12 @@ fn secret_type(errs: &mut Errors, path: Path<'_>, secret: &Value) {
     }
 }
 
-/// In a map of bytes, a key that leads to nothing is one all the same.
+/// Returns whether a map of bytes has the key. A null value counts as present.
 fn has_key(data: &Value, key: &str) -> bool {
     data.get(key).is_some()
 }
 
-/// A configuration of Docker is a JSON object.
+/// Checks that a Docker configuration is a JSON object.
 fn docker_config(errs: &mut Errors, path: Path<'_>, data: &Value, key: &str) {
     let Some(encoded) = data.text_opt(key) else {
         errs.required(path.key(key), "");
@@ -111,7 +111,7 @@ fn docker_config(errs: &mut Errors, path: Path<'_>, data: &Value, key: &str) {
     errs.invalid(path.key(key), "<secret contents redacted>", reason);
 }
 
-/// The words of Go's parser for the commonest faults.
+/// Returns the messages of Go's JSON decoder for the most common errors.
 fn json_error(bytes: &[u8], error: &serde_json::Error) -> String {
     if error.is_eof() {
         return "unexpected end of JSON input".to_owned();
@@ -137,7 +137,7 @@ pub(super) fn secret_update(errs: &mut Errors, new: &Value, old: &Value) {
     secret(errs, new);
 }
 
-/// An object marked immutable stays so, and keeps its data.
+/// Checks that an immutable object stays immutable and keeps its data.
 fn frozen(errs: &mut Errors, new: &Value, old: &Value, fields: &[&str]) {
     if !old.is("immutable") {
         return;
@@ -152,7 +152,7 @@ fn frozen(errs: &mut Errors, new: &Value, old: &Value, fields: &[&str]) {
     }
 }
 
-/// How many bytes a base64 text stands for.
+/// Returns the decoded length of a base64 text.
 pub(super) fn decoded_len(encoded: &str) -> usize {
     let padding = encoded.bytes().rev().take_while(|b| *b == b'=').count();
     (encoded.len() / 4 * 3).saturating_sub(padding)

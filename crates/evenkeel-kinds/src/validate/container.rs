@@ -1,4 +1,4 @@
-//! Containers of a pod: regular, init and ephemeral ones.
+//! Validates the containers of a pod: regular, init and ephemeral.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -12,15 +12,15 @@ use super::volume::sources;
 use super::{checks, env, probe, resources, security};
 use crate::names;
 
-/// What containers need to know of their pod.
+/// Data of the pod that the validation of its containers needs.
 pub(super) struct Pod<'a> {
     pub(super) spec: &'a Value,
     pub(super) volumes: Volumes<'a>,
-    /// The names of its resource claims.
+    /// Names of the pod's resource claims.
     pub(super) claims: BTreeSet<&'a str>,
     pub(super) grace: Option<i64>,
     pub(super) restart_policy: &'a str,
-    /// Whether the pod runs in the host's user namespace.
+    /// Whether the pod uses the host's user namespace.
     pub(super) host_users: bool,
     pub(super) opts: &'a PodOptions,
 }
@@ -68,12 +68,12 @@ pub(super) fn init_containers(
             errs.required(at.child("restartPolicy"), detail);
         }
         let name = container.text("name");
-        // Of those without a name only the regular ones are remembered.
+        // Like upstream, does not add init containers without a name.
         let repeated = if name.is_empty() { names.contains(name) } else { !names.insert(name) };
         if repeated {
             errs.duplicate(at.child("name"), name);
         }
-        // Upstream looks at each init container by itself, hence at index zero.
+        // Upstream validates each init container in a list of its own, so the index is zero.
         unique_host_ports(errs, path, std::slice::from_ref(container));
         if sidecar {
             let lifecycle = container.at("lifecycle");
@@ -126,7 +126,7 @@ pub(super) fn ephemeral_containers(
             errs.not_found(path.child("targetContainerName"), target, "");
         }
         const FORBIDDEN: &str = "cannot be set for an Ephemeral Container";
-        // In the order of the fields, under the names they have when printed.
+        // In the order of the internal struct, with its field names.
         for field in [
             "ports",
             "resources",
@@ -160,7 +160,8 @@ pub(super) fn ephemeral_containers(
     }
 }
 
-/// Pods that run have tidy images; templates may still be edited.
+/// Checks the image of a running pod for white space. Templates are exempt because they can still
+/// be edited.
 pub(super) fn image_whitespace(errs: &mut Errors, path: Path<'_>, container: &Value) {
     let image = container.text("image");
     if image.trim().len() != image.len() {
@@ -294,10 +295,10 @@ fn volume_mounts(errs: &mut Errors, path: Path<'_>, container: &Value, pod: &Pod
     }
 }
 
-/// The volumes that a list of mounts or devices names, and where they appear.
+/// The volumes that a list of mounts or devices refers to, and their paths.
 struct Places<'a> {
     names: HashSet<&'a str>,
-    /// Of a volume that appears twice only the last place, as upstream has it.
+    /// If a volume occurs twice, only its last path, as in upstream.
     paths: HashSet<&'a str>,
 }
 

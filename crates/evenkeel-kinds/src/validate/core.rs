@@ -1,4 +1,5 @@
-//! Kinds of the core group without a file of their own: namespaces, nodes, quotas, limits.
+//! Validates Namespaces, Endpoints and ServiceAccounts; submodules validate Nodes, ResourceQuotas
+//! and LimitRanges.
 
 use evenkeel_types::quantity::Quantity;
 use serde_json::Value;
@@ -50,7 +51,7 @@ pub(super) fn namespace_status_update(errs: &mut Errors, new: &Value, old: &Valu
     }
 }
 
-/// The finalizers of a namespace's spec, through their own subresource.
+/// Validates `spec.finalizers` of a Namespace through the `finalize` subresource.
 pub(super) fn namespace_finalize(errs: &mut Errors, new: &Value, old: &Value) {
     builtin_update(errs, new, old);
     let path = Path::root("spec");

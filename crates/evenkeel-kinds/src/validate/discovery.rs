@@ -1,4 +1,4 @@
-//! Endpoint slices.
+//! Validates EndpointSlices.
 
 use std::collections::HashSet;
 

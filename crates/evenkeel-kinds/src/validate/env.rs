@@ -1,4 +1,4 @@
-//! Environment variables, and the fields of a pod they may show.
+//! Validates environment variables and downward API references.
 
 use evenkeel_types::quantity::Quantity;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use super::report::{Errors, Path};
 use super::volume::sources;
 use crate::names::{self, NameRule};
 
-/// Fields a variable may show.
+/// Fields that an environment variable may reference.
 pub(super) const ENV_FIELDS: &[&str] = &[
     "metadata.name",
     "metadata.namespace",
@@ -22,7 +22,7 @@ pub(super) const ENV_FIELDS: &[&str] = &[
     "status.podIPs",
 ];
 
-/// Fields a file of a volume may show.
+/// Fields that a file of a downward API volume may reference.
 pub(super) const VOLUME_FIELDS: &[&str] = &[
     "metadata.annotations",
     "metadata.labels",
@@ -152,7 +152,7 @@ fn file_key_selector(errs: &mut Errors, path: Path<'_>, selector: &Value) {
     }
 }
 
-/// A field of the pod, such as `metadata.labels['app']`.
+/// Validates a reference to a pod field such as `metadata.labels['app']`.
 pub(super) fn field_selector(
     errs: &mut Errors,
     path: Path<'_>,
@@ -195,7 +195,7 @@ pub(super) fn field_selector(
         }
         Some((_, key)) => checks::qualified_name(errs, path, key),
         None => {
-            // `spec.host` is an old name of the node's.
+            // `spec.host` is an old name of `spec.nodeName`.
             let field = if field == "spec.host" { "spec.nodeName" } else { field };
             if !supported.contains(&field) {
                 errs.not_supported(path.child("fieldPath"), field, supported);
@@ -209,7 +209,7 @@ fn subscript(field: &str) -> Option<(&str, &str)> {
     (!base.is_empty()).then_some((base, key))
 }
 
-/// Fields of a pod that have a name in the downward API, whether or not they may be shown here.
+/// Returns whether the downward API supports the field, here or elsewhere.
 fn is_known_field(field: &str) -> bool {
     ENV_FIELDS.contains(&field)
         || VOLUME_FIELDS.contains(&field)
@@ -219,7 +219,7 @@ fn is_known_field(field: &str) -> bool {
         )
 }
 
-/// A resource of a container, such as `limits.cpu`.
+/// Validates a reference to a container resource such as `limits.cpu`.
 pub(super) fn resource_selector(
     errs: &mut Errors,
     path: Path<'_>,

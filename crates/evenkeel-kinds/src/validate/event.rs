@@ -1,4 +1,4 @@
-//! Events, in their old and new form.
+//! Validates Events of the core group and of `events.k8s.io`.
 
 use evenkeel_types::Gvk;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use super::report::{Errors, Path};
 use super::{builtin_create, builtin_update};
 use crate::names::NameRule;
 
-/// The names the same fields have in the two groups that serve events.
+/// Field names of an Event in one of its two groups.
 struct Fields {
     involved: &'static str,
     message: &'static str,
@@ -57,7 +57,7 @@ pub(super) fn create(errs: &mut Errors, gvk: Gvk<'_>, event: &Value) {
         errs.invalid(Path::root("type"), "", format!("has invalid value: {kind}"));
     }
     const UNSET: &str = "needs to be unset";
-    // Paths name the fields as the server holds them, not as the client calls them.
+    // Upstream reports the names of the internal fields, not those of the client's version.
     for (field, shown) in [(NEW.first, OLD.first), (NEW.last, OLD.last)] {
         if event.has(field) {
             errs.invalid(Path::root(shown), "", UNSET);
@@ -141,7 +141,7 @@ fn legacy(errs: &mut Errors, event: &Value, fields: &Fields) {
     checks::dns1123_subdomain(errs, Path::root("namespace"), namespace);
 }
 
-/// Who reports what, which newer events must say.
+/// Validates the reporting controller, instance and reason, which newer Events must have.
 fn reported(errs: &mut Errors, event: &Value, fields: &Fields) {
     let controller = event.text(fields.controller);
     let path = Path::root(fields.controller);

@@ -1,4 +1,4 @@
-//! Priority and fairness of requests.
+//! Validates FlowSchemas and PriorityLevelConfigurations (API priority and fairness).
 
 use std::collections::HashSet;
 
@@ -61,7 +61,7 @@ fn flow_schema(errs: &mut Errors, schema: &Value) {
     conditions(errs, schema.at("status"));
 }
 
-/// Two schemas come with the server and stay as they came.
+/// Checks that the two mandatory FlowSchemas are unchanged.
 fn mandatory_schema(errs: &mut Errors, name: &str, spec: &Value) {
     let fixed = match name {
         "exempt" => serde_json::json!({
@@ -152,7 +152,7 @@ fn subject(errs: &mut Errors, path: Path<'_>, subject: &Value) {
             }
         }
     }
-    // A user comes before a group, and a service account before both.
+    // In upstream's order: service account, user, group.
     for (field, other) in SUBJECTS.iter().filter(|(field, _)| field != own) {
         if subject.has(field) {
             let detail = format!("{field} is forbidden when subject kind is not '{other}'");
@@ -395,7 +395,7 @@ fn queuing(errs: &mut Errors, path: Path<'_>, queuing: &Value) {
     }
 }
 
-/// How many bits it takes to number all hands dealt from a deck.
+/// Returns the number of bits needed to number all hands dealt from a deck (shuffle sharding).
 #[expect(clippy::cast_precision_loss, reason = "decks have at most ten million cards")]
 fn entropy_bits(deck: i64, hand: i64) -> i64 {
     let bits: f64 = (0..hand).map(|i| ((deck - i) as f64).log2()).sum();

@@ -1,8 +1,8 @@
-//! IP addresses and networks, in the two strictnesses the API knows.
+//! Validates IP addresses and CIDRs with two levels of strictness.
 //!
-//! *Legacy* fields once took anything `010.002.003.004`-like; they now want addresses without
-//! leading zeros and without IPv4 in IPv6 clothing, except for values already stored. Newer fields
-//! want the canonical form.
+//! *Legacy* fields used to accept addresses such as `010.002.003.004`. They now reject leading
+//! zeros and IPv4-mapped IPv6 addresses, except for values that are already stored. Newer fields
+//! require the canonical form.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -10,7 +10,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::report::{Errors, Path};
 use crate::names::Reasons;
 
-/// Reads an address leniently: IPv4 octets may have leading zeros, and IPv4 in IPv6 is IPv4.
+/// Parses an address leniently: IPv4 octets may have leading zeros, and an IPv4-mapped IPv6 address
+/// is returned as IPv4.
 pub(crate) fn parse(text: &str) -> Option<IpAddr> {
     if text.contains(':') {
         let v6 = text.parse::<Ipv6Addr>().ok().or_else(|| {
@@ -42,7 +43,7 @@ pub(crate) fn is_v6(text: &str) -> bool {
     matches!(parse(text), Some(IpAddr::V6(_)))
 }
 
-/// Whether two addresses of different families are given.
+/// Returns whether the list has exactly two addresses of different families.
 pub(crate) fn is_dual_stack<'a>(addresses: impl Iterator<Item = &'a str>) -> bool {
     let (mut v4, mut v6) = (false, false);
     for address in addresses {
@@ -68,7 +69,7 @@ fn strict_reasons(text: &str) -> Result<IpAddr, Reasons> {
     }
 }
 
-/// Why a string is no address in canonical form.
+/// Returns why a string is not an address in canonical form.
 pub(crate) fn canonical_reasons(text: &str) -> Reasons {
     match strict_reasons(text) {
         Err(reasons) => reasons,
@@ -79,10 +80,10 @@ pub(crate) fn canonical_reasons(text: &str) -> Reasons {
     }
 }
 
-/// Values of a legacy field that the stored object already has.
+/// Values of a legacy field in the stored object, which are accepted unchanged.
 pub(crate) type Kept<'a> = HashSet<&'a str>;
 
-/// An address in a legacy field.
+/// Validates an address in a legacy field.
 pub(crate) fn legacy(errs: &mut Errors, path: Path<'_>, text: &str, kept: &Kept<'_>) -> bool {
     if kept.contains(text) {
         return true;
@@ -96,7 +97,8 @@ pub(crate) fn legacy(errs: &mut Errors, path: Path<'_>, text: &str, kept: &Kept<
     }
 }
 
-/// An address that traffic can be sent to from elsewhere.
+/// Checks that an address is valid for endpoints: not loopback, link-local, multicast or
+/// unspecified.
 pub(crate) fn endpoint(errs: &mut Errors, path: Path<'_>, text: &str) {
     let Some(ip) = parse(text) else {
         errs.invalid(path, text, "must be a valid IP address");
@@ -126,13 +128,13 @@ pub(crate) fn endpoint(errs: &mut Errors, path: Path<'_>, text: &str) {
     }
 }
 
-/// A network: address and length of its prefix.
+/// A CIDR: address and prefix length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cidr {
-    /// The address with the bits beyond the prefix cleared.
+    /// The address with the bits after the prefix cleared.
     network: IpAddr,
     pub(crate) prefix: u8,
-    /// Whether the text had no bits beyond the prefix.
+    /// Whether no bits were set after the prefix.
     exact: bool,
 }
 
@@ -165,7 +167,7 @@ impl Cidr {
         self.network.is_ipv6()
     }
 
-    /// Whether `other` lies inside, and is smaller.
+    /// Returns whether `other` is inside and smaller.
     pub(crate) fn strictly_contains(self, other: Self) -> bool {
         let inside = match (self.network, other.network) {
             (IpAddr::V4(outer), IpAddr::V4(inner)) => {
@@ -199,7 +201,7 @@ fn strict_cidr(text: &str) -> Result<Cidr, &'static str> {
     }
 }
 
-/// A network in a legacy field.
+/// Validates a CIDR in a legacy field.
 pub(crate) fn legacy_cidr(errs: &mut Errors, path: Path<'_>, text: &str, kept: &Kept<'_>) {
     if kept.contains(text) {
         return;
@@ -209,7 +211,7 @@ pub(crate) fn legacy_cidr(errs: &mut Errors, path: Path<'_>, text: &str, kept: &
     }
 }
 
-/// A network in canonical form.
+/// Validates a CIDR in canonical form.
 pub(crate) fn canonical_cidr(errs: &mut Errors, path: Path<'_>, text: &str) {
     match strict_cidr(text) {
         Err(reason) => errs.invalid(path, text, reason),

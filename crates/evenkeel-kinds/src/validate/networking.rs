@@ -1,4 +1,5 @@
-//! Ingresses, network policies, and addresses of services.
+//! Validates Ingresses, IngressClasses, IPAddresses and ServiceCIDRs; a submodule validates
+//! NetworkPolicies.
 
 use serde_json::Value;
 
@@ -50,7 +51,7 @@ pub(super) fn update(errs: &mut Errors, kind: &str, new: &Value, old: &Value) {
     }
 }
 
-/// What a stored ingress excuses.
+/// Checks that are relaxed because the stored Ingress already violates them.
 #[derive(Clone, Copy, Default)]
 struct Kept {
     secret_names: bool,
@@ -355,7 +356,7 @@ fn service_cidr_update(errs: &mut Errors, new: &Value, old: &Value) {
     }
 }
 
-/// Which values selectors of a stored policy already have.
+/// Returns whether the selectors of a stored policy have invalid values.
 fn kept_values(old: &Value) -> SelectorValues {
     checks::selector_values(old.at("spec").at("podSelector"))
 }

@@ -1,4 +1,4 @@
-//! Persistent volumes: storage the cluster has.
+//! Validates PersistentVolumes.
 
 use evenkeel_types::quantity::Quantity;
 use serde_json::Value;
@@ -16,7 +16,7 @@ pub(super) fn create(errs: &mut Errors, volume: &Value) {
     mount_options(errs, volume);
 }
 
-/// Mount options in an annotation are for the kinds of storage that once took them.
+/// Validates the mount options annotation, which only some volume types support.
 fn mount_options(errs: &mut Errors, volume: &Value) {
     const ANNOTATION: &str = "volume.beta.kubernetes.io/mount-options";
     const MOUNTED: &[&str] = &[
@@ -51,7 +51,7 @@ fn whole(errs: &mut Errors, volume: &Value, affinity_values: SelectorValues) {
     spec(errs, Path::root("spec"), volume.at("spec"), name, false, affinity_values);
 }
 
-/// The spec of a volume, or with `inline` one inside an attachment.
+/// Validates the spec of a PersistentVolume, or with `inline` one in a VolumeAttachment.
 pub(super) fn spec(
     errs: &mut Errors,
     path: Path<'_>,
@@ -159,7 +159,7 @@ fn capacity(errs: &mut Errors, path: Path<'_>, spec: &Value) {
     }
 }
 
-/// Whether a path names the root of the file system once dots and doubled slashes are gone.
+/// Returns whether a path is the root directory after removing dots and repeated slashes.
 fn is_root(path: &str) -> bool {
     let mut depth = 0_usize;
     for part in path.split('/') {
@@ -172,7 +172,7 @@ fn is_root(path: &str) -> bool {
     path.starts_with('/') && depth == 0
 }
 
-/// In upstream's order; a second source is named by the second, errors by the third column.
+/// Field, name in the error about a second source, and name in other errors, in upstream's order.
 const SOURCES: &[(&str, &str, &str)] = &[
     ("hostPath", "hostPath", "hostPath"),
     ("gcePersistentDisk", "gcePersistentDisk", "persistentDisk"),
@@ -205,7 +205,7 @@ fn source(errs: &mut Errors, path: Path<'_>, spec: &Value, name: &str) {
         if source.is_null() {
             continue;
         }
-        // Flex volumes are exempt from being the only source.
+        // A flex volume may be combined with another source.
         if found && !second.is_empty() {
             errs.forbidden(path.child(second), "may not specify more than 1 volume type");
             continue;
@@ -356,7 +356,7 @@ pub(super) fn update(errs: &mut Errors, new: &Value, old: &Value) {
     }
 }
 
-/// Only the names of labels may follow their way out of beta.
+/// Validates that node affinity is unchanged, except that beta labels may become their GA labels.
 fn node_affinity(errs: &mut Errors, new: &Value, old: &Value) {
     const GRADUATED: &[(&str, &str)] = &[
         ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
@@ -376,7 +376,7 @@ fn node_affinity(errs: &mut Errors, new: &Value, old: &Value) {
         let now = now.list("matchExpressions");
         for (expression, now) in expressions.into_iter().flatten().zip(now) {
             let pair = (expression.text("key"), now.text("key"));
-            // Upstream takes a label that never was in beta to graduate to an empty name.
+            // Upstream maps a label without a beta version to an empty name.
             let vanished = pair.1.is_empty() && !GRADUATED.iter().any(|(old, _)| *old == pair.0);
             if (GRADUATED.contains(&pair) || vanished)
                 && let Some(expression) = expression.as_object_mut()

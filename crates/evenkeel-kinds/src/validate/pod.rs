@@ -1,4 +1,4 @@
-//! Pods: what may be created, and the little of it that may change.
+//! Validates Pods on create and update.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,10 +21,10 @@ pub(super) mod subresources;
 
 pub(super) use status::status_update;
 
-/// Leniencies towards what is already stored, and the difference between a pod and a template.
+/// Options that relax checks for stored values and distinguish Pods from templates.
 #[derive(Clone, Copy)]
 pub(super) struct PodOptions {
-    /// Not a template.
+    /// Whether this is a Pod and not a template.
     pub(super) is_pod: bool,
     /// Values in selectors of pod affinity.
     pub(super) affinity_values: SelectorValues,
@@ -51,7 +51,7 @@ impl PodOptions {
         init_restart_on_resize_kept: false,
     };
 
-    /// For a template that replaces another; both hold `metadata` and `spec`.
+    /// Returns the options for an update of a template. Both objects have `metadata` and `spec`.
     pub(super) fn for_update(old: &Value) -> Self {
         let spec = old.at("spec");
         let affinity = spec.at("affinity");
@@ -142,7 +142,7 @@ pub(super) fn create(errs: &mut Errors, pod: &Value) {
     annotations::match_profiles(errs, path, pod.at("metadata"), spec);
 }
 
-/// Checks a pod template in another object, without what that object adds.
+/// Validates a pod template, without the additional rules of the object that contains it.
 pub(super) fn template(errs: &mut Errors, path: Path<'_>, template: &Value, opts: &PodOptions) {
     let (meta, pod_spec) = (template.at("metadata"), template.at("spec"));
     check_labels(meta.at("labels"), path.child("labels"), errs.list());
@@ -257,7 +257,7 @@ pub(super) fn update(errs: &mut Errors, new: &Value, old: &Value) {
     }
 }
 
-/// The new spec with everything that may change taken back to what it was.
+/// Returns the new spec with the mutable fields reset to the old values.
 fn munge(errs: &mut Errors, mut spec: Value, old: &Value) -> Value {
     let gated = !old.list("schedulingGates").is_empty();
     let grace =
@@ -285,7 +285,7 @@ fn munge(errs: &mut Errors, mut spec: Value, old: &Value) -> Value {
     spec
 }
 
-/// A pod that waits for its gates may still be given narrower node selection.
+/// Validates the changes to a pod with scheduling gates, which may narrow its node selection.
 fn gated_changes(errs: &mut Errors, spec: &mut Value, old: &Value) {
     let path = Path::root("spec");
     let labels = Ty::Map(&Ty::Str);
@@ -377,7 +377,7 @@ fn removed_gates(errs: &mut Errors, path: Path<'_>, spec: &Value, old: &Value) {
     let gates = spec.list("schedulingGates");
     let before = old.list("schedulingGates").iter().map(|gate| gate.text("name"));
     let before: HashSet<&str> = before.collect();
-    // Of several with one name the last is reported.
+    // If several gates have the same name, the last one is reported.
     let last: HashMap<&str, usize> =
         gates.iter().enumerate().map(|(i, gate)| (gate.text("name"), i)).collect();
     for (i, gate) in gates.iter().enumerate() {
@@ -390,7 +390,7 @@ fn removed_gates(errs: &mut Errors, path: Path<'_>, spec: &Value, old: &Value) {
     }
 }
 
-/// Visits init, regular and ephemeral containers, with their paths.
+/// Calls `f` with init, regular and ephemeral containers and their paths.
 pub(super) fn each_container(
     spec: &Value,
     path: Path<'_>,

@@ -1,4 +1,4 @@
-//! Pod disruption budgets.
+//! Validates PodDisruptionBudgets.
 
 use serde_json::Value;
 

@@ -1,9 +1,9 @@
-//! How kube-apiserver prints values in error texts.
+//! Prints values in error messages as kube-apiserver does.
 //!
-//! It validates its own *internal* types, and prints a struct field by field under the names those
-//! have in Go, absent fields included: `{"Type":"X","RollingUpdate":null}`. The tables in
-//! [`table`] say what the fields are called, and how to tell absent from zero; [`Printed`] renders
-//! an object from the wire that way. The same knowledge gives the equality by which fields count as
+//! kube-apiserver validates its *internal* types and prints a struct with all its fields under
+//! their Go names, including absent ones: `{"Type":"X","RollingUpdate":null}`. The tables in
+//! [`table`] have the names of the fields and how absent differs from zero. [`Printed`] formats an
+//! object in wire form that way. The same tables define the equality by which a field counts as
 //! changed: [`same`].
 
 use std::fmt::{self, Write as _};
@@ -19,18 +19,18 @@ mod table;
 
 pub(crate) use table::*;
 
-/// One field of an internal type.
+/// A field of an internal type.
 pub(crate) struct Field {
-    /// Its name on the wire.
+    /// Name in the wire format.
     key: &'static str,
-    /// Its name when printed.
+    /// Name when printed.
     name: &'static str,
     ty: Ty,
-    /// Left out when empty.
+    /// Whether it is omitted when empty.
     omit: bool,
 }
 
-/// What a field holds, as far as printing depends on it.
+/// The type of a field, as far as printing depends on it.
 #[derive(Clone, Copy)]
 pub(crate) enum Ty {
     Str,
@@ -45,7 +45,7 @@ pub(crate) enum Ty {
     List(&'static Ty),
     Map(&'static Ty),
     Struct(&'static [Field]),
-    /// A struct whose fields print as those of the surrounding one.
+    /// An embedded struct, whose fields print as those of the outer struct.
     Inline(&'static [Field]),
 }
 
@@ -68,15 +68,15 @@ impl fmt::Display for Printed<'_> {
     }
 }
 
-/// The same, indented by one space per level, as differences are shown.
+/// Prints a value indented by one space per level, as in diffs.
 pub(crate) fn pretty(ty: Ty, value: &Value) -> String {
     let mut out = String::new();
     print(&mut out, ty, value, Some(0));
     out
 }
 
-/// Whether two values of an internal type are equal: quantities by amount, and an empty list or
-/// map like none.
+/// Returns whether two values of an internal type are equal. Quantities are compared by amount, and
+/// an empty list or map equals an absent one.
 pub(crate) fn same(ty: Ty, a: &Value, b: &Value) -> bool {
     match ty {
         Ty::Str => a.as_str().unwrap_or_default() == b.as_str().unwrap_or_default(),
@@ -114,7 +114,7 @@ pub(crate) fn same(ty: Ty, a: &Value, b: &Value) -> bool {
     }
 }
 
-/// A pod's spec as the server holds it: what concerns the host lies in the security context.
+/// Converts a pod spec to the internal type, which has the host fields in the security context.
 pub(crate) fn internal_pod_spec(spec: &Value) -> Value {
     const HOST: [&str; 5] =
         ["hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers"];
@@ -134,7 +134,7 @@ pub(crate) fn internal_pod_spec(spec: &Value) -> Value {
     spec
 }
 
-/// A pod template with its spec as by [`internal_pod_spec`].
+/// Converts the spec of a pod template with [`internal_pod_spec`].
 pub(crate) fn internal_pod_template(template: &Value) -> Value {
     let mut template = template.clone();
     if let Some(map) = template.as_object_mut()
@@ -195,7 +195,7 @@ fn print(out: &mut String, ty: Ty, value: &Value, indent: Option<usize>) {
     }
 }
 
-/// The fields of a struct that print, those of inlined ones among them.
+/// Collects the fields of a struct that are printed, including those of embedded structs.
 fn collect<'a>(
     shown: &mut Vec<(&'static str, Ty, &'a Value)>,
     fields: &'static [Field],
@@ -274,7 +274,7 @@ fn any(out: &mut String, value: &Value, indent: Option<usize>) {
     }
 }
 
-/// A claim in a stateful set, as far as changes to it count.
+/// A volume claim template of a StatefulSet, with the fields that are compared.
 pub(crate) const CLAIM_TEMPLATE: &[Field] = &[
     f("metadata", "ObjectMeta", Ty::Inline(OBJECT_META)),
     f("spec", "Spec", Ty::Struct(PERSISTENT_VOLUME_CLAIM_SPEC)),

@@ -1,4 +1,4 @@
-//! What the kubelet calls: probes, and hooks of a container's life.
+//! Validates container probes and lifecycle hooks.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::read::Read;
 use super::report::{Errors, Path};
 use crate::names;
 
-/// Checks the three probes of a container.
+/// Validates the three probes of a container.
 pub(super) fn probes(errs: &mut Errors, path: Path<'_>, container: &Value, grace: Option<i64>) {
     let once = |errs: &mut Errors, field: &str| {
         let probe = container.at(field);
@@ -83,7 +83,7 @@ pub(super) fn lifecycle(
 
 const WINDOWS_SIGNALS: &[&str] = &["SIGKILL", "SIGTERM"];
 
-/// Sorted, as they are listed in errors.
+/// Sorted, in the order of error messages.
 const LINUX_SIGNALS: &[&str] = &[
     "SIGABRT",
     "SIGALRM",

@@ -1,4 +1,4 @@
-//! Roles and their bindings.
+//! Validates Roles, ClusterRoles and their bindings.
 
 use serde_json::Value;
 
@@ -77,7 +77,7 @@ fn aggregation(errs: &mut Errors, rule: &Value, values: SelectorValues) {
     for (i, selector) in selectors.iter().enumerate() {
         checks::label_selector(errs, path.index(i), selector, values);
         if checks::selects(selector, &Value::Null).is_none() {
-            // Upstream shows what it failed to make of the selector.
+            // Upstream reports the selector that failed to convert.
             errs.invalid_printed(path.index(i), "null", "invalid label selector.");
         }
     }

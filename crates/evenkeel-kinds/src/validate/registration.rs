@@ -1,4 +1,5 @@
-//! Kinds that are alone in their group: leases, priority and runtime classes, API services.
+//! Validates Leases, PriorityClasses, RuntimeClasses, APIServices and other kinds alone in their
+//! group.
 
 use std::collections::HashSet;
 
@@ -66,7 +67,8 @@ pub(super) fn update(errs: &mut Errors, gvk: Gvk<'_>, new: &Value, old: &Value) 
     }
 }
 
-/// Some kinds, like custom resources, do without the rule on finalizers.
+/// Validates the metadata of a new object without the finalizer rule of built-in kinds, as for
+/// custom resources.
 fn generic_create(errs: &mut Errors, object: &Value, namespaced: bool, rule: NameRule) {
     let reasons = |name: &str, prefix| rule.check(name, prefix);
     meta::check_create(errs, object.at("metadata"), namespaced, reasons);

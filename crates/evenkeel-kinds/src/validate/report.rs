@@ -1,7 +1,7 @@
-//! Collecting field errors without paying for the fields that are fine.
+//! Collects field errors at no cost for valid fields.
 //!
-//! A [`Path`] is a chain of borrowed steps on the stack; it becomes a string only inside an
-//! error, so that validating a correct object builds none.
+//! A [`Path`] is a linked list of borrowed steps on the stack. It is formatted only for an error,
+//! so validating a valid object allocates no paths.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::names::Reasons;
 
-/// Where in an object: `spec.containers[0].image`, `metadata.labels[a/b]`.
+/// The path of a field: `spec.containers[0].image`, `metadata.labels[a/b]`.
 #[derive(Clone, Copy)]
 pub(crate) struct Path<'a> {
     parent: Option<&'a Path<'a>>,
@@ -25,7 +25,8 @@ enum Step<'a> {
 }
 
 impl<'a> Path<'a> {
-    /// A path that starts at a field of the object; `spec.source` is one name as it stands.
+    /// Returns a path that starts at a field of the object. The name is not split: `spec.source` is
+    /// one step.
     pub(crate) const fn root(name: &'a str) -> Self {
         Self { parent: None, step: Step::Name(name) }
     }
@@ -49,7 +50,7 @@ impl fmt::Display for Path<'_> {
             parent.fmt(f)?;
         }
         match self.step {
-            // A nameless field prints like an empty key.
+            // A field without a name prints like an empty key.
             Step::Name("") => f.write_str("[]"),
             Step::Name(name) if self.parent.is_some() => write!(f, ".{name}"),
             Step::Name(name) => f.write_str(name),
@@ -65,12 +66,12 @@ impl From<Path<'_>> for String {
     }
 }
 
-/// The errors found so far, in the order they were found.
+/// The errors found so far, in order.
 #[derive(Default)]
 pub(crate) struct Errors {
     list: Vec<Error>,
-    /// Set once the metadata of the object at hand was found sound: rules that look at it again
-    /// need not repeat what does not depend on the kind.
+    /// Set once the metadata of the current object was found valid, so that later rules need not
+    /// repeat the checks that do not depend on the kind.
     pub(crate) meta_is_sound: bool,
 }
 
@@ -87,7 +88,7 @@ impl Errors {
         self.list.extend(errors);
     }
 
-    /// The list itself, for checks that know no more than that.
+    /// Returns the underlying list, for checks that add to a plain list.
     pub(crate) fn list(&mut self) -> &mut Vec<Error> {
         &mut self.list
     }
@@ -100,12 +101,12 @@ impl Errors {
         self.list.len()
     }
 
-    /// Whether rules that report a whole list for each of its elements stop.
+    /// Returns whether rules that print a whole list for each of its elements must stop.
     pub(crate) fn is_full(&self, shown: usize) -> bool {
         exceeds_text_limit(&self.list, shown)
     }
 
-    /// Forgets everything found after the first `len` errors.
+    /// Removes all errors after the first `len`.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.list.truncate(len);
     }
@@ -127,7 +128,7 @@ impl Errors {
         self.list.push(Error::invalid(path, value, detail));
     }
 
-    /// An invalid value whose printed form is not the JSON the client sent.
+    /// Adds an `Invalid` error whose value is printed in another form than the client sent.
     pub(crate) fn invalid_printed(
         &mut self,
         path: Path<'_>,
@@ -137,7 +138,7 @@ impl Errors {
         self.printed(ErrorType::Invalid, path, printed, detail);
     }
 
-    /// An invalid value that is not printed.
+    /// Adds an `Invalid` error without a value.
     pub(crate) fn invalid_omitted(&mut self, path: Path<'_>, detail: impl Into<String>) {
         let (path, detail) = (path.into(), detail.into());
         self.list.push(Error { error_type: ErrorType::Invalid, path, value: None, detail });
@@ -152,7 +153,7 @@ impl Errors {
         self.list.push(Error::not_supported(path, value, supported.iter().copied()));
     }
 
-    /// Like [`Errors::not_supported`], for a value whose printed form is not what the client sent.
+    /// Like [`Errors::not_supported`], for a value printed in another form than the client sent.
     pub(crate) fn not_supported_printed(
         &mut self,
         path: Path<'_>,
@@ -167,7 +168,7 @@ impl Errors {
         self.list.push(Error::duplicate(path, value));
     }
 
-    /// Like [`Errors::duplicate`], for a value whose printed form is not what the client sent.
+    /// Like [`Errors::duplicate`], for a value printed in another form than the client sent.
     pub(crate) fn duplicate_printed(
         &mut self,
         path: Path<'_>,
@@ -194,7 +195,7 @@ impl Errors {
         self.list.push(Error { error_type: ErrorType::Internal, path, value: None, detail });
     }
 
-    /// One invalid value for each reason.
+    /// Adds an `Invalid` error for each reason.
     pub(crate) fn reasons(&mut self, path: Path<'_>, value: &str, reasons: Reasons) {
         for reason in reasons {
             self.list.push(Error::invalid(path, value, reason));

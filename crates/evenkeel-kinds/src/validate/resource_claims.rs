@@ -1,6 +1,6 @@
-//! Devices: classes, claims and slices, as far as their shape goes.
+//! Validates DeviceClasses, ResourceClaims and ResourceSlices.
 //!
-//! Expressions that select devices are not compiled here.
+//! CEL expressions that select devices are not compiled.
 
 use std::collections::{HashMap, HashSet};
 
@@ -92,7 +92,7 @@ fn device_claim(errs: &mut Errors, path: Path<'_>, devices: &Value) {
     configs(errs, path.child("config"), devices.list("config"), Some(&by_name));
 }
 
-/// The name of an attribute: a domain, a slash, and an identifier.
+/// Validates an attribute name: a domain, a slash and an identifier.
 fn fully_qualified_name(errs: &mut Errors, path: Path<'_>, name: &str) {
     const DOMAIN_MAX: usize = 63;
     const ID_MAX: usize = 32;
@@ -127,7 +127,7 @@ fn fully_qualified_name(errs: &mut Errors, path: Path<'_>, name: &str) {
     }
 }
 
-/// A list whose items have names of their own.
+/// Validates a list of at most `max` items with unique names.
 fn set(
     errs: &mut Errors,
     path: Path<'_>,
@@ -209,7 +209,7 @@ fn selectors(errs: &mut Errors, path: Path<'_>, selectors: &[Value]) {
     }
 }
 
-/// The requests of a claim by name, with the names of their alternatives.
+/// The requests of a claim by name, with the names of their subrequests.
 type Requests<'a> = HashMap<&'a str, HashSet<&'a str>>;
 
 fn requests_by_name(requests: &[Value]) -> Requests<'_> {

@@ -1,4 +1,4 @@
-//! Names of resources, and lists of how much of each.
+//! Validates resource names and resource lists.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -61,7 +61,7 @@ pub(super) fn is_standard_quota(name: &str) -> bool {
 }
 
 fn is_extended(name: &str) -> bool {
-    // Quotas put `requests.` before the name, which must still be one then.
+    // Quotas prefix the name with `requests.`, so it must be short enough for the prefix.
     let domain = name.split('/').next().unwrap_or_default();
     !is_native(name)
         && !name.starts_with("requests.")
@@ -73,7 +73,7 @@ pub(super) fn is_overcommit_allowed(name: &str) -> bool {
     is_native(name) && !is_huge_page(name)
 }
 
-/// A name of any resource.
+/// Validates a resource name.
 pub(super) fn resource_name(errs: &mut Errors, path: Path<'_>, name: &str) {
     let reasons = names::qualified_name(name);
     if !reasons.is_empty() {
@@ -83,7 +83,7 @@ pub(super) fn resource_name(errs: &mut Errors, path: Path<'_>, name: &str) {
     }
 }
 
-/// A name of a resource that containers use.
+/// Validates the name of a container resource.
 pub(super) fn container_resource_name(errs: &mut Errors, path: Path<'_>, name: &str) {
     if matches!(name, "cpu" | "memory" | "ephemeral-storage") {
         return;
@@ -98,7 +98,7 @@ pub(super) fn container_resource_name(errs: &mut Errors, path: Path<'_>, name: &
     }
 }
 
-/// A name of a resource that a pod as a whole requests.
+/// Validates the name of a pod-level resource.
 fn pod_resource_name(errs: &mut Errors, path: Path<'_>, name: &str) {
     let before = errs.len();
     resource_name(errs, path, name);
@@ -107,7 +107,7 @@ fn pod_resource_name(errs: &mut Errors, path: Path<'_>, name: &str) {
     }
 }
 
-/// A name of a resource that quotas limit.
+/// Validates the name of a resource in a quota.
 pub(super) fn quota_resource_name(errs: &mut Errors, path: Path<'_>, name: &str) {
     resource_name(errs, path, name);
     if !name.contains('/') && !is_standard_quota(name) {
@@ -115,7 +115,7 @@ pub(super) fn quota_resource_name(errs: &mut Errors, path: Path<'_>, name: &str)
     }
 }
 
-/// An amount of a resource: not negative, and whole where only whole ones exist.
+/// Validates a quantity: not negative, and an integer for integer resources.
 pub(super) fn amount(errs: &mut Errors, path: Path<'_>, name: &str, quantity: &Quantity) {
     non_negative(errs, path, quantity);
     if !quantity.is_integer() && (INTEGER.contains(&name) || is_extended(name)) {
@@ -135,14 +135,14 @@ pub(super) fn positive(errs: &mut Errors, path: Path<'_>, quantity: &Quantity) {
     }
 }
 
-/// What bounds the names in a list of resources.
+/// Which resource names are allowed in a list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
     Container,
     Pod,
 }
 
-/// Requests, limits and claims; `claims` are the names of those of the pod.
+/// Validates requests, limits and claims. `claims` are the names of the pod's claims.
 pub(super) fn requirements(
     errs: &mut Errors,
     path: Path<'_>,
@@ -164,7 +164,7 @@ pub(super) fn requirements(
     claim_names(errs, path.child("claims"), resources.list("claims"), claims);
 }
 
-/// Limits alone, of what is added to a pod's own consumption.
+/// Validates pod overhead, which has only limits.
 pub(super) fn overhead(errs: &mut Errors, path: Path<'_>, overhead: &Value) {
     limits_and_requests(errs, path, [overhead, &Value::Null], Owner::Container, false);
 }
@@ -253,7 +253,7 @@ fn claim_names(errs: &mut Errors, path: Path<'_>, claims: &[Value], known: &BTre
         detail.push_str(": ");
         detail.push_str(&known.iter().copied().collect::<Vec<_>>().join(", "));
     }
-    // How many claims with a request there were, by the part of the key before the slash.
+    // Number of claims with a request, by the part of the key before the slash.
     let mut requested: HashMap<String, usize> = HashMap::new();
     for (i, claim) in claims.iter().enumerate() {
         let path = path.index(i);

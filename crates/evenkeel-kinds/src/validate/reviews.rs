@@ -1,4 +1,4 @@
-//! Reviews: questions to the server that are answered, not stored.
+//! Validates access reviews, which are evaluated and not stored.
 
 use serde_json::Value;
 

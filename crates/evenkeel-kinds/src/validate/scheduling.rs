@@ -1,4 +1,4 @@
-//! Where pods may run: affinity, spreading, tolerations, selectors of nodes.
+//! Validates affinity, topology spread constraints, tolerations and node selectors.
 
 use std::collections::{HashMap, HashSet};
 
@@ -73,7 +73,7 @@ fn pod_affinity_term(errs: &mut Errors, path: Path<'_>, term: &Value, values: Se
     checks::qualified_name(errs, path.child("topologyKey"), key);
 }
 
-/// Keys whose values are merged into a selector.
+/// Validates label keys whose values are merged into a selector.
 fn label_keys(errs: &mut Errors, path: Path<'_>, term: &Value) {
     let selector = term.at("labelSelector");
     for field in ["matchLabelKeys", "mismatchLabelKeys"] {
@@ -89,7 +89,7 @@ fn label_keys(errs: &mut Errors, path: Path<'_>, term: &Value) {
             checks::qualified_name(errs, path.child(field).index(i), key);
         }
     }
-    // Of a repeated key upstream remembers the last place.
+    // If a key is repeated, upstream reports the last index.
     let keys = term.texts("matchLabelKeys").enumerate().map(|(i, key)| (key, i));
     let places: HashMap<&str, usize> = keys.collect();
     let mut seen: HashSet<&str> = selector.entries("matchLabels").map(|(key, _)| key).collect();
@@ -180,7 +180,7 @@ fn node_selector_term(errs: &mut Errors, path: Path<'_>, term: &Value, values: S
     }
 }
 
-/// Whether a selector of nodes has values that are no label values.
+/// Returns whether a node selector has values that are not valid label values.
 pub(super) fn node_selector_values(selector: &Value) -> SelectorValues {
     let faulty = selector.list("nodeSelectorTerms").iter().any(|term| {
         term.list("matchExpressions")
@@ -283,7 +283,8 @@ pub(super) fn topology_spread(
     }
 }
 
-/// What a toleration tolerates; two that tolerate the same differ in their time at most.
+/// Returns the fields that identify a toleration. Tolerations with the same ones differ only in
+/// their seconds.
 pub(super) fn matched(toleration: &Value) -> [&str; 4] {
     ["key", "operator", "value", "effect"].map(|field| toleration.text(field))
 }

@@ -1,4 +1,4 @@
-//! Security contexts of pods and containers.
+//! Validates security contexts of Pods and containers.
 
 use std::collections::HashSet;
 
@@ -15,7 +15,7 @@ mod windows;
 
 pub(super) use windows::host_process;
 
-/// Highest id of a user or group.
+/// Maximum user or group ID.
 const MAX_ID: i64 = i32::MAX as i64;
 
 pub(super) fn pod(errs: &mut Errors, path: Path<'_>, spec: &Value, opts: &PodOptions) {
@@ -118,7 +118,7 @@ fn sysctls(
     }
 }
 
-/// Why a sysctl may not be set in a pod that shares a namespace with its host.
+/// Returns why a sysctl may not be set in a pod that shares a namespace with its host.
 pub(super) fn host_sysctl(name: &str, spec: &Value) -> Option<&'static str> {
     let name = name.replace('/', ".");
     let ipc = matches!(name.as_str(), "kernel.sem")

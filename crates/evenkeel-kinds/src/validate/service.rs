@@ -1,4 +1,4 @@
-//! Services.
+//! Validates Services.
 
 use std::collections::HashSet;
 
@@ -16,9 +16,9 @@ const TYPES: &[&str] = &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"
 const ONLY_LOAD_BALANCER: &str = "may only be used when `type` is 'LoadBalancer'";
 const ONCE: &str = "may not change once set";
 
-/// What is wrong with a service's addresses, if anything.
+/// Validates the cluster IPs of a Service.
 ///
-/// Addresses are allotted before the rest is checked, so faults in them are all that is reported.
+/// Addresses are allocated before the rest is validated, so errors here are the only ones reported.
 pub(super) fn address_faults(errs: &mut Errors, service: &Value, old: &Value) {
     cluster_ips(errs, Path::root("spec"), service.at("spec"), old.at("spec"));
 }
@@ -76,7 +76,7 @@ pub(super) fn status_update(errs: &mut Errors, new: &Value, old: &Value) {
     }
 }
 
-/// An address or name at which traffic arrives; shared with ingresses.
+/// Validates an IP or host name of a load balancer, also of Ingresses.
 pub(super) fn ingress_point(
     errs: &mut Errors,
     path: Path<'_>,
@@ -328,7 +328,7 @@ fn port_numbers(errs: &mut Errors, path: Path<'_>, ports: &[Value], kind: &str) 
     seen.clear();
     for (i, port) in ports.iter().enumerate() {
         if !seen.insert((port.num("port"), port.text("protocol"))) {
-            // Only what makes the port a duplicate is shown.
+            // Only the fields that make the port a duplicate are printed.
             let key = serde_json::json!({
                 "protocol": port.text("protocol"), "port": port.num("port"),
             });
@@ -422,7 +422,8 @@ fn traffic(errs: &mut Errors, path: Path<'_>, spec: &Value) {
     checks::one_of_if_set(errs, path.child("trafficDistribution"), distribution, DISTRIBUTIONS);
 }
 
-/// A second address may come and go; the first is the service's identity.
+/// Validates changes of cluster IPs. The secondary IP may be added or removed; the primary cannot
+/// change.
 fn cluster_ips_kept(errs: &mut Errors, spec: &Value, old: &Value) {
     let external = |spec: &Value| spec.text("type") == "ExternalName";
     if external(spec) || external(old) || (is_headless(spec) && is_headless(old)) {
@@ -475,7 +476,7 @@ fn ip_families_kept(errs: &mut Errors, spec: &Value, old: &Value) {
         errs.invalid_printed(at.index(0), Printed(list, spec.at("ipFamilies")), detail);
     }
     if changed {
-        // Upstream shows the addresses here.
+        // Upstream prints the cluster IPs here.
         errs.invalid_printed(at.index(0), Printed(list, spec.at("clusterIPs")), ONCE);
     }
     if before.len() > now.len() && now.len() == 1 {
@@ -490,7 +491,7 @@ fn released(errs: &mut Errors, path: Path<'_>, spec: &Value, what: &str) {
     }
 }
 
-/// The name of a service that another object refers to.
+/// Validates the name of a Service in a reference.
 pub(super) fn name(errs: &mut Errors, path: Path<'_>, name: &str) {
     errs.reasons(path, name, names::dns1123_label(name));
 }

@@ -1,4 +1,4 @@
-//! Classes and drivers of storage, and where volumes are attached.
+//! Validates StorageClasses, CSI kinds and VolumeAttachments.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -145,7 +145,7 @@ fn parameters(errs: &mut Errors, parameters: &Value, may_be_empty: bool) {
 
 fn topologies(errs: &mut Errors, terms: &[Value]) {
     let path = Path::root("allowedTopologies");
-    // Of several expressions with one key the last counts.
+    // If several expressions have the same key, the last one is used.
     let shape = |term: &Value| -> BTreeMap<String, BTreeSet<String>> {
         let values = |e: &Value| e.texts("values").map(str::to_owned).collect();
         let expressions = term.list("matchLabelExpressions").iter();
@@ -174,7 +174,8 @@ fn topologies(errs: &mut Errors, terms: &[Value]) {
                 errs.duplicate(at.child("key"), key);
             }
         }
-        // Upstream compares with as many empty terms as there are terms, then with earlier ones.
+        // Upstream compares with as many empty terms as there are terms, then with the previous
+        // terms.
         let own = shape(term);
         let empty = if own.is_empty() { terms.len() } else { 0 };
         let earlier = shapes.entry(own).or_insert(0);

@@ -1,8 +1,8 @@
-//! Faulty objects and what kube-apiserver 1.36 says of them.
+//! Invalid objects compared with the errors of kube-apiserver 1.36.
 //!
-//! `tests/corpus.json` was recorded from a running server: each case changes a sound object at
-//! some JSON pointers (`null` removes), and lists the errors of the answer. Long texts stand under
-//! a name of their own.
+//! `tests/corpus.json` was recorded from a running server. Each case changes a valid object at some
+//! JSON pointers (`null` removes) and lists the errors of the response. Long texts are abbreviated
+//! by names.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ fn gvk(object: &Value) -> Gvk<'_> {
     Gvk::from_api_version(text("apiVersion"), text("kind"))
 }
 
-/// Sets or removes what a JSON pointer names.
+/// Sets or removes the value at a JSON pointer.
 fn change(object: &mut Value, pointer: &str, value: &Value) {
     if pointer.is_empty() {
         *object = value.clone();
@@ -76,7 +76,7 @@ fn faults_are_reported_in_the_words_and_order_of_the_api_server() {
             .unwrap()
             .iter()
             .map(|text| {
-                // Longest names first: some begin like others.
+                // In reverse order because some names are prefixes of others.
                 let text = text.as_str().unwrap().to_owned();
                 corpus.texts.iter().rev().fold(text, |text, (name, full)| text.replace(name, full))
             })
@@ -106,7 +106,7 @@ fn sound_objects_pass() {
     }
 }
 
-/// Every place of an object, as JSON pointers.
+/// Collects JSON pointers to every value in an object.
 fn places(value: &Value, at: &str, found: &mut Vec<String>) {
     found.push(at.to_owned());
     match value {
@@ -140,7 +140,8 @@ fn no_shape_of_an_object_makes_validation_panic() {
         json!({}),
         json!({"": null, "a/b": [1]}),
     ];
-    // One odd value for each place, in turn, keeps this fast; there are thousands of places.
+    // Each location gets one of the values in turn. All combinations would be too slow for
+    // thousands of locations.
     let mut turn = odd.iter().cycle();
     for object in corpus().bases.values() {
         let gvk = gvk(object);
@@ -154,7 +155,7 @@ fn no_shape_of_an_object_makes_validation_panic() {
             status_update(gvk, &changed, object);
             update(gvk, object, &changed);
         }
-        // The turn must not fall into step with the number of places.
+        // Shifts the sequence so that a location does not always get the same value.
         turn.next();
     }
 }

@@ -1,4 +1,4 @@
-//! Volumes of a pod, and the kinds of storage behind them.
+//! Validates the volumes of a pod.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,7 +20,7 @@ use sources::file_mode;
 
 const MORE_THAN_ONE: &str = "may not specify more than 1 volume type";
 
-/// The volumes containers may mount, by name: those without a fault.
+/// The volumes that containers may mount, by name: those without errors.
 pub(super) struct Volumes<'a>(HashMap<&'a str, &'a Value>);
 
 impl<'a> Volumes<'a> {
@@ -29,7 +29,7 @@ impl<'a> Volumes<'a> {
     }
 }
 
-/// Checks the volumes of a pod; `pod_name` is empty for a template.
+/// Validates the volumes of a pod. `pod_name` is empty for a template.
 pub(super) fn volumes<'a>(
     errs: &mut Errors,
     path: Path<'_>,
@@ -72,15 +72,15 @@ pub(super) fn volumes<'a>(
 
 type Check = fn(&mut Errors, Path<'_>, &Value, &Context<'_>);
 
-/// What a source may need to know besides itself.
+/// Additional data for the validation of a volume source.
 pub(super) struct Context<'a> {
     pub(super) pod_name: &'a str,
     pub(super) volume_name: &'a str,
     pub(super) opts: &'a PodOptions,
 }
 
-/// The sources in the order upstream looks at them, with the name each has in the error about a
-/// second source, and the one its own errors stand under: they are not always its name.
+/// The sources in upstream's order, with the name of each in the error about a second source and
+/// the name used in its own errors. Neither always equals the field name.
 const SOURCES: &[(&str, &str, &str, Check)] = &[
     ("emptyDir", "emptyDir", "emptyDir", |errs, path, source, _| {
         if Quantity::read(source.at("sizeLimit")).is_some_and(|q| q.sign().is_lt()) {
@@ -190,8 +190,8 @@ const SOURCES: &[(&str, &str, &str, Check)] = &[
 fn source(errs: &mut Errors, path: Path<'_>, volume: &Value, pod_name: &str, opts: &PodOptions) {
     let Some(fields) = volume.as_object() else { return };
     let context = Context { pod_name, volume_name: volume.text("name"), opts };
-    // Volumes have a name and one source; comparing their two keys with the table is quicker than
-    // looking for each source of the table.
+    // A volume has a name and one source. Comparing its two keys with the table is faster than
+    // looking up every source of the table.
     let mut present: Vec<(usize, &Value)> = Vec::new();
     for (key, source) in fields.iter().filter(|(_, source)| !source.is_null()) {
         present.extend(SOURCES.iter().position(|(k, ..)| k == key).map(|at| (at, source)));
@@ -216,7 +216,8 @@ fn source(errs: &mut Errors, path: Path<'_>, volume: &Value, pod_name: &str, opt
     }
 }
 
-/// The claim of an ephemeral volume is named after pod and volume.
+/// Validates the name of the PersistentVolumeClaim of an ephemeral volume, which is made of the
+/// names of pod and volume.
 fn ephemeral_claim_name(errs: &mut Errors, path: Path<'_>, context: &Context<'_>) {
     if context.pod_name.is_empty() || context.volume_name.is_empty() {
         return;

@@ -1,4 +1,5 @@
-//! Controllers of pods: deployments, replica sets, stateful sets, daemon sets.
+//! Validates Deployments, ReplicaSets, ReplicationControllers and related kinds; submodules
+//! validate StatefulSets and DaemonSets.
 
 use serde_json::Value;
 
@@ -23,14 +24,14 @@ fn options(old: Option<&Value>) -> PodOptions {
     old.map_or(PodOptions::CREATE, |old| PodOptions::for_update(old.at("spec").at("template")))
 }
 
-/// Labels of a template that its selector does not pick.
+/// Adds an error for template labels that do not match the selector.
 pub(super) fn mismatch(errs: &mut Errors, path: Path<'_>, template: &Value) {
     let path = path.child("metadata");
     let labels = template.at("metadata").at("labels");
     errs.invalid_printed(path.child("labels"), Printed(Ty::Map(&Ty::Str), labels), MISMATCH);
 }
 
-/// A template for pods that run until they are removed.
+/// Validates the template of pods that always restart.
 fn always_running(errs: &mut Errors, path: Path<'_>, template: &Value, owner: &str) {
     let spec = template.at("spec");
     let path = path.child("spec");
@@ -44,7 +45,7 @@ fn always_running(errs: &mut Errors, path: Path<'_>, template: &Value, owner: &s
     }
 }
 
-/// Selector and template, as deployments and replica sets have them.
+/// Validates the selector and template of Deployments and ReplicaSets.
 fn replicated(errs: &mut Errors, path: Path<'_>, spec: &Value, opts: &PodOptions) {
     let selector = spec.at("selector");
     if selector.is_null() {

@@ -1,24 +1,24 @@
-//! Objects of built-in kinds with one list or map grown to any number of elements.
+//! Objects of built-in kinds with one list or map of any length.
 
 use std::fmt;
 
 use evenkeel_types::{Custom, Expr, Field, Gvk, Shape, Type};
 use serde_json::{Map, Value, json};
 
-/// What the elements of a grown list or map look like.
+/// The elements of a grown list or map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Elements {
-    /// Each has values of its own.
+    /// All elements have different values.
     Distinct,
-    /// All are the same, where a list allows it.
+    /// All elements are equal, where a list allows it.
     Equal,
 }
 
-/// A list or map of a kind: the fields that lead to it.
+/// A list or map in a kind: the path of fields to it.
 pub(crate) struct Grown(Vec<(&'static Type, &'static Field)>);
 
 impl Grown {
-    /// Every list and map of a type, those of recursive types once.
+    /// Returns every list and map of a type, recursive types once.
     pub(crate) fn all(ty: &'static Type) -> Vec<Self> {
         let mut found = Vec::new();
         collect(ty, &mut Vec::new(), &mut found);
@@ -33,7 +33,7 @@ impl Grown {
         self.0.last().map_or("", |(_, field)| field.name)
     }
 
-    /// An object in which this list or map has `n` elements, and every other at most one.
+    /// Returns an object in which this list or map has `n` elements and all others at most one.
     pub(crate) fn object(&self, gvk: Gvk<'_>, n: usize, elements: Elements) -> Value {
         let Some(((_, last), above)) = self.0.split_last() else { return Value::Null };
         let mut value = grow(last, last.shape, n, elements);
@@ -55,7 +55,7 @@ impl fmt::Display for Grown {
     }
 }
 
-/// Both objects in one: lists and maps that are in both are merged element by element.
+/// Merges two objects. Lists and maps in both are merged element by element.
 pub(crate) fn merged(a: Value, b: Value) -> Value {
     match (a, b) {
         (Value::Object(mut a), Value::Object(b)) => {
@@ -81,7 +81,7 @@ pub(crate) fn merged(a: Value, b: Value) -> Value {
     }
 }
 
-/// The object with its lists in another order and its maps with other values.
+/// Returns the object with its lists reordered and the values of its maps changed.
 pub(crate) fn altered(value: &Value) -> Value {
     match value {
         Value::Array(items) => {
@@ -122,7 +122,7 @@ fn collect(
     }
 }
 
-/// The struct that a field holds, alone, in a list or in a map.
+/// Returns the struct type of a field, of its list items or of its map values.
 fn structure(shape: Shape) -> Option<&'static Type> {
     match shape {
         Shape::Struct(ty) => Some(ty.get()),
@@ -143,14 +143,14 @@ fn typed(gvk: Gvk<'_>, mut object: Map<String, Value>) -> Value {
     Value::Object(object)
 }
 
-/// `value`, below a field of this shape.
+/// Wraps `value` in the shape of a field.
 fn wrap(shape: Shape, value: Value) -> Value {
     match shape {
         Shape::List(element) => Value::Array(vec![wrap(element.shape(), value)]),
         Shape::Map { value: inner, .. } => json!({"k0": wrap(inner.shape(), value)}),
         _ => {
             let mut value = value;
-            // Most structs have a name, and many lists are searched by it.
+            // Most structs have a name, and many lists are searched by name.
             if let Value::Object(map) = &mut value {
                 map.entry("name").or_insert_with(|| "n0".into());
             }
@@ -170,7 +170,7 @@ fn grow(field: &Field, shape: Shape, n: usize, elements: Elements) -> Value {
     }
 }
 
-/// A value that looks right for a field, different for each seed.
+/// Returns a plausible value for a field, different for each seed.
 fn scalar(field: &Field, expr: Expr, seed: usize, depth: usize) -> Value {
     match expr.shape() {
         Shape::String => text(field, seed).into(),

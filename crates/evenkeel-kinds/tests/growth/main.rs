@@ -1,8 +1,9 @@
-//! Work grows with the object, not with its square: for every list and map of every built-in kind.
+//! Checks that the time of each stage grows linearly with the object, for every list and map of
+//! every built-in kind.
 //!
-//! Each test builds an object with n elements and one with eight times as many, and compares how
-//! long each stage of a write takes. Linear work takes eight times as long, quadratic work
-//! sixty-four times.
+//! Each test builds an object with n elements and one with eight times as many and compares the
+//! time of each stage of a write. Linear work takes eight times as long, quadratic work sixty-four
+//! times.
 
 use std::collections::HashSet;
 
@@ -16,7 +17,7 @@ mod grown;
 mod stages;
 mod timed;
 
-/// Elements of the smaller object, and of the larger one.
+/// Number of elements in the smaller and in the larger object.
 const FEW: usize = 100;
 const MANY: usize = timed::FACTOR * FEW;
 
@@ -26,8 +27,8 @@ fn every_list_and_map_is_handled_in_linear_time() {
     let mut slow = Vec::new();
     for (gvk, ty) in kinds() {
         for grown in Grown::all(ty) {
-            // A list that several kinds have, such as the containers of pod templates, is tried in
-            // one of them.
+            // A list that several kinds share, such as the containers of pod templates, is tested
+            // in one of them.
             if tried.insert((grown.owner(), grown.field())) {
                 for elements in [Elements::Distinct, Elements::Equal] {
                     let what = format!("{gvk} {grown} ({elements:?})");
@@ -40,7 +41,7 @@ fn every_list_and_map_is_handled_in_linear_time() {
     assert_none(&slow);
 }
 
-/// Lists that name each other's elements, and are therefore looked up in each other.
+/// Lists with elements that refer to each other by name.
 const RELATED: &[(&str, &str, &[&str])] = &[
     ("v1", "Pod", &["spec.containers", "spec.initContainers", "spec.ephemeralContainers"]),
     (
@@ -126,7 +127,7 @@ fn assert_none(slow: &[String]) {
     assert!(slow.is_empty(), "time for eight times as many elements:\n{}", slow.join("\n"));
 }
 
-/// Every kind of object, with its type.
+/// Returns every kind with its type.
 fn kinds() -> impl Iterator<Item = (Gvk<'static>, &'static Type)> {
     evenkeel_types::all()
         .filter(|ty| ty.field("metadata").is_some() && ty.field("items").is_none())

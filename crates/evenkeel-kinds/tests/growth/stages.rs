@@ -1,4 +1,4 @@
-//! What happens to an object on its way to storage, one stage at a time.
+//! The stages of a write, run one at a time.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::grown::altered;
 
-/// An object, and an altered one that replaces it.
+/// An object and a changed object that replaces it.
 pub(crate) struct Write {
     gvk: Gvk<'static>,
     ty: &'static Type,
@@ -91,7 +91,7 @@ fn convert_to_all(w: &Write) {
     }
 }
 
-/// Prints errors the way an answer does.
+/// Formats errors as in a response.
 fn print(errors: &[evenkeel_schema::field::Error]) {
     black_box(errors.iter().map(ToString::to_string).collect::<Vec<_>>());
 }

@@ -1,21 +1,22 @@
-//! How the time of some work grows with its input.
+//! Measures how the time of a function grows with its input.
 
 use std::time::Duration;
 
-/// Work that is faster than this cannot hurt, and cannot be measured.
+/// Faster work cannot be measured reliably.
 const NEGLIGIBLE: Duration = Duration::from_millis(3);
-/// How much more input the larger run has.
+/// Ratio of the larger to the smaller input.
 pub(crate) const FACTOR: usize = 8;
-/// Linear work takes eight times as long, and a little more because of caches and sorting;
-/// quadratic work takes sixty-four times as long, or less where other work is done beside it.
+/// Maximum ratio of times. Linear work takes eight times as long, and slightly more because of
+/// caches and sorting. Quadratic work takes sixty-four times as long, or less if other work is
+/// included.
 const LIMIT: f64 = 18.0;
 
-/// The ratio of the times of two runs, the larger with [`FACTOR`] times the input of the smaller,
-/// if it is that of superlinear work.
+/// Returns the ratio of the times of two runs, the larger with [`FACTOR`] times the input, if the
+/// work is superlinear.
 ///
-/// Other processes can only make a run longer, by way of the caches. So the minimum of several runs
-/// counts, and more runs are made before work counts as superlinear: a busy machine makes the test
-/// slower, and does not make it fail.
+/// Other processes can only slow a run down, through the caches. The minimum of several runs is
+/// used, and more runs are made before work counts as superlinear, so a busy machine makes the test
+/// slower but does not make it fail.
 pub(crate) fn superlinear(large: impl Fn(), mut small: impl FnMut()) -> Option<f64> {
     let mut most = time(&large);
     if most < NEGLIGIBLE {
@@ -43,10 +44,10 @@ fn time(mut work: impl FnMut()) -> Duration {
     now().saturating_sub(start)
 }
 
-/// Processor time of this thread: that of other processes does not count.
+/// Returns the CPU time of this thread, which excludes other processes.
 #[cfg(target_os = "linux")]
 fn now() -> Duration {
-    // The system brings the figure up to date when it looks for another thread to run.
+    // The kernel updates the value when it schedules.
     std::thread::yield_now();
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("is readable");
     let nanoseconds = stat.split(' ').next().and_then(|text| text.parse().ok());

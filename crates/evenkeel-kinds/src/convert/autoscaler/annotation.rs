@@ -1,20 +1,21 @@
-//! Reading annotations that anyone may have written, by the rules of Go's JSON decoder.
+//! Parses annotations, which may be set by any client, with the rules of Go's JSON decoder.
 //!
-//! Field names match in any case, unknown fields are skipped, and one field of the wrong type
-//! spoils the whole text. `None` always means spoiled; an absent field is null or empty.
+//! Field names match in any letter case, unknown fields are skipped, and a single field of the
+//! wrong type makes the whole text invalid. `None` always means invalid; an absent field is null or
+//! empty.
 
 use serde_json::{Map, Value, json};
 
-/// A JSON object of an annotation.
+/// A JSON object in an annotation.
 #[derive(Clone, Copy)]
 pub(super) struct Fields<'a>(&'a Map<String, Value>);
 
-/// The items of a list of objects; null is an empty list.
+/// Parses a list of objects. Null is an empty list.
 pub(super) fn items(json: &str, item: fn(Fields<'_>) -> Option<Value>) -> Option<Vec<Value>> {
     each(&serde_json::from_str(json).ok()?, item)
 }
 
-/// A single object; null has no fields.
+/// Parses a single object. Null has no fields.
 pub(super) fn object(json: &str, read: fn(Fields<'_>) -> Option<Value>) -> Option<Value> {
     match serde_json::from_str(json).ok()? {
         Value::Object(fields) => read(Fields(&fields)),
@@ -22,7 +23,7 @@ pub(super) fn object(json: &str, read: fn(Fields<'_>) -> Option<Value>) -> Optio
     }
 }
 
-/// Conditions look the same in both versions.
+/// Parses conditions, which are equal in both versions.
 pub(super) fn conditions(json: &str) -> Option<Vec<Value>> {
     items(json, |condition| {
         let mut object = Map::new();
@@ -43,7 +44,7 @@ pub(super) fn conditions(json: &str) -> Option<Vec<Value>> {
     })
 }
 
-/// An object of the fields that are not null.
+/// Returns an object of the fields that are not null.
 pub(super) fn compact<const N: usize>(fields: [(&str, Value); N]) -> Value {
     let present = fields.into_iter().filter(|(_, value)| !value.is_null());
     present.map(|(key, value)| (key.to_owned(), value)).collect::<Map<_, _>>().into()
@@ -66,7 +67,7 @@ impl Fields<'_> {
         }
     }
 
-    /// A string that may be absent.
+    /// Returns a string or null.
     pub(super) fn optional_string(&self, key: &str) -> Option<Value> {
         match self.get(key) {
             text @ (Value::Null | Value::String(_)) => Some(text.clone()),
@@ -74,7 +75,7 @@ impl Fields<'_> {
         }
     }
 
-    /// A 32-bit integer, or null.
+    /// Returns a 32-bit integer or null.
     pub(super) fn optional_int(&self, key: &str) -> Option<Value> {
         match self.get(key) {
             Value::Null => Some(Value::Null),
@@ -89,7 +90,7 @@ impl Fields<'_> {
         }
     }
 
-    /// A quantity as text, or null.
+    /// Returns a quantity as text or null.
     pub(super) fn optional_quantity(&self, key: &str) -> Option<Value> {
         match self.get(key) {
             Value::Null => Some(Value::Null),
@@ -106,7 +107,7 @@ impl Fields<'_> {
         }
     }
 
-    /// What `read` makes of an object; null stays null.
+    /// Parses a nested object with `read`. Null stays null.
     pub(super) fn optional(
         &self,
         key: &str,
@@ -119,7 +120,7 @@ impl Fields<'_> {
         }
     }
 
-    /// What `read` makes of an object; null reads like one without fields.
+    /// Parses a nested object with `read`. Null reads like an object without fields.
     pub(super) fn nested(&self, key: &str, read: fn(Fields<'_>) -> Option<Value>) -> Option<Value> {
         match self.optional(key, read)? {
             Value::Null => read(Fields(&Map::new())),
@@ -127,7 +128,7 @@ impl Fields<'_> {
         }
     }
 
-    /// A list of objects, or null if it is absent or empty.
+    /// Parses a list of objects. Returns null if it is absent or empty.
     pub(super) fn list(&self, key: &str, item: fn(Fields<'_>) -> Option<Value>) -> Option<Value> {
         match each(self.get(key), item)? {
             none if none.is_empty() => Some(Value::Null),
@@ -135,13 +136,13 @@ impl Fields<'_> {
         }
     }
 
-    /// A selector, which looks the same in both versions, or null.
+    /// Returns a selector, which is equal in both versions, or null.
     pub(super) fn selector(&self, key: &str) -> Option<Value> {
         self.optional(key, |selector| Some(selector.0.clone().into()))
     }
 }
 
-/// Sign, digits with at most one point, and a suffix of scale.
+/// Returns whether the text is a sign, digits with at most one point, and a scale suffix.
 pub(super) fn is_quantity(text: &str) -> bool {
     let number = mantissa(text);
     let digits = number.trim_start_matches(['+', '-']);
@@ -155,7 +156,7 @@ pub(super) fn is_quantity(text: &str) -> bool {
         && (exponent.is_some() || scale.contains(&suffix))
 }
 
-/// Whether a quantity is zero in whatever scale.
+/// Returns whether a quantity is zero in any scale.
 pub(super) fn is_zero(quantity: &str) -> bool {
     !mantissa(quantity).contains(|char: char| ('1'..='9').contains(&char))
 }

@@ -1,11 +1,11 @@
-//! The behavior annotation: it holds Kubernetes' internal type, whose fields are capitalized.
+//! The behavior annotation. It contains the internal type, whose field names are capitalized.
 
 use serde_json::Value;
 
 use super::annotation::{Fields, compact, object};
 use crate::convert::go_json::{Object, array};
 
-/// The behavior of version two an annotation stands for, if it says anything.
+/// Parses the annotation to the v2 behavior; `None` if it is empty.
 pub(super) fn of_v1(json: &str) -> Option<Value> {
     let behavior = object(json, |behavior| {
         Some(compact([

@@ -1,4 +1,4 @@
-//! Metrics: version one spreads over flat fields what version two groups in targets.
+//! Converts metrics: v1 has flat fields where v2 has targets.
 
 use serde_json::{Value, json};
 
@@ -89,7 +89,7 @@ pub(super) fn status_to_v1(metric: &Value) -> String {
     })
 }
 
-/// A metric has a type and, under a field for each, what it measures.
+/// Prints a metric: its type and the source under the field of that type.
 fn metric_to_v1(metric: &Value, print: impl Fn(&str, &Value) -> Object) -> String {
     let mut object = Object::new().string("type", &metric["type"]);
     for source in ["object", "pods", "resource", "containerResource", "external"] {
@@ -121,7 +121,7 @@ fn reference(object: &Value) -> String {
 fn object_spec(source: Fields<'_>) -> Option<Value> {
     let value = source.quantity("targetValue")?;
     let average = source.optional_quantity("averageValue")?;
-    // Version one cannot leave the value out: beside an average, zero stands for none.
+    // v1 always has a value, so zero means unset if there is an average.
     let target = if average.is_null() {
         json!({ "type": "Value", "value": value })
     } else if value.as_str().is_none_or(is_zero) {

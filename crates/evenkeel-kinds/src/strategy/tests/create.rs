@@ -20,7 +20,7 @@ fn cases() -> Vec<Value> {
     .collect()
 }
 
-/// What happens to an object between decoding and storing.
+/// Runs the stages between decoding and storing.
 fn create(case: &Value) -> (Value, Vec<String>) {
     let gvk = gvk(&case["gvk"]);
     let mut object = case["sent"].clone();
@@ -86,7 +86,7 @@ fn objects_of_any_shape_are_survived() {
             canonicalize(gvk, &mut object);
             warnings::on_create(gvk, &object);
         }
-        // Every field in turn holds something its type forbids.
+        // Replaces every field in turn by a value that its type does not allow.
         for path in paths(&case["sent"], "") {
             for wrong in [json!(null), json!(-1), json!("x"), json!([[]]), json!({ "a": {} })] {
                 let mut object = case["sent"].clone();
@@ -101,7 +101,7 @@ fn objects_of_any_shape_are_survived() {
     }
 }
 
-/// JSON pointers to every value in `value`.
+/// Returns JSON pointers to every value in `value`.
 fn paths(value: &Value, at: &str) -> Vec<String> {
     let mut all = vec![at.to_owned()];
     let escape = |key: &String| key.replace('~', "~0").replace('/', "~1");
@@ -117,7 +117,7 @@ fn paths(value: &Value, at: &str) -> Vec<String> {
     all
 }
 
-/// Where two values differ first.
+/// Returns the first difference between two values.
 fn difference(a: &Value, b: &Value, at: &str) -> Option<String> {
     match (a, b) {
         (Value::Object(x), Value::Object(y)) => x

@@ -1,12 +1,13 @@
-//! The table against what a 1.36.3 server did with one object of each kind.
+//! The strategy table compared with the behaviour of kube-apiserver 1.36.3 for one object of each
+//! kind.
 
 use evenkeel_types::Gvk;
 
 use super::super::{GarbageCollection, Generation, of, reset_fields};
 
-/// Group and kind; whether updating nothing created it, whether an update without a resource
-/// version was accepted, whether a delete gave the object back, whether there is a status
-/// endpoint, and the generation it was created with.
+/// Group and kind; whether an update of a missing object created it, whether an update without a
+/// resourceVersion was accepted, whether a delete returned the object, whether there is a status
+/// subresource, and the generation after create.
 type Row = (&'static str, &'static str, bool, bool, bool, bool, Option<u8>);
 
 #[rustfmt::skip]
@@ -81,7 +82,7 @@ fn resources_behave_as_those_of_kube_apiserver() {
         assert_eq!(strategy.create_on_update, create_on_update, "{name}");
         assert_eq!(strategy.unconditional_update, unconditional, "{name}");
         assert_eq!(strategy.has_status, has_status, "{name}");
-        // What orphans its dependents is still there after the delete, and so is given back.
+        // An object that orphans its dependents still exists after the delete, so it is returned.
         let lingers = strategy.garbage_collection == GarbageCollection::Orphan;
         assert_eq!(strategy.returns_deleted || lingers, returned, "{name}");
         let starts = matches!(strategy.generation, Generation::One | Generation::Counts(_));

@@ -1,4 +1,4 @@
-//! Updating objects, at their main endpoint and at others.
+//! Updating objects through the main resource and subresources.
 
 use evenkeel_types::Gvk;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ fn cases() -> Vec<Value> {
     serde_json::from_str(include_str!("../cases/updates.json")).expect("a list of cases")
 }
 
-/// `old` with a JSON merge patch applied.
+/// Returns `old` with a JSON merge patch applied.
 fn merged(old: &Value, patch: &Value) -> Value {
     let Value::Object(patch) = patch else { return patch.clone() };
     let mut new = old.as_object().cloned().unwrap_or_default();
@@ -29,7 +29,7 @@ fn merged(old: &Value, patch: &Value) -> Value {
     Value::Object(new)
 }
 
-/// What happens to an object between decoding and storing.
+/// Runs the stages between decoding and storing.
 fn update(gvk: Gvk<'_>, subresource: &str, old: &Value, sent: &Value) -> (Value, Vec<String>) {
     let mut new = sent.clone();
     defaults::apply(gvk, &mut new);

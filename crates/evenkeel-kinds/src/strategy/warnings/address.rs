@@ -1,4 +1,4 @@
-//! Addresses and ranges of addresses that are understood but not written as they should be.
+//! Warnings for IP addresses and CIDRs that are accepted but not in standard form.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use crate::defaults::set::{self, Object};
 
-/// The addresses in the list of texts under `key`.
+/// Checks the addresses in the list of strings at `key`.
 pub(super) fn of_list(object: &Object, key: &str, path: &str, warnings: &mut Vec<String>) {
     for (i, text) in texts(object, key).enumerate() {
         of_address(&format!("{path}[{i}]"), text, warnings);
     }
 }
 
-/// The ranges in the list of texts under `key`.
+/// Checks the CIDRs in the list of strings at `key`.
 pub(super) fn of_ranges(object: &Object, key: &str, path: &str, warnings: &mut Vec<String>) {
     for (i, text) in texts(object, key).enumerate() {
         of_range(&format!("{path}[{i}]"), text, warnings);
@@ -24,7 +24,7 @@ fn texts<'a>(object: &'a Object, key: &str) -> impl Iterator<Item = &'a str> + u
     object.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// The addresses of Endpoints that people write; controllers know what they do.
+/// Checks the addresses of Endpoints that are not managed by a controller.
 pub(super) fn of_endpoints(object: &Object, warnings: &mut Vec<String>) {
     if managed_by(object, "endpoints.kubernetes.io/managed-by") == "endpoint-controller" {
         return;
@@ -39,7 +39,7 @@ pub(super) fn of_endpoints(object: &Object, warnings: &mut Vec<String>) {
     }
 }
 
-/// The addresses of endpoint slices that people write.
+/// Checks the addresses of EndpointSlices that are not managed by a controller.
 pub(super) fn of_slice(object: &Object, warnings: &mut Vec<String>) {
     if matches!(
         managed_by(object, "endpointslice.kubernetes.io/managed-by"),
@@ -58,7 +58,7 @@ fn managed_by<'a>(object: &'a Object, label: &str) -> &'a str {
         .map_or("", |labels| set::string(labels, label))
 }
 
-/// The ranges network policies allow and except.
+/// Checks the CIDRs of a NetworkPolicy.
 pub(super) fn of_network_policy(object: &Object, warnings: &mut Vec<String>) {
     let Some(spec) = set::get(object, "spec") else { return };
     for (direction, peers) in [("ingress", "from"), ("egress", "to")] {
@@ -73,7 +73,7 @@ pub(super) fn of_network_policy(object: &Object, warnings: &mut Vec<String>) {
     }
 }
 
-/// One address; the empty text is none.
+/// Checks one address. An empty string is skipped.
 pub(super) fn of_address(path: &str, text: &str, warnings: &mut Vec<String>) {
     match text.parse::<IpAddr>() {
         Ok(IpAddr::V6(address)) => {
@@ -108,7 +108,7 @@ fn of_range(path: &str, text: &str, warnings: &mut Vec<String>) {
         IpAddr::V4(_) => None,
     };
     let (masked, bits) = match mapped {
-        // The prefix of a mapped address counts the 96 bits before it, too.
+        // The prefix length of an IPv4-mapped address includes the 96 bits before it.
         Some(address) if bits >= 96 => (mask(IpAddr::V4(address), bits - 96), bits - 96),
         _ => (mask(parsed, bits), bits),
     };
@@ -138,7 +138,7 @@ fn non_standard(path: &str, what: &str, text: &str, wanted: &str) -> String {
     format!("{path}: non-standard {what} {text:?} is invalid: use {wanted:?}")
 }
 
-/// The old reading of `010.0.0.1`: decimal, zeros ignored.
+/// Parses `010.0.0.1` with Go's former rule: decimal, ignoring leading zeros.
 fn with_leading_zeros(text: &str) -> Option<Ipv4Addr> {
     let mut octets = [0; 4];
     let mut parts = text.split('.');

@@ -1,4 +1,4 @@
-//! What there is to say about pods and pod templates.
+//! Warnings about Pods and pod templates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,17 +10,17 @@ use super::{ENOUGH, address, deprecated_node_label, volume};
 use crate::defaults::set::{self, Object};
 use crate::strategy::pod::{APP_ARMOR, app_armor_profile};
 
-/// A pod.
+/// Adds the warnings about a pod.
 pub(super) fn about_pod(pod: &Object, warnings: &mut Vec<String>) {
     about(pod, "", warnings);
 }
 
-/// A pod template; `base` is its path with a dot behind it.
+/// Adds the warnings about a pod template. `base` is its path with a trailing dot.
 pub(super) fn about_template(template: &Object, base: &str, warnings: &mut Vec<String>) {
     about(template, base, warnings);
 }
 
-/// Says that annotations with AppArmor profiles were read, or could not be.
+/// Warns about AppArmor annotations that were copied to fields or could not be parsed.
 pub(super) fn app_armor_on_create(pod: &Object, warnings: &mut Vec<String>) {
     let Some(annotations) = super::annotations(pod) else { return };
     let Some(spec) = set::get(pod, "spec") else { return };
@@ -34,7 +34,7 @@ pub(super) fn app_armor_on_create(pod: &Object, warnings: &mut Vec<String>) {
         let key = format!("{APP_ARMOR}{}", set::string(container, "name"));
         let Some(annotation) = annotations.get(&key).and_then(Value::as_str) else { return };
         let profile = app_armor_profile(annotation);
-        // The pod was prepared before: a profile that could be read is in the field now.
+        // The pod is already prepared: a profile that could be parsed is in the field.
         let own = set::get(container, "securityContext").and_then(|sc| sc.get("appArmorProfile"));
         let told = match (&profile, own) {
             (None, None) => true,
@@ -50,7 +50,7 @@ pub(super) fn app_armor_on_create(pod: &Object, warnings: &mut Vec<String>) {
 const APP_ARMOR_MESSAGE: &str =
     r#"deprecated since v1.30; use the "appArmorProfile" field instead"#;
 
-/// Where a container stands. Only written out once there is something to say.
+/// The path of a container. Formatted only if there is a warning.
 #[derive(Clone, Copy)]
 struct At<'a> {
     base: &'a str,
@@ -64,7 +64,7 @@ impl fmt::Display for At<'_> {
     }
 }
 
-/// Calls `f` with every container and where it stands.
+/// Calls `f` with every container and its path.
 fn visit<'a>(spec: &'a Object, base: &'a str, mut f: impl FnMut(&'a Object, At<'a>)) {
     for kind in ["initContainers", "containers", "ephemeralContainers"] {
         for (index, container) in set::list(spec, kind).enumerate() {
@@ -73,7 +73,7 @@ fn visit<'a>(spec: &'a Object, base: &'a str, mut f: impl FnMut(&'a Object, At<'
     }
 }
 
-/// All that is said of a pod whose fields stand under `base`.
+/// Adds all warnings about a pod whose fields are under `base`.
 fn about(pod: &Object, base: &str, warnings: &mut Vec<String>) {
     let empty = Object::new();
     let spec = set::get(pod, "spec").unwrap_or(&empty);
@@ -159,7 +159,7 @@ fn scheduling(spec: &Object, base: &str, warnings: &mut Vec<String>) {
     }
 }
 
-/// A term that selects nodes.
+/// Adds the warnings about a node selector term.
 pub(super) fn about_node_selector_term(term: &Object, path: &str, warnings: &mut Vec<String>) {
     for (i, expression) in set::list(term, "matchExpressions").enumerate() {
         let key = set::string(expression, "key");
@@ -233,7 +233,7 @@ fn security(spec: &Object, annotations: &Object, base: &str, warnings: &mut Vec<
             if lacks("seccompProfile") && annotations.contains_key(&key) {
                 warnings.push(format!("{base}metadata.annotations[{key}]: {SECCOMP_MESSAGE}"));
             }
-            // For pods themselves this was said when they were prepared.
+            // For Pods themselves this warning was added by [`app_armor_on_create`].
             let key = format!("{APP_ARMOR}{name}");
             if !base.is_empty()
                 && lacks("appArmorProfile")
@@ -254,7 +254,7 @@ fn security(spec: &Object, annotations: &Object, base: &str, warnings: &mut Vec<
     });
 }
 
-/// A variable defined twice, other than by extending its former value.
+/// Warns about variables defined twice, unless the second extends the first.
 fn environment(container: &Object, at: At<'_>, warnings: &mut Vec<String>) {
     let mut names: Vec<&str> =
         set::list(container, "env").map(|variable| set::string(variable, "name")).collect();
@@ -280,7 +280,7 @@ fn environment(container: &Object, at: At<'_>, warnings: &mut Vec<String>) {
     }
 }
 
-/// Whether no two of the values are the same. Sorts them.
+/// Returns whether all values are distinct. Sorts them.
 fn all_differ<T: Ord>(values: &mut [T]) -> bool {
     values.sort_unstable();
     values.windows(2).all(|pair| pair[0] != pair[1])

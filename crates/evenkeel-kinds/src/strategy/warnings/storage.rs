@@ -1,4 +1,4 @@
-//! What there is to say about storage: claims, volumes, drivers.
+//! Warnings about PersistentVolumeClaims, PersistentVolumes and CSIDrivers.
 
 use evenkeel_types::quantity::Quantity;
 
@@ -12,7 +12,7 @@ const STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 const STORAGE_CLASS_MESSAGE: &str =
     r#"deprecated since v1.8; use "storageClassName" attribute instead"#;
 
-/// A claim.
+/// Adds the warnings about a PersistentVolumeClaim.
 pub(super) fn about_claim(object: &Object, warnings: &mut Vec<String>) {
     if annotations(object).is_some_and(|all| all.contains_key(STORAGE_CLASS)) {
         warnings.push(format!("metadata.annotations[{STORAGE_CLASS}]: {STORAGE_CLASS_MESSAGE}"));
@@ -22,7 +22,7 @@ pub(super) fn about_claim(object: &Object, warnings: &mut Vec<String>) {
     }
 }
 
-/// The spec of a claim, or of a template for claims, at `path`.
+/// Adds the warnings about the spec of a PersistentVolumeClaim or a template of one at `path`.
 pub(super) fn about_claim_spec(
     spec: &Object,
     path: fmt::Arguments<'_>,
@@ -34,7 +34,7 @@ pub(super) fn about_claim_spec(
     }
 }
 
-/// There are no parts of bytes.
+/// Warns about a fractional number of bytes.
 pub(super) fn fraction(
     holder: &Object,
     list: &str,
@@ -45,7 +45,7 @@ pub(super) fn fraction(
     let Some(text) = set::get(holder, list).and_then(|list| list.get(name)?.as_str()) else {
         return;
     };
-    // Only these endings can stand for a fraction, and hardly anything has them.
+    // Only these suffixes can produce a fraction, and they are rare.
     if !text.ends_with(['m', 'u', 'n']) && !text.contains(['.', 'e', 'E']) {
         return;
     }
@@ -58,7 +58,7 @@ pub(super) fn fraction(
     }
 }
 
-/// A persistent volume.
+/// Adds the warnings about a PersistentVolume.
 pub(super) fn about_volume(object: &Object, warnings: &mut Vec<String>) {
     for (key, message) in [
         (STORAGE_CLASS, STORAGE_CLASS_MESSAGE),
@@ -95,7 +95,7 @@ pub(super) fn about_volume(object: &Object, warnings: &mut Vec<String>) {
     }
 }
 
-/// A driver that wants tokens should say where it wants them.
+/// Warns about a CSIDriver that requests tokens without `serviceAccountTokenInSecrets`.
 pub(super) fn about_driver(old: Option<&Object>, object: &Object, warnings: &mut Vec<String>) {
     let tokens =
         |object: &Object| set::get(object, "spec").and_then(|s| s.get("tokenRequests")).cloned();

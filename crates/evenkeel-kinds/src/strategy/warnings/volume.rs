@@ -1,4 +1,4 @@
-//! What there is to say about the volumes of pods.
+//! Warnings about pod volumes.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::ENOUGH;
 use super::storage::about_claim_spec;
 use crate::defaults::set::{self, Object};
 
-/// How a kind of volume is named in warnings, and what became of it.
+/// Returns the name of a deprecated volume type in warnings, and its replacement.
 pub(super) fn deprecated(kind: &str) -> Option<(&'static str, &'static str)> {
     Some(match kind {
         "photonPersistentDisk" => {
@@ -24,7 +24,7 @@ pub(super) fn deprecated(kind: &str) -> Option<(&'static str, &'static str)> {
     })
 }
 
-/// The volumes of a pod whose fields stand under `base`.
+/// Adds the warnings about the volumes of a pod whose fields are under `base`.
 pub(super) fn about(spec: &Object, base: &str, warnings: &mut Vec<String>) {
     for (i, volume) in set::list(spec, "volumes").enumerate() {
         for kind in volume.keys() {
@@ -45,7 +45,7 @@ pub(super) fn about(spec: &Object, base: &str, warnings: &mut Vec<String>) {
     }
 }
 
-/// Files of one volume that hide each other.
+/// Warns about files of a projected volume that overlap.
 fn overlaps(volume: &Object, warnings: &mut Vec<String>) {
     let name = set::string(volume, "name");
     let mut files = Files::default();
@@ -97,7 +97,7 @@ fn overlaps(volume: &Object, warnings: &mut Vec<String>) {
     }
 }
 
-/// The files of a volume by path, with what they come from and the order in which they came.
+/// The files of a volume by path, with their source and position.
 #[derive(Default)]
 struct Files {
     by_path: BTreeMap<String, Vec<(usize, String)>>,
@@ -105,7 +105,7 @@ struct Files {
 }
 
 impl Files {
-    /// Adds a file and tells which earlier ones are the same, or above or below it.
+    /// Adds a file. Returns the earlier files with the same path or a path above or below it.
     fn add(&mut self, path: &str, source: &str) -> Vec<String> {
         if path.is_empty() {
             return Vec::new();
@@ -114,7 +114,7 @@ impl Files {
             let (path, files) = self.by_path.get_key_value(&path[..at])?;
             Some((path, files))
         });
-        // What starts with the path and a slash sorts between these two.
+        // All paths below this one sort between these two bounds.
         let below = self.by_path.range(format!("{path}/")..format!("{path}0"));
         let same = self.by_path.get_key_value(path);
         let mut found: Vec<(usize, String)> = above

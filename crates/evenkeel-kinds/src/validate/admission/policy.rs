@@ -1,4 +1,4 @@
-//! Admission policies and their bindings.
+//! Validates admission policies and their bindings.
 
 use std::collections::HashSet;
 
@@ -33,7 +33,7 @@ pub(super) fn validate(errs: &mut Errors, kind: &str, object: &Value, old: Optio
     }
 }
 
-/// What both kinds of policies have.
+/// Validates what validating and mutating policies have in common.
 fn policy(errs: &mut Errors, spec: &Value, old: Option<&Value>) {
     let path = Path::root("spec");
     if spec.has("failurePolicy") {
@@ -177,7 +177,7 @@ fn match_resources(errs: &mut Errors, path: Path<'_>, resources: &Value) {
     }
 }
 
-/// Deletions cannot be mutated.
+/// Validates the operations of a mutating policy, which cannot include DELETE.
 fn mutating_operations(errs: &mut Errors, path: Path<'_>, resources: &Value) {
     const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "UPDATE"];
     for rule in resources.list("resourceRules") {

@@ -1,4 +1,4 @@
-//! Configurations of admission webhooks.
+//! Validates webhook configurations.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::names;
 
-/// What stored webhooks excuse.
+/// Checks that are relaxed because the stored webhooks already violate them.
 struct Kept {
     match_conditions: bool,
     side_effects: bool,
@@ -135,7 +135,7 @@ fn client(errs: &mut Errors, path: Path<'_>, client: &Value) {
     }
 }
 
-/// An address of the form `https://host[/path]`.
+/// Validates a URL of the form `https://host[/path]`.
 fn url(errs: &mut Errors, path: Path<'_>, url: &str) {
     const FORM: &str = "; desired format: https://host[/path]";
     let (rest, fragment) = url.split_once('#').unwrap_or((url, ""));
@@ -180,7 +180,7 @@ fn url(errs: &mut Errors, path: Path<'_>, url: &str) {
 }
 
 fn service(errs: &mut Errors, path: Path<'_>, service: &Value) {
-    // Upstream swaps the two, so that each is reported as the other.
+    // Upstream swaps the two, so each error is reported under the path of the other.
     for (field, shown) in [("namespace", "name"), ("name", "namespace")] {
         if service.text(field).is_empty() {
             errs.required(path.child(shown), "");
@@ -201,7 +201,7 @@ fn service(errs: &mut Errors, path: Path<'_>, service: &Value) {
     if !url_path.starts_with('/') {
         errs.invalid(path, url_path, "must start with a '/'");
     }
-    // The first character goes, slash or not.
+    // Upstream removes the first character without checking that it is a slash.
     let mut characters = url_path.chars();
     characters.next();
     let checked = characters.as_str();

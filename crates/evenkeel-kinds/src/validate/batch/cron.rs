@@ -1,15 +1,15 @@
-//! Schedules and time zones of cron jobs.
+//! Validates schedules and time zones of CronJobs.
 
 use evenkeel_types::cron::Cron;
 
 use super::zones::ZONES;
 
-/// Checks a schedule; the error says what is wrong with it.
+/// Validates a schedule. The error is upstream's message.
 pub(in crate::validate) fn check(schedule: &str) -> Result<(), String> {
     Cron::parse(schedule, is_zone).map(drop)
 }
 
-/// What is wrong with a time zone, if anything.
+/// Returns the errors of a time zone.
 pub(in crate::validate) fn time_zone_faults(zone: &str) -> Vec<String> {
     if zone.is_empty() {
         return vec!["timeZone must be nil or non-empty string".to_owned()];

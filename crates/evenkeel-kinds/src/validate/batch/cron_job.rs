@@ -1,4 +1,4 @@
-//! Cron jobs.
+//! Validates CronJobs.
 
 use serde_json::Value;
 

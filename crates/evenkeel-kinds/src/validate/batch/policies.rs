@@ -1,4 +1,4 @@
-//! When pods of a job fail it, make it succeed, or are replaced.
+//! Validates the pod failure, success and pod replacement policies of Jobs.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! Updates of a job's status: counters and conditions that agree with each other.
+//! Validates updates of a Job's status: counters and conditions must be consistent.
 
 use std::collections::HashSet;
 
@@ -178,7 +178,7 @@ fn success_criteria(errs: &mut Errors, path: Path<'_>, spec: &Value, status: &Va
     }
 }
 
-/// What once was so stays so.
+/// Validates the changes to a status: finished states and counters cannot be reverted.
 fn transitions(errs: &mut Errors, path: Path<'_>, new: &Value, old: &Value) {
     let (spec, status, before) = (new.at("spec"), new.at("status"), old.at("status"));
     let at = path.child("conditions");
@@ -223,7 +223,7 @@ fn transitions(errs: &mut Errors, path: Path<'_>, new: &Value, old: &Value) {
     }
 }
 
-/// How many indexes a list such as `1,3-5` names.
+/// Returns the number of indexes in a list such as `1,3-5`.
 pub(in crate::validate) fn indexes(text: &str, completions: i64) -> Result<i64, String> {
     let mut total = 0;
     let mut last: Option<i64> = None;

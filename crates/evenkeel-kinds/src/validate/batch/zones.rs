@@ -1,4 +1,4 @@
-//! Names of time zones, sorted: a flat table, as the IANA database has them.
+//! Names of the time zones in the IANA database, sorted.
 
 #[rustfmt::skip]
 pub(super) const ZONES: &[&str] = &[

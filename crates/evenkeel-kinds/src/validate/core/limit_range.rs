@@ -1,4 +1,4 @@
-//! Limit ranges.
+//! Validates LimitRanges.
 
 use std::collections::BTreeSet;
 
@@ -67,7 +67,7 @@ fn item(errs: &mut Errors, path: Path<'_>, limit: &Value, kind: &str) {
     }
 }
 
-/// How the bounds and defaults of one resource relate.
+/// Validates that the bounds and defaults of one resource are consistent.
 fn relations(errs: &mut Errors, path: Path<'_>, limit: &Value, kind: &str, name: &str) {
     let read = |field: &str| Quantity::read(limit.at(field).at(name));
     let (min, max, ratio) = (read("min"), read("max"), read("maxLimitRequestRatio"));

@@ -1,4 +1,4 @@
-//! Nodes.
+//! Validates Nodes.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ pub(in crate::validate) fn node(errs: &mut Errors, node: &Value) {
     builtin_create(errs, node, false, NameRule::Subdomain);
     let metadata = Path::root("metadata");
     let spec = node.at("spec");
-    // Upstream reports taints, and swap, under the metadata.
+    // Upstream reports taints and swap under the path of the metadata.
     taints(errs, metadata.child("taints"), spec.list("taints"));
     amounts(errs, node);
     if let Some(swap) = node.at("status").at("nodeInfo").at("swap").int("capacity") {

@@ -1,4 +1,4 @@
-//! Resource quotas.
+//! Validates ResourceQuotas.
 
 use serde_json::Value;
 
@@ -99,7 +99,7 @@ fn scopes(errs: &mut Errors, path: Path<'_>, spec: &Value) {
     }
 }
 
-/// The standard resources that a quota limits.
+/// Returns the standard resources that a quota limits.
 fn standard_resources(spec: &Value) -> Vec<&str> {
     let resources = spec.entries("hard").map(|(resource, _)| resource);
     resources.filter(|resource| resources::is_standard_quota(resource)).collect()

@@ -1,4 +1,4 @@
-//! Network policies.
+//! Validates NetworkPolicies.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Annotations that once were the fields of a pod, and still mean something.
+//! Validates annotations of Pods that were replaced by fields and are still in effect.
 
 use serde_json::Value;
 
@@ -100,7 +100,7 @@ pub(super) fn update(errs: &mut Errors, new: &Value, old: &Value, opts: &PodOpti
     pod(errs, path, meta, new.at("spec"), opts);
 }
 
-/// Where both an annotation and a field name a profile, they must agree.
+/// Checks that an annotation and a field with the same profile agree.
 pub(super) fn match_profiles(errs: &mut Errors, path: Path<'_>, meta: &Value, spec: &Value) {
     let annotations = meta.at("annotations");
     if annotations.as_object().is_none_or(serde_json::Map::is_empty) {

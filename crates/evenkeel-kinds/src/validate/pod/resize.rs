@@ -1,5 +1,5 @@
-//! Resizing a pod in place: its containers, and the pod as a whole, may be given more or less
-//! processor and memory, and nothing else may change.
+//! Validates in-place resize of a Pod: only CPU and memory of its containers and of the pod may
+//! change.
 
 use serde_json::{Map, Value, json};
 
@@ -43,7 +43,7 @@ pub(in crate::validate) fn resize(errs: &mut Errors, new: &Value, old: &Value) {
     }
 }
 
-/// What the pod is said to be, or else what its resources make it.
+/// Returns the QoS class in the status, or the one computed from the resources.
 fn class_of(pod: &Value) -> &str {
     match pod.at("status").text("qosClass") {
         "" => implied_class(pod),
@@ -56,7 +56,7 @@ fn implied_class(pod: &Value) -> &'static str {
     quality_of_service(pod.map("spec").unwrap_or(&nothing))
 }
 
-/// A node that can resize reports what its containers have.
+/// Returns whether the node supports resizing: it then reports allocated resources in the status.
 fn is_supported(pod: &Value) -> bool {
     let statuses = pod.at("status").list("containerStatuses");
     let running = statuses.iter().find(|status| status.at("state").has("running"));
@@ -87,7 +87,7 @@ fn of_pod(errs: &mut Errors, path: Path<'_>, new: &Value, old: &Value) {
     }
 }
 
-/// Whether the containers are those of before, in their order, as all that follows assumes.
+/// Checks that the containers are unchanged and in the same order, which the checks below rely on.
 fn same_containers(errs: &mut Errors, path: Path<'_>, new: &Value, old: &Value) -> bool {
     let before = errs.len();
     for kind in ["containers", "initContainers"] {
@@ -149,14 +149,14 @@ fn of_containers(errs: &mut Errors, path: Path<'_>, new: &Value, old: &Value) {
 
 const CONTAINER: Ty = Ty::Struct(printed::CONTAINER);
 
-/// Whether something besides processor and memory changes.
+/// Returns whether fields other than CPU and memory change.
 fn differs_otherwise(now: &Value, was: &Value) -> bool {
     let mut kept = now.clone();
     kept["resources"] = masked(now.at("resources"), was.at("resources"));
     !printed::same(CONTAINER, &kept, was)
 }
 
-/// The new resources with the processor and memory of the old; claims are none of a resize.
+/// Returns the new resources with the old CPU and memory. Claims are not part of a resize.
 fn masked(new: &Value, old: &Value) -> Value {
     let mut kept = json!({});
     for list in LISTS {

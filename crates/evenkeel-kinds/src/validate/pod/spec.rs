@@ -1,4 +1,4 @@
-//! The spec of a pod, in a pod or in a template.
+//! Validates the spec of a Pod or pod template.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -14,7 +14,7 @@ use super::super::{checks, ip, resources, scheduling, security, volume};
 use super::{PodOptions, each_container};
 use crate::names;
 
-/// Checks a spec; `pod_name` is empty, and `mirror` false, for a template.
+/// Validates a spec. For a template, `pod_name` is empty and `mirror` is false.
 pub(super) fn spec(
     errs: &mut Errors,
     path: Path<'_>,
@@ -119,7 +119,7 @@ fn names_and_numbers(errs: &mut Errors, path: Path<'_>, spec: &Value) {
     }
 }
 
-/// The names of the resource claims of a pod.
+/// Returns the names of the pod's resource claims.
 fn claim_names(spec: &Value) -> BTreeSet<&str> {
     let names = spec.list("resourceClaims").iter().map(|claim| claim.text("name"));
     names.filter(|name| !name.is_empty()).collect()
@@ -164,7 +164,7 @@ fn resource_claims(errs: &mut Errors, path: Path<'_>, claims: &[Value], mirror: 
     }
 }
 
-/// Resources of the pod as a whole bound those of its containers.
+/// Validates pod-level resources, which limit those of the containers.
 fn pod_resources(errs: &mut Errors, path: Path<'_>, spec: &Value, opts: &PodOptions) {
     let resources = spec.at("resources");
     if resources.is_null() {
@@ -223,8 +223,8 @@ fn pod_resources(errs: &mut Errors, path: Path<'_>, spec: &Value, opts: &PodOpti
     }
 }
 
-/// What the containers need at most at one time: all regular ones and sidecars together, or an
-/// init container beside the sidecars started before it.
+/// Returns the maximum that the containers need at one time: all regular containers and sidecars,
+/// or an init container with the sidecars started before it.
 fn aggregate(spec: &Value, list: &str, name: &str) -> Option<Quantity> {
     let amount = |c: &Value| Quantity::read(c.at("resources").at(list).at(name));
     let sum = |mut sum: Quantity, more: Quantity| {
@@ -389,7 +389,7 @@ fn os(errs: &mut Errors, path: Path<'_>, spec: &Value) {
 
 fn windows(errs: &mut Errors, path: Path<'_>, spec: &Value) {
     const DETAIL: &str = "cannot be set for a windows pod";
-    // In upstream's order; the flag says whether the field lies in the security context.
+    // In upstream's order. The flag is whether the field is in the security context.
     const OF_POD: &[(&str, bool)] = &[
         ("appArmorProfile", true),
         ("seLinuxOptions", true),
@@ -442,7 +442,7 @@ fn windows(errs: &mut Errors, path: Path<'_>, spec: &Value) {
     });
 }
 
-/// Variables read from files need an empty directory to read from.
+/// Checks that variables read from files refer to an emptyDir volume.
 fn file_keys(errs: &mut Errors, path: Path<'_>, spec: &Value) {
     each_container(spec, path, |container, path| {
         for (i, var) in container.list("env").iter().enumerate() {

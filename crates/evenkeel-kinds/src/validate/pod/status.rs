@@ -1,4 +1,4 @@
-//! Updates of a pod's status.
+//! Validates updates of a Pod's status.
 
 use std::collections::{HashMap, HashSet};
 
@@ -86,12 +86,12 @@ fn conditions(errs: &mut Errors, path: Path<'_>, conditions: &[Value]) {
     }
 }
 
-/// The elements of a list by name; of several with one name the first.
+/// Returns the elements of a list by name; the first one if a name is repeated.
 fn first_by_name(list: &[Value]) -> HashMap<&str, &Value> {
     list.iter().rev().map(|item| (item.text("name"), item)).collect()
 }
 
-/// A terminated container stays terminated unless it may run again.
+/// Checks that a terminated container stays terminated unless it may restart.
 fn restarts(
     errs: &mut Errors,
     path: Path<'_>,
@@ -135,7 +135,7 @@ fn may_restart(container: &Value, spec: &Value, exit_code: i64) -> bool {
     }
 }
 
-/// Whether some container's rules restart the whole pod.
+/// Returns whether a restart rule of some container restarts the whole pod.
 fn all_may_restart(spec: &Value) -> bool {
     ["containers", "initContainers"].into_iter().any(|list| {
         spec.list(list).iter().any(|container| {
@@ -178,7 +178,7 @@ fn extended_resource_claim(errs: &mut Errors, path: Path<'_>, claim: &Value, spe
         errs.required(at, "at least one request mapping is required");
     }
     let containers = spec.list("initContainers").iter().chain(spec.list("containers"));
-    // Of several with one name the last counts.
+    // If several containers have the same name, the last one is used.
     let containers: HashMap<&str, &Value> = containers.map(|c| (c.text("name"), c)).collect();
     let mut seen = HashSet::new();
     for (i, mapping) in mappings.iter().enumerate() {
@@ -337,7 +337,7 @@ fn allocated(errs: &mut Errors, path: Path<'_>, statuses: &[Value], containers: 
     }
 }
 
-/// The resources that the status of a container may name.
+/// The resources that the status of a container may report.
 struct Allocatable<'a> {
     requests: &'a Value,
     /// Claims with their requests, which may be empty.

@@ -1,4 +1,4 @@
-//! What is written to a pod by other ways than its own: ephemeral containers, bindings.
+//! Validates writes through subresources of Pods: ephemeral containers and bindings.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::super::report::{Errors, Path};
 use super::super::{builtin_update, checks};
 use super::{PodOptions, annotations, meta_and_spec};
 
-/// Ephemeral containers may be added, never changed or removed.
+/// Validates that ephemeral containers are only added, not changed or removed.
 pub(in crate::validate) fn ephemeral_containers(errs: &mut Errors, new: &Value, old: &Value) {
     let opts = PodOptions::for_update(old).of_pod();
     let before = errs.len();

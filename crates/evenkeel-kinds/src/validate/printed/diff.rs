@@ -1,9 +1,9 @@
-//! The difference between two texts, line by line, as kube-apiserver shows it.
+//! Line diffs in the format of kube-apiserver.
 //!
-//! A unified diff with three lines of context, aligned by Ratcliff and Obershelp's method: the
-//! longest common run of lines first, then likewise on either side of it. Lines that are
-//! frequent in a long text do not start a run, which decides the outcome often enough that texts
-//! would differ without it.
+//! A unified diff with three lines of context, aligned by the Ratcliff/Obershelp algorithm: first
+//! the longest common run of lines, then recursively on either side of it. Lines that are frequent
+//! in a long text do not start a run; without this rule the output would often differ from
+//! upstream's.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -11,8 +11,8 @@ use std::ops::Range;
 
 const CONTEXT: usize = 3;
 
-/// Steps that the search for common runs may take: enough for any text that differs in a few
-/// places. The method is quadratic, and runs that were not found by then show as changes.
+/// Maximum number of steps in the search for common runs, enough for texts that differ in a few
+/// places. The algorithm is quadratic; runs not found by then are printed as changes.
 const STEPS: usize = 20_000;
 const STEPS_PER_LINE: usize = 3;
 
@@ -29,7 +29,7 @@ struct Op {
     b: Range<usize>,
 }
 
-/// The unified diff from `old` to `new`; empty when they are equal.
+/// Returns the unified diff from `old` to `new`; empty if they are equal.
 pub(crate) fn unified(old: &str, new: &str) -> String {
     let a: Vec<&str> = old.split('\n').collect();
     let b: Vec<&str> = new.split('\n').collect();
@@ -86,7 +86,8 @@ fn opcodes(a: &[&str], b: &[&str]) -> Vec<Op> {
     ops
 }
 
-/// The common runs as `(start in a, start in b, length)`, in order, adjacent ones merged.
+/// Returns the common runs as `(start in a, start in b, length)`, in order, with adjacent runs
+/// merged.
 fn matching_blocks(a: &[&str], b: &[&str]) -> Vec<(usize, usize, usize)> {
     let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
     for (j, line) in b.iter().enumerate() {
@@ -154,7 +155,7 @@ fn longest_match(
         }
         runs = next;
     }
-    // Frequent lines may not start a run, but may extend one.
+    // Frequent lines do not start a run but may extend one.
     while best_i > in_a.start && best_j > in_b.start && a[best_i - 1] == b[best_j - 1] {
         (best_i, best_j, best) = (best_i - 1, best_j - 1, best + 1);
     }

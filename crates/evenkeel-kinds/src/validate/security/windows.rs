@@ -1,4 +1,4 @@
-//! The part of security contexts that concerns Windows.
+//! Validates the Windows options of security contexts.
 
 use serde_json::Value;
 
@@ -89,7 +89,7 @@ fn is_dns(domain: &str) -> bool {
     })
 }
 
-/// Containers run in the host's process space all together, or not at all.
+/// Checks that either all containers or none are HostProcess containers.
 pub(in crate::validate) fn host_process(errs: &mut Errors, path: Path<'_>, spec: &Value) {
     let of = |context: &Value| context.at("windowsOptions").flag("hostProcess");
     let pod = of(spec.at("securityContext"));

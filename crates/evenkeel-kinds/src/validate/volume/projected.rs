@@ -1,4 +1,4 @@
-//! Projected volumes: several sources in one directory.
+//! Validates projected volumes.
 
 use std::collections::HashSet;
 
@@ -15,11 +15,11 @@ use crate::names;
 
 const CONFLICT: &str = "conflicting duplicate paths";
 
-/// Paths claimed so far inside the volume.
+/// Paths in the volume that earlier sources use.
 struct Claimed<'a>(HashSet<&'a str>);
 
 impl<'a> Claimed<'a> {
-    /// Claims a path; `blamed` is what upstream prints if another source has it.
+    /// Adds a path. `blamed` is what upstream prints if another source already uses it.
     fn claim(&mut self, errs: &mut Errors, path: Path<'_>, target: &'a str, blamed: &str) {
         if !self.0.insert(target) {
             errs.invalid(path, blamed, CONFLICT);
@@ -90,7 +90,7 @@ pub(super) fn projected(errs: &mut Errors, path: Path<'_>, source: &Value) {
     }
 }
 
-/// How long a token lives: ten minutes at least.
+/// Validates the expiration of a token: at least ten minutes.
 pub(in crate::validate) fn token_expiration(errs: &mut Errors, path: Path<'_>, token: &Value) {
     let seconds = token.num("expirationSeconds");
     let path = path.child("expirationSeconds");
@@ -160,7 +160,7 @@ fn trust_bundle(errs: &mut Errors, path: Path<'_>, bundle: &Value) {
     local_path(errs, path.child("path"), bundle.text("path"));
 }
 
-/// The name of a trust bundle starts with its signer's.
+/// Validates the name of a trust bundle, which starts with the name of its signer.
 pub(in crate::validate) fn trust_bundle_name(
     signer: &str,
     name: &str,

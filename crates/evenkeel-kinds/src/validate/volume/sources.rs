@@ -1,4 +1,4 @@
-//! Storage behind volumes, as pods and persistent volumes name it.
+//! Validates volume sources shared by pod volumes and PersistentVolumes.
 
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ pub(in crate::validate) fn has_backsteps(target: &str) -> bool {
     target.split('/').any(|part| part == "..")
 }
 
-/// A relative path that does not leave its directory.
+/// Checks a relative path that does not contain `..`.
 pub(in crate::validate) fn descending_path(errs: &mut Errors, path: Path<'_>, target: &str) {
     if target.starts_with('/') {
         errs.invalid(path, target, "must be a relative path");
@@ -34,7 +34,8 @@ pub(in crate::validate) fn descending_path(errs: &mut Errors, path: Path<'_>, ta
     no_backsteps(errs, path, target);
 }
 
-/// The same, with names that start with two dots left to the kubelet.
+/// Like [`descending_path`], but also rejects names that start with `..`, which the kubelet
+/// reserves.
 pub(in crate::validate) fn local_path(errs: &mut Errors, path: Path<'_>, target: &str) {
     descending_path(errs, path, target);
     if target.starts_with("..") && !target.starts_with("../") {
@@ -140,7 +141,7 @@ fn iscsi_names(errs: &mut Errors, path: Path<'_>, source: &Value, unqualified: &
     }
 }
 
-/// `iqn.2001-04.com.example:storage`, `eui.` and 16, or `naa.` and 32 characters.
+/// Checks `iqn.2001-04.com.example:storage`, `eui.` and 16, or `naa.` and 32 hexadecimal digits.
 fn iscsi_name(name: &str, unqualified: &'static str) -> Result<(), &'static str> {
     let fits = match name.get(..3) {
         Some("iqn") => is_iqn(name),

@@ -1,4 +1,4 @@
-//! Daemon sets.
+//! Validates DaemonSets.
 
 use serde_json::Value;
 

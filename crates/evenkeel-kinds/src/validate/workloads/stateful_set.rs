@@ -1,4 +1,4 @@
-//! Stateful sets.
+//! Validates StatefulSets.
 
 use evenkeel_schema::metadata::check_labels;
 use serde_json::{Map, Value};
@@ -20,9 +20,9 @@ pub(in crate::validate) fn stateful_set(errs: &mut Errors, set: &Value) {
 
 struct StatefulOptions {
     pods: PodOptions,
-    /// What cannot change anyway is not checked again.
+    /// Skips checks of fields that cannot change.
     update: bool,
-    /// The stored template is faulty itself.
+    /// Whether the stored template is invalid.
     template_kept: bool,
 }
 
@@ -87,7 +87,8 @@ fn stateful_set_spec(errs: &mut Errors, spec: &Value, opts: &StatefulOptions) {
     always_running(errs, path.child("template"), template, "StatefulSet");
 }
 
-/// The template as its pods will be: with the volumes of the claims, and names of their own.
+/// Validates the template as its pods will be: with the volumes of the claim templates and
+/// generated names.
 fn stateful_template(errs: &mut Errors, path: Path<'_>, spec: &Value, opts: &StatefulOptions) {
     let template = spec.at("template");
     let claims = spec.list("volumeClaimTemplates");
