@@ -209,7 +209,7 @@ impl Events {
             if let Err(why) = evenkeel_types::conform(builtin.ty, &mut object) {
                 tracing::error!(%why, kind = &*self.resource.kind, "cannot make a bookmark");
             }
-            strategy::complete_blank(self.resource.gvk(), &mut object);
+            strategy::complete_bookmark(self.resource.gvk(), &mut object);
         }
         self.frame_of_value("BOOKMARK", object)
     }

@@ -97,7 +97,7 @@ pub fn row_conditions(gvk: Gvk<'_>, object: &Value) -> Option<&'static RowCondit
 }
 
 /// Returns whether the kind has no columns of its own. Empty lists of such kinds have null rows.
-pub fn is_plain(gvk: Gvk<'_>) -> bool {
+pub fn has_default_columns(gvk: Gvk<'_>) -> bool {
     std::ptr::eq(printer(gvk), &raw const DEFAULT)
 }
 

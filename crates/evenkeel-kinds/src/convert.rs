@@ -19,7 +19,7 @@ use serde_json::Value;
 
 /// The two kinds do not share a storage version.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unrelated {
+pub struct NoConversion {
     from: String,
     to: String,
 }
@@ -93,22 +93,22 @@ const STORAGES: &[&[Gvk<'static>]] = &[
 /// Returns all kinds with the same storage version as this one, the storage version first.
 ///
 /// Empty for a kind served in a single version.
-pub fn siblings(gvk: Gvk<'_>) -> &'static [Gvk<'static>] {
+pub fn convertible_kinds(gvk: Gvk<'_>) -> &'static [Gvk<'static>] {
     STORAGES.iter().find(|storage| storage.contains(&gvk)).copied().unwrap_or_default()
 }
 
 /// Returns the storage version of the kind.
 pub fn storage_gvk(gvk: Gvk<'_>) -> Gvk<'_> {
-    siblings(gvk).first().copied().unwrap_or(gvk)
+    convertible_kinds(gvk).first().copied().unwrap_or(gvk)
 }
 
 /// Converts an object from the kind `from` to the kind `to`, including `apiVersion` and `kind`.
 ///
 /// Conversion to the same kind may change the object: it removes annotations of a
 /// HorizontalPodAutoscaler that only a conversion may set.
-pub fn to(from: Gvk<'_>, to: Gvk<'_>, object: &mut Value) -> Result<(), Unrelated> {
+pub fn to(from: Gvk<'_>, to: Gvk<'_>, object: &mut Value) -> Result<(), NoConversion> {
     if storage_gvk(from) != storage_gvk(to) {
-        return Err(Unrelated { from: from.to_string(), to: to.to_string() });
+        return Err(NoConversion { from: from.to_string(), to: to.to_string() });
     }
     match (to.group, to.kind) {
         ("autoscaling", "HorizontalPodAutoscaler") => {
@@ -124,10 +124,10 @@ pub fn to(from: Gvk<'_>, to: Gvk<'_>, object: &mut Value) -> Result<(), Unrelate
     Ok(())
 }
 
-impl fmt::Display for Unrelated {
+impl fmt::Display for NoConversion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "converting ({}) to ({}): unknown conversion", self.from, self.to)
     }
 }
 
-impl std::error::Error for Unrelated {}
+impl std::error::Error for NoConversion {}

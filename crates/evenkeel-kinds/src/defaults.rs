@@ -37,14 +37,14 @@ pub struct Applied {
     /// template are also added to the Job. Must be passed to `strategy::Context` unless admission
     /// replaced the object.
     pub labels_from_template: bool,
-    /// The field of [`tells_empty`] was sent, but empty.
-    pub given_empty: bool,
+    /// The field of [`nil_or_empty_field`] was sent, but empty.
+    pub sent_empty: bool,
 }
 
 /// A list or map for which an empty value differs from an absent one. Go distinguishes nil from
 /// empty until the object is stored, which affects validation although both print the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TellsEmpty {
+pub struct NilOrEmptyField {
     /// JSON pointer to the struct that has the field.
     pub parent: &'static str,
     /// Name of the field.
@@ -54,7 +54,7 @@ pub struct TellsEmpty {
 }
 
 /// Returns the field of a kind that distinguishes nil from empty. A kind has at most one.
-pub fn tells_empty(gvk: Gvk<'_>) -> Option<TellsEmpty> {
+pub fn nil_or_empty_field(gvk: Gvk<'_>) -> Option<NilOrEmptyField> {
     let (parent, field, is_map) = match (gvk.group, gvk.kind) {
         ("", "PersistentVolume") => ("/spec", "capacity", true),
         ("", "PersistentVolumeClaim") => ("/spec/resources", "requests", true),
@@ -68,7 +68,7 @@ pub fn tells_empty(gvk: Gvk<'_>) -> Option<TellsEmpty> {
         ) => ("", "webhooks", false),
         _ => return None,
     };
-    Some(TellsEmpty { parent, field, is_map })
+    Some(NilOrEmptyField { parent, field, is_map })
 }
 
 /// Sets the defaults of a built-in kind. Other kinds are not changed.

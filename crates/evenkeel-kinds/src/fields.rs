@@ -107,7 +107,7 @@ pub fn resolve(gvk: Gvk<'_>, label: &str) -> Result<&'static str, Unsupported> {
 /// Returns the name of a supported label in the storage version of the kind.
 ///
 /// Events are stored in the core group, where some fields have other names.
-pub fn stored(gvk: Gvk<'_>, label: &str) -> Result<&'static str, Unsupported> {
+pub fn storage_label(gvk: Gvk<'_>, label: &str) -> Result<&'static str, Unsupported> {
     let label = resolve(gvk, label)?;
     if (gvk.group, gvk.kind) != ("events.k8s.io", "Event") {
         return Ok(label);

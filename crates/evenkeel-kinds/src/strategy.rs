@@ -28,10 +28,11 @@ use std::collections::BTreeMap;
 pub use pod::grace_period;
 pub(crate) use pod::quality_of_service;
 pub use prepare::{
-    canonicalize, complete_blank, hide_versioned_metadata, hides_metadata, prepare_for_create,
+    canonicalize, complete_bookmark, has_versioned_metadata, prepare_for_create,
     prepare_for_status_update, prepare_for_subresource_update, prepare_for_update,
+    remove_versioned_metadata,
 };
-pub use service::{before_allocation_on_create, before_allocation_on_update, revealed};
+pub use service::{before_allocation_on_create, before_allocation_on_update, service_as_stored};
 pub use table::{of, reset_fields};
 pub(crate) use workloads::TEMPLATE_GENERATION;
 
@@ -68,11 +69,11 @@ pub enum Generation {
     /// The server does not set it and keeps it on update.
     Unset,
     /// It is always 1.
-    One,
+    AlwaysOne,
     /// It starts at 1 and is incremented when one of these fields changes.
-    Counts(&'static [&'static str]),
+    Incremented(&'static [&'static str]),
     /// It is not set on create and is incremented when one of these fields changes.
-    CountsUpdates(&'static [&'static str]),
+    IncrementedOnUpdate(&'static [&'static str]),
 }
 
 /// Default propagation policy.

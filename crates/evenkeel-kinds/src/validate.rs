@@ -75,7 +75,7 @@ pub fn create(gvk: Gvk<'_>, object: &Value) -> Vec<Error> {
 }
 
 /// Validates the cluster IPs of a Service before addresses are allocated.
-pub fn service_addresses(service: &Value, old: Option<&Value>) -> Vec<Error> {
+pub fn service_cluster_ips(service: &Value, old: Option<&Value>) -> Vec<Error> {
     let mut errs = Errors::new();
     service::address_faults(&mut errs, service, old.unwrap_or(&Value::Null));
     errs.into_vec()

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use evenkeel_kinds::defaults::{Applied, tells_empty};
+use evenkeel_kinds::defaults::{Applied, nil_or_empty_field};
 use evenkeel_schema::metadata::Malformed;
 use evenkeel_types::go::{self, Quoted};
 use evenkeel_types::{Gvk, Type, conform, protobuf};
@@ -114,7 +114,7 @@ impl Patched<'_> {
     /// The kind of a custom object is not looked at: whoever asks has to.
     pub(crate) fn object(self, call: &Call, mut value: Value) -> Result<Decoded, String> {
         let resource = &*call.resource;
-        let given_empty = is_given_empty(resource, &value);
+        let sent_empty = is_sent_empty(resource, &value);
         match &resource.nature {
             Nature::Builtin(builtin) => {
                 self.typed(call, builtin.ty, resource.gvk(), &mut value)?;
@@ -129,7 +129,7 @@ impl Patched<'_> {
                 report(call, self.validation, problems(self.duplicates, unknown))?;
             }
         }
-        let applied = Applied { given_empty, ..fill_defaults(resource, &mut value) };
+        let applied = Applied { sent_empty, ..fill_defaults(resource, &mut value) };
         Ok(Decoded { object: value, applied })
     }
 
@@ -402,7 +402,7 @@ fn conformed(
 ) -> Result<Decoded, Status> {
     let resource = &*call.resource;
     set_kind(&mut parsed.value, resource.gvk());
-    let given_empty = is_given_empty(resource, &parsed.value);
+    let sent_empty = is_sent_empty(resource, &parsed.value);
     shape(resource, &mut parsed.value)
         .map(|unknown| match resource.is_custom() {
             true => problems(&parsed.duplicates, unknown),
@@ -410,7 +410,7 @@ fn conformed(
         })
         .and_then(|problems| report(call, validation, problems))
         .map_err(|why| cannot_be_handled(resource.gvk(), &resource.kind, &why))?;
-    let applied = Applied { given_empty, ..fill_defaults(resource, &mut parsed.value) };
+    let applied = Applied { sent_empty, ..fill_defaults(resource, &mut parsed.value) };
     Ok(Decoded { object: parsed.value, applied })
 }
 
@@ -419,9 +419,9 @@ fn set_kind(value: &mut Value, gvk: Gvk<'_>) {
     value["kind"] = gvk.kind.into();
 }
 
-/// See [`tells_empty`]. To be asked before the object is given its shape.
-pub(crate) fn is_given_empty(resource: &Resource, value: &Value) -> bool {
-    let Some(place) = tells_empty(resource.gvk()) else { return false };
+/// See [`nil_or_empty_field`]. To be asked before the object is given its shape.
+pub(crate) fn is_sent_empty(resource: &Resource, value: &Value) -> bool {
+    let Some(place) = nil_or_empty_field(resource.gvk()) else { return false };
     match value.pointer(place.parent).and_then(|parent| parent.get(place.field)) {
         Some(Value::Array(items)) => !place.is_map && items.is_empty(),
         Some(Value::Object(map)) => place.is_map && map.is_empty(),

@@ -79,7 +79,7 @@ pub(crate) fn on_apply(
     if !applied.changed {
         return Ok(Managed { object, applied: Applied::default() });
     }
-    let given_empty = decode::is_given_empty(&call.resource, &object);
+    let sent_empty = decode::is_sent_empty(&call.resource, &object);
     if let Nature::Builtin(builtin) = &call.resource.nature {
         restore(builtin.ty, &object)
             .map_err(|why| unconvertible(call, config, &why.to_string()))?;
@@ -88,7 +88,7 @@ pub(crate) fn on_apply(
     }
     // Custom objects are not decoded anew: a null stays one, for validation to see, and what is
     // empty is stored so.
-    let applied = Applied { given_empty, ..decode::fill_defaults(&call.resource, &mut object) };
+    let applied = Applied { sent_empty, ..decode::fill_defaults(&call.resource, &mut object) };
     Ok(Managed { object, applied })
 }
 
@@ -201,7 +201,7 @@ impl Versions for KindVersions<'_> {
 /// The same objects in the other versions there are.
 fn others(call: &Call) -> Vec<Arc<Resource>> {
     let resource = &call.resource;
-    let siblings = convert::siblings(resource.gvk());
+    let siblings = convert::convertible_kinds(resource.gvk());
     if siblings.is_empty() && !resource.is_custom() {
         return Vec::new();
     }

@@ -115,7 +115,8 @@ pub(crate) async fn update(
         };
         let current = encode::value(resource, &record)?;
         let mut taken = None;
-        let hidden = resource.is("", "services").then(|| strategy::revealed(&current)).flatten();
+        let hidden =
+            resource.is("", "services").then(|| strategy::service_as_stored(&current)).flatten();
         let mut changed = change(hidden.as_ref().unwrap_or(&current), &record)?;
         if let (Some(_), Change::Write(admitted)) = (&hidden, &mut changed) {
             strategy::canonicalize(resource.gvk(), &mut admitted.object);

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use evenkeel_kinds::defaults::{Applied, TellsEmpty, tells_empty};
+use evenkeel_kinds::defaults::{Applied, NilOrEmptyField, nil_or_empty_field};
 use evenkeel_kinds::strategy::{self, User};
 use evenkeel_kinds::validate;
 use evenkeel_schema::{field, metadata, names};
@@ -62,7 +62,7 @@ pub(crate) fn on_create(call: &Call, mutated: Mutated) -> Result<Checked, Status
     generate_name(call, &mut object);
 
     let gvk = resource.gvk();
-    let emptied = show_emptied(resource, applied, &mut object);
+    let empty_field = restore_empty_field(resource, applied, &mut object);
     let mut reservation = None;
     // Who creates a service by its status gets one without an address.
     if resource.is("", "services") && call.subresource.is_none() {
@@ -92,7 +92,7 @@ pub(crate) fn on_create(call: &Call, mutated: Mutated) -> Result<Checked, Status
     if !errors.is_empty() {
         return Err(invalid(call, &object, &errors));
     }
-    hide_emptied(emptied, &mut object);
+    remove_empty_field(empty_field, &mut object);
     if !resource.is_custom() {
         strategy::canonicalize(gvk, &mut object);
         for warning in strategy::warnings::on_create(gvk, &object) {
@@ -118,7 +118,7 @@ pub(crate) fn on_update(
     let resource = &*call.resource;
     keep_system_fields(&mut object, old);
     let gvk = resource.gvk();
-    let emptied = show_emptied(resource, applied, &mut object);
+    let empty_field = restore_empty_field(resource, applied, &mut object);
     let mut reservation = None;
     if resource.is("", "services") && part == Part::Main {
         strategy::before_allocation_on_update(old, &mut object);
@@ -143,7 +143,7 @@ pub(crate) fn on_update(
     if !errors.is_empty() {
         return Err(invalid(call, &object, &errors));
     }
-    hide_emptied(emptied, &mut object);
+    remove_empty_field(empty_field, &mut object);
     if !resource.is_custom() {
         strategy::canonicalize(gvk, &mut object);
     }
@@ -161,17 +161,21 @@ pub(crate) fn on_update(
     Ok(Checked { object, reservation })
 }
 
-/// Puts back a list or map that was given empty, for rules that can tell; see [`tells_empty`].
-fn show_emptied(resource: &Resource, applied: Applied, object: &mut Value) -> Option<TellsEmpty> {
-    let place = tells_empty(resource.gvk()).filter(|_| applied.given_empty)?;
+/// Puts back a list or map that was given empty, for rules that can tell; see [`nil_or_empty_field`].
+fn restore_empty_field(
+    resource: &Resource,
+    applied: Applied,
+    object: &mut Value,
+) -> Option<NilOrEmptyField> {
+    let place = nil_or_empty_field(resource.gvk()).filter(|_| applied.sent_empty)?;
     let map = object.pointer_mut(place.parent)?.as_object_mut()?;
     map.entry(place.field).or_insert_with(|| if place.is_map { json!({}) } else { json!([]) });
     Some(place)
 }
 
 /// What is stored does not show it.
-fn hide_emptied(emptied: Option<TellsEmpty>, object: &mut Value) {
-    let Some(place) = emptied else { return };
+fn remove_empty_field(empty_field: Option<NilOrEmptyField>, object: &mut Value) {
+    let Some(place) = empty_field else { return };
     if let Some(Value::Object(map)) = object.pointer_mut(place.parent)
         && map.get(place.field).is_some_and(|value| *value == json!([]) || *value == json!({}))
     {

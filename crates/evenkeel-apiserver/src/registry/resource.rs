@@ -194,7 +194,7 @@ impl Resource {
     pub(crate) fn deprecation(&self) -> Option<&str> {
         match &self.nature {
             Nature::Custom(custom) => custom.deprecation.as_deref(),
-            Nature::Builtin(_) => strategy::warnings::of_deprecated_kind(self.gvk()),
+            Nature::Builtin(_) => strategy::warnings::deprecated_kind(self.gvk()),
         }
     }
 

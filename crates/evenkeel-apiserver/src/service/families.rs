@@ -30,7 +30,7 @@ pub(super) fn settle(service: &mut Value, old: Option<&Value>) -> Result<(), Ref
         }
         .into();
     }
-    let faults = validate::service_addresses(service, old);
+    let faults = validate::service_cluster_ips(service, old);
     if !faults.is_empty() {
         return Err(Refused::Invalid(faults));
     }

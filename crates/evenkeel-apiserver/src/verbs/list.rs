@@ -30,7 +30,7 @@ impl Filter {
         let fields = match &resource.nature {
             Nature::Builtin(_) => {
                 FieldSelector::parse(&options.field_selector, &resource.selectable, |label| {
-                    evenkeel_kinds::fields::stored(resource.gvk(), label)
+                    evenkeel_kinds::fields::storage_label(resource.gvk(), label)
                         .map_err(|unsupported| unsupported.to_string())
                 })
             }

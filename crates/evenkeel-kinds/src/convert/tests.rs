@@ -135,7 +135,7 @@ fn incomplete_events_are_completed_in_the_other_group() {
 fn kinds_with_a_storage_of_their_own_convert_to_nothing_else() {
     let pod = Gvk::new("", "v1", "Pod");
     assert_eq!(storage_gvk(pod), pod);
-    assert!(siblings(pod).is_empty());
+    assert!(convertible_kinds(pod).is_empty());
     let mut object = json!({ "apiVersion": "v1" });
     to(pod, pod, &mut object).unwrap();
     let error = to(pod, CORE_EVENT, &mut object).unwrap_err();

@@ -83,10 +83,10 @@ fn pods_without_a_list_of_addresses_are_selected_by_the_single_one() {
 fn every_label_of_an_event_has_its_name_in_the_stored_version() {
     let (events, core) = (Gvk::new("events.k8s.io", "v1", "Event"), Gvk::new("", "v1", "Event"));
     for label in labels(events) {
-        let stored = stored(events, label).unwrap();
+        let stored = storage_label(events, label).unwrap();
         assert!(labels(core).contains(&stored), "{label} became {stored}");
     }
-    assert!(stored(events, "involvedObject.name").is_err());
-    assert_eq!(stored(events, "regarding.name"), Ok("involvedObject.name"));
-    assert_eq!(stored(core, "involvedObject.name"), Ok("involvedObject.name"));
+    assert!(storage_label(events, "involvedObject.name").is_err());
+    assert_eq!(storage_label(events, "regarding.name"), Ok("involvedObject.name"));
+    assert_eq!(storage_label(core, "involvedObject.name"), Ok("involvedObject.name"));
 }

@@ -20,12 +20,12 @@ pub fn prepare_for_create(gvk: Gvk<'_>, object: &mut Value, cx: &Context<'_>) {
         return;
     }
     match table::of(gvk).generation {
-        Generation::One | Generation::Counts(_) => {
+        Generation::AlwaysOne | Generation::Incremented(_) => {
             if let Some(metadata) = set::structure(object, "metadata") {
                 metadata.insert("generation".to_owned(), 1.into());
             }
         }
-        Generation::Unset | Generation::CountsUpdates(_) => {}
+        Generation::Unset | Generation::IncrementedOnUpdate(_) => {}
     }
     match (gvk.group, gvk.kind) {
         ("", "Pod") => pod::create(object, cx),
@@ -57,7 +57,7 @@ pub fn prepare_for_create(gvk: Gvk<'_>, object: &mut Value, cx: &Context<'_>) {
 
 /// Completes the object of a bookmark, which has only a type: fields that are plain numbers in
 /// upstream's types are written even if unset.
-pub fn complete_blank(gvk: Gvk<'_>, object: &mut Value) {
+pub fn complete_bookmark(gvk: Gvk<'_>, object: &mut Value) {
     let Some(object) = object.as_object_mut() else { return };
     match (gvk.group, gvk.kind) {
         ("apps", "DaemonSet") => workloads::set_template_generation(object, 0),
@@ -70,14 +70,14 @@ pub fn complete_blank(gvk: Gvk<'_>, object: &mut Value) {
     }
 }
 
-/// Returns whether [`hide_versioned_metadata`] may change objects of this kind.
-pub fn hides_metadata(gvk: Gvk<'_>) -> bool {
+/// Returns whether [`remove_versioned_metadata`] may change objects of this kind.
+pub fn has_versioned_metadata(gvk: Gvk<'_>) -> bool {
     (gvk.group, gvk.kind) == ("apps", "DaemonSet")
 }
 
 /// Removes metadata that only the versioned form of an object has, for metadata-only responses.
-pub fn hide_versioned_metadata(gvk: Gvk<'_>, metadata: &mut Value) {
-    if !hides_metadata(gvk) {
+pub fn remove_versioned_metadata(gvk: Gvk<'_>, metadata: &mut Value) {
+    if !has_versioned_metadata(gvk) {
         return;
     }
     let Some(metadata) = metadata.as_object_mut() else { return };
@@ -254,7 +254,8 @@ fn keep_generation(old: &Object, new: &mut Object) {
 }
 
 fn count_generation(strategy: &Strategy, old: &Object, new: &mut Object) {
-    let (Generation::Counts(fields) | Generation::CountsUpdates(fields)) = strategy.generation
+    let (Generation::Incremented(fields) | Generation::IncrementedOnUpdate(fields)) =
+        strategy.generation
     else {
         return;
     };

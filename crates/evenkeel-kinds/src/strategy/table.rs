@@ -27,7 +27,7 @@ const STATUS: Strategy = Strategy {
 };
 
 /// A resource whose generation is incremented when the spec changes.
-const COUNTED: Strategy = Strategy { generation: Generation::Counts(&["spec"]), ..STATUS };
+const COUNTED: Strategy = Strategy { generation: Generation::Incremented(&["spec"]), ..STATUS };
 
 /// A resource whose status subresource does not change the metadata.
 const STATUS_ALONE: Strategy = Strategy {
@@ -45,11 +45,14 @@ const STATUS_ALONE: Strategy = Strategy {
 };
 
 /// An admission configuration. Updates require a resourceVersion.
-const ADMISSION: Strategy =
-    Strategy { generation: Generation::Counts(&["spec"]), unconditional_update: false, ..PLAIN };
+const ADMISSION: Strategy = Strategy {
+    generation: Generation::Incremented(&["spec"]),
+    unconditional_update: false,
+    ..PLAIN
+};
 
 const FLOW_CONTROL: Strategy = Strategy {
-    generation: Generation::Counts(&["spec"]),
+    generation: Generation::Incremented(&["spec"]),
     status_keeps_metadata: &[
         "annotations",
         "creationTimestamp",
@@ -77,7 +80,7 @@ pub fn of(gvk: Gvk<'_>) -> &'static Strategy {
         "" => core(gvk.kind),
         "apps" => match gvk.kind {
             "Deployment" => &Strategy {
-                generation: Generation::Counts(&["spec", "metadata.annotations"]),
+                generation: Generation::Incremented(&["spec", "metadata.annotations"]),
                 status_reset_fields: &["spec", "metadata.labels"],
                 status_keeps_metadata: &["labels"],
                 ..STATUS
@@ -97,7 +100,7 @@ pub fn of(gvk: Gvk<'_>) -> &'static Strategy {
         "networking.k8s.io" => match gvk.kind {
             "Ingress" => &COUNTED,
             "IngressClass" | "NetworkPolicy" => {
-                &Strategy { generation: Generation::Counts(&["spec"]), ..PLAIN }
+                &Strategy { generation: Generation::Incremented(&["spec"]), ..PLAIN }
             }
             "ServiceCIDR" => &STATUS_ALONE,
             _ => &PLAIN,
@@ -112,7 +115,7 @@ pub fn of(gvk: Gvk<'_>) -> &'static Strategy {
             &Strategy { create_on_update: true, unconditional_update: false, ..PLAIN }
         }
         "discovery.k8s.io" => &Strategy {
-            generation: Generation::Counts(&[
+            generation: Generation::Incremented(&[
                 "addressType",
                 "endpoints",
                 "ports",
@@ -121,14 +124,14 @@ pub fn of(gvk: Gvk<'_>) -> &'static Strategy {
             ..PLAIN
         },
         "node.k8s.io" => &Strategy { create_on_update: true, unconditional_update: false, ..PLAIN },
-        "scheduling.k8s.io" => &Strategy { generation: Generation::One, ..PLAIN },
+        "scheduling.k8s.io" => &Strategy { generation: Generation::AlwaysOne, ..PLAIN },
         "storage.k8s.io" => storage(gvk.kind),
         "admissionregistration.k8s.io" => match gvk.kind {
             "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {
-                &Strategy { generation: Generation::Counts(&["webhooks"]), ..ADMISSION }
+                &Strategy { generation: Generation::Incremented(&["webhooks"]), ..ADMISSION }
             }
             "ValidatingAdmissionPolicy" => &Strategy {
-                generation: Generation::Counts(&["spec"]),
+                generation: Generation::Incremented(&["spec"]),
                 unconditional_update: false,
                 ..STATUS_ALONE
             },
@@ -152,7 +155,7 @@ pub fn of(gvk: Gvk<'_>) -> &'static Strategy {
         "resource.k8s.io" => match gvk.kind {
             "ResourceClaim" => &Strategy { returns_deleted: true, ..STATUS_ALONE },
             "DeviceClass" | "ResourceSlice" => &Strategy {
-                generation: Generation::Counts(&["spec"]),
+                generation: Generation::Incremented(&["spec"]),
                 returns_deleted: true,
                 ..PLAIN
             },
@@ -191,7 +194,7 @@ fn core(kind: &str) -> &'static Strategy {
             &Strategy { garbage_collection: GarbageCollection::Orphan, ..COUNTED }
         }
         "PodTemplate" => &Strategy {
-            generation: Generation::Counts(&["template"]),
+            generation: Generation::Incremented(&["template"]),
             returns_deleted: true,
             ..PLAIN
         },
@@ -207,7 +210,7 @@ fn storage(kind: &str) -> &'static Strategy {
         "StorageClass" | "VolumeAttributesClass" => &RETURNED,
         "CSINode" => &Strategy { unconditional_update: false, ..RETURNED },
         "CSIDriver" => &Strategy {
-            generation: Generation::CountsUpdates(&["spec"]),
+            generation: Generation::IncrementedOnUpdate(&["spec"]),
             unconditional_update: false,
             ..RETURNED
         },

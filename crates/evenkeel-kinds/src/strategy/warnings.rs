@@ -18,7 +18,7 @@ use crate::defaults::set::{self, Object};
 const ENOUGH: usize = 32;
 
 /// Returns the warning for every use of a deprecated kind.
-pub fn of_deprecated_kind(gvk: Gvk<'_>) -> Option<&'static str> {
+pub fn deprecated_kind(gvk: Gvk<'_>) -> Option<&'static str> {
     match (gvk.group, gvk.kind) {
         ("", "Endpoints") => {
             Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")

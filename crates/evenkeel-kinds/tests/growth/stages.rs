@@ -86,7 +86,7 @@ fn warn(w: &Write) {
 }
 
 fn convert_to_all(w: &Write) {
-    for sibling in convert::siblings(w.gvk) {
+    for sibling in convert::convertible_kinds(w.gvk) {
         drop(convert::to(w.gvk, *sibling, &mut w.old.clone()));
     }
 }

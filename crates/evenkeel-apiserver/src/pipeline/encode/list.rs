@@ -107,7 +107,7 @@ impl List {
         let rows = rows.collect::<Result<Vec<Value>, Status>>()?;
         let definitions = Some(view::table_definitions(&self.resource));
         let mut table = view::table(self.metadata.clone(), definitions, rows);
-        let plain = !self.resource.is_custom() && columns::is_plain(self.resource.gvk());
+        let plain = !self.resource.is_custom() && columns::has_default_columns(self.resource.gvk());
         if plain && self.records.is_empty() {
             table["rows"] = Value::Null;
         }

@@ -227,7 +227,7 @@ pub(crate) fn item_prefix(resource: &Resource) -> usize {
 fn to_storage_version(resource: &Resource, object: &mut Value) -> Result<(), Status> {
     let same = resource.api_version == resource.storage_version;
     // Kinds with several versions keep marks of the others, which a round trip settles.
-    if same && (resource.is_custom() || convert::siblings(resource.gvk()).is_empty()) {
+    if same && (resource.is_custom() || convert::convertible_kinds(resource.gvk()).is_empty()) {
         return Ok(());
     }
     match &resource.nature {

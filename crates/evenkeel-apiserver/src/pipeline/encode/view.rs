@@ -48,7 +48,7 @@ pub(super) fn meta(beta: bool) -> &'static str {
 /// The object with nothing but its metadata.
 pub(crate) fn to_metadata(gvk: Gvk<'_>, object: &Value) -> Value {
     let mut metadata = object.get("metadata").cloned().unwrap_or_else(|| json!({}));
-    strategy::hide_versioned_metadata(gvk, &mut metadata);
+    strategy::remove_versioned_metadata(gvk, &mut metadata);
     json!({
         "kind": METADATA,
         "apiVersion": META,

@@ -35,7 +35,7 @@ fn create(case: &Value) -> (Value, Vec<String>) {
     let cx = Context { user, labels_from_template: applied.labels_from_template, ..CONTEXT };
     prepare_for_create(gvk, &mut object, &cx);
     let mut warnings: Vec<String> =
-        warnings::of_deprecated_kind(gvk).into_iter().map(str::to_owned).collect();
+        warnings::deprecated_kind(gvk).into_iter().map(str::to_owned).collect();
     warnings.extend(warnings::on_create(gvk, &object));
     canonicalize(gvk, &mut object);
     (object, warnings)

@@ -316,7 +316,7 @@ impl Pieces for ListBody {
 fn metadata<'r>(resource: &Resource, record: &'r Record) -> Cow<'r, [u8]> {
     if !resource.is_custom()
         && stored::is_current(resource, record)
-        && !evenkeel_kinds::strategy::hides_metadata(resource.gvk())
+        && !evenkeel_kinds::strategy::has_versioned_metadata(resource.gvk())
         && let Some(metadata) = evenkeel_types::protobuf::member(&record.body, "metadata")
     {
         return Cow::Borrowed(metadata);
