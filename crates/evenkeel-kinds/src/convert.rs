@@ -28,7 +28,7 @@ pub struct NoConversion {
 ///
 /// The storage version need not be the newest: a new version becomes the storage version only once
 /// every server that may read it supports it.
-const STORAGES: &[&[Gvk<'static>]] = &[
+const SERVED_VERSIONS: &[&[Gvk<'static>]] = &[
     &[Gvk::new("", "v1", "Event"), Gvk::new("events.k8s.io", "v1", "Event")],
     &[
         Gvk::new("admissionregistration.k8s.io", "v1beta1", "MutatingAdmissionPolicy"),
@@ -94,7 +94,7 @@ const STORAGES: &[&[Gvk<'static>]] = &[
 ///
 /// Empty for a kind served in a single version.
 pub fn convertible_kinds(gvk: Gvk<'_>) -> &'static [Gvk<'static>] {
-    STORAGES.iter().find(|storage| storage.contains(&gvk)).copied().unwrap_or_default()
+    SERVED_VERSIONS.iter().find(|storage| storage.contains(&gvk)).copied().unwrap_or_default()
 }
 
 /// Returns the storage version of the kind.

@@ -21,7 +21,7 @@ mod workloads;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use core::label_with_name;
+pub(crate) use core::add_name_label;
 
 use evenkeel_types::Gvk;
 use serde_json::Value;

@@ -26,7 +26,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 pub use pod::grace_period;
-pub(crate) use pod::quality_of_service;
+pub(crate) use pod::qos_class;
 pub use prepare::{
     canonicalize, complete_bookmark, has_versioned_metadata, prepare_for_create,
     prepare_for_status_update, prepare_for_subresource_update, prepare_for_update,

@@ -14,16 +14,16 @@ const DAY: i64 = 24 * HOUR;
 const YEAR: i64 = 365 * DAY;
 
 /// Go's `time.Duration` counts 64-bit nanoseconds, so no age exceeds 292 years.
-const LONGEST: i64 = i64::MAX / 1_000_000_000;
+const MAX_SECONDS: i64 = i64::MAX / 1_000_000_000;
 
 /// Midnight of 1 January of year one: Go's zero time.
-const NO_TIME: i64 = -62_135_596_800;
+const ZERO_TIME: i64 = -62_135_596_800;
 
 /// Formats a duration with about two significant figures, like upstream's `HumanDuration`.
 ///
 /// Prints `<invalid>` below minus one second; small negative values are attributed to clock skew.
 pub fn human_duration(seconds: i64) -> String {
-    let seconds = seconds.clamp(-LONGEST, LONGEST);
+    let seconds = seconds.clamp(-MAX_SECONDS, MAX_SECONDS);
     match seconds {
         ..-1 => "<invalid>".to_owned(),
         -1 => "0s".to_owned(),
@@ -48,14 +48,14 @@ pub fn date(text: &str, now: i64) -> String {
         "" | "null" => UNKNOWN.to_owned(),
         _ => match parse(text) {
             None => "<invalid>".to_owned(),
-            then => since_seconds(then.filter(|&then| then != NO_TIME), now),
+            then => since_seconds(then.filter(|&then| then != ZERO_TIME), now),
         },
     }
 }
 
 /// Returns the seconds since the epoch of a timestamp field; `None` if it is absent, null or zero.
 pub(super) fn seconds(timestamp: &Value) -> Option<i64> {
-    parse(str(timestamp)).filter(|&then| then != NO_TIME)
+    parse(str(timestamp)).filter(|&then| then != ZERO_TIME)
 }
 
 /// Returns the age of a timestamp field at `now`, or `<unknown>` if it is not set.

@@ -8,7 +8,7 @@ use super::{AGE, Column, NAME, Printer};
 use crate::convert;
 
 /// Maximum number of metrics in a cell. Further metrics are only counted.
-const SHOWN: usize = 2;
+const MAX_SHOWN: usize = 2;
 
 const COLUMNS: &[Column] = &[
     NAME,
@@ -58,12 +58,12 @@ fn metrics(specs: &[Value], statuses: &Value) -> String {
     }
     let shown: Vec<_> = specs
         .iter()
-        .take(SHOWN)
+        .take(MAX_SHOWN)
         .enumerate()
         .map(|(index, spec)| metric(spec, &statuses[index]))
         .collect();
     let shown = shown.join(", ");
-    match specs.len().saturating_sub(SHOWN) {
+    match specs.len().saturating_sub(MAX_SHOWN) {
         0 => shown,
         more => format!("{shown} + {more} more..."),
     }

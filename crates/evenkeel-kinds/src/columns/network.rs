@@ -11,7 +11,7 @@ use super::text::{
 use super::{AGE, Column, NAME, Printer};
 
 /// Maximum number of addresses, ports and hosts in a cell. The rest is only counted.
-const SHOWN: usize = 3;
+const MAX_SHOWN: usize = 3;
 
 pub(super) const SERVICE: Printer = Printer {
     columns: &[
@@ -65,8 +65,8 @@ pub(super) const ENDPOINT_SLICE: Printer = Printer {
         cells![
             name(object),
             str(&object["addressType"]),
-            join_some(ports.iter().map(String::as_str), SHOWN),
-            join_some(addresses, SHOWN),
+            join_some(ports.iter().map(String::as_str), MAX_SHOWN),
+            join_some(addresses, MAX_SHOWN),
             age(object, now),
         ]
     },
@@ -196,13 +196,13 @@ fn endpoints(subsets: &Value) -> String {
     if subsets.is_empty() {
         return NONE.to_owned();
     }
-    let mut shown = Vec::with_capacity(SHOWN);
+    let mut shown = Vec::with_capacity(MAX_SHOWN);
     let mut total = 0;
     for subset in subsets {
         let (ports, addresses) = (list(&subset["ports"]), list(&subset["addresses"]));
         // Endpoints of headless services may have no ports.
         total += addresses.len() * ports.len().max(1);
-        let missing = SHOWN - shown.len();
+        let missing = MAX_SHOWN - shown.len();
         let ips = addresses.iter().map(|address| str(&address["ip"]));
         if ports.is_empty() {
             shown.extend(ips.take(missing).map(str::to_owned));
@@ -225,10 +225,10 @@ fn host_port(ip: &str, port: i64) -> String {
 
 /// Prints the hosts of an Ingress. Rules without a host are not printed but are counted.
 fn hosts(rules: &[Value]) -> String {
-    let mut shown = Vec::with_capacity(SHOWN);
+    let mut shown = Vec::with_capacity(MAX_SHOWN);
     let mut more = false;
     for rule in rules {
-        more |= shown.len() == SHOWN;
+        more |= shown.len() == MAX_SHOWN;
         let host = str(&rule["host"]);
         if !more && !host.is_empty() {
             shown.push(host);
@@ -236,7 +236,7 @@ fn hosts(rules: &[Value]) -> String {
     }
     match shown.join(",") {
         none if none.is_empty() => "*".to_owned(),
-        hosts if more => format!("{hosts} + {} more...", rules.len() - SHOWN),
+        hosts if more => format!("{hosts} + {} more...", rules.len() - MAX_SHOWN),
         hosts => hosts,
     }
 }

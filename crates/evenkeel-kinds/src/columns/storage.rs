@@ -4,7 +4,7 @@ use super::text::{UNSET, age, join_some, list, name, set_or, str};
 use super::{AGE, Column, NAME, Printer};
 
 /// Maximum number of server versions in a cell. The rest is only counted.
-const SHOWN: usize = 3;
+const MAX_SHOWN: usize = 3;
 
 pub(super) const STORAGE_VERSION: Printer = Printer {
     columns: &[
@@ -24,7 +24,7 @@ pub(super) const STORAGE_VERSION: Printer = Printer {
         cells![
             name(object),
             set_or(&status["commonEncodingVersion"], UNSET),
-            join_some(versions.iter().map(String::as_str), SHOWN),
+            join_some(versions.iter().map(String::as_str), MAX_SHOWN),
             age(object, now),
         ]
     },

@@ -101,10 +101,10 @@ pub(super) fn join<'a>(texts: impl Iterator<Item = &'a str>, separator: &str) ->
     joined
 }
 
-/// Joins at most `most` of the texts and appends the number of the rest.
-pub(super) fn join_some<'a>(texts: impl Iterator<Item = &'a str>, most: usize) -> String {
+/// Joins at most `max` of the texts and appends the number of the rest.
+pub(super) fn join_some<'a>(texts: impl Iterator<Item = &'a str>, max: usize) -> String {
     let mut texts = texts.into_iter();
-    let shown = join(texts.by_ref().take(most), ",");
+    let shown = join(texts.by_ref().take(max), ",");
     match texts.count() {
         0 if shown.is_empty() => UNSET.to_owned(),
         0 => shown,

@@ -19,7 +19,7 @@ const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 
 /// Annotations reserved for the conversion, including those of former releases.
-const OWN_ANNOTATIONS: [&str; 6] = [
+const RESERVED_ANNOTATIONS: [&str; 6] = [
     METRICS,
     CURRENT_METRICS,
     CONDITIONS,
@@ -52,19 +52,19 @@ fn to_v2(object: &mut Value) {
 
     let spec = entry(object, "spec");
     let utilization = spec.remove("targetCPUUtilizationPercentage");
-    let mut metrics = read(METRICS).and_then(metric::specs_of_v1).unwrap_or_default();
+    let mut metrics = read(METRICS).and_then(metric::specs_from_v1).unwrap_or_default();
     metrics.extend(utilization.as_ref().filter(|it| !it.is_null()).map(cpu_utilization));
     if metrics.is_empty() {
         metrics.push(cpu_utilization(&DEFAULT_UTILIZATION.into()));
     }
     spec.insert("metrics".to_owned(), metrics.into());
-    if let Some(behavior) = read(BEHAVIOR).and_then(behavior::of_v1) {
+    if let Some(behavior) = read(BEHAVIOR).and_then(behavior::from_v1) {
         spec.insert("behavior".to_owned(), behavior);
     }
 
     let status = entry(object, "status");
     let utilization = status.remove("currentCPUUtilizationPercentage");
-    let current = match read(CURRENT_METRICS).and_then(metric::statuses_of_v1) {
+    let current = match read(CURRENT_METRICS).and_then(metric::statuses_from_v1) {
         Some(current) => current.into(),
         None => match utilization.filter(|it| !it.is_null()) {
             Some(utilization) => json!([{
@@ -141,7 +141,7 @@ fn take_annotations(object: &mut Value) -> Map<String, Value> {
     let mut taken = Map::new();
     let Some(Value::Object(metadata)) = object.get_mut("metadata") else { return taken };
     let Some(Value::Object(annotations)) = metadata.get_mut("annotations") else { return taken };
-    for key in OWN_ANNOTATIONS {
+    for key in RESERVED_ANNOTATIONS {
         taken.extend(annotations.remove_entry(key));
     }
     if annotations.is_empty() {

@@ -148,7 +148,7 @@ fn kinds_with_a_storage_of_their_own_convert_to_nothing_else() {
 
 #[test]
 fn no_kind_has_two_storages() {
-    let mut kinds: Vec<_> = STORAGES.iter().copied().flatten().collect();
+    let mut kinds: Vec<_> = SERVED_VERSIONS.iter().copied().flatten().collect();
     let all = kinds.len();
     kinds.sort_unstable();
     kinds.dedup();

@@ -31,7 +31,7 @@ fn replication_controller(object: &mut Object) {
         .filter(|labels| !set::is_empty(Some(labels)))
         .cloned();
     if let Some(labels) = labels {
-        label_like_template(object, &labels);
+        copy_template_labels(object, &labels);
         if let Some(spec) = set::child(object, "spec")
             && set::is_empty(spec.get("selector"))
         {
@@ -45,7 +45,7 @@ fn replication_controller(object: &mut Object) {
 }
 
 /// Copies the labels of the pod template to an object without labels. Returns whether it did.
-pub(super) fn label_like_template(object: &mut Object, labels: &Value) -> bool {
+pub(super) fn copy_template_labels(object: &mut Object, labels: &Value) -> bool {
     match set::structure(object, "metadata") {
         Some(metadata) if set::is_empty(metadata.get("labels")) => {
             metadata.insert("labels".to_owned(), labels.clone());
@@ -124,7 +124,7 @@ fn endpoints(object: &mut Object) {
 /// Adds the name of the namespace as a label, so that label selectors can match it.
 fn namespace(object: &mut Object) {
     if let Some(metadata) = set::child(object, "metadata") {
-        label_with_name(metadata);
+        add_name_label(metadata);
     }
     if let Some(status) = set::structure(object, "status") {
         set::text(status, "phase", "Active");
@@ -132,7 +132,7 @@ fn namespace(object: &mut Object) {
 }
 
 /// Sets the label `kubernetes.io/metadata.name` of a namespace that has a name.
-pub(crate) fn label_with_name(metadata: &mut Object) {
+pub(crate) fn add_name_label(metadata: &mut Object) {
     const LABEL: &str = "kubernetes.io/metadata.name";
     let name = set::string(metadata, "name");
     if name.is_empty() {

@@ -115,11 +115,11 @@ pub(super) fn policy(kind: &str, object: &mut Object) {
     if expressions.iter().any(is_mark) {
         let keeps = expressions.len() == 1 && expressions[0]["operator"] == "Exists";
         expressions.retain(|expression| !is_mark(expression));
-        let emptied = expressions.is_empty();
+        let is_empty = expressions.is_empty();
         if keeps && set::is_empty(selector.get("matchLabels")) {
             let mark = json!([{ "key": LABEL, "operator": "Exists" }]);
             selector.insert("matchExpressions".to_owned(), mark);
-        } else if emptied {
+        } else if is_empty {
             selector.remove("matchExpressions");
         }
     }

@@ -11,12 +11,12 @@ pub(super) fn apply(pod: &mut Object) {
     drop_init_container_annotations(pod);
     if let Some(spec) = set::structure(pod, "spec") {
         for kind in ["containers", "initContainers"] {
-            set::items(spec, kind).for_each(resources::request_limits);
+            set::items(spec, kind).for_each(resources::set_requests_from_limits);
         }
         resources::default_pod_level(spec);
         set::pointer(spec, "enableServiceLinks", true);
         if spec.get("hostNetwork").and_then(Value::as_bool) == Some(true) {
-            publish_ports(spec);
+            set_host_ports(spec);
         }
         apply_spec(spec);
         let grace = spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64);
@@ -33,7 +33,7 @@ pub(super) fn apply(pod: &mut Object) {
         }
         resources::round(status, "allocatedResources");
         resources::round_requirements(status, "resources");
-        primary_address(status);
+        sync_pod_ips(status);
     }
 }
 
@@ -160,7 +160,7 @@ fn http_get(handler: &mut Object) {
 }
 
 /// Sets host ports to container ports for a pod in the host network.
-fn publish_ports(spec: &mut Object) {
+fn set_host_ports(spec: &mut Object) {
     for kind in ["containers", "initContainers"] {
         for container in set::items(spec, kind) {
             for port in set::items(container, "ports") {
@@ -174,7 +174,7 @@ fn publish_ports(spec: &mut Object) {
 }
 
 /// Syncs `podIP` with the first of `podIPs`; if they differ, `podIP` wins.
-fn primary_address(status: &mut Object) {
+fn sync_pod_ips(status: &mut Object) {
     let address = set::string(status, "podIP");
     let first = status.get("podIPs").and_then(|ips| ips.pointer("/0/ip")).and_then(Value::as_str);
     match first {

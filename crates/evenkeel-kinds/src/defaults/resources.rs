@@ -33,7 +33,7 @@ pub(crate) fn round_requirements(object: &mut Object, key: &str) {
 }
 
 /// Sets a container's missing requests to its limits.
-pub(crate) fn request_limits(container: &mut Object) {
+pub(crate) fn set_requests_from_limits(container: &mut Object) {
     let Some(resources) = set::child(container, "resources") else { return };
     let Some(limits) = resources.get("limits").and_then(Value::as_object) else { return };
     if limits.is_empty() {
@@ -66,10 +66,10 @@ pub(crate) fn default_pod_level(spec: &mut Object) {
 
     // Hugepage limits are the sum of the containers' limits, unless set on the pod.
     for (name, amount) in container_limits.into_iter().filter(|(name, _)| is_huge_page(name)) {
-        let mentioned = ["limits", "requests"]
+        let is_set = ["limits", "requests"]
             .iter()
             .any(|list| resources.get(*list).is_some_and(|amounts| amounts.get(&name).is_some()));
-        if !mentioned && let Some(limits) = set::structure(resources, "limits") {
+        if !is_set && let Some(limits) = set::structure(resources, "limits") {
             limits.insert(name, amount.to_string().into());
         }
     }
@@ -131,14 +131,14 @@ fn aggregate(spec: &Object, list: &str) -> BTreeMap<String, Quantity> {
         if set::string(container, "restartPolicy") == "Always" {
             add(&mut total, &own);
             add(&mut sidecars, &own);
-            raise(&mut peak, sidecars.clone());
+            raise_to(&mut peak, sidecars.clone());
         } else {
             let mut needed = own;
             add(&mut needed, &sidecars);
-            raise(&mut peak, needed);
+            raise_to(&mut peak, needed);
         }
     }
-    raise(&mut total, peak);
+    raise_to(&mut total, peak);
     total
 }
 
@@ -159,7 +159,7 @@ fn add(total: &mut BTreeMap<String, Quantity>, more: &BTreeMap<String, Quantity>
     }
 }
 
-fn raise(total: &mut BTreeMap<String, Quantity>, floor: BTreeMap<String, Quantity>) {
+fn raise_to(total: &mut BTreeMap<String, Quantity>, floor: BTreeMap<String, Quantity>) {
     for (name, amount) in floor {
         match total.entry(name) {
             Entry::Vacant(entry) => {

@@ -92,8 +92,8 @@ fn huge_pages_of_containers_limit_the_pod_that_limits_anything() {
         })
     );
     assert_eq!(pod(json!({})), json!({}));
-    let said = json!({ "requests": { "hugepages-2Mi": "8Mi" } });
-    assert_eq!(pod(said.clone()), said);
+    let resources = json!({ "requests": { "hugepages-2Mi": "8Mi" } });
+    assert_eq!(pod(resources.clone()), resources);
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn job(object: &mut Object) -> Applied {
         .filter(|labels| !set::is_empty(Some(labels)))
         .cloned();
     let labels_from_template =
-        labels.is_some_and(|labels| core::label_like_template(object, &labels));
+        labels.is_some_and(|labels| core::copy_template_labels(object, &labels));
     let applied = Applied { labels_from_template, ..Applied::default() };
     let Some(spec) = set::child(object, "spec") else { return applied };
     if set::is_unset(spec.get("completions")) && set::is_unset(spec.get("parallelism")) {

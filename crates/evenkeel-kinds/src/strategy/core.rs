@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Context;
-use super::prepare::carry;
+use super::prepare::copy_field;
 use crate::defaults::set::{self, Object};
 
 /// Adds the `kubernetes` finalizer to `spec`. The namespace is emptied before it is removed.
@@ -23,7 +23,7 @@ pub(super) fn keep_finalizers(old: &Object, new: &mut Object) {
     let empty = Object::new();
     let old = set::get(old, "spec").unwrap_or(&empty);
     if let Some(new) = set::structure(new, "spec") {
-        carry(old, new, "finalizers");
+        copy_field(old, new, "finalizers");
     }
 }
 
@@ -58,24 +58,24 @@ fn drop_unless_used(old: &Object, new: &mut Object, part: &str, field: &str) {
 /// Sets the phase transition time of a new volume.
 pub(super) fn create_volume(volume: &mut Object, cx: &Context<'_>) {
     if let Some(status) = set::child(volume, "status") {
-        status.insert(SINCE.to_owned(), cx.now.into());
+        status.insert(TRANSITION_TIME.to_owned(), cx.now.into());
     }
 }
 
-const SINCE: &str = "lastPhaseTransitionTime";
+const TRANSITION_TIME: &str = "lastPhaseTransitionTime";
 
 /// Updates the phase transition time when the phase changes, unless the client sets it.
 pub(super) fn update_volume_status(old: &Object, new: &mut Object, cx: &Context<'_>) {
     let empty = Object::new();
     let old = set::get(old, "status").unwrap_or(&empty);
     let Some(new) = set::structure(new, "status") else { return };
-    let unset = set::is_unset(new.get(SINCE));
+    let unset = set::is_unset(new.get(TRANSITION_TIME));
     if old.get("phase") == new.get("phase") {
         if unset {
-            carry(old, new, SINCE);
+            copy_field(old, new, TRANSITION_TIME);
         }
-    } else if unset || new.get(SINCE) == old.get(SINCE) {
-        new.insert(SINCE.to_owned(), cx.now.into());
+    } else if unset || new.get(TRANSITION_TIME) == old.get(TRANSITION_TIME) {
+        new.insert(TRANSITION_TIME.to_owned(), cx.now.into());
     }
 }
 

@@ -12,21 +12,21 @@ use crate::defaults::set::{self, Object};
 /// Drops the fields of disabled features.
 pub(super) fn drop_fields(gvk: Gvk<'_>, old: Option<&Object>, new: &mut Object) {
     match (gvk.group, gvk.kind) {
-        ("", "Pod") => in_pods(spec(old), set::child(new, "spec")),
-        ("", "PodTemplate") => in_template(old, new),
+        ("", "Pod") => drop_pod_fields(spec(old), set::child(new, "spec")),
+        ("", "PodTemplate") => drop_template_fields(old, new),
         ("", "ReplicationController") | ("apps", "Deployment" | "ReplicaSet" | "DaemonSet") => {
-            in_spec_template(old, new);
+            drop_spec_template_fields(old, new);
         }
         ("apps", "StatefulSet") => {
-            in_spec_template(old, new);
+            drop_spec_template_fields(old, new);
             drop_max_unavailable(spec(old), new);
         }
-        ("batch", "Job") => in_spec_template(old, new),
+        ("batch", "Job") => drop_spec_template_fields(old, new),
         ("batch", "CronJob") => {
             let old = spec(old).and_then(|spec| set::get(spec, "jobTemplate"));
             let new = set::child(new, "spec").and_then(|spec| set::child(spec, "jobTemplate"));
             if let Some(new) = new {
-                in_spec_template(old, new);
+                drop_spec_template_fields(old, new);
             }
         }
         ("coordination.k8s.io", "Lease") => {
@@ -36,7 +36,7 @@ pub(super) fn drop_fields(gvk: Gvk<'_>, old: Option<&Object>, new: &mut Object) 
             drop_spec_fields(old, new, &["preventPodSchedulingIfMissing"]);
         }
         ("discovery.k8s.io", "EndpointSlice") => drop_topology(old, new),
-        ("resource.k8s.io", "ResourceSlice") => in_devices(spec(old), new),
+        ("resource.k8s.io", "ResourceSlice") => drop_device_fields(spec(old), new),
         _ => {}
     }
 }
@@ -45,38 +45,38 @@ fn spec(object: Option<&Object>) -> Option<&Object> {
     set::get(object?, "spec")
 }
 
-fn in_spec_template(old: Option<&Object>, new: &mut Object) {
+fn drop_spec_template_fields(old: Option<&Object>, new: &mut Object) {
     if let Some(new) = set::child(new, "spec") {
-        in_template(spec(old), new);
+        drop_template_fields(spec(old), new);
     }
 }
 
-fn in_template(old: Option<&Object>, new: &mut Object) {
+fn drop_template_fields(old: Option<&Object>, new: &mut Object) {
     let old = old.and_then(|old| set::get(old, "template"));
     if let Some(template) = set::child(new, "template") {
-        in_pods(spec(old), set::child(template, "spec"));
+        drop_pod_fields(spec(old), set::child(template, "spec"));
     }
 }
 
-fn in_pods(old: Option<&Object>, new: Option<&mut Object>) {
+fn drop_pod_fields(old: Option<&Object>, new: Option<&mut Object>) {
     let Some(new) = new else { return };
     if !old.is_some_and(|old| old.contains_key("schedulingGroup")) {
         new.remove("schedulingGroup");
     }
     for source in ["clusterTrustBundle", "podCertificate"] {
-        let in_use = old.is_some_and(|old| projects(old, source));
+        let in_use = old.is_some_and(|old| uses_projection(old, source));
         if !in_use {
             drop_projection(new, source);
         }
     }
-    if !old.is_some_and(signals) {
+    if !old.is_some_and(uses_stop_signals) {
         drop_stop_signals(new);
     }
 }
 
 const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
-fn projects(spec: &Object, source: &str) -> bool {
+fn uses_projection(spec: &Object, source: &str) -> bool {
     set::list(spec, "volumes")
         .filter_map(|volume| set::get(volume, "projected"))
         .any(|projected| set::list(projected, "sources").any(|part| part.contains_key(source)))
@@ -92,7 +92,7 @@ fn drop_projection(spec: &mut Object, source: &str) {
     }
 }
 
-fn signals(spec: &Object) -> bool {
+fn uses_stop_signals(spec: &Object) -> bool {
     CONTAINERS.iter().any(|kind| {
         set::list(spec, kind).any(|container| {
             set::get(container, "lifecycle").is_some_and(|hooks| hooks.contains_key("stopSignal"))
@@ -159,7 +159,7 @@ fn drop_topology(old: Option<&Object>, new: &mut Object) {
     }
 }
 
-fn in_devices(old: Option<&Object>, new: &mut Object) {
+fn drop_device_fields(old: Option<&Object>, new: &mut Object) {
     const MAPPINGS: &str = "nodeAllocatableResourceMappings";
     const LISTS: [&str; 4] = ["bools", "ints", "strings", "versions"];
     let maps = |device: &Object| device.contains_key(MAPPINGS);

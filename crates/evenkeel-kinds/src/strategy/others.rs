@@ -23,7 +23,7 @@ pub(super) fn create_api_service(object: &mut Object, cx: &Context<'_>) {
 }
 
 /// Sets `timeAdded` of taints that have none.
-pub(super) fn date_taints(slice: &mut Object, cx: &Context<'_>) {
+pub(super) fn set_taint_times(slice: &mut Object, cx: &Context<'_>) {
     let Some(spec) = set::child(slice, "spec") else { return };
     for device in set::items(spec, "devices") {
         for taint in set::items(device, "taints") {
@@ -33,7 +33,7 @@ pub(super) fn date_taints(slice: &mut Object, cx: &Context<'_>) {
 }
 
 /// Removes the status of devices that are no longer allocated to the claim.
-pub(super) fn forget_deallocated_devices(old: &Object, new: &mut Object) {
+pub(super) fn remove_deallocated_devices(old: &Object, new: &mut Object) {
     let before = allocated(old);
     let after = allocated(new);
     let Some(status) = set::child(new, "status") else { return };

@@ -6,11 +6,11 @@ use evenkeel_types::quantity::Quantity;
 use serde_json::{Value, json};
 
 use super::Context;
-use super::prepare::{carry, keep_metadata};
+use super::prepare::{copy_field, keep_metadata};
 use crate::defaults::set::{self, Object};
 
 /// Metadata fields that the subresources for one part of a pod do not change.
-const KEPT_METADATA: &[&str] = &[
+const PRESERVED_METADATA: &[&str] = &[
     "deletionTimestamp",
     "generation",
     "selfLink",
@@ -22,11 +22,11 @@ const KEPT_METADATA: &[&str] = &[
 
 /// Sets the status of a new pod: phase Pending and the QoS class of its resources.
 pub(super) fn create(pod: &mut Object, cx: &Context<'_>) {
-    let said = set::get(pod, "status").map_or("", |status| set::string(status, "qosClass"));
+    let class = set::get(pod, "status").map_or("", |status| set::string(status, "qosClass"));
     let empty = Object::new();
-    let class = match said {
-        "" => quality_of_service(set::get(pod, "spec").unwrap_or(&empty)),
-        said => said,
+    let class = match class {
+        "" => qos_class(set::get(pod, "spec").unwrap_or(&empty)),
+        class => class,
     };
     let mut status = json!({ "phase": "Pending", "qosClass": class });
     let gates = set::get(pod, "spec").and_then(|spec| spec.get("schedulingGates"));
@@ -41,8 +41,8 @@ pub(super) fn create(pod: &mut Object, cx: &Context<'_>) {
         }]);
     }
     pod.insert("status".to_owned(), status);
-    select_by_label_keys(pod);
-    adopt_app_armor_annotations(pod);
+    merge_label_keys_into_selectors(pod);
+    copy_app_armor_annotations(pod);
 }
 
 /// Prepares an update of a pod's status.
@@ -52,10 +52,10 @@ pub(super) fn update_status(old: &Object, new: &mut Object) {
     let old = set::get(old, "status").unwrap_or(&empty);
     let Some(new) = set::structure(new, "status") else { return };
     if set::string(new, "qosClass").is_empty() {
-        carry(old, new, "qosClass");
+        copy_field(old, new, "qosClass");
     }
     if generation(new) == 0 {
-        carry(old, new, "observedGeneration");
+        copy_field(old, new, "observedGeneration");
     }
     keep_condition_generations(old, new);
     drop_disabled_status(old, new);
@@ -133,26 +133,26 @@ pub(super) fn resize(old: &Object, new: &mut Object) {
     let Some(Value::Object(wanted)) = new.remove("spec") else { return };
     restore(old, new);
     let Some(spec) = set::structure(new, "spec") else { return };
-    carry(&wanted, spec, "resources");
+    copy_field(&wanted, spec, "resources");
     for kind in kinds {
         let names = |spec: &Object| -> Vec<String> {
             set::list(spec, kind).map(|c| set::string(c, "name").to_owned()).collect()
         };
         if names(spec) != names(&wanted) {
-            carry(&wanted, spec, kind);
+            copy_field(&wanted, spec, kind);
             continue;
         }
         for (container, wanted) in set::items(spec, kind).zip(set::list(&wanted, kind)) {
-            carry(wanted, container, "resources");
-            carry(wanted, container, "resizePolicy");
+            copy_field(wanted, container, "resources");
+            copy_field(wanted, container, "resizePolicy");
         }
     }
 }
 
 fn restore(old: &Object, new: &mut Object) {
-    carry(old, new, "spec");
-    carry(old, new, "status");
-    keep_metadata(old, new, KEPT_METADATA);
+    copy_field(old, new, "spec");
+    copy_field(old, new, "status");
+    keep_metadata(old, new, PRESERVED_METADATA);
 }
 
 /// Returns the grace period of a pod in seconds, given the one requested by the delete. Zero for
@@ -171,7 +171,7 @@ pub fn grace_period(pod: &Value, requested: Option<i64>) -> i64 {
 }
 
 /// Returns the QoS class of a pod. Mirrors upstream's `ComputePodQOS`.
-pub(crate) fn quality_of_service(spec: &Object) -> &'static str {
+pub(crate) fn qos_class(spec: &Object) -> &'static str {
     // Sums of the positive quantities of CPU and memory.
     type Sums = [Option<Quantity>; 2];
     fn add(sums: &mut Sums, resources: Option<&Object>, list: &str) -> bool {
@@ -214,11 +214,12 @@ pub(crate) fn quality_of_service(spec: &Object) -> &'static str {
 
 /// Merges `matchLabelKeys` and `mismatchLabelKeys` into the selectors of pod affinity terms and
 /// topology spread constraints.
-fn select_by_label_keys(pod: &mut Object) {
+fn merge_label_keys_into_selectors(pod: &mut Object) {
     let spec = set::get(pod, "spec");
-    let affine = spec.and_then(|spec| set::get(spec, "affinity")).is_some();
-    let spread = spec.is_some_and(|spec| !set::is_empty(spec.get("topologySpreadConstraints")));
-    if !affine && !spread {
+    let has_affinity = spec.and_then(|spec| set::get(spec, "affinity")).is_some();
+    let has_spread_constraints =
+        spec.is_some_and(|spec| !set::is_empty(spec.get("topologySpreadConstraints")));
+    if !has_affinity && !has_spread_constraints {
         return;
     }
     let labels = set::get(pod, "metadata")
@@ -285,7 +286,7 @@ pub(super) fn app_armor_profile(annotation: &str) -> Option<Value> {
 }
 
 /// Copies AppArmor profiles from annotations to the fields that replaced them.
-fn adopt_app_armor_annotations(pod: &mut Object) {
+fn copy_app_armor_annotations(pod: &mut Object) {
     let annotated = set::get(pod, "metadata")
         .and_then(|metadata| set::get(metadata, "annotations"))
         .is_some_and(|annotations| annotations.keys().any(|key| key.starts_with(APP_ARMOR)));

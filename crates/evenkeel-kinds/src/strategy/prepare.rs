@@ -32,7 +32,7 @@ pub fn prepare_for_create(gvk: Gvk<'_>, object: &mut Value, cx: &Context<'_>) {
         // The kubelet registers its node including the status.
         ("", "Node") => core::create_node(object),
         _ => {
-            if let Some(status) = empty_status(gvk) {
+            if let Some(status) = initial_status(gvk) {
                 object.insert("status".to_owned(), status);
             }
         }
@@ -51,7 +51,7 @@ pub fn prepare_for_create(gvk: Gvk<'_>, object: &mut Value, cx: &Context<'_>) {
     }
     disabled::drop_fields(gvk, None, object);
     if gvk.kind == "ResourceSlice" {
-        others::date_taints(object, cx);
+        others::set_taint_times(object, cx);
     }
 }
 
@@ -98,7 +98,7 @@ pub fn prepare_for_update(gvk: Gvk<'_>, old: &Value, new: &mut Value, cx: &Conte
     let strategy = table::of(gvk);
     keep_generation(old, new);
     if strategy.has_status {
-        carry(old, new, "status");
+        copy_field(old, new, "status");
     }
     match (gvk.group, gvk.kind) {
         ("", "Namespace") => core::keep_finalizers(old, new),
@@ -106,16 +106,16 @@ pub fn prepare_for_update(gvk: Gvk<'_>, old: &Value, new: &mut Value, cx: &Conte
         ("", "PersistentVolumeClaim") => core::prepare_claim(Some(old), new),
         ("", "ServiceAccount") => core::trim_secret_references(new),
         ("", "Node") => core::update_node(old, new),
-        ("certificates.k8s.io", "CertificateSigningRequest") => carry(old, new, "spec"),
+        ("certificates.k8s.io", "CertificateSigningRequest") => copy_field(old, new, "spec"),
         _ => {}
     }
     disabled::drop_fields(gvk, Some(old), new);
     match (gvk.group, gvk.kind) {
         ("apps", "DaemonSet") => workloads::update_daemon_set(old, new),
-        ("resource.k8s.io", "ResourceSlice") => others::date_taints(new, cx),
+        ("resource.k8s.io", "ResourceSlice") => others::set_taint_times(new, cx),
         _ => {}
     }
-    count_generation(strategy, old, new);
+    increment_generation(strategy, old, new);
 }
 
 /// Prepares an update through the status subresource.
@@ -125,7 +125,7 @@ pub fn prepare_for_status_update(gvk: Gvk<'_>, old: &Value, new: &mut Value, cx:
         return;
     }
     keep_generation(old, new);
-    carry(old, new, "spec");
+    copy_field(old, new, "spec");
     let keeps = table::of(gvk).status_keeps_metadata;
     keep_metadata(old, new, keeps);
     match (gvk.group, gvk.kind) {
@@ -136,7 +136,7 @@ pub fn prepare_for_status_update(gvk: Gvk<'_>, old: &Value, new: &mut Value, cx:
         ("certificates.k8s.io", "CertificateSigningRequest") => {
             request::update_status(old, new, cx);
         }
-        ("resource.k8s.io", "ResourceClaim") => others::forget_deallocated_devices(old, new),
+        ("resource.k8s.io", "ResourceClaim") => others::remove_deallocated_devices(old, new),
         _ => {}
     }
 }
@@ -167,14 +167,14 @@ pub fn prepare_for_subresource_update(
     let (Some(old), Some(new)) = (old.as_object(), new.as_object_mut()) else { return };
     keep_generation(old, new);
     match subresource {
-        "finalize" => carry(old, new, "status"),
-        "approval" => request::approve(old, new, cx),
+        "finalize" => copy_field(old, new, "status"),
+        "approval" => request::update_approval(old, new, cx),
         "ephemeralcontainers" => pod::update_ephemeral_containers(old, new),
         _ => pod::resize(old, new),
     }
     if gvk.kind == "Pod" {
         disabled::drop_fields(gvk, Some(old), new);
-        count_generation(table::of(gvk), old, new);
+        increment_generation(table::of(gvk), old, new);
     }
 }
 
@@ -184,7 +184,7 @@ pub fn canonicalize(gvk: Gvk<'_>, object: &mut Value) {
     match (gvk.group, gvk.kind) {
         ("", "Namespace") => {
             if let Some(metadata) = set::child(object, "metadata") {
-                defaults::label_with_name(metadata);
+                defaults::add_name_label(metadata);
             }
         }
         ("", "Service") => service::canonicalize(object),
@@ -197,7 +197,7 @@ fn is_prepared_elsewhere(gvk: Gvk<'_>) -> bool {
 }
 
 /// Returns the initial status of an object, in the form that its type writes.
-fn empty_status(gvk: Gvk<'_>) -> Option<Value> {
+fn initial_status(gvk: Gvk<'_>) -> Option<Value> {
     if !table::of(gvk).has_status {
         return None;
     }
@@ -229,7 +229,7 @@ fn empty_status(gvk: Gvk<'_>) -> Option<Value> {
 }
 
 /// Copies a field from the old object, or removes it if the old object does not have it.
-pub(super) fn carry(old: &Object, new: &mut Object, key: &str) {
+pub(super) fn copy_field(old: &Object, new: &mut Object, key: &str) {
     match old.get(key) {
         Some(value) => new.insert(key.to_owned(), value.clone()),
         None => new.remove(key),
@@ -244,7 +244,7 @@ pub(super) fn keep_metadata(old: &Object, new: &mut Object, keys: &[&str]) {
     let Some(old) = old.get("metadata").and_then(Value::as_object) else { return };
     let Some(new) = set::structure(new, "metadata") else { return };
     for key in keys {
-        carry(old, new, key);
+        copy_field(old, new, key);
     }
 }
 
@@ -253,7 +253,7 @@ fn keep_generation(old: &Object, new: &mut Object) {
     keep_metadata(old, new, &["generation"]);
 }
 
-fn count_generation(strategy: &Strategy, old: &Object, new: &mut Object) {
+fn increment_generation(strategy: &Strategy, old: &Object, new: &mut Object) {
     let (Generation::Incremented(fields) | Generation::IncrementedOnUpdate(fields)) =
         strategy.generation
     else {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::Context;
-use super::prepare::carry;
+use super::prepare::copy_field;
 use crate::defaults::set::{self, Object};
 
 /// Sets the requesting user in the spec of a new request.
@@ -32,23 +32,23 @@ pub(super) fn create(request: &mut Object, cx: &Context<'_>) {
 /// Prepares a status update, which cannot change the approval conditions.
 pub(super) fn update_status(old: &Object, new: &mut Object, cx: &Context<'_>) {
     for kind in ["Approved", "Denied"] {
-        let was: Vec<Value> = conditions(old).filter(|c| is(c, kind)).cloned().collect();
-        let mut now: Vec<&mut Value> = conditions_mut(new).filter(|c| is(c, kind)).collect();
+        let was: Vec<Value> = conditions(old).filter(|c| has_type(c, kind)).cloned().collect();
+        let mut now: Vec<&mut Value> = conditions_mut(new).filter(|c| has_type(c, kind)).collect();
         if was.len() == now.len() {
             for (now, was) in now.iter_mut().zip(was) {
                 **now = was;
             }
         }
     }
-    date_conditions(old, new, cx);
+    set_condition_times(old, new, cx);
 }
 
 /// Takes only the conditions from the new object.
-pub(super) fn approve(old: &Object, new: &mut Object, cx: &Context<'_>) {
-    date_conditions(old, new, cx);
+pub(super) fn update_approval(old: &Object, new: &mut Object, cx: &Context<'_>) {
+    set_condition_times(old, new, cx);
     let conditions = set::child(new, "status").and_then(|status| status.remove("conditions"));
-    carry(old, new, "spec");
-    carry(old, new, "status");
+    copy_field(old, new, "spec");
+    copy_field(old, new, "status");
     let Some(status) = set::structure(new, "status") else { return };
     match conditions {
         Some(conditions) => status.insert("conditions".to_owned(), conditions),
@@ -56,7 +56,7 @@ pub(super) fn approve(old: &Object, new: &mut Object, cx: &Context<'_>) {
     };
 }
 
-fn date_conditions(old: &Object, new: &mut Object, cx: &Context<'_>) {
+fn set_condition_times(old: &Object, new: &mut Object, cx: &Context<'_>) {
     let key = |condition: &Object| {
         ["type", "status"].map(|field| set::string(condition, field).to_owned())
     };
@@ -76,7 +76,7 @@ fn date_conditions(old: &Object, new: &mut Object, cx: &Context<'_>) {
     }
 }
 
-fn is(condition: &Value, kind: &str) -> bool {
+fn has_type(condition: &Value, kind: &str) -> bool {
     condition.get("type").and_then(Value::as_str) == Some(kind)
 }
 

@@ -8,7 +8,7 @@ pub(super) fn equal(a: Option<&Value>, b: Option<&Value>) -> bool {
     same(a, b, false)
 }
 
-fn same(a: Option<&Value>, b: Option<&Value>, amounts: bool) -> bool {
+fn same(a: Option<&Value>, b: Option<&Value>, quantities: bool) -> bool {
     // Fast path: most fields are unchanged.
     if a == b {
         return true;
@@ -23,15 +23,15 @@ fn same(a: Option<&Value>, b: Option<&Value>, amounts: bool) -> bool {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(Some(a), Some(b), false))
         }
         (Some(Value::Object(a)), Some(Value::Object(b))) => {
-            let known = a
-                .iter()
-                .all(|(key, value)| same(Some(value), b.get(key), amounts || holds_amounts(key)));
+            let known = a.iter().all(|(key, value)| {
+                same(Some(value), b.get(key), quantities || holds_quantities(key))
+            });
             known
                 && b.iter()
                     .filter(|(key, _)| !a.contains_key(*key))
                     .all(|(_, value)| same(None, Some(value), false))
         }
-        (Some(Value::String(a)), Some(Value::String(b))) if amounts => {
+        (Some(Value::String(a)), Some(Value::String(b))) if quantities => {
             matches!((Quantity::parse(a), Quantity::parse(b)), (Ok(a), Ok(b)) if a == b)
         }
         _ => false,
@@ -39,7 +39,7 @@ fn same(a: Option<&Value>, b: Option<&Value>, amounts: bool) -> bool {
 }
 
 /// Returns whether the field is a quantity or a map of quantities.
-fn holds_amounts(key: &str) -> bool {
+fn holds_quantities(key: &str) -> bool {
     matches!(
         key,
         "limits"

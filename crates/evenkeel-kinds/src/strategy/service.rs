@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::prepare::carry;
+use super::prepare::copy_field;
 use crate::defaults::set::{self, Object};
 
 /// Sets `clusterIPs` from `clusterIP` of a new Service. Must be called before addresses are
@@ -24,49 +24,49 @@ pub fn before_allocation_on_update(old: &Value, new: &mut Value) {
     let Some(old) = old.get("spec").and_then(Value::as_object) else { return };
     let Some(new) = new.get_mut("spec").and_then(Value::as_object_mut) else { return };
     keep_allocated(old, new);
-    agree_on_addresses(old, new);
+    sync_cluster_ips(old, new);
 }
 
 fn keep_allocated(old: &Object, new: &mut Object) {
-    if needs_address(old) && needs_address(new) {
+    if needs_cluster_ip(old) && needs_cluster_ip(new) {
         if set::string(new, "clusterIP").is_empty() {
-            carry(old, new, "clusterIP");
+            copy_field(old, new, "clusterIP");
         }
         if set::is_empty(new.get("clusterIPs")) {
-            carry(old, new, "clusterIPs");
+            copy_field(old, new, "clusterIPs");
         }
     }
     if needs_node_port(old) && needs_node_port(new) {
-        let asked: BTreeSet<i64> = node_ports(new).collect();
+        let requested: BTreeSet<i64> = node_ports(new).collect();
         // If several ports have the same name, the last one is used.
         let before: BTreeMap<&str, i64> = set::list(old, "ports")
             .map(|port| (set::string(port, "name"), number(port, "nodePort")))
             .collect();
-        let given: BTreeSet<i64> = node_ports(old).collect();
+        let allocated: BTreeSet<i64> = node_ports(old).collect();
         for port in set::items(new, "ports") {
             if number(port, "nodePort") != 0 {
                 continue;
             }
             let number = before.get(set::string(port, "name")).copied().unwrap_or(0);
-            let taken = asked.contains(&number) && given.contains(&number);
+            let taken = requested.contains(&number) && allocated.contains(&number);
             if number != 0 && !taken {
                 port.insert("nodePort".to_owned(), number.into());
             }
         }
     }
     if needs_health_port(old) && needs_health_port(new) && number(new, "healthCheckNodePort") == 0 {
-        carry(old, new, "healthCheckNodePort");
+        copy_field(old, new, "healthCheckNodePort");
     }
 }
 
 /// Makes `clusterIP` and `clusterIPs` consistent. If the client changes only one of them, the other
 /// follows.
-fn agree_on_addresses(old: &Object, new: &mut Object) {
+fn sync_cluster_ips(old: &Object, new: &mut Object) {
     let address = set::string(new, "clusterIP");
     let before = set::string(old, "clusterIP");
     if address == before {
         if set::is_empty(new.get("clusterIPs")) {
-            carry(old, new, "clusterIPs");
+            copy_field(old, new, "clusterIPs");
         }
     } else if old.get("clusterIPs") == new.get("clusterIPs") {
         if address.is_empty() {
@@ -85,7 +85,7 @@ pub(super) fn update(old: &Object, new: &mut Object) {
     let old_spec = set::get(old, "spec").unwrap_or(&empty);
     let Some(spec) = set::child(new, "spec") else { return };
     let same = |spec: &Object, key: &str| old_spec.get(key) == spec.get(key);
-    if needs_address(old_spec) && !needs_address(spec) {
+    if needs_cluster_ip(old_spec) && !needs_cluster_ip(spec) {
         if same(spec, "clusterIP") && same(spec, "clusterIPs") {
             spec.remove("clusterIP");
             spec.remove("clusterIPs");
@@ -110,20 +110,20 @@ pub(super) fn update(old: &Object, new: &mut Object) {
     {
         spec.remove("healthCheckNodePort");
     }
-    if is_balanced(old_spec) && !is_balanced(spec) {
+    if is_load_balancer(old_spec) && !is_load_balancer(spec) {
         for key in ["allocateLoadBalancerNodePorts", "loadBalancerClass"] {
             if same(spec, key) {
                 spec.remove(key);
             }
         }
     }
-    if reached_from_outside(old_spec)
-        && !reached_from_outside(spec)
+    if is_externally_accessible(old_spec)
+        && !is_externally_accessible(spec)
         && same(spec, "externalTrafficPolicy")
     {
         spec.remove("externalTrafficPolicy");
     }
-    if !is_balanced(spec)
+    if !is_load_balancer(spec)
         && let Some(status) = set::structure(new, "status")
     {
         status.insert("loadBalancer".to_owned(), json!({}));
@@ -134,7 +134,7 @@ pub(super) fn update(old: &Object, new: &mut Object) {
 /// from readers.
 pub(super) fn canonicalize(service: &mut Object) {
     if let Some(spec) = set::child(service, "spec")
-        && !needs_address(spec)
+        && !needs_cluster_ip(spec)
     {
         spec.remove("internalTrafficPolicy");
     }
@@ -145,8 +145,8 @@ pub(super) fn canonicalize(service: &mut Object) {
 pub fn service_as_stored(service: &Value) -> Option<Value> {
     const FIELD: &str = "/fieldsV1/f:spec/f:internalTrafficPolicy";
     let spec = service.get("spec")?.as_object()?;
-    let owners = service.pointer("/metadata/managedFields")?.as_array()?;
-    if needs_address(spec) || !owners.iter().any(|owner| owner.pointer(FIELD).is_some()) {
+    let entries = service.pointer("/metadata/managedFields")?.as_array()?;
+    if needs_cluster_ip(spec) || !entries.iter().any(|entry| entry.pointer(FIELD).is_some()) {
         return None;
     }
     let mut service = service.clone();
@@ -154,7 +154,7 @@ pub fn service_as_stored(service: &Value) -> Option<Value> {
     Some(service)
 }
 
-fn needs_address(spec: &Object) -> bool {
+fn needs_cluster_ip(spec: &Object) -> bool {
     set::string(spec, "type") != "ExternalName"
 }
 
@@ -162,15 +162,15 @@ fn needs_node_port(spec: &Object) -> bool {
     matches!(set::string(spec, "type"), "NodePort" | "LoadBalancer")
 }
 
-fn is_balanced(spec: &Object) -> bool {
+fn is_load_balancer(spec: &Object) -> bool {
     set::string(spec, "type") == "LoadBalancer"
 }
 
 fn needs_health_port(spec: &Object) -> bool {
-    is_balanced(spec) && set::string(spec, "externalTrafficPolicy") == "Local"
+    is_load_balancer(spec) && set::string(spec, "externalTrafficPolicy") == "Local"
 }
 
-fn reached_from_outside(spec: &Object) -> bool {
+fn is_externally_accessible(spec: &Object) -> bool {
     needs_node_port(spec)
         || (set::string(spec, "type") == "ClusterIP" && !set::is_empty(spec.get("externalIPs")))
 }

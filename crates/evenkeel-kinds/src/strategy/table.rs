@@ -5,7 +5,7 @@ use evenkeel_types::Gvk;
 use super::{GarbageCollection, Generation, Strategy};
 
 /// Defaults of all strategies.
-const PLAIN: Strategy = Strategy {
+const DEFAULT: Strategy = Strategy {
     has_status: false,
     generation: Generation::Unset,
     create_on_update: false,
@@ -23,14 +23,15 @@ const STATUS: Strategy = Strategy {
     has_status: true,
     reset_fields: &["status"],
     status_reset_fields: &["spec"],
-    ..PLAIN
+    ..DEFAULT
 };
 
 /// A resource whose generation is incremented when the spec changes.
-const COUNTED: Strategy = Strategy { generation: Generation::Incremented(&["spec"]), ..STATUS };
+const STATUS_AND_GENERATION: Strategy =
+    Strategy { generation: Generation::Incremented(&["spec"]), ..STATUS };
 
 /// A resource whose status subresource does not change the metadata.
-const STATUS_ALONE: Strategy = Strategy {
+const STATUS_ONLY: Strategy = Strategy {
     status_reset_fields: &["metadata", "spec"],
     status_keeps_metadata: &[
         "deletionTimestamp",
@@ -48,7 +49,7 @@ const STATUS_ALONE: Strategy = Strategy {
 const ADMISSION: Strategy = Strategy {
     generation: Generation::Incremented(&["spec"]),
     unconditional_update: false,
-    ..PLAIN
+    ..DEFAULT
 };
 
 const FLOW_CONTROL: Strategy = Strategy {
@@ -68,7 +69,7 @@ const FLOW_CONTROL: Strategy = Strategy {
         "selfLink",
         "uid",
     ],
-    ..STATUS_ALONE
+    ..STATUS_ONLY
 };
 
 /// Returns the strategy of the resource of a built-in kind.
@@ -85,34 +86,38 @@ pub fn of(gvk: Gvk<'_>) -> &'static Strategy {
                 status_keeps_metadata: &["labels"],
                 ..STATUS
             },
-            "DaemonSet" | "ReplicaSet" | "StatefulSet" => &COUNTED,
-            _ => &PLAIN,
+            "DaemonSet" | "ReplicaSet" | "StatefulSet" => &STATUS_AND_GENERATION,
+            _ => &DEFAULT,
         },
         "batch" => match gvk.kind {
-            "Job" => &Strategy { garbage_collection: GarbageCollection::Orphan, ..COUNTED },
-            "CronJob" => &COUNTED,
-            _ => &PLAIN,
+            "Job" => {
+                &Strategy { garbage_collection: GarbageCollection::Orphan, ..STATUS_AND_GENERATION }
+            }
+            "CronJob" => &STATUS_AND_GENERATION,
+            _ => &DEFAULT,
         },
         "autoscaling" => match gvk.kind {
             "HorizontalPodAutoscaler" => &STATUS,
-            _ => &PLAIN,
+            _ => &DEFAULT,
         },
         "networking.k8s.io" => match gvk.kind {
-            "Ingress" => &COUNTED,
+            "Ingress" => &STATUS_AND_GENERATION,
             "IngressClass" | "NetworkPolicy" => {
-                &Strategy { generation: Generation::Incremented(&["spec"]), ..PLAIN }
+                &Strategy { generation: Generation::Incremented(&["spec"]), ..DEFAULT }
             }
-            "ServiceCIDR" => &STATUS_ALONE,
-            _ => &PLAIN,
+            "ServiceCIDR" => &STATUS_ONLY,
+            _ => &DEFAULT,
         },
         "policy" => match gvk.kind {
-            "PodDisruptionBudget" => &Strategy { unconditional_update: false, ..COUNTED },
-            _ => &PLAIN,
+            "PodDisruptionBudget" => {
+                &Strategy { unconditional_update: false, ..STATUS_AND_GENERATION }
+            }
+            _ => &DEFAULT,
         },
-        "rbac.authorization.k8s.io" => &Strategy { create_on_update: true, ..PLAIN },
+        "rbac.authorization.k8s.io" => &Strategy { create_on_update: true, ..DEFAULT },
         "events.k8s.io" => &EVENT,
         "coordination.k8s.io" => {
-            &Strategy { create_on_update: true, unconditional_update: false, ..PLAIN }
+            &Strategy { create_on_update: true, unconditional_update: false, ..DEFAULT }
         }
         "discovery.k8s.io" => &Strategy {
             generation: Generation::Incremented(&[
@@ -121,10 +126,12 @@ pub fn of(gvk: Gvk<'_>) -> &'static Strategy {
                 "ports",
                 "metadata.labels",
             ]),
-            ..PLAIN
+            ..DEFAULT
         },
-        "node.k8s.io" => &Strategy { create_on_update: true, unconditional_update: false, ..PLAIN },
-        "scheduling.k8s.io" => &Strategy { generation: Generation::AlwaysOne, ..PLAIN },
+        "node.k8s.io" => {
+            &Strategy { create_on_update: true, unconditional_update: false, ..DEFAULT }
+        }
+        "scheduling.k8s.io" => &Strategy { generation: Generation::AlwaysOne, ..DEFAULT },
         "storage.k8s.io" => storage(gvk.kind),
         "admissionregistration.k8s.io" => match gvk.kind {
             "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {
@@ -133,43 +140,45 @@ pub fn of(gvk: Gvk<'_>) -> &'static Strategy {
             "ValidatingAdmissionPolicy" => &Strategy {
                 generation: Generation::Incremented(&["spec"]),
                 unconditional_update: false,
-                ..STATUS_ALONE
+                ..STATUS_ONLY
             },
             _ => &ADMISSION,
         },
         "apiregistration.k8s.io" => &Strategy {
             unconditional_update: false,
             status_keeps_metadata: &["labels", "annotations", "finalizers", "ownerReferences"],
-            ..STATUS_ALONE
+            ..STATUS_ONLY
         },
-        "apiextensions.k8s.io" => &Strategy { unconditional_update: false, ..COUNTED },
+        "apiextensions.k8s.io" => {
+            &Strategy { unconditional_update: false, ..STATUS_AND_GENERATION }
+        }
         "certificates.k8s.io" => match gvk.kind {
             "CertificateSigningRequest" => &Strategy {
                 reset_fields: &["spec", "status"],
                 status_reset_fields: &["spec", "status.conditions"],
                 ..STATUS
             },
-            _ => &PLAIN,
+            _ => &DEFAULT,
         },
         "flowcontrol.apiserver.k8s.io" => &FLOW_CONTROL,
         "resource.k8s.io" => match gvk.kind {
-            "ResourceClaim" => &Strategy { returns_deleted: true, ..STATUS_ALONE },
+            "ResourceClaim" => &Strategy { returns_deleted: true, ..STATUS_ONLY },
             "DeviceClass" | "ResourceSlice" => &Strategy {
                 generation: Generation::Incremented(&["spec"]),
                 returns_deleted: true,
-                ..PLAIN
+                ..DEFAULT
             },
-            _ => &RETURNED,
+            _ => &RETURNS_DELETED,
         },
-        _ => &PLAIN,
+        _ => &DEFAULT,
     }
 }
 
-const RETURNED: Strategy = Strategy { returns_deleted: true, ..PLAIN };
+const RETURNS_DELETED: Strategy = Strategy { returns_deleted: true, ..DEFAULT };
 const EVENT: Strategy = Strategy {
     create_on_update: true,
     garbage_collection: GarbageCollection::Unsupported,
-    ..PLAIN
+    ..DEFAULT
 };
 
 fn core(kind: &str) -> &'static Strategy {
@@ -183,7 +192,7 @@ fn core(kind: &str) -> &'static Strategy {
                 "metadata.ownerReferences",
             ],
             status_keeps_metadata: &["ownerReferences"],
-            ..COUNTED
+            ..STATUS_AND_GENERATION
         },
         "Service" => &Strategy { create_on_update: true, returns_deleted: true, ..STATUS },
         "Namespace" | "PersistentVolume" | "PersistentVolumeClaim" | "ResourceQuota" => {
@@ -191,34 +200,34 @@ fn core(kind: &str) -> &'static Strategy {
         }
         "Node" => &STATUS,
         "ReplicationController" => {
-            &Strategy { garbage_collection: GarbageCollection::Orphan, ..COUNTED }
+            &Strategy { garbage_collection: GarbageCollection::Orphan, ..STATUS_AND_GENERATION }
         }
         "PodTemplate" => &Strategy {
             generation: Generation::Incremented(&["template"]),
             returns_deleted: true,
-            ..PLAIN
+            ..DEFAULT
         },
-        "ServiceAccount" => &RETURNED,
-        "Endpoints" | "LimitRange" => &Strategy { create_on_update: true, ..PLAIN },
+        "ServiceAccount" => &RETURNS_DELETED,
+        "Endpoints" | "LimitRange" => &Strategy { create_on_update: true, ..DEFAULT },
         "Event" => &EVENT,
-        _ => &PLAIN,
+        _ => &DEFAULT,
     }
 }
 
 fn storage(kind: &str) -> &'static Strategy {
     match kind {
-        "StorageClass" | "VolumeAttributesClass" => &RETURNED,
-        "CSINode" => &Strategy { unconditional_update: false, ..RETURNED },
+        "StorageClass" | "VolumeAttributesClass" => &RETURNS_DELETED,
+        "CSINode" => &Strategy { unconditional_update: false, ..RETURNS_DELETED },
         "CSIDriver" => &Strategy {
             generation: Generation::IncrementedOnUpdate(&["spec"]),
             unconditional_update: false,
-            ..RETURNED
+            ..RETURNS_DELETED
         },
-        "CSIStorageCapacity" => &Strategy { unconditional_update: false, ..PLAIN },
+        "CSIStorageCapacity" => &Strategy { unconditional_update: false, ..DEFAULT },
         "VolumeAttachment" => {
-            &Strategy { returns_deleted: true, unconditional_update: false, ..STATUS_ALONE }
+            &Strategy { returns_deleted: true, unconditional_update: false, ..STATUS_ONLY }
         }
-        _ => &PLAIN,
+        _ => &DEFAULT,
     }
 }
 

@@ -15,7 +15,7 @@ use super::workloads;
 use crate::defaults::set::{self, Object};
 
 /// Maximum number of warnings per element. All headers together are truncated to 4,096 bytes.
-const ENOUGH: usize = 32;
+const MAX_PER_ELEMENT: usize = 32;
 
 /// Returns the warning for every use of a deprecated kind.
 pub fn deprecated_kind(gvk: Gvk<'_>) -> Option<&'static str> {
@@ -45,25 +45,25 @@ pub fn on_create(gvk: Gvk<'_>, object: &Value) -> Vec<String> {
         }
     }
     match (gvk.group, gvk.kind) {
-        ("", "Pod") => pod::about_pod(object, &mut warnings),
-        ("", "ResourceQuota") => about_quota(object, &mut warnings),
-        ("networking.k8s.io", "Ingress") => about_ingress(object, &mut warnings),
-        ("storage.k8s.io", "CSIDriver") => storage::about_driver(None, object, &mut warnings),
+        ("", "Pod") => pod::warn_about_pod(object, &mut warnings),
+        ("", "ResourceQuota") => warn_about_quota(object, &mut warnings),
+        ("networking.k8s.io", "Ingress") => warn_about_ingress(object, &mut warnings),
+        ("storage.k8s.io", "CSIDriver") => storage::warn_about_driver(None, object, &mut warnings),
         ("discovery.k8s.io", "EndpointSlice") => {
             if set::string(object, "addressType") == "FQDN" {
                 warnings.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
             }
-            address::of_slice(object, &mut warnings);
+            address::check_endpoint_slice(object, &mut warnings);
         }
         ("admissionregistration.k8s.io", _) => static_name(object, &mut warnings),
-        _ => either(gvk, None, object, &mut warnings),
+        _ => add_common_warnings(gvk, None, object, &mut warnings),
     }
-    about_job_size(gvk, object, &mut warnings);
+    warn_about_job_size(gvk, object, &mut warnings);
     if let Some((template, base)) = template(gvk, object) {
-        pod::about_template(template, base, &mut warnings);
+        pod::warn_about_template(template, base, &mut warnings);
     }
     if gvk.kind == "StatefulSet" {
-        about_stateful_set(object, "", &mut warnings);
+        warn_about_stateful_set(object, "", &mut warnings);
     }
     warnings
 }
@@ -80,34 +80,41 @@ pub fn on_update(gvk: Gvk<'_>, old: &Value, new: &Value) -> Vec<String> {
             .unwrap_or(0),
     };
     if generation(old) != generation(new) {
-        about_job_size(gvk, new, &mut warnings);
+        warn_about_job_size(gvk, new, &mut warnings);
         // Like upstream, checks the old template of a ReplicationController.
         let subject = if gvk.kind == "ReplicationController" { old } else { new };
         if let Some((template, base)) = template(gvk, subject) {
-            pod::about_template(template, base, &mut warnings);
+            pod::warn_about_template(template, base, &mut warnings);
         }
     }
     match (gvk.group, gvk.kind) {
-        ("apps", "StatefulSet") => about_stateful_set(new, ".Spec", &mut warnings),
-        ("batch", "CronJob") => about_schedule(new, &mut warnings),
-        ("storage.k8s.io", "CSIDriver") => storage::about_driver(Some(old), new, &mut warnings),
-        ("discovery.k8s.io", "EndpointSlice") => address::of_slice(new, &mut warnings),
+        ("apps", "StatefulSet") => warn_about_stateful_set(new, ".Spec", &mut warnings),
+        ("batch", "CronJob") => warn_about_schedule(new, &mut warnings),
+        ("storage.k8s.io", "CSIDriver") => {
+            storage::warn_about_driver(Some(old), new, &mut warnings)
+        }
+        ("discovery.k8s.io", "EndpointSlice") => address::check_endpoint_slice(new, &mut warnings),
         ("admissionregistration.k8s.io", _) => static_name(new, &mut warnings),
-        _ => either(gvk, Some(old), new, &mut warnings),
+        _ => add_common_warnings(gvk, Some(old), new, &mut warnings),
     }
     warnings
 }
 
 /// Adds the warnings that creates and updates have in common.
-fn either(gvk: Gvk<'_>, old: Option<&Object>, object: &Object, warnings: &mut Vec<String>) {
+fn add_common_warnings(
+    gvk: Gvk<'_>,
+    old: Option<&Object>,
+    object: &Object,
+    warnings: &mut Vec<String>,
+) {
     match (gvk.group, gvk.kind) {
-        ("", "Service") => about_service(object, warnings),
-        ("", "ServiceAccount") => about_service_account(old, object, warnings),
-        ("", "PersistentVolumeClaim") => storage::about_claim(object, warnings),
-        ("", "PersistentVolume") => storage::about_volume(object, warnings),
-        ("", "Node") => about_node(object, warnings),
-        ("", "Endpoints") => address::of_endpoints(object, warnings),
-        ("networking.k8s.io", "NetworkPolicy") => address::of_network_policy(object, warnings),
+        ("", "Service") => warn_about_service(object, warnings),
+        ("", "ServiceAccount") => warn_about_service_account(old, object, warnings),
+        ("", "PersistentVolumeClaim") => storage::warn_about_claim(object, warnings),
+        ("", "PersistentVolume") => storage::warn_about_volume(object, warnings),
+        ("", "Node") => warn_about_node(object, warnings),
+        ("", "Endpoints") => address::check_endpoints(object, warnings),
+        ("networking.k8s.io", "NetworkPolicy") => address::check_network_policy(object, warnings),
         ("node.k8s.io", "RuntimeClass") => {
             let selector = set::get(object, "scheduling").and_then(|s| set::get(s, "nodeSelector"));
             for key in selector.into_iter().flat_map(Object::keys) {
@@ -129,7 +136,7 @@ fn either(gvk: Gvk<'_>, old: Option<&Object>, object: &Object, warnings: &mut Ve
         }
         ("storage.k8s.io", "CSIStorageCapacity") => {
             let Some(topology) = set::get(object, "nodeTopology") else { return };
-            pod::about_node_selector_term(topology, "nodeTopology", warnings);
+            pod::warn_about_node_selector_term(topology, "nodeTopology", warnings);
             for key in set::get(topology, "matchLabels").into_iter().flat_map(Object::keys) {
                 if let Some(message) = deprecated_node_label(key) {
                     warnings.push(format!("nodeTopology.matchLabels.{key}: {message}"));
@@ -166,7 +173,7 @@ fn template<'a>(gvk: Gvk<'_>, object: &'a Object) -> Option<(&'a Object, &'stati
 }
 
 /// Warns about large Indexed Jobs, whose completed indexes may not fit in the status.
-fn about_job_size(gvk: Gvk<'_>, object: &Object, warnings: &mut Vec<String>) {
+fn warn_about_job_size(gvk: Gvk<'_>, object: &Object, warnings: &mut Vec<String>) {
     let (path, spec) = match (gvk.group, gvk.kind) {
         ("batch", "Job") => ("spec", set::get(object, "spec")),
         ("batch", "CronJob") => (
@@ -261,13 +268,15 @@ fn static_name(object: &Object, warnings: &mut Vec<String>) {
     }
 }
 
-fn about_service(object: &Object, warnings: &mut Vec<String>) {
-    let mut say = |text: &str| warnings.push(text.to_owned());
+fn warn_about_service(object: &Object, warnings: &mut Vec<String>) {
+    let mut warn = |text: &str| warnings.push(text.to_owned());
     if annotations(object)
         .is_some_and(|all| all.contains_key("service.kubernetes.io/topology-aware-hints"))
     {
-        say("annotation service.kubernetes.io/topology-aware-hints is deprecated, please use \
-             service.kubernetes.io/topology-mode instead");
+        warn(
+            "annotation service.kubernetes.io/topology-aware-hints is deprecated, please use \
+             service.kubernetes.io/topology-mode instead",
+        );
     }
     let Some(spec) = set::get(object, "spec") else { return };
     let kind = set::string(spec, "type");
@@ -275,39 +284,44 @@ fn about_service(object: &Object, warnings: &mut Vec<String>) {
     let headless = kind == "ClusterIP" && set::string(spec, "clusterIP") == "None";
     if headless {
         if !set::string(spec, "loadBalancerIP").is_empty() {
-            say("spec.loadBalancerIP is ignored for headless services");
+            warn("spec.loadBalancerIP is ignored for headless services");
         }
         if has_external {
-            say("spec.externalIPs is ignored for headless services");
+            warn("spec.externalIPs is ignored for headless services");
         }
         if set::string(spec, "sessionAffinity") != "None" {
-            say("spec.SessionAffinity is ignored for headless services");
+            warn("spec.SessionAffinity is ignored for headless services");
         }
     } else {
-        address::of_list(spec, "clusterIPs", "spec.clusterIPs", warnings);
+        address::check_list(spec, "clusterIPs", "spec.clusterIPs", warnings);
     }
-    address::of_list(spec, "externalIPs", "spec.externalIPs", warnings);
+    address::check_list(spec, "externalIPs", "spec.externalIPs", warnings);
     if has_external && !headless && kind != "ExternalName" {
         warnings.push(
             "spec.externalIPs is deprecated and may no longer be implemented in some clusters"
                 .to_owned(),
         );
     }
-    address::of_address("spec.loadBalancerIP", set::string(spec, "loadBalancerIP"), warnings);
-    address::of_ranges(spec, "loadBalancerSourceRanges", "spec.loadBalancerSourceRanges", warnings);
-    let mut say = |text: &str| warnings.push(text.to_owned());
+    address::check_address("spec.loadBalancerIP", set::string(spec, "loadBalancerIP"), warnings);
+    address::check_ranges(
+        spec,
+        "loadBalancerSourceRanges",
+        "spec.loadBalancerSourceRanges",
+        warnings,
+    );
+    let mut warn = |text: &str| warnings.push(text.to_owned());
     if kind == "ExternalName" && has_external {
-        say(r#"spec.externalIPs is ignored when spec.type is "ExternalName""#);
+        warn(r#"spec.externalIPs is ignored when spec.type is "ExternalName""#);
     }
     if kind != "ExternalName" && !set::string(spec, "externalName").is_empty() {
-        say(r#"spec.externalName is ignored when spec.type is not "ExternalName""#);
+        warn(r#"spec.externalName is ignored when spec.type is not "ExternalName""#);
     }
     if set::string(spec, "trafficDistribution") == "PreferClose" {
-        say(r#"spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone""#);
+        warn(r#"spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone""#);
     }
 }
 
-fn about_service_account(old: Option<&Object>, object: &Object, warnings: &mut Vec<String>) {
+fn warn_about_service_account(old: Option<&Object>, object: &Object, warnings: &mut Vec<String>) {
     const KEY: &str = "kubernetes.io/enforce-mountable-secrets";
     let has = |object: &Object| annotations(object).is_some_and(|all| all.contains_key(KEY));
     if has(object) && !old.is_some_and(has) {
@@ -318,7 +332,7 @@ fn about_service_account(old: Option<&Object>, object: &Object, warnings: &mut V
     }
 }
 
-fn about_node(object: &Object, warnings: &mut Vec<String>) {
+fn warn_about_node(object: &Object, warnings: &mut Vec<String>) {
     let Some(spec) = set::get(object, "spec") else { return };
     if spec.contains_key("configSource") {
         warnings.push("spec.configSource: the feature is removed".to_owned());
@@ -328,10 +342,10 @@ fn about_node(object: &Object, warnings: &mut Vec<String>) {
             "spec.externalID: this field is deprecated, and is unused by Kubernetes".to_owned(),
         );
     }
-    address::of_ranges(spec, "podCIDRs", "spec.podCIDRs", warnings);
+    address::check_ranges(spec, "podCIDRs", "spec.podCIDRs", warnings);
 }
 
-fn about_quota(object: &Object, warnings: &mut Vec<String>) {
+fn warn_about_quota(object: &Object, warnings: &mut Vec<String>) {
     let Some(hard) = set::get(object, "spec").and_then(|spec| set::get(spec, "hard")) else {
         return;
     };
@@ -352,7 +366,7 @@ fn about_quota(object: &Object, warnings: &mut Vec<String>) {
     }
 }
 
-fn about_ingress(object: &Object, warnings: &mut Vec<String>) {
+fn warn_about_ingress(object: &Object, warnings: &mut Vec<String>) {
     const KEY: &str = "kubernetes.io/ingress.class";
     let named =
         set::get(object, "spec").is_some_and(|spec| !set::is_unset(spec.get("ingressClassName")));
@@ -363,12 +377,12 @@ fn about_ingress(object: &Object, warnings: &mut Vec<String>) {
     }
 }
 
-fn about_stateful_set(object: &Object, claim_suffix: &str, warnings: &mut Vec<String>) {
+fn warn_about_stateful_set(object: &Object, claim_suffix: &str, warnings: &mut Vec<String>) {
     let Some(spec) = set::get(object, "spec") else { return };
     for (i, claim) in set::list(spec, "volumeClaimTemplates").enumerate() {
         if let Some(claim) = set::get(claim, "spec") {
             let path = format_args!("spec.volumeClaimTemplates[{i}]{claim_suffix}");
-            storage::about_claim_spec(claim, path, warnings);
+            storage::warn_about_claim_spec(claim, path, warnings);
         }
     }
     let limit = spec.get("revisionHistoryLimit").and_then(Value::as_i64);
@@ -381,7 +395,7 @@ fn about_stateful_set(object: &Object, claim_suffix: &str, warnings: &mut Vec<St
     }
 }
 
-fn about_schedule(object: &Object, warnings: &mut Vec<String>) {
+fn warn_about_schedule(object: &Object, warnings: &mut Vec<String>) {
     let schedule = set::get(object, "spec").map_or("", |spec| set::string(spec, "schedule"));
     if schedule.contains("TZ") {
         warnings.push(

@@ -6,7 +6,7 @@ use super::annotation::{Fields, compact, object};
 use crate::convert::go_json::{Object, array};
 
 /// Parses the annotation to the v2 behavior; `None` if it is empty.
-pub(super) fn of_v1(json: &str) -> Option<Value> {
+pub(super) fn from_v1(json: &str) -> Option<Value> {
     let behavior = object(json, |behavior| {
         Some(compact([
             ("scaleUp", behavior.optional("ScaleUp", rules)?),

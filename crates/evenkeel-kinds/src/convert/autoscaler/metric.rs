@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::annotation::{Fields, compact, is_zero, items};
 use crate::convert::go_json::{Object, selector};
 
-pub(super) fn specs_of_v1(json: &str) -> Option<Vec<Value>> {
+pub(super) fn specs_from_v1(json: &str) -> Option<Vec<Value>> {
     items(json, |metric| {
         Some(compact([
             ("type", metric.string("type")?),
@@ -18,7 +18,7 @@ pub(super) fn specs_of_v1(json: &str) -> Option<Vec<Value>> {
     })
 }
 
-pub(super) fn statuses_of_v1(json: &str) -> Option<Vec<Value>> {
+pub(super) fn statuses_from_v1(json: &str) -> Option<Vec<Value>> {
     items(json, |metric| {
         Some(compact([
             ("type", metric.string("type")?),

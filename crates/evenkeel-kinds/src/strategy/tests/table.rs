@@ -83,8 +83,8 @@ fn resources_behave_as_those_of_kube_apiserver() {
         assert_eq!(strategy.unconditional_update, unconditional, "{name}");
         assert_eq!(strategy.has_status, has_status, "{name}");
         // An object that orphans its dependents still exists after the delete, so it is returned.
-        let lingers = strategy.garbage_collection == GarbageCollection::Orphan;
-        assert_eq!(strategy.returns_deleted || lingers, returned, "{name}");
+        let orphans = strategy.garbage_collection == GarbageCollection::Orphan;
+        assert_eq!(strategy.returns_deleted || orphans, returned, "{name}");
         let starts =
             matches!(strategy.generation, Generation::AlwaysOne | Generation::Incremented(_));
         assert_eq!(starts.then_some(1), generation, "{name}");

@@ -7,16 +7,16 @@ use serde_json::Value;
 use crate::defaults::set::{self, Object};
 
 /// Checks the addresses in the list of strings at `key`.
-pub(super) fn of_list(object: &Object, key: &str, path: &str, warnings: &mut Vec<String>) {
+pub(super) fn check_list(object: &Object, key: &str, path: &str, warnings: &mut Vec<String>) {
     for (i, text) in texts(object, key).enumerate() {
-        of_address(&format!("{path}[{i}]"), text, warnings);
+        check_address(&format!("{path}[{i}]"), text, warnings);
     }
 }
 
 /// Checks the CIDRs in the list of strings at `key`.
-pub(super) fn of_ranges(object: &Object, key: &str, path: &str, warnings: &mut Vec<String>) {
+pub(super) fn check_ranges(object: &Object, key: &str, path: &str, warnings: &mut Vec<String>) {
     for (i, text) in texts(object, key).enumerate() {
-        of_range(&format!("{path}[{i}]"), text, warnings);
+        check_range(&format!("{path}[{i}]"), text, warnings);
     }
 }
 
@@ -25,7 +25,7 @@ fn texts<'a>(object: &'a Object, key: &str) -> impl Iterator<Item = &'a str> + u
 }
 
 /// Checks the addresses of Endpoints that are not managed by a controller.
-pub(super) fn of_endpoints(object: &Object, warnings: &mut Vec<String>) {
+pub(super) fn check_endpoints(object: &Object, warnings: &mut Vec<String>) {
     if managed_by(object, "endpoints.kubernetes.io/managed-by") == "endpoint-controller" {
         return;
     }
@@ -33,14 +33,14 @@ pub(super) fn of_endpoints(object: &Object, warnings: &mut Vec<String>) {
         for list in ["addresses", "notReadyAddresses"] {
             for (j, address) in set::list(subset, list).enumerate() {
                 let path = format!("subsets[{i}].{list}[{j}].ip");
-                of_address(&path, set::string(address, "ip"), warnings);
+                check_address(&path, set::string(address, "ip"), warnings);
             }
         }
     }
 }
 
 /// Checks the addresses of EndpointSlices that are not managed by a controller.
-pub(super) fn of_slice(object: &Object, warnings: &mut Vec<String>) {
+pub(super) fn check_endpoint_slice(object: &Object, warnings: &mut Vec<String>) {
     if matches!(
         managed_by(object, "endpointslice.kubernetes.io/managed-by"),
         "endpointslice-controller.k8s.io" | "endpointslicemirroring-controller.k8s.io"
@@ -48,7 +48,7 @@ pub(super) fn of_slice(object: &Object, warnings: &mut Vec<String>) {
         return;
     }
     for (i, endpoint) in set::list(object, "endpoints").enumerate() {
-        of_list(endpoint, "addresses", &format!("endpoints[{i}].addresses"), warnings);
+        check_list(endpoint, "addresses", &format!("endpoints[{i}].addresses"), warnings);
     }
 }
 
@@ -59,22 +59,22 @@ fn managed_by<'a>(object: &'a Object, label: &str) -> &'a str {
 }
 
 /// Checks the CIDRs of a NetworkPolicy.
-pub(super) fn of_network_policy(object: &Object, warnings: &mut Vec<String>) {
+pub(super) fn check_network_policy(object: &Object, warnings: &mut Vec<String>) {
     let Some(spec) = set::get(object, "spec") else { return };
     for (direction, peers) in [("ingress", "from"), ("egress", "to")] {
         for (i, rule) in set::list(spec, direction).enumerate() {
             for (j, peer) in set::list(rule, peers).enumerate() {
                 let Some(block) = set::get(peer, "ipBlock") else { continue };
                 let path = format!("spec.{direction}[{i}].{peers}[{j}].ipBlock");
-                of_range(&format!("{path}.cidr"), set::string(block, "cidr"), warnings);
-                of_ranges(block, "except", &format!("{path}.except"), warnings);
+                check_range(&format!("{path}.cidr"), set::string(block, "cidr"), warnings);
+                check_ranges(block, "except", &format!("{path}.except"), warnings);
             }
         }
     }
 }
 
 /// Checks one address. An empty string is skipped.
-pub(super) fn of_address(path: &str, text: &str, warnings: &mut Vec<String>) {
+pub(super) fn check_address(path: &str, text: &str, warnings: &mut Vec<String>) {
     match text.parse::<IpAddr>() {
         Ok(IpAddr::V6(address)) => {
             if let Some(inner) = address.to_ipv4_mapped() {
@@ -95,7 +95,7 @@ pub(super) fn of_address(path: &str, text: &str, warnings: &mut Vec<String>) {
     }
 }
 
-fn of_range(path: &str, text: &str, warnings: &mut Vec<String>) {
+fn check_range(path: &str, text: &str, warnings: &mut Vec<String>) {
     let Some((address, length)) = text.split_once('/') else { return };
     let Ok(bits) = length.parse::<u8>() else { return };
     let strict = address.parse::<IpAddr>().ok();

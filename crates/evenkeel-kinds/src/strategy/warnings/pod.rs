@@ -5,19 +5,19 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::storage::fraction;
-use super::{ENOUGH, address, deprecated_node_label, volume};
+use super::storage::check_fraction;
+use super::{MAX_PER_ELEMENT, address, deprecated_node_label, volume};
 use crate::defaults::set::{self, Object};
 use crate::strategy::pod::{APP_ARMOR, app_armor_profile};
 
 /// Adds the warnings about a pod.
-pub(super) fn about_pod(pod: &Object, warnings: &mut Vec<String>) {
-    about(pod, "", warnings);
+pub(super) fn warn_about_pod(pod: &Object, warnings: &mut Vec<String>) {
+    add_warnings(pod, "", warnings);
 }
 
 /// Adds the warnings about a pod template. `base` is its path with a trailing dot.
-pub(super) fn about_template(template: &Object, base: &str, warnings: &mut Vec<String>) {
-    about(template, base, warnings);
+pub(super) fn warn_about_template(template: &Object, base: &str, warnings: &mut Vec<String>) {
+    add_warnings(template, base, warnings);
 }
 
 /// Warns about AppArmor annotations that were copied to fields or could not be parsed.
@@ -36,12 +36,12 @@ pub(super) fn app_armor_on_create(pod: &Object, warnings: &mut Vec<String>) {
         let profile = app_armor_profile(annotation);
         // The pod is already prepared: a profile that could be parsed is in the field.
         let own = set::get(container, "securityContext").and_then(|sc| sc.get("appArmorProfile"));
-        let told = match (&profile, own) {
+        let needs_warning = match (&profile, own) {
             (None, None) => true,
             (Some(profile), Some(own)) => profile == own && of_pod != Some(own),
             _ => false,
         };
-        if told {
+        if needs_warning {
             warnings.push(format!("metadata.annotations[{key}]: {APP_ARMOR_MESSAGE}"));
         }
     });
@@ -74,7 +74,7 @@ fn visit<'a>(spec: &'a Object, base: &'a str, mut f: impl FnMut(&'a Object, At<'
 }
 
 /// Adds all warnings about a pod whose fields are under `base`.
-fn about(pod: &Object, base: &str, warnings: &mut Vec<String>) {
+fn add_warnings(pod: &Object, base: &str, warnings: &mut Vec<String>) {
     let empty = Object::new();
     let spec = set::get(pod, "spec").unwrap_or(&empty);
     let annotations = super::annotations(pod).unwrap_or(&empty);
@@ -97,10 +97,10 @@ fn about(pod: &Object, base: &str, warnings: &mut Vec<String>) {
             warnings.push(format!("{base}metadata.annotations[{key}]: {message}"));
         }
     }
-    volume::about(spec, base, warnings);
+    volume::add_warnings(spec, base, warnings);
     duplicates(spec, base, warnings);
     for name in ["memory", "ephemeral-storage"] {
-        fraction(spec, "overhead", name, format_args!("{base}spec"), warnings);
+        check_fraction(spec, "overhead", name, format_args!("{base}spec"), warnings);
     }
     security(spec, annotations, base, warnings);
     ports(spec, base, warnings);
@@ -113,7 +113,7 @@ fn about(pod: &Object, base: &str, warnings: &mut Vec<String>) {
     }
     pod_affinity(spec, base, warnings);
     if let Some(config) = set::get(spec, "dnsConfig") {
-        address::of_list(
+        address::check_list(
             config,
             "nameservers",
             &format!("{base}spec.dnsConfig.nameservers"),
@@ -122,7 +122,7 @@ fn about(pod: &Object, base: &str, warnings: &mut Vec<String>) {
     }
     for (i, alias) in set::list(spec, "hostAliases").enumerate() {
         let path = format!("{base}spec.hostAliases[{i}].ip");
-        address::of_address(&path, set::string(alias, "ip"), warnings);
+        address::check_address(&path, set::string(alias, "ip"), warnings);
     }
 }
 
@@ -139,13 +139,17 @@ fn scheduling(spec: &Object, base: &str, warnings: &mut Vec<String>) {
         if let Some(required) = set::get(affinity, kind) {
             for (i, term) in set::list(required, "nodeSelectorTerms").enumerate() {
                 let path = format!("{base}.{kind}.nodeSelectorTerms[{i}]");
-                about_node_selector_term(term, &path, warnings);
+                warn_about_node_selector_term(term, &path, warnings);
             }
         }
         let kind = "preferredDuringSchedulingIgnoredDuringExecution";
         for (i, term) in set::list(affinity, kind).enumerate() {
             if let Some(term) = set::get(term, "preference") {
-                about_node_selector_term(term, &format!("{base}.{kind}[{i}].preference"), warnings);
+                warn_about_node_selector_term(
+                    term,
+                    &format!("{base}.{kind}[{i}].preference"),
+                    warnings,
+                );
             }
         }
     }
@@ -160,7 +164,7 @@ fn scheduling(spec: &Object, base: &str, warnings: &mut Vec<String>) {
 }
 
 /// Adds the warnings about a node selector term.
-pub(super) fn about_node_selector_term(term: &Object, path: &str, warnings: &mut Vec<String>) {
+pub(super) fn warn_about_node_selector_term(term: &Object, path: &str, warnings: &mut Vec<String>) {
     for (i, expression) in set::list(term, "matchExpressions").enumerate() {
         let key = set::string(expression, "key");
         if let Some(message) = deprecated_node_label(key) {
@@ -246,7 +250,7 @@ fn security(spec: &Object, annotations: &Object, base: &str, warnings: &mut Vec<
         if let Some(resources) = set::get(container, "resources") {
             for name in ["memory", "ephemeral-storage"] {
                 for list in ["limits", "requests"] {
-                    fraction(resources, list, name, format_args!("{at}.resources"), warnings);
+                    check_fraction(resources, list, name, format_args!("{at}.resources"), warnings);
                 }
             }
         }
@@ -334,7 +338,7 @@ fn ports(spec: &Object, base: &str, warnings: &mut Vec<String>) {
             ));
         }
         let others = by_number.entry((port.number, port.protocol)).or_default();
-        for other in others.iter().take(ENOUGH) {
+        for other in others.iter().take(MAX_PER_ELEMENT) {
             let relation = if port.host_ip == other.host_ip && port.host_port == other.host_port {
                 "duplicate"
             } else if port.host_port == 0 || other.host_port == 0 {

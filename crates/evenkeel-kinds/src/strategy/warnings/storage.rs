@@ -13,29 +13,29 @@ const STORAGE_CLASS_MESSAGE: &str =
     r#"deprecated since v1.8; use "storageClassName" attribute instead"#;
 
 /// Adds the warnings about a PersistentVolumeClaim.
-pub(super) fn about_claim(object: &Object, warnings: &mut Vec<String>) {
+pub(super) fn warn_about_claim(object: &Object, warnings: &mut Vec<String>) {
     if annotations(object).is_some_and(|all| all.contains_key(STORAGE_CLASS)) {
         warnings.push(format!("metadata.annotations[{STORAGE_CLASS}]: {STORAGE_CLASS_MESSAGE}"));
     }
     if let Some(spec) = set::get(object, "spec") {
-        about_claim_spec(spec, format_args!("spec"), warnings);
+        warn_about_claim_spec(spec, format_args!("spec"), warnings);
     }
 }
 
 /// Adds the warnings about the spec of a PersistentVolumeClaim or a template of one at `path`.
-pub(super) fn about_claim_spec(
+pub(super) fn warn_about_claim_spec(
     spec: &Object,
     path: fmt::Arguments<'_>,
     warnings: &mut Vec<String>,
 ) {
     let Some(resources) = set::get(spec, "resources") else { return };
     for list in ["requests", "limits"] {
-        fraction(resources, list, "storage", format_args!("{path}.resources"), warnings);
+        check_fraction(resources, list, "storage", format_args!("{path}.resources"), warnings);
     }
 }
 
 /// Warns about a fractional number of bytes.
-pub(super) fn fraction(
+pub(super) fn check_fraction(
     holder: &Object,
     list: &str,
     name: &str,
@@ -59,7 +59,7 @@ pub(super) fn fraction(
 }
 
 /// Adds the warnings about a PersistentVolume.
-pub(super) fn about_volume(object: &Object, warnings: &mut Vec<String>) {
+pub(super) fn warn_about_volume(object: &Object, warnings: &mut Vec<String>) {
     for (key, message) in [
         (STORAGE_CLASS, STORAGE_CLASS_MESSAGE),
         (
@@ -83,7 +83,7 @@ pub(super) fn about_volume(object: &Object, warnings: &mut Vec<String>) {
     if let Some(required) = required {
         for (i, term) in set::list(required, "nodeSelectorTerms").enumerate() {
             let path = format!("spec.nodeAffinity.required.nodeSelectorTerms[{i}]");
-            pod::about_node_selector_term(term, &path, warnings);
+            pod::warn_about_node_selector_term(term, &path, warnings);
         }
     }
     for kind in ["cephfs", "photonPersistentDisk", "scaleIO", "storageos", "glusterfs", "rbd"] {
@@ -96,14 +96,14 @@ pub(super) fn about_volume(object: &Object, warnings: &mut Vec<String>) {
 }
 
 /// Warns about a CSIDriver that requests tokens without `serviceAccountTokenInSecrets`.
-pub(super) fn about_driver(old: Option<&Object>, object: &Object, warnings: &mut Vec<String>) {
+pub(super) fn warn_about_driver(old: Option<&Object>, object: &Object, warnings: &mut Vec<String>) {
     let tokens =
         |object: &Object| set::get(object, "spec").and_then(|s| s.get("tokenRequests")).cloned();
     let now = tokens(object);
-    let unsaid = set::get(object, "spec")
+    let unset = set::get(object, "spec")
         .is_none_or(|spec| set::is_unset(spec.get("serviceAccountTokenInSecrets")));
-    let news = old.is_none_or(|old| !semantic::equal(tokens(old).as_ref(), now.as_ref()));
-    if unsaid && news && !set::is_empty(now.as_ref()) {
+    let changed = old.is_none_or(|old| !semantic::equal(tokens(old).as_ref(), now.as_ref()));
+    if unset && changed && !set::is_empty(now.as_ref()) {
         warnings.push(
             "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to \
              true to prevent possible logging of tokens in volume attributes"

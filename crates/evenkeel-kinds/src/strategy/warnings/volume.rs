@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::ENOUGH;
-use super::storage::about_claim_spec;
+use super::MAX_PER_ELEMENT;
+use super::storage::warn_about_claim_spec;
 use crate::defaults::set::{self, Object};
 
 /// Returns the name of a deprecated volume type in warnings, and its replacement.
@@ -25,7 +25,7 @@ pub(super) fn deprecated(kind: &str) -> Option<(&'static str, &'static str)> {
 }
 
 /// Adds the warnings about the volumes of a pod whose fields are under `base`.
-pub(super) fn about(spec: &Object, base: &str, warnings: &mut Vec<String>) {
+pub(super) fn add_warnings(spec: &Object, base: &str, warnings: &mut Vec<String>) {
     for (i, volume) in set::list(spec, "volumes").enumerate() {
         for kind in volume.keys() {
             if let Some((name, message)) = deprecated(kind) {
@@ -37,7 +37,7 @@ pub(super) fn about(spec: &Object, base: &str, warnings: &mut Vec<String>) {
             .and_then(|template| set::get(template, "spec"));
         if let Some(claim) = claim {
             let path = format_args!("{base}spec.volumes[{i}].ephemeral.volumeClaimTemplate.spec");
-            about_claim_spec(claim, path, warnings);
+            warn_about_claim_spec(claim, path, warnings);
         }
     }
     for volume in set::list(spec, "volumes") {
@@ -123,11 +123,11 @@ impl Files {
             .flat_map(|(path, files)| {
                 files.iter().map(move |(order, source)| (*order, described(path, source)))
             })
-            .take(ENOUGH)
+            .take(MAX_PER_ELEMENT)
             .collect();
         found.sort_unstable();
         let entry = self.by_path.entry(path.to_owned()).or_default();
-        if entry.len() < ENOUGH {
+        if entry.len() < MAX_PER_ELEMENT {
             entry.push((self.count, source.to_owned()));
         }
         self.count += 1;

@@ -8,7 +8,7 @@ use super::super::printed::{self, Ty};
 use super::super::read::Read;
 use super::super::report::{Errors, Path};
 use super::{PodOptions, annotations, meta_and_spec};
-use crate::strategy::quality_of_service;
+use crate::strategy::qos_class;
 
 const LISTS: [&str; 2] = ["requests", "limits"];
 const RESIZABLE: [&str; 2] = ["cpu", "memory"];
@@ -53,7 +53,7 @@ fn class_of(pod: &Value) -> &str {
 
 fn implied_class(pod: &Value) -> &'static str {
     let nothing = Map::new();
-    quality_of_service(pod.map("spec").unwrap_or(&nothing))
+    qos_class(pod.map("spec").unwrap_or(&nothing))
 }
 
 /// Returns whether the node supports resizing: it then reports allocated resources in the status.
