@@ -14,7 +14,7 @@ pub(crate) fn check_create(
     namespaced: bool,
     name_reasons: impl Fn(&str, bool) -> Reasons,
 ) {
-    errs.extend(if errs.meta_is_sound {
+    errs.extend(if errs.metadata_is_valid {
         metadata::validate_names(meta, name_reasons, "metadata")
     } else {
         metadata::validate(meta, namespaced, name_reasons, "metadata")
@@ -22,7 +22,7 @@ pub(crate) fn check_create(
 }
 
 pub(crate) fn check_update(errs: &mut Errors, new: &Value, old: &Value) {
-    if !errs.meta_is_sound {
+    if !errs.metadata_is_valid {
         errs.extend(metadata::validate_update(new, old, "metadata"));
     }
 }
@@ -30,7 +30,7 @@ pub(crate) fn check_update(errs: &mut Errors, new: &Value, old: &Value) {
 /// Validates the metadata of an update of any kind, before the rules of that kind.
 pub(crate) fn check_common_fields(errs: &mut Errors, new: &Value, old: &Value, namespaced: bool) {
     errs.extend(metadata::validate_common_fields(new, old, namespaced, "metadata"));
-    errs.meta_is_sound = errs.is_empty();
+    errs.metadata_is_valid = errs.is_empty();
 }
 
 /// Validates finalizers: three standard ones have no domain, all others must have one.

@@ -61,13 +61,13 @@ mod tests;
 pub fn create(gvk: Gvk<'_>, object: &Value) -> Vec<Error> {
     let mut errs = Errors::new();
     if gvk.group.is_empty() && gvk.kind == "Service" {
-        service::address_faults(&mut errs, object, &Value::Null);
+        service::cluster_ip_errors(&mut errs, object, &Value::Null);
         if !errs.is_empty() {
             return errs.into_vec();
         }
     }
     kind_create(&mut errs, gvk, object);
-    if errs.is_empty() && is_meta_left(gvk) {
+    if errs.is_empty() && needs_common_metadata_rules(gvk) {
         let path_segment = |name: &str, prefix| NameRule::PathSegment.check(name, prefix);
         meta::check_create(&mut errs, object.at("metadata"), is_namespaced(gvk), path_segment);
     }
@@ -77,7 +77,7 @@ pub fn create(gvk: Gvk<'_>, object: &Value) -> Vec<Error> {
 /// Validates the cluster IPs of a Service before addresses are allocated.
 pub fn service_cluster_ips(service: &Value, old: Option<&Value>) -> Vec<Error> {
     let mut errs = Errors::new();
-    service::address_faults(&mut errs, service, old.unwrap_or(&Value::Null));
+    service::cluster_ip_errors(&mut errs, service, old.unwrap_or(&Value::Null));
     errs.into_vec()
 }
 
@@ -92,12 +92,12 @@ pub fn user_extra_key(key: &str) -> Vec<Error> {
 pub fn update(gvk: Gvk<'_>, new: &Value, old: &Value) -> Vec<Error> {
     let mut errs = Errors::new();
     if gvk.group.is_empty() && gvk.kind == "Service" {
-        service::address_faults(&mut errs, new, old);
+        service::cluster_ip_errors(&mut errs, new, old);
         if !errs.is_empty() {
             return errs.into_vec();
         }
     }
-    any_update(&mut errs, gvk, new, old);
+    common_fields(&mut errs, gvk, new, old);
     kind_update(&mut errs, gvk, new, old);
     errs.into_vec()
 }
@@ -105,7 +105,7 @@ pub fn update(gvk: Gvk<'_>, new: &Value, old: &Value) -> Vec<Error> {
 /// Validates an update through the `status` subresource.
 pub fn status_update(gvk: Gvk<'_>, new: &Value, old: &Value) -> Vec<Error> {
     let mut errs = Errors::new();
-    any_update(&mut errs, gvk, new, old);
+    common_fields(&mut errs, gvk, new, old);
     kind_status_update(&mut errs, gvk, new, old);
     errs.into_vec()
 }
@@ -116,7 +116,7 @@ pub fn status_update(gvk: Gvk<'_>, new: &Value, old: &Value) -> Vec<Error> {
 /// Namespaces and `approval` of CertificateSigningRequests.
 pub fn subresource_update(gvk: Gvk<'_>, subresource: &str, new: &Value, old: &Value) -> Vec<Error> {
     let mut errs = Errors::new();
-    any_update(&mut errs, gvk, new, old);
+    common_fields(&mut errs, gvk, new, old);
     match (gvk.group, gvk.kind, subresource) {
         ("", "Pod", "ephemeralcontainers") => {
             pod::subresources::ephemeral_containers(&mut errs, new, old);
@@ -131,7 +131,7 @@ pub fn subresource_update(gvk: Gvk<'_>, subresource: &str, new: &Value, old: &Va
     errs.into_vec()
 }
 
-fn any_update(errs: &mut Errors, gvk: Gvk<'_>, new: &Value, old: &Value) {
+fn common_fields(errs: &mut Errors, gvk: Gvk<'_>, new: &Value, old: &Value) {
     let (meta, old_meta) = (new.at("metadata"), old.at("metadata"));
     meta::check_common_fields(errs, meta, old_meta, is_namespaced(gvk));
 }
@@ -253,7 +253,7 @@ fn kind_status_update(errs: &mut Errors, gvk: Gvk<'_>, new: &Value, old: &Value)
 
 /// Returns whether the rules of a kind do not validate all of its metadata, so that the common
 /// rules must.
-fn is_meta_left(gvk: Gvk<'_>) -> bool {
+fn needs_common_metadata_rules(gvk: Gvk<'_>) -> bool {
     matches!(
         (gvk.group, gvk.kind),
         ("", "Event")

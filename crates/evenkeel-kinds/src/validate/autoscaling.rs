@@ -17,7 +17,7 @@ enum ApiVersion {
     Unchecked,
 }
 
-fn api_version_fault(version: &str, rule: ApiVersion) -> Option<String> {
+fn api_version_error(version: &str, rule: ApiVersion) -> Option<String> {
     let slashes = version.matches('/').count();
     match rule {
         ApiVersion::Unchecked => None,
@@ -49,16 +49,16 @@ pub(super) fn update(errs: &mut Errors, gvk: Gvk<'_>, new: &Value, old: &Value) 
     let (spec, old_spec) = (new.at("spec"), old.at("spec"));
     let bound = if old_spec.int("minReplicas") == Some(0) { 0 } else { 1 };
     let (target, old_target) = (spec.at("scaleTargetRef"), old_spec.at("scaleTargetRef"));
-    let kept = ["apiVersion", "kind"]
+    let unchanged = ["apiVersion", "kind"]
         .into_iter()
         .all(|field| target.text(field) == old_target.text(field));
-    let target = if kept { ApiVersion::Unchecked } else { target_rule(spec) };
-    let faulty = old_spec.list("metrics").iter().any(|metric| {
+    let target = if unchanged { ApiVersion::Unchecked } else { target_rule(spec) };
+    let invalid = old_spec.list("metrics").iter().any(|metric| {
         let version = metric.at("object").at("describedObject").text("apiVersion");
         metric.text("type") == "Object"
-            && api_version_fault(version, ApiVersion::AnyGroup).is_some()
+            && api_version_error(version, ApiVersion::AnyGroup).is_some()
     });
-    let objects = if faulty { ApiVersion::Unchecked } else { ApiVersion::AnyGroup };
+    let objects = if invalid { ApiVersion::Unchecked } else { ApiVersion::AnyGroup };
     self::spec(errs, gvk, spec, bound, target, objects);
 }
 
@@ -131,8 +131,8 @@ fn reference(errs: &mut Errors, path: Path<'_>, reference: &Value, rule: ApiVers
         }
     }
     let version = reference.text("apiVersion");
-    if let Some(fault) = api_version_fault(version, rule) {
-        errs.invalid(path.child("apiVersion"), version, fault);
+    if let Some(error) = api_version_error(version, rule) {
+        errs.invalid(path.child("apiVersion"), version, error);
     }
 }
 

@@ -18,24 +18,24 @@ mod zones;
 
 pub(super) use cron_job::{cron_job, cron_job_update};
 use policies::{failure_policy, replacement_policy, success_policy};
-pub(super) use status::{indexes, job_status_update};
+pub(super) use status::{count_indexes, job_status_update};
 
 const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
 const JOB_NAME: &str = "batch.kubernetes.io/job-name";
 const INDEXED: &str = "requires indexed completion mode";
 
 pub(super) fn job(errs: &mut Errors, job: &Value) {
-    whole_job(errs, job, &PodOptions::CREATE, true);
+    validate_job(errs, job, &PodOptions::CREATE, true);
 }
 
 /// Validates a whole Job. `prefixed` is whether the labels with a domain prefix are required, which
 /// old Jobs may lack.
-fn whole_job(errs: &mut Errors, job: &Value, opts: &PodOptions, prefixed: bool) {
+fn validate_job(errs: &mut Errors, job: &Value, opts: &PodOptions, prefixed: bool) {
     builtin_create(errs, job, true, NameRule::Subdomain);
     generated_selector(errs, job, prefixed);
     let spec = job.at("spec");
     let path = Path::root("spec");
-    selected_spec(errs, path, spec, opts);
+    spec_with_selector(errs, path, spec, opts);
     if let Some(completions) = spec.int("completions").filter(|c| *c > 0)
         && spec.text("completionMode") == "Indexed"
     {
@@ -88,7 +88,7 @@ fn generated_selector(errs: &mut Errors, job: &Value, prefixed: bool) {
     }
 }
 
-fn selected_spec(errs: &mut Errors, path: Path<'_>, spec: &Value, opts: &PodOptions) {
+fn spec_with_selector(errs: &mut Errors, path: Path<'_>, spec: &Value, opts: &PodOptions) {
     job_spec(errs, path, spec, opts);
     let selector = spec.at("selector");
     if selector.is_null() {
@@ -209,19 +209,19 @@ fn indexed_spec(errs: &mut Errors, path: Path<'_>, spec: &Value) {
 pub(super) fn job_update(errs: &mut Errors, new: &Value, old: &Value) {
     let mut opts = PodOptions::for_update(old.at("spec").at("template"));
     let selector = checks::selector_values(old.at("spec").at("selector"));
-    if selector == SelectorValues::Kept {
+    if selector == SelectorValues::AllowInvalid {
         opts.affinity_values = selector;
     }
     let labels = old.at("spec").at("template").at("metadata").at("labels");
-    whole_job(errs, new, &opts, labels.has(JOB_NAME) && labels.has(CONTROLLER_UID));
+    validate_job(errs, new, &opts, labels.has(JOB_NAME) && labels.has(CONTROLLER_UID));
     builtin_update(errs, new, old);
     let path = Path::root("spec");
     let (spec, old_spec) = (new.at("spec"), old.at("spec"));
-    selected_spec(errs, path, spec, &opts);
-    completions_kept(errs, path, spec, old_spec);
+    spec_with_selector(errs, path, spec, &opts);
+    check_completions_unchanged(errs, path, spec, old_spec);
     let (selector, before) = (spec.at("selector"), old_spec.at("selector"));
     checks::immutable_selector(errs, path.child("selector"), selector, before);
-    template_kept(errs, path, new, old);
+    check_template_unchanged(errs, path, new, old);
     for (field, ty) in [
         ("completionMode", Ty::Opt(&Ty::Str)),
         ("podFailurePolicy", Ty::Opt(&Ty::Struct(printed::POD_FAILURE_POLICY))),
@@ -233,7 +233,7 @@ pub(super) fn job_update(errs: &mut Errors, new: &Value, old: &Value) {
     }
 }
 
-fn completions_kept(errs: &mut Errors, path: Path<'_>, spec: &Value, old: &Value) {
+fn check_completions_unchanged(errs: &mut Errors, path: Path<'_>, spec: &Value, old: &Value) {
     let path = path.child("completions");
     let (now, before) = (spec.at("completions"), old.at("completions"));
     if spec.text("completionMode") != "Indexed" {
@@ -246,17 +246,17 @@ fn completions_kept(errs: &mut Errors, path: Path<'_>, spec: &Value, old: &Value
 
 /// Validates the immutability of the template. Scheduling directives and resources of a suspended
 /// Job may change.
-fn template_kept(errs: &mut Errors, path: Path<'_>, new: &Value, old: &Value) {
+fn check_template_unchanged(errs: &mut Errors, path: Path<'_>, new: &Value, old: &Value) {
     let (spec, old_spec) = (new.at("spec"), old.at("spec"));
     let template = printed::internal_pod_template(spec.at("template"));
     let mut before = printed::internal_pod_template(old_spec.at("template"));
-    let movable = may_move(old);
-    if movable {
-        scheduling_from(&mut before, &template);
+    let mutable = allows_scheduling_changes(old);
+    if mutable {
+        copy_scheduling_fields(&mut before, &template);
     }
     let ty = Ty::Struct(printed::POD_TEMPLATE_SPEC);
     let path = path.child("template");
-    if !old_spec.is("suspend") || !movable {
+    if !old_spec.is("suspend") || !mutable {
         checks::immutable(errs, path, ty, &template, &before);
         return;
     }
@@ -282,7 +282,7 @@ fn template_kept(errs: &mut Errors, path: Path<'_>, new: &Value, old: &Value) {
     }
 }
 
-fn may_move(old: &Value) -> bool {
+fn allows_scheduling_changes(old: &Value) -> bool {
     let status = old.at("status");
     let suspended = status
         .list("conditions")
@@ -294,7 +294,7 @@ fn may_move(old: &Value) -> bool {
 }
 
 /// Copies the scheduling fields from one pod template to another.
-fn scheduling_from(into: &mut Value, from: &Value) {
+fn copy_scheduling_fields(into: &mut Value, from: &Value) {
     let (meta, spec) = (from.at("metadata"), from.at("spec"));
     if let Some(into) = into.as_object_mut() {
         let own = into.entry("metadata").or_insert_with(|| Value::Object(Default::default()));
@@ -309,8 +309,8 @@ fn scheduling_from(into: &mut Value, from: &Value) {
         own.insert(field.to_owned(), spec.at(field).clone());
     }
     let node = spec.at("affinity").at("nodeAffinity").clone();
-    let had = own.get("affinity").is_some_and(|a| !a.is_null());
-    match (spec.has("affinity"), had) {
+    let had_affinity = own.get("affinity").is_some_and(|a| !a.is_null());
+    match (spec.has("affinity"), had_affinity) {
         (false, false) => {}
         (true, false) => {
             let affinity = Value::from_iter([("nodeAffinity".to_owned(), node)]);

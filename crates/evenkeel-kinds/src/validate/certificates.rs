@@ -25,7 +25,7 @@ pub(super) fn create(errs: &mut Errors, kind: &str, object: &Value) {
 
 pub(super) fn update(errs: &mut Errors, kind: &str, new: &Value, old: &Value) {
     match kind {
-        "CertificateSigningRequest" => request_update(errs, new, old, Through::Main),
+        "CertificateSigningRequest" => request_update(errs, new, old, Endpoint::Main),
         "ClusterTrustBundle" => trust_bundle(errs, new, Some(old)),
         _ => builtin_update(errs, new, old),
     }
@@ -33,14 +33,14 @@ pub(super) fn update(errs: &mut Errors, kind: &str, new: &Value, old: &Value) {
 
 pub(super) fn status_update(errs: &mut Errors, kind: &str, new: &Value, old: &Value) {
     if kind == "CertificateSigningRequest" {
-        request_update(errs, new, old, Through::Status);
+        request_update(errs, new, old, Endpoint::Status);
     } else {
         builtin_update(errs, new, old);
     }
 }
 
 pub(super) fn request_approval_update(errs: &mut Errors, new: &Value, old: &Value) {
-    request_update(errs, new, old, Through::Approval);
+    request_update(errs, new, old, Endpoint::Approval);
 }
 
 /// Sorted, in the order of error messages.
@@ -140,13 +140,13 @@ fn conditions(errs: &mut Errors, status: &Value, old: &Value) {
     let path = path.child("conditions");
     let conditions = status.list("conditions");
     let before = old.list("conditions");
-    let had: HashSet<&str> = before.iter().map(|c| c.text("type")).collect();
-    let both_kept = had.contains("Approved") && had.contains("Denied");
-    let repeated_kept = had.len() < before.len();
+    let old_types: HashSet<&str> = before.iter().map(|c| c.text("type")).collect();
+    let allow_both = old_types.contains("Approved") && old_types.contains("Denied");
+    let allow_repeated = old_types.len() < before.len();
     let mut earlier = HashSet::new();
     for (i, condition) in conditions.iter().enumerate() {
         let kind = condition.text("type");
-        if kind.is_empty() && !had.contains("") {
+        if kind.is_empty() && !old_types.contains("") {
             errs.required(path.index(i).child("type"), "");
         }
         let known = matches!(kind, "Approved" | "Denied" | "Failed");
@@ -157,24 +157,24 @@ fn conditions(errs: &mut Errors, status: &Value, old: &Value) {
             "Denied" => "Approved",
             _ => "",
         };
-        if !both_kept && !other.is_empty() && earlier.contains(other) {
+        if !allow_both && !other.is_empty() && earlier.contains(other) {
             let detail = "Approved and Denied conditions are mutually exclusive";
             errs.invalid(path, kind, detail);
         }
-        if !earlier.insert(kind) && !repeated_kept {
+        if !earlier.insert(kind) && !allow_repeated {
             errs.duplicate(path.index(i).child("type"), kind);
         }
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Through {
+enum Endpoint {
     Main,
     Status,
     Approval,
 }
 
-fn request_update(errs: &mut Errors, new: &Value, old: &Value, through: Through) {
+fn request_update(errs: &mut Errors, new: &Value, old: &Value, endpoint: Endpoint) {
     request(errs, new, old);
     let path = Path::root("status");
     let (status, before) = (new.at("status"), old.at("status"));
@@ -188,7 +188,7 @@ fn request_update(errs: &mut Errors, new: &Value, old: &Value, through: Through)
             errs.forbidden(at, format!("updates may not remove a condition of type \"{kind}\""));
         }
     }
-    if through != Through::Approval {
+    if endpoint != Endpoint::Approval {
         for kind in ["Approved", "Denied"] {
             let (now, was) = (of(status, kind), of(before, kind));
             if now.len() > was.len() {
@@ -206,7 +206,7 @@ fn request_update(errs: &mut Errors, new: &Value, old: &Value, through: Through)
     }
     let (certificate, was) = (status.text("certificate"), before.text("certificate"));
     if certificate != was {
-        if through != Through::Status {
+        if endpoint != Endpoint::Status {
             let detail = "updates may not set certificate content";
             errs.forbidden(path.child("certificate"), detail);
         } else if !was.is_empty() {

@@ -92,9 +92,9 @@ pub(crate) fn port(errs: &mut Errors, path: Path<'_>, value: &Value) {
 /// Whether the values in a label selector must be valid label values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SelectorValues {
-    Checked,
+    Validated,
     /// The stored object already has invalid values.
-    Kept,
+    AllowInvalid,
 }
 
 pub(crate) fn label_selector(
@@ -138,7 +138,7 @@ pub(crate) fn selector_requirement(
         _ => errs.invalid(path.child("operator"), operator, "not a valid selector operator"),
     }
     qualified_name(errs, path.child("key"), requirement.text("key"));
-    if values == SelectorValues::Checked {
+    if values == SelectorValues::Validated {
         for (i, value) in requirement.texts("values").enumerate() {
             errs.reasons(path.child("values").index(i), value, names::label_value(value));
         }
@@ -148,8 +148,8 @@ pub(crate) fn selector_requirement(
 /// Returns whether values of a stored selector are invalid and may therefore be kept.
 pub(crate) fn selector_values(old: &Value) -> SelectorValues {
     let mut errs = Errors::new();
-    label_selector(&mut errs, Path::root("selector"), old, SelectorValues::Checked);
-    if errs.is_empty() { SelectorValues::Checked } else { SelectorValues::Kept }
+    label_selector(&mut errs, Path::root("selector"), old, SelectorValues::Validated);
+    if errs.is_empty() { SelectorValues::Validated } else { SelectorValues::AllowInvalid }
 }
 
 /// Returns whether the selector matches the labels; `None` if it is malformed.
@@ -158,22 +158,22 @@ pub(crate) fn selects(selector: &Value, labels: &Value) -> Option<bool> {
     if selector.is_null() {
         return Some(false);
     }
-    let mut picked = true;
+    let mut selected = true;
     for (key, value) in selector.entries("matchLabels") {
         let value = value.as_str().unwrap_or_default();
         if !names::qualified_name(key).is_empty() || !names::label_value(value).is_empty() {
             return None;
         }
-        picked &= labels.text_opt(key) == Some(value);
+        selected &= labels.text_opt(key) == Some(value);
     }
     for expression in selector.list("matchExpressions") {
         let (key, values) = (expression.text("key"), expression.list("values"));
-        let faulty = !names::qualified_name(key).is_empty()
+        let invalid = !names::qualified_name(key).is_empty()
             || expression.texts("values").any(|v| !names::label_value(v).is_empty());
         let here = labels.text_opt(key);
         let listed = here.is_some_and(|v| expression.texts("values").any(|w| w == v));
-        picked &= match expression.text("operator") {
-            _ if faulty => return None,
+        selected &= match expression.text("operator") {
+            _ if invalid => return None,
             "In" if !values.is_empty() => listed,
             "NotIn" if !values.is_empty() => !listed,
             "Exists" if values.is_empty() => here.is_some(),
@@ -181,7 +181,7 @@ pub(crate) fn selects(selector: &Value, labels: &Value) -> Option<bool> {
             _ => return None,
         };
     }
-    Some(picked)
+    Some(selected)
 }
 
 /// Returns whether the selector matches everything.
@@ -330,8 +330,8 @@ pub(crate) fn signer_name(errs: &mut Errors, path: Path<'_>, value: &str) {
     if domain.len() > DOMAIN_MAX {
         errs.too_long(path, DOMAIN_MAX);
     }
-    let faulty = domain.split('.').find(|label| !names::dns1123_label(label).is_empty());
-    if let Some(label) = faulty {
+    let invalid = domain.split('.').find(|label| !names::dns1123_label(label).is_empty());
+    if let Some(label) = invalid {
         for reason in names::dns1123_label(label) {
             errs.invalid(path, domain, format!("validating label \"{label}\": {reason}"));
         }
@@ -340,8 +340,8 @@ pub(crate) fn signer_name(errs: &mut Errors, path: Path<'_>, value: &str) {
         let detail = "should be a domain with at least two segments separated by dots";
         errs.invalid(path, domain, detail);
     }
-    let faulty = name.split('.').find(|label| !names::dns1123_subdomain(label).is_empty());
-    if let Some(label) = faulty {
+    let invalid = name.split('.').find(|label| !names::dns1123_subdomain(label).is_empty());
+    if let Some(label) = invalid {
         for reason in names::dns1123_subdomain(label) {
             errs.invalid(path, name, format!("validating label \"{label}\": {reason}"));
         }

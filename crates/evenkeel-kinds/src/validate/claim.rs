@@ -20,16 +20,17 @@ const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 /// Checks that are relaxed because the stored object already violates them.
 struct Options {
     selector_values: SelectorValues,
-    api_group_kept: bool,
+    allow_invalid_api_group: bool,
 }
 
-const CREATE: Options = Options { selector_values: SelectorValues::Checked, api_group_kept: false };
+const CREATE: Options =
+    Options { selector_values: SelectorValues::Validated, allow_invalid_api_group: false };
 
 pub(super) fn create(errs: &mut Errors, claim: &Value) {
-    whole(errs, claim, &CREATE);
+    validate(errs, claim, &CREATE);
 }
 
-fn whole(errs: &mut Errors, claim: &Value, opts: &Options) {
+fn validate(errs: &mut Errors, claim: &Value, opts: &Options) {
     builtin_create(errs, claim, true, NameRule::Subdomain);
     spec(errs, Path::root("spec"), claim.at("spec"), opts);
 }
@@ -148,7 +149,7 @@ fn data_source(errs: &mut Errors, path: Path<'_>, source: &Value, opts: &Options
         let detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
         errs.invalid(path, kind, detail);
     }
-    if !group.is_empty() && !opts.api_group_kept {
+    if !group.is_empty() && !opts.allow_invalid_api_group {
         checks::dns1123_subdomain(errs, path.child("apiGroup"), group);
     }
     let namespace = source.text("namespace");
@@ -161,12 +162,12 @@ pub(super) fn update(errs: &mut Errors, new: &Value, old: &Value) {
     let (spec, old_spec) = (new.at("spec"), old.at("spec"));
     let opts = Options {
         selector_values: checks::selector_values(old_spec.at("selector")),
-        api_group_kept: ["dataSource", "dataSourceRef"]
+        allow_invalid_api_group: ["dataSource", "dataSourceRef"]
             .into_iter()
             .any(|field| old_spec.at(field).has("apiGroup")),
     };
     builtin_update(errs, new, old);
-    whole(errs, new, &opts);
+    validate(errs, new, &opts);
 
     let munged = munge(errs, new, old);
     let mut before = old_spec.clone();

@@ -10,7 +10,7 @@ use crate::names::{self, NameRule};
 
 /// Maximum total size of the values of one object.
 const MAX_BYTES: usize = 1024 * 1024;
-const FROZEN: &str = "field is immutable when `immutable` is set";
+const IMMUTABLE_SET: &str = "field is immutable when `immutable` is set";
 
 pub(super) fn config_map(errs: &mut Errors, config: &Value) {
     builtin_create(errs, config, true, NameRule::Subdomain);
@@ -34,7 +34,7 @@ pub(super) fn config_map(errs: &mut Errors, config: &Value) {
 
 pub(super) fn config_map_update(errs: &mut Errors, new: &Value, old: &Value) {
     builtin_update(errs, new, old);
-    frozen(errs, new, old, &["data", "binaryData"]);
+    check_immutable(errs, new, old, &["data", "binaryData"]);
     config_map(errs, new);
 }
 
@@ -133,21 +133,21 @@ pub(super) fn secret_update(errs: &mut Errors, new: &Value, old: &Value) {
     if new.text("type") != old.text("type") {
         errs.invalid(Path::root("type"), new.text("type"), checks::IMMUTABLE);
     }
-    frozen(errs, new, old, &["data"]);
+    check_immutable(errs, new, old, &["data"]);
     secret(errs, new);
 }
 
 /// Checks that an immutable object stays immutable and keeps its data.
-fn frozen(errs: &mut Errors, new: &Value, old: &Value, fields: &[&str]) {
+fn check_immutable(errs: &mut Errors, new: &Value, old: &Value, fields: &[&str]) {
     if !old.is("immutable") {
         return;
     }
     if !new.is("immutable") {
-        errs.forbidden(Path::root("immutable"), FROZEN);
+        errs.forbidden(Path::root("immutable"), IMMUTABLE_SET);
     }
     for field in fields {
         if new.at(field) != old.at(field) {
-            errs.forbidden(Path::root(field), FROZEN);
+            errs.forbidden(Path::root(field), IMMUTABLE_SET);
         }
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn containers(errs: &mut Errors, path: Path<'_>, containers: &[Value]
     let mut names = HashSet::new();
     for (i, container) in containers.iter().enumerate() {
         let path = path.index(i);
-        common(errs, path, container, pod);
+        common_fields(errs, path, container, pod);
         let name = container.text("name");
         if !names.insert(name) {
             errs.duplicate(path.child("name"), name);
@@ -59,7 +59,7 @@ pub(super) fn init_containers(
     let mut names: HashSet<&str> = regular.iter().map(|c| c.text("name")).collect();
     for (i, container) in containers.iter().enumerate() {
         let at = path.index(i);
-        common(errs, at, container, pod);
+        common_fields(errs, at, container, pod);
         let sidecar = container.text("restartPolicy") == "Always";
         if container.has("restartPolicy") {
             restart_policy(errs, at, container);
@@ -91,7 +91,7 @@ pub(super) fn init_containers(
             }
             for (j, policy) in container.list("resizePolicy").iter().enumerate() {
                 if policy.text("restartPolicy") == "RestartContainer"
-                    && !pod.opts.init_restart_on_resize_kept
+                    && !pod.opts.allow_init_restart_on_resize
                 {
                     let path = at.child("resizePolicy");
                     let path = path.index(j);
@@ -115,7 +115,7 @@ pub(super) fn ephemeral_containers(
     let mut names = HashSet::new();
     for (i, container) in containers.iter().enumerate() {
         let path = path.index(i);
-        common(errs, path, container, pod);
+        common_fields(errs, path, container, pod);
         image_whitespace(errs, path, container);
         let name = container.text("name");
         if !names.insert(name) || others.contains(name) {
@@ -174,7 +174,7 @@ pub(super) fn pull_policy(errs: &mut Errors, path: Path<'_>, policy: &str) {
     checks::one_of(errs, path, policy, &["Always", "IfNotPresent", "Never"]);
 }
 
-fn common(errs: &mut Errors, path: Path<'_>, container: &Value, pod: &Pod<'_>) {
+fn common_fields(errs: &mut Errors, path: Path<'_>, container: &Value, pod: &Pod<'_>) {
     let name = container.text("name");
     if name.is_empty() {
         errs.required(path.child("name"), "");
@@ -195,9 +195,9 @@ fn common(errs: &mut Errors, path: Path<'_>, container: &Value, pod: &Pod<'_>) {
         errs,
         path.child("resources"),
         container.at("resources"),
-        resources::Owner::Container,
+        resources::Scope::Container,
         &pod.claims,
-        pod.opts.indivisible_huge_pages_kept,
+        pod.opts.allow_indivisible_huge_pages,
     );
     resize_policy(errs, path.child("resizePolicy"), container, pod.restart_policy);
     let context = container.at("securityContext");
@@ -255,7 +255,7 @@ fn unique_host_ports(errs: &mut Errors, path: Path<'_>, containers: &[Value]) {
 
 fn volume_mounts(errs: &mut Errors, path: Path<'_>, container: &Value, pod: &Pod<'_>) {
     let mounts = container.list("volumeMounts");
-    let devices = Places::of(container.list("volumeDevices"), "devicePath");
+    let devices = VolumeUses::new(container.list("volumeDevices"), "devicePath");
     let mut targets = HashSet::new();
     for (i, mount) in mounts.iter().enumerate() {
         let at = path.index(i);
@@ -296,21 +296,21 @@ fn volume_mounts(errs: &mut Errors, path: Path<'_>, container: &Value, pod: &Pod
 }
 
 /// The volumes that a list of mounts or devices refers to, and their paths.
-struct Places<'a> {
+struct VolumeUses<'a> {
     names: HashSet<&'a str>,
     /// If a volume occurs twice, only its last path, as in upstream.
     paths: HashSet<&'a str>,
 }
 
-impl<'a> Places<'a> {
-    fn of(items: &'a [Value], field: &str) -> Self {
-        let mut places = Self { names: HashSet::new(), paths: HashSet::new() };
+impl<'a> VolumeUses<'a> {
+    fn new(items: &'a [Value], field: &str) -> Self {
+        let mut uses = Self { names: HashSet::new(), paths: HashSet::new() };
         for item in items.iter().rev() {
-            if places.names.insert(item.text("name")) {
-                places.paths.insert(item.text(field));
+            if uses.names.insert(item.text("name")) {
+                uses.paths.insert(item.text(field));
             }
         }
-        places
+        uses
     }
 }
 
@@ -342,7 +342,7 @@ fn recursive_read_only(errs: &mut Errors, path: Path<'_>, mount: &Value) {
 
 fn volume_devices(errs: &mut Errors, path: Path<'_>, container: &Value, pod: &Pod<'_>) {
     let devices = container.list("volumeDevices");
-    let mounts = Places::of(container.list("volumeMounts"), "mountPath");
+    let mounts = VolumeUses::new(container.list("volumeMounts"), "mountPath");
     let (mut names, mut targets) = (HashSet::new(), HashSet::new());
     for (i, device) in devices.iter().enumerate() {
         let path = path.index(i);

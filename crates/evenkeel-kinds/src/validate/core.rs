@@ -86,7 +86,7 @@ fn endpoint_subset(errs: &mut Errors, path: Path<'_>, subset: &Value) {
             let path = path.child(list);
             let path = path.index(i);
             let text = address.text("ip");
-            ip::legacy(errs, path.child("ip"), text, &ip::Kept::new());
+            ip::legacy(errs, path.child("ip"), text, &ip::StoredValues::new());
             let host = address.text("hostname");
             if !host.is_empty() {
                 checks::dns1123_label(errs, path.child("hostname"), host);

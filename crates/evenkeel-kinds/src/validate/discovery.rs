@@ -93,8 +93,8 @@ fn endpoints(errs: &mut Errors, endpoints: &[Value], kind: &str) {
 fn address(errs: &mut Errors, path: Path<'_>, index: usize, address: &str, kind: &str) {
     match kind {
         "IPv4" => {
-            let sound = ip::legacy(errs, path.index(index), address, &ip::Kept::new());
-            if sound {
+            let valid = ip::legacy(errs, path.index(index), address, &ip::StoredValues::new());
+            if valid {
                 if ip::is_v6(address) {
                     errs.invalid(path, address, "must be an IPv4 address");
                 }

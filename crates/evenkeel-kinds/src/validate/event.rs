@@ -127,7 +127,7 @@ fn legacy(errs: &mut Errors, event: &Value, fields: &Fields) {
         if involved.is_empty() && !matches!(namespace, "default" | "kube-system") {
             elsewhere(errs);
         }
-        reported(errs, event, fields);
+        reporting_fields(errs, event, fields);
     } else {
         let fits = if involved.is_empty() {
             matches!(namespace, "" | "default")
@@ -142,7 +142,7 @@ fn legacy(errs: &mut Errors, event: &Value, fields: &Fields) {
 }
 
 /// Validates the reporting controller, instance and reason, which newer Events must have.
-fn reported(errs: &mut Errors, event: &Value, fields: &Fields) {
+fn reporting_fields(errs: &mut Errors, event: &Value, fields: &Fields) {
     let controller = event.text(fields.controller);
     let path = Path::root(fields.controller);
     if controller.is_empty() {

@@ -81,11 +81,16 @@ pub(crate) fn canonical_reasons(text: &str) -> Reasons {
 }
 
 /// Values of a legacy field in the stored object, which are accepted unchanged.
-pub(crate) type Kept<'a> = HashSet<&'a str>;
+pub(crate) type StoredValues<'a> = HashSet<&'a str>;
 
 /// Validates an address in a legacy field.
-pub(crate) fn legacy(errs: &mut Errors, path: Path<'_>, text: &str, kept: &Kept<'_>) -> bool {
-    if kept.contains(text) {
+pub(crate) fn legacy(
+    errs: &mut Errors,
+    path: Path<'_>,
+    text: &str,
+    stored: &StoredValues<'_>,
+) -> bool {
+    if stored.contains(text) {
         return true;
     }
     match strict_reasons(text) {
@@ -202,8 +207,13 @@ fn strict_cidr(text: &str) -> Result<Cidr, &'static str> {
 }
 
 /// Validates a CIDR in a legacy field.
-pub(crate) fn legacy_cidr(errs: &mut Errors, path: Path<'_>, text: &str, kept: &Kept<'_>) {
-    if kept.contains(text) {
+pub(crate) fn legacy_cidr(
+    errs: &mut Errors,
+    path: Path<'_>,
+    text: &str,
+    stored: &StoredValues<'_>,
+) {
+    if stored.contains(text) {
         return;
     }
     if let Err(reason) = strict_cidr(text) {

@@ -53,13 +53,13 @@ pub(super) fn update(errs: &mut Errors, kind: &str, new: &Value, old: &Value) {
 
 /// Checks that are relaxed because the stored Ingress already violates them.
 #[derive(Clone, Copy, Default)]
-struct Kept {
+struct Relaxed {
     secret_names: bool,
     wildcard_rules: bool,
 }
 
 fn ingress(errs: &mut Errors, ingress: &Value) {
-    whole_ingress(errs, ingress, Kept::default());
+    validate_ingress(errs, ingress, Relaxed::default());
     const CLASS: &str = "kubernetes.io/ingress.class";
     let annotation = ingress.at("metadata").at("annotations").text_opt(CLASS);
     let class = ingress.at("spec").text_opt("ingressClassName");
@@ -80,14 +80,14 @@ fn ingress_update(errs: &mut Errors, new: &Value, old: &Value) {
         !name.is_empty() && !names::dns1123_subdomain(name).is_empty()
     });
     let wildcard_rules = spec.list("rules").iter().any(|rule| {
-        let mut faults = Errors::new();
-        http_paths(&mut faults, Path::root("rules"), rule);
-        rule.text("host").contains('*') && !faults.is_empty()
+        let mut path_errors = Errors::new();
+        http_paths(&mut path_errors, Path::root("rules"), rule);
+        rule.text("host").contains('*') && !path_errors.is_empty()
     });
-    whole_ingress(errs, new, Kept { secret_names, wildcard_rules });
+    validate_ingress(errs, new, Relaxed { secret_names, wildcard_rules });
 }
 
-fn whole_ingress(errs: &mut Errors, ingress: &Value, kept: Kept) {
+fn validate_ingress(errs: &mut Errors, ingress: &Value, relaxed: Relaxed) {
     builtin_create(errs, ingress, true, NameRule::Subdomain);
     let path = Path::root("spec");
     let spec = ingress.at("spec");
@@ -103,7 +103,7 @@ fn whole_ingress(errs: &mut Errors, ingress: &Value, kept: Kept) {
     }
     for (i, rule) in rules.iter().enumerate() {
         let path = path.child("rules");
-        ingress_rule(errs, path.index(i), rule, kept);
+        ingress_rule(errs, path.index(i), rule, relaxed);
     }
     for (i, tls) in spec.list("tls").iter().enumerate() {
         let path = path.child("tls");
@@ -112,7 +112,7 @@ fn whole_ingress(errs: &mut Errors, ingress: &Value, kept: Kept) {
             self::host(errs, path.child("hosts").index(j), host);
         }
         let secret = tls.text("secretName");
-        if !kept.secret_names && !secret.is_empty() {
+        if !relaxed.secret_names && !secret.is_empty() {
             checks::dns1123_subdomain(errs, path.child("secretName"), secret);
         }
     }
@@ -130,7 +130,7 @@ fn host(errs: &mut Errors, path: Path<'_>, host: &str) {
     errs.reasons(path, host, reasons);
 }
 
-fn ingress_rule(errs: &mut Errors, path: Path<'_>, rule: &Value, kept: Kept) {
+fn ingress_rule(errs: &mut Errors, path: Path<'_>, rule: &Value, relaxed: Relaxed) {
     let name = rule.text("host");
     if !name.is_empty() {
         if ip::parse(name).is_some() {
@@ -138,7 +138,7 @@ fn ingress_rule(errs: &mut Errors, path: Path<'_>, rule: &Value, kept: Kept) {
         }
         host(errs, path.child("host"), name);
     }
-    if !name.contains('*') || !kept.wildcard_rules {
+    if !name.contains('*') || !relaxed.wildcard_rules {
         http_paths(errs, path, rule);
     }
 }
@@ -243,10 +243,10 @@ pub(super) fn ingress_status_update(errs: &mut Errors, new: &Value, old: &Value)
     let path = path.child("loadBalancer");
     let path = path.child("ingress");
     let before = old.at("status").at("loadBalancer").list("ingress");
-    let kept = before.iter().map(|point| point.text("ip")).collect();
+    let stored = before.iter().map(|point| point.text("ip")).collect();
     let points = new.at("status").at("loadBalancer").list("ingress");
     for (i, point) in points.iter().enumerate() {
-        service::ingress_point(errs, path.index(i), point, &kept, |_| {});
+        service::load_balancer_ingress(errs, path.index(i), point, &stored, |_| {});
     }
 }
 
@@ -357,6 +357,6 @@ fn service_cidr_update(errs: &mut Errors, new: &Value, old: &Value) {
 }
 
 /// Returns whether the selectors of a stored policy have invalid values.
-fn kept_values(old: &Value) -> SelectorValues {
+fn selector_values(old: &Value) -> SelectorValues {
     checks::selector_values(old.at("spec").at("podSelector"))
 }

@@ -12,7 +12,7 @@ use super::{builtin_create, builtin_update, claim, resources, scheduling};
 use crate::names::NameRule;
 
 pub(super) fn create(errs: &mut Errors, volume: &Value) {
-    whole(errs, volume, SelectorValues::Checked);
+    validate(errs, volume, SelectorValues::Validated);
     mount_options(errs, volume);
 }
 
@@ -45,7 +45,7 @@ fn mount_options(errs: &mut Errors, volume: &Value) {
     }
 }
 
-fn whole(errs: &mut Errors, volume: &Value, affinity_values: SelectorValues) {
+fn validate(errs: &mut Errors, volume: &Value, affinity_values: SelectorValues) {
     builtin_create(errs, volume, false, NameRule::Subdomain);
     let name = volume.at("metadata").text("name");
     spec(errs, Path::root("spec"), volume.at("spec"), name, false, affinity_values);
@@ -322,9 +322,9 @@ fn csi(errs: &mut Errors, path: Path<'_>, csi: &Value) {
 pub(super) fn update(errs: &mut Errors, new: &Value, old: &Value) {
     let (spec, old_spec) = (new.at("spec"), old.at("spec"));
     let values = scheduling::node_selector_values(old_spec.at("nodeAffinity").at("required"));
-    whole(errs, new, values);
+    validate(errs, new, values);
     mount_options(errs, new);
-    whole(errs, new, values);
+    validate(errs, new, values);
 
     let mut now = spec.clone();
     let expands = |spec: &Value| spec.at("csi").has("controllerExpandSecretRef");
@@ -377,8 +377,8 @@ fn node_affinity(errs: &mut Errors, new: &Value, old: &Value) {
         for (expression, now) in expressions.into_iter().flatten().zip(now) {
             let pair = (expression.text("key"), now.text("key"));
             // Upstream maps a label without a beta version to an empty name.
-            let vanished = pair.1.is_empty() && !GRADUATED.iter().any(|(old, _)| *old == pair.0);
-            if (GRADUATED.contains(&pair) || vanished)
+            let unmapped = pair.1.is_empty() && !GRADUATED.iter().any(|(old, _)| *old == pair.0);
+            if (GRADUATED.contains(&pair) || unmapped)
                 && let Some(expression) = expression.as_object_mut()
             {
                 expression.insert("key".to_owned(), now.at("key").clone());

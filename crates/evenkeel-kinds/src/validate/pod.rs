@@ -30,25 +30,25 @@ pub(super) struct PodOptions {
     pub(super) affinity_values: SelectorValues,
     /// Values in required node affinity.
     pub(super) node_affinity_values: SelectorValues,
-    pub(super) spread_selector_kept: bool,
-    pub(super) indivisible_huge_pages_kept: bool,
-    pub(super) deletion_cost_kept: bool,
-    pub(super) host_sysctls_kept: bool,
-    pub(super) selinux_mount_kept: bool,
-    pub(super) init_restart_on_resize_kept: bool,
+    pub(super) allow_invalid_spread_selector: bool,
+    pub(super) allow_indivisible_huge_pages: bool,
+    pub(super) allow_invalid_deletion_cost: bool,
+    pub(super) allow_host_sysctls: bool,
+    pub(super) allow_selinux_mount: bool,
+    pub(super) allow_init_restart_on_resize: bool,
 }
 
 impl PodOptions {
     pub(super) const CREATE: Self = Self {
         is_pod: false,
-        affinity_values: SelectorValues::Checked,
-        node_affinity_values: SelectorValues::Checked,
-        spread_selector_kept: false,
-        indivisible_huge_pages_kept: false,
-        deletion_cost_kept: false,
-        host_sysctls_kept: false,
-        selinux_mount_kept: false,
-        init_restart_on_resize_kept: false,
+        affinity_values: SelectorValues::Validated,
+        node_affinity_values: SelectorValues::Validated,
+        allow_invalid_spread_selector: false,
+        allow_indivisible_huge_pages: false,
+        allow_invalid_deletion_cost: false,
+        allow_host_sysctls: false,
+        allow_selinux_mount: false,
+        allow_init_restart_on_resize: false,
     };
 
     /// Returns the options for an update of a template. Both objects have `metadata` and `spec`.
@@ -67,20 +67,19 @@ impl PodOptions {
             node_affinity_values: scheduling::node_selector_values(
                 affinity.at("nodeAffinity").at(scheduling::REQUIRED),
             ),
-            spread_selector_kept: spec
-                .list("topologySpreadConstraints")
-                .iter()
-                .any(|c| checks::selector_values(c.at("labelSelector")) == SelectorValues::Kept),
-            indivisible_huge_pages_kept: spec.list("containers").iter().any(huge_pages)
+            allow_invalid_spread_selector: spec.list("topologySpreadConstraints").iter().any(|c| {
+                checks::selector_values(c.at("labelSelector")) == SelectorValues::AllowInvalid
+            }),
+            allow_indivisible_huge_pages: spec.list("containers").iter().any(huge_pages)
                 && has_indivisible_huge_pages(spec),
-            deletion_cost_kept: annotations::deletion_cost_is_faulty(old.at("metadata")),
-            host_sysctls_kept: spec
+            allow_invalid_deletion_cost: annotations::has_invalid_deletion_cost(old.at("metadata")),
+            allow_host_sysctls: spec
                 .at("securityContext")
                 .list("sysctls")
                 .iter()
                 .any(|s| security::host_sysctl(s.text("name"), spec).is_some()),
-            selinux_mount_kept: spec.at("securityContext").has("seLinuxChangePolicy"),
-            init_restart_on_resize_kept: spec.list("initContainers").iter().any(|c| {
+            allow_selinux_mount: spec.at("securityContext").has("seLinuxChangePolicy"),
+            allow_init_restart_on_resize: spec.list("initContainers").iter().any(|c| {
                 c.text("restartPolicy") != "Always"
                     && c.list("resizePolicy")
                         .iter()
@@ -89,7 +88,7 @@ impl PodOptions {
         }
     }
 
-    fn of_pod(self) -> Self {
+    fn for_pod(self) -> Self {
         Self { is_pod: true, ..self }
     }
 }
@@ -106,7 +105,7 @@ fn affinity_values(affinity: &Value) -> SelectorValues {
     }
     let strict = PodOptions::CREATE;
     scheduling::affinity(&mut errs, Path::root("affinity"), &pods, &strict);
-    if errs.is_empty() { SelectorValues::Checked } else { SelectorValues::Kept }
+    if errs.is_empty() { SelectorValues::Validated } else { SelectorValues::AllowInvalid }
 }
 
 fn has_indivisible_huge_pages(spec: &Value) -> bool {
@@ -128,7 +127,7 @@ fn has_indivisible_huge_pages(spec: &Value) -> bool {
 }
 
 pub(super) fn create(errs: &mut Errors, pod: &Value) {
-    let opts = PodOptions::CREATE.of_pod();
+    let opts = PodOptions::CREATE.for_pod();
     meta_and_spec(errs, pod, &opts);
     let spec = pod.at("spec");
     let path = Path::root("spec");
@@ -202,7 +201,7 @@ const UPDATABLE: &str = "pod updates may not change fields other than \
     `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
 pub(super) fn update(errs: &mut Errors, new: &Value, old: &Value) {
-    let opts = PodOptions::for_update(old).of_pod();
+    let opts = PodOptions::for_update(old).for_pod();
     builtin_update(errs, new, old);
     meta_and_spec(errs, new, &opts);
     annotations::update(errs, new, old, &opts);
@@ -364,8 +363,13 @@ fn node_affinity_additions(errs: &mut Errors, path: Path<'_>, now: &Value, befor
 }
 
 fn added_tolerations(errs: &mut Errors, path: Path<'_>, spec: &Value, old: &Value) {
-    let now: HashSet<_> = spec.list("tolerations").iter().map(scheduling::matched).collect();
-    if !old.list("tolerations").iter().all(|before| now.contains(&scheduling::matched(before))) {
+    let now: HashSet<_> =
+        spec.list("tolerations").iter().map(scheduling::toleration_identity).collect();
+    if !old
+        .list("tolerations")
+        .iter()
+        .all(|before| now.contains(&scheduling::toleration_identity(before)))
+    {
         let detail = "existing toleration can not be modified except its tolerationSeconds";
         errs.forbidden(path, detail);
         return;

@@ -22,7 +22,7 @@ pub(super) fn budget(errs: &mut Errors, budget: &Value, old: Option<&Value>) {
             checks::not_more_than_100_percent(errs, path.child(field), bound);
         }
     }
-    let values = old.map_or(SelectorValues::Checked, |old| {
+    let values = old.map_or(SelectorValues::Validated, |old| {
         checks::selector_values(old.at("spec").at("selector"))
     });
     checks::label_selector(errs, path.child("selector"), spec.at("selector"), values);

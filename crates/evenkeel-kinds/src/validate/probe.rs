@@ -59,9 +59,9 @@ pub(super) fn lifecycle(
 ) {
     const HANDLERS: &[&str] = &["exec", "httpGet", "tcpSocket", "sleep"];
     for hook in ["postStart", "preStop"] {
-        let hooked = lifecycle.at(hook);
-        if !hooked.is_null() {
-            handler(errs, path.child(hook), hooked, grace, HANDLERS);
+        let action = lifecycle.at(hook);
+        if !action.is_null() {
+            handler(errs, path.child(hook), action, grace, HANDLERS);
         }
     }
     if let Some(signal) = lifecycle.text_opt("stopSignal") {

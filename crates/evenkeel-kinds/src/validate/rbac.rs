@@ -12,7 +12,7 @@ use crate::names::{self, NameRule, Reasons};
 const GROUP: &str = "rbac.authorization.k8s.io";
 
 pub(super) fn create(errs: &mut Errors, kind: &str, object: &Value) {
-    validate(errs, kind, object, SelectorValues::Checked);
+    validate(errs, kind, object, SelectorValues::Validated);
 }
 
 fn validate(errs: &mut Errors, kind: &str, object: &Value, values: SelectorValues) {
@@ -135,12 +135,13 @@ fn subject(errs: &mut Errors, path: Path<'_>, subject: &Value, namespaced: bool)
 }
 
 pub(super) fn update(errs: &mut Errors, kind: &str, new: &Value, old: &Value) {
-    let kept = old
+    let allow_invalid = old
         .at("aggregationRule")
         .list("clusterRoleSelectors")
         .iter()
-        .any(|selector| checks::selector_values(selector) == SelectorValues::Kept);
-    let values = if kept { SelectorValues::Kept } else { SelectorValues::Checked };
+        .any(|selector| checks::selector_values(selector) == SelectorValues::AllowInvalid);
+    let values =
+        if allow_invalid { SelectorValues::AllowInvalid } else { SelectorValues::Validated };
     validate(errs, kind, new, values);
     builtin_update(errs, new, old);
     if matches!(kind, "RoleBinding" | "ClusterRoleBinding") {

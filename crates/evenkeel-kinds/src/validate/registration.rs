@@ -157,7 +157,7 @@ fn runtime_class(errs: &mut Errors, class: &Value) {
     scheduling::tolerations(errs, path, tolerations);
     let mut seen = HashSet::new();
     for (i, toleration) in tolerations.iter().enumerate() {
-        if !seen.insert(scheduling::matched(toleration)) {
+        if !seen.insert(scheduling::toleration_identity(toleration)) {
             let shown = Printed(Ty::Struct(printed::TOLERATION), toleration);
             errs.duplicate_printed(path.index(i), shown, "");
         }

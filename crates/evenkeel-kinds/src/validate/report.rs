@@ -72,12 +72,12 @@ pub(crate) struct Errors {
     list: Vec<Error>,
     /// Set once the metadata of the current object was found valid, so that later rules need not
     /// repeat the checks that do not depend on the kind.
-    pub(crate) meta_is_sound: bool,
+    pub(crate) metadata_is_valid: bool,
 }
 
 impl Errors {
     pub(crate) const fn new() -> Self {
-        Self { list: Vec::new(), meta_is_sound: false }
+        Self { list: Vec::new(), metadata_is_valid: false }
     }
 
     pub(crate) fn into_vec(self) -> Vec<Error> {

@@ -137,7 +137,7 @@ pub(super) fn positive(errs: &mut Errors, path: Path<'_>, quantity: &Quantity) {
 
 /// Which resource names are allowed in a list.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Owner {
+pub(super) enum Scope {
     Container,
     Pod,
 }
@@ -147,9 +147,9 @@ pub(super) fn requirements(
     errs: &mut Errors,
     path: Path<'_>,
     resources: &Value,
-    owner: Owner,
+    scope: Scope,
     claims: &BTreeSet<&str>,
-    indivisible_kept: bool,
+    allow_indivisible_huge_pages: bool,
 ) {
     if resources.is_null() {
         return;
@@ -158,27 +158,27 @@ pub(super) fn requirements(
         errs,
         path,
         [resources.at("limits"), resources.at("requests")],
-        owner,
-        indivisible_kept,
+        scope,
+        allow_indivisible_huge_pages,
     );
     claim_names(errs, path.child("claims"), resources.list("claims"), claims);
 }
 
 /// Validates pod overhead, which has only limits.
 pub(super) fn overhead(errs: &mut Errors, path: Path<'_>, overhead: &Value) {
-    limits_and_requests(errs, path, [overhead, &Value::Null], Owner::Container, false);
+    limits_and_requests(errs, path, [overhead, &Value::Null], Scope::Container, false);
 }
 
 fn limits_and_requests(
     errs: &mut Errors,
     path: Path<'_>,
     [limits, requests]: [&Value; 2],
-    owner: Owner,
-    indivisible_kept: bool,
+    scope: Scope,
+    allow_indivisible_huge_pages: bool,
 ) {
-    let check_name = match owner {
-        Owner::Container => container_resource_name,
-        Owner::Pod => pod_resource_name,
+    let check_name = match scope {
+        Scope::Container => container_resource_name,
+        Scope::Pod => pod_resource_name,
     };
     let (mut compute, mut huge) = (false, false);
     let mut entry = |errs: &mut Errors, path: Path<'_>, name: &str, quantity: &Quantity| {
@@ -192,7 +192,7 @@ fn limits_and_requests(
         entry(errs, at.key(name), name, &quantity);
         if is_huge_page(name) {
             huge = true;
-            huge_page_amount(errs, at.key(name), name, &quantity, indivisible_kept);
+            huge_page_amount(errs, at.key(name), name, &quantity, allow_indivisible_huge_pages);
         }
     }
     for (name, value) in requests.as_object().into_iter().flatten() {
@@ -216,7 +216,7 @@ fn limits_and_requests(
         }
         if is_huge_page(name) {
             huge = true;
-            huge_page_amount(errs, at.key(name), name, &quantity, indivisible_kept);
+            huge_page_amount(errs, at.key(name), name, &quantity, allow_indivisible_huge_pages);
         }
     }
     if huge && !compute {
@@ -229,13 +229,13 @@ fn huge_page_amount(
     path: Path<'_>,
     name: &str,
     quantity: &Quantity,
-    indivisible_kept: bool,
+    allow_indivisible_huge_pages: bool,
 ) {
     let size = name.strip_prefix("hugepages-").and_then(|size| Quantity::parse(size).ok());
     let divisible = size.is_some_and(|size| {
         size.sign().is_gt() && size.is_integer() && quantity.value() % size.value() == 0
     });
-    if !divisible && !indivisible_kept {
+    if !divisible && !allow_indivisible_huge_pages {
         let detail = format!("{quantity} is not positive integer multiple of {name}");
         errs.invalid(path, quantity.to_string(), detail);
     }

@@ -80,7 +80,7 @@ fn resource_attributes(errs: &mut Errors, spec: &Value) {
             let path = path.child("requirements");
             let path = path.index(i);
             if field == "labelSelector" {
-                let values = SelectorValues::Checked;
+                let values = SelectorValues::Validated;
                 checks::selector_requirement(errs, path, requirement, values, true);
             } else {
                 field_requirement(errs, path, requirement);

@@ -29,7 +29,12 @@ pub(super) fn affinity(errs: &mut Errors, path: Path<'_>, affinity: &Value, opts
             let path = path.index(i);
             weight(errs, path, term);
             let preference = term.at("preference");
-            node_selector_term(errs, path.child("preference"), preference, SelectorValues::Kept);
+            node_selector_term(
+                errs,
+                path.child("preference"),
+                preference,
+                SelectorValues::AllowInvalid,
+            );
         }
     }
     for kind in ["podAffinity", "podAntiAffinity"] {
@@ -150,7 +155,7 @@ fn node_selector_term(errs: &mut Errors, path: Path<'_>, term: &Value, values: S
             _ => errs.invalid(path.child("operator"), operator, "not a valid selector operator"),
         }
         checks::qualified_name(errs, path.child("key"), requirement.text("key"));
-        if values == SelectorValues::Checked {
+        if values == SelectorValues::Validated {
             for (j, value) in requirement.texts("values").enumerate() {
                 errs.reasons(path.child("values").index(j), value, names::label_value(value));
             }
@@ -182,12 +187,12 @@ fn node_selector_term(errs: &mut Errors, path: Path<'_>, term: &Value, values: S
 
 /// Returns whether a node selector has values that are not valid label values.
 pub(super) fn node_selector_values(selector: &Value) -> SelectorValues {
-    let faulty = selector.list("nodeSelectorTerms").iter().any(|term| {
+    let invalid = selector.list("nodeSelectorTerms").iter().any(|term| {
         term.list("matchExpressions")
             .iter()
             .any(|e| e.texts("values").any(|v| !names::label_value(v).is_empty()))
     });
-    if faulty { SelectorValues::Kept } else { SelectorValues::Checked }
+    if invalid { SelectorValues::AllowInvalid } else { SelectorValues::Validated }
 }
 
 const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
@@ -275,9 +280,9 @@ pub(super) fn topology_spread(
             checks::one_of_if_set(errs, path.child(field), policy, &["Honor", "Ignore"]);
         }
         label_keys(errs, path, constraint);
-        if !opts.spread_selector_kept {
+        if !opts.allow_invalid_spread_selector {
             let selector = constraint.at("labelSelector");
-            let values = SelectorValues::Checked;
+            let values = SelectorValues::Validated;
             checks::label_selector(errs, path.child("labelSelector"), selector, values);
         }
     }
@@ -285,7 +290,7 @@ pub(super) fn topology_spread(
 
 /// Returns the fields that identify a toleration. Tolerations with the same ones differ only in
 /// their seconds.
-pub(super) fn matched(toleration: &Value) -> [&str; 4] {
+pub(super) fn toleration_identity(toleration: &Value) -> [&str; 4] {
     ["key", "operator", "value", "effect"].map(|field| toleration.text(field))
 }
 

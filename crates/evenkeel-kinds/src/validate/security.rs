@@ -33,7 +33,7 @@ pub(super) fn pod(errs: &mut Errors, path: Path<'_>, spec: &Value, opts: &PodOpt
     if context.is_null() {
         return;
     }
-    sysctls(errs, path.child("sysctls"), context.list("sysctls"), spec, opts.host_sysctls_kept);
+    sysctls(errs, path.child("sysctls"), context.list("sysctls"), spec, opts.allow_host_sysctls);
     const CHANGE: &[&str] = &["Always", "OnRootMismatch"];
     let policy = context.at("fsGroupChangePolicy");
     checks::one_of_if_set(errs, path.child("fsGroupChangePolicy"), policy, CHANGE);
@@ -46,7 +46,7 @@ pub(super) fn pod(errs: &mut Errors, path: Path<'_>, spec: &Value, opts: &PodOpt
     let policy = context.at("seLinuxChangePolicy");
     let at = path.child("seLinuxChangePolicy");
     let supported: &[&str] =
-        if opts.selinux_mount_kept { &["MountOption", "Recursive"] } else { &["Recursive"] };
+        if opts.allow_selinux_mount { &["MountOption", "Recursive"] } else { &["Recursive"] };
     checks::one_of_if_set(errs, at, policy, supported);
 }
 
@@ -96,7 +96,7 @@ fn sysctls(
     path: Path<'_>,
     sysctls: &[Value],
     spec: &Value,
-    host_sysctls_kept: bool,
+    allow_host_sysctls: bool,
 ) {
     let mut names = HashSet::new();
     for (i, sysctl) in sysctls.iter().enumerate() {
@@ -112,7 +112,7 @@ fn sysctls(
         } else if !names.insert(name) {
             errs.duplicate(path, name);
         }
-        if !host_sysctls_kept && let Some(detail) = host_sysctl(name, spec) {
+        if !allow_host_sysctls && let Some(detail) = host_sysctl(name, spec) {
             errs.invalid(path, name, detail);
         }
     }

@@ -19,20 +19,20 @@ const ONCE: &str = "may not change once set";
 /// Validates the cluster IPs of a Service.
 ///
 /// Addresses are allocated before the rest is validated, so errors here are the only ones reported.
-pub(super) fn address_faults(errs: &mut Errors, service: &Value, old: &Value) {
+pub(super) fn cluster_ip_errors(errs: &mut Errors, service: &Value, old: &Value) {
     cluster_ips(errs, Path::root("spec"), service.at("spec"), old.at("spec"));
 }
 
 pub(super) fn create(errs: &mut Errors, service: &Value) {
     builtin_create(errs, service, true, NameRule::Label);
-    whole(errs, service, &Value::Null);
+    validate(errs, service, &Value::Null);
 }
 
 pub(super) fn update(errs: &mut Errors, new: &Value, old: &Value) {
     builtin_update(errs, new, old);
     let (spec, old_spec) = (new.at("spec"), old.at("spec"));
-    cluster_ips_kept(errs, spec, old_spec);
-    ip_families_kept(errs, spec, old_spec);
+    check_cluster_ips_change(errs, spec, old_spec);
+    check_ip_families_change(errs, spec, old_spec);
     load_balancer_class(errs, spec, old_spec);
     if needs_health_check(old_spec)
         && needs_health_check(spec)
@@ -40,7 +40,7 @@ pub(super) fn update(errs: &mut Errors, new: &Value, old: &Value) {
     {
         errs.forbidden(Path::root("spec").child("healthCheckNodePort"), checks::IMMUTABLE);
     }
-    whole(errs, new, old);
+    validate(errs, new, old);
 }
 
 pub(super) fn status_update(errs: &mut Errors, new: &Value, old: &Value) {
@@ -54,11 +54,11 @@ pub(super) fn status_update(errs: &mut Errors, new: &Value, old: &Value) {
         return;
     }
     let before = old.at("status").at("loadBalancer").list("ingress");
-    let kept = before.iter().map(|point| point.text("ip")).collect();
+    let stored = before.iter().map(|point| point.text("ip")).collect();
     for (i, point) in points.iter().enumerate() {
         let path = path.index(i);
         let address = point.text("ip");
-        ingress_point(errs, path, point, &kept, |errs| {
+        load_balancer_ingress(errs, path, point, &stored, |errs| {
             const MODES: &[&str] = &["Proxy", "VIP"];
             let at = path.child("ipMode");
             match point.text_opt("ipMode") {
@@ -77,16 +77,16 @@ pub(super) fn status_update(errs: &mut Errors, new: &Value, old: &Value) {
 }
 
 /// Validates an IP or host name of a load balancer, also of Ingresses.
-pub(super) fn ingress_point(
+pub(super) fn load_balancer_ingress(
     errs: &mut Errors,
     path: Path<'_>,
     point: &Value,
-    kept: &ip::Kept<'_>,
+    stored: &ip::StoredValues<'_>,
     between: impl FnOnce(&mut Errors),
 ) {
     let address = point.text("ip");
     if !address.is_empty() {
-        ip::legacy(errs, path.child("ip"), address, kept);
+        ip::legacy(errs, path.child("ip"), address, stored);
     }
     between(errs);
     let host = point.text("hostname");
@@ -112,7 +112,7 @@ fn needs_health_check(spec: &Value) -> bool {
     spec.text("type") == "LoadBalancer" && spec.text("externalTrafficPolicy") == "Local"
 }
 
-fn whole(errs: &mut Errors, service: &Value, old: &Value) {
+fn validate(errs: &mut Errors, service: &Value, old: &Value) {
     let (spec, old_spec) = (service.at("spec"), old.at("spec"));
     let path = Path::root("spec");
     topology_annotations(errs, service);
@@ -138,10 +138,10 @@ fn whole(errs: &mut Errors, service: &Value, old: &Value) {
     check_labels(spec.at("selector"), path.child("selector"), errs.list());
     session_affinity(errs, path, spec);
     cluster_ips(errs, path, spec, old_spec);
-    let kept = old_spec.texts("externalIPs").collect();
+    let stored = old_spec.texts("externalIPs").collect();
     for (i, address) in spec.texts("externalIPs").enumerate() {
         let path = path.child("externalIPs");
-        if ip::legacy(errs, path.index(i), address, &kept) {
+        if ip::legacy(errs, path.index(i), address, &stored) {
             ip::endpoint(errs, path.index(i), address);
         }
     }
@@ -271,22 +271,22 @@ fn cluster_ips(errs: &mut Errors, path: Path<'_>, spec: &Value, old: &Value) {
     const POLICIES: &[&str] = &["PreferDualStack", "RequireDualStack", "SingleStack"];
     let policy = spec.at("ipFamilyPolicy");
     checks::one_of_if_set(errs, path.child("ipFamilyPolicy"), policy, POLICIES);
-    let mut sound = true;
-    let kept = old.texts("clusterIPs").collect();
+    let mut valid = true;
+    let stored = old.texts("clusterIPs").collect();
     for (i, address) in spec.texts("clusterIPs").enumerate() {
         if i == 0 && address == "None" {
             if ips.len() > 1 {
-                sound = false;
+                valid = false;
                 errs.invalid(at, shown.clone(), "'None' must be the first and only value");
             }
             continue;
         }
-        sound &= ip::legacy(errs, at.index(i), address, &kept);
+        valid &= ip::legacy(errs, at.index(i), address, &stored);
     }
     if ips.len() > 2 {
         errs.invalid(at, shown.clone(), "may only hold up to 2 values");
     }
-    if !sound {
+    if !valid {
         return;
     }
     if ips.len() > 1 && !ip::is_dual_stack(spec.texts("clusterIPs")) {
@@ -348,9 +348,9 @@ fn source_ranges(errs: &mut Errors, service: &Value, old: &Value) {
         if !balanced {
             errs.forbidden(path, ONLY_LOAD_BALANCER);
         }
-        let kept = old_spec.texts("loadBalancerSourceRanges").map(str::trim).collect();
+        let stored = old_spec.texts("loadBalancerSourceRanges").map(str::trim).collect();
         for (i, range) in spec.texts("loadBalancerSourceRanges").enumerate() {
-            ip::legacy_cidr(errs, path.index(i), range.trim(), &kept);
+            ip::legacy_cidr(errs, path.index(i), range.trim(), &stored);
         }
         return;
     }
@@ -367,7 +367,7 @@ fn source_ranges(errs: &mut Errors, service: &Value, old: &Value) {
     if old.is_null() || annotation(old).unwrap_or_default() != ranges {
         let ranges = ranges.trim();
         for range in ranges.split(',').filter(|_| !ranges.is_empty()) {
-            ip::legacy_cidr(errs, path, range.trim(), &ip::Kept::new());
+            ip::legacy_cidr(errs, path, range.trim(), &ip::StoredValues::new());
         }
     }
 }
@@ -424,7 +424,7 @@ fn traffic(errs: &mut Errors, path: Path<'_>, spec: &Value) {
 
 /// Validates changes of cluster IPs. The secondary IP may be added or removed; the primary cannot
 /// change.
-fn cluster_ips_kept(errs: &mut Errors, spec: &Value, old: &Value) {
+fn check_cluster_ips_change(errs: &mut Errors, spec: &Value, old: &Value) {
     let external = |spec: &Value| spec.text("type") == "ExternalName";
     if external(spec) || external(old) || (is_headless(spec) && is_headless(old)) {
         return;
@@ -453,7 +453,7 @@ fn cluster_ips_kept(errs: &mut Errors, spec: &Value, old: &Value) {
     }
 }
 
-fn ip_families_kept(errs: &mut Errors, spec: &Value, old: &Value) {
+fn check_ip_families_change(errs: &mut Errors, spec: &Value, old: &Value) {
     let external = |spec: &Value| spec.text("type") == "ExternalName";
     if external(spec) || external(old) || is_headless(spec) || is_headless(old) {
         return;

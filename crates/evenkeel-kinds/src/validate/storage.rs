@@ -27,7 +27,7 @@ pub(super) fn create(errs: &mut Errors, kind: &str, object: &Value) {
             builtin_create(errs, object, false, NameRule::Subdomain);
             csi_driver(errs, object.at("spec"));
         }
-        "CSIStorageCapacity" => capacity(errs, object, SelectorValues::Checked),
+        "CSIStorageCapacity" => capacity(errs, object, SelectorValues::Validated),
         _ => {}
     }
 }
@@ -215,7 +215,7 @@ fn attachment(errs: &mut Errors, attachment: &Value) {
             (true, Some(_)) => {}
             (false, None) => {
                 let path = path.child("inlineVolumeSpec");
-                let values = SelectorValues::Checked;
+                let values = SelectorValues::Validated;
                 persistent_volume::spec(errs, path, inline, "", true, values);
             }
         }

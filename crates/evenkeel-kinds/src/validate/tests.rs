@@ -107,18 +107,18 @@ fn sound_objects_pass() {
 }
 
 /// Collects JSON pointers to every value in an object.
-fn places(value: &Value, at: &str, found: &mut Vec<String>) {
+fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
     found.push(at.to_owned());
     match value {
         Value::Object(map) => {
             for (key, inner) in map {
                 let key = key.replace('~', "~0").replace('/', "~1");
-                places(inner, &format!("{at}/{key}"), found);
+                pointers(inner, &format!("{at}/{key}"), found);
             }
         }
         Value::Array(items) => {
             for (i, inner) in items.iter().enumerate() {
-                places(inner, &format!("{at}/{i}"), found);
+                pointers(inner, &format!("{at}/{i}"), found);
             }
         }
         _ => {}
@@ -127,7 +127,7 @@ fn places(value: &Value, at: &str, found: &mut Vec<String>) {
 
 #[test]
 fn no_shape_of_an_object_makes_validation_panic() {
-    let odd = [
+    let unexpected = [
         Value::Null,
         json!(true),
         json!(-1),
@@ -142,21 +142,21 @@ fn no_shape_of_an_object_makes_validation_panic() {
     ];
     // Each location gets one of the values in turn. All combinations would be too slow for
     // thousands of locations.
-    let mut turn = odd.iter().cycle();
+    let mut next_value = unexpected.iter().cycle();
     for object in corpus().bases.values() {
         let gvk = gvk(object);
         let mut found = Vec::new();
-        places(object, "", &mut found);
-        for place in found {
+        pointers(object, "", &mut found);
+        for pointer in found {
             let mut changed = object.clone();
-            *changed.pointer_mut(&place).unwrap() = turn.next().unwrap().clone();
+            *changed.pointer_mut(&pointer).unwrap() = next_value.next().unwrap().clone();
             create(gvk, &changed);
             update(gvk, &changed, object);
             status_update(gvk, &changed, object);
             update(gvk, object, &changed);
         }
         // Shifts the sequence so that a location does not always get the same value.
-        turn.next();
+        next_value.next();
     }
 }
 

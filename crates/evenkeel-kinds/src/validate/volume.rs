@@ -37,7 +37,7 @@ pub(super) fn volumes<'a>(
     pod_name: &str,
     opts: &PodOptions,
 ) -> Volumes<'a> {
-    let mut sound: HashMap<&str, &Value> = HashMap::with_capacity(volumes.len());
+    let mut valid: HashMap<&str, &Value> = HashMap::with_capacity(volumes.len());
     let ephemeral = volumes.iter().filter(|v| v.has("ephemeral")).map(|v| v.text("name"));
     let ephemeral: HashSet<&str> = ephemeral.collect();
     for (i, volume) in volumes.iter().enumerate() {
@@ -50,11 +50,11 @@ pub(super) fn volumes<'a>(
         } else {
             checks::dns1123_label(errs, path.child("name"), name);
         }
-        if sound.contains_key(name) {
+        if valid.contains_key(name) {
             errs.duplicate(path.child("name"), name);
         }
         if errs.len() == before {
-            sound.insert(name, volume);
+            valid.insert(name, volume);
         }
         let claim = volume.at("persistentVolumeClaim");
         if !claim.is_null() && !pod_name.is_empty() {
@@ -67,7 +67,7 @@ pub(super) fn volumes<'a>(
             }
         }
     }
-    Volumes(sound)
+    Volumes(valid)
 }
 
 type Check = fn(&mut Errors, Path<'_>, &Value, &Context<'_>);

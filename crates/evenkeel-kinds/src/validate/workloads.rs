@@ -32,7 +32,7 @@ pub(super) fn mismatch(errs: &mut Errors, path: Path<'_>, template: &Value) {
 }
 
 /// Validates the template of pods that always restart.
-fn always_running(errs: &mut Errors, path: Path<'_>, template: &Value, owner: &str) {
+fn always_running(errs: &mut Errors, path: Path<'_>, template: &Value, kind: &str) {
     let spec = template.at("spec");
     let path = path.child("spec");
     let policy = spec.text("restartPolicy");
@@ -40,7 +40,7 @@ fn always_running(errs: &mut Errors, path: Path<'_>, template: &Value, owner: &s
         errs.not_supported(path.child("restartPolicy"), policy, &["Always"]);
     }
     if spec.has("activeDeadlineSeconds") {
-        let detail = format!("activeDeadlineSeconds in {owner} is not Supported");
+        let detail = format!("activeDeadlineSeconds in {kind} is not Supported");
         errs.forbidden(path.child("activeDeadlineSeconds"), detail);
     }
 }
@@ -52,7 +52,7 @@ fn replicated(errs: &mut Errors, path: Path<'_>, spec: &Value, opts: &PodOptions
         errs.required(path.child("selector"), "");
     } else {
         let at = path.child("selector");
-        checks::label_selector(errs, at, selector, SelectorValues::Checked);
+        checks::label_selector(errs, at, selector, SelectorValues::Validated);
         if checks::is_empty_selector(selector) {
             let detail = "empty selector is invalid for deployment";
             errs.invalid_printed(at, printed::label_selector(selector), detail);
@@ -64,9 +64,9 @@ fn replicated(errs: &mut Errors, path: Path<'_>, spec: &Value, opts: &PodOptions
             let shown = printed::label_selector(selector);
             errs.invalid_printed(path.child("selector"), shown, "invalid label selector");
         }
-        Some(picked) => {
+        Some(selected) => {
             let path = path.child("template");
-            if !picked && !checks::selects_all(selector) {
+            if !selected && !checks::selects_all(selector) {
                 mismatch(errs, path, template);
             }
             pod::template(errs, path, template, opts);
@@ -133,10 +133,10 @@ pub(super) fn deployment_update(errs: &mut Errors, new: &Value, old: &Value) {
     builtin_update(errs, new, old);
     let (spec, old_spec) = (new.at("spec"), old.at("spec"));
     deployment_spec(errs, spec, &options(Some(old)));
-    selector_kept(errs, spec, old_spec);
+    check_selector_unchanged(errs, spec, old_spec);
 }
 
-fn selector_kept(errs: &mut Errors, spec: &Value, old: &Value) {
+fn check_selector_unchanged(errs: &mut Errors, spec: &Value, old: &Value) {
     let path = Path::root("spec");
     let (now, before) = (spec.at("selector"), old.at("selector"));
     checks::immutable_selector(errs, path.child("selector"), now, before);
@@ -159,7 +159,7 @@ pub(super) fn deployment_status_update(errs: &mut Errors, new: &Value, old: &Val
     checks::non_negatives(errs, path, status, COUNTS);
     within(errs, path, status, &["updatedReplicas", "readyReplicas", "availableReplicas"]);
     available_within_ready(errs, path, status, "cannot be greater than readyReplicas");
-    collisions_kept(errs, path, status, old.at("status"));
+    check_collision_count(errs, path, status, old.at("status"));
 }
 
 fn within(errs: &mut Errors, path: Path<'_>, status: &Value, fields: &[&str]) {
@@ -178,7 +178,7 @@ fn available_within_ready(errs: &mut Errors, path: Path<'_>, status: &Value, det
     }
 }
 
-fn collisions_kept(errs: &mut Errors, path: Path<'_>, status: &Value, old: &Value) {
+fn check_collision_count(errs: &mut Errors, path: Path<'_>, status: &Value, old: &Value) {
     let (now, before) = (status.int("collisionCount"), old.int("collisionCount"));
     if before.is_some_and(|before| now.is_none_or(|now| now < before)) {
         errs.invalid(path.child("collisionCount"), now.unwrap_or(0), "cannot be decremented");
@@ -199,7 +199,7 @@ fn replica_set_spec(errs: &mut Errors, spec: &Value, opts: &PodOptions) {
 pub(super) fn replica_set_update(errs: &mut Errors, new: &Value, old: &Value) {
     builtin_update(errs, new, old);
     replica_set_spec(errs, new.at("spec"), &options(Some(old)));
-    selector_kept(errs, new.at("spec"), old.at("spec"));
+    check_selector_unchanged(errs, new.at("spec"), old.at("spec"));
 }
 
 pub(super) fn replica_status_update(errs: &mut Errors, new: &Value, old: &Value) {

@@ -59,12 +59,12 @@ fn policy(errs: &mut Errors, spec: &Value, old: Option<&Value>) {
             mutating_operations(errs, at, constraints);
         }
     }
-    let kept = old.is_some_and(|old| {
+    let unchanged = old.is_some_and(|old| {
         ["paramKind", "matchConditions"]
             .into_iter()
             .all(|field| spec.at(field) == old.at("spec").at(field))
     });
-    if !kept {
+    if !unchanged {
         let conditions = spec.list("matchConditions");
         match_conditions(errs, path.child("matchConditions"), conditions);
     }
@@ -154,7 +154,7 @@ fn match_resources(errs: &mut Errors, path: Path<'_>, resources: &Value) {
     }
     for field in ["namespaceSelector", "objectSelector"] {
         if resources.has(field) {
-            let values = SelectorValues::Checked;
+            let values = SelectorValues::Validated;
             selector(errs, path.child(field), resources.at(field), values);
         } else {
             errs.required(path.child(field), "");
@@ -349,7 +349,7 @@ fn param_ref(errs: &mut Errors, path: Path<'_>, param: &Value) {
         }
     }
     if !labels.is_null() {
-        selector(errs, path.child("selector"), labels, SelectorValues::Checked);
+        selector(errs, path.child("selector"), labels, SelectorValues::Validated);
         if !name.is_empty() {
             errs.forbidden(path.child("selector"), EXCLUSIVE);
         }

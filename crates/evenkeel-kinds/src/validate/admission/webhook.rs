@@ -14,7 +14,7 @@ use super::{
 use crate::names;
 
 /// Checks that are relaxed because the stored webhooks already violate them.
-struct Kept {
+struct Relaxed {
     match_conditions: bool,
     side_effects: bool,
     versions: bool,
@@ -22,20 +22,20 @@ struct Kept {
     values: SelectorValues,
 }
 
-impl Kept {
-    const NOTHING: Self = Self {
+impl Relaxed {
+    const NONE: Self = Self {
         match_conditions: false,
         side_effects: false,
         versions: false,
         names: false,
-        values: SelectorValues::Checked,
+        values: SelectorValues::Validated,
     };
 
-    fn by(new: &[Value], old: &[Value]) -> Self {
+    fn for_update(new: &[Value], old: &[Value]) -> Self {
         let selectors = |hook: &Value| {
-            ["namespaceSelector", "objectSelector"]
-                .into_iter()
-                .any(|field| checks::selector_values(hook.at(field)) == SelectorValues::Kept)
+            ["namespaceSelector", "objectSelector"].into_iter().any(|field| {
+                checks::selector_values(hook.at(field)) == SelectorValues::AllowInvalid
+            })
         };
         Self {
             match_conditions: new.len() == old.len()
@@ -52,9 +52,9 @@ impl Kept {
             }),
             names: old.iter().map(|h| h.text("name")).collect::<HashSet<_>>().len() < old.len(),
             values: if old.iter().any(selectors) {
-                SelectorValues::Kept
+                SelectorValues::AllowInvalid
             } else {
-                SelectorValues::Checked
+                SelectorValues::Validated
             },
         }
     }
@@ -72,21 +72,21 @@ pub(super) fn configuration(
 ) {
     metadata(errs, configuration);
     let hooks = configuration.list("webhooks");
-    let kept = old.map_or(Kept::NOTHING, |old| Kept::by(hooks, old.list("webhooks")));
+    let relaxed = old.map_or(Relaxed::NONE, |old| Relaxed::for_update(hooks, old.list("webhooks")));
     let path = Path::root("webhooks");
     let mut names = HashSet::new();
     for (i, hook) in hooks.iter().enumerate() {
         let path = path.index(i);
-        webhook(errs, path, hook, &kept, mutating);
-        review_versions(errs, path.child("admissionReviewVersions"), hook, &kept);
+        webhook(errs, path, hook, &relaxed, mutating);
+        review_versions(errs, path.child("admissionReviewVersions"), hook, &relaxed);
         let name = hook.text("name");
-        if !names.insert(name) && !kept.names && !name.is_empty() {
+        if !names.insert(name) && !relaxed.names && !name.is_empty() {
             errs.duplicate(path.child("name"), name);
         }
     }
 }
 
-fn webhook(errs: &mut Errors, path: Path<'_>, hook: &Value, kept: &Kept, mutating: bool) {
+fn webhook(errs: &mut Errors, path: Path<'_>, hook: &Value, relaxed: &Relaxed, mutating: bool) {
     fully_qualified_name(errs, path.child("name"), hook.text("name"));
     for (i, rule) in hook.list("rules").iter().enumerate() {
         rule_with_operations(errs, path.child("rules").index(i), rule);
@@ -95,7 +95,7 @@ fn webhook(errs: &mut Errors, path: Path<'_>, hook: &Value, kept: &Kept, mutatin
     checks::one_of_if_set(errs, path.child("failurePolicy"), policy, FAILURE_POLICIES);
     let policy = hook.at("matchPolicy");
     checks::one_of_if_set(errs, path.child("matchPolicy"), policy, MATCH_POLICIES);
-    let side_effects: &[&str] = if kept.side_effects {
+    let side_effects: &[&str] = if relaxed.side_effects {
         &["None", "NoneOnDryRun", "Some", "Unknown"]
     } else {
         &["None", "NoneOnDryRun"]
@@ -112,7 +112,7 @@ fn webhook(errs: &mut Errors, path: Path<'_>, hook: &Value, kept: &Kept, mutatin
         errs.invalid(path.child("timeoutSeconds"), timeout, detail);
     }
     for field in ["namespaceSelector", "objectSelector"] {
-        selector(errs, path.child(field), hook.at(field), kept.values);
+        selector(errs, path.child(field), hook.at(field), relaxed.values);
     }
     if mutating {
         let policy = hook.at("reinvocationPolicy");
@@ -120,7 +120,7 @@ fn webhook(errs: &mut Errors, path: Path<'_>, hook: &Value, kept: &Kept, mutatin
         checks::one_of_if_set(errs, path, policy, REINVOCATION_POLICIES);
     }
     client(errs, path.child("clientConfig"), hook.at("clientConfig"));
-    if !kept.match_conditions {
+    if !relaxed.match_conditions {
         let conditions = hook.list("matchConditions");
         match_conditions(errs, path.child("matchConditions"), conditions);
     }
@@ -217,7 +217,7 @@ fn service(errs: &mut Errors, path: Path<'_>, service: &Value) {
     }
 }
 
-fn review_versions(errs: &mut Errors, path: Path<'_>, hook: &Value, kept: &Kept) {
+fn review_versions(errs: &mut Errors, path: Path<'_>, hook: &Value, relaxed: &Relaxed) {
     let versions: Vec<&str> = hook.texts("admissionReviewVersions").collect();
     if versions.is_empty() {
         errs.required(path, "must specify one of v1, v1beta1");
@@ -231,7 +231,7 @@ fn review_versions(errs: &mut Errors, path: Path<'_>, hook: &Value, kept: &Kept)
             errs.reasons(path.index(i), version, names::dns1035_label(version));
         }
     }
-    if !kept.versions && !versions.iter().any(|version| is_review_version(version)) {
+    if !relaxed.versions && !versions.iter().any(|version| is_review_version(version)) {
         errs.invalid(path, versions, "must include at least one of v1, v1beta1");
     }
 }

@@ -10,18 +10,18 @@ pub(in crate::validate) fn check(schedule: &str) -> Result<(), String> {
 }
 
 /// Returns the errors of a time zone.
-pub(in crate::validate) fn time_zone_faults(zone: &str) -> Vec<String> {
+pub(in crate::validate) fn time_zone_errors(zone: &str) -> Vec<String> {
     if zone.is_empty() {
         return vec!["timeZone must be nil or non-empty string".to_owned()];
     }
     let unknown = || format!("unknown time zone {zone}");
-    let sound = |part: &str| {
+    let valid = |part: &str| {
         (1..=14).contains(&part.len())
             && !matches!(part, "." | "..")
             && !part.starts_with('-')
             && part.bytes().all(|b| b.is_ascii_alphanumeric() || b".-_+".contains(&b))
     };
-    if !zone.split('/').all(sound) {
+    if !zone.split('/').all(valid) {
         return vec![unknown()];
     }
     let mut faults = Vec::new();
@@ -42,7 +42,7 @@ fn is_zone(zone: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{ZONES, time_zone_faults};
+    use super::{ZONES, time_zone_errors};
 
     #[test]
     fn zones_are_sorted_for_the_search() {
@@ -51,10 +51,10 @@ mod tests {
 
     #[test]
     fn time_zones_must_exist_and_be_explicit() {
-        assert!(time_zone_faults("Europe/Berlin").is_empty());
-        assert_eq!(time_zone_faults("Mars/Base"), ["unknown time zone Mars/Base"]);
-        assert_eq!(time_zone_faults("Local").len(), 1);
-        assert_eq!(time_zone_faults("local").len(), 2);
-        assert_eq!(time_zone_faults("").len(), 1);
+        assert!(time_zone_errors("Europe/Berlin").is_empty());
+        assert_eq!(time_zone_errors("Mars/Base"), ["unknown time zone Mars/Base"]);
+        assert_eq!(time_zone_errors("Local").len(), 1);
+        assert_eq!(time_zone_errors("local").len(), 2);
+        assert_eq!(time_zone_errors("").len(), 1);
     }
 }

@@ -37,8 +37,8 @@ fn cron_job_spec(errs: &mut Errors, spec: &Value, old: Option<&Value>) {
         if let Err(reason) = cron::check(schedule) {
             errs.invalid(path, schedule, reason);
         }
-        let zone_kept = old.is_some_and(|old| old.text("schedule").contains("TZ"));
-        if schedule.contains("TZ") && !zone_kept {
+        let allow_time_zone = old.is_some_and(|old| old.text("schedule").contains("TZ"));
+        if schedule.contains("TZ") && !allow_time_zone {
             let detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
             errs.invalid(path, schedule, detail);
         } else if schedule.contains("TZ") && zone.is_some() {
@@ -51,7 +51,7 @@ fn cron_job_spec(errs: &mut Errors, spec: &Value, old: Option<&Value>) {
     if let Some(zone) = zone
         && old.is_none_or(|old| old.text_opt("timeZone") != Some(zone))
     {
-        for detail in cron::time_zone_faults(zone) {
+        for detail in cron::time_zone_errors(zone) {
             errs.invalid(path.child("timeZone"), zone, detail);
         }
     }

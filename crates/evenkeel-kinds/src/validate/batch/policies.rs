@@ -135,7 +135,7 @@ pub(super) fn success_policy(errs: &mut Errors, path: Path<'_>, policy: &Value, 
             if indexes.len() > 64 * 1024 {
                 errs.too_long(path, 64 * 1024);
             }
-            match super::indexes(indexes, completions) {
+            match super::count_indexes(indexes, completions) {
                 Ok(count) => total = count,
                 Err(reason) => {
                     let detail = format!("error parsing succeededIndexes: {reason}");

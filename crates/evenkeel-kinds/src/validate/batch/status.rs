@@ -24,7 +24,7 @@ pub(in crate::validate) fn job_status_update(errs: &mut Errors, new: &Value, old
     let (spec, status, before) = (new.at("spec"), new.at("status"), old.at("status"));
     counters(errs, path, status);
     conditions(errs, path, spec, status, before);
-    indexes_of(errs, path, spec, status, before);
+    index_lists(errs, path, spec, status, before);
     let finished = is_finished(status);
     let finish_changed = finished != is_finished(before);
     let changed = |field: &str| status.at(field) != before.at(field);
@@ -65,18 +65,21 @@ fn counters(errs: &mut Errors, path: Path<'_>, status: &Value) {
 
 fn conditions(errs: &mut Errors, path: Path<'_>, spec: &Value, status: &Value, before: &Value) {
     let is = |kind: &str| is_true(status, kind);
-    let flipped = |kind: &str| is_true(status, kind) != is_true(before, kind);
+    let condition_changed = |kind: &str| is_true(status, kind) != is_true(before, kind);
     let changed = |field: &str| status.at(field) != before.at(field);
     let at = path.child("conditions");
     let complete = is("Complete");
-    if complete && is("Failed") && (flipped("Complete") || flipped("Failed")) {
+    if complete && is("Failed") && (condition_changed("Complete") || condition_changed("Failed")) {
         errs.invalid_omitted(at, "cannot set Complete=True and Failed=true conditions");
     }
-    if complete && is("FailureTarget") && (flipped("Complete") || flipped("FailureTarget")) {
+    if complete
+        && is("FailureTarget")
+        && (condition_changed("Complete") || condition_changed("FailureTarget"))
+    {
         errs.invalid_omitted(at, "cannot set Complete=True and FailureTarget=true conditions");
     }
     let completion = status.at("completionTime");
-    if flipped("Complete") || changed("completionTime") {
+    if condition_changed("Complete") || changed("completionTime") {
         if !completion.is_null() && !complete {
             let detail = "cannot set completionTime when there is no Complete=True condition";
             errs.invalid(path.child("completionTime"), completion.clone(), detail);
@@ -96,11 +99,14 @@ fn conditions(errs: &mut Errors, path: Path<'_>, spec: &Value, status: &Value, b
             errs.invalid(path.child("completionTime"), end, detail);
         }
     }
-    if (flipped("Failed") || changed("failedIndexes")) && is("Failed") && !is("FailureTarget") {
+    if (condition_changed("Failed") || changed("failedIndexes"))
+        && is("Failed")
+        && !is("FailureTarget")
+    {
         let detail = "cannot set Failed=True condition without the FailureTarget=true condition";
         errs.invalid_omitted(at, detail);
     }
-    let criteria = flipped("Complete") || flipped("SuccessCriteriaMet");
+    let criteria = condition_changed("Complete") || condition_changed("SuccessCriteriaMet");
     if criteria && complete && !is("SuccessCriteriaMet") {
         let detail =
             "cannot set Complete=True condition without the SuccessCriteriaMet=true condition";
@@ -113,8 +119,12 @@ fn conditions(errs: &mut Errors, path: Path<'_>, spec: &Value, status: &Value, b
         let detail = "active>0 is invalid for finished job";
         errs.invalid(path.child("active"), active, detail);
     }
-    let idle = spec.is("suspend") && spec.int("completions") == Some(0);
-    if finished && !status.has("startTime") && (finish_changed || changed("startTime")) && !idle {
+    let suspended_without_work = spec.is("suspend") && spec.int("completions") == Some(0);
+    if finished
+        && !status.has("startTime")
+        && (finish_changed || changed("startTime"))
+        && !suspended_without_work
+    {
         errs.required(path.child("startTime"), "startTime is required for finished job");
     }
     let uncounted = status.at("uncountedTerminatedPods");
@@ -126,19 +136,19 @@ fn conditions(errs: &mut Errors, path: Path<'_>, spec: &Value, status: &Value, b
     }
 }
 
-fn indexes_of(errs: &mut Errors, path: Path<'_>, spec: &Value, status: &Value, before: &Value) {
+fn index_lists(errs: &mut Errors, path: Path<'_>, spec: &Value, status: &Value, before: &Value) {
     let completed = status.text("completedIndexes");
     let failed = status.text_opt("failedIndexes");
     let completed_changed = completed != before.text("completedIndexes");
     let failed_changed = failed != before.text_opt("failedIndexes");
     let per_index = spec.has("backoffLimitPerIndex");
     if let Some(completions) = spec.int("completions") {
-        if completed_changed && let Err(reason) = indexes(completed, completions) {
+        if completed_changed && let Err(reason) = count_indexes(completed, completions) {
             let detail = format!("error parsing completedIndexes: {reason}");
             errs.invalid(path.child("completedIndexes"), completed, detail);
         }
         if let Some(failed) = failed.filter(|_| failed_changed && per_index)
-            && let Err(reason) = indexes(failed, completions)
+            && let Err(reason) = count_indexes(failed, completions)
         {
             let detail = format!("error parsing failedIndexes: {reason}");
             errs.invalid(path.child("failedIndexes"), failed, detail);
@@ -224,11 +234,11 @@ fn transitions(errs: &mut Errors, path: Path<'_>, new: &Value, old: &Value) {
 }
 
 /// Returns the number of indexes in a list such as `1,3-5`.
-pub(in crate::validate) fn indexes(text: &str, completions: i64) -> Result<i64, String> {
+pub(in crate::validate) fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
     let mut total = 0;
     let mut last: Option<i64> = None;
     for interval in text.split(',').filter(|_| !text.is_empty()) {
-        let (from, to) = interval_of(interval, completions)?;
+        let (from, to) = parse_interval(interval, completions)?;
         if let Some(last) = last.filter(|last| *last >= from) {
             return Err(format!("non-increasing order, previous: {last}, current: {from}"));
         }
@@ -238,7 +248,7 @@ pub(in crate::validate) fn indexes(text: &str, completions: i64) -> Result<i64, 
     Ok(total)
 }
 
-fn interval_of(text: &str, completions: i64) -> Result<(i64, i64), String> {
+fn parse_interval(text: &str, completions: i64) -> Result<(i64, i64), String> {
     let parts: Vec<&str> = text.split('-').collect();
     if parts.len() > 2 {
         return Err(format!(
@@ -267,7 +277,7 @@ fn interval_of(text: &str, completions: i64) -> Result<(i64, i64), String> {
 fn overlap(completed: &str, failed: &str, completions: i64) -> Option<i64> {
     let intervals = |text: &'_ str| -> Vec<(i64, i64)> {
         let parts = text.split(',').filter(|_| !text.is_empty());
-        parts.filter_map(|part| interval_of(part, completions).ok()).collect()
+        parts.filter_map(|part| parse_interval(part, completions).ok()).collect()
     };
     let completed = intervals(completed);
     let failed = intervals(failed);

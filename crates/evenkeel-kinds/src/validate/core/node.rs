@@ -25,7 +25,7 @@ pub(in crate::validate) fn node(errs: &mut Errors, node: &Value) {
     let path = path.child("podCIDRs");
     let cidrs = spec.list("podCIDRs");
     for (i, cidr) in spec.texts("podCIDRs").enumerate() {
-        ip::legacy_cidr(errs, path.index(i), cidr, &ip::Kept::new());
+        ip::legacy_cidr(errs, path.index(i), cidr, &ip::StoredValues::new());
     }
     if cidrs.len() > 1 {
         let parsed: Vec<_> = spec.texts("podCIDRs").filter_map(ip::Cidr::parse).collect();

@@ -6,32 +6,32 @@ use super::super::checks::{self, SelectorValues};
 use super::super::read::Read;
 use super::super::report::{Errors, Path};
 use super::super::{builtin_create, builtin_update, ip};
-use super::kept_values;
+use super::selector_values;
 use crate::names::{self, NameRule};
 
 pub(super) fn create(errs: &mut Errors, policy: &Value) {
     builtin_create(errs, policy, true, NameRule::Subdomain);
-    spec(errs, policy.at("spec"), SelectorValues::Checked, &ip::Kept::new());
+    spec(errs, policy.at("spec"), SelectorValues::Validated, &ip::StoredValues::new());
 }
 
 pub(super) fn update(errs: &mut Errors, new: &Value, old: &Value) {
     builtin_update(errs, new, old);
-    let mut kept = ip::Kept::new();
+    let mut stored = ip::StoredValues::new();
     for (list, peers) in [("ingress", "from"), ("egress", "to")] {
         for rule in old.at("spec").list(list) {
             for peer in rule.list(peers) {
                 let block = peer.at("ipBlock");
                 if !block.is_null() {
-                    kept.insert(block.text("cidr"));
-                    kept.extend(block.texts("except"));
+                    stored.insert(block.text("cidr"));
+                    stored.extend(block.texts("except"));
                 }
             }
         }
     }
-    spec(errs, new.at("spec"), kept_values(old), &kept);
+    spec(errs, new.at("spec"), selector_values(old), &stored);
 }
 
-fn spec(errs: &mut Errors, spec: &Value, values: SelectorValues, kept: &ip::Kept<'_>) {
+fn spec(errs: &mut Errors, spec: &Value, values: SelectorValues, stored: &ip::StoredValues<'_>) {
     let path = Path::root("spec");
     checks::label_selector(errs, path.child("podSelector"), spec.at("podSelector"), values);
     for (list, peers) in [("ingress", "from"), ("egress", "to")] {
@@ -42,7 +42,7 @@ fn spec(errs: &mut Errors, spec: &Value, values: SelectorValues, kept: &ip::Kept
                 self::port(errs, path.child("ports").index(j), port);
             }
             for (j, peer) in rule.list(peers).iter().enumerate() {
-                self::peer(errs, path.child(peers).index(j), peer, values, kept);
+                self::peer(errs, path.child(peers).index(j), peer, values, stored);
             }
         }
     }
@@ -97,7 +97,7 @@ fn peer(
     path: Path<'_>,
     peer: &Value,
     values: SelectorValues,
-    kept: &ip::Kept<'_>,
+    stored: &ip::StoredValues<'_>,
 ) {
     let mut found = 0;
     for field in ["podSelector", "namespaceSelector"] {
@@ -109,7 +109,7 @@ fn peer(
     let block = peer.at("ipBlock");
     if !block.is_null() {
         found += 1;
-        ip_block(errs, path.child("ipBlock"), block, kept);
+        ip_block(errs, path.child("ipBlock"), block, stored);
     }
     if found == 0 {
         errs.required(path, "must specify a peer");
@@ -118,17 +118,17 @@ fn peer(
     }
 }
 
-fn ip_block(errs: &mut Errors, path: Path<'_>, block: &Value, kept: &ip::Kept<'_>) {
+fn ip_block(errs: &mut Errors, path: Path<'_>, block: &Value, stored: &ip::StoredValues<'_>) {
     let cidr = block.text("cidr");
     if cidr.is_empty() {
         errs.required(path.child("cidr"), "");
         return;
     }
-    ip::legacy_cidr(errs, path.child("cidr"), cidr, kept);
+    ip::legacy_cidr(errs, path.child("cidr"), cidr, stored);
     let Some(outer) = ip::Cidr::parse(cidr) else { return };
     for (i, except) in block.texts("except").enumerate() {
         let path = path.child("except");
-        ip::legacy_cidr(errs, path.index(i), except, kept);
+        ip::legacy_cidr(errs, path.index(i), except, stored);
         if ip::Cidr::parse(except).is_some_and(|inner| !outer.strictly_contains(inner)) {
             errs.invalid(path.index(i), except, "must be a strict subset of `cidr`");
         }

@@ -28,7 +28,7 @@ pub(super) fn pod(
         let detail = "must set spec.nodeName if mirror pod annotation is set";
         errs.invalid(path.key(MIRROR), value, detail);
     }
-    if !opts.deletion_cost_kept && deletion_cost_is_faulty(meta) {
+    if !opts.allow_invalid_deletion_cost && has_invalid_deletion_cost(meta) {
         let value = annotations.text(DELETION_COST);
         errs.invalid(path.key(DELETION_COST), value, "must be a 32bit integer");
     }
@@ -54,7 +54,7 @@ pub(super) fn pod(
     }
 }
 
-pub(super) fn deletion_cost_is_faulty(meta: &Value) -> bool {
+pub(super) fn has_invalid_deletion_cost(meta: &Value) -> bool {
     let Some(cost) = meta.at("annotations").text_opt(DELETION_COST) else { return false };
     let first = matches!(cost.as_bytes(), [b'-' | b'1'..=b'9', ..] | [b'0']);
     !first || cost.parse::<i32>().is_err()

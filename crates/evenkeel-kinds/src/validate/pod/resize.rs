@@ -16,7 +16,7 @@ const RESIZABLE: [&str; 2] = ["cpu", "memory"];
 pub(in crate::validate) fn resize(errs: &mut Errors, new: &Value, old: &Value) {
     let before = errs.len();
     builtin_update(errs, new, old);
-    meta_and_spec(errs, new, &PodOptions::for_update(old).of_pod());
+    meta_and_spec(errs, new, &PodOptions::for_update(old).for_pod());
     let whole = Path::root("");
     if old.at("metadata").at("annotations").has(annotations::MIRROR) {
         errs.truncate(before);
@@ -28,7 +28,7 @@ pub(in crate::validate) fn resize(errs: &mut Errors, new: &Value, old: &Value) {
     }
     let path = Path::root("spec");
     let class = new.at("status").text("qosClass");
-    if class_of(old) != implied_class(new) {
+    if current_qos_class(old) != computed_qos_class(new) {
         errs.invalid(path, class, "Pod QOS Class may not change as a result of resizing");
     }
     if !is_supported(old) {
@@ -36,24 +36,24 @@ pub(in crate::validate) fn resize(errs: &mut Errors, new: &Value, old: &Value) {
     }
     let (new, old) = (new.at("spec"), old.at("spec"));
     if sets_any(new.at("resources")) || sets_any(old.at("resources")) {
-        of_pod(errs, path, new, old);
+        check_pod(errs, path, new, old);
     }
     if same_containers(errs, path, new, old) {
-        of_containers(errs, path, new, old);
+        check_containers(errs, path, new, old);
     }
 }
 
 /// Returns the QoS class in the status, or the one computed from the resources.
-fn class_of(pod: &Value) -> &str {
+fn current_qos_class(pod: &Value) -> &str {
     match pod.at("status").text("qosClass") {
-        "" => implied_class(pod),
-        said => said,
+        "" => computed_qos_class(pod),
+        class => class,
     }
 }
 
-fn implied_class(pod: &Value) -> &'static str {
-    let nothing = Map::new();
-    qos_class(pod.map("spec").unwrap_or(&nothing))
+fn computed_qos_class(pod: &Value) -> &'static str {
+    let empty = Map::new();
+    qos_class(pod.map("spec").unwrap_or(&empty))
 }
 
 /// Returns whether the node supports resizing: it then reports allocated resources in the status.
@@ -67,22 +67,22 @@ fn sets_any(resources: &Value) -> bool {
     LISTS.iter().any(|list| resources.entries(list).next().is_some())
 }
 
-fn of_pod(errs: &mut Errors, path: Path<'_>, new: &Value, old: &Value) {
+fn check_pod(errs: &mut Errors, path: Path<'_>, new: &Value, old: &Value) {
     let (new, old) = (new.at("resources"), old.at("resources"));
     let at = path.child("resources");
     if new.is_null() {
         return errs.forbidden(at, "pod-level resources cannot be removed");
     }
     for list in LISTS {
-        if loses_any(new, old, list) {
+        if removes_any(new, old, list) {
             errs.forbidden(at.child(list), format!("pod-level resource {list} cannot be removed"));
         }
     }
-    let mut kept = masked(new, old);
+    let mut expected = with_old_cpu_and_memory(new, old);
     if new.has("claims") {
-        kept["claims"] = new.at("claims").clone();
+        expected["claims"] = new.at("claims").clone();
     }
-    if !printed::same(Ty::Struct(printed::RESOURCE_REQUIREMENTS), &kept, old) {
+    if !printed::same(Ty::Struct(printed::RESOURCE_REQUIREMENTS), &expected, old) {
         errs.forbidden(path, "only cpu and memory resources are mutable at pod-level");
     }
 }
@@ -107,7 +107,7 @@ fn same_containers(errs: &mut Errors, path: Path<'_>, new: &Value, old: &Value) 
     errs.len() == before
 }
 
-fn of_containers(errs: &mut Errors, path: Path<'_>, new: &Value, old: &Value) {
+fn check_containers(errs: &mut Errors, path: Path<'_>, new: &Value, old: &Value) {
     let pairs = |kind: &'static str| new.list(kind).iter().zip(old.list(kind)).enumerate();
     for kind in ["initContainers", "containers"] {
         let at = path.child(kind);
@@ -115,21 +115,21 @@ fn of_containers(errs: &mut Errors, path: Path<'_>, new: &Value, old: &Value) {
             let at = at.index(index);
             let at = at.child("resources");
             for list in LISTS {
-                if loses_any(now.at("resources"), was.at("resources"), list) {
+                if removes_any(now.at("resources"), was.at("resources"), list) {
                     errs.forbidden(at.child(list), format!("resource {list} cannot be removed"));
                 }
             }
         }
     }
     for (_, (now, was)) in pairs("containers") {
-        if differs_otherwise(now, was) {
+        if has_other_changes(now, was) {
             errs.forbidden(path, "only cpu and memory resources are mutable");
         }
     }
     let at = path.child("initContainers");
     for (index, (now, was)) in pairs("initContainers") {
         let at = at.index(index);
-        if differs_otherwise(now, was) {
+        if has_other_changes(now, was) {
             let detail = "only cpu and memory resources for init or sidecar containers are mutable";
             errs.forbidden(at, detail);
         }
@@ -150,25 +150,25 @@ fn of_containers(errs: &mut Errors, path: Path<'_>, new: &Value, old: &Value) {
 const CONTAINER: Ty = Ty::Struct(printed::CONTAINER);
 
 /// Returns whether fields other than CPU and memory change.
-fn differs_otherwise(now: &Value, was: &Value) -> bool {
-    let mut kept = now.clone();
-    kept["resources"] = masked(now.at("resources"), was.at("resources"));
-    !printed::same(CONTAINER, &kept, was)
+fn has_other_changes(now: &Value, was: &Value) -> bool {
+    let mut expected = now.clone();
+    expected["resources"] = with_old_cpu_and_memory(now.at("resources"), was.at("resources"));
+    !printed::same(CONTAINER, &expected, was)
 }
 
 /// Returns the new resources with the old CPU and memory. Claims are not part of a resize.
-fn masked(new: &Value, old: &Value) -> Value {
-    let mut kept = json!({});
+fn with_old_cpu_and_memory(new: &Value, old: &Value) -> Value {
+    let mut expected = json!({});
     for list in LISTS {
         let fixed = new.entries(list).filter(|(name, _)| !RESIZABLE.contains(name));
         let resizable = old.entries(list).filter(|(name, _)| RESIZABLE.contains(name));
         let amounts =
             fixed.chain(resizable).map(|(name, amount)| (name.to_owned(), amount.clone()));
-        kept[list] = amounts.collect::<Map<_, _>>().into();
+        expected[list] = amounts.collect::<Map<_, _>>().into();
     }
-    kept
+    expected
 }
 
-fn loses_any(new: &Value, old: &Value, list: &str) -> bool {
+fn removes_any(new: &Value, old: &Value, list: &str) -> bool {
     old.entries(list).any(|(name, _)| !new.at(list).has(name))
 }

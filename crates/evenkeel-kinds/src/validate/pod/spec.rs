@@ -99,7 +99,7 @@ fn names_and_numbers(errs: &mut Errors, path: Path<'_>, spec: &Value) {
     for (i, alias) in spec.list("hostAliases").iter().enumerate() {
         let path = path.child("hostAliases");
         let path = path.index(i);
-        ip::legacy(errs, path.child("ip"), alias.text("ip"), &ip::Kept::new());
+        ip::legacy(errs, path.child("ip"), alias.text("ip"), &ip::StoredValues::new());
         for (j, name) in alias.texts("hostnames").enumerate() {
             checks::dns1123_subdomain(errs, path.child("hostnames").index(j), name);
         }
@@ -182,9 +182,9 @@ fn pod_resources(errs: &mut Errors, path: Path<'_>, spec: &Value, opts: &PodOpti
         errs,
         path,
         resources,
-        resources::Owner::Pod,
+        resources::Scope::Pod,
         &claim_names(spec),
-        opts.indivisible_huge_pages_kept,
+        opts.allow_indivisible_huge_pages,
     );
     let total = |list: &str, name: &str| aggregate(spec, list, name);
     for (name, value) in resources.entries("requests") {
@@ -284,7 +284,7 @@ fn dns_config(errs: &mut Errors, path: Path<'_>, spec: &Value) {
         errs.invalid(path.child("nameservers"), servers.to_vec(), detail);
     }
     for (i, server) in config.texts("nameservers").enumerate() {
-        ip::legacy(errs, path.child("nameservers").index(i), server, &ip::Kept::new());
+        ip::legacy(errs, path.child("nameservers").index(i), server, &ip::StoredValues::new());
     }
     let searches = config.list("searches");
     if searches.len() > 32 {

@@ -12,7 +12,7 @@ use super::super::{builtin_update, checks, ip, resources};
 use super::{PodOptions, annotations};
 
 pub(in crate::validate) fn status_update(errs: &mut Errors, new: &Value, old: &Value) {
-    let opts = PodOptions::for_update(old).of_pod();
+    let opts = PodOptions::for_update(old).for_pod();
     builtin_update(errs, new, old);
     annotations::update(errs, new, old, &opts);
     let path = Path::root("status");

@@ -10,7 +10,7 @@ use super::{PodOptions, annotations, meta_and_spec};
 
 /// Validates that ephemeral containers are only added, not changed or removed.
 pub(in crate::validate) fn ephemeral_containers(errs: &mut Errors, new: &Value, old: &Value) {
-    let opts = PodOptions::for_update(old).of_pod();
+    let opts = PodOptions::for_update(old).for_pod();
     let before = errs.len();
     builtin_update(errs, new, old);
     meta_and_spec(errs, new, &opts);

@@ -93,7 +93,7 @@ fn is_dns(domain: &str) -> bool {
 pub(in crate::validate) fn host_process(errs: &mut Errors, path: Path<'_>, spec: &Value) {
     let of = |context: &Value| context.at("windowsOptions").flag("hostProcess");
     let pod = of(spec.at("securityContext"));
-    let (mut all, mut hosted) = (0, 0);
+    let (mut all, mut host_process_count) = (0, 0);
     each_container(spec, path, |container, path| {
         all += 1;
         let own = of(container.at("securityContext"));
@@ -106,12 +106,12 @@ pub(in crate::validate) fn host_process(errs: &mut Errors, path: Path<'_>, spec:
                 format!("pod hostProcess value must be identical if both are specified, was {pod}");
             errs.invalid(path.child("hostProcess"), own, detail);
         }
-        hosted += i32::from(own.or(pod) == Some(true));
+        host_process_count += i32::from(own.or(pod) == Some(true));
     });
-    if hosted == 0 {
+    if host_process_count == 0 {
         return;
     }
-    if hosted != all {
+    if host_process_count != all {
         let detail = "If pod contains any hostProcess containers then all containers must be \
                       HostProcess containers";
         errs.invalid(path, "", detail);

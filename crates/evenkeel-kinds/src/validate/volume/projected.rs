@@ -16,20 +16,20 @@ use crate::names;
 const CONFLICT: &str = "conflicting duplicate paths";
 
 /// Paths in the volume that earlier sources use.
-struct Claimed<'a>(HashSet<&'a str>);
+struct UsedPaths<'a>(HashSet<&'a str>);
 
-impl<'a> Claimed<'a> {
-    /// Adds a path. `blamed` is what upstream prints if another source already uses it.
-    fn claim(&mut self, errs: &mut Errors, path: Path<'_>, target: &'a str, blamed: &str) {
+impl<'a> UsedPaths<'a> {
+    /// Adds a path. `reported` is what upstream prints if another source already uses it.
+    fn add(&mut self, errs: &mut Errors, path: Path<'_>, target: &'a str, reported: &str) {
         if !self.0.insert(target) {
-            errs.invalid(path, blamed, CONFLICT);
+            errs.invalid(path, reported, CONFLICT);
         }
     }
 }
 
 pub(super) fn projected(errs: &mut Errors, path: Path<'_>, source: &Value) {
     file_mode(errs, path.child("defaultMode"), source.int("defaultMode"));
-    let mut claimed = Claimed(HashSet::new());
+    let mut used_paths = UsedPaths(HashSet::new());
     for (i, source) in source.list("sources").iter().enumerate() {
         let sources = path.child("sources");
         let at = sources.index(i);
@@ -46,7 +46,7 @@ pub(super) fn projected(errs: &mut Errors, path: Path<'_>, source: &Value) {
                 key_path(errs, at.child("items").index(j), item);
                 let target = item.text("path");
                 if !target.is_empty() {
-                    claimed.claim(errs, path, target, object.text("name"));
+                    used_paths.add(errs, path, target, object.text("name"));
                 }
             }
         }
@@ -57,7 +57,7 @@ pub(super) fn projected(errs: &mut Errors, path: Path<'_>, source: &Value) {
                 downward_api_file(errs, at.child("downwardAPI"), file);
                 let target = file.text("path");
                 if !target.is_empty() {
-                    claimed.claim(errs, path, target, target);
+                    used_paths.add(errs, path, target, target);
                 }
             }
         }
@@ -77,12 +77,12 @@ pub(super) fn projected(errs: &mut Errors, path: Path<'_>, source: &Value) {
             found += 1;
             trust_bundle(errs, at.child("clusterTrustBundle"), bundle);
             let target = bundle.text("path");
-            claimed.claim(errs, path, target, target);
+            used_paths.add(errs, path, target, target);
         }
         let certificate = source.at("podCertificate");
         if !certificate.is_null() {
             found += 1;
-            pod_certificate(errs, path, at.child("podCertificate"), certificate, &mut claimed);
+            pod_certificate(errs, path, at.child("podCertificate"), certificate, &mut used_paths);
         }
         if found > 1 {
             errs.forbidden(at, "may not specify more than 1 volume type per source");
@@ -153,7 +153,7 @@ fn trust_bundle(errs: &mut Errors, path: Path<'_>, bundle: &Value) {
     }
     if !bundle.has("name") && bundle.has("signerName") {
         let selector = bundle.at("labelSelector");
-        let values = checks::SelectorValues::Checked;
+        let values = checks::SelectorValues::Validated;
         checks::label_selector(errs, path.child("labelSelector"), selector, values);
     }
     checks::required_text(errs, path, bundle, "path");
@@ -191,7 +191,7 @@ fn pod_certificate<'a>(
     volume: Path<'_>,
     path: Path<'_>,
     certificate: &'a Value,
-    claimed: &mut Claimed<'a>,
+    used_paths: &mut UsedPaths<'a>,
 ) {
     let signer = certificate.text("signerName");
     checks::signer_name(errs, path.child("signerName"), signer);
@@ -221,7 +221,7 @@ fn pod_certificate<'a>(
         if !target.is_empty() {
             found = true;
             local_path(errs, path.child(field), target);
-            claimed.claim(errs, volume, target, target);
+            used_paths.add(errs, volume, target, target);
         }
     }
     if !found {

@@ -8,7 +8,7 @@ use super::super::printed::{self, Printed, Ty};
 use super::super::read::Read;
 use super::super::report::{Errors, Path};
 use super::super::{builtin_create, builtin_update};
-use super::{always_running, collisions_kept, mismatch, options, selector_kept};
+use super::{always_running, check_collision_count, check_selector_unchanged, mismatch, options};
 use crate::names::NameRule;
 
 pub(in crate::validate) fn daemon_set(errs: &mut Errors, set: &Value) {
@@ -75,7 +75,7 @@ fn daemon_set_strategy(errs: &mut Errors, path: Path<'_>, strategy: &Value) {
 
 pub(in crate::validate) fn daemon_set_update(errs: &mut Errors, new: &Value, old: &Value) {
     builtin_update(errs, new, old);
-    selector_kept(errs, new.at("spec"), old.at("spec"));
+    check_selector_unchanged(errs, new.at("spec"), old.at("spec"));
     daemon_set_spec(errs, new.at("spec"), &options(Some(old)));
 }
 
@@ -94,5 +94,5 @@ pub(in crate::validate) fn daemon_set_status_update(errs: &mut Errors, new: &Val
         "collisionCount",
     ];
     checks::non_negatives(errs, path, new.at("status"), COUNTS);
-    collisions_kept(errs, path, new.at("status"), old.at("status"));
+    check_collision_count(errs, path, new.at("status"), old.at("status"));
 }

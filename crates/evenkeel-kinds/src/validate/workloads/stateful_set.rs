@@ -9,12 +9,14 @@ use super::super::printed::{self, Printed, Ty};
 use super::super::read::Read;
 use super::super::report::{Errors, Path};
 use super::super::{builtin_create, builtin_update, claim};
-use super::{always_running, available_within_ready, collisions_kept, mismatch, options, within};
+use super::{
+    always_running, available_within_ready, check_collision_count, mismatch, options, within,
+};
 use crate::names::NameRule;
 
 pub(in crate::validate) fn stateful_set(errs: &mut Errors, set: &Value) {
     builtin_create(errs, set, true, NameRule::Label);
-    let opts = StatefulOptions { pods: PodOptions::CREATE, update: false, template_kept: false };
+    let opts = StatefulOptions { pods: PodOptions::CREATE, update: false, skip_template: false };
     stateful_set_spec(errs, set.at("spec"), &opts);
 }
 
@@ -23,7 +25,7 @@ struct StatefulOptions {
     /// Skips checks of fields that cannot change.
     update: bool,
     /// Whether the stored template is invalid.
-    template_kept: bool,
+    skip_template: bool,
 }
 
 fn stateful_set_spec(errs: &mut Errors, spec: &Value, opts: &StatefulOptions) {
@@ -64,7 +66,7 @@ fn stateful_set_spec(errs: &mut Errors, spec: &Value, opts: &StatefulOptions) {
         errs.required(path.child("selector"), "");
     } else {
         let at = path.child("selector");
-        checks::label_selector(errs, at, selector, SelectorValues::Checked);
+        checks::label_selector(errs, at, selector, SelectorValues::Validated);
         if checks::is_empty_selector(selector) {
             let detail = "empty selector is invalid for statefulset";
             errs.invalid_printed(at, printed::label_selector(selector), detail);
@@ -76,9 +78,9 @@ fn stateful_set_spec(errs: &mut Errors, spec: &Value, opts: &StatefulOptions) {
             let shown = printed::label_selector(selector);
             errs.invalid_printed(path.child("selector"), shown, "");
         }
-        Some(picked) => {
+        Some(selected) => {
             let path = path.child("template");
-            if !picked && !checks::selects_all(selector) {
+            if !selected && !checks::selects_all(selector) {
                 mismatch(errs, path, template);
             }
             stateful_template(errs, path, spec, opts);
@@ -101,7 +103,7 @@ fn stateful_template(errs: &mut Errors, path: Path<'_>, spec: &Value, opts: &Sta
         filled = with_claim_volumes(template, claims);
         &filled
     };
-    if !opts.template_kept {
+    if !opts.skip_template {
         pod::template(errs, path, checked, &opts.pods);
     }
     let labels = checked.at("metadata").at("labels");
@@ -190,12 +192,12 @@ const STATEFUL_UPDATABLE: &[&str] = &[
 pub(in crate::validate) fn stateful_set_update(errs: &mut Errors, new: &Value, old: &Value) {
     builtin_update(errs, new, old);
     let (spec, old_spec) = (new.at("spec"), old.at("spec"));
-    let mut opts = StatefulOptions { pods: options(Some(old)), update: true, template_kept: false };
+    let mut opts = StatefulOptions { pods: options(Some(old)), update: true, skip_template: false };
     let mut before = Errors::new();
     stateful_set_spec(&mut before, old_spec, &opts);
-    opts.template_kept = !before.is_empty();
+    opts.skip_template = !before.is_empty();
     stateful_set_spec(errs, spec, &opts);
-    if !stateful_rest_kept(spec, old_spec) {
+    if !only_updatable_fields_change(spec, old_spec) {
         let detail = "updates to statefulset spec for fields other than 'replicas', 'ordinals', \
                       'template', 'updateStrategy', 'revisionHistoryLimit', \
                       'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
@@ -203,7 +205,7 @@ pub(in crate::validate) fn stateful_set_update(errs: &mut Errors, new: &Value, o
     }
 }
 
-fn stateful_rest_kept(spec: &Value, old: &Value) -> bool {
+fn only_updatable_fields_change(spec: &Value, old: &Value) -> bool {
     let keys = |spec: &'_ Value| -> Vec<String> {
         let fields = spec.as_object().into_iter().flatten();
         fields.map(|(key, _)| key.clone()).collect()
@@ -242,5 +244,5 @@ pub(in crate::validate) fn stateful_set_status_update(errs: &mut Errors, new: &V
     within(errs, path, status, PARTS);
     available_within_ready(errs, path, status, "cannot be greater than status.readyReplicas");
     builtin_update(errs, new, old);
-    collisions_kept(errs, path, status, old.at("status"));
+    check_collision_count(errs, path, status, old.at("status"));
 }
