@@ -8,12 +8,12 @@
 //! Behaves like kube-apiserver 1.36 with every feature gate at its default. CRDs are described by
 //! [`of`] but prepared elsewhere, next to their schemas.
 
+mod certificate_signing_request;
 mod core;
 mod disabled;
 mod others;
 mod pod;
 mod prepare;
-mod request;
 mod semantic;
 mod service;
 mod table;

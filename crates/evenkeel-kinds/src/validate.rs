@@ -20,7 +20,6 @@ mod autoscaling;
 mod batch;
 mod certificates;
 pub(crate) mod checks;
-mod claim;
 mod config;
 mod container;
 mod core;
@@ -31,6 +30,7 @@ mod flowcontrol;
 pub(crate) mod ip;
 mod networking;
 mod persistent_volume;
+mod persistent_volume_claim;
 mod pod;
 mod policy;
 pub(crate) mod printed;
@@ -146,7 +146,7 @@ fn kind_create(errs: &mut Errors, gvk: Gvk<'_>, object: &Value) {
         ("", "Namespace") => core::namespace(errs, object),
         ("", "Node") => core::node(errs, object),
         ("", "PersistentVolume") => persistent_volume::create(errs, object),
-        ("", "PersistentVolumeClaim") => claim::create(errs, object),
+        ("", "PersistentVolumeClaim") => persistent_volume_claim::create(errs, object),
         ("", "Pod") => pod::create(errs, object),
         ("", "PodTemplate") => workloads::pod_template(errs, object, None),
         ("", "ReplicationController") => workloads::replication_controller(errs, object, None),
@@ -188,7 +188,7 @@ fn kind_update(errs: &mut Errors, gvk: Gvk<'_>, new: &Value, old: &Value) {
         ("", "Namespace") => core::namespace_update(errs, new, old),
         ("", "Node") => core::node_update(errs, new, old),
         ("", "PersistentVolume") => persistent_volume::update(errs, new, old),
-        ("", "PersistentVolumeClaim") => claim::update(errs, new, old),
+        ("", "PersistentVolumeClaim") => persistent_volume_claim::update(errs, new, old),
         ("", "Pod") => pod::update(errs, new, old),
         ("", "PodTemplate") => workloads::pod_template(errs, new, Some(old)),
         ("", "ReplicationController") => workloads::replication_controller(errs, new, Some(old)),
@@ -222,7 +222,7 @@ fn kind_status_update(errs: &mut Errors, gvk: Gvk<'_>, new: &Value, old: &Value)
         ("", "Namespace") => core::namespace_status_update(errs, new, old),
         ("", "Node") => core::node_status_update(errs, new, old),
         ("", "PersistentVolume") => persistent_volume::status_update(errs, new, old),
-        ("", "PersistentVolumeClaim") => claim::status_update(errs, new, old),
+        ("", "PersistentVolumeClaim") => persistent_volume_claim::status_update(errs, new, old),
         ("", "Pod") => pod::status_update(errs, new, old),
         ("", "ReplicationController") | ("apps", "ReplicaSet") => {
             workloads::replica_status_update(errs, new, old);

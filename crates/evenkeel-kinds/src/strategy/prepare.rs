@@ -4,7 +4,8 @@ use evenkeel_types::Gvk;
 use serde_json::{Value, json};
 
 use super::{
-    Context, Generation, Strategy, core, disabled, others, pod, request, semantic, service,
+    Context, Generation, Strategy, certificate_signing_request, core, disabled, others, pod,
+    semantic, service,
 };
 use super::{table, workloads};
 use crate::defaults;
@@ -45,7 +46,9 @@ pub fn prepare_for_create(gvk: Gvk<'_>, object: &mut Value, cx: &Context<'_>) {
         ("", "LimitRange") => core::name_after_uid(object),
         ("batch", "Job") => workloads::generate_selector(object, cx),
         ("apps", "DaemonSet") => workloads::create_daemon_set(object),
-        ("certificates.k8s.io", "CertificateSigningRequest") => request::create(object, cx),
+        ("certificates.k8s.io", "CertificateSigningRequest") => {
+            certificate_signing_request::create(object, cx)
+        }
         ("apiregistration.k8s.io", "APIService") => others::create_api_service(object, cx),
         _ => {}
     }
@@ -134,7 +137,7 @@ pub fn prepare_for_status_update(gvk: Gvk<'_>, old: &Value, new: &mut Value, cx:
         ("", "PersistentVolume") => core::update_volume_status(old, new, cx),
         ("apps", "DaemonSet") => workloads::keep_template_generation(old, new),
         ("certificates.k8s.io", "CertificateSigningRequest") => {
-            request::update_status(old, new, cx);
+            certificate_signing_request::update_status(old, new, cx);
         }
         ("resource.k8s.io", "ResourceClaim") => others::remove_deallocated_devices(old, new),
         _ => {}
@@ -168,7 +171,7 @@ pub fn prepare_for_subresource_update(
     keep_generation(old, new);
     match subresource {
         "finalize" => copy_field(old, new, "status"),
-        "approval" => request::update_approval(old, new, cx),
+        "approval" => certificate_signing_request::update_approval(old, new, cx),
         "ephemeralcontainers" => pod::update_ephemeral_containers(old, new),
         _ => pod::resize(old, new),
     }

@@ -8,7 +8,7 @@ use super::printed::{self, Printed, Ty, diff};
 use super::read::Read;
 use super::report::{Errors, Path};
 use super::volume::sources;
-use super::{builtin_create, builtin_update, claim, resources, scheduling};
+use super::{builtin_create, builtin_update, persistent_volume_claim, resources, scheduling};
 use crate::names::NameRule;
 
 pub(super) fn create(errs: &mut Errors, volume: &Value) {
@@ -76,7 +76,7 @@ pub(super) fn spec(
     if spec.list("accessModes").is_empty() {
         errs.required(path.child("accessModes"), "");
     }
-    claim::access_modes(errs, path.child("accessModes"), spec);
+    persistent_volume_claim::access_modes(errs, path.child("accessModes"), spec);
     if !inline {
         capacity(errs, path.child("capacity"), spec);
     }
@@ -124,7 +124,12 @@ pub(super) fn spec(
                           inline volumes";
             errs.forbidden(path, detail);
         } else if !inline {
-            checks::one_of_if_set(errs, path, spec.at("volumeMode"), claim::VOLUME_MODES);
+            checks::one_of_if_set(
+                errs,
+                path,
+                spec.at("volumeMode"),
+                persistent_volume_claim::VOLUME_MODES,
+            );
         }
     }
     if let Some(class) = spec.text_opt("volumeAttributesClassName")
@@ -153,7 +158,7 @@ fn capacity(errs: &mut Errors, path: Path<'_>, spec: &Value) {
         errs.not_supported_printed(path, shown, &["storage"]);
     }
     for (name, value) in spec.entries("capacity") {
-        claim::basic_amount(errs, path.key(name), value);
+        persistent_volume_claim::basic_amount(errs, path.key(name), value);
         let amount = Quantity::read(value).unwrap_or(Quantity::ZERO);
         resources::positive(errs, path.key(name), &amount);
     }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use evenkeel_types::quantity::Quantity;
 use serde_json::Value;
 
-use super::claim;
+use super::persistent_volume_claim;
 use super::pod::PodOptions;
 use super::read::Read;
 use super::report::{Errors, Path};
@@ -176,7 +176,7 @@ const SOURCES: &[(&str, &str, &str, Check)] = &[
         if template.is_null() {
             errs.required(path.child("volumeClaimTemplate"), "");
         } else {
-            claim::template(errs, path.child("volumeClaimTemplate"), template);
+            persistent_volume_claim::template(errs, path.child("volumeClaimTemplate"), template);
         }
     }),
     ("image", "image", "image", |errs, path, source, context| {

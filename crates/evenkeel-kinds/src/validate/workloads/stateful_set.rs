@@ -8,7 +8,7 @@ use super::super::pod::{self, PodOptions};
 use super::super::printed::{self, Printed, Ty};
 use super::super::read::Read;
 use super::super::report::{Errors, Path};
-use super::super::{builtin_create, builtin_update, claim};
+use super::super::{builtin_create, builtin_update, persistent_volume_claim};
 use super::{
     always_running, available_within_ready, check_collision_count, mismatch, options, within,
 };
@@ -52,7 +52,11 @@ fn stateful_set_spec(errs: &mut Errors, spec: &Value, opts: &StatefulOptions) {
     if !opts.update {
         for (i, claim) in spec.list("volumeClaimTemplates").iter().enumerate() {
             let path = path.child("volumeClaimTemplates");
-            claim::claim_spec(errs, path.index(i).child("spec"), claim.at("spec"));
+            persistent_volume_claim::claim_spec(
+                errs,
+                path.index(i).child("spec"),
+                claim.at("spec"),
+            );
         }
     }
     checks::non_negatives(errs, path, spec, &["replicas", "minReadySeconds"]);
