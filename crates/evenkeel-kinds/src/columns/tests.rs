@@ -40,7 +40,7 @@ fn cells_equal_those_of_kubernetes() {
 }
 
 #[test]
-fn versions_other_than_the_stored_print_alike() {
+fn other_versions_print_like_the_storage_version() {
     let golden = golden();
     for expected in golden["rows"].as_array().unwrap() {
         let (gvk, object) = (gvk_of(expected), &expected["object"]);
@@ -96,7 +96,7 @@ fn date_columns_of_custom_resources_equal_those_of_kubernetes() {
 }
 
 #[test]
-fn every_row_has_a_cell_per_column_but_ip_addresses() {
+fn every_row_has_a_cell_per_column_except_ip_addresses() {
     let golden = golden();
     for expected in golden["rows"].as_array().unwrap() {
         let gvk = gvk_of(expected);
@@ -107,7 +107,7 @@ fn every_row_has_a_cell_per_column_but_ip_addresses() {
 }
 
 #[test]
-fn columns_explain_themselves() {
+fn columns_have_descriptions() {
     for kind in golden()["definitions"].as_object().unwrap().keys() {
         let (api_version, kind) = kind.rsplit_once('/').unwrap();
         for column in definitions(Gvk::from_api_version(api_version, kind)) {
@@ -139,7 +139,7 @@ fn custom_kinds_print_name_and_creation_time() {
 }
 
 #[test]
-fn durations_are_told_to_two_figures() {
+fn durations_have_two_significant_figures() {
     // Generated with the duration package of apimachinery 0.36.
     let durations = [
         (-9000000000, "<invalid>"),
@@ -186,7 +186,7 @@ fn durations_are_told_to_two_figures() {
 }
 
 #[test]
-fn selectors_that_make_no_sense_are_called_so() {
+fn invalid_selectors_are_printed_as_invalid() {
     let selector = json!({ "matchExpressions": [{ "key": "a", "operator": "In", "values": [] }] });
     let object = json!({ "spec": { "selector": selector, "podSelector": selector } });
     let last = |group, kind| row(Gvk::new(group, "v1", kind), &object, 0).pop();

@@ -158,7 +158,7 @@ fn entry<'a>(object: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<Strin
     }
     match entry {
         Value::Object(object) => object,
-        _ => unreachable!("an object was put there above"),
+        _ => unreachable!("replaced by an object above"),
     }
 }
 

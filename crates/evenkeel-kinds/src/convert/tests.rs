@@ -45,7 +45,7 @@ fn converted(from: Gvk<'_>, to_gvk: Gvk<'_>, object: &Value) -> Value {
 }
 
 #[test]
-fn stored_objects_are_served_as_kubernetes_serves_them() {
+fn stored_objects_are_served_as_upstream_does() {
     let pairs = golden_pairs(|stored_gvk, stored, gvk, served| {
         assert_eq!(converted(stored_gvk, gvk, stored), *served, "{gvk}");
     });
@@ -53,7 +53,7 @@ fn stored_objects_are_served_as_kubernetes_serves_them() {
 }
 
 #[test]
-fn objects_of_other_versions_are_stored_as_kubernetes_stores_them() {
+fn objects_of_other_versions_are_stored_as_upstream_does() {
     golden_pairs(|stored_gvk, stored, gvk, served| {
         // What a v1 autoscaler loses is tested with `autoscalers.json`.
         if gvk != HPA_V1 {
@@ -63,7 +63,7 @@ fn objects_of_other_versions_are_stored_as_kubernetes_stores_them() {
 }
 
 #[test]
-fn autoscalers_written_in_version_one_are_stored_as_kubernetes_stores_them() {
+fn autoscalers_written_in_v1_are_stored_as_upstream_does() {
     let golden: Value = serde_json::from_str(include_str!("autoscalers.json")).unwrap();
     for pair in golden.as_array().unwrap() {
         let name = &pair["v1"]["metadata"]["name"];
@@ -72,7 +72,7 @@ fn autoscalers_written_in_version_one_are_stored_as_kubernetes_stores_them() {
 }
 
 #[test]
-fn autoscalers_of_version_two_shed_annotations_of_the_conversion() {
+fn v2_autoscalers_drop_conversion_annotations() {
     let annotated = |annotations| json!({ "metadata": { "annotations": annotations } });
     let object = annotated(json!({ "autoscaling.alpha.kubernetes.io/behavior": "{}", "a": "b" }));
     assert_eq!(converted(HPA_V2, HPA_V2, &object), annotated(json!({ "a": "b" })));
@@ -81,7 +81,7 @@ fn autoscalers_of_version_two_shed_annotations_of_the_conversion() {
 }
 
 #[test]
-fn unreadable_annotations_of_autoscalers_are_dropped_whole() {
+fn invalid_autoscaler_annotations_are_dropped() {
     for metrics in [
         "",
         "{}",
@@ -101,7 +101,7 @@ fn unreadable_annotations_of_autoscalers_are_dropped_whole() {
 }
 
 #[test]
-fn autoscalers_survive_conversion_whatever_they_hold() {
+fn conversion_of_arbitrary_autoscalers_does_not_panic() {
     for object in [json!(null), json!([]), json!({}), json!({ "spec": 5, "status": [] })] {
         for (from, to) in [(HPA_V1, HPA_V2), (HPA_V2, HPA_V1), (HPA_V1, HPA_V1)] {
             converted(from, to, &object);
@@ -110,7 +110,7 @@ fn autoscalers_survive_conversion_whatever_they_hold() {
 }
 
 #[test]
-fn incomplete_events_are_completed_in_the_other_group() {
+fn conversion_completes_incomplete_events() {
     let events_event = Gvk::new("events.k8s.io", "v1", "Event");
     let event = json!({ "kind": "Event", "note": "n", "series": { "count": 0 } });
     assert_eq!(
@@ -132,7 +132,7 @@ fn incomplete_events_are_completed_in_the_other_group() {
 }
 
 #[test]
-fn kinds_with_a_storage_of_their_own_convert_to_nothing_else() {
+fn single_version_kinds_have_no_conversion() {
     let pod = Gvk::new("", "v1", "Pod");
     assert_eq!(storage_gvk(pod), pod);
     assert!(convertible_kinds(pod).is_empty());
@@ -147,7 +147,7 @@ fn kinds_with_a_storage_of_their_own_convert_to_nothing_else() {
 }
 
 #[test]
-fn no_kind_has_two_storages() {
+fn each_kind_has_one_storage_version() {
     let mut kinds: Vec<_> = SERVED_VERSIONS.iter().copied().flatten().collect();
     let all = kinds.len();
     kinds.sort_unstable();

@@ -120,7 +120,7 @@ mod tests {
     use super::pull_policy;
 
     #[test]
-    fn images_without_a_version_are_always_pulled() {
+    fn images_without_a_tag_are_always_pulled() {
         let digest = format!("sha256:{}", "a".repeat(64));
         for (image, policy) in [
             ("nginx", "Always"),

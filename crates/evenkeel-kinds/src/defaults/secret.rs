@@ -40,7 +40,7 @@ mod tests {
     use super::base64;
 
     #[test]
-    fn bytes_are_written_as_padded_base64() {
+    fn bytes_are_encoded_as_padded_base64() {
         for (bytes, text) in [
             ("", ""),
             ("f", "Zg=="),

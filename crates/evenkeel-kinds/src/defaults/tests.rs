@@ -12,7 +12,7 @@ fn defaulted(api_version: &str, kind: &str, mut object: Value) -> Value {
 }
 
 #[test]
-fn volumes_of_every_sort_get_their_defaults() {
+fn all_volume_types_are_defaulted() {
     for (source, expected) in [
         (
             json!({ "hostPath": { "path": "/" } }),
@@ -69,7 +69,7 @@ fn resources_are_rounded_up_to_thousandths() {
 }
 
 #[test]
-fn huge_pages_of_containers_limit_the_pod_that_limits_anything() {
+fn container_huge_pages_set_pod_level_limits() {
     let pod = |resources: Value| {
         defaulted(
             "v1",
@@ -97,7 +97,7 @@ fn huge_pages_of_containers_limit_the_pod_that_limits_anything() {
 }
 
 #[test]
-fn the_single_address_of_a_pod_and_its_list_agree() {
+fn pod_ip_and_pod_ips_are_synced() {
     for (status, expected) in [
         (
             json!({ "podIP": "10.0.0.1" }),
@@ -117,7 +117,7 @@ fn the_single_address_of_a_pod_and_its_list_agree() {
 }
 
 #[test]
-fn the_range_of_a_node_and_its_list_agree() {
+fn pod_cidr_and_pod_cidrs_are_synced() {
     for (spec, expected) in [
         (json!({ "podCIDR": "a" }), json!({ "podCIDR": "a", "podCIDRs": ["a"] })),
         (json!({ "podCIDRs": ["a", "b"] }), json!({ "podCIDR": "a", "podCIDRs": ["a", "b"] })),
@@ -131,7 +131,7 @@ fn the_range_of_a_node_and_its_list_agree() {
 }
 
 #[test]
-fn balancers_with_an_address_say_how_it_is_used() {
+fn load_balancer_ips_get_an_ip_mode() {
     let service = defaulted(
         "v1",
         "Service",
@@ -147,7 +147,7 @@ fn balancers_with_an_address_say_how_it_is_used() {
 }
 
 #[test]
-fn marks_of_older_disruption_budgets_are_removed() {
+fn deprecated_empty_selector_label_is_removed() {
     const LABEL: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match";
     let budget = |selector: Value| {
         defaulted("policy/v1", "PodDisruptionBudget", json!({ "spec": { "selector": selector } }))
@@ -166,13 +166,13 @@ fn marks_of_older_disruption_budgets_are_removed() {
 }
 
 #[test]
-fn tokens_last_an_hour() {
+fn token_requests_expire_after_one_hour() {
     let request = defaulted("authentication.k8s.io/v1", "TokenRequest", json!({ "spec": {} }));
     assert_eq!(request["spec"]["expirationSeconds"], 3600);
 }
 
 #[test]
-fn exempt_levels_have_no_shares() {
+fn exempt_priority_levels_have_no_shares() {
     let level = defaulted(
         "flowcontrol.apiserver.k8s.io/v1",
         "PriorityLevelConfiguration",
@@ -185,7 +185,7 @@ fn exempt_levels_have_no_shares() {
 }
 
 #[test]
-fn only_a_job_without_labels_takes_those_of_its_template() {
+fn only_jobs_without_labels_get_template_labels() {
     let job = |labels: Value| {
         let mut job = json!({
             "metadata": { "labels": labels },
@@ -201,7 +201,7 @@ fn only_a_job_without_labels_takes_those_of_its_template() {
 }
 
 #[test]
-fn kinds_and_versions_that_are_not_built_in_are_left_alone() {
+fn other_kinds_and_versions_are_not_defaulted() {
     for (api_version, kind) in [("example.com/v1", "Pod"), ("apps/v1beta1", "Deployment")] {
         let object = json!({ "spec": { "template": { "spec": {} } } });
         assert_eq!(defaulted(api_version, kind, object.clone()), object);

@@ -28,7 +28,7 @@ fn labels_and_messages_equal_those_of_kubernetes() {
 }
 
 #[test]
-fn values_equal_those_that_select_in_kubernetes() {
+fn values_match_upstream_field_selectors() {
     let objects: Value = serde_json::from_str(include_str!("../columns/golden.json")).unwrap();
     let objects: HashMap<_, _> = objects["rows"]
         .as_array()
@@ -53,7 +53,7 @@ fn values_equal_those_that_select_in_kubernetes() {
 }
 
 #[test]
-fn absent_fields_have_the_value_of_their_zero() {
+fn absent_fields_have_zero_values() {
     let object = json!({});
     let value = |group, kind, label| value(Gvk::new(group, "v1", kind), label, &object);
     assert_eq!(value("", "Pod", "spec.hostNetwork").as_deref(), Some("false"));
@@ -70,7 +70,7 @@ fn labels_of_another_kind_have_no_value() {
 }
 
 #[test]
-fn pods_without_a_list_of_addresses_are_selected_by_the_single_one() {
+fn pod_ip_is_selected_without_pod_ips() {
     let pod = Gvk::new("", "v1", "Pod");
     let by_ip = |status: &Value| {
         value(pod, "status.podIP", &json!({ "status": status })).map(Cow::into_owned)
@@ -80,7 +80,7 @@ fn pods_without_a_list_of_addresses_are_selected_by_the_single_one() {
 }
 
 #[test]
-fn every_label_of_an_event_has_its_name_in_the_stored_version() {
+fn every_event_label_has_a_storage_version_name() {
     let (events, core) = (Gvk::new("events.k8s.io", "v1", "Event"), Gvk::new("", "v1", "Event"));
     for label in labels(events) {
         let stored = storage_label(events, label).unwrap();

@@ -61,7 +61,7 @@ mod tests {
     use super::equal;
 
     #[test]
-    fn amounts_are_compared_by_what_they_are_worth() {
+    fn quantities_are_compared_by_value() {
         let a = json!({ "resources": { "limits": { "memory": "1Gi", "cpu": "1" } } });
         let b = json!({ "resources": { "limits": { "memory": "1073741824", "cpu": "1000m" } } });
         assert!(equal(Some(&a), Some(&b)));
@@ -70,13 +70,13 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_compared_letter_by_letter() {
+    fn other_strings_are_compared_exactly() {
         let env = |value: &str| json!({ "env": [{ "name": "A", "value": value }] });
         assert!(!equal(Some(&env("1")), Some(&env("1000m"))));
     }
 
     #[test]
-    fn an_empty_list_is_no_list_but_an_empty_object_is_something() {
+    fn empty_lists_equal_absent_ones_but_empty_objects_do_not() {
         assert!(equal(Some(&json!({ "a": [] })), Some(&json!({}))));
         assert!(equal(Some(&json!({ "a": null })), Some(&json!({ "a": [] }))));
         assert!(!equal(Some(&json!({ "a": {} })), Some(&json!({}))));

@@ -23,6 +23,6 @@ const CONTEXT: Context<'_> = Context {
 };
 
 fn gvk(value: &Value) -> Gvk<'_> {
-    let part = |at: usize| value[at].as_str().expect("group, version and kind");
+    let part = |at: usize| value[at].as_str().expect("group, version and kind are strings");
     Gvk::new(part(0), part(1), part(2))
 }

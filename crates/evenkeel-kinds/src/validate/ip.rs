@@ -240,7 +240,7 @@ mod tests {
     use super::{Cidr, canonical_reasons, parse, strict_cidr, strict_reasons};
 
     #[test]
-    fn lenient_parsing_takes_padded_octets_and_mapped_addresses() {
+    fn lenient_parsing_accepts_padded_octets_and_mapped_addresses() {
         assert_eq!(parse("010.002.003.004").map(|ip| ip.to_string()).as_deref(), Some("10.2.3.4"));
         assert_eq!(parse("::ffff:1.2.3.4").map(|ip| ip.to_string()).as_deref(), Some("1.2.3.4"));
         for bad in ["", "1.2.3", "1.2.3.256", "1.2.3.4.5", "fe80::1%eth0", "x"] {
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn strict_parsing_says_what_is_sloppy() {
+    fn strict_parsing_reports_sloppy_addresses() {
         let reason = |text| strict_reasons(text).map(|_| ()).map_err(|r| r[0].to_string());
         assert_eq!(reason("10.1.2.3"), Ok(()));
         assert_eq!(reason("010.1.2.3"), Err("must not have leading 0s".to_owned()));
@@ -262,14 +262,14 @@ mod tests {
     }
 
     #[test]
-    fn networks_are_exact_and_contain_smaller_ones() {
+    fn cidrs_are_exact_and_contain_smaller_ones() {
         assert!(strict_cidr("10.0.0.0/8").is_ok());
         assert_eq!(
             strict_cidr("10.0.0.1/8"),
             Err("must not have bits set beyond the prefix length")
         );
         assert!(strict_cidr("10.0.0.0/33").is_err());
-        let of = |text| Cidr::parse(text).expect("parses");
+        let of = |text| Cidr::parse(text).expect("valid CIDR");
         assert!(of("0.0.0.0/0").strictly_contains(of("10.0.0.0/8")));
         assert!(!of("10.0.0.0/8").strictly_contains(of("10.0.0.0/8")));
         assert!(!of("10.0.0.0/8").strictly_contains(of("11.0.0.0/16")));

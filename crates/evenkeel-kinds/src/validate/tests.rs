@@ -20,7 +20,7 @@ struct Corpus {
 
 fn corpus() -> Corpus {
     let whole: Value = serde_json::from_str(include_str!("tests/corpus.json")).unwrap();
-    let Value::Object(mut whole) = whole else { panic!("the corpus is an object") };
+    let Value::Object(mut whole) = whole else { panic!("the corpus is not an object") };
     let mut take = |key: &str| whole.remove(key).unwrap();
     Corpus {
         texts: serde_json::from_value(take("texts")).unwrap(),
@@ -46,7 +46,7 @@ fn change(object: &mut Value, pointer: &str, value: &Value) {
         Some(Value::Object(map)) if value.is_null() => drop(map.remove(&key)),
         Some(Value::Object(map)) => drop(map.insert(key, value.clone())),
         Some(Value::Array(items)) => items[key.parse::<usize>().unwrap()] = value.clone(),
-        _ => panic!("nothing at {parent}"),
+        _ => panic!("no object or list at {parent}"),
     }
 }
 
@@ -55,7 +55,7 @@ fn texts(errors: &[Error]) -> Vec<String> {
 }
 
 #[test]
-fn faults_are_reported_in_the_words_and_order_of_the_api_server() {
+fn errors_have_the_messages_and_order_of_kube_apiserver() {
     let corpus = corpus();
     let mut wrong = Vec::new();
     for case in &corpus.cases {
@@ -89,19 +89,19 @@ fn faults_are_reported_in_the_words_and_order_of_the_api_server() {
             ));
         }
     }
-    assert!(corpus.cases.len() > 1000, "the corpus is whole");
+    assert!(corpus.cases.len() > 1000, "the corpus is incomplete");
     assert!(wrong.is_empty(), "{} cases differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]
-fn sound_objects_pass() {
+fn valid_objects_pass() {
     for (name, object) in &corpus().bases {
         let gvk = gvk(object);
         if name.contains(" stored") {
             assert_eq!(texts(&update(gvk, object, object)), [""; 0], "update of {name}");
             assert_eq!(texts(&status_update(gvk, object, object)), [""; 0], "status of {name}");
         } else {
-            assert_eq!(texts(&create(gvk, object)), [""; 0], "creation of {name}");
+            assert_eq!(texts(&create(gvk, object)), [""; 0], "create of {name}");
         }
     }
 }
@@ -126,7 +126,7 @@ fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
 }
 
 #[test]
-fn no_shape_of_an_object_makes_validation_panic() {
+fn validation_of_arbitrary_objects_does_not_panic() {
     let unexpected = [
         Value::Null,
         json!(true),
@@ -176,7 +176,7 @@ fn data_beyond_a_mebibyte_is_too_long() {
 }
 
 #[test]
-fn custom_resources_are_checked_for_their_metadata() {
+fn metadata_of_custom_resources_is_validated() {
     let object = json!({
         "apiVersion": "example.com/v1", "kind": "Widget",
         "metadata": {"name": "Bad_Name", "namespace": "ns", "finalizers": ["plain"]},

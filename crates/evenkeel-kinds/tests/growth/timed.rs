@@ -49,9 +49,10 @@ fn time(mut work: impl FnMut()) -> Duration {
 fn now() -> Duration {
     // The kernel updates the value when it schedules.
     std::thread::yield_now();
-    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("is readable");
+    let stat =
+        std::fs::read_to_string("/proc/thread-self/schedstat").expect("schedstat is readable");
     let nanoseconds = stat.split(' ').next().and_then(|text| text.parse().ok());
-    Duration::from_nanos(nanoseconds.expect("starts with a number"))
+    Duration::from_nanos(nanoseconds.expect("schedstat starts with a number"))
 }
 
 #[cfg(not(target_os = "linux"))]

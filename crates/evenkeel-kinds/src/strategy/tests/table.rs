@@ -73,7 +73,7 @@ const OBSERVED: &[Row] = &[
 ];
 
 #[test]
-fn resources_behave_as_those_of_kube_apiserver() {
+fn strategies_match_kube_apiserver() {
     for &(group, kind, create_on_update, unconditional, returned, has_status, generation) in
         OBSERVED
     {
@@ -92,7 +92,7 @@ fn resources_behave_as_those_of_kube_apiserver() {
 }
 
 #[test]
-fn a_resource_ignores_its_status_exactly_where_another_endpoint_takes_it() {
+fn main_resource_ignores_status_if_there_is_a_status_subresource() {
     for &(group, kind, ..) in OBSERVED {
         let gvk = Gvk::new(group, "v1", kind);
         let strategy = of(gvk);
@@ -108,7 +108,7 @@ fn a_resource_ignores_its_status_exactly_where_another_endpoint_takes_it() {
 }
 
 #[test]
-fn endpoints_for_one_part_of_a_pod_let_everything_be_owned() {
+fn pod_subresources_have_no_reset_fields() {
     let pod = Gvk::new("", "v1", "Pod");
     assert!(reset_fields(pod, "ephemeralcontainers").is_empty());
     assert!(reset_fields(pod, "resize").is_empty());

@@ -11,7 +11,7 @@ use super::{CONTEXT, gvk};
 use crate::defaults;
 
 fn cases() -> Vec<Value> {
-    serde_json::from_str(include_str!("../cases/updates.json")).expect("a list of cases")
+    serde_json::from_str(include_str!("../cases/updates.json")).expect("cases are a JSON list")
 }
 
 /// Returns `old` with a JSON merge patch applied.
@@ -50,7 +50,7 @@ fn updated_objects_are_those_of_kube_apiserver() {
     let cases = cases();
     assert!(cases.len() > 50);
     for case in cases {
-        let subresource = case["subresource"].as_str().expect("a subresource");
+        let subresource = case["subresource"].as_str().expect("subresource is a string");
         let old = &case["old"];
         let sent = merged(old, &case["sent"]);
         let (new, warnings) = update(gvk(&case["gvk"]), subresource, old, &sent);
@@ -62,11 +62,11 @@ fn updated_objects_are_those_of_kube_apiserver() {
 }
 
 #[test]
-fn an_update_that_changes_nothing_leaves_the_object_alone() {
+fn unchanged_update_keeps_the_object() {
     for case in cases() {
         let old = &case["old"];
         let gvk = gvk(&case["gvk"]);
-        for subresource in ["", case["subresource"].as_str().expect("a subresource")] {
+        for subresource in ["", case["subresource"].as_str().expect("subresource is a string")] {
             let (new, _) = update(gvk, subresource, old, old);
             assert_eq!(new, *old, "{} {subresource}", case["name"]);
         }
@@ -74,11 +74,11 @@ fn an_update_that_changes_nothing_leaves_the_object_alone() {
 }
 
 #[test]
-fn updates_of_any_shape_are_survived() {
+fn update_of_arbitrary_objects_does_not_panic() {
     for case in cases() {
         let gvk = gvk(&case["gvk"]);
         let old = &case["old"];
-        let subresource = case["subresource"].as_str().expect("a subresource");
+        let subresource = case["subresource"].as_str().expect("subresource is a string");
         for shape in [json!(null), json!({}), json!({ "metadata": 1, "spec": [], "status": "x" })] {
             update(gvk, subresource, old, &shape);
             update(gvk, subresource, &shape, old);
@@ -88,7 +88,7 @@ fn updates_of_any_shape_are_survived() {
 }
 
 #[test]
-fn pods_that_run_nowhere_are_deleted_at_once() {
+fn unscheduled_and_finished_pods_have_no_grace_period() {
     let pod = |node: &str, phase: &str| {
         json!({
             "spec": { "nodeName": node, "terminationGracePeriodSeconds": 30 },

@@ -45,7 +45,7 @@ mod tests {
     use super::{ZONES, time_zone_errors};
 
     #[test]
-    fn zones_are_sorted_for_the_search() {
+    fn time_zones_are_sorted_for_binary_search() {
         assert!(ZONES.is_sorted());
     }
 
