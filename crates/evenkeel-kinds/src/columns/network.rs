@@ -207,8 +207,8 @@ fn endpoints(subsets: &Value) -> String {
         if ports.is_empty() {
             shown.extend(ips.take(missing).map(str::to_owned));
         } else {
-            let port_by_port = ports.iter().map(|port| int(&port["port"]));
-            let pairs = port_by_port.flat_map(|port| ips.clone().map(move |ip| (ip, port)));
+            let port_numbers = ports.iter().map(|port| int(&port["port"]));
+            let pairs = port_numbers.flat_map(|port| ips.clone().map(move |ip| (ip, port)));
             shown.extend(pairs.take(missing).map(|(ip, port)| host_port(ip, port)));
         }
     }

@@ -19,23 +19,25 @@ const EXACTLY: [&str; 7] = [
 ];
 
 pub(super) fn convert(from_version: &str, to: Gvk<'_>, object: &mut Value) {
-    let nest = match (from_version, to.version) {
+    let to_beta = match (from_version, to.version) {
         ("v1beta1", "v1beta1") => return,
         ("v1beta1", _) => false,
         (_, "v1beta1") => true,
         _ => return,
     };
     match to.kind {
-        "ResourceClaim" => each(object, CLAIM_REQUESTS, |request| convert_request(request, nest)),
+        "ResourceClaim" => {
+            each(object, CLAIM_REQUESTS, |request| convert_request(request, to_beta))
+        }
         "ResourceClaimTemplate" => {
-            each(object, TEMPLATE_REQUESTS, |request| convert_request(request, nest));
+            each(object, TEMPLATE_REQUESTS, |request| convert_request(request, to_beta));
         }
         "ResourceSlice" => {
             if let Some(Value::Object(spec)) = object.get_mut("spec") {
                 drop_zero(spec, "nodeName");
                 drop_zero(spec, "allNodes");
             }
-            each(object, "/spec/devices", |device| convert_device(device, nest));
+            each(object, "/spec/devices", |device| convert_device(device, to_beta));
         }
         _ => {}
     }

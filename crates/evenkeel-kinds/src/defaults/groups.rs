@@ -203,20 +203,20 @@ fn policy_match(spec: &mut Object, key: &str) {
     rule_scopes(resources, "excludeResourceRules");
 }
 
-fn match_resources(holder: &mut Object) {
-    set::text_pointer(holder, "matchPolicy", "Equivalent");
-    set::structure(holder, "namespaceSelector");
-    set::structure(holder, "objectSelector");
+fn match_resources(parent: &mut Object) {
+    set::text_pointer(parent, "matchPolicy", "Equivalent");
+    set::structure(parent, "namespaceSelector");
+    set::structure(parent, "objectSelector");
 }
 
-fn rule_scopes(holder: &mut Object, key: &str) {
-    for rule in set::items(holder, key) {
+fn rule_scopes(parent: &mut Object, key: &str) {
+    for rule in set::items(parent, key) {
         set::text_pointer(rule, "scope", "*");
     }
 }
 
-fn service_port(holder: &mut Object) {
-    if let Some(service) = set::child(holder, "service") {
+fn service_port(parent: &mut Object) {
+    if let Some(service) = set::child(parent, "service") {
         set::pointer(service, "port", 443);
     }
 }
@@ -319,8 +319,8 @@ fn device_request(request: &mut Object) {
     tolerations(request);
 }
 
-fn tolerations(holder: &mut Object) {
-    for toleration in set::items(holder, "tolerations") {
+fn tolerations(parent: &mut Object) {
+    for toleration in set::items(parent, "tolerations") {
         set::text(toleration, "operator", "Equal");
     }
 }

@@ -4,9 +4,9 @@
 /// `IfNotPresent`.
 pub(super) fn pull_policy(image: &str) -> &'static str {
     match parse(image) {
-        Some(Reference { tag: Some("latest"), .. } | Reference { tag: None, pinned: false }) => {
-            "Always"
-        }
+        Some(
+            Reference { tag: Some("latest"), .. } | Reference { tag: None, has_digest: false },
+        ) => "Always",
         // Like upstream, treats a malformed image name as one with a tag.
         _ => "IfNotPresent",
     }
@@ -14,7 +14,7 @@ pub(super) fn pull_policy(image: &str) -> &'static str {
 
 struct Reference<'a> {
     tag: Option<&'a str>,
-    pinned: bool,
+    has_digest: bool,
 }
 
 /// Parses `[host[:port]/]path[:tag][@algorithm:digest]`.
@@ -41,7 +41,7 @@ fn parse(image: &str) -> Option<Reference<'_>> {
         && tag.is_none_or(is_tag)
         && path.split('/').all(is_path_component)
         && path.len() + host.map_or(0, |host| host.len() + 1) <= 255;
-    valid.then_some(Reference { tag, pinned: digest.is_some() })
+    valid.then_some(Reference { tag, has_digest: digest.is_some() })
 }
 
 /// Returns whether the part before the first slash is a registry host and not a path component.

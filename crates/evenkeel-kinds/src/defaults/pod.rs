@@ -38,8 +38,8 @@ pub(super) fn apply(pod: &mut Object) {
 }
 
 /// Sets the defaults of the pod template at `key`.
-pub(super) fn apply_template(holder: &mut Object, key: &str) {
-    if let Some(template) = set::child(holder, key) {
+pub(super) fn apply_template(parent: &mut Object, key: &str) {
+    if let Some(template) = set::child(parent, key) {
         drop_init_container_annotations(template);
         if let Some(spec) = set::structure(template, "spec") {
             apply_spec(spec);
@@ -190,8 +190,8 @@ fn sync_pod_ips(status: &mut Object) {
     }
 }
 
-fn drop_init_container_annotations(holder: &mut Object) {
-    let Some(metadata) = set::child(holder, "metadata") else { return };
+fn drop_init_container_annotations(parent: &mut Object) {
+    let Some(metadata) = set::child(parent, "metadata") else { return };
     let Some(annotations) = set::child(metadata, "annotations") else { return };
     for name in [
         "pod.beta.kubernetes.io/init-containers",

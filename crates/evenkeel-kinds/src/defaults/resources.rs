@@ -66,9 +66,9 @@ pub(crate) fn default_pod_level(spec: &mut Object) {
 
     // Hugepage limits are the sum of the containers' limits, unless set on the pod.
     for (name, amount) in container_limits.into_iter().filter(|(name, _)| is_huge_page(name)) {
-        let is_set = ["limits", "requests"]
-            .iter()
-            .any(|list| resources.get(*list).is_some_and(|amounts| amounts.get(&name).is_some()));
+        let is_set = ["limits", "requests"].iter().any(|list| {
+            resources.get(*list).is_some_and(|quantities| quantities.get(&name).is_some())
+        });
         if !is_set && let Some(limits) = set::structure(resources, "limits") {
             limits.insert(name, amount.to_string().into());
         }
@@ -80,7 +80,7 @@ pub(crate) fn default_pod_level(spec: &mut Object) {
     // Requests are those of the containers, or the pod's limits if there are none.
     let mut wanted: Vec<(String, Value)> = container_requests
         .into_iter()
-        .filter(|(name, _)| is_divisible(name))
+        .filter(|(name, _)| can_overcommit(name))
         .map(|(name, amount)| (name, amount.to_string().into()))
         .collect();
     let limits = resources.get("limits").and_then(Value::as_object);
@@ -88,7 +88,7 @@ pub(crate) fn default_pod_level(spec: &mut Object) {
         limits
             .into_iter()
             .flatten()
-            .filter(|(name, _)| is_divisible(name) || is_huge_page(name))
+            .filter(|(name, _)| can_overcommit(name) || is_huge_page(name))
             .map(|(name, amount)| (name.clone(), amount.clone())),
     );
     if wanted.is_empty() {
@@ -107,7 +107,7 @@ fn has(resources: &Object, list: &str) -> bool {
 }
 
 /// Returns whether the resource may be set at pod level and can be overcommitted.
-fn is_divisible(name: &str) -> bool {
+fn can_overcommit(name: &str) -> bool {
     matches!(name, "cpu" | "memory")
 }
 
@@ -122,12 +122,12 @@ pub(crate) fn is_huge_page(name: &str) -> bool {
 fn aggregate(spec: &Object, list: &str) -> BTreeMap<String, Quantity> {
     let mut total = BTreeMap::new();
     for container in set::list(spec, "containers") {
-        add(&mut total, &amounts(container, list));
+        add(&mut total, &quantities(container, list));
     }
     let mut sidecars = BTreeMap::new();
     let mut peak = BTreeMap::new();
     for container in set::list(spec, "initContainers") {
-        let own = amounts(container, list);
+        let own = quantities(container, list);
         if set::string(container, "restartPolicy") == "Always" {
             add(&mut total, &own);
             add(&mut sidecars, &own);
@@ -142,7 +142,7 @@ fn aggregate(spec: &Object, list: &str) -> BTreeMap<String, Quantity> {
     total
 }
 
-fn amounts(container: &Object, list: &str) -> BTreeMap<String, Quantity> {
+fn quantities(container: &Object, list: &str) -> BTreeMap<String, Quantity> {
     container
         .get("resources")
         .and_then(|resources| resources.get(list))

@@ -57,8 +57,8 @@ fn downward_items(source: &mut Object) {
 }
 
 /// Sets the API version of a field reference.
-pub(super) fn field_ref(holder: &mut Object) {
-    if let Some(reference) = set::child(holder, "fieldRef") {
+pub(super) fn field_ref(parent: &mut Object) {
+    if let Some(reference) = set::child(parent, "fieldRef") {
         set::text(reference, "apiVersion", "v1");
     }
 }
@@ -105,8 +105,8 @@ pub(super) fn claim(claim: &mut Object) {
     }
 }
 
-fn claim_spec(holder: &mut Object) {
-    if let Some(spec) = set::structure(holder, "spec") {
+fn claim_spec(parent: &mut Object) {
+    if let Some(spec) = set::structure(parent, "spec") {
         set::text_pointer(spec, "volumeMode", "Filesystem");
         resources::round_requirements(spec, "resources");
     }

@@ -86,9 +86,9 @@ pub(super) fn prepare_claim(old: Option<&Object>, claim: &mut Object) {
     let Some(spec) = set::child(claim, "spec") else { return };
 
     // Data sources in other namespaces are disabled by default.
-    let crosses = set::get(spec, "dataSourceRef")
+    let is_cross_namespace = set::get(spec, "dataSourceRef")
         .is_some_and(|source| !set::string(source, "namespace").is_empty());
-    if crosses && !used("dataSourceRef") {
+    if is_cross_namespace && !used("dataSourceRef") {
         spec.remove("dataSourceRef");
     }
 

@@ -61,8 +61,8 @@ pub(super) fn update_status(old: &Object, new: &mut Object) {
     drop_disabled_status(old, new);
 }
 
-fn generation(holder: &Object) -> i64 {
-    holder.get("observedGeneration").and_then(Value::as_i64).unwrap_or(0)
+fn generation(parent: &Object) -> i64 {
+    parent.get("observedGeneration").and_then(Value::as_i64).unwrap_or(0)
 }
 
 /// Keeps `observedGeneration` of conditions that are written without it.

@@ -81,7 +81,7 @@ fn resources(errs: &mut Errors, path: Path<'_>, rule: &Value) {
     if resources.is_empty() {
         errs.required(path, "");
     }
-    let (mut whole, mut everywhere) = (HashSet::new(), HashSet::new());
+    let (mut with_all_subresources, mut of_all_resources) = (HashSet::new(), HashSet::new());
     let mut plain = false;
     for (i, resource) in resources.iter().enumerate() {
         if resource.is_empty() {
@@ -92,19 +92,19 @@ fn resources(errs: &mut Errors, path: Path<'_>, rule: &Value) {
             plain = *resource != "*";
             continue;
         };
-        if whole.contains(name) {
+        if with_all_subresources.contains(name) {
             let detail = format!("if '{name}/*' is present, must not specify {resource}");
             errs.invalid(path.index(i), *resource, detail);
         }
-        if everywhere.contains(sub) {
+        if of_all_resources.contains(sub) {
             let detail = format!("if '*/{sub}' is present, must not specify {resource}");
             errs.invalid(path.index(i), *resource, detail);
         }
         if sub == "*" {
-            whole.insert(name);
+            with_all_subresources.insert(name);
         }
         if name == "*" {
-            everywhere.insert(sub);
+            of_all_resources.insert(sub);
         }
     }
     if resources.len() > 1 && resources.contains(&"*/*") {

@@ -98,7 +98,7 @@ fn spec_with_selector(errs: &mut Errors, path: Path<'_>, spec: &Value, opts: &Po
     }
     let template = spec.at("template");
     if checks::selects(selector, template.at("metadata").at("labels")) == Some(false) {
-        workloads::mismatch(errs, path.child("template"), template);
+        workloads::selector_mismatch(errs, path.child("template"), template);
     }
 }
 

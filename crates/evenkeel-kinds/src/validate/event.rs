@@ -120,12 +120,12 @@ fn legacy(errs: &mut Errors, event: &Value, fields: &Fields) {
     let namespace = event.at("metadata").text("namespace");
     let involved = event.at(fields.involved).text("namespace");
     let path = Path::root("involvedObject");
-    let elsewhere = |errs: &mut Errors| {
+    let namespace_mismatch = |errs: &mut Errors| {
         errs.invalid(path.child("namespace"), involved, "does not match event.namespace");
     };
     if event.has("eventTime") {
         if involved.is_empty() && !matches!(namespace, "default" | "kube-system") {
-            elsewhere(errs);
+            namespace_mismatch(errs);
         }
         reporting_fields(errs, event, fields);
     } else {
@@ -135,7 +135,7 @@ fn legacy(errs: &mut Errors, event: &Value, fields: &Fields) {
             namespace == involved
         };
         if !fits {
-            elsewhere(errs);
+            namespace_mismatch(errs);
         }
     }
     checks::dns1123_subdomain(errs, Path::root("namespace"), namespace);

@@ -158,7 +158,7 @@ fn capacity(errs: &mut Errors, path: Path<'_>, spec: &Value) {
         errs.not_supported_printed(path, shown, &["storage"]);
     }
     for (name, value) in spec.entries("capacity") {
-        persistent_volume_claim::basic_amount(errs, path.key(name), value);
+        persistent_volume_claim::basic_resource(errs, path.key(name), value);
         let amount = Quantity::read(value).unwrap_or(Quantity::ZERO);
         resources::positive(errs, path.key(name), &amount);
     }
@@ -332,10 +332,10 @@ pub(super) fn update(errs: &mut Errors, new: &Value, old: &Value) {
     validate(errs, new, values);
 
     let mut now = spec.clone();
-    let expands = |spec: &Value| spec.at("csi").has("controllerExpandSecretRef");
+    let has_expand_secret = |spec: &Value| spec.at("csi").has("controllerExpandSecretRef");
     if old_spec.has("csi")
-        && !expands(old_spec)
-        && expands(spec)
+        && !has_expand_secret(old_spec)
+        && has_expand_secret(spec)
         && let Some(csi) = now.get_mut("csi").and_then(Value::as_object_mut)
     {
         csi.remove("controllerExpandSecretRef");

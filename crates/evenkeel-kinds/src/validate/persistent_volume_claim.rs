@@ -280,7 +280,7 @@ pub(super) fn status_update(errs: &mut Errors, new: &Value, old: &Value) {
     let path = Path::root("status");
     let status = new.at("status");
     for (name, value) in status.entries("capacity") {
-        basic_amount(errs, path.child("capacity").key(name), value);
+        basic_resource(errs, path.child("capacity").key(name), value);
     }
     const RESIZE: &[&str] = &[
         "ControllerResizeInProgress",
@@ -301,7 +301,7 @@ pub(super) fn status_update(errs: &mut Errors, new: &Value, old: &Value) {
         let before = errs.len();
         resource_key(errs, path, name);
         if errs.len() == before {
-            basic_amount(errs, path.key(name), value);
+            basic_resource(errs, path.key(name), value);
         }
     }
 }
@@ -314,7 +314,7 @@ fn resource_key(errs: &mut Errors, path: Path<'_>, name: &str) {
     }
 }
 
-pub(super) fn basic_amount(errs: &mut Errors, path: Path<'_>, value: &Value) {
+pub(super) fn basic_resource(errs: &mut Errors, path: Path<'_>, value: &Value) {
     if let Some(amount) = Quantity::read(value).map(|amount| amount.value()).filter(|v| *v < 0) {
         errs.invalid(path, amount, "must be a valid resource quantity");
     }

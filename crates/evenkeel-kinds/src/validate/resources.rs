@@ -116,7 +116,12 @@ pub(super) fn quota_resource_name(errs: &mut Errors, path: Path<'_>, name: &str)
 }
 
 /// Validates a quantity: not negative, and an integer for integer resources.
-pub(super) fn amount(errs: &mut Errors, path: Path<'_>, name: &str, quantity: &Quantity) {
+pub(super) fn resource_quantity(
+    errs: &mut Errors,
+    path: Path<'_>,
+    name: &str,
+    quantity: &Quantity,
+) {
     non_negative(errs, path, quantity);
     if !quantity.is_integer() && (INTEGER.contains(&name) || is_extended(name)) {
         errs.invalid(path, quantity.to_string(), "must be an integer");
@@ -183,7 +188,7 @@ fn limits_and_requests(
     let (mut compute, mut huge) = (false, false);
     let mut entry = |errs: &mut Errors, path: Path<'_>, name: &str, quantity: &Quantity| {
         check_name(errs, path, name);
-        amount(errs, path, name, quantity);
+        resource_quantity(errs, path, name, quantity);
         compute |= matches!(name, "cpu" | "memory");
     };
     for (name, value) in limits.as_object().into_iter().flatten() {
@@ -192,7 +197,7 @@ fn limits_and_requests(
         entry(errs, at.key(name), name, &quantity);
         if is_huge_page(name) {
             huge = true;
-            huge_page_amount(errs, at.key(name), name, &quantity, allow_indivisible_huge_pages);
+            huge_page_quantity(errs, at.key(name), name, &quantity, allow_indivisible_huge_pages);
         }
     }
     for (name, value) in requests.as_object().into_iter().flatten() {
@@ -216,7 +221,7 @@ fn limits_and_requests(
         }
         if is_huge_page(name) {
             huge = true;
-            huge_page_amount(errs, at.key(name), name, &quantity, allow_indivisible_huge_pages);
+            huge_page_quantity(errs, at.key(name), name, &quantity, allow_indivisible_huge_pages);
         }
     }
     if huge && !compute {
@@ -224,7 +229,7 @@ fn limits_and_requests(
     }
 }
 
-fn huge_page_amount(
+fn huge_page_quantity(
     errs: &mut Errors,
     path: Path<'_>,
     name: &str,

@@ -107,16 +107,16 @@ fn field_requirement(errs: &mut Errors, path: Path<'_>, requirement: &Value) {
     }
 }
 
-fn empty_meta(errs: &mut Errors, review: &Value, but_namespace: bool) {
+fn empty_meta(errs: &mut Errors, review: &Value, allow_namespace: bool) {
     let meta = review.at("metadata");
     let filled = meta.as_object().into_iter().flatten().any(|(key, value)| {
-        let ignored = key == "managedFields" || (but_namespace && key == "namespace");
+        let ignored = key == "managedFields" || (allow_namespace && key == "namespace");
         !ignored && !value.is_null() && value.as_str() != Some("")
     });
     if filled {
         let shown = Printed(Ty::Struct(printed::OBJECT_META), meta);
         let detail =
-            if but_namespace { "must be empty except for namespace" } else { "must be empty" };
+            if allow_namespace { "must be empty except for namespace" } else { "must be empty" };
         errs.invalid_printed(Path::root("metadata"), shown, detail);
     }
 }

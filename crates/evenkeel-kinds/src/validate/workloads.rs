@@ -20,19 +20,19 @@ pub(super) use stateful_set::{stateful_set, stateful_set_status_update, stateful
 const MISMATCH: &str = "`selector` does not match template `labels`";
 const OVER_REPLICAS: &str = "cannot be greater than status.replicas";
 
-fn options(old: Option<&Value>) -> PodOptions {
+fn pod_options(old: Option<&Value>) -> PodOptions {
     old.map_or(PodOptions::CREATE, |old| PodOptions::for_update(old.at("spec").at("template")))
 }
 
 /// Adds an error for template labels that do not match the selector.
-pub(super) fn mismatch(errs: &mut Errors, path: Path<'_>, template: &Value) {
+pub(super) fn selector_mismatch(errs: &mut Errors, path: Path<'_>, template: &Value) {
     let path = path.child("metadata");
     let labels = template.at("metadata").at("labels");
     errs.invalid_printed(path.child("labels"), Printed(Ty::Map(&Ty::Str), labels), MISMATCH);
 }
 
 /// Validates the template of pods that always restart.
-fn always_running(errs: &mut Errors, path: Path<'_>, template: &Value, kind: &str) {
+fn restart_always_template(errs: &mut Errors, path: Path<'_>, template: &Value, kind: &str) {
     let spec = template.at("spec");
     let path = path.child("spec");
     let policy = spec.text("restartPolicy");
@@ -46,7 +46,7 @@ fn always_running(errs: &mut Errors, path: Path<'_>, template: &Value, kind: &st
 }
 
 /// Validates the selector and template of Deployments and ReplicaSets.
-fn replicated(errs: &mut Errors, path: Path<'_>, spec: &Value, opts: &PodOptions) {
+fn selector_and_template(errs: &mut Errors, path: Path<'_>, spec: &Value, opts: &PodOptions) {
     let selector = spec.at("selector");
     if selector.is_null() {
         errs.required(path.child("selector"), "");
@@ -67,10 +67,10 @@ fn replicated(errs: &mut Errors, path: Path<'_>, spec: &Value, opts: &PodOptions
         Some(selected) => {
             let path = path.child("template");
             if !selected && !checks::selects_all(selector) {
-                mismatch(errs, path, template);
+                selector_mismatch(errs, path, template);
             }
             pod::template(errs, path, template, opts);
-            always_running(errs, path, template, "ReplicaSet");
+            restart_always_template(errs, path, template, "ReplicaSet");
         }
     }
 }
@@ -83,7 +83,7 @@ pub(super) fn deployment(errs: &mut Errors, deployment: &Value) {
 fn deployment_spec(errs: &mut Errors, spec: &Value, opts: &PodOptions) {
     let path = Path::root("spec");
     checks::non_negative(errs, path.child("replicas"), spec.int("replicas"));
-    replicated(errs, path, spec, opts);
+    selector_and_template(errs, path, spec, opts);
     deployment_strategy(errs, path.child("strategy"), spec.at("strategy"));
     checks::non_negatives(errs, path, spec, &["minReadySeconds", "revisionHistoryLimit"]);
     if let Some(deadline) = spec.int("progressDeadlineSeconds") {
@@ -132,7 +132,7 @@ fn deployment_strategy(errs: &mut Errors, path: Path<'_>, strategy: &Value) {
 pub(super) fn deployment_update(errs: &mut Errors, new: &Value, old: &Value) {
     builtin_update(errs, new, old);
     let (spec, old_spec) = (new.at("spec"), old.at("spec"));
-    deployment_spec(errs, spec, &options(Some(old)));
+    deployment_spec(errs, spec, &pod_options(Some(old)));
     check_selector_unchanged(errs, spec, old_spec);
 }
 
@@ -157,12 +157,17 @@ pub(super) fn deployment_status_update(errs: &mut Errors, new: &Value, old: &Val
         "collisionCount",
     ];
     checks::non_negatives(errs, path, status, COUNTS);
-    within(errs, path, status, &["updatedReplicas", "readyReplicas", "availableReplicas"]);
-    available_within_ready(errs, path, status, "cannot be greater than readyReplicas");
+    at_most_replicas(
+        errs,
+        path,
+        status,
+        &["updatedReplicas", "readyReplicas", "availableReplicas"],
+    );
+    available_at_most_ready(errs, path, status, "cannot be greater than readyReplicas");
     check_collision_count(errs, path, status, old.at("status"));
 }
 
-fn within(errs: &mut Errors, path: Path<'_>, status: &Value, fields: &[&str]) {
+fn at_most_replicas(errs: &mut Errors, path: Path<'_>, status: &Value, fields: &[&str]) {
     for field in fields {
         let count = status.num(field);
         if count > status.num("replicas") {
@@ -171,7 +176,7 @@ fn within(errs: &mut Errors, path: Path<'_>, status: &Value, fields: &[&str]) {
     }
 }
 
-fn available_within_ready(errs: &mut Errors, path: Path<'_>, status: &Value, detail: &str) {
+fn available_at_most_ready(errs: &mut Errors, path: Path<'_>, status: &Value, detail: &str) {
     let available = status.num("availableReplicas");
     if available > status.num("readyReplicas") {
         errs.invalid(path.child("availableReplicas"), available, detail);
@@ -193,12 +198,12 @@ pub(super) fn replica_set(errs: &mut Errors, set: &Value) {
 fn replica_set_spec(errs: &mut Errors, spec: &Value, opts: &PodOptions) {
     let path = Path::root("spec");
     checks::non_negatives(errs, path, spec, &["replicas", "minReadySeconds"]);
-    replicated(errs, path, spec, opts);
+    selector_and_template(errs, path, spec, opts);
 }
 
 pub(super) fn replica_set_update(errs: &mut Errors, new: &Value, old: &Value) {
     builtin_update(errs, new, old);
-    replica_set_spec(errs, new.at("spec"), &options(Some(old)));
+    replica_set_spec(errs, new.at("spec"), &pod_options(Some(old)));
     check_selector_unchanged(errs, new.at("spec"), old.at("spec"));
 }
 
@@ -215,8 +220,13 @@ pub(super) fn replica_status_update(errs: &mut Errors, new: &Value, old: &Value)
         "terminatingReplicas",
     ];
     checks::non_negatives(errs, path, status, COUNTS);
-    within(errs, path, status, &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"]);
-    available_within_ready(errs, path, status, "cannot be greater than readyReplicas");
+    at_most_replicas(
+        errs,
+        path,
+        status,
+        &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"],
+    );
+    available_at_most_ready(errs, path, status, "cannot be greater than readyReplicas");
 }
 
 pub(super) fn replication_controller(errs: &mut Errors, controller: &Value, old: Option<&Value>) {
@@ -244,10 +254,10 @@ pub(super) fn replication_controller(errs: &mut Errors, controller: &Value, old:
     }
     let labels = template.at("metadata").at("labels");
     if selector.into_iter().flatten().any(|(key, value)| labels.at(key) != value) {
-        mismatch(errs, path, template);
+        selector_mismatch(errs, path, template);
     }
-    pod::template(errs, path, template, &options(old));
-    always_running(errs, path, template, "ReplicationController");
+    pod::template(errs, path, template, &pod_options(old));
+    restart_always_template(errs, path, template, "ReplicationController");
 }
 
 pub(super) fn controller_revision(errs: &mut Errors, revision: &Value) {

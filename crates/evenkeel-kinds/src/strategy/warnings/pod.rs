@@ -173,8 +173,8 @@ pub(super) fn warn_about_node_selector_term(term: &Object, path: &str, warnings:
     }
 }
 
-fn null_selector(holder: &Object, path: &str, warnings: &mut Vec<String>) {
-    if set::is_unset(holder.get("labelSelector")) {
+fn null_selector(parent: &Object, path: &str, warnings: &mut Vec<String>) {
+    if set::is_unset(parent.get("labelSelector")) {
         warnings
             .push(format!("{path}.labelSelector: a null labelSelector results in matching no pod"));
     }
@@ -231,16 +231,17 @@ fn security(spec: &Object, annotations: &Object, base: &str, warnings: &mut Vec<
     visit(spec, base, |container, at| {
         let name = set::string(container, "name");
         let context = set::get(container, "securityContext");
-        let lacks = |field: &str| context.is_none_or(|context| set::is_unset(context.get(field)));
+        let is_unset =
+            |field: &str| context.is_none_or(|context| set::is_unset(context.get(field)));
         if !annotations.is_empty() {
             let key = format!("container.seccomp.security.alpha.kubernetes.io/{name}");
-            if lacks("seccompProfile") && annotations.contains_key(&key) {
+            if is_unset("seccompProfile") && annotations.contains_key(&key) {
                 warnings.push(format!("{base}metadata.annotations[{key}]: {SECCOMP_MESSAGE}"));
             }
             // For Pods themselves this warning was added by [`app_armor_on_create`].
             let key = format!("{APP_ARMOR}{name}");
             if !base.is_empty()
-                && lacks("appArmorProfile")
+                && is_unset("appArmorProfile")
                 && let Some(annotation) = annotations.get(&key).and_then(Value::as_str)
                 && (of_pod.is_none() || of_pod != app_armor_profile(annotation).as_ref())
             {

@@ -36,13 +36,13 @@ pub(super) fn warn_about_claim_spec(
 
 /// Warns about a fractional number of bytes.
 pub(super) fn check_fraction(
-    holder: &Object,
+    parent: &Object,
     list: &str,
     name: &str,
     path: fmt::Arguments<'_>,
     warnings: &mut Vec<String>,
 ) {
-    let Some(text) = set::get(holder, list).and_then(|list| list.get(name)?.as_str()) else {
+    let Some(text) = set::get(parent, list).and_then(|list| list.get(name)?.as_str()) else {
         return;
     };
     // Only these suffixes can produce a fraction, and they are rare.

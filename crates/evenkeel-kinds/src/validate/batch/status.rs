@@ -106,8 +106,9 @@ fn conditions(errs: &mut Errors, path: Path<'_>, spec: &Value, status: &Value, b
         let detail = "cannot set Failed=True condition without the FailureTarget=true condition";
         errs.invalid_omitted(at, detail);
     }
-    let criteria = condition_changed("Complete") || condition_changed("SuccessCriteriaMet");
-    if criteria && complete && !is("SuccessCriteriaMet") {
+    let criteria_relevant =
+        condition_changed("Complete") || condition_changed("SuccessCriteriaMet");
+    if criteria_relevant && complete && !is("SuccessCriteriaMet") {
         let detail =
             "cannot set Complete=True condition without the SuccessCriteriaMet=true condition";
         errs.invalid_omitted(at, detail);

@@ -63,12 +63,12 @@ fn item(errs: &mut Errors, path: Path<'_>, limit: &Value, kind: &str) {
     }
     list(errs, "maxLimitRequestRatio");
     for name in &names {
-        relations(errs, path, limit, kind, name);
+        bounds_and_defaults(errs, path, limit, kind, name);
     }
 }
 
 /// Validates that the bounds and defaults of one resource are consistent.
-fn relations(errs: &mut Errors, path: Path<'_>, limit: &Value, kind: &str, name: &str) {
+fn bounds_and_defaults(errs: &mut Errors, path: Path<'_>, limit: &Value, kind: &str, name: &str) {
     let read = |field: &str| Quantity::read(limit.at(field).at(name));
     let (min, max, ratio) = (read("min"), read("max"), read("maxLimitRequestRatio"));
     let (default, request) =

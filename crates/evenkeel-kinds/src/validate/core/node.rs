@@ -15,7 +15,7 @@ pub(in crate::validate) fn node(errs: &mut Errors, node: &Value) {
     let spec = node.at("spec");
     // Upstream reports taints and swap under the path of the metadata.
     taints(errs, metadata.child("taints"), spec.list("taints"));
-    amounts(errs, node);
+    resource_list(errs, node);
     if let Some(swap) = node.at("status").at("nodeInfo").at("swap").int("capacity") {
         let path = metadata.child("nodeSwapStatus");
         checks::positive(errs, path.child("capacity"), swap);
@@ -47,12 +47,12 @@ pub(in crate::validate) fn node(errs: &mut Errors, node: &Value) {
     }
 }
 
-fn amounts(errs: &mut Errors, node: &Value) {
+fn resource_list(errs: &mut Errors, node: &Value) {
     let path = Path::root("status");
     for list in ["capacity", "allocatable"] {
         for (name, value) in node.at("status").entries(list) {
             let amount = Quantity::read(value).unwrap_or(Quantity::ZERO);
-            resources::amount(errs, path.child(list).child(name), name, &amount);
+            resources::resource_quantity(errs, path.child(list).child(name), name, &amount);
         }
     }
 }
@@ -119,7 +119,7 @@ pub(in crate::validate) fn node_update(errs: &mut Errors, new: &Value, old: &Val
 
 pub(in crate::validate) fn node_status_update(errs: &mut Errors, new: &Value, old: &Value) {
     builtin_update(errs, new, old);
-    amounts(errs, new);
+    resource_list(errs, new);
     declared_features(errs, new.at("status"));
     let path = Path::root("status");
     let mut seen = HashSet::new();

@@ -15,7 +15,7 @@ pub(in crate::validate) fn quota(errs: &mut Errors, quota: &Value) {
 
 fn spec(errs: &mut Errors, spec: &Value) {
     let path = Path::root("spec");
-    amounts(errs, path.child("hard"), spec.at("hard"));
+    resource_list(errs, path.child("hard"), spec.at("hard"));
     scopes(errs, path.child("scopes"), spec);
     if spec.has("scopeSelector") {
         scope_selector(errs, path.child("scopeSelector"), spec);
@@ -24,15 +24,15 @@ fn spec(errs: &mut Errors, spec: &Value) {
 
 fn status(errs: &mut Errors, status: &Value) {
     let path = Path::root("status");
-    amounts(errs, path.child("hard"), status.at("hard"));
-    amounts(errs, path.child("used"), status.at("used"));
+    resource_list(errs, path.child("hard"), status.at("hard"));
+    resource_list(errs, path.child("used"), status.at("used"));
 }
 
-fn amounts(errs: &mut Errors, path: Path<'_>, amounts: &Value) {
-    for (name, value) in amounts.as_object().into_iter().flatten() {
+fn resource_list(errs: &mut Errors, path: Path<'_>, list: &Value) {
+    for (name, value) in list.as_object().into_iter().flatten() {
         resources::quota_resource_name(errs, path.key(name), name);
         let amount = Quantity::read(value).unwrap_or(Quantity::ZERO);
-        resources::amount(errs, path.key(name), name, &amount);
+        resources::resource_quantity(errs, path.key(name), name, &amount);
     }
 }
 
@@ -49,7 +49,7 @@ fn is_scope(scope: &str) -> bool {
     )
 }
 
-fn scope_limits(scope: &str, resource: &str) -> bool {
+fn scope_supports(scope: &str, resource: &str) -> bool {
     let pods = resource == "pods";
     let compute = matches!(
         resource,
@@ -69,7 +69,7 @@ fn scope_limits(scope: &str, resource: &str) -> bool {
     }
 }
 
-fn conflicting(scopes: &[&str]) -> usize {
+fn count_conflicts(scopes: &[&str]) -> usize {
     [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]]
         .iter()
         .filter(|pair| pair.iter().all(|scope| scopes.contains(scope)))
@@ -87,14 +87,14 @@ fn scopes(errs: &mut Errors, path: Path<'_>, spec: &Value) {
         if !is_scope(scope) {
             errs.invalid(path, scopes.clone(), "unsupported scope");
         }
-        for _ in standard.iter().filter(|resource| !scope_limits(scope, resource)) {
+        for _ in standard.iter().filter(|resource| !scope_supports(scope, resource)) {
             if errs.is_full(shown) {
                 break;
             }
             errs.invalid(path, scopes.clone(), "unsupported scope applied to resource");
         }
     }
-    for _ in 0..conflicting(&scopes) {
+    for _ in 0..count_conflicts(&scopes) {
         errs.invalid(path, scopes.clone(), "conflicting scopes");
     }
 }
@@ -116,7 +116,7 @@ fn scope_selector(errs: &mut Errors, path: Path<'_>, spec: &Value) {
         if !is_scope(scope) {
             errs.invalid(path.child("scopeName"), scope, "unsupported scope");
         }
-        for _ in standard.iter().filter(|resource| !scope_limits(scope, resource)) {
+        for _ in standard.iter().filter(|resource| !scope_supports(scope, resource)) {
             if errs.is_full(shown.len()) {
                 break;
             }
@@ -150,7 +150,7 @@ fn scope_selector(errs: &mut Errors, path: Path<'_>, spec: &Value) {
         }
         seen.push(scope);
     }
-    for _ in 0..conflicting(&seen) {
+    for _ in 0..count_conflicts(&seen) {
         let shown = Printed(Ty::List(&Ty::Str), spec.at("scopes"));
         errs.invalid_printed(path, shown, "conflicting scopes");
     }

@@ -17,14 +17,14 @@ pub(in crate::validate) fn resize(errs: &mut Errors, new: &Value, old: &Value) {
     let before = errs.len();
     builtin_update(errs, new, old);
     meta_and_spec(errs, new, &PodOptions::for_update(old).for_pod());
-    let whole = Path::root("");
+    let object_path = Path::root("");
     if old.at("metadata").at("annotations").has(annotations::MIRROR) {
         errs.truncate(before);
-        return errs.forbidden(whole, "static pods cannot be resized");
+        return errs.forbidden(object_path, "static pods cannot be resized");
     }
     if old.at("spec").at("os").text("name") == "windows" {
         errs.truncate(before);
-        return errs.forbidden(whole, "windows pods cannot be resized");
+        return errs.forbidden(object_path, "windows pods cannot be resized");
     }
     let path = Path::root("spec");
     let class = new.at("status").text("qosClass");

@@ -60,7 +60,7 @@ pub(super) fn spec(
     security::host_process(errs, path, spec);
     host_users(errs, path, spec);
     host_name(errs, path, spec);
-    names_and_numbers(errs, path, spec);
+    scalar_fields(errs, path, spec);
     os(errs, path, spec);
     let group = spec.at("schedulingGroup");
     if !group.is_null() {
@@ -76,7 +76,7 @@ pub(super) fn spec(
     file_keys(errs, path, spec);
 }
 
-fn names_and_numbers(errs: &mut Errors, path: Path<'_>, spec: &Value) {
+fn scalar_fields(errs: &mut Errors, path: Path<'_>, spec: &Value) {
     for field in ["serviceAccountName", "nodeName"] {
         let name = spec.text(field);
         if !name.is_empty() {
@@ -420,14 +420,14 @@ fn windows(errs: &mut Errors, path: Path<'_>, spec: &Value) {
         "runAsGroup",
     ];
     let context = spec.at("securityContext");
-    for (field, in_context) in OF_POD {
+    for (field, in_security_context) in OF_POD {
         let set = match *field {
             "hostPID" | "hostIPC" => spec.is(field),
             "sysctls" => !context.list(field).is_empty(),
-            _ if *in_context => context.has(field),
+            _ if *in_security_context => context.has(field),
             _ => spec.has(field),
         };
-        if set && *in_context {
+        if set && *in_security_context {
             errs.forbidden(path.child("securityContext").child(field), DETAIL);
         } else if set {
             errs.forbidden(path.child(field), DETAIL);

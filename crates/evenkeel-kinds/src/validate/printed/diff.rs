@@ -89,20 +89,20 @@ fn opcodes(a: &[&str], b: &[&str]) -> Vec<Op> {
 /// Returns the common runs as `(start in a, start in b, length)`, in order, with adjacent runs
 /// merged.
 fn matching_blocks(a: &[&str], b: &[&str]) -> Vec<(usize, usize, usize)> {
-    let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
+    let mut positions: HashMap<&str, Vec<usize>> = HashMap::new();
     for (j, line) in b.iter().enumerate() {
-        places.entry(line).or_default().push(j);
+        positions.entry(line).or_default().push(j);
     }
     let frequent = b.len() / 100 + 1;
     if b.len() >= 200 {
-        places.retain(|_, at| at.len() <= frequent);
+        positions.retain(|_, at| at.len() <= frequent);
     }
 
     let mut found = Vec::new();
     let mut open = vec![(0..a.len(), 0..b.len())];
     let mut steps = STEPS + STEPS_PER_LINE * (a.len() + b.len());
     while let Some((in_a, in_b)) = open.pop() {
-        let (i, j, size) = longest_match(a, b, &places, &in_a, &in_b, &mut steps);
+        let (i, j, size) = longest_match(a, b, &positions, &in_a, &in_b, &mut steps);
         if size == 0 {
             continue;
         }
@@ -129,7 +129,7 @@ fn matching_blocks(a: &[&str], b: &[&str]) -> Vec<(usize, usize, usize)> {
 fn longest_match(
     a: &[&str],
     b: &[&str],
-    places: &HashMap<&str, Vec<usize>>,
+    positions: &HashMap<&str, Vec<usize>>,
     in_a: &Range<usize>,
     in_b: &Range<usize>,
     steps: &mut usize,
@@ -139,14 +139,14 @@ fn longest_match(
     let mut runs: HashMap<usize, usize> = HashMap::new();
     for (i, line) in a.iter().enumerate().take(in_a.end).skip(in_a.start) {
         let mut next = HashMap::new();
-        let places = places.get(line).map(Vec::as_slice).unwrap_or_default();
-        let places = &places[places.partition_point(|&j| j < in_b.start)..];
-        let places = &places[..places.partition_point(|&j| j < in_b.end)];
-        match steps.checked_sub(1 + places.len()) {
+        let positions = positions.get(line).map(Vec::as_slice).unwrap_or_default();
+        let positions = &positions[positions.partition_point(|&j| j < in_b.start)..];
+        let positions = &positions[..positions.partition_point(|&j| j < in_b.end)];
+        match steps.checked_sub(1 + positions.len()) {
             Some(left) => *steps = left,
             None => break,
         }
-        for &j in places {
+        for &j in positions {
             let length = 1 + j.checked_sub(1).and_then(|p| runs.get(&p)).copied().unwrap_or(0);
             next.insert(j, length);
             if length > best {

@@ -8,7 +8,10 @@ use super::super::printed::{self, Printed, Ty};
 use super::super::read::Read;
 use super::super::report::{Errors, Path};
 use super::super::{builtin_create, builtin_update};
-use super::{always_running, check_collision_count, check_selector_unchanged, mismatch, options};
+use super::{
+    check_collision_count, check_selector_unchanged, pod_options, restart_always_template,
+    selector_mismatch,
+};
 use crate::names::NameRule;
 
 pub(in crate::validate) fn daemon_set(errs: &mut Errors, set: &Value) {
@@ -22,14 +25,14 @@ fn daemon_set_spec(errs: &mut Errors, spec: &Value, opts: &PodOptions) {
     checks::label_selector(errs, path.child("selector"), selector, opts.affinity_values);
     let at = path.child("template");
     if checks::selects(selector, template.at("metadata").at("labels")) == Some(false) {
-        mismatch(errs, at, template);
+        selector_mismatch(errs, at, template);
     }
     if checks::selects_all(selector) {
         let detail = "empty selector is invalid for daemonset";
         errs.invalid_printed(path.child("selector"), printed::label_selector(selector), detail);
     }
     pod::template(errs, at, template, opts);
-    always_running(errs, at, template, "DaemonSet");
+    restart_always_template(errs, at, template, "DaemonSet");
     checks::non_negative(errs, path.child("minReadySeconds"), spec.int("minReadySeconds"));
     daemon_set_strategy(errs, path.child("updateStrategy"), spec.at("updateStrategy"));
     let limit = spec.int("revisionHistoryLimit");
@@ -76,7 +79,7 @@ fn daemon_set_strategy(errs: &mut Errors, path: Path<'_>, strategy: &Value) {
 pub(in crate::validate) fn daemon_set_update(errs: &mut Errors, new: &Value, old: &Value) {
     builtin_update(errs, new, old);
     check_selector_unchanged(errs, new.at("spec"), old.at("spec"));
-    daemon_set_spec(errs, new.at("spec"), &options(Some(old)));
+    daemon_set_spec(errs, new.at("spec"), &pod_options(Some(old)));
 }
 
 pub(in crate::validate) fn daemon_set_status_update(errs: &mut Errors, new: &Value, old: &Value) {

@@ -10,7 +10,8 @@ use super::super::read::Read;
 use super::super::report::{Errors, Path};
 use super::super::{builtin_create, builtin_update, persistent_volume_claim};
 use super::{
-    always_running, available_within_ready, check_collision_count, mismatch, options, within,
+    at_most_replicas, available_at_most_ready, check_collision_count, pod_options,
+    restart_always_template, selector_mismatch,
 };
 use crate::names::NameRule;
 
@@ -85,12 +86,12 @@ fn stateful_set_spec(errs: &mut Errors, spec: &Value, opts: &StatefulOptions) {
         Some(selected) => {
             let path = path.child("template");
             if !selected && !checks::selects_all(selector) {
-                mismatch(errs, path, template);
+                selector_mismatch(errs, path, template);
             }
             stateful_template(errs, path, spec, opts);
         }
     }
-    always_running(errs, path.child("template"), template, "StatefulSet");
+    restart_always_template(errs, path.child("template"), template, "StatefulSet");
 }
 
 /// Validates the template as its pods will be: with the volumes of the claim templates and
@@ -196,7 +197,8 @@ const STATEFUL_UPDATABLE: &[&str] = &[
 pub(in crate::validate) fn stateful_set_update(errs: &mut Errors, new: &Value, old: &Value) {
     builtin_update(errs, new, old);
     let (spec, old_spec) = (new.at("spec"), old.at("spec"));
-    let mut opts = StatefulOptions { pods: options(Some(old)), update: true, skip_template: false };
+    let mut opts =
+        StatefulOptions { pods: pod_options(Some(old)), update: true, skip_template: false };
     let mut before = Errors::new();
     stateful_set_spec(&mut before, old_spec, &opts);
     opts.skip_template = !before.is_empty();
@@ -245,8 +247,8 @@ pub(in crate::validate) fn stateful_set_status_update(errs: &mut Errors, new: &V
     checks::non_negatives(errs, path, status, COUNTS);
     const PARTS: &[&str] =
         &["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"];
-    within(errs, path, status, PARTS);
-    available_within_ready(errs, path, status, "cannot be greater than status.readyReplicas");
+    at_most_replicas(errs, path, status, PARTS);
+    available_at_most_ready(errs, path, status, "cannot be greater than status.readyReplicas");
     builtin_update(errs, new, old);
     check_collision_count(errs, path, status, old.at("status"));
 }
