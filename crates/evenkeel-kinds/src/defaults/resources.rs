@@ -106,7 +106,7 @@ fn has(resources: &Object, list: &str) -> bool {
     !set::is_empty(resources.get(list))
 }
 
-/// Returns whether the resource may be set at pod level and can be overcommitted.
+/// Returns whether the resource can be overcommitted and therefore set at pod level.
 fn can_overcommit(name: &str) -> bool {
     matches!(name, "cpu" | "memory")
 }

@@ -43,7 +43,7 @@ pub(crate) fn is_v6(text: &str) -> bool {
     matches!(parse(text), Some(IpAddr::V6(_)))
 }
 
-/// Returns whether the list has exactly two addresses of different families.
+/// Returns whether the addresses include both IP families.
 pub(crate) fn is_dual_stack<'a>(addresses: impl Iterator<Item = &'a str>) -> bool {
     let (mut v4, mut v6) = (false, false);
     for address in addresses {
@@ -102,8 +102,7 @@ pub(crate) fn legacy(
     }
 }
 
-/// Checks that an address is valid for endpoints: not loopback, link-local, multicast or
-/// unspecified.
+/// Checks that an address is valid for endpoints: not unspecified, loopback or link-local.
 pub(crate) fn endpoint(errs: &mut Errors, path: Path<'_>, text: &str) {
     let Some(ip) = parse(text) else {
         errs.invalid(path, text, "must be a valid IP address");

@@ -51,7 +51,7 @@ impl PodOptions {
         allow_init_restart_on_resize: false,
     };
 
-    /// Returns the options for an update of a template. Both objects have `metadata` and `spec`.
+    /// Returns the options for an update. `old` is a Pod or a template, with `metadata` and `spec`.
     pub(super) fn for_update(old: &Value) -> Self {
         let spec = old.at("spec");
         let affinity = spec.at("affinity");
