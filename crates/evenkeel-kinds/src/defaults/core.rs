@@ -86,21 +86,21 @@ fn service(object: &mut Object) {
             port.insert("targetPort".to_owned(), number);
         }
     }
-    let (balanced, node_port, cluster_ip) = match set::string(spec, "type") {
+    let (load_balancer, node_port, cluster_ip) = match set::string(spec, "type") {
         "LoadBalancer" => (true, false, false),
         "NodePort" => (false, true, false),
         "ClusterIP" => (false, false, true),
         _ => (false, false, false),
     };
-    let reached_from_outside =
-        balanced || node_port || (cluster_ip && !set::is_empty(spec.get("externalIPs")));
-    if reached_from_outside {
+    let externally_accessible =
+        load_balancer || node_port || (cluster_ip && !set::is_empty(spec.get("externalIPs")));
+    if externally_accessible {
         set::text(spec, "externalTrafficPolicy", "Cluster");
     }
-    if balanced || node_port || cluster_ip {
+    if load_balancer || node_port || cluster_ip {
         set::text_pointer(spec, "internalTrafficPolicy", "Cluster");
     }
-    if balanced {
+    if load_balancer {
         set::pointer(spec, "allocateLoadBalancerNodePorts", true);
         let status = set::child(object, "status").and_then(|s| set::child(s, "loadBalancer"));
         if let Some(balancer) = status {

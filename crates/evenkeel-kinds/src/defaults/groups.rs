@@ -23,14 +23,14 @@ pub(super) fn autoscaling_v2(kind: &str, object: &mut Object) {
     let Some(spec) = set::child(object, "spec") else { return };
     set::pointer(spec, "minReplicas", 1);
     if set::is_empty(spec.get("metrics")) {
-        let processor = json!([{
+        let cpu = json!([{
             "type": "Resource",
             "resource": {
                 "name": "cpu",
                 "target": { "type": "Utilization", "averageUtilization": 80 },
             },
         }]);
-        spec.insert("metrics".to_owned(), processor);
+        spec.insert("metrics".to_owned(), cpu);
     }
     let Some(behavior) = set::child(spec, "behavior") else { return };
     if let Some(up) = set::structure(behavior, "scaleUp") {

@@ -235,7 +235,7 @@ fn non_resource_rule(errs: &mut Errors, path: Path<'_>, rule: &Value) {
     } else {
         for (i, url) in urls.iter().enumerate() {
             let wildcards = url.matches('*').count();
-            let fault = if url.is_empty() {
+            let error = if url.is_empty() {
                 "must not be empty"
             } else if *url == "/" {
                 continue;
@@ -250,7 +250,7 @@ fn non_resource_rule(errs: &mut Errors, path: Path<'_>, rule: &Value) {
             } else {
                 continue;
             };
-            errs.invalid(path.index(i), *url, fault);
+            errs.invalid(path.index(i), *url, error);
         }
     }
 }

@@ -110,7 +110,7 @@ fn priority_class(errs: &mut Errors, class: &Value) {
             ("system-node-critical", 2 * HIGHEST + 1000),
             ("system-cluster-critical", 2 * HIGHEST),
         ];
-        let fault = match known.iter().find(|(known, _)| *known == name) {
+        let error = match known.iter().find(|(known, _)| *known == name) {
             None => Some(format!("{name} is not a known system priority class")),
             Some((_, expected)) if *expected != value => {
                 Some(format!("value of {name} PriorityClass must be {expected}"))
@@ -120,11 +120,11 @@ fn priority_class(errs: &mut Errors, class: &Value) {
             }
             Some(_) => None,
         };
-        if let Some(fault) = fault {
+        if let Some(error) = error {
             let path = Path::root("metadata");
             let detail = format!(
                 "priority class names with 'system-' prefix are reserved for system use only. \
-                 error: {fault}"
+                 error: {error}"
             );
             errs.forbidden(path.child("name"), detail);
         }

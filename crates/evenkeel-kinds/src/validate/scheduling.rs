@@ -96,12 +96,12 @@ fn label_keys(errs: &mut Errors, path: Path<'_>, term: &Value) {
     }
     // If a key is repeated, upstream reports the last index.
     let keys = term.texts("matchLabelKeys").enumerate().map(|(i, key)| (key, i));
-    let places: HashMap<&str, usize> = keys.collect();
+    let indexes: HashMap<&str, usize> = keys.collect();
     let mut seen: HashSet<&str> = selector.entries("matchLabels").map(|(key, _)| key).collect();
     for expression in selector.list("matchExpressions") {
         let key = expression.text("key");
         if !seen.insert(key)
-            && let Some(i) = places.get(key)
+            && let Some(i) = indexes.get(key)
         {
             errs.invalid(path.index(*i), key, "exists in both matchLabelKeys and labelSelector");
         }
@@ -137,17 +137,17 @@ fn node_selector_term(errs: &mut Errors, path: Path<'_>, term: &Value, values: S
         let path = path.child("matchExpressions");
         let path = path.index(i);
         let operator = requirement.text("operator");
-        let given = requirement.list("values").len();
+        let count = requirement.list("values").len();
         match operator {
-            "In" | "NotIn" if given == 0 => {
+            "In" | "NotIn" if count == 0 => {
                 let detail = "must be specified when `operator` is 'In' or 'NotIn'";
                 errs.required(path.child("values"), detail);
             }
-            "Exists" | "DoesNotExist" if given > 0 => {
+            "Exists" | "DoesNotExist" if count > 0 => {
                 let detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
                 errs.forbidden(path.child("values"), detail);
             }
-            "Gt" | "Lt" if given != 1 => {
+            "Gt" | "Lt" if count != 1 => {
                 let detail = "must be specified single value when `operator` is 'Lt' or 'Gt'";
                 errs.required(path.child("values"), detail);
             }

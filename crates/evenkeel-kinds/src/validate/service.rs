@@ -341,11 +341,11 @@ fn port_numbers(errs: &mut Errors, path: Path<'_>, ports: &[Value], kind: &str) 
 fn source_ranges(errs: &mut Errors, service: &Value, old: &Value) {
     const ANNOTATION: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
     let (spec, old_spec) = (service.at("spec"), old.at("spec"));
-    let balanced = spec.text("type") == "LoadBalancer";
+    let load_balancer = spec.text("type") == "LoadBalancer";
     if !spec.list("loadBalancerSourceRanges").is_empty() {
         let path = Path::root("spec");
         let path = path.child("LoadBalancerSourceRanges");
-        if !balanced {
+        if !load_balancer {
             errs.forbidden(path, ONLY_LOAD_BALANCER);
         }
         let stored = old_spec.texts("loadBalancerSourceRanges").map(str::trim).collect();
@@ -361,7 +361,7 @@ fn source_ranges(errs: &mut Errors, service: &Value, old: &Value) {
     let path = Path::root("metadata");
     let path = path.child("annotations");
     let path = path.key(ANNOTATION);
-    if !balanced {
+    if !load_balancer {
         errs.forbidden(path, ONLY_LOAD_BALANCER);
     }
     if old.is_null() || annotation(old).unwrap_or_default() != ranges {
@@ -376,12 +376,12 @@ fn load_balancer_class(errs: &mut Errors, spec: &Value, old: &Value) {
     let path = Path::root("spec");
     let path = path.child("loadBalancerClass");
     let class = spec.at("loadBalancerClass");
-    let balanced = spec.text("type") == "LoadBalancer";
-    if balanced && old.text("type") == "LoadBalancer" && class != old.at("loadBalancerClass") {
+    let load_balancer = spec.text("type") == "LoadBalancer";
+    if load_balancer && old.text("type") == "LoadBalancer" && class != old.at("loadBalancerClass") {
         errs.invalid(path, class.clone(), ONCE);
     }
     if let Some(class) = class.as_str() {
-        if balanced {
+        if load_balancer {
             checks::qualified_name(errs, path, class);
         } else {
             errs.forbidden(path, ONLY_LOAD_BALANCER);

@@ -114,20 +114,20 @@ fn check_range(path: &str, text: &str, warnings: &mut Vec<String>) {
     };
     let wanted = format!("{masked}/{bits}");
     let shown = mapped.map_or(parsed, IpAddr::V4);
-    let mut fine = true;
+    let mut valid = true;
     if masked != shown {
         let width = if parsed.is_ipv4() { 32 } else { 128 };
         warnings.push(format!(
             "{path}: CIDR value {text:?} is ambiguous in this context (should be {wanted:?} or \
              \"{shown}/{width}\"?)"
         ));
-        fine = false;
+        valid = false;
     }
     if strict.is_none() || padded || mapped.is_some() {
         warnings.push(non_standard(path, "CIDR value", text, &wanted));
-        fine = false;
+        valid = false;
     }
-    if fine && parsed.is_ipv6() && wanted != text {
+    if valid && parsed.is_ipv6() && wanted != text {
         warnings.push(format!(
             "{path}: IPv6 CIDR value {text:?} should be in RFC 5952 canonical format ({wanted:?})"
         ));

@@ -24,16 +24,16 @@ pub(in crate::validate) fn time_zone_errors(zone: &str) -> Vec<String> {
     if !zone.split('/').all(valid) {
         return vec![unknown()];
     }
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     if zone.eq_ignore_ascii_case("local") {
-        let fault =
+        let error =
             "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
-        faults.push(fault.to_owned());
+        errors.push(error.to_owned());
     }
     if !is_zone(zone) {
-        faults.push(unknown());
+        errors.push(unknown());
     }
-    faults
+    errors
 }
 
 fn is_zone(zone: &str) -> bool {
