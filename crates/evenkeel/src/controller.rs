@@ -8,7 +8,7 @@ mod pace;
 
 mod run;
 
-mod tally;
+mod counts;
 
 mod watches;
 
@@ -20,14 +20,14 @@ use tokio::sync::watch;
 
 pub use builder::Builder;
 pub use context::Context;
-pub use tally::Totals;
+pub use counts::Totals;
 pub use watches::{Watch, WatchError, WatchGuard};
 
 use crate::journal::Journal;
 use crate::key::Key;
 use crate::queue::{Cause, Queue};
+use counts::Tally;
 pub(crate) use run::tried_on;
-use tally::Tally;
 use watches::Watches;
 pub(crate) use worker::message;
 

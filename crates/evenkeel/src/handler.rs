@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::cache::{Cache, Entry, Query, ReadError};
-use crate::event::Event;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
+use crate::object_event::Event;
 
 /// Tells which keys an event concerns; each is queued once per event.
 #[derive(Clone)]

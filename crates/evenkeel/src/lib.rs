@@ -57,7 +57,7 @@ mod watch;
 
 pub mod cache;
 
-mod event;
+mod object_event;
 
 // From events to keys.
 mod source;
@@ -88,7 +88,7 @@ pub mod condition;
 
 mod status;
 
-mod announce;
+mod events;
 
 // What runs it all, and tells of it.
 pub mod manager;
@@ -99,17 +99,17 @@ pub mod logging;
 
 pub mod manifest;
 
-pub use announce::{About, Announcer};
 pub use child::{AdoptError, Changed, child_name};
 pub use clock::Clock;
 pub use condition::{Condition, Conditions};
 pub use controller::{Context, ControllerHandle, Watch};
 pub use error::{BoxError, Error, Result, chain};
-pub use event::Event;
+pub use events::{About, Announcer};
 pub use handler::{Handler, MapContext};
 pub use key::Key;
 pub use kind::{Kind, Object, Scope};
 pub use manager::Manager;
+pub use object_event::Event;
 pub use reconcile::{Action, Reconciler, objects, retry_after, terminal};
 pub use source::{Source, Trigger};
 pub use status::Status;

@@ -37,12 +37,12 @@ pub use lifecycle::RunError;
 pub use readiness::{Check, Readiness};
 pub use runnable::{Runnable, Stop, When};
 
-use crate::announce::{self, Announcer, Counter, Office};
 use crate::cache::{Cache, CacheOptions, DeclareError, Informer, ReadError, TypeOptions};
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::controller::{Builder, ControllerHandle, WatchError, tried_on};
 use crate::error::Result;
+use crate::events::{self, Announcer, Counter, Office};
 use crate::journal::Record;
 use crate::kind::{Kind, Object};
 use crate::random::Random;
@@ -512,7 +512,7 @@ impl ManagerBuilder {
         options.seed = options.seed.or_else(|| Some(random.next()));
         let cache = Cache::new(client.clone(), options);
         let names = Random::new(random.next());
-        let (counter, office) = announce::channel();
+        let (counter, office) = events::channel();
         Manager(Arc::new(Inner {
             client: Client::new(client, cache, &self.name, names),
             name: self.name.into(),

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use kube::core::{Selector, SelectorExt as _};
 
 use crate::cache::{Entry, Meta};
-use crate::event::Event;
 use crate::kind::Object;
+use crate::object_event::Event;
 
 /// A condition on events; those that do not meet it are dropped before they reach the queue.
 ///

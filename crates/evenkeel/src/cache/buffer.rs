@@ -11,8 +11,8 @@ use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::event::Event;
 use crate::key::Key;
+use crate::object_event::Event;
 
 /// How many events wait before they are merged.
 pub(super) const LIMIT: usize = 4096;

@@ -11,9 +11,9 @@ use super::entry::Entry;
 use super::error::{Reason, Trouble};
 use super::informer::{Hub, Shared};
 use super::meta::{Meta, Version};
-use crate::event::Event;
 use crate::key::Key;
 use crate::kind::Kind;
+use crate::object_event::Event;
 use crate::watch::{Error, Health, Sink};
 
 pub(super) struct Feed {

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 use super::buffer::{Buffer, Item};
 use super::error::SyncError;
 use super::informer::{Hold, Informer, Shared};
-use crate::event::Event;
+use crate::object_event::Event;
 
 /// A handler of an informer; it is no longer called once this is dropped.
 ///

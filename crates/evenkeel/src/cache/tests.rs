@@ -21,7 +21,7 @@ use serde_json::json;
 
 use super::feed::Feed;
 use super::*;
-use crate::event::Event;
+use crate::object_event::Event;
 use crate::watch::Sink as _;
 
 /// A server, and a cache of what is on it.

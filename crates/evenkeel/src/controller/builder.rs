@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::counts::Tally;
 use super::run::Controller;
-use super::tally::Tally;
 use super::watches::{self, Watch, WatchError, Watches};
 use super::worker::Shared;
 use super::{ControllerHandle, State};

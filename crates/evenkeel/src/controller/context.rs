@@ -3,9 +3,9 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::announce::Announcer;
 use crate::client::{Client, Write};
 use crate::clock::Clock;
+use crate::events::Announcer;
 use crate::finalizer::Cleaned;
 use crate::key::Key;
 use crate::kind::{Kind, Object};

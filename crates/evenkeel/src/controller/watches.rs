@@ -7,10 +7,10 @@ use std::sync::Arc;
 use crate::cache::{
     Cache, DeclareError, Entry, Informer, Meta, ReadError, Subscription, TypeOptions,
 };
-use crate::event::Event;
 use crate::handler::{Handler, MapContext};
 use crate::key::Key;
 use crate::kind::{Kind, Object};
+use crate::object_event::Event;
 use crate::predicate::Predicate;
 use crate::queue::{AddOptions, Cause, Change, LOW_PRIORITY, Origin, Queue};
 

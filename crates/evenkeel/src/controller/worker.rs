@@ -11,12 +11,12 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use super::context::Context;
+use super::counts::Tally;
 use super::pace::{Pace, Rest};
-use super::tally::Tally;
-use crate::announce::Announcer;
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::error::chain;
+use crate::events::Announcer;
 use crate::finalizer::Cleaned;
 use crate::journal::{Alarm, Alarms, Journal, Notes, Outcome, Record};
 use crate::key::Key;
