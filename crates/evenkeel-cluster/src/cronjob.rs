@@ -98,12 +98,12 @@ impl Work<'_> {
                     self.remove_active(job.metadata.uid.as_ref());
                     let condition = if holds(&job, "Complete") { "Complete" } else { "Failed" };
                     let message = format!("Saw completed job: {name}, condition: {condition}");
-                    self.cx.announce("SawCompletedJob", &message);
+                    self.cx.event("SawCompletedJob", &message);
                 }
                 (false, false) => {
                     let message =
                         format!("Saw a job that the controller did not create or forgot: {name}");
-                    self.cx.warn("UnexpectedJob", &message);
+                    self.cx.warning_event("UnexpectedJob", &message);
                 }
                 _ => {}
             }
@@ -121,7 +121,7 @@ impl Work<'_> {
             let key = Key::new(self.cx.key().namespace(), name);
             // The list of active Jobs may be newer than the cache of Jobs.
             if self.cx.live().get::<Job>(&key).await?.is_none() {
-                self.cx.announce("MissingJob", &format!("Active job went missing: {name}"));
+                self.cx.event("MissingJob", &format!("Active job went missing: {name}"));
                 self.remove_active(active.uid.as_ref());
             }
         }
@@ -150,12 +150,12 @@ impl Work<'_> {
     async fn delete(&mut self, job: &Job) -> Result<()> {
         let name = job.metadata.name.as_deref().unwrap_or_default();
         if let Err(error) = self.cx.delete(job).propagation(PropagationPolicy::Background).await {
-            self.cx.warn("FailedDelete", &format!("Deleted job: {error}"));
+            self.cx.warning_event("FailedDelete", &format!("Deleted job: {error}"));
             return Err(error.into());
         }
         self.remove_active(job.metadata.uid.as_ref());
         self.jobs.retain(|other| other.metadata.uid != job.metadata.uid);
-        self.cx.announce("SuccessfulDelete", &format!("Deleted job {name}"));
+        self.cx.event("SuccessfulDelete", &format!("Deleted job {name}"));
         Ok(())
     }
 
@@ -168,7 +168,7 @@ impl Work<'_> {
         let Some(zone) = schedule::zone(self.spec.time_zone.as_deref().unwrap_or_default()) else {
             let name = self.spec.time_zone.as_deref().unwrap_or_default();
             let message = format!("invalid timeZone: {name:?}: unknown time zone {name}");
-            self.cx.warn("UnknownTimeZone", &message);
+            self.cx.warning_event("UnknownTimeZone", &message);
             return Ok(None);
         };
         if self.spec.suspend == Some(true) {
@@ -179,7 +179,7 @@ impl Work<'_> {
             Ok(due) => due,
             Err(error) => {
                 let message = format!("invalid schedule: {} : {error}", self.spec.schedule);
-                self.cx.warn("InvalidSchedule", &message);
+                self.cx.warning_event("InvalidSchedule", &message);
                 return Ok(None);
             }
         };
@@ -187,7 +187,7 @@ impl Work<'_> {
             if due.missed == Missed::Many {
                 let message = "too many missed start times. Set or decrease \
                                .spec.startingDeadlineSeconds or check clock skew";
-                self.cx.warn("TooManyMissedTimes", message);
+                self.cx.warning_event("TooManyMissedTimes", message);
             }
             if !self.start(time, &zone).await? {
                 return Ok(None);
@@ -205,13 +205,13 @@ impl Work<'_> {
                  https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more \
                  details"
             );
-            self.cx.warn("UnsupportedSchedule", &message);
+            self.cx.warning_event("UnsupportedSchedule", &message);
         }
         match Schedule::parse(text, zone.clone()) {
             Ok(schedule) => Some(schedule),
             Err(error) => {
                 let message = format!("unparseable schedule: {text:?} : {error}");
-                self.cx.warn("UnparseableSchedule", &message);
+                self.cx.warning_event("UnparseableSchedule", &message);
                 None
             }
         }
@@ -243,7 +243,7 @@ impl Work<'_> {
             Some("Forbid") if !active.is_empty() => {
                 let message = "Not starting job because prior execution is running and \
                                concurrency policy is Forbid";
-                self.cx.announce("JobAlreadyActive", message);
+                self.cx.event("JobAlreadyActive", message);
                 return Ok(true);
             }
             Some("Replace") => {
@@ -258,7 +258,7 @@ impl Work<'_> {
         let job = self.make(&name, time, zone)?;
         let job = match self.cx.create(&job).await {
             Ok(job) => {
-                self.cx.announce("SuccessfulCreate", &format!("Created job {name}"));
+                self.cx.event("SuccessfulCreate", &format!("Created job {name}"));
                 job
             }
             Err(error) if error.is_already_exists() => {
@@ -272,7 +272,7 @@ impl Work<'_> {
             }
             Err(error) if crate::replicaset::is_terminating(&error) => return Ok(false),
             Err(error) => {
-                self.cx.warn("FailedCreate", &format!("Error creating job: {error}"));
+                self.cx.warning_event("FailedCreate", &format!("Error creating job: {error}"));
                 return Err(error.into());
             }
         };

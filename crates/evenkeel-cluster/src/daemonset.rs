@@ -143,7 +143,7 @@ impl Work<'_> {
         let pod = pod::make(self.set, self.spec, node, self.digest())?;
         let made = self.cx.create(&pod).await?;
         let name = made.metadata.name.as_deref().unwrap_or_default();
-        self.cx.announce("SuccessfulCreate", &format!("Created pod: {name}"));
+        self.cx.event("SuccessfulCreate", &format!("Created pod: {name}"));
         self.pods.entry(node.to_owned()).or_default().push(made);
         Ok(())
     }
@@ -151,7 +151,7 @@ impl Work<'_> {
     async fn remove(&mut self, pod: &Pod) -> Result<()> {
         self.cx.delete(pod).await?;
         let name = pod.metadata.name.as_deref().unwrap_or_default();
-        self.cx.announce("SuccessfulDelete", &format!("Deleted pod: {name}"));
+        self.cx.event("SuccessfulDelete", &format!("Deleted pod: {name}"));
         for pods in self.pods.values_mut() {
             for present in pods.iter_mut().filter(|p| p.metadata.uid == pod.metadata.uid) {
                 let mut gone = (**present).clone();

@@ -27,7 +27,7 @@ use evenkeel::cache::{Cache, Entry, Owner, Subscription, TypeOptions};
 use evenkeel::client::{Client, Error};
 use evenkeel::manager::{Stop, When};
 use evenkeel::queue::{AddOptions, Item, Queue};
-use evenkeel::{Announcer, BoxError, Event, Key, Kind, Manager, Uid};
+use evenkeel::{BoxError, Event, EventRecorder, Key, Kind, Manager, Uid};
 use futures_util::FutureExt as _;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use parking_lot::{Mutex, RwLock};
@@ -64,7 +64,7 @@ pub(crate) fn register(manager: &Manager, _: &Settings) -> Result<(), BoxError> 
 
 struct Collector {
     client: Client,
-    announcer: Announcer,
+    event_recorder: EventRecorder,
     graph: Mutex<Graph>,
     types: RwLock<Types>,
     queue: Queue<Uid, ()>,
@@ -85,7 +85,7 @@ enum Looked {
 impl Collector {
     fn new(manager: &Manager) -> Arc<Self> {
         Arc::new(Self {
-            announcer: manager.announcer(NAME),
+            event_recorder: manager.event_recorder(NAME),
             client: manager.client().with_owner(NAME),
             graph: Mutex::default(),
             types: RwLock::default(),

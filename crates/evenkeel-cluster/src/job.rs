@@ -344,7 +344,7 @@ impl Work<'_> {
                 made => made?,
             };
             let name = made.metadata.name.as_deref().unwrap_or_default();
-            self.cx.announce("SuccessfulCreate", &format!("Created pod: {name}"));
+            self.cx.event("SuccessfulCreate", &format!("Created pod: {name}"));
             self.pods.push(made.clone());
             active.push(made);
         }
@@ -432,12 +432,12 @@ impl Work<'_> {
             (true, Some(true)) | (false, None | Some(false)) => {}
             (true, _) => {
                 self.put("Suspended", "True", "JobSuspended", "Job suspended");
-                self.cx.announce("Suspended", "Job suspended");
+                self.cx.event("Suspended", "Job suspended");
                 self.status.start_time = None;
             }
             (false, Some(true)) => {
                 self.put("Suspended", "False", "JobResumed", "Job resumed");
-                self.cx.announce("Resumed", "Job resumed");
+                self.cx.event("Resumed", "Job resumed");
                 self.status.start_time = Some(pods::stamp(self.cx.clock()));
             }
         }

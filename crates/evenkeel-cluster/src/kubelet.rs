@@ -48,7 +48,8 @@ use std::time::Duration;
 use evenkeel::cache::Version;
 use evenkeel::predicate::Predicate;
 use evenkeel::{
-    About, Action, Announcer, BoxError, Context, Key, Manager, Reconciler, Result, Watch,
+    Action, BoxError, Context, EventRecorder, Key, Manager, Reconciler, Result, Watch,
+    object_reference,
 };
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -70,7 +71,7 @@ struct Kubelets {
     delays: Delays,
     plans: Plans,
     lifecycles: Mutex<HashMap<Key, Lifecycle>>,
-    announcer: Announcer,
+    event_recorder: EventRecorder,
     addresses: Addresses,
     /// What is known of the nodes, by name, so that not every pod decodes its node again.
     nodes: Mutex<HashMap<String, (Version, Facts)>>,
@@ -81,7 +82,7 @@ pub(crate) fn register(manager: &Manager, settings: &Settings) -> Result<(), Box
         delays: settings.delays,
         plans: settings.plans.clone(),
         lifecycles: Mutex::default(),
-        announcer: manager.announcer(NAME),
+        event_recorder: manager.event_recorder(NAME),
         addresses: Addresses::default(),
         nodes: Mutex::default(),
     };
@@ -194,15 +195,12 @@ impl Kubelets {
         if events.is_empty() {
             return;
         }
-        let about = About::object(pod);
+        let mut regarding = object_reference(pod);
         for event in events {
-            let about = match &event.field_path {
-                Some(path) => about.clone().field(path),
-                None => about.clone(),
-            };
+            regarding.field_path.clone_from(&event.field_path);
             match event.warning {
-                true => self.announcer.warn(&about, event.reason, &event.message),
-                false => self.announcer.announce(&about, event.reason, &event.message),
+                true => self.event_recorder.warning_event(&regarding, event.reason, &event.message),
+                false => self.event_recorder.event(&regarding, event.reason, &event.message),
             }
         }
     }

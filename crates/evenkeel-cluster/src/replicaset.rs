@@ -130,13 +130,13 @@ impl<S: Set> Sets<S> {
             let made = match cx.create(&pod).await {
                 Ok(made) => {
                     let name = made.metadata.name.as_deref().unwrap_or_default();
-                    cx.announce("SuccessfulCreate", &format!("Created pod: {name}"));
+                    cx.event("SuccessfulCreate", &format!("Created pod: {name}"));
                     made
                 }
                 // The namespace is on its way out; it takes the set with it.
                 Err(error) if error.is_forbidden() && is_terminating(&error) => return Ok(()),
                 Err(error) => {
-                    cx.warn("FailedCreate", &format!("Error creating: {error}"));
+                    cx.warning_event("FailedCreate", &format!("Error creating: {error}"));
                     return Err(failed(error.into()));
                 }
             };
@@ -174,7 +174,7 @@ impl<S: Set> Sets<S> {
             let meta = members[at].entry.meta();
             let delete = cx.delete_named::<Pod>(meta.key()).if_uid(meta.uid());
             delete.await.map_err(|error| failed(error.into()))?;
-            cx.announce("SuccessfulDelete", &format!("Deleted pod: {}", meta.key().name()));
+            cx.event("SuccessfulDelete", &format!("Deleted pod: {}", meta.key().name()));
             members[at].digest.terminate();
         }
         Ok(())

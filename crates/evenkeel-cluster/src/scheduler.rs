@@ -25,7 +25,7 @@ use std::time::Duration;
 use evenkeel::client::Patch;
 use evenkeel::queue::{AddOptions, Cause};
 use evenkeel::{
-    Action, Announcer, BoxError, Context, ControllerHandle, Key, Manager, Reconciler, Result,
+    Action, BoxError, Context, ControllerHandle, EventRecorder, Key, Manager, Reconciler, Result,
 };
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod, Taint, Toleration};
 use serde_json::{Value, json};
@@ -53,7 +53,7 @@ struct Desk {
     loaded: OnceCell<()>,
     delay: Duration,
     /// Tells of pods that have to go for others.
-    announcer: Announcer,
+    event_recorder: EventRecorder,
     /// When a pod was first seen, while it is held back.
     seen: Mutex<HashMap<Key, Instant>>,
 }
@@ -64,7 +64,7 @@ pub(crate) fn register(manager: &Manager, settings: &Settings) -> Result<(), Box
         pods: OnceLock::new(),
         loaded: OnceCell::new(),
         delay: settings.delays.schedule,
-        announcer: manager.announcer(PROFILE),
+        event_recorder: manager.event_recorder(PROFILE),
         seen: Mutex::default(),
     });
     let handle = manager
@@ -224,7 +224,7 @@ impl Pods {
         match cx.subresource::<Pod>(cx.key(), "binding").create::<Value>(&binding).await {
             Ok(_) => {
                 let message = format!("Successfully assigned {} to {node}", cx.key());
-                cx.announce("Scheduled", &message);
+                cx.event("Scheduled", &message);
                 let curious = desk.book().take_curious();
                 desk.look_again(curious, "another pod has a node");
                 Ok(Action::done())
@@ -257,7 +257,7 @@ impl Pods {
         if same && nominated == room.as_ref() {
             return Ok(Action::done());
         }
-        cx.warn("FailedScheduling", &message);
+        cx.warning_event("FailedScheduling", &message);
         let since = present
             .filter(|present| present.status == "False")
             .and_then(|present| present.last_transition_time.clone())

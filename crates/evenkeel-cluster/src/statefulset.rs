@@ -247,7 +247,7 @@ impl Work<'_> {
     fn tell(&self, reason: &str, verb: &str, pod: &Pod) {
         let (pod, set) = (pod.metadata.name.as_deref().unwrap_or_default(), self.cx.key().name());
         let message = format!("{verb} Pod {pod} in StatefulSet {set} successful");
-        self.cx.announce(reason, &message);
+        self.cx.event(reason, &message);
     }
 
     /// Deletes pods of another revision, from the last on, as many as may be missing.

@@ -1,8 +1,8 @@
-//! Kubernetes events: what `kubectl describe` shows of what an operator did.
+//! Kubernetes events: what `kubectl describe` shows about an object.
 //!
-//! A reconciler never waits for them. They go through a bounded queue to one task that merges
-//! repeats into series, keeps an object that is announced over and over from flooding the cluster,
-//! and gives up on what cannot be written: events are for people, not for decisions.
+//! Recording never blocks a reconciler. Events go through a bounded queue to one writer task, which
+//! merges repeats into series, limits the events per object, and drops what cannot be written:
+//! events inform users, nothing depends on them.
 
 mod series;
 
@@ -23,143 +23,142 @@ use crate::controller::Context;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
 use crate::random::Random;
-use series::Series;
+use series::SeriesWriter;
 
-/// How many events may wait to be written; as many as in client-go.
-const WAITING: usize = 1000;
+/// The maximum number of events waiting to be written, as in client-go.
+const QUEUE_LEN_MAX: usize = 1000;
 
-/// How long the last events may take when the operator ends.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// How long the writer task may take to write the queued events after the manager has stopped.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The longest note and the longest reason the API server takes.
-const LONGEST: usize = 1024;
-const LONGEST_REASON: usize = 128;
+/// The API server's limits on the length of `note` and `reason`.
+const NOTE_LEN_MAX: usize = 1024;
+const REASON_LEN_MAX: usize = 128;
 
-/// One event on its way.
+/// An event that has not been written yet.
 #[derive(Clone, Debug, PartialEq)]
-struct Announcement {
-    controller: Arc<str>,
+struct PendingEvent {
+    reporting_controller: Arc<str>,
     regarding: ObjectReference,
     warning: bool,
     reason: String,
     note: String,
 }
 
-/// Tells people of things by Kubernetes events, in the name of one component; see
-/// [`Manager::announcer`](crate::Manager::announcer).
+/// Records Kubernetes events as one component; see
+/// [`Manager::event_recorder`](crate::Manager::event_recorder).
 ///
-/// A reconciler speaks of its own object by [`Context::announce`].
+/// A reconciler records events about its own object with [`Context::event`].
 #[derive(Clone)]
-pub struct Announcer {
-    controller: Arc<str>,
-    counter: Counter,
+pub struct EventRecorder {
+    reporting_controller: Arc<str>,
+    sender: EventSender,
 }
 
-/// Where events are handed in.
+/// The sending end of the event queue.
 #[derive(Clone)]
-pub(crate) struct Counter {
-    sender: mpsc::Sender<Announcement>,
+pub(crate) struct EventSender {
+    sender: mpsc::Sender<PendingEvent>,
     dropped: Arc<AtomicU64>,
 }
 
-/// The other end, until somebody runs it.
-pub(crate) struct Office {
-    receiver: Mutex<mpsc::Receiver<Announcement>>,
+/// The task that writes queued events to the API server.
+pub(crate) struct EventWriter {
+    receiver: Mutex<mpsc::Receiver<PendingEvent>>,
 }
 
-pub(crate) fn channel() -> (Counter, Office) {
-    let (sender, receiver) = mpsc::channel(WAITING);
-    (Counter { sender, dropped: Arc::default() }, Office { receiver: Mutex::new(receiver) })
+pub(crate) fn channel() -> (EventSender, EventWriter) {
+    let (sender, receiver) = mpsc::channel(QUEUE_LEN_MAX);
+    (
+        EventSender { sender, dropped: Arc::default() },
+        EventWriter { receiver: Mutex::new(receiver) },
+    )
 }
 
-/// What an event is about.
-#[derive(Clone, Debug, PartialEq)]
-pub struct About(ObjectReference);
+/// Returns a reference to `object`, for [`EventRecorder`].
+///
+/// Set `field_path` to name a part of the object, such as `spec.containers{app}`.
+#[must_use]
+pub fn object_reference<K: Object>(object: &K) -> ObjectReference {
+    let ObjectMeta { uid, resource_version, .. } = object.meta();
+    reference(&Kind::of::<K>(), &Key::of(object), uid.clone(), resource_version.clone())
+}
 
-impl About {
-    /// An object.
+impl Entry {
+    /// Returns a reference to the cached object, for [`EventRecorder`].
     #[must_use]
-    pub fn object<K: Object>(object: &K) -> Self {
-        let ObjectMeta { uid, resource_version, .. } = object.meta();
-        Self::new(&Kind::of::<K>(), &Key::of(object), uid.clone(), resource_version.clone())
-    }
-
-    /// Names the part of the object that the event is about, such as `spec.containers{app}`.
-    #[must_use]
-    pub fn field(mut self, path: &str) -> Self {
-        self.0.field_path = Some(path.to_owned());
-        self
-    }
-
-    /// An object as the cache has it, of whatever type.
-    #[must_use]
-    pub fn entry(entry: &Entry) -> Self {
-        let meta = entry.meta();
+    pub fn object_reference(&self) -> ObjectReference {
+        let meta = self.meta();
         let (uid, version) = (meta.uid().to_string(), meta.version().to_string());
-        Self::new(entry.kind(), meta.key(), Some(uid), Some(version))
-    }
-
-    fn new(kind: &Kind, key: &Key, uid: Option<String>, version: Option<String>) -> Self {
-        Self(ObjectReference {
-            api_version: Some(kind.api_version()),
-            kind: Some(kind.kind().to_owned()),
-            name: Some(key.name().to_owned()),
-            namespace: key.namespace().map(str::to_owned),
-            uid,
-            resource_version: version,
-            field_path: None,
-        })
+        reference(self.kind(), meta.key(), Some(uid), Some(version))
     }
 }
 
-impl Counter {
-    pub(crate) fn announcer(&self, controller: &str) -> Announcer {
-        Announcer { controller: controller.into(), counter: self.clone() }
+fn reference(
+    kind: &Kind,
+    key: &Key,
+    uid: Option<String>,
+    resource_version: Option<String>,
+) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(kind.api_version()),
+        kind: Some(kind.kind().to_owned()),
+        name: Some(key.name().to_owned()),
+        namespace: key.namespace().map(str::to_owned),
+        uid,
+        resource_version,
+        field_path: None,
+    }
+}
+
+impl EventSender {
+    pub(crate) fn recorder(&self, component: &str) -> EventRecorder {
+        EventRecorder { reporting_controller: component.into(), sender: self.clone() }
     }
 
-    fn hand_in(&self, announcement: Announcement) {
-        if self.sender.try_send(announcement).is_err() {
+    fn send(&self, event: PendingEvent) {
+        if self.sender.try_send(event).is_err() {
             let dropped = self.dropped.fetch_add(1, Ordering::Relaxed) + 1;
             if dropped.is_power_of_two() {
-                tracing::warn!(dropped, "events are dropped: too many wait to be written");
+                tracing::warn!(dropped, "event queue is full, dropping events");
             }
         }
     }
 }
 
-impl Announcer {
-    /// Tells that something was done.
+impl EventRecorder {
+    /// Records an event of type Normal about `regarding`.
     ///
-    /// `reason` is one word in CamelCase, `message` a sentence. Repeats are merged. Nothing waits
-    /// for it and nothing fails with it.
-    pub fn announce(&self, about: &About, reason: &str, message: &str) {
-        self.tell(about.clone(), false, reason, message);
+    /// `reason` is one word in CamelCase, `note` a sentence. Repeats are merged into a series. The
+    /// call does not block, and a failure to write the event is only logged.
+    pub fn event(&self, regarding: &ObjectReference, reason: &str, note: &str) {
+        self.record(regarding.clone(), false, reason, note);
     }
 
-    /// As [`announce`](Announcer::announce), for what people should look into.
-    pub fn warn(&self, about: &About, reason: &str, message: &str) {
-        self.tell(about.clone(), true, reason, message);
+    /// Records an event of type Warning; otherwise as [`event`](EventRecorder::event).
+    pub fn warning_event(&self, regarding: &ObjectReference, reason: &str, note: &str) {
+        self.record(regarding.clone(), true, reason, note);
     }
 
-    fn tell(&self, About(regarding): About, warning: bool, reason: &str, message: &str) {
-        self.counter.hand_in(Announcement {
-            controller: self.controller.clone(),
+    fn record(&self, regarding: ObjectReference, warning: bool, reason: &str, note: &str) {
+        self.sender.send(PendingEvent {
+            reporting_controller: self.reporting_controller.clone(),
             regarding,
             warning,
-            reason: reason[..reason.floor_char_boundary(LONGEST_REASON)].to_owned(),
-            note: shorten(message),
+            reason: reason[..reason.floor_char_boundary(REASON_LEN_MAX)].to_owned(),
+            note: shorten(note),
         });
     }
 }
 
-impl fmt::Debug for Announcer {
+impl fmt::Debug for EventRecorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "announcer of {}", self.controller)
+        write!(f, "event recorder of {}", self.reporting_controller)
     }
 }
 
-impl Office {
-    /// Writes events until `stop`, then what is left for a short while.
+impl EventWriter {
+    /// Writes events until `stop` is cancelled, then flushes the queue within [`FLUSH_TIMEOUT`].
     pub(crate) async fn run(
         &self,
         client: Client,
@@ -168,8 +167,8 @@ impl Office {
         stop: CancellationToken,
     ) {
         let mut receiver = self.receiver.lock().await;
-        let mut series = Series::new(client, clock, random);
-        let told = async {
+        let mut series = SeriesWriter::new(client, clock, random);
+        let write = async {
             loop {
                 let next = tokio::select! {
                     biased;
@@ -177,51 +176,51 @@ impl Office {
                     () = stop.cancelled() => None,
                 };
                 match next {
-                    Some(announcement) => series.write(announcement).await,
+                    Some(event) => series.write(event).await,
                     None => return,
                 }
             }
         };
-        let late = async {
+        let flush_timeout = async {
             stop.cancelled().await;
-            tokio::time::sleep(FAREWELL).await;
+            tokio::time::sleep(FLUSH_TIMEOUT).await;
         };
-        // What cannot be told by then is not told.
+        // Events that are still queued after the timeout are dropped.
         tokio::select! {
             biased;
-            () = told => {}
-            () = late => {}
+            () = write => {}
+            () = flush_timeout => {}
         }
     }
 }
 
 impl<K: Object> Context<K> {
-    /// Tells people, by a Kubernetes event about the object, that something was done.
+    /// Records an event of type Normal about the reconciled object.
     ///
-    /// `reason` is one word in CamelCase, `message` a sentence. Repeats are merged. Nothing waits
-    /// for it and nothing fails with it.
-    pub fn announce(&self, reason: &str, message: &str) {
-        self.tell(false, reason, message);
+    /// `reason` is one word in CamelCase, `note` a sentence. Repeats are merged into a series. The
+    /// call does not block, and a failure to write the event is only logged.
+    pub fn event(&self, reason: &str, note: &str) {
+        self.record_event(false, reason, note);
     }
 
-    /// As [`announce`](Context::announce), for what people should look into.
-    pub fn warn(&self, reason: &str, message: &str) {
-        self.tell(true, reason, message);
+    /// Records an event of type Warning; otherwise as [`event`](Context::event).
+    pub fn warning_event(&self, reason: &str, note: &str) {
+        self.record_event(true, reason, note);
     }
 
-    fn tell(&self, warning: bool, reason: &str, message: &str) {
-        let about = match &self.object {
-            Some(object) => About::object(&**object),
-            None => About::new(&Kind::of::<K>(), &self.key, None, None),
+    fn record_event(&self, warning: bool, reason: &str, note: &str) {
+        let regarding = match &self.object {
+            Some(object) => object_reference(&**object),
+            None => reference(&Kind::of::<K>(), &self.key, None, None),
         };
-        self.announcer.tell(about, warning, reason, message);
+        self.event_recorder.record(regarding, warning, reason, note);
     }
 }
 
 fn shorten(text: &str) -> String {
-    if text.len() <= LONGEST {
+    if text.len() <= NOTE_LEN_MAX {
         return text.to_owned();
     }
-    let end = text.floor_char_boundary(LONGEST - '…'.len_utf8());
+    let end = text.floor_char_boundary(NOTE_LEN_MAX - '…'.len_utf8());
     format!("{}…", &text[..end])
 }

@@ -93,7 +93,7 @@ impl<K: Object> Context<K> {
         if !self.cleaned().has(&id) {
             if let Err(error) = cleanup(object.clone()).await {
                 // Who deleted the object and sees it stay looks at its events.
-                self.warn("CleanupFailed", &format!("{name}: {}", chain(&*error)));
+                self.warning_event("CleanupFailed", &format!("{name}: {}", chain(&*error)));
                 return Err(error);
             }
             self.cleaned().add(id.clone());

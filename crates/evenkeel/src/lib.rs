@@ -104,7 +104,7 @@ pub use clock::Clock;
 pub use condition::{Condition, Conditions};
 pub use controller::{Context, ControllerHandle, Watch};
 pub use error::{BoxError, Error, Result, chain};
-pub use events::{About, Announcer};
+pub use events::{EventRecorder, object_reference};
 pub use handler::{Handler, MapContext};
 pub use key::Key;
 pub use kind::{Kind, Object, Scope};

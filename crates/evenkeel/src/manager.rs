@@ -42,7 +42,7 @@ use crate::client::Client;
 use crate::clock::Clock;
 use crate::controller::{Builder, ControllerHandle, WatchError, tried_on};
 use crate::error::Result;
-use crate::events::{self, Announcer, Counter, Office};
+use crate::events::{self, EventRecorder, EventSender, EventWriter};
 use crate::journal::Record;
 use crate::kind::{Kind, Object};
 use crate::random::Random;
@@ -80,8 +80,8 @@ struct Inner {
     lifecycle: Lifecycle,
     controllers: Mutex<Vec<ControllerHandle>>,
     kept: Mutex<Kept>,
-    counter: Counter,
-    office: Office,
+    event_sender: EventSender,
+    event_writer: EventWriter,
     stop: CancellationToken,
 }
 
@@ -232,11 +232,12 @@ impl Manager {
         &self.0.clock
     }
 
-    /// Tells people of things by events in the name of `component`, for what is no controller or
-    /// speaks of other objects than its own. Events are written while the manager runs.
+    /// Returns a recorder of Kubernetes events as `component`, for code outside of controllers and
+    /// for events about objects other than the reconciled one. Events are written while the manager
+    /// runs.
     #[must_use]
-    pub fn announcer(&self, component: &str) -> Announcer {
-        self.0.counter.announcer(component)
+    pub fn event_recorder(&self, component: &str) -> EventRecorder {
+        self.0.event_sender.recorder(component)
     }
 
     /// Keeps a type in the cache for as long as the manager runs, whoever reads it.
@@ -512,7 +513,7 @@ impl ManagerBuilder {
         options.seed = options.seed.or_else(|| Some(random.next()));
         let cache = Cache::new(client.clone(), options);
         let names = Random::new(random.next());
-        let (counter, office) = events::channel();
+        let (event_sender, event_writer) = events::channel();
         Manager(Arc::new(Inner {
             client: Client::new(client, cache, &self.name, names),
             name: self.name.into(),
@@ -523,8 +524,8 @@ impl ManagerBuilder {
             lifecycle: Lifecycle::default(),
             controllers: Mutex::default(),
             kept: Mutex::default(),
-            counter,
-            office,
+            event_sender,
+            event_writer,
             stop: CancellationToken::new(),
         }))
     }

@@ -103,11 +103,11 @@ impl Reconciler for AppServices {
         let unchanged = found.iter().filter(|_| observed == app.metadata.generation);
         for difference in unchanged.flat_map(|found| drift(&app, found)) {
             tracing::info!("drift detected: {difference}");
-            cx.announce("DriftDetected", &difference);
+            cx.event("DriftDetected", &difference);
         }
         let deployment = cx.apply(deployment_for(&app)).force().await?;
         if found.is_none() {
-            cx.announce("Created", &format!("created Deployment {}", cx.key().name()));
+            cx.event("Created", &format!("created Deployment {}", cx.key().name()));
         }
         cx.apply(service_for(&app)).force().await?;
         self.zone.set(&host, &address(cx.key()))?;
@@ -127,7 +127,7 @@ impl Reconciler for AppServices {
 /// Tells why nothing can be done now, and looks again in a while.
 async fn wait(cx: &Context<AppService>, app: &AppService, why: &str, text: &str) -> Result<Action> {
     tracing::info!("{text}");
-    cx.announce(why, text);
+    cx.event(why, text);
     cx.status(app).condition(Condition::no("Ready", why, text)).write().await?;
     Ok(Action::requeue_after(DEPENDENCY))
 }

@@ -267,7 +267,7 @@ impl Rollout<'_> {
         let way = if to > from { "up" } else { "down" };
         let name = set.metadata.name.as_deref().unwrap_or_default();
         let message = format!("Scaled {way} replica set {name} from {from} to {to}");
-        self.cx.announce("ScalingReplicaSet", &message);
+        self.cx.event("ScalingReplicaSet", &message);
     }
 
     /// Whether the Deployment's size differs from what its active sets remember of it.

@@ -138,7 +138,7 @@ impl Desired {
             let count = self.invalid;
             let text =
                 format!("Skipped {count} invalid IP addresses when mirroring to EndpointSlices");
-            cx.warn("InvalidIPAddress", &text);
+            cx.warning_event("InvalidIPAddress", &text);
         }
         if self.skipped > self.invalid {
             let text = format!(
@@ -146,7 +146,7 @@ impl Desired {
                  Endpoints subset. {} addresses were skipped",
                 self.skipped
             );
-            cx.warn("TooManyAddressesToMirror", &text);
+            cx.warning_event("TooManyAddressesToMirror", &text);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Whether an object that has owners is garbage.
 
 use evenkeel::cache::{Entry, Owner, Query};
-use evenkeel::{About, BoxError, Uid};
+use evenkeel::{BoxError, Uid};
 use kube::api::PropagationPolicy;
 
 use super::graph::{FOREGROUND, Found, Known, ORPHAN, State};
@@ -141,7 +141,11 @@ impl Collector {
                 owner.name,
                 owner.uid,
             );
-            self.announcer.warn(&About::entry(child), "OwnerRefInvalidNamespace", &message);
+            self.event_recorder.warning_event(
+                &child.object_reference(),
+                "OwnerRefInvalidNamespace",
+                &message,
+            );
         }
     }
 }

@@ -186,9 +186,9 @@ impl Work<'_> {
         }
         self.write().await?;
         if finish.failed {
-            self.cx.warn(&finish.reason, &finish.message);
+            self.cx.warning_event(&finish.reason, &finish.message);
         } else {
-            self.cx.announce("Completed", "Job completed");
+            self.cx.event("Completed", "Job completed");
         }
         Ok(())
     }

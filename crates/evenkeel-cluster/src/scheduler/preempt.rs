@@ -1,7 +1,7 @@
 //! Makes room for a pod that is more important than others.
 
 use evenkeel::client::Patch;
-use evenkeel::{About, Context, Key, Result};
+use evenkeel::{Context, Key, Result, object_reference};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
@@ -32,7 +32,7 @@ impl Pods {
                 self.evict(cx, &key, &victim).await?;
                 let uid = pod.metadata.uid.as_deref().unwrap_or_default();
                 let message = format!("Preempted by pod {uid} on node {node}");
-                self.0.announcer.announce(&About::object(&*victim), "Preempted", &message);
+                self.0.event_recorder.event(&object_reference(&*victim), "Preempted", &message);
             }
         }
         Ok(Some(node))

@@ -46,12 +46,12 @@ impl Reconciler for Claims {
             }
             Some(volume) if !free(&volume, &claim) => {
                 let text = format!("volume {name:?} already bound to a different claim.");
-                cx.warn("FailedBinding", &text);
+                cx.warning_event("FailedBinding", &text);
                 pending(cx, &claim).await?;
             }
             Some(_) => {
                 let text = format!("Cannot bind to requested volume {name:?}: it does not fit");
-                cx.warn("VolumeMismatch", &text);
+                cx.warning_event("VolumeMismatch", &text);
                 pending(cx, &claim).await?;
             }
             None => pending(cx, &claim).await?,
@@ -98,7 +98,7 @@ impl Claims {
             status.access_modes = None;
             status.capacity = None;
             write_status(cx, &next).await?;
-            cx.warn(lost.0, lost.1);
+            cx.warning_event(lost.0, lost.1);
         }
         Ok(Action::done())
     }

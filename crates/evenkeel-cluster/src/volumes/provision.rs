@@ -96,17 +96,17 @@ pub(super) async fn provision(
     let name = fit::class(claim).unwrap_or_default();
     if name.is_empty() {
         let text = "no persistent volumes available for this claim and no storage class is set";
-        cx.announce("FailedBinding", text);
+        cx.event("FailedBinding", text);
         return Ok(());
     }
     let Some(class) = cx.get::<StorageClass>(&Key::cluster(name)).await? else {
         let text = format!("storageclass.storage.k8s.io {name:?} not found");
-        cx.warn("ProvisioningFailed", &text);
+        cx.warning_event("ProvisioningFailed", &text);
         return Ok(());
     };
     if class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer") && !is_used(cx).await? {
         let text = "waiting for first consumer to be created before binding";
-        cx.announce("WaitForFirstConsumer", text);
+        cx.event("WaitForFirstConsumer", text);
         return Ok(());
     }
     if class.provisioner == NO_PROVISIONER {
@@ -117,7 +117,7 @@ pub(super) async fn provision(
         Ok(made) => {
             let made = made.metadata.name.as_deref().unwrap_or_default();
             let text = format!("Successfully provisioned volume {made}");
-            cx.announce("ProvisioningSucceeded", &text);
+            cx.event("ProvisioningSucceeded", &text);
             Ok(())
         }
         Err(error) if error.is_already_exists() => Ok(()),

@@ -248,7 +248,7 @@ impl<'m, R: Reconciler> Builder<'m, R> {
         let shared = Arc::new(Shared {
             client: manager.client().with_owner(&name),
             clock: manager.clock().clone(),
-            announcer: manager.announcer(&name),
+            event_recorder: manager.event_recorder(&name),
             random: parking_lot::Mutex::new(manager.random()),
             name,
             kind,

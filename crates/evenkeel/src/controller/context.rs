@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::client::{Client, Write};
 use crate::clock::Clock;
-use crate::events::Announcer;
+use crate::events::EventRecorder;
 use crate::finalizer::Cleaned;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
@@ -26,7 +26,7 @@ pub struct Context<K> {
     pub(super) clock: Clock,
     pub(super) cleaned: Arc<Cleaned>,
     pub(crate) shape: Arc<Shape>,
-    pub(crate) announcer: Announcer,
+    pub(crate) event_recorder: EventRecorder,
 }
 
 impl<K: Object> Context<K> {
@@ -118,7 +118,7 @@ impl<K> Clone for Context<K> {
             clock: self.clock.clone(),
             cleaned: self.cleaned.clone(),
             shape: self.shape.clone(),
-            announcer: self.announcer.clone(),
+            event_recorder: self.event_recorder.clone(),
         }
     }
 }

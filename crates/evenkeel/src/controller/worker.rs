@@ -16,7 +16,7 @@ use super::pace::{Pace, Rest};
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::error::chain;
-use crate::events::Announcer;
+use crate::events::EventRecorder;
 use crate::finalizer::Cleaned;
 use crate::journal::{Alarm, Alarms, Journal, Notes, Outcome, Record};
 use crate::key::Key;
@@ -45,7 +45,7 @@ pub(super) struct Shared<R: Reconciler> {
     pub(super) resting: Tasks,
     pub(super) cleaned: Arc<Cleaned>,
     pub(super) shape: Arc<Shape>,
-    pub(super) announcer: Announcer,
+    pub(super) event_recorder: EventRecorder,
     pub(super) random: Mutex<Random>,
     pub(super) tally: Arc<Tally>,
     pub(super) on_reconcile: Option<OnReconcile>,
@@ -141,7 +141,7 @@ impl<R: Reconciler> Shared<R> {
                 clock: self.clock.clone(),
                 cleaned: self.cleaned.clone(),
                 shape: self.shape.clone(),
-                announcer: self.announcer.clone(),
+                event_recorder: self.event_recorder.clone(),
             };
             self.reconciler.reconcile(&context).await
         };

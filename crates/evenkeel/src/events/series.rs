@@ -1,4 +1,4 @@
-//! Repeats of one event become one event that counts, and no object floods the cluster.
+//! Merges repeated events into series and limits the events per object, as client-go does.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,102 +10,99 @@ use kube::api::Patch;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::Announcement;
+use super::PendingEvent;
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::key::Key;
 use crate::random::Random;
 
 /// A repeat within this time belongs to the same series, as in client-go.
-const OPEN: Duration = Duration::from_secs(6 * 60);
+const SERIES_TIMEOUT: Duration = Duration::from_secs(6 * 60);
 
 /// How often the count of a long series is written.
-const REFRESH: Duration = Duration::from_secs(30);
+const REFRESH_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How many series are remembered.
-const REMEMBERED: usize = 4096;
+/// The maximum number of series, and of objects, that are remembered.
+const SERIES_MAX: usize = 4096;
 
-/// Events about one object: this many at once, then one each [`REFILL`], as in client-go.
+/// Token bucket of events per object: a burst, then one every [`REFILL`], as in client-go.
 const BURST: u32 = 25;
 const REFILL: Duration = Duration::from_secs(300);
 
-/// As much of an object's name as leaves room for what makes the event's own.
-const LONGEST_NAME: usize = 253 - 17;
+/// The part of the object's name that fits into the event's name before the random suffix.
+const NAME_PREFIX_MAX: usize = 253 - 17;
 
-/// Writes events.
-pub(super) struct Series {
+/// Writes events and the counts of their series.
+pub(super) struct SeriesWriter {
     client: Client,
     clock: Clock,
     random: Random,
-    known: BTreeMap<Id, Known>,
-    objects: BTreeMap<String, Allowance>,
-    refused: bool,
+    series: BTreeMap<SeriesKey, Series>,
+    objects: BTreeMap<String, TokenBucket>,
+    /// Whether a forbidden write was logged.
+    forbidden: bool,
 }
 
-type Id = (String, bool, String, String);
+/// Object, whether it is a warning, reason, note.
+type SeriesKey = (String, bool, String, String);
 
-struct Known {
+struct Series {
     key: Key,
     count: i32,
     last: Instant,
     written: Instant,
 }
 
-struct Allowance {
-    left: u32,
-    filled: Instant,
+struct TokenBucket {
+    tokens: u32,
+    refilled: Instant,
 }
 
-impl Series {
+impl SeriesWriter {
     pub(super) fn new(client: Client, clock: Clock, random: Random) -> Self {
-        let (known, objects) = Default::default();
-        Self { client, clock, random, known, objects, refused: false }
+        let (series, objects) = Default::default();
+        Self { client, clock, random, series, objects, forbidden: false }
     }
 
-    pub(super) async fn write(&mut self, announcement: Announcement) {
+    pub(super) async fn write(&mut self, event: PendingEvent) {
         let now = Instant::now();
-        self.forget(now);
-        let object = identity(&announcement.regarding);
-        let id = (
-            object.clone(),
-            announcement.warning,
-            announcement.reason.clone(),
-            announcement.note.clone(),
-        );
-        let open = |known: &Known| now.duration_since(known.last) < OPEN;
-        if let Some(known) = self.known.get_mut(&id).filter(|known| open(known)) {
-            known.count = known.count.saturating_add(1);
-            known.last = now;
-            // The second is news; a long series is not.
-            if known.count > 2 && now.duration_since(known.written) < REFRESH {
+        self.evict(now);
+        let object = object_id(&event.regarding);
+        let id = (object.clone(), event.warning, event.reason.clone(), event.note.clone());
+        let open = |series: &Series| now.duration_since(series.last) < SERIES_TIMEOUT;
+        if let Some(series) = self.series.get_mut(&id).filter(|series| open(series)) {
+            series.count = series.count.saturating_add(1);
+            series.last = now;
+            // The first repeat starts the series; later counts are written at intervals.
+            if series.count > 2 && now.duration_since(series.written) < REFRESH_INTERVAL {
                 return;
             }
-            known.written = now;
-            let (key, count) = (known.key.clone(), known.count);
-            if self.count(&key, count).await {
+            series.written = now;
+            let (key, count) = (series.key.clone(), series.count);
+            if self.patch_count(&key, count).await {
                 return;
             }
-            // Somebody removed the event: it is told anew.
-            self.known.remove(&id);
+            // The event was deleted: a new one is created.
+            self.series.remove(&id);
         }
-        if !self.allowed(object, now) {
+        if !self.take_token(object, now) {
             return;
         }
-        if let Some(key) = self.create(announcement).await {
-            self.known.insert(id, Known { key, count: 1, last: now, written: now });
+        if let Some(key) = self.create(event).await {
+            self.series.insert(id, Series { key, count: 1, last: now, written: now });
         }
     }
 
-    async fn create(&mut self, announcement: Announcement) -> Option<Key> {
-        let Announcement { controller, regarding, warning, reason, note } = announcement;
+    async fn create(&mut self, event: PendingEvent) -> Option<Key> {
+        let PendingEvent { reporting_controller, regarding, warning, reason, note } = event;
         let mut event = Event::default();
         let name = regarding.name.as_deref().unwrap_or_default();
-        let end = name.floor_char_boundary(LONGEST_NAME);
+        let end = name.floor_char_boundary(NAME_PREFIX_MAX);
         event.metadata.name = Some(format!("{}.{:016x}", &name[..end], self.random.next()));
         event.metadata.namespace =
             Some(regarding.namespace.clone().unwrap_or_else(|| "default".to_owned()));
         event.event_time = Some(MicroTime(self.clock.now()));
-        event.reporting_controller = Some(controller.to_string());
+        event.reporting_controller = Some(reporting_controller.to_string());
         event.reporting_instance = Some(self.client.owner().to_owned());
         event.action = Some(reason.clone());
         event.reason = Some(reason);
@@ -115,20 +112,20 @@ impl Series {
         match self.client.create(&event).await {
             Ok(created) => Some(Key::of(&*created)),
             Err(error) => {
-                // Once is enough: an operator that may not write events says so with each.
-                if error.is_forbidden() && !self.refused {
-                    self.refused = true;
-                    tracing::warn!(%error, "events cannot be written");
+                // Without the permission every write fails: logged once.
+                if error.is_forbidden() && !self.forbidden {
+                    self.forbidden = true;
+                    tracing::warn!(%error, "not permitted to write events");
                 } else {
-                    tracing::debug!(%error, "an event is lost");
+                    tracing::debug!(%error, "failed to write event");
                 }
                 None
             }
         }
     }
 
-    /// Writes how often it happened; false when the event is gone.
-    async fn count(&mut self, key: &Key, count: i32) -> bool {
+    /// Writes the count of a series; returns false if the event was deleted.
+    async fn patch_count(&mut self, key: &Key, count: i32) -> bool {
         let series = EventSeries { count, last_observed_time: MicroTime(self.clock.now()) };
         let patch = Patch::Merge(json!({ "series": series }));
         match self.client.patch::<Event>(key, &patch).await {
@@ -137,36 +134,37 @@ impl Series {
         }
     }
 
-    fn allowed(&mut self, object: String, now: Instant) -> bool {
-        let allowance =
-            self.objects.entry(object).or_insert(Allowance { left: BURST, filled: now });
-        let earned = now.duration_since(allowance.filled).as_secs() / REFILL.as_secs();
-        if earned > 0 {
-            let earned = u32::try_from(earned).unwrap_or(BURST);
-            allowance.left = allowance.left.saturating_add(earned).min(BURST);
-            allowance.filled = now;
+    /// Takes a token from the object's bucket; returns false if it is empty.
+    fn take_token(&mut self, object: String, now: Instant) -> bool {
+        let bucket =
+            self.objects.entry(object).or_insert(TokenBucket { tokens: BURST, refilled: now });
+        let refill = now.duration_since(bucket.refilled).as_secs() / REFILL.as_secs();
+        if refill > 0 {
+            let refill = u32::try_from(refill).unwrap_or(BURST);
+            bucket.tokens = bucket.tokens.saturating_add(refill).min(BURST);
+            bucket.refilled = now;
         }
-        let allowed = allowance.left > 0;
-        allowance.left = allowance.left.saturating_sub(1);
-        allowed
+        let taken = bucket.tokens > 0;
+        bucket.tokens = bucket.tokens.saturating_sub(1);
+        taken
     }
 
-    /// Ends old series, and bounds what is remembered.
-    fn forget(&mut self, now: Instant) {
-        if self.known.len() >= REMEMBERED {
-            self.known.retain(|_, known| now.duration_since(known.last) < OPEN);
-            self.objects.retain(|_, object| now.duration_since(object.filled) < REFILL * BURST);
+    /// Removes expired series and refilled buckets, then the first ones beyond the limit.
+    fn evict(&mut self, now: Instant) {
+        if self.series.len() >= SERIES_MAX {
+            self.series.retain(|_, series| now.duration_since(series.last) < SERIES_TIMEOUT);
+            self.objects.retain(|_, object| now.duration_since(object.refilled) < REFILL * BURST);
         }
-        while self.known.len() >= REMEMBERED {
-            self.known.pop_first();
+        while self.series.len() >= SERIES_MAX {
+            self.series.pop_first();
         }
-        while self.objects.len() >= REMEMBERED {
+        while self.objects.len() >= SERIES_MAX {
             self.objects.pop_first();
         }
     }
 }
 
-fn identity(regarding: &ObjectReference) -> String {
+fn object_id(regarding: &ObjectReference) -> String {
     let part = |part: &Option<String>| part.clone().unwrap_or_default();
     format!(
         "{}/{}/{}/{}",

@@ -228,10 +228,11 @@ pub(super) async fn run(inner: &Inner) -> Result<(), RunError> {
     inner.lifecycle.begin()?;
     // Whatever becomes of this future, nothing it began goes on.
     let left = Left(inner);
-    // Whatever runs may announce until it has ended, so events end last.
+    // Runnables record events until they end, so the event writer stops last.
     let ended = CancellationToken::new();
     let random = Random::new(inner.random.lock().next());
-    let events = inner.office.run(inner.client.clone(), inner.clock.clone(), random, ended.clone());
+    let events =
+        inner.event_writer.run(inner.client.clone(), inner.clock.clone(), random, ended.clone());
     let work = async {
         let outcome = work(inner).await;
         ended.cancel();

@@ -73,9 +73,9 @@ async fn events_are_told_once_counted_when_repeated_and_bounded_per_object() {
     impl Reconciler for Herald {
         type Object = ConfigMap;
         async fn reconcile(&self, cx: &Context<ConfigMap>) -> Result<Action> {
-            cx.announce("Seen", "the map was looked at");
+            cx.event("Seen", "the map was looked at");
             for n in 0..100 {
-                cx.warn("Noise", &format!("message {n}"));
+                cx.warning_event("Noise", &format!("message {n}"));
             }
             Ok(Action::done())
         }

@@ -70,9 +70,9 @@ impl Reconciler for ApplicationNamespaces {
         let found = cx.get::<Namespace>(&Key::cluster(name)).await?;
         if let Some(found) = found.filter(|found| !is_controller(&*app, &**found)) {
             match cx.adopt(&*app, &*found).await {
-                Ok(_) => cx.announce("Adopted", &format!("Namespace {name} was there already")),
+                Ok(_) => cx.event("Adopted", &format!("Namespace {name} was there already")),
                 Err(AdoptError::Owner(rival)) => {
-                    cx.warn("NotAdopted", &rival.to_string());
+                    cx.warning_event("NotAdopted", &rival.to_string());
                     let refused = Condition::no("Ready", "OwnedByAnother", &rival.to_string());
                     cx.status(&app).condition(refused).write().await?;
                     return Ok(Action::requeue_after(RIVAL));

@@ -50,7 +50,7 @@ impl Reconciler for Reloader {
         let patch = json!({"spec": {"template": {"metadata": {"annotations": annotations}}}});
         cx.patch::<Deployment>(cx.key(), &Patch::Merge(patch)).await?;
         if present.is_some() {
-            cx.announce("Reloaded", "the configuration changed");
+            cx.event("Reloaded", "the configuration changed");
         }
         Ok(Action::done())
     }

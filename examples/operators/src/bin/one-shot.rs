@@ -57,7 +57,7 @@ impl Reconciler for LabelMigrations {
         let message = format!("{} ConfigMaps carried {from}", maps.len());
         let complete = Condition::yes("Complete", "Migrated", &message);
         cx.status(&migration).condition(complete).write().await?;
-        cx.announce("Complete", &message);
+        cx.event("Complete", &message);
         Ok(Action::done())
     }
 }

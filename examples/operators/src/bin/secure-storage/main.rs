@@ -76,7 +76,7 @@ impl Reconciler for SecureStorages {
             // Somebody has to do something, at the provider or in the spec: it is told where they
             // look, and asked for again.
             Err(ProviderError::Refused { status, message }) => {
-                cx.warn("Refused", &message);
+                cx.warning_event("Refused", &message);
                 let message = format!("{status}: {message}");
                 let refused = Condition::no("Ready", "RefusedByProvider", &message);
                 (Ok((refused, Action::requeue_after(PATIENCE))), None)
