@@ -86,7 +86,7 @@ impl Collector {
     fn new(manager: &Manager) -> Arc<Self> {
         Arc::new(Self {
             event_recorder: manager.event_recorder(NAME),
-            client: manager.client().with_owner(NAME),
+            client: manager.client().with_field_manager(NAME),
             graph: Mutex::default(),
             types: RwLock::default(),
             queue: Queue::default(),

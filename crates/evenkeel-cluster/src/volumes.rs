@@ -72,7 +72,7 @@ pub(crate) fn register_binder(manager: &Manager, _: &Settings) -> Result<(), Box
     manager.cache().index::<Pod>(PODS, |pod| {
         used_claims(pod).iter().map(|key| key.as_str().to_owned()).collect()
     })?;
-    let client = manager.client().with_owner(BINDER);
+    let client = manager.client().with_field_manager(BINDER);
     manager
         .spawn("storage class standard", When::Leader, |stop| provision::standard(client, stop))?;
     Ok(())

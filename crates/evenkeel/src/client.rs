@@ -63,8 +63,7 @@ use warnings::Warnings;
 pub struct Client {
     /// Each reconcile has a client of its own, so what they have in common is one reference.
     shared: Arc<Shared>,
-    /// Under which name fields are owned.
-    owner: Arc<str>,
+    field_manager: Arc<str>,
     /// Where a reconcile's reads and writes are noted.
     notes: Option<Notes>,
 }
@@ -79,11 +78,16 @@ struct Shared {
 }
 
 impl Client {
-    /// A client that writes as `owner`.
-    pub(crate) fn new(http: kube::Client, cache: Cache, owner: &str, random: Random) -> Self {
+    /// Creates a client that writes as `field_manager`.
+    pub(crate) fn new(
+        http: kube::Client,
+        cache: Cache,
+        field_manager: &str,
+        random: Random,
+    ) -> Self {
         let (applied, warnings, random) = (Applied::default(), Warnings::default(), random.into());
         let shared = Arc::new(Shared { http, cache, applied, warnings, random });
-        Self { shared, owner: owner.into(), notes: None }
+        Self { shared, field_manager: field_manager.into(), notes: None }
     }
 
     /// What the cache has of this object may not be what is: the next read asks the server.
@@ -94,10 +98,10 @@ impl Client {
         }
     }
 
-    /// The same client writing under another name.
+    /// Returns the same client with another field manager.
     #[must_use]
-    pub fn with_owner(&self, owner: &str) -> Self {
-        Self { owner: owner.into(), ..self.clone() }
+    pub fn with_field_manager(&self, field_manager: &str) -> Self {
+        Self { field_manager: field_manager.into(), ..self.clone() }
     }
 
     /// The same client, noting what it does for the journal.
@@ -105,10 +109,10 @@ impl Client {
         Self { notes: Some(notes), ..self.clone() }
     }
 
-    /// The field manager this client writes as.
+    /// Returns the field manager of this client's writes.
     #[must_use]
-    pub fn owner(&self) -> &str {
-        &self.owner
+    pub fn field_manager(&self) -> &str {
+        &self.field_manager
     }
 
     /// The cache this client reads from.
@@ -132,6 +136,6 @@ impl Client {
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client").field("owner", &self.owner).finish_non_exhaustive()
+        f.debug_struct("Client").field("field_manager", &self.field_manager).finish_non_exhaustive()
     }
 }

@@ -85,7 +85,7 @@ impl Story<'_> {
         let spec = AppServiceSpec { replicas: 2, image: IMAGE.to_owned(), secret: None };
         let mut app = AppService::new(NAME, spec);
         app.meta_mut().namespace = Some(self.stage.namespace.clone());
-        let app = self.client().create(&app).field_owner("kubectl-create").await?;
+        let app = self.client().create(&app).field_manager("kubectl-create").await?;
 
         let ours = |found: &Deployment| is_controller(&*app, found) && is(found, 2, IMAGE);
         self.eyes.see("a Deployment of two that the AppService controls", &self.key, ours).await?;
@@ -134,7 +134,7 @@ impl Story<'_> {
         let tampered = self
             .client()
             .patch::<Deployment>(&self.key, &Patch::Strategic(patch))
-            .field_owner("kubectl-edit")
+            .field_manager("kubectl-edit")
             .await?;
         let healed = |found: &Deployment| {
             found.metadata.generation > tampered.metadata.generation && is(found, 2, IMAGE)
@@ -148,7 +148,7 @@ impl Story<'_> {
         self.did("the AppService is scaled: replicas 2 → 4".to_owned());
         let patch = Patch::Merge(json!({"spec": {"replicas": 4}}));
         let write = self.client().patch::<AppService>(&self.key, &patch);
-        write.field_owner("kubectl-patch").await?;
+        write.field_manager("kubectl-patch").await?;
         let scaled = |found: &Deployment| is(found, 4, IMAGE);
         self.eyes.see("a Deployment of four", &self.key, scaled).await?;
         self.saw(format!("Deployment {NAME} with 4 replicas"));
@@ -172,7 +172,7 @@ impl Story<'_> {
         self.did("somebody asks for replicas: 1, which the schema does not allow".to_owned());
         let patch = Patch::Merge(json!({"spec": {"replicas": 1}}));
         let write = self.client().patch::<AppService>(&self.key, &patch);
-        match write.field_owner("kubectl-patch").await {
+        match write.field_manager("kubectl-patch").await {
             Err(error) if error.is_invalid() => {
                 let message = error.status().map(|status| status.message.clone());
                 self.saw(format!("refused by the API server: {}", message.unwrap_or_default()));

@@ -132,7 +132,7 @@ async fn drift_is_mended_and_told() {
     ]}}}});
     let client = bench.cluster.client();
     let write = client.patch::<Deployment>(&key, &Patch::Strategic(change));
-    let drifted = write.field_owner("kubectl-edit").await.unwrap();
+    let drifted = write.field_manager("kubectl-edit").await.unwrap();
     let declared = json!({"spec": {"replicas": 2, "template": {"spec": {"containers": [
         {"name": "app", "image": "shop:1"}
     ]}}}});

@@ -36,7 +36,7 @@ pub struct Write<'a, R> {
     key: Key,
     subresource: Option<&'static str>,
     body: Result<Vec<u8>, String>,
-    owner: Option<Arc<str>>,
+    field_manager: Option<Arc<str>>,
     dry_run: bool,
     force: bool,
     lenient: bool,
@@ -126,7 +126,7 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
             kind,
             subresource: None,
             body,
-            owner: None,
+            field_manager: None,
             dry_run: false,
             force: false,
             lenient: false,
@@ -199,8 +199,8 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
     }
 
     /// Writes as this field manager instead of the client's own.
-    pub fn field_owner(mut self, owner: &str) -> Self {
-        self.owner = Some(owner.into());
+    pub fn field_manager(mut self, field_manager: &str) -> Self {
+        self.field_manager = Some(field_manager.into());
         self
     }
 
@@ -229,7 +229,7 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
             Verb::Patch(_) => Call::on("patch", Method::PATCH, kind, key),
         };
         call = call.subresource(self.subresource);
-        call = call.parameter("fieldManager", self.owner.as_deref().unwrap_or(self.client.owner()));
+        call = call.parameter("fieldManager", self.effective_field_manager());
         if self.verb == Verb::Apply {
             call = call.parameter("force", if self.force { "true" } else { "false" });
         }
@@ -354,9 +354,12 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
     }
 
     fn digest(&self, body: &[u8]) -> u128 {
-        let owner = self.owner.as_deref().unwrap_or(self.client.owner());
         let choices = [u8::from(self.force), u8::from(self.lenient)];
-        digest(&[body, owner.as_bytes(), &choices])
+        digest(&[body, self.effective_field_manager().as_bytes(), &choices])
+    }
+
+    fn effective_field_manager(&self) -> &str {
+        self.field_manager.as_deref().unwrap_or(self.client.field_manager())
     }
 
     /// Whether what the cache has of the object may not be what is, judging by the server's answer:

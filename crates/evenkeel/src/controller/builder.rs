@@ -246,7 +246,7 @@ impl<'m, R: Reconciler> Builder<'m, R> {
             tally: tally.clone(),
         };
         let shared = Arc::new(Shared {
-            client: manager.client().with_owner(&name),
+            client: manager.client().with_field_manager(&name),
             clock: manager.clock().clone(),
             event_recorder: manager.event_recorder(&name),
             random: parking_lot::Mutex::new(manager.random()),

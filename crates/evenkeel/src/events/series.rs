@@ -103,7 +103,7 @@ impl SeriesWriter {
             Some(regarding.namespace.clone().unwrap_or_else(|| "default".to_owned()));
         event.event_time = Some(MicroTime(self.clock.now()));
         event.reporting_controller = Some(reporting_controller.to_string());
-        event.reporting_instance = Some(self.client.owner().to_owned());
+        event.reporting_instance = Some(self.client.field_manager().to_owned());
         event.action = Some(reason.clone());
         event.reason = Some(reason);
         event.regarding = Some(regarding);

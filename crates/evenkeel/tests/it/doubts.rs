@@ -244,7 +244,7 @@ async fn an_apply_is_left_out_only_while_it_would_change_nothing() {
     assert_eq!(sent(&world), 1);
     client.apply(&wanted).force().await.unwrap();
     assert_eq!(sent(&world), 1, "force is another word");
-    client.apply(&wanted).field_owner("other").await.unwrap();
+    client.apply(&wanted).field_manager("other").await.unwrap();
     client.apply(&wanted).dry_run().await.unwrap();
     assert_eq!(sent(&world), 2);
     client.apply(&wanted).await.unwrap();

@@ -122,7 +122,7 @@ async fn children(kube: &kube::Client) {
     let key = Key::namespaced("children", "web");
     // Somebody scales the child by hand; the parent takes it back.
     let by_hand = evenkeel::client::Patch::Merge(json!({"spec": {"replicas": 5}}));
-    let hand = manager.client().with_owner("hand");
+    let hand = manager.client().with_field_manager("hand");
     hand.patch::<Deployment>(&key, &by_hand).await.unwrap();
     let healed = async {
         loop {
