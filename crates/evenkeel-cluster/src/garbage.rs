@@ -27,7 +27,7 @@ use evenkeel::cache::{Cache, Entry, Owner, Subscription, TypeOptions};
 use evenkeel::client::{Client, Error};
 use evenkeel::manager::{Stop, When};
 use evenkeel::queue::{AddOptions, Item, Queue};
-use evenkeel::{BoxError, Event, EventRecorder, Key, Kind, Manager, Uid};
+use evenkeel::{BoxError, EventRecorder, Key, Kind, Manager, ObjectEvent, Uid};
 use futures_util::FutureExt as _;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use parking_lot::{Mutex, RwLock};
@@ -136,11 +136,11 @@ impl Collector {
     /// Notices when definitions of custom resources come, change and go.
     fn watch_definitions(self: &Arc<Self>) -> Option<Subscription> {
         let collector = Arc::downgrade(self);
-        let told = move |event: Event| {
+        let told = move |event: ObjectEvent| {
             let Some(collector) = collector.upgrade() else { return };
             let name = event.object().meta().key().name();
             match &event {
-                Event::Deleted { .. } => {
+                ObjectEvent::Deleted { .. } => {
                     collector.undefined.lock().insert(name.to_owned());
                 }
                 _ => {
@@ -210,7 +210,7 @@ impl Collector {
     fn watch(self: &Arc<Self>, kind: &Kind) -> Result<Subscription, BoxError> {
         let collector = Arc::downgrade(self);
         let observed = kind.clone();
-        watch(self.cache(), kind, move |event: Event| {
+        watch(self.cache(), kind, move |event: ObjectEvent| {
             if let Some(collector) = collector.upgrade() {
                 collector.observe(&observed, &event);
             }
@@ -218,7 +218,7 @@ impl Collector {
     }
 
     /// Tells the graph of a change, and queues whom it concerns.
-    fn observe(&self, kind: &Kind, event: &Event) {
+    fn observe(&self, kind: &Kind, event: &ObjectEvent) {
         let mut due = Vec::new();
         let mut graph = self.graph.lock();
         if let Some(old) = event.old() {
@@ -324,7 +324,7 @@ async fn synced(watched: &BTreeMap<Kind, Subscription>) {
 fn watch(
     cache: &Cache,
     kind: &Kind,
-    told: impl FnMut(Event) + Send + 'static,
+    told: impl FnMut(ObjectEvent) + Send + 'static,
 ) -> Result<Subscription, BoxError> {
     if !cache.is_declared(kind) {
         cache.declare(kind, TypeOptions::new().metadata_only().optional())?;

@@ -20,7 +20,8 @@ use evenkeel::cache::{Query, Subscription, TypeOptions};
 use evenkeel::predicate::Predicate;
 use evenkeel::queue::{Backoff, Options};
 use evenkeel::{
-    Action, BoxError, Context, ControllerHandle, Event, Key, Kind, Manager, Reconciler, Result,
+    Action, BoxError, Context, ControllerHandle, Key, Kind, Manager, ObjectEvent, Reconciler,
+    Result,
 };
 use k8s_openapi::api::core::v1::Namespace;
 use parking_lot::Mutex;
@@ -148,13 +149,13 @@ impl Namespaces {
             let (key, handle) = (cx.key().clone(), self.handle.clone());
             let informer = cache.informer(&kind)?;
             let mut left = 0_usize;
-            let subscription = informer.subscribe(move |event: Event| {
+            let subscription = informer.subscribe(move |event: ObjectEvent| {
                 if event.object().meta().key().namespace() != Some(key.name()) {
                     return;
                 }
                 match event {
-                    Event::Added { .. } => left += 1,
-                    Event::Deleted { .. } => left = left.saturating_sub(1),
+                    ObjectEvent::Added { .. } => left += 1,
+                    ObjectEvent::Deleted { .. } => left = left.saturating_sub(1),
                     _ => return,
                 }
                 if let Some(handle) = handle.get().filter(|_| left == 0) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::cache::{Cache, Entry, Query, ReadError};
 use crate::key::Key;
 use crate::kind::{Kind, Object};
-use crate::object_event::Event;
+use crate::object_event::ObjectEvent;
 
 /// Tells which keys an event concerns; each is queued once per event.
 #[derive(Clone)]
@@ -54,7 +54,7 @@ impl Handler {
 
     /// The keys `event` concerns, without repeats, in the order they were found.
     #[must_use]
-    pub fn keys(&self, event: &Event) -> Vec<Key> {
+    pub fn keys(&self, event: &ObjectEvent) -> Vec<Key> {
         let mut keys = Vec::new();
         match &self.0 {
             Sort::Object => keys.push(event.object().meta().key().clone()),
@@ -75,8 +75,8 @@ impl Handler {
     }
 }
 
-fn both(event: &Event) -> impl Iterator<Item = &Arc<Entry>> {
-    let same = matches!(event, Event::Resynced { .. });
+fn both(event: &ObjectEvent) -> impl Iterator<Item = &Arc<Entry>> {
+    let same = matches!(event, ObjectEvent::Resynced { .. });
     event.old().into_iter().chain(event.new().filter(|_| !same))
 }
 

@@ -109,7 +109,7 @@ pub use handler::{Handler, MapContext};
 pub use key::Key;
 pub use kind::{Kind, Object, Scope};
 pub use manager::Manager;
-pub use object_event::Event;
+pub use object_event::ObjectEvent;
 pub use reconcile::{Action, Reconciler, objects, retry_after, terminal};
 pub use source::{Source, Trigger};
 pub use status::Status;

@@ -9,7 +9,7 @@ use crate::cache::Entry;
 /// `old` and `new` are what the cache had before and has now; between them may lie several changes
 /// when the receiver was behind.
 #[derive(Clone, Debug)]
-pub enum Event {
+pub enum ObjectEvent {
     /// The object is new to the cache.
     Added {
         /// What it is now.
@@ -38,7 +38,7 @@ pub enum Event {
     },
 }
 
-impl Event {
+impl ObjectEvent {
     /// The object as it is now or last was.
     #[must_use]
     pub fn object(&self) -> &Arc<Entry> {

@@ -10,7 +10,7 @@ use kube::core::{Selector, SelectorExt as _};
 
 use crate::cache::{Entry, Meta};
 use crate::kind::Object;
-use crate::object_event::Event;
+use crate::object_event::ObjectEvent;
 
 /// A condition on events; those that do not meet it are dropped before they reach the queue.
 ///
@@ -26,9 +26,9 @@ pub struct Predicate(Arc<Test>);
 
 enum Test {
     /// On what changed between two states; no opinion on other events.
-    Change(&'static str, fn(&Meta, &Meta, &Event) -> bool),
+    Change(&'static str, fn(&Meta, &Meta, &ObjectEvent) -> bool),
     /// On the whole event.
-    Event(Box<dyn Fn(&Event) -> bool + Send + Sync>),
+    Event(Box<dyn Fn(&ObjectEvent) -> bool + Send + Sync>),
     And(Predicate, Predicate),
     Or(Predicate, Predicate),
     Not(Predicate),
@@ -36,7 +36,7 @@ enum Test {
 
 impl Predicate {
     /// A condition of the author's own.
-    pub fn new(test: impl Fn(&Event) -> bool + Send + Sync + 'static) -> Self {
+    pub fn new(test: impl Fn(&ObjectEvent) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(Test::Event(Box::new(test))))
     }
 
@@ -62,16 +62,16 @@ impl Predicate {
 
     /// Whether `event` passes.
     #[must_use]
-    pub fn passes(&self, event: &Event) -> bool {
+    pub fn passes(&self, event: &ObjectEvent) -> bool {
         self.opinion(event).unwrap_or(true)
     }
 
     /// None when the condition does not apply to this sort of event; a negation then changes
     /// nothing either.
-    fn opinion(&self, event: &Event) -> Option<bool> {
+    fn opinion(&self, event: &ObjectEvent) -> Option<bool> {
         match &*self.0 {
             Test::Change(_, differs) => match event {
-                Event::Updated { old, new } => {
+                ObjectEvent::Updated { old, new } => {
                     let (old, new) = (old.meta(), new.meta());
                     // Deletion has begun, or another object took the name: neither may be lost.
                     if old.uid != new.uid || old.deleting != new.deleting {
@@ -79,8 +79,8 @@ impl Predicate {
                     }
                     Some(differs(old, new, event))
                 }
-                Event::Resynced { .. } => Some(false),
-                Event::Added { .. } | Event::Deleted { .. } => None,
+                ObjectEvent::Resynced { .. } => Some(false),
+                ObjectEvent::Added { .. } | ObjectEvent::Deleted { .. } => None,
             },
             Test::Event(test) => Some(test(event)),
             // What neither side decides stays undecided, and what is undecided passes.
@@ -120,7 +120,7 @@ impl fmt::Debug for Predicate {
     }
 }
 
-fn change(name: &'static str, differs: fn(&Meta, &Meta, &Event) -> bool) -> Predicate {
+fn change(name: &'static str, differs: fn(&Meta, &Meta, &ObjectEvent) -> bool) -> Predicate {
     Predicate(Arc::new(Test::Change(name, differs)))
 }
 

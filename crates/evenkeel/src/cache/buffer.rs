@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::key::Key;
-use crate::object_event::Event;
+use crate::object_event::ObjectEvent;
 
 /// How many events wait before they are merged.
 pub(super) const LIMIT: usize = 4096;
@@ -35,7 +35,7 @@ struct Waiting {
 
 #[derive(Debug)]
 pub(super) enum Item {
-    Event(Event),
+    Event(ObjectEvent),
     /// All objects that were there in the beginning are before this.
     Synced,
 }
@@ -48,13 +48,13 @@ impl Buffer {
     }
 
     /// Adds what happened.
-    pub(super) fn push(&self, event: Event) {
+    pub(super) fn push(&self, event: ObjectEvent) {
         self.waiting.lock().push(event, self.limit);
         self.ready.notify_one();
     }
 
     /// Adds what happened, or says that all of the beginning has been added.
-    pub(super) fn extend(&self, events: impl IntoIterator<Item = Event>, synced: bool) {
+    pub(super) fn extend(&self, events: impl IntoIterator<Item = ObjectEvent>, synced: bool) {
         let mut waiting = self.waiting.lock();
         events.into_iter().for_each(|event| waiting.push(event, self.limit));
         if synced {
@@ -81,7 +81,7 @@ impl Buffer {
 }
 
 impl Waiting {
-    fn push(&mut self, event: Event, limit: usize) {
+    fn push(&mut self, event: ObjectEvent, limit: usize) {
         let key = event.object().meta().key();
         if self.items.len() >= limit
             && let Some(number) = self.last.get(key)
@@ -115,8 +115,8 @@ impl Waiting {
 }
 
 /// Makes of two events of one object the one that leads from before the first to after the second.
-fn merge(waiting: &mut Event, next: Event) {
-    use Event::{Added, Deleted, Resynced, Updated};
+fn merge(waiting: &mut ObjectEvent, next: ObjectEvent) {
+    use ObjectEvent::{Added, Deleted, Resynced, Updated};
     let merged = match (&*waiting, next) {
         (Added { initial, .. }, Updated { new, .. } | Resynced { object: new }) => {
             Added { new, initial: *initial }
@@ -147,26 +147,26 @@ mod tests {
         Arc::new(ingest.entry(raw.as_bytes()).unwrap())
     }
 
-    fn added(name: &str, version: u64) -> Event {
-        Event::Added { new: entry(name, version), initial: true }
+    fn added(name: &str, version: u64) -> ObjectEvent {
+        ObjectEvent::Added { new: entry(name, version), initial: true }
     }
 
-    fn updated(name: &str, old: u64, new: u64) -> Event {
-        Event::Updated { old: entry(name, old), new: entry(name, new) }
+    fn updated(name: &str, old: u64, new: u64) -> ObjectEvent {
+        ObjectEvent::Updated { old: entry(name, old), new: entry(name, new) }
     }
 
-    fn deleted(name: &str, version: u64) -> Event {
-        Event::Deleted { old: entry(name, version), state_unknown: false }
+    fn deleted(name: &str, version: u64) -> ObjectEvent {
+        ObjectEvent::Deleted { old: entry(name, version), state_unknown: false }
     }
 
     fn shown(item: Item) -> String {
         let Item::Event(event) = item else { return "synced".to_owned() };
         let version = |entry: &Arc<Entry>| entry.meta().version();
         let what = match &event {
-            Event::Added { new, initial } => format!("+{} {initial}", version(new)),
-            Event::Updated { old, new } => format!("{}→{}", version(old), version(new)),
-            Event::Resynced { object } => format!("={}", version(object)),
-            Event::Deleted { old, .. } => format!("-{}", version(old)),
+            ObjectEvent::Added { new, initial } => format!("+{} {initial}", version(new)),
+            ObjectEvent::Updated { old, new } => format!("{}→{}", version(old), version(new)),
+            ObjectEvent::Resynced { object } => format!("={}", version(object)),
+            ObjectEvent::Deleted { old, .. } => format!("-{}", version(old)),
         };
         format!("{} {what}", event.object().meta().key())
     }
@@ -183,9 +183,9 @@ mod tests {
             (vec![updated("a", 1, 2), deleted("a", 2)], "a -2"),
             (vec![added("a", 1), deleted("a", 1)], "a -1"),
             (vec![deleted("a", 1), added("a", 5)], "a 1→5"),
-            (vec![Event::Resynced { object: entry("a", 1) }, updated("a", 1, 2)], "a 1→2"),
-            (vec![updated("a", 1, 2), Event::Resynced { object: entry("a", 2) }], "a 1→2"),
-            (vec![added("a", 2), Event::Resynced { object: entry("a", 2) }], "a +2 true"),
+            (vec![ObjectEvent::Resynced { object: entry("a", 1) }, updated("a", 1, 2)], "a 1→2"),
+            (vec![updated("a", 1, 2), ObjectEvent::Resynced { object: entry("a", 2) }], "a 1→2"),
+            (vec![added("a", 2), ObjectEvent::Resynced { object: entry("a", 2) }], "a +2 true"),
         ] {
             let buffer = Buffer::new(0);
             let mut events = events.into_iter();

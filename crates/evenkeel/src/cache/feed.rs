@@ -13,7 +13,7 @@ use super::informer::{Hub, Shared};
 use super::meta::{Meta, Version};
 use crate::key::Key;
 use crate::kind::Kind;
-use crate::object_event::Event;
+use crate::object_event::ObjectEvent;
 use crate::watch::{Error, Health, Sink};
 
 pub(super) struct Feed {
@@ -71,12 +71,12 @@ impl Feed {
         entry.mark(self.list);
         shared.rejections.clear(key.as_str());
         let event = match shared.store.put(&entry) {
-            None => Event::Added { new: entry, initial },
+            None => ObjectEvent::Added { new: entry, initial },
             Some(old) => {
                 if old.meta().uid != entry.meta().uid {
                     batch.gone.push(old.meta().uid.clone());
                 }
-                Event::Updated { old, new: entry }
+                ObjectEvent::Updated { old, new: entry }
             }
         };
         batch.events.push(event);
@@ -87,7 +87,7 @@ impl Feed {
         let Some(stored) = self.shared.store.remove(key) else { return };
         batch.gone.push(stored.meta().uid.clone());
         let state_unknown = last.is_none();
-        batch.events.push(Event::Deleted { old: last.unwrap_or(stored), state_unknown });
+        batch.events.push(ObjectEvent::Deleted { old: last.unwrap_or(stored), state_unknown });
     }
 
     /// A deletion that was told, of the object in its last state.
@@ -113,7 +113,7 @@ impl Feed {
 /// What a change to the store brings with it.
 #[derive(Default)]
 struct Batch {
-    events: Vec<Event>,
+    events: Vec<ObjectEvent>,
     gone: Vec<crate::uid::Uid>,
     version: Version,
 }

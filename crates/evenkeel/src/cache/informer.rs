@@ -30,7 +30,7 @@ use super::store::{Definition, Store};
 use super::subscription::{Subscription, deliver};
 use crate::key::Key;
 use crate::kind::Kind;
-use crate::object_event::Event;
+use crate::object_event::ObjectEvent;
 use crate::random::Random;
 use crate::tasks::Tasks;
 use crate::uid::Uid;
@@ -125,7 +125,7 @@ impl Hub {
         self.part(namespace).is_some_and(|part| part.synced)
     }
 
-    pub(super) fn send(&self, events: Vec<Event>) {
+    pub(super) fn send(&self, events: Vec<ObjectEvent>) {
         for event in events {
             for handler in self.handlers.values() {
                 handler.push(event.clone());
@@ -247,7 +247,7 @@ impl Shared {
             }
             for entry in self.store.all(Some(name)) {
                 self.store.remove(&entry.meta().key);
-                events.push(Event::Deleted { old: entry, state_unknown: true });
+                events.push(ObjectEvent::Deleted { old: entry, state_unknown: true });
             }
             self.overlay.reset(Some(name), None);
         }
@@ -514,7 +514,7 @@ impl Shared {
         let hub = self.hub.lock();
         if !hub.stopped {
             let objects = self.store.all(None).into_iter();
-            buffer.extend(objects.map(|object| Event::Resynced { object }), false);
+            buffer.extend(objects.map(|object| ObjectEvent::Resynced { object }), false);
         }
     }
 
@@ -522,7 +522,7 @@ impl Shared {
         self: &Arc<Self>,
         hold: Arc<Hold>,
         resync: bool,
-        handler: impl FnMut(Event) + Send + 'static,
+        handler: impl FnMut(ObjectEvent) + Send + 'static,
     ) -> Subscription {
         let period = self.random.lock().range(self.resync.mul_f64(0.9), self.resync.mul_f64(1.1));
         let buffer = Arc::new(Buffer::new(LIMIT));
@@ -532,7 +532,7 @@ impl Shared {
         let mut task = None;
         if !hub.stopped {
             let stored = self.store.all(None).into_iter();
-            let added = stored.map(|new| Event::Added { new, initial: true });
+            let added = stored.map(|new| ObjectEvent::Added { new, initial: true });
             buffer.extend(added, hub.synced);
             hub.handlers.insert(number, buffer.clone());
             let delivery = deliver(self.clone(), buffer, synced, resync.then_some(period), handler);
@@ -603,13 +603,16 @@ impl Informer {
     ///
     /// The handler runs in a task of its own; while it is behind by thousands of events, those of
     /// one object are merged. A panic in it is logged and counted, and it is called again.
-    pub fn subscribe(&self, handler: impl FnMut(Event) + Send + 'static) -> Subscription {
+    pub fn subscribe(&self, handler: impl FnMut(ObjectEvent) + Send + 'static) -> Subscription {
         self.shared().subscribe(self.0.clone(), false, handler)
     }
 
     /// As [`Informer::subscribe`], and now and then calls `handler` again for everything that is
-    /// there, as [`Event::Resynced`].
-    pub fn subscribe_resynced(&self, handler: impl FnMut(Event) + Send + 'static) -> Subscription {
+    /// there, as [`ObjectEvent::Resynced`].
+    pub fn subscribe_resynced(
+        &self,
+        handler: impl FnMut(ObjectEvent) + Send + 'static,
+    ) -> Subscription {
         self.shared().subscribe(self.0.clone(), true, handler)
     }
 

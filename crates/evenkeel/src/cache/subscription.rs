@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 use super::buffer::{Buffer, Item};
 use super::error::SyncError;
 use super::informer::{Hold, Informer, Shared};
-use crate::object_event::Event;
+use crate::object_event::ObjectEvent;
 
 /// A handler of an informer; it is no longer called once this is dropped.
 ///
@@ -78,7 +78,7 @@ pub(super) async fn deliver(
     buffer: Arc<Buffer>,
     synced: watch::Sender<bool>,
     period: Option<Duration>,
-    mut handler: impl FnMut(Event),
+    mut handler: impl FnMut(ObjectEvent),
 ) {
     let period_or_day = period.unwrap_or(Duration::from_secs(86_400));
     let mut due = pin!(sleep_until(Instant::now() + period_or_day));

@@ -21,7 +21,7 @@ use serde_json::json;
 
 use super::feed::Feed;
 use super::*;
-use crate::object_event::Event;
+use crate::object_event::ObjectEvent;
 use crate::watch::Sink as _;
 
 /// A server, and a cache of what is on it.
@@ -164,7 +164,7 @@ async fn settle() {
 struct Log(Arc<Mutex<Vec<String>>>);
 
 impl Log {
-    fn handler(&self) -> impl FnMut(Event) + Send + 'static {
+    fn handler(&self) -> impl FnMut(ObjectEvent) + Send + 'static {
         let log = self.0.clone();
         move |event| log.lock().push(shown(&event))
     }
@@ -180,15 +180,19 @@ pub(super) fn value(entry: &Entry) -> String {
     map.data.as_ref().and_then(|data| data.get("value").cloned()).unwrap_or_default()
 }
 
-fn shown(event: &Event) -> String {
+fn shown(event: &ObjectEvent) -> String {
     let mut text = event.object().meta().key().to_string();
     let _ = match event {
-        Event::Added { new, initial: true } => write!(text, " initial {}", value(new)),
-        Event::Added { new, initial: false } => write!(text, " added {}", value(new)),
-        Event::Updated { old, new } => write!(text, " {} → {}", value(old), value(new)),
-        Event::Resynced { object } => write!(text, " again {}", value(object)),
-        Event::Deleted { old, state_unknown: false } => write!(text, " deleted {}", value(old)),
-        Event::Deleted { old, state_unknown: true } => write!(text, " vanished {}", value(old)),
+        ObjectEvent::Added { new, initial: true } => write!(text, " initial {}", value(new)),
+        ObjectEvent::Added { new, initial: false } => write!(text, " added {}", value(new)),
+        ObjectEvent::Updated { old, new } => write!(text, " {} → {}", value(old), value(new)),
+        ObjectEvent::Resynced { object } => write!(text, " again {}", value(object)),
+        ObjectEvent::Deleted { old, state_unknown: false } => {
+            write!(text, " deleted {}", value(old))
+        }
+        ObjectEvent::Deleted { old, state_unknown: true } => {
+            write!(text, " vanished {}", value(old))
+        }
     };
     text
 }

@@ -10,7 +10,7 @@ use crate::cache::{
 use crate::handler::{Handler, MapContext};
 use crate::key::Key;
 use crate::kind::{Kind, Object};
-use crate::object_event::Event;
+use crate::object_event::ObjectEvent;
 use crate::predicate::Predicate;
 use crate::queue::{AddOptions, Cause, Change, LOW_PRIORITY, Origin, Queue};
 
@@ -206,7 +206,7 @@ impl Watches {
         let own = Origin::own(watch.kind.clone());
         let itself = watch.kind == self.kind;
         let resync = watch.resync;
-        let on_event = move |event: Event| {
+        let on_event = move |event: ObjectEvent| {
             let passes = |filter: &Option<Predicate>| {
                 filter.as_ref().is_none_or(|filter| passes(filter, &event))
             };
@@ -234,7 +234,7 @@ impl Watches {
 }
 
 /// An event whose predicate panics passes: a look too many costs less than one too few.
-fn passes(filter: &Predicate, event: &Event) -> bool {
+fn passes(filter: &Predicate, event: &ObjectEvent) -> bool {
     catch_unwind(AssertUnwindSafe(|| filter.passes(event))).unwrap_or_else(|_| {
         let object = event.object();
         tracing::error!(
@@ -246,13 +246,13 @@ fn passes(filter: &Predicate, event: &Event) -> bool {
     })
 }
 
-fn cause(event: &Event, origin: Origin) -> Cause {
+fn cause(event: &ObjectEvent, origin: Origin) -> Cause {
     match event {
-        Event::Added { initial: true, .. } => Cause::Listed(origin),
-        Event::Added { .. } => Cause::Created(origin),
-        Event::Updated { old, new } => Cause::Updated(origin, change(old, new)),
-        Event::Resynced { .. } => Cause::Resync(origin),
-        Event::Deleted { .. } => Cause::Deleted(origin),
+        ObjectEvent::Added { initial: true, .. } => Cause::Listed(origin),
+        ObjectEvent::Added { .. } => Cause::Created(origin),
+        ObjectEvent::Updated { old, new } => Cause::Updated(origin, change(old, new)),
+        ObjectEvent::Resynced { .. } => Cause::Resync(origin),
+        ObjectEvent::Deleted { .. } => Cause::Deleted(origin),
     }
 }
 
@@ -273,9 +273,9 @@ fn change(old: &Entry, new: &Entry) -> Change {
 }
 
 /// What was there before and what did not change can wait for what did.
-fn priority(event: &Event) -> i32 {
+fn priority(event: &ObjectEvent) -> i32 {
     match event {
-        Event::Added { initial: true, .. } | Event::Resynced { .. } => LOW_PRIORITY,
+        ObjectEvent::Added { initial: true, .. } | ObjectEvent::Resynced { .. } => LOW_PRIORITY,
         _ => 0,
     }
 }

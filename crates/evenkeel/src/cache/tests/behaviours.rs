@@ -203,8 +203,8 @@ async fn an_optional_type_comes_and_goes_with_its_definition() {
     let told = log.clone();
     let subscription = informer.subscribe(move |event| {
         let verb = match event {
-            Event::Added { .. } => "added",
-            Event::Deleted { .. } => "deleted",
+            ObjectEvent::Added { .. } => "added",
+            ObjectEvent::Deleted { .. } => "deleted",
             _ => "changed",
         };
         told.lock().push(format!("{} {verb}", event.object().meta().key()));
