@@ -42,9 +42,9 @@ fn digest(text: &str) -> u32 {
 
 /// What [`Client::create_or_update`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Changed {
+pub enum OperationResult {
     /// The object was as it should be.
-    Nothing,
+    None,
     /// It was missing and has been created.
     Created,
     /// It differed and has been updated.
@@ -65,25 +65,25 @@ impl Client {
         &self,
         key: &Key,
         change: impl FnOnce(&mut K),
-    ) -> Result<(Arc<K>, Changed), Error> {
+    ) -> Result<(Arc<K>, OperationResult), Error> {
         let Some(present) = self.get::<K>(key).await? else {
             let mut object = K::default();
             object.meta_mut().name = Some(key.name().to_owned());
             object.meta_mut().namespace = key.namespace().map(str::to_owned);
             change(&mut object);
-            return Ok((self.create(&object).await?, Changed::Created));
+            return Ok((self.create(&object).await?, OperationResult::Created));
         };
         let mut object = (*present).clone();
         change(&mut object);
         let json = |object: &K| serde_json::to_value(object).unwrap_or_default();
         let Some(mut patch) = difference::between(&json(&present), &json(&object)) else {
-            return Ok((present, Changed::Nothing));
+            return Ok((present, OperationResult::None));
         };
         // Only if it is still what `change` started from.
         let meta = present.meta();
         patch["metadata"]["uid"] = json!(meta.uid);
         patch["metadata"]["resourceVersion"] = json!(meta.resource_version);
-        Ok((self.patch(key, &Patch::Merge(patch)).await?, Changed::Updated))
+        Ok((self.patch(key, &Patch::Merge(patch)).await?, OperationResult::Updated))
     }
 
     /// Makes `owner` the controller of an object that exists already and has none.

@@ -99,7 +99,7 @@ pub mod logging;
 
 pub mod manifest;
 
-pub use child::{AdoptError, Changed, child_name};
+pub use child::{AdoptError, OperationResult, child_name};
 pub use clock::Clock;
 pub use condition::{Condition, Conditions};
 pub use controller::{Context, ControllerHandle, Watch};

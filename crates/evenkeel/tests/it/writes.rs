@@ -397,9 +397,9 @@ async fn what_a_type_does_not_know_survives_an_update_of_what_it_does() {
     };
     let client = manager.client();
     let (_, changed) = client.create_or_update::<Account>(&key("a"), label).await.unwrap();
-    assert_eq!(changed, evenkeel::Changed::Updated);
+    assert_eq!(changed, evenkeel::OperationResult::Updated);
     let (_, changed) = client.create_or_update::<Account>(&key("a"), label).await.unwrap();
-    assert_eq!(changed, evenkeel::Changed::Nothing);
+    assert_eq!(changed, evenkeel::OperationResult::None);
     let stored = accounts.get("a").await.unwrap();
     assert_eq!(stored.automount_service_account_token, Some(false));
     assert!(stored.metadata.labels.is_some());
