@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use evenkeel::cache::TypeOptions;
-use evenkeel::objects;
 use evenkeel::prelude::*;
+use evenkeel::reconciler_fn;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret};
@@ -46,7 +46,7 @@ pub(crate) async fn restart(report: &mut Report) -> anyhow::Result<()> {
 
     let seen: Arc<Mutex<Seen>> = Arc::default();
     let noting = seen.clone();
-    let reconciler = objects(move |map: Arc<ConfigMap>, _| {
+    let reconciler = reconciler_fn(move |map: Arc<ConfigMap>, _| {
         noting.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).note(&map);
         async {
             tokio::time::sleep(WORK).await;
@@ -181,7 +181,7 @@ impl Drop for Operator {
 /// The operator itself.
 pub(crate) async fn child(url: &str) -> anyhow::Result<()> {
     let manager = Manager::builder("bench").build(server::client(url)?);
-    let reconciler = objects(|_: Arc<Deployment>, _| async { Ok(Action::done()) });
+    let reconciler = reconciler_fn(|_: Arc<Deployment>, _| async { Ok(Action::done()) });
     manager
         .controller(reconciler)
         .owns::<ReplicaSet>()

@@ -6,7 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 
 use evenkeel::prelude::*;
-use evenkeel::{manifest, objects};
+use evenkeel::{manifest, reconciler_fn};
 use evenkeel_test::{Rule, TestCluster};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::rbac::v1::ClusterRole;
@@ -155,8 +155,9 @@ fn a_requeue_without_delay_fails_the_test_as_well() {
         let mut cluster =
             TestCluster::builder().bare().virtual_time(1).spin_limit(300).start().await;
         let manager = cluster.manager("eager");
-        let eager =
-            objects(|_: Arc<ConfigMap>, _| async { Ok(Action::requeue_after(Duration::ZERO)) });
+        let eager = reconciler_fn(|_: Arc<ConfigMap>, _| async {
+            Ok(Action::requeue_after(Duration::ZERO))
+        });
         manager.controller(eager).named("eager").register().unwrap();
         cluster.run(&manager);
         let map = cluster.parse::<ConfigMap>("metadata: {name: a}");

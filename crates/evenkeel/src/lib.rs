@@ -110,7 +110,7 @@ pub use key::Key;
 pub use kind::{Kind, Object, Scope};
 pub use manager::Manager;
 pub use object_event::ObjectEvent;
-pub use reconcile::{Action, Reconciler, objects, retry_after, terminal};
+pub use reconcile::{Action, Reconciler, reconciler_fn, retry_after, terminal};
 pub use source::{Source, Trigger};
 pub use status::Status;
 pub use uid::Uid;

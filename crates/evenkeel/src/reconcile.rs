@@ -57,30 +57,30 @@ impl<R: Reconciler> Reconciler for Arc<R> {
 ///
 /// ```
 /// use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
-/// use evenkeel::{objects, prelude::*};
+/// use evenkeel::{reconciler_fn, prelude::*};
 ///
-/// let greeter = objects(|map: Arc<ConfigMap>, cx: Context<ConfigMap>| async move {
+/// let greeter = reconciler_fn(|map: Arc<ConfigMap>, cx: Context<ConfigMap>| async move {
 ///     println!("hello {} for the {}. time", map.name_any(), cx.failures() + 1);
 ///     Ok(Action::done())
 /// });
 /// # fn reconciler(_: impl Reconciler<Object = ConfigMap>) {}
 /// # reconciler(greeter);
 /// ```
-pub fn objects<K, F, Fut>(reconcile: F) -> impl Reconciler<Object = K>
+pub fn reconciler_fn<K, F, Fut>(reconcile: F) -> impl Reconciler<Object = K>
 where
     K: Object,
     F: Fn(Arc<K>, Context<K>) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<Action>> + Send + 'static,
 {
-    Objects { reconcile, marker: PhantomData }
+    ReconcilerFn { reconcile, marker: PhantomData }
 }
 
-struct Objects<K, F> {
+struct ReconcilerFn<K, F> {
     reconcile: F,
     marker: PhantomData<fn() -> K>,
 }
 
-impl<K, F, Fut> Reconciler for Objects<K, F>
+impl<K, F, Fut> Reconciler for ReconcilerFn<K, F>
 where
     K: Object,
     F: Fn(Arc<K>, Context<K>) -> Fut + Send + Sync + 'static,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use evenkeel::{Condition, objects, prelude::*};
+use evenkeel::{Condition, prelude::*, reconciler_fn};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::task::JoinSet;
 
@@ -17,7 +17,7 @@ pub(super) async fn run(
 ) -> anyhow::Result<()> {
     let manager = Manager::builder("bench").build(client);
     let counted = progress.clone();
-    let reconciler = objects(move |site: Arc<Site>, cx: Context<Site>| {
+    let reconciler = reconciler_fn(move |site: Arc<Site>, cx: Context<Site>| {
         let progress = counted.clone();
         async move {
             cx.apply(child(&site)).await?;

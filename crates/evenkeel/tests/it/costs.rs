@@ -106,7 +106,7 @@ async fn a_status_that_changes_nothing_leaves_the_rest_alone() {
     deployments.create(&Default::default(), &deployment("web")).await.unwrap();
     let manager = world.manager();
     let (sender, mut told) = tokio::sync::mpsc::channel(64);
-    let reconciler = evenkeel::objects(move |web: Arc<Counted>, cx: Context<Counted>| {
+    let reconciler = evenkeel::reconciler_fn(move |web: Arc<Counted>, cx: Context<Counted>| {
         let sender = sender.clone();
         async move {
             // What triggers it is the label, which the status repeats.

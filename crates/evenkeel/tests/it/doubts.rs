@@ -67,7 +67,7 @@ async fn a_write_that_a_timeout_cuts_short_is_in_the_journal_and_in_doubt() {
     });
     let manager = world.manager();
     let (sender, mut told) = tokio::sync::mpsc::channel(64);
-    let reconciler = evenkeel::objects(move |map: Arc<ConfigMap>, cx: Context<ConfigMap>| {
+    let reconciler = evenkeel::reconciler_fn(move |map: Arc<ConfigMap>, cx: Context<ConfigMap>| {
         let sender = sender.clone();
         async move {
             let _ = sender.try_send(map.data.clone());

@@ -188,13 +188,14 @@ async fn an_apply_that_changed_nothing_is_noted_so_though_its_type_is_not_cached
     let world = World::new().await;
     world.create_map("a").await;
     let manager = world.manager();
-    let reconciler = evenkeel::objects(|_: Arc<ConfigMap>, cx: Context<ConfigMap>| async move {
-        let mut child = evenkeel::k8s_openapi::api::core::v1::ServiceAccount::default();
-        child.metadata.name = Some("child".to_owned());
-        cx.apply(child).await?;
-        let again = cx.causes().kinds().contains(evenkeel::queue::CauseKind::Listed);
-        Ok(if again { Action::requeue() } else { Action::done() })
-    });
+    let reconciler =
+        evenkeel::reconciler_fn(|_: Arc<ConfigMap>, cx: Context<ConfigMap>| async move {
+            let mut child = evenkeel::k8s_openapi::api::core::v1::ServiceAccount::default();
+            child.metadata.name = Some("child".to_owned());
+            cx.apply(child).await?;
+            let again = cx.causes().kinds().contains(evenkeel::queue::CauseKind::Listed);
+            Ok(if again { Action::requeue() } else { Action::done() })
+        });
     let controller = manager.controller(reconciler).register().unwrap();
     let running = start(&manager);
     crate::harness::until(|| controller.totals().success == 1).await;
@@ -209,10 +210,11 @@ async fn an_apply_that_changed_nothing_is_noted_so_though_its_type_is_not_cached
 async fn objects_that_come_and_go_under_one_name_are_no_fight() {
     let world = World::new().await;
     let manager = world.manager();
-    let reconciler = evenkeel::objects(|_: Arc<ConfigMap>, cx: Context<ConfigMap>| async move {
-        cx.finalize("example.com/x", |_| async { Ok(()) }).await?;
-        Ok(Action::done())
-    });
+    let reconciler =
+        evenkeel::reconciler_fn(|_: Arc<ConfigMap>, cx: Context<ConfigMap>| async move {
+            cx.finalize("example.com/x", |_| async { Ok(()) }).await?;
+            Ok(Action::done())
+        });
     let controller = manager.controller(reconciler).register().unwrap();
     let running = start(&manager);
     let maps = Api::<ConfigMap>::namespaced(world.admin(), "default");
@@ -268,10 +270,11 @@ async fn the_removal_of_the_last_finalizer_is_a_change() {
     let world = World::new().await;
     world.create_map("a").await;
     let manager = world.manager();
-    let reconciler = evenkeel::objects(|_: Arc<ConfigMap>, cx: Context<ConfigMap>| async move {
-        cx.finalize("example.com/x", |_| async { Ok(()) }).await?;
-        Ok(Action::done())
-    });
+    let reconciler =
+        evenkeel::reconciler_fn(|_: Arc<ConfigMap>, cx: Context<ConfigMap>| async move {
+            cx.finalize("example.com/x", |_| async { Ok(()) }).await?;
+            Ok(Action::done())
+        });
     let controller = manager.controller(reconciler).register().unwrap();
     let mut follower = controller.journal().follow();
     let running = start(&manager);

@@ -268,7 +268,7 @@ async fn ending_does_not_wait_for_events_that_cannot_be_written() {
     });
     let manager = world.manager();
     let (sender, mut told) = mpsc::channel(64);
-    let reconciler = evenkeel::objects(move |_: Arc<ConfigMap>, cx: Context<ConfigMap>| {
+    let reconciler = evenkeel::reconciler_fn(move |_: Arc<ConfigMap>, cx: Context<ConfigMap>| {
         cx.event("Seen", "it was there");
         let _ = sender.try_send(());
         async { Ok(Action::done()) }

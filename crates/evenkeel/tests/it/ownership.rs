@@ -155,7 +155,7 @@ async fn an_object_that_took_a_childs_name_unseen_is_left_alone() {
     let (sender, mut synced) = mpsc::channel(64);
     let (maker, mut outcomes) = maker(secret("changed"));
     // Nothing is reconciled before the other client has been at work.
-    let reconciler = evenkeel::objects(move |_: Arc<ConfigMap>, cx: Context<ConfigMap>| {
+    let reconciler = evenkeel::reconciler_fn(move |_: Arc<ConfigMap>, cx: Context<ConfigMap>| {
         let _ = sender.try_send(());
         let maker = Maker { child: maker.child.clone(), outcome: maker.outcome.clone() };
         async move {

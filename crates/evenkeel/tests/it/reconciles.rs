@@ -244,7 +244,7 @@ async fn a_panic_outside_of_the_future_itself_costs_no_worker() {
     }
     let manager = world.manager();
     let (sender, mut told) = tokio::sync::mpsc::channel(4096);
-    let reconciler = evenkeel::objects(move |map: Arc<ConfigMap>, cx: Context<ConfigMap>| {
+    let reconciler = evenkeel::reconciler_fn(move |map: Arc<ConfigMap>, cx: Context<ConfigMap>| {
         let sender = sender.clone();
         async move {
             let _ = sender.try_send(map.name_any());
@@ -280,16 +280,17 @@ async fn totals_tell_outcomes_apart() {
         world.create_map(name).await;
     }
     let manager = world.manager();
-    let reconciler = evenkeel::objects(|map: Arc<ConfigMap>, cx: Context<ConfigMap>| async move {
-        let again = cx.causes().kinds().contains(evenkeel::queue::CauseKind::Listed);
-        match map.name_any().as_str() {
-            "a" if again => Ok(Action::requeue()),
-            "b" if again => Ok(Action::requeue_after(Duration::from_secs(1))),
-            "c" if again => Err("once".into()),
-            "d" => Err(terminal("never")),
-            _ => Ok(Action::done()),
-        }
-    });
+    let reconciler =
+        evenkeel::reconciler_fn(|map: Arc<ConfigMap>, cx: Context<ConfigMap>| async move {
+            let again = cx.causes().kinds().contains(evenkeel::queue::CauseKind::Listed);
+            match map.name_any().as_str() {
+                "a" if again => Ok(Action::requeue()),
+                "b" if again => Ok(Action::requeue_after(Duration::from_secs(1))),
+                "c" if again => Err("once".into()),
+                "d" => Err(terminal("never")),
+                _ => Ok(Action::done()),
+            }
+        });
     let controller = manager.controller(reconciler).workers(2).register().unwrap();
     let running = start(&manager);
     until(|| controller.totals().success == 4).await;

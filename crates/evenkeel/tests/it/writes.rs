@@ -259,16 +259,17 @@ async fn statuses_of_one_reconcile_add_up() {
     deployments.create(&Default::default(), &deployment("web")).await.unwrap();
     let manager = world.manager();
     let (sender, mut told) = tokio::sync::mpsc::channel(4096);
-    let reconciler = evenkeel::objects(move |web: Arc<Deployment>, cx: Context<Deployment>| {
-        let sender = sender.clone();
-        async move {
-            // Both start from what was read at the beginning.
-            cx.status(&web).condition(Condition::no("Ready", "Starting", "")).write().await?;
-            cx.status(&web).condition(Condition::yes("Checked", "Seen", "")).write().await?;
-            let _ = sender.try_send(());
-            Ok(Action::done())
-        }
-    });
+    let reconciler =
+        evenkeel::reconciler_fn(move |web: Arc<Deployment>, cx: Context<Deployment>| {
+            let sender = sender.clone();
+            async move {
+                // Both start from what was read at the beginning.
+                cx.status(&web).condition(Condition::no("Ready", "Starting", "")).write().await?;
+                cx.status(&web).condition(Condition::yes("Checked", "Seen", "")).write().await?;
+                let _ = sender.try_send(());
+                Ok(Action::done())
+            }
+        });
     manager.controller(reconciler).register().unwrap();
     let running = start(&manager);
     next(&mut told).await;
@@ -292,21 +293,23 @@ async fn a_status_never_undoes_what_others_told() {
     let manager = world.manager();
     let (sender, mut told) = tokio::sync::mpsc::channel(4096);
     let other = deployments.clone();
-    let reconciler = evenkeel::objects(move |web: Arc<Deployment>, cx: Context<Deployment>| {
-        let (sender, other) = (sender.clone(), other.clone());
-        async move {
-            if cx.failures() == 0 {
-                let theirs = json!({"status": {"readyReplicas": 0, "replicas": 7, "conditions": [
+    let reconciler = evenkeel::reconciler_fn(
+        move |web: Arc<Deployment>, cx: Context<Deployment>| {
+            let (sender, other) = (sender.clone(), other.clone());
+            async move {
+                if cx.failures() == 0 {
+                    let theirs = json!({"status": {"readyReplicas": 0, "replicas": 7, "conditions": [
                     {"type": "Theirs", "status": "True", "reason": "R", "message": "m"}]}});
-                other.patch_status("web", &Default::default(), &Patch::Merge(theirs)).await?;
+                    other.patch_status("web", &Default::default(), &Patch::Merge(theirs)).await?;
+                }
+                let status = cx.status(&web).condition(Condition::yes("Ours", "Seen", ""));
+                let written = status.write().await;
+                let _ = sender.try_send(written.as_ref().err().map(|error| error.is_conflict()));
+                written?;
+                Ok(Action::done())
             }
-            let status = cx.status(&web).condition(Condition::yes("Ours", "Seen", ""));
-            let written = status.write().await;
-            let _ = sender.try_send(written.as_ref().err().map(|error| error.is_conflict()));
-            written?;
-            Ok(Action::done())
-        }
-    });
+        },
+    );
     manager.controller(reconciler).register().unwrap();
     let running = start(&manager);
     assert_eq!(next(&mut told).await, Some(true), "somebody was faster");
@@ -329,7 +332,7 @@ async fn a_clean_up_that_fails_shows_in_the_objects_events() {
     maps.delete("a", &Default::default()).await.unwrap();
     let manager = world.manager();
     let (sender, mut told) = tokio::sync::mpsc::channel(4096);
-    let reconciler = evenkeel::objects(move |_: Arc<ConfigMap>, cx: Context<ConfigMap>| {
+    let reconciler = evenkeel::reconciler_fn(move |_: Arc<ConfigMap>, cx: Context<ConfigMap>| {
         let sender = sender.clone();
         async move {
             let failing = |_| async { Err("the bucket is not empty".into()) };
