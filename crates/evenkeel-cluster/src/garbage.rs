@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use evenkeel::cache::{Cache, Entry, Owner, Subscription, TypeOptions};
 use evenkeel::client::{Client, Error};
-use evenkeel::manager::{Stop, When};
+use evenkeel::manager::Stop;
 use evenkeel::queue::{AddOptions, Item, Queue};
 use evenkeel::{BoxError, EventRecorder, Key, Kind, Manager, ObjectEvent, Uid};
 use futures_util::FutureExt as _;
@@ -58,7 +58,7 @@ const RETRY: Duration = Duration::from_secs(1);
 /// Has the garbage collector run with the manager.
 pub(crate) fn register(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
     let collector = Collector::new(manager);
-    manager.spawn(NAME, When::Leader, |stop| collector.run(stop))?;
+    manager.spawn(NAME, |stop| collector.run(stop))?;
     Ok(())
 }
 

@@ -17,7 +17,6 @@ mod release;
 mod tests;
 
 use evenkeel::cache::{Cache, Query};
-use evenkeel::manager::When;
 use evenkeel::{BoxError, Key, Kind, Manager, Result};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -73,8 +72,7 @@ pub(crate) fn register_binder(manager: &Manager, _: &Settings) -> Result<(), Box
         used_claims(pod).iter().map(|key| key.as_str().to_owned()).collect()
     })?;
     let client = manager.client().with_field_manager(BINDER);
-    manager
-        .spawn("storage class standard", When::Leader, |stop| provision::standard(client, stop))?;
+    manager.spawn("storage class standard", |stop| provision::standard(client, stop))?;
     Ok(())
 }
 

@@ -35,7 +35,7 @@ pub(crate) use config::Access;
 pub use config::ConfigError;
 pub use lifecycle::RunError;
 pub use readiness::{Check, Readiness};
-pub use runnable::{Runnable, Stop, When};
+pub use runnable::{Runnable, Stop};
 
 use crate::cache::{Cache, CacheOptions, DeclareError, Informer, ReadError, TypeOptions};
 use crate::client::Client;
@@ -270,36 +270,50 @@ impl Manager {
         self.cache().index::<K>(name, values)
     }
 
-    /// Adds something else that runs: before the start it waits for it, afterwards it starts now.
+    /// Adds a runnable. It starts with the manager, or immediately if the manager is running.
     ///
     /// # Errors
     /// When the manager is stopping.
     pub fn add<R: Runnable>(&self, runnable: R) -> Result<(), RegisterError> {
-        let name = std::any::type_name::<R>().to_owned();
-        self.spawn(&name, R::WHEN, move |stop| runnable.run(stop))
+        let name = std::any::type_name::<R>();
+        let group = Group::of(runnable.needs_leader_election());
+        self.push(Pending::new(group, name, move |stop| runnable.run(Stop(stop))))
     }
 
-    /// Adds a function that runs on every replica or, once there is leader election, on the leader
-    /// alone; see [`When`].
+    /// Adds a function that needs leader election; see [`Runnable::needs_leader_election`].
     ///
     /// # Errors
     /// When the manager is stopping.
     pub fn spawn<F>(
         &self,
         name: &str,
-        when: When,
         run: impl FnOnce(Stop) -> F + Send + 'static,
     ) -> Result<(), RegisterError>
     where
         F: Future<Output = Result<()>> + Send + 'static,
     {
-        self.push(Pending::new(Group::of(when), name, move |stop| run(Stop(stop))))
+        self.push(Pending::new(Group::of(true), name, move |stop| run(Stop(stop))))
+    }
+
+    /// Adds a function that runs on every replica; otherwise as [`spawn`](Manager::spawn).
+    ///
+    /// # Errors
+    /// When the manager is stopping.
+    pub fn spawn_without_leader_election<F>(
+        &self,
+        name: &str,
+        run: impl FnOnce(Stop) -> F + Send + 'static,
+    ) -> Result<(), RegisterError>
+    where
+        F: Future<Output = Result<()>> + Send + 'static,
+    {
+        self.push(Pending::new(Group::of(false), name, move |stop| run(Stop(stop))))
     }
 
     pub(crate) fn add_controller<F>(
         &self,
         handle: ControllerHandle,
-        when: When,
+        needs_leader_election: bool,
         run: impl FnOnce(CancellationToken) -> F + Send + 'static,
     ) -> Result<(), RegisterError>
     where
@@ -309,7 +323,7 @@ impl Manager {
         if controllers.iter().any(|present| present.name() == handle.name()) {
             return Err(RegisterError::NameTaken(handle.name().to_owned()));
         }
-        self.push(Pending::new(Group::of(when), handle.name(), run))?;
+        self.push(Pending::new(Group::of(needs_leader_election), handle.name(), run))?;
         controllers.push(handle);
         Ok(())
     }

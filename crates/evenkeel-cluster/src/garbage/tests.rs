@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
-use evenkeel::manager::{RunError, When};
+use evenkeel::manager::RunError;
 use evenkeel::{Key, Manager};
 use evenkeel_apiserver::ApiServer;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Secret};
@@ -428,7 +428,7 @@ fn bare(client: kube::Client) -> (Arc<Collector>, JoinSet<Result<(), RunError>>)
     let manager = Manager::builder("test").seed(1).build(client);
     let collector = Collector::new(&manager);
     let running = collector.clone();
-    manager.spawn(NAME, When::Leader, |stop| running.run(stop)).unwrap();
+    manager.spawn(NAME, |stop| running.run(stop)).unwrap();
     let mut tasks = JoinSet::new();
     tasks.spawn(manager.run_until(std::future::pending()));
     (collector, tasks)

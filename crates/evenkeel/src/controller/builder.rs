@@ -13,7 +13,7 @@ use crate::handler::MapContext;
 use crate::journal::Journal;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
-use crate::manager::{Manager, RegisterError, When};
+use crate::manager::{Manager, RegisterError};
 use crate::predicate::Predicate;
 use crate::queue::{Options, Queue};
 use crate::reconcile::Reconciler;
@@ -52,7 +52,7 @@ pub struct Builder<'m, R: Reconciler> {
     reads: Vec<(Kind, Option<TypeOptions>)>,
     sources: Vec<Source>,
     filter: Option<Predicate>,
-    when: When,
+    needs_leader_election: bool,
     workers: usize,
     timeout: Duration,
     sync_timeout: Duration,
@@ -70,7 +70,7 @@ impl<'m, R: Reconciler> Builder<'m, R> {
             reads: Vec::new(),
             sources: Vec::new(),
             filter: None,
-            when: When::Leader,
+            needs_leader_election: true,
             workers: 1,
             timeout: TIMEOUT,
             sync_timeout: SYNC_TIMEOUT,
@@ -164,13 +164,13 @@ impl<'m, R: Reconciler> Builder<'m, R> {
         self
     }
 
-    /// Where it runs once there is leader election: on the leader alone unless set.
+    /// Sets whether the controller runs on the leader only; true unless set.
     ///
-    /// **There is no leader election yet**: whatever is set here, each replica runs the controller,
+    /// **There is no leader election yet**: every replica runs the controller, whatever is set here,
     /// and two replicas reconcile the same objects at the same time. Run one replica, with the
     /// `Recreate` strategy.
-    pub fn runs(mut self, when: When) -> Self {
-        self.when = when;
+    pub fn needs_leader_election(mut self, needs_leader_election: bool) -> Self {
+        self.needs_leader_election = needs_leader_election;
         self
     }
 
@@ -275,7 +275,9 @@ impl<'m, R: Reconciler> Builder<'m, R> {
             sync_timeout: self.sync_timeout,
             state,
         };
-        manager.add_controller(handle.clone(), self.when, move |stop| controller.run(stop))?;
+        manager.add_controller(handle.clone(), self.needs_leader_election, move |stop| {
+            controller.run(stop)
+        })?;
         Ok(handle)
     }
 }

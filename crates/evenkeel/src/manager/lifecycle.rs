@@ -12,7 +12,6 @@ use tokio::task::{self, JoinSet};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::runnable::When;
 use super::{Inner, RegisterError};
 use crate::controller::message;
 use crate::error::{BoxError, Result, chain};
@@ -28,20 +27,18 @@ pub(super) enum Group {
     Http,
     /// Serves admission and conversion, which listing may already need.
     Webhooks,
-    /// Work of every replica.
-    Always,
-    /// Work of the leader, which every replica takes itself for until there is leader election.
-    Leader,
+    /// Runnables and controllers that do not need leader election.
+    EveryReplica,
+    /// Runnables and controllers of the leader; every replica runs them until there is leader
+    /// election.
+    LeaderElection,
 }
 
 impl Group {
     const COUNT: usize = 4;
 
-    pub(super) fn of(when: When) -> Self {
-        match when {
-            When::Always => Self::Always,
-            When::Leader => Self::Leader,
-        }
+    pub(super) fn of(needs_leader_election: bool) -> Self {
+        if needs_leader_election { Self::LeaderElection } else { Self::EveryReplica }
     }
 }
 
@@ -259,7 +256,7 @@ async fn serve(inner: &Inner, tasks: &mut Tasks) -> Result<(), RunError> {
         return Ok(());
     }
     let (first, then): (Vec<_>, Vec<_>) =
-        inner.lifecycle.take().into_iter().partition(|pending| pending.group < Group::Always);
+        inner.lifecycle.take().into_iter().partition(|pending| pending.group < Group::EveryReplica);
     first.into_iter().for_each(|pending| tasks.start(pending));
     let cached = cached(inner);
     tokio::pin!(cached);
@@ -308,7 +305,7 @@ async fn end(
         Err(error) => tracing::error!(manager = %inner.name, "stopping: {}", chain(error)),
     }
     let deadline = inner.grace.map(|grace| Instant::now() + grace);
-    for group in [Group::Always, Group::Leader, Group::Webhooks, Group::Http] {
+    for group in [Group::EveryReplica, Group::LeaderElection, Group::Webhooks, Group::Http] {
         tasks.stops[group as usize].cancel();
         while tasks.runs(group) {
             let ended = match deadline {

@@ -7,7 +7,7 @@ use evenkeel::controller::Phase;
 use evenkeel::k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use evenkeel::kube::Api;
 use evenkeel::kube::api::PostParams;
-use evenkeel::manager::{NotSynced, RegisterError, RunError, Runnable, Stop, When};
+use evenkeel::manager::{NotSynced, RegisterError, RunError, Runnable, Stop};
 use evenkeel::prelude::*;
 use tokio::sync::mpsc;
 
@@ -71,7 +71,9 @@ async fn what_does_not_end_in_time_is_cancelled_and_named() {
 async fn a_runnable_that_fails_ends_the_manager_with_its_error() {
     let world = World::new().await;
     let manager = world.manager();
-    manager.spawn("probe", When::Always, |_| async { Err("the disk is full".into()) }).unwrap();
+    manager
+        .spawn_without_leader_election("probe", |_| async { Err("the disk is full".into()) })
+        .unwrap();
     let error = start(&manager).ended().await.unwrap_err();
     assert_eq!(chain(&error), "probe failed: the disk is full");
 }
@@ -80,7 +82,6 @@ async fn a_runnable_that_fails_ends_the_manager_with_its_error() {
 async fn work_is_ended_in_the_order_of_the_reference() {
     struct Work(mpsc::Sender<&'static str>);
     impl Runnable for Work {
-        const WHEN: When = When::Leader;
         async fn run(self, stop: Stop) -> Result<()> {
             stop.requested().await;
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -93,7 +94,7 @@ async fn work_is_ended_in_the_order_of_the_reference() {
     let (sender, mut told) = mpsc::channel(4096);
     manager.add(Work(sender.clone())).unwrap();
     manager
-        .spawn("always", When::Always, move |stop| async move {
+        .spawn_without_leader_election("always", move |stop| async move {
             stop.requested().await;
             tokio::time::sleep(Duration::from_secs(5)).await;
             let _ = sender.try_send("always");
@@ -200,13 +201,16 @@ async fn who_is_stopped_before_he_began_does_not_begin() {
     let manager = world.manager();
     manager.caches::<ConfigMap>(evenkeel::cache::TypeOptions::new()).unwrap();
     let begun = Arc::new(AtomicUsize::new(0));
-    for when in [When::Always, When::Leader] {
+    for needs_leader_election in [false, true] {
         let begun = begun.clone();
         let run = move |_| async move {
             begun.fetch_add(1, Ordering::SeqCst);
             Ok(())
         };
-        manager.spawn("worker", when, run).unwrap();
+        match needs_leader_election {
+            true => manager.spawn("worker", run).unwrap(),
+            false => manager.spawn_without_leader_election("worker", run).unwrap(),
+        }
     }
     let (reconciler, _told) = crate::harness::telling::<ConfigMap>();
     let controller = manager.controller(reconciler).register().unwrap();
@@ -230,7 +234,7 @@ async fn a_runnable_that_panics_ends_the_manager_with_its_words() {
             assert!(late, "at once");
             async move { panic!("later") }
         };
-        manager.spawn("shaky", When::Always, run).unwrap();
+        manager.spawn_without_leader_election("shaky", run).unwrap();
         let error = chain(&start(&manager).ended().await.unwrap_err());
         assert!(error.starts_with("shaky failed: it panicked: "), "{error}");
         assert!(error.contains(if late { "later" } else { "at once" }), "{error}");
@@ -255,7 +259,7 @@ async fn a_run_that_is_dropped_ends_all_it_began() {
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert!(world.requests().is_empty(), "a watch goes on");
     assert!(manager.client().get::<ConfigMap>(&key("a")).await.is_err());
-    assert!(manager.spawn("late", When::Always, |_| async { Ok(()) }).is_err());
+    assert!(manager.spawn_without_leader_election("late", |_| async { Ok(()) }).is_err());
 }
 
 #[tokio::test(start_paused = true)]
@@ -300,7 +304,8 @@ async fn a_controller_of_every_replica_stops_before_those_of_the_leader() {
     let manager = world.manager();
     let (everywhere, mut told) = crate::harness::telling::<ConfigMap>();
     let (leading, mut led) = crate::harness::telling::<ConfigMap>();
-    let first = manager.controller(everywhere).named("every").runs(When::Always).register();
+    let first =
+        manager.controller(everywhere).named("every").needs_leader_election(false).register();
     let first = first.unwrap();
     let second = manager.controller(leading).named("leading").register().unwrap();
     let phase = first.clone();
@@ -310,7 +315,7 @@ async fn a_controller_of_every_replica_stops_before_those_of_the_leader() {
         assert_eq!(phase.phase(), evenkeel::controller::Phase::Stopped);
         Ok(())
     };
-    manager.spawn("witness", When::Leader, watch).unwrap();
+    manager.spawn("observer", watch).unwrap();
     let running = start(&manager);
     next(&mut told).await;
     next(&mut led).await;

@@ -9,7 +9,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
-use evenkeel::manager::When;
 use evenkeel::prelude::*;
 
 use crate::harness::{World, each};
@@ -120,7 +119,7 @@ fn operator() {
             eprintln!("stopping");
             Ok(())
         };
-        manager.spawn("told", When::Always, told).unwrap();
+        manager.spawn_without_leader_election("told", told).unwrap();
         manager.run().await.unwrap();
         eprintln!("ended");
     });
