@@ -195,7 +195,7 @@ impl Guard {
     pub(crate) fn hint(&self) -> String {
         let controllers = self.managers().into_iter().flat_map(|manager| manager.controllers());
         let active: Vec<String> = controllers
-            .filter(|controller| self.0.virtual_time && controller.totals().active > 0)
+            .filter(|controller| self.0.virtual_time && controller.reconcile_counts().active > 0)
             .map(|controller| format!("{:?}", controller.name()))
             .collect();
         match active.is_empty() {

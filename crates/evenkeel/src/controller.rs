@@ -20,13 +20,13 @@ use tokio::sync::watch;
 
 pub use builder::Builder;
 pub use context::Context;
-pub use counts::Totals;
+pub use counts::ReconcileCounts;
 pub use watches::{Watch, WatchError, WatchGuard};
 
 use crate::journal::Journal;
 use crate::key::Key;
 use crate::queue::{Cause, Queue};
-use counts::Tally;
+use counts::ReconcileCounters;
 pub(crate) use run::tried_on;
 use watches::Watches;
 pub(crate) use worker::message;
@@ -39,7 +39,7 @@ pub struct ControllerHandle {
     queue: Queue<Key>,
     watches: Watches,
     state: State,
-    tally: Arc<Tally>,
+    counters: Arc<ReconcileCounters>,
 }
 
 /// Where a controller stands.
@@ -114,8 +114,8 @@ impl ControllerHandle {
 
     /// How often its reconciles came to what.
     #[must_use]
-    pub fn totals(&self) -> Totals {
-        self.tally.totals()
+    pub fn reconcile_counts(&self) -> ReconcileCounts {
+        self.counters.snapshot()
     }
 
     /// Has it look at `key` now; `why` appears in the journal.

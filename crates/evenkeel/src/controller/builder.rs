@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::counts::Tally;
+use super::counts::ReconcileCounters;
 use super::run::Controller;
 use super::watches::{self, Watch, WatchError, Watches};
 use super::worker::Shared;
@@ -236,14 +236,14 @@ impl<'m, R: Reconciler> Builder<'m, R> {
         };
         let journal = Journal::new(JOURNAL);
         let state = State::new();
-        let tally = Arc::new(Tally::new(self.workers));
+        let counters = Arc::new(ReconcileCounters::new(self.workers));
         let handle = ControllerHandle {
             name: name.clone(),
             journal: journal.clone(),
             queue: queue.clone(),
             watches: watches.clone(),
             state: state.clone(),
-            tally: tally.clone(),
+            counters: counters.clone(),
         };
         let shared = Arc::new(Shared {
             client: manager.client().with_field_manager(&name),
@@ -262,7 +262,7 @@ impl<'m, R: Reconciler> Builder<'m, R> {
             workers: self.workers,
             cleaned: Arc::default(),
             shape: Arc::default(),
-            tally,
+            counters,
             on_reconcile: manager.on_reconcile(),
         });
         let controller = Controller {

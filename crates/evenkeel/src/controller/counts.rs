@@ -10,7 +10,7 @@ use crate::journal::Outcome;
 /// errors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Totals {
+pub struct ReconcileCounts {
     /// Ended with nothing left to do.
     pub success: u64,
     /// Asked to be run again soon.
@@ -33,7 +33,7 @@ pub struct Totals {
 
 /// Counts as reconciles begin and end.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct ReconcileCounters {
     success: AtomicU64,
     requeue: AtomicU64,
     requeue_after: AtomicU64,
@@ -45,7 +45,7 @@ pub(super) struct Tally {
     workers: usize,
 }
 
-impl Tally {
+impl ReconcileCounters {
     pub(super) fn new(workers: usize) -> Self {
         Self { workers, ..Self::default() }
     }
@@ -72,9 +72,9 @@ impl Tally {
         }
     }
 
-    pub(super) fn totals(&self) -> Totals {
+    pub(super) fn snapshot(&self) -> ReconcileCounts {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Totals {
+        ReconcileCounts {
             success: read(&self.success),
             requeue: read(&self.requeue),
             requeue_after: read(&self.requeue_after),
@@ -89,7 +89,7 @@ impl Tally {
 }
 
 /// A reconcile at work; dropped with it, however it ends.
-pub(super) struct Active<'a>(&'a Tally);
+pub(super) struct Active<'a>(&'a ReconcileCounters);
 
 impl Drop for Active<'_> {
     fn drop(&mut self) {

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use super::context::Context;
-use super::counts::Tally;
+use super::counts::ReconcileCounters;
 use super::pace::{Pace, Rest};
 use crate::client::Client;
 use crate::clock::Clock;
@@ -47,7 +47,7 @@ pub(super) struct Shared<R: Reconciler> {
     pub(super) shape: Arc<Shape>,
     pub(super) event_recorder: EventRecorder,
     pub(super) random: Mutex<Random>,
-    pub(super) tally: Arc<Tally>,
+    pub(super) counters: Arc<ReconcileCounters>,
     pub(super) on_reconcile: Option<OnReconcile>,
 }
 
@@ -73,14 +73,14 @@ impl<R: Reconciler> Shared<R> {
         );
         let (started, begun) = (self.clock.now(), Instant::now());
         let notes = Notes::default();
-        let active = self.tally.begin();
+        let active = self.counters.begin();
         let ended = self.reconcile(&item, &causes, &notes).instrument(span.clone()).await;
         let took = begun.elapsed();
         drop(active);
 
         let _entered = span.enter();
         let outcome = self.settle(&item, ended);
-        self.tally.count(&outcome);
+        self.counters.count(&outcome);
         let collected = notes.take();
         let record = self.journal.push(Record {
             controller: self.name.clone(),

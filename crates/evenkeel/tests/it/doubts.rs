@@ -83,10 +83,13 @@ async fn a_write_that_a_timeout_cuts_short_is_in_the_journal_and_in_doubt() {
     let running = start(&manager);
     assert_eq!(crate::harness::next(&mut told).await, None);
     assert!(crate::harness::next(&mut told).await.is_some(), "the retry sees what was done");
-    until(|| controller.totals().success == 1).await;
+    until(|| controller.reconcile_counts().success == 1).await;
     let records = controller.journal().records();
     assert!(records[0].to_string().contains("cut short"), "{}", records[0]);
-    assert_eq!((controller.totals().timeouts, controller.totals().error), (1, 1));
+    assert_eq!(
+        (controller.reconcile_counts().timeouts, controller.reconcile_counts().error),
+        (1, 1)
+    );
     stop(&manager, running).await;
 }
 

@@ -198,7 +198,7 @@ async fn an_apply_that_changed_nothing_is_noted_so_though_its_type_is_not_cached
         });
     let controller = manager.controller(reconciler).register().unwrap();
     let running = start(&manager);
-    crate::harness::until(|| controller.totals().success == 1).await;
+    crate::harness::until(|| controller.reconcile_counts().success == 1).await;
     let records = controller.journal().records();
     let written: Vec<_> = records.iter().map(|record| &record.writes[0].written).collect();
     assert!(matches!(written[0], Written::Changed { .. }), "{}", records[0]);

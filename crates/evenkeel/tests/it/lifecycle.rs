@@ -56,15 +56,15 @@ async fn what_does_not_end_in_time_is_cancelled_and_named() {
         manager.controller(reconciler).named("endless").timeout(limit).register().unwrap();
     let running = start(&manager);
     next(&mut told).await;
-    assert_eq!(controller.totals().active, 1);
+    assert_eq!(controller.reconcile_counts().active, 1);
     let begun = tokio::time::Instant::now();
     manager.stop();
     let error = running.ended().await.unwrap_err();
     assert_eq!(begun.elapsed(), Duration::from_secs(30));
     assert!(matches!(&error, RunError::Late { names, .. } if names == &["endless"]), "{error}");
     assert!(told.recv().await.is_none(), "its worker is gone");
-    let totals = controller.totals();
-    assert_eq!((totals.active, totals.timeouts, totals.error), (0, 0, 0), "it did not time out");
+    let counts = controller.reconcile_counts();
+    assert_eq!((counts.active, counts.timeouts, counts.error), (0, 0, 0), "it did not time out");
 }
 
 #[tokio::test(start_paused = true)]

@@ -20,10 +20,10 @@ async fn minute_of(reconciler: impl Reconciler<Object = ConfigMap>) -> (u64, Vec
     let controller = manager.controller(reconciler).register().unwrap();
     let running = start(&manager);
     sleep(Duration::from_secs(60)).await;
-    let totals = controller.totals();
+    let counts = controller.reconcile_counts();
     let alarms = controller.journal().alarms();
     stop(&manager, running).await;
-    (totals.success + totals.requeue_after + totals.error, alarms)
+    (counts.success + counts.requeue_after + counts.error, alarms)
 }
 
 fn hot(alarms: &[Alarm]) -> Vec<String> {
@@ -119,7 +119,7 @@ async fn a_hanging_reconcile_is_named_after_a_minute_and_cancelled_after_ten() {
     );
     // The one worker has no time for anything else until then.
     controller.trigger(key("b"), "a test");
-    until(|| controller.totals().success == 1).await;
+    until(|| controller.reconcile_counts().success == 1).await;
     assert_eq!(begun.elapsed().as_secs(), 600);
     let outcome = controller.journal().records()[0].outcome.clone();
     assert_eq!(outcome, Outcome::TimedOut(Duration::from_secs(600)));

@@ -267,9 +267,9 @@ async fn a_panic_outside_of_the_future_itself_costs_no_worker() {
     }
     names.sort_unstable();
     assert_eq!(names, ["drop", "drop", "fine", "text", "text"]);
-    until(|| controller.totals().success == 3).await;
-    let totals = controller.totals();
-    assert_eq!((totals.panics, totals.error, totals.active, totals.workers), (2, 2, 0, 1));
+    until(|| controller.reconcile_counts().success == 3).await;
+    let counts = controller.reconcile_counts();
+    assert_eq!((counts.panics, counts.error, counts.active, counts.workers), (2, 2, 0, 1));
     stop(&manager, running).await;
 }
 
@@ -293,10 +293,10 @@ async fn totals_tell_outcomes_apart() {
         });
     let controller = manager.controller(reconciler).workers(2).register().unwrap();
     let running = start(&manager);
-    until(|| controller.totals().success == 4).await;
-    let totals = controller.totals();
-    assert_eq!((totals.requeue, totals.requeue_after, totals.error, totals.terminal), (1, 1, 2, 1));
-    assert_eq!((totals.workers, totals.panics, totals.timeouts), (2, 0, 0));
+    until(|| controller.reconcile_counts().success == 4).await;
+    let counts = controller.reconcile_counts();
+    assert_eq!((counts.requeue, counts.requeue_after, counts.error, counts.terminal), (1, 1, 2, 1));
+    assert_eq!((counts.workers, counts.panics, counts.timeouts), (2, 0, 0));
     stop(&manager, running).await;
 }
 

@@ -312,7 +312,7 @@ async fn an_interval_looks_things_up_once_they_are_there() {
     let begun = tokio::time::Instant::now();
     tokio::time::timeout(PATIENCE * 20, told.recv()).await.unwrap().unwrap();
     assert!(begun.elapsed() > Duration::from_secs(7000), "{:?}", begun.elapsed());
-    assert!(controller.totals().panics == 0);
+    assert!(controller.reconcile_counts().panics == 0);
     stop(&manager, running).await;
 }
 
