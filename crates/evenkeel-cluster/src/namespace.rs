@@ -159,7 +159,7 @@ impl Namespaces {
                     _ => return,
                 }
                 if let Some(handle) = handle.get().filter(|_| left == 0) {
-                    handle.trigger(key.clone(), "its content is gone");
+                    handle.enqueue(key.clone(), "its content is gone");
                 }
             });
             subscription.synced().await?;

@@ -140,7 +140,7 @@ impl Lifecycle {
         let changed = self.zones().observe(cx.key(), node, Instant::now());
         if let Some(handle) = self.handle.get() {
             for key in changed.into_iter().filter(|key| key != cx.key()) {
-                handle.trigger(key, "the disruption of its zone changed");
+                handle.enqueue(key, "the disruption of its zone changed");
             }
         }
         Ok(())

@@ -119,7 +119,7 @@ impl ControllerHandle {
     }
 
     /// Has it look at `key` now; `why` appears in the journal.
-    pub fn trigger(&self, key: Key, why: &str) {
+    pub fn enqueue(&self, key: Key, why: &str) {
         self.queue.add(key, Cause::External(why.into()));
     }
 

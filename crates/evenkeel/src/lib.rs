@@ -111,7 +111,7 @@ pub use kind::{Kind, Object, Scope};
 pub use manager::Manager;
 pub use object_event::ObjectEvent;
 pub use reconcile::{Action, Reconciler, reconciler_fn, retry_after, terminal};
-pub use source::{Source, Trigger};
+pub use source::{KeySender, Source};
 pub use status::Status;
 pub use uid::Uid;
 

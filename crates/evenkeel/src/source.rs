@@ -32,10 +32,10 @@ type BoxStream = Pin<Box<dyn Stream<Item = Key> + Send>>;
 impl Source {
     /// Keys sent by hand, as when an external system calls back.
     #[must_use]
-    pub fn channel(name: &str) -> (Trigger, Self) {
+    pub fn channel(name: &str) -> (KeySender, Self) {
         let (sender, mut receiver) = mpsc::channel(BUFFER);
         let keys = stream::poll_fn(move |cx| receiver.poll_recv(cx));
-        (Trigger(sender), Self::stream(name, keys))
+        (KeySender(sender), Self::stream(name, keys))
     }
 
     /// Keys from a stream; the source ends with it.
@@ -82,9 +82,9 @@ impl std::fmt::Debug for Source {
 
 /// Sends keys to a controller; see [`Source::channel`].
 #[derive(Clone, Debug)]
-pub struct Trigger(mpsc::Sender<Key>);
+pub struct KeySender(mpsc::Sender<Key>);
 
-impl Trigger {
+impl KeySender {
     /// Has the controller look at `key`. Waits while very many are pending; false when the
     /// controller is gone.
     pub async fn send(&self, key: Key) -> bool {

@@ -54,7 +54,7 @@ async fn a_journal_is_bounded() {
     let controller = manager.controller(reconciler).register().unwrap();
     let running = start(&manager);
     for n in 0..1000 {
-        controller.trigger(key(&n.to_string()), "test");
+        controller.enqueue(key(&n.to_string()), "test");
     }
     for _ in 0..1000 {
         next(&mut told).await;
@@ -88,7 +88,7 @@ async fn events_are_told_once_counted_when_repeated_and_bounded_per_object() {
     let running = start(&manager);
     follower.recv().await.unwrap();
     for _ in 0..5 {
-        controller.trigger(key("a"), "again");
+        controller.enqueue(key("a"), "again");
         follower.recv().await.unwrap();
     }
     // What was announced is written before the manager has ended.
@@ -155,7 +155,7 @@ async fn a_field_that_two_writers_flip_is_named_once_with_the_other() {
     });
     let controller = manager.controller(reconciler).named("ours").register().unwrap();
     let running = start(&manager);
-    controller.trigger(key("fought"), "begin");
+    controller.enqueue(key("fought"), "begin");
     for _ in 0..6 {
         next(&mut told).await;
         // Its own write brings it up once more, and then there is nothing to do.

@@ -90,7 +90,7 @@ async fn a_hot_key_keeps_the_worker_from_no_other_key() {
     until(|| !controller.journal().alarms().is_empty()).await;
     sleep(Duration::from_secs(30)).await;
     let begun = Instant::now();
-    controller.trigger(key("other"), "a test");
+    controller.enqueue(key("other"), "a test");
     next(&mut told).await;
     assert_eq!(begun.elapsed(), Duration::ZERO);
     stop(&manager, running).await;
@@ -118,7 +118,7 @@ async fn a_hanging_reconcile_is_named_after_a_minute_and_cancelled_after_ten() {
          cancelled after 600s"
     );
     // The one worker has no time for anything else until then.
-    controller.trigger(key("b"), "a test");
+    controller.enqueue(key("b"), "a test");
     until(|| controller.reconcile_counts().success == 1).await;
     assert_eq!(begun.elapsed().as_secs(), 600);
     let outcome = controller.journal().records()[0].outcome.clone();

@@ -81,7 +81,7 @@ async fn a_child_of_a_type_that_is_not_cached_is_created_and_applied_again() {
     let running = start(&manager);
     let created = next(&mut outcomes).await.unwrap();
     assert!(is_controller(&owner, &*created));
-    controller.trigger(key("owner"), "again");
+    controller.enqueue(key("owner"), "again");
     let again = next(&mut outcomes).await.unwrap();
     assert_eq!(again.metadata.uid, created.metadata.uid);
     stop(&manager, running).await;
@@ -170,14 +170,14 @@ async fn an_object_that_took_a_childs_name_unseen_is_left_alone() {
     next(&mut synced).await;
     api.delete("child", &Default::default()).await.unwrap();
     let theirs = api.create(&Default::default(), &secret("theirs")).await.unwrap();
-    controller.trigger(key("owner"), "now");
+    controller.enqueue(key("owner"), "now");
     let refused = next(&mut outcomes).await.unwrap_err();
     assert!(refused.ends_with(REFUSAL), "{refused}");
     assert_eq!(api.get("child").await.unwrap(), theirs);
 
     // And one that is simply gone is created anew.
     api.delete("child", &Default::default()).await.unwrap();
-    controller.trigger(key("owner"), "now, as it is gone");
+    controller.enqueue(key("owner"), "now, as it is gone");
     let created = next(&mut outcomes).await.unwrap();
     assert!(is_controller(&owner, &*created));
     stop(&manager, running).await;
