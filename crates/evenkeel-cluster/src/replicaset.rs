@@ -172,7 +172,7 @@ impl<S: Set> Sets<S> {
         });
         for &at in active.iter().take(count) {
             let meta = members[at].entry.meta();
-            let delete = cx.delete_named::<Pod>(meta.key()).if_uid(meta.uid());
+            let delete = cx.delete_by_key::<Pod>(meta.key()).uid_precondition(meta.uid());
             delete.await.map_err(|error| failed(error.into()))?;
             cx.event("SuccessfulDelete", &format!("Deleted pod: {}", meta.key().name()));
             members[at].digest.terminate();

@@ -42,7 +42,7 @@ async fn an_operator_runs_against_a_cluster_of_its_own() {
     cluster.consistently::<ConfigMap>(&key, Duration::from_secs(5), seen).await;
     let all = cluster.eventually_all::<ConfigMap>(|maps| maps.iter().any(|map| seen(map))).await;
     assert!(all.iter().any(|map| map.metadata.name.as_deref() == Some("a")));
-    cluster.client().delete_named::<ConfigMap>(&key).await.unwrap();
+    cluster.client().delete_by_key::<ConfigMap>(&key).await.unwrap();
     cluster.gone::<ConfigMap>(&key).await;
     cluster.stop().await;
 }

@@ -47,7 +47,7 @@ async fn story() {
                 status.and_then(|status| status.available_replicas) == Some(3)
             })
             .await;
-        cluster.client().delete_named::<ConfigMap>(&key).await.unwrap();
+        cluster.client().delete_by_key::<ConfigMap>(&key).await.unwrap();
         cluster.eventually_all::<Pod>(|pods| pods.is_empty()).await;
     } else {
         cluster.eventually::<Deployment>(&key, |_| true).await;

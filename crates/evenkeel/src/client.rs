@@ -36,7 +36,7 @@ mod write;
 
 use std::sync::Arc;
 
-pub use delete::{Delete, DeleteAll};
+pub use delete::{Delete, DeleteCollection};
 pub use dynamic::Dynamic;
 pub use error::{Attempt, Error, Target};
 pub use kube::api::Patch;

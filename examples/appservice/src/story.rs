@@ -185,7 +185,7 @@ impl Story<'_> {
 
     async fn delete(&mut self) -> Result<(), Unseen> {
         self.did(format!("AppService {} is deleted", self.key));
-        self.client().delete_named::<AppService>(&self.key).await?;
+        self.client().delete_by_key::<AppService>(&self.key).await?;
         let namespace = &self.stage.namespace;
         self.eyes.see_none::<AppService>(namespace, &Selector::default()).await?;
         let host = host(&self.key);

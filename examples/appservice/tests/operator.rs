@@ -194,7 +194,7 @@ async fn a_record_that_cannot_be_removed_keeps_the_appservice() {
     fs::remove_file(&record).unwrap();
     fs::create_dir(&record).unwrap();
 
-    bench.cluster.client().delete_named::<AppService>(&key).await.unwrap();
+    bench.cluster.client().delete_by_key::<AppService>(&key).await.unwrap();
     let kept = |app: &AppService| app.metadata.deletion_timestamp.is_some();
     bench.cluster.eventually::<AppService>(&key, kept).await;
     bench.cluster.consistently::<AppService>(&key, Duration::from_secs(2), kept).await;
@@ -224,7 +224,7 @@ async fn the_documented_permissions_are_enough() {
     let secret = bench.cluster.parse::<Secret>("metadata: {name: keys}");
     bench.cluster.client().create(&secret).await.unwrap();
     bench.stated(&key, bench.in_the_end()).await;
-    bench.cluster.client().delete_named::<AppService>(&key).await.unwrap();
+    bench.cluster.client().delete_by_key::<AppService>(&key).await.unwrap();
     bench.cluster.gone::<AppService>(&key).await;
     bench.stop().await;
 }

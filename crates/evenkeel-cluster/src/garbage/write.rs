@@ -36,7 +36,8 @@ impl Collector {
         let objects = self.client.dynamic(&place.kind);
         let delete = |policy| objects.delete(&place.key, Some(meta.uid())).propagation(policy);
         tracing::debug!(kind = %place.kind, key = %place.key, ?policy, "garbage goes");
-        let judged = delete(policy.clone()).if_version(&meta.version().to_string());
+        let judged =
+            delete(policy.clone()).resource_version_precondition(&meta.version().to_string());
         match judged.await {
             Ok(_) => return Ok(Looked::Done),
             Err(error) if error.is_conflict() => {}

@@ -100,7 +100,7 @@ async fn a_namespace_says_what_it_waits_for() {
         format!("metadata: {{name: held, namespace: {name}, finalizers: [example.com/held]}}");
     let held = create(&cluster, &cluster.parse::<ConfigMap>(&text)).await;
     let key = Key::cluster(&name);
-    cluster.client().delete_named::<Namespace>(&key).await.unwrap();
+    cluster.client().delete_by_key::<Namespace>(&key).await.unwrap();
     let told = |namespace: &Namespace| -> Vec<String> {
         let status = namespace.status.clone().unwrap_or_default();
         let conditions = status.conditions.into_iter().flatten();

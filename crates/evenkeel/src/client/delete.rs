@@ -60,20 +60,20 @@ impl Client {
     pub fn delete<K: Object>(&self, object: &K) -> Delete<'_> {
         let delete = Delete::new(self, Kind::of::<K>(), Key::of(object));
         match &object.meta().uid {
-            Some(uid) => delete.if_uid(&Uid::new(uid)),
+            Some(uid) => delete.uid_precondition(&Uid::new(uid)),
             None => delete,
         }
     }
 
     /// Deletes whatever has this name.
-    pub fn delete_named<K: Object>(&self, key: &Key) -> Delete<'_> {
+    pub fn delete_by_key<K: Object>(&self, key: &Key) -> Delete<'_> {
         Delete::new(self, Kind::of::<K>(), key.clone())
     }
 
     /// Deletes all objects of a type in a namespace, or in the cluster, narrowed by what is called
     /// on it first.
-    pub fn delete_all<K: Object>(&self, namespace: Option<&str>) -> DeleteAll<'_, K> {
-        DeleteAll {
+    pub fn delete_collection<K: Object>(&self, namespace: Option<&str>) -> DeleteCollection<'_, K> {
+        DeleteCollection {
             client: self,
             namespace: namespace.map(str::to_owned),
             labels: Selector::default(),
@@ -89,13 +89,13 @@ impl<'a> Delete<'a> {
     }
 
     /// Only if the object of this name is the one with this uid.
-    pub fn if_uid(mut self, uid: &Uid) -> Self {
+    pub fn uid_precondition(mut self, uid: &Uid) -> Self {
         self.options.preconditions.get_or_insert_default().uid = Some(uid.to_string());
         self
     }
 
     /// Only if the object has not changed since it was at this resourceVersion.
-    pub fn if_version(mut self, version: &str) -> Self {
+    pub fn resource_version_precondition(mut self, version: &str) -> Self {
         self.options.preconditions.get_or_insert_default().resource_version =
             Some(version.to_owned());
         self
@@ -181,7 +181,7 @@ impl<'a> IntoFuture for Delete<'a> {
 
 /// A deletion of many in the making; `.await` sends it.
 #[must_use = "a deletion is sent when it is awaited"]
-pub struct DeleteAll<'a, K> {
+pub struct DeleteCollection<'a, K> {
     client: &'a Client,
     namespace: Option<String>,
     labels: Selector,
@@ -189,7 +189,7 @@ pub struct DeleteAll<'a, K> {
     marker: PhantomData<fn() -> K>,
 }
 
-impl<'a, K: Object> DeleteAll<'a, K> {
+impl<'a, K: Object> DeleteCollection<'a, K> {
     /// Only objects with this label.
     pub fn label(mut self, name: &str, value: &str) -> Self {
         self.labels.extend(Expression::Equal(name.to_owned(), value.to_owned()));
@@ -258,7 +258,7 @@ impl<'a, K: Object> DeleteAll<'a, K> {
     }
 }
 
-impl<'a, K: Object> IntoFuture for DeleteAll<'a, K> {
+impl<'a, K: Object> IntoFuture for DeleteCollection<'a, K> {
     type Output = Result<(), Error>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 

@@ -93,7 +93,7 @@ impl<'a> Dynamic<'a> {
     pub fn delete(&self, key: &Key, uid: Option<&Uid>) -> Delete<'a> {
         let delete = Delete::new(self.client, self.kind.clone(), key.clone());
         match uid {
-            Some(uid) => delete.if_uid(uid),
+            Some(uid) => delete.uid_precondition(uid),
             None => delete,
         }
     }

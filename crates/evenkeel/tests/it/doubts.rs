@@ -178,7 +178,7 @@ async fn deleting_many_is_read_back_with_one_question() {
     client.create(&map("late")).await.unwrap_err();
     world.rule(World::frozen);
     world.requests();
-    client.delete_all::<ConfigMap>(Some("default")).await.unwrap();
+    client.delete_collection::<ConfigMap>(Some("default")).await.unwrap();
     assert_eq!(client.list::<ConfigMap>().in_namespace("default").await.unwrap().len(), 0);
     assert_eq!(gets(&world).len(), 1);
     assert_eq!(client.list::<ConfigMap>().in_namespace("default").await.unwrap().len(), 0);
@@ -192,7 +192,7 @@ async fn names_that_would_reach_elsewhere_are_refused() {
     let manager = world.manager();
     let client = manager.client();
     for namespace in ["", "..", "default/configmaps/a?"] {
-        let error = client.delete_all::<ConfigMap>(Some(namespace)).await.unwrap_err();
+        let error = client.delete_collection::<ConfigMap>(Some(namespace)).await.unwrap_err();
         assert!(error.to_string().contains("is not the name of a namespace"), "{error}");
         client.live().list::<ConfigMap>(Some(namespace), "").await.unwrap_err();
     }
@@ -252,7 +252,7 @@ async fn an_apply_is_left_out_only_while_it_would_change_nothing() {
     assert_eq!(sent(&world), 2);
     client.apply(&wanted).await.unwrap();
     world.requests();
-    client.delete_named::<ConfigMap>(&key("a")).await.unwrap();
+    client.delete_by_key::<ConfigMap>(&key("a")).await.unwrap();
     let again = client.apply(&wanted).await.unwrap();
     assert_eq!(sent(&world), 1, "it is another object");
     assert_eq!(again.data, wanted.data);

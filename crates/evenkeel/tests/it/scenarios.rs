@@ -248,7 +248,7 @@ async fn finalizers(kube: &kube::Client) {
     assert_eq!(seen.iter().filter(|what| **what == "cleaned").count(), 1, "{seen:?}");
     stop(&manager, running).await;
     client
-        .delete_named::<CustomResourceDefinition>(&Key::cluster(Bucket::crd_name()))
+        .delete_by_key::<CustomResourceDefinition>(&Key::cluster(Bucket::crd_name()))
         .await
         .unwrap();
 }
@@ -276,7 +276,7 @@ async fn types(kube: &kube::Client) {
     client.create(&guest).await.unwrap();
     assert!(come(&mut told).await);
     let definition = Key::cluster(Guest::crd_name());
-    client.delete_named::<CustomResourceDefinition>(&definition).await.unwrap();
+    client.delete_by_key::<CustomResourceDefinition>(&definition).await.unwrap();
     while come(&mut told).await {}
     stop(&manager, running).await;
 }
@@ -293,7 +293,7 @@ async fn converges(kube: &kube::Client) {
         let mut object = map("converges", &format!("m{}", n % 40));
         object.data = Some(BTreeMap::from([("n".to_owned(), n.to_string())]));
         if n % 7 == 3 {
-            other.client().delete_named::<ConfigMap>(&Key::of(&object)).await.unwrap();
+            other.client().delete_by_key::<ConfigMap>(&Key::of(&object)).await.unwrap();
         } else {
             other.client().apply(&object).force().await.unwrap();
         }

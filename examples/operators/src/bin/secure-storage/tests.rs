@@ -50,7 +50,7 @@ async fn each_phase_waits_for_the_one_before() {
     assert_eq!(ready.status.as_ref().unwrap().principal.as_ref(), Some(&principal));
     assert_eq!(provider.accounts()[&name].as_deref(), Some("vault/mine"));
 
-    cluster.client().delete_named::<SecureStorage>(&key).await.unwrap();
+    cluster.client().delete_by_key::<SecureStorage>(&key).await.unwrap();
     cluster.gone::<SecureStorage>(&key).await;
     assert!(provider.accounts().is_empty());
     cluster.stop().await;
@@ -89,7 +89,7 @@ async fn a_provider_that_is_down_or_busy_delays_and_does_no_harm() {
     // The account is removed however long it takes, and the object stays until it is.
     provider.fail(Fault::BusyRemoving(7));
     let deleted = Instant::now();
-    cluster.client().delete_named::<SecureStorage>(&key).await.unwrap();
+    cluster.client().delete_by_key::<SecureStorage>(&key).await.unwrap();
     cluster.gone::<SecureStorage>(&key).await;
     assert!(deleted.elapsed() >= Duration::from_secs(7), "{:?}", deleted.elapsed());
     assert!(provider.accounts().is_empty());
