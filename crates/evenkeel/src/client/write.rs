@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Method;
-use kube::api::Patch;
+use kube::api::{Patch, ValidationDirective};
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
@@ -39,7 +39,7 @@ pub struct Write<'a, R> {
     field_manager: Option<Arc<str>>,
     dry_run: bool,
     force: bool,
-    lenient: bool,
+    field_validation: ValidationDirective,
     /// Which object must control what is applied, if any must.
     ownership: Option<Ownership>,
     /// Whether the answer is given as the cache shows it: decoded once for all later reads, and
@@ -129,7 +129,7 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
             field_manager: None,
             dry_run: false,
             force: false,
-            lenient: false,
+            field_validation: ValidationDirective::Strict,
             ownership: None,
             as_cached: false,
             marker: PhantomData,
@@ -213,9 +213,9 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
         self
     }
 
-    /// Unknown fields are dropped with a warning instead of failing the write.
-    pub fn lenient(mut self) -> Self {
-        self.lenient = true;
+    /// Sets how the server treats unknown and duplicate fields; strict unless set.
+    pub fn field_validation(mut self, directive: ValidationDirective) -> Self {
+        self.field_validation = directive;
         self
     }
 
@@ -236,7 +236,7 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
         if self.dry_run {
             call = call.parameter("dryRun", "All");
         }
-        call = call.parameter("fieldValidation", if self.lenient { "Warn" } else { "Strict" });
+        call = call.parameter("fieldValidation", self.field_validation.as_str());
         let content_type = match self.verb {
             Verb::Patch(content_type) => content_type,
             Verb::Apply => "application/apply-patch+yaml",
@@ -354,8 +354,9 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
     }
 
     fn digest(&self, body: &[u8]) -> u128 {
-        let choices = [u8::from(self.force), u8::from(self.lenient)];
-        digest(&[body, self.effective_field_manager().as_bytes(), &choices])
+        let validation = self.field_validation.as_str();
+        let manager = self.effective_field_manager();
+        digest(&[body, manager.as_bytes(), &[self.force.into()], validation.as_bytes()])
     }
 
     fn effective_field_manager(&self) -> &str {
