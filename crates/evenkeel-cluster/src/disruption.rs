@@ -142,7 +142,7 @@ fn set_allowed(
     message: &str,
     generation: Option<i64>,
 ) {
-    let condition = evenkeel::Condition::when(enough, "DisruptionAllowed", reason, message);
+    let condition = evenkeel::Condition::new("DisruptionAllowed", enough, reason, message);
     condition.set(conditions, generation, cx.clock().now());
 }
 

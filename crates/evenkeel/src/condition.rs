@@ -1,4 +1,4 @@
-//! Conditions: an object's own account of how it is, in the form every tool reads.
+//! Status conditions.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -9,59 +9,77 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// One statement about an object, as in "Available: True, all replicas are up".
+/// A status condition to set on an object, such as `Available: True`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
-    name: String,
-    status: &'static str,
+    type_: String,
+    status: ConditionStatus,
     reason: String,
     message: String,
 }
 
+/// The status of a condition: `True`, `False` or `Unknown`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConditionStatus {
+    /// The condition is met.
+    True,
+    /// The condition is not met.
+    False,
+    /// The controller cannot decide whether the condition is met.
+    Unknown,
+}
+
+impl ConditionStatus {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
+
+impl From<bool> for ConditionStatus {
+    fn from(met: bool) -> Self {
+        if met { Self::True } else { Self::False }
+    }
+}
+
 impl Condition {
-    /// The statement holds. `reason` is one word for programs, `message` a sentence for people.
+    /// Creates a condition. `reason` is one word in CamelCase, `message` a sentence for users.
+    ///
+    /// ```
+    /// use evenkeel::condition::{Condition, ConditionStatus};
+    ///
+    /// Condition::new("Ready", true, "AllReplicasReady", "3 of 3 replicas are ready");
+    /// Condition::new("Ready", ConditionStatus::Unknown, "NodeLost", "");
+    /// ```
     #[must_use]
-    pub fn yes(name: &str, reason: &str, message: &str) -> Self {
-        Self::new(name, "True", reason, message)
+    pub fn new(
+        type_: &str,
+        status: impl Into<ConditionStatus>,
+        reason: &str,
+        message: &str,
+    ) -> Self {
+        let (type_, reason, message) = (type_.into(), reason.into(), message.into());
+        Self { type_, status: status.into(), reason, message }
     }
 
-    /// The statement does not hold.
-    #[must_use]
-    pub fn no(name: &str, reason: &str, message: &str) -> Self {
-        Self::new(name, "False", reason, message)
-    }
-
-    /// Nobody can tell.
-    #[must_use]
-    pub fn unknown(name: &str, reason: &str, message: &str) -> Self {
-        Self::new(name, "Unknown", reason, message)
-    }
-
-    /// The statement holds or not, as `holds` says.
-    #[must_use]
-    pub fn when(holds: bool, name: &str, reason: &str, message: &str) -> Self {
-        Self::new(name, if holds { "True" } else { "False" }, reason, message)
-    }
-
-    fn new(name: &str, status: &'static str, reason: &str, message: &str) -> Self {
-        let (name, reason, message) = (name.into(), reason.into(), message.into());
-        Self { name, status, reason, message }
-    }
-
-    /// Puts the statement into `conditions`, as true of `generation`; tells whether anything
-    /// changed. The transition time moves only when the status does.
+    /// Sets the condition in `conditions`, with `generation` as its observedGeneration; returns
+    /// whether it changed anything. lastTransitionTime changes only with the status, as in
+    /// upstream's `meta.SetStatusCondition`.
     pub fn set(
         &self,
         conditions: &mut Vec<Stored>,
         generation: Option<i64>,
         now: Timestamp,
     ) -> bool {
-        let present = conditions.iter_mut().find(|stored| stored.type_ == self.name);
+        let present = conditions.iter_mut().find(|stored| stored.type_ == self.type_);
         let Some(present) = present else {
             conditions.push(self.stored(generation, Time(now)));
             return true;
         };
-        let since = if present.status == self.status {
+        let since = if present.status == self.status.as_str() {
             present.last_transition_time.clone()
         } else {
             Time(now)
@@ -72,7 +90,7 @@ impl Condition {
         changed
     }
 
-    /// As [`Condition::set`], on conditions of any type: what they have beside is left alone.
+    /// Sets the condition in conditions of any type; their additional fields are kept.
     pub(crate) fn set_json(
         &self,
         conditions: &mut Vec<Value>,
@@ -80,7 +98,7 @@ impl Condition {
         now: Timestamp,
     ) {
         let named = |stored: &&mut Map<String, Value>| {
-            stored.get("type").and_then(Value::as_str) == Some(self.name.as_str())
+            stored.get("type").and_then(Value::as_str) == Some(self.type_.as_str())
         };
         let present = conditions.iter_mut().filter_map(Value::as_object_mut).find(named);
         let Some(present) = present else {
@@ -88,12 +106,13 @@ impl Condition {
             return;
         };
         let since = present.get("lastTransitionTime").is_some_and(|since| !since.is_null());
-        let same = present.get("status").and_then(Value::as_str) == Some(self.status);
+        let status = self.status.as_str();
+        let same = present.get("status").and_then(Value::as_str) == Some(status);
         if !(since && same) {
             present.insert("lastTransitionTime".to_owned(), json!(Time(now)));
         }
-        // Most of the time nothing changes, and then nothing is copied.
-        let texts = [("status", self.status), ("reason", &self.reason), ("message", &self.message)];
+        // Usually nothing changed, and then nothing is copied.
+        let texts = [("status", status), ("reason", &self.reason), ("message", &self.message)];
         for (name, text) in texts {
             if present.get(name).and_then(Value::as_str) != Some(text) {
                 present.insert(name.to_owned(), text.into());
@@ -106,8 +125,8 @@ impl Condition {
 
     fn stored(&self, generation: Option<i64>, since: Time) -> Stored {
         Stored {
-            type_: self.name.clone(),
-            status: self.status.to_owned(),
+            type_: self.type_.clone(),
+            status: self.status.as_str().to_owned(),
             reason: self.reason.clone(),
             message: self.message.clone(),
             observed_generation: generation,
@@ -116,14 +135,15 @@ impl Condition {
     }
 }
 
-/// Whether the statement `name` holds.
+/// Returns whether the condition of type `type_` is `True`.
 #[must_use]
-pub fn is_true(conditions: &[Stored], name: &str) -> bool {
-    conditions.iter().any(|stored| stored.type_ == name && stored.status == "True")
+pub fn is_true(conditions: &[Stored], type_: &str) -> bool {
+    conditions.iter().any(|stored| stored.type_ == type_ && stored.status == "True")
 }
 
-/// The `conditions` of a custom resource's status, with the schema that lets several controllers
-/// each keep their own.
+/// The `conditions` of a custom resource's status.
+///
+/// Its schema is a list map keyed by type, so that several controllers can each own conditions.
 ///
 /// ```
 /// use evenkeel::Conditions;
@@ -143,22 +163,22 @@ pub fn is_true(conditions: &[Stored], name: &str) -> bool {
 pub struct Conditions(Vec<Stored>);
 
 impl Conditions {
-    /// Whether nothing is stated.
+    /// Returns whether there are no conditions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether the statement `name` holds.
+    /// Returns whether the condition of type `type_` is `True`.
     #[must_use]
-    pub fn is_true(&self, name: &str) -> bool {
-        is_true(&self.0, name)
+    pub fn is_true(&self, type_: &str) -> bool {
+        is_true(&self.0, type_)
     }
 
-    /// The statement `name`, if it was made.
+    /// Returns the condition of type `type_`, if there is one.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<&Stored> {
-        self.0.iter().find(|stored| stored.type_ == name)
+    pub fn get(&self, type_: &str) -> Option<&Stored> {
+        self.0.iter().find(|stored| stored.type_ == type_)
     }
 }
 
@@ -170,7 +190,7 @@ impl Deref for Conditions {
     }
 }
 
-/// As Kubernetes' own API types have it: a map by type, with the limits of `metav1.Condition`.
+/// The schema of `[]metav1.Condition`: a list map keyed by type, with the same limits.
 impl JsonSchema for Conditions {
     fn inline_schema() -> bool {
         true
@@ -218,11 +238,19 @@ mod tests {
     fn the_transition_time_moves_with_the_status_only() {
         let at = |second| Timestamp::from_second(second).unwrap();
         let mut conditions = Vec::new();
-        assert!(Condition::no("Ready", "Starting", "").set(&mut conditions, Some(1), at(1)));
-        assert!(Condition::no("Ready", "Pulling", "").set(&mut conditions, Some(1), at(2)));
+        assert!(Condition::new("Ready", false, "Starting", "").set(
+            &mut conditions,
+            Some(1),
+            at(1)
+        ));
+        assert!(Condition::new("Ready", false, "Pulling", "").set(&mut conditions, Some(1), at(2)));
         assert_eq!(conditions[0].last_transition_time, Time(at(1)));
-        assert!(!Condition::no("Ready", "Pulling", "").set(&mut conditions, Some(1), at(3)));
-        assert!(Condition::yes("Ready", "Up", "").set(&mut conditions, Some(1), at(4)));
+        assert!(!Condition::new("Ready", false, "Pulling", "").set(
+            &mut conditions,
+            Some(1),
+            at(3)
+        ));
+        assert!(Condition::new("Ready", true, "Up", "").set(&mut conditions, Some(1), at(4)));
         assert_eq!(conditions[0].last_transition_time, Time(at(4)));
         assert!(is_true(&conditions, "Ready"));
     }
@@ -236,14 +264,14 @@ mod tests {
         ];
         let others = conditions[1].clone();
         let now = Timestamp::from_second(4_000_000_000).unwrap();
-        Condition::yes("Ready", "Up", "").set_json(&mut conditions, Some(3), now);
+        Condition::new("Ready", true, "Up", "").set_json(&mut conditions, Some(3), now);
         assert_eq!(conditions[0]["lastHeartbeatTime"], "2026-01-01T00:00:00Z");
         assert_eq!(conditions[0]["lastTransitionTime"], "2026-01-01T00:00:00Z");
         assert_eq!(conditions[0]["reason"], "Up");
         assert_eq!(conditions[1], others);
-        Condition::no("Ready", "Down", "").set_json(&mut conditions, Some(3), now);
+        Condition::new("Ready", false, "Down", "").set_json(&mut conditions, Some(3), now);
         assert_eq!(conditions[0]["lastTransitionTime"], json!(Time(now)));
-        Condition::no("New", "Added", "").set_json(&mut conditions, None, now);
+        Condition::new("New", false, "Added", "").set_json(&mut conditions, None, now);
         assert_eq!(conditions.len(), 3);
     }
 
@@ -251,8 +279,8 @@ mod tests {
     fn a_newer_generation_is_a_change_without_a_transition() {
         let at = |second| Timestamp::from_second(second).unwrap();
         let mut conditions = Vec::new();
-        Condition::yes("Ready", "Up", "").set(&mut conditions, Some(1), at(1));
-        assert!(Condition::yes("Ready", "Up", "").set(&mut conditions, Some(2), at(2)));
+        Condition::new("Ready", true, "Up", "").set(&mut conditions, Some(1), at(1));
+        assert!(Condition::new("Ready", true, "Up", "").set(&mut conditions, Some(2), at(2)));
         assert_eq!(conditions[0].last_transition_time, Time(at(1)));
         assert_eq!(conditions[0].observed_generation, Some(2));
     }

@@ -101,7 +101,7 @@ pub mod manifest;
 
 pub use child::{AdoptError, OperationResult, child_name};
 pub use clock::Clock;
-pub use condition::{Condition, Conditions};
+pub use condition::{Condition, ConditionStatus, Conditions};
 pub use controller::{Context, ControllerHandle, Watch};
 pub use error::{BoxError, Error, Result, chain};
 pub use events::{EventRecorder, object_reference};
@@ -127,7 +127,7 @@ pub mod prelude {
 
     pub use crate::cache::TypeOptions;
     pub use crate::{
-        Action, Condition, Conditions, Context, Key, Manager, Reconciler, Result, Watch, predicate,
-        retry_after, terminal,
+        Action, Condition, ConditionStatus, Conditions, Context, Key, Manager, Reconciler, Result,
+        Watch, predicate, retry_after, terminal,
     };
 }

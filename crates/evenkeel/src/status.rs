@@ -38,7 +38,7 @@ type Change<'a, K> = Box<dyn FnOnce(&mut K) + Send + 'a>;
 
 impl<K: Object> Context<K> {
     /// Begins to tell how `object` is:
-    /// `cx.status(&app).condition(Condition::yes("Available", "Up", "")).write().await?`.
+    /// `cx.status(&app).condition(Condition::new("Available", true, "Up", "")).write().await?`.
     ///
     /// The framework fills in what must not be forgotten: which generation the conditions speak of
     /// (that of `object`, which is what was looked at), when they last changed, and

@@ -115,8 +115,8 @@ impl Reconciler for AppServices {
         let (up, wanted) = (ready_replicas(&deployment), app.spec.replicas);
         let message = format!("{up}/{wanted} replicas are ready");
         let ready = match up >= wanted {
-            true => Condition::yes("Ready", "AllReplicasReady", &message),
-            false => Condition::no("Ready", "ReplicasStarting", &message),
+            true => Condition::new("Ready", true, "AllReplicasReady", &message),
+            false => Condition::new("Ready", false, "ReplicasStarting", &message),
         };
         let status = cx.status(&app).set(|status| status.ready_replicas = up);
         status.condition(ready).write().await?;
@@ -128,7 +128,7 @@ impl Reconciler for AppServices {
 async fn wait(cx: &Context<AppService>, app: &AppService, why: &str, text: &str) -> Result<Action> {
     tracing::info!("{text}");
     cx.event(why, text);
-    cx.status(app).condition(Condition::no("Ready", why, text)).write().await?;
+    cx.status(app).condition(Condition::new("Ready", false, why, text)).write().await?;
     Ok(Action::requeue_after(DEPENDENCY))
 }
 

@@ -24,7 +24,7 @@ pub(super) async fn run(
             let hosts = site.spec.hosts.len() as i32;
             let status = cx
                 .status(&site)
-                .condition(Condition::yes("Ready", "Applied", "the ConfigMap is there"))
+                .condition(Condition::new("Ready", true, "Applied", "the ConfigMap is there"))
                 .set(|status| status.hosts = hosts);
             let written = status.write().await?;
             progress.reconciled(&site.name_any(), written.is_none());

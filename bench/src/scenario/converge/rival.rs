@@ -60,7 +60,7 @@ async fn reconcile(site: Arc<Site>, shared: Arc<Shared>) -> Result<Action, kube:
 
     let old = site.status.clone().unwrap_or_default();
     let mut conditions: Vec<Stored> = old.conditions.to_vec();
-    let ready = Condition::yes("Ready", "Applied", "the ConfigMap is there");
+    let ready = Condition::new("Ready", true, "Applied", "the ConfigMap is there");
     let generation = site.metadata.generation;
     let mut changed = ready.set(&mut conditions, generation, Timestamp::now());
     let hosts = site.spec.hosts.len() as i32;

@@ -66,7 +66,7 @@ async fn a_status_that_changes_nothing_is_not_sent() {
         type Object = Deployment;
         async fn reconcile(&self, cx: &Context<Deployment>) -> Result<Action> {
             let Some(deployment) = cx.object() else { return Ok(Action::done()) };
-            let condition = Condition::yes("Checked", "LookedAt", "all is well");
+            let condition = Condition::new("Checked", true, "LookedAt", "all is well");
             let written = cx.status(&deployment).condition(condition).write().await?;
             let _ = self
                 .0
@@ -264,8 +264,14 @@ async fn statuses_of_one_reconcile_add_up() {
             let sender = sender.clone();
             async move {
                 // Both start from what was read at the beginning.
-                cx.status(&web).condition(Condition::no("Ready", "Starting", "")).write().await?;
-                cx.status(&web).condition(Condition::yes("Checked", "Seen", "")).write().await?;
+                cx.status(&web)
+                    .condition(Condition::new("Ready", false, "Starting", ""))
+                    .write()
+                    .await?;
+                cx.status(&web)
+                    .condition(Condition::new("Checked", true, "Seen", ""))
+                    .write()
+                    .await?;
                 let _ = sender.try_send(());
                 Ok(Action::done())
             }
@@ -302,7 +308,7 @@ async fn a_status_never_undoes_what_others_told() {
                     {"type": "Theirs", "status": "True", "reason": "R", "message": "m"}]}});
                     other.patch_status("web", &Default::default(), &Patch::Merge(theirs)).await?;
                 }
-                let status = cx.status(&web).condition(Condition::yes("Ours", "Seen", ""));
+                let status = cx.status(&web).condition(Condition::new("Ours", true, "Seen", ""));
                 let written = status.write().await;
                 let _ = sender.try_send(written.as_ref().err().map(|error| error.is_conflict()));
                 written?;

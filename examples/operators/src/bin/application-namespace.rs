@@ -62,7 +62,7 @@ impl Reconciler for ApplicationNamespaces {
         let name = &app.spec.namespace_name;
         if name == "default" || name.starts_with("kube-") {
             let message = format!("{name} is the cluster's own");
-            let refused = Condition::no("Ready", "Protected", &message);
+            let refused = Condition::new("Ready", false, "Protected", &message);
             cx.status(&app).condition(refused).write().await?;
             return Err(terminal(message));
         }
@@ -73,7 +73,8 @@ impl Reconciler for ApplicationNamespaces {
                 Ok(_) => cx.event("Adopted", &format!("Namespace {name} was there already")),
                 Err(AdoptError::Owner(rival)) => {
                     cx.warning_event("NotAdopted", &rival.to_string());
-                    let refused = Condition::no("Ready", "OwnedByAnother", &rival.to_string());
+                    let refused =
+                        Condition::new("Ready", false, "OwnedByAnother", &rival.to_string());
                     cx.status(&app).condition(refused).write().await?;
                     return Ok(Action::requeue_after(RIVAL));
                 }
@@ -82,7 +83,7 @@ impl Reconciler for ApplicationNamespaces {
         }
         cx.apply(namespace_for(&app)).force().await?;
         let message = format!("Namespace {name} belongs to {}", app.spec.team);
-        let ready = Condition::yes("Ready", "Owned", &message);
+        let ready = Condition::new("Ready", true, "Owned", &message);
         cx.status(&app).condition(ready).write().await?;
         Ok(Action::done())
     }

@@ -55,7 +55,7 @@ impl Reconciler for LabelMigrations {
             cx.patch::<ConfigMap>(&Key::of(&**map), &Patch::Merge(patch)).await?;
         }
         let message = format!("{} ConfigMaps carried {from}", maps.len());
-        let complete = Condition::yes("Complete", "Migrated", &message);
+        let complete = Condition::new("Complete", true, "Migrated", &message);
         cx.status(&migration).condition(complete).write().await?;
         cx.event("Complete", &message);
         Ok(Action::done())

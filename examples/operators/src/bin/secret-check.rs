@@ -43,7 +43,7 @@ impl Reconciler for Checks {
         let Some(check) = cx.object() else { return Ok(Action::done()) };
         let complete = match cx.live().get::<Secret>(&secret_of(&check)).await? {
             Some(secret) => complete(&check.spec, &secret),
-            None => Condition::no("Complete", "NoSecret", "the Secret does not exist"),
+            None => Condition::new("Complete", false, "NoSecret", "the Secret does not exist"),
         };
         cx.status(&check).condition(complete).write().await?;
         Ok(Action::done())
@@ -55,8 +55,10 @@ fn complete(spec: &SecretCheckSpec, secret: &Secret) -> Condition {
     let has = |key: &&String| secret.data.as_ref().is_some_and(|data| data.contains_key(*key));
     let missing: Vec<&str> = spec.keys.iter().filter(|key| !has(key)).map(String::as_str).collect();
     match missing.is_empty() {
-        true => Condition::yes("Complete", "AllKeys", "the Secret has every key"),
-        false => Condition::no("Complete", "MissingKeys", &format!("no {}", missing.join(", "))),
+        true => Condition::new("Complete", true, "AllKeys", "the Secret has every key"),
+        false => {
+            Condition::new("Complete", false, "MissingKeys", &format!("no {}", missing.join(", ")))
+        }
     }
 }
 

@@ -52,11 +52,11 @@ impl Reconciler for Mirrors {
         let fresh = match std::fs::read_to_string(self.folder.join(file)) {
             Ok(content) => {
                 cx.apply(config_map_for(&mirror, content)).force().await?;
-                Condition::yes("Fresh", "Mirrored", &format!("as {file} was when last read"))
+                Condition::new("Fresh", true, "Mirrored", &format!("as {file} was when last read"))
             }
             // What was mirrored last is better than nothing.
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                Condition::no("Fresh", "NoSuchFile", &format!("there is no file {file}"))
+                Condition::new("Fresh", false, "NoSuchFile", &format!("there is no file {file}"))
             }
             Err(error) => return Err(error.into()),
         };

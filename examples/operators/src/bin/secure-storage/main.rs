@@ -65,12 +65,13 @@ impl Reconciler for SecureStorages {
         };
         let (outcome, principal) = match self.advance(&storage.spec, &account).await {
             Ok(Some(principal)) => {
-                let ready = Condition::yes("Ready", "Encrypted", "the account uses its own key");
+                let ready =
+                    Condition::new("Ready", true, "Encrypted", "the account uses its own key");
                 (Ok((ready, Action::done())), Some(principal))
             }
             Ok(None) => {
                 let message = "the provider has not given the account an identity yet";
-                let waiting = Condition::no("Ready", "WaitingForIdentity", message);
+                let waiting = Condition::new("Ready", false, "WaitingForIdentity", message);
                 (Ok((waiting, Action::requeue_after(PATIENCE))), None)
             }
             // Somebody has to do something, at the provider or in the spec: it is told where they
@@ -78,7 +79,7 @@ impl Reconciler for SecureStorages {
             Err(ProviderError::Refused { status, message }) => {
                 cx.warning_event("Refused", &message);
                 let message = format!("{status}: {message}");
-                let refused = Condition::no("Ready", "RefusedByProvider", &message);
+                let refused = Condition::new("Ready", false, "RefusedByProvider", &message);
                 (Ok((refused, Action::requeue_after(PATIENCE))), None)
             }
             Err(error) => (Err(error), None),
