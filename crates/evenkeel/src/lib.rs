@@ -112,7 +112,7 @@ pub use manager::Manager;
 pub use object_event::ObjectEvent;
 pub use reconcile::{Action, Reconciler, reconciler_fn, retry_after, terminal};
 pub use source::{KeySender, Source};
-pub use status::Status;
+pub use status::StatusUpdate;
 pub use uid::Uid;
 
 pub use k8s_openapi;

@@ -26,7 +26,7 @@ use shape::{CONDITIONS, OBSERVED};
 
 /// A status in the making; see [`Context::status`].
 #[must_use = "a status is sent by `write`"]
-pub struct Status<'a, K> {
+pub struct StatusUpdate<'a, K> {
     context: &'a Context<K>,
     object: &'a K,
     conditions: Vec<Condition>,
@@ -44,12 +44,12 @@ impl<K: Object> Context<K> {
     /// (that of `object`, which is what was looked at), when they last changed, and
     /// `observedGeneration` where the status has such a field. Nothing is sent when it would change
     /// nothing. What others tell is left alone, and so is what this reconcile told before.
-    pub fn status<'a>(&'a self, object: &'a K) -> Status<'a, K> {
-        Status { context: self, object, conditions: Vec::new(), changes: Vec::new() }
+    pub fn status<'a>(&'a self, object: &'a K) -> StatusUpdate<'a, K> {
+        StatusUpdate { context: self, object, conditions: Vec::new(), changes: Vec::new() }
     }
 }
 
-impl<'a, K: Object> Status<'a, K> {
+impl<'a, K: Object> StatusUpdate<'a, K> {
     /// Adds a condition.
     pub fn condition(mut self, condition: Condition) -> Self {
         self.conditions.push(condition);
@@ -66,7 +66,7 @@ impl<'a, K: Object> Status<'a, K> {
         self
     }
 
-    /// As [`set`](Status::set), for types that `kube` does not know to have a status, as those of
+    /// As [`set`](StatusUpdate::set), for types that `kube` does not know to have a status, as those of
     /// `k8s_openapi`: of what `change` makes of the object, the status is sent and nothing else.
     pub fn set_in(mut self, change: impl FnOnce(&mut K) + Send + 'a) -> Self {
         self.changes.push(Box::new(change));
