@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use evenkeel::cache::{Query, Subscription, TypeOptions};
 use evenkeel::predicate::Predicate;
-use evenkeel::queue::{Backoff, Options};
+use evenkeel::queue::{Backoff, QueueOptions};
 use evenkeel::{
     Action, BoxError, Context, ControllerHandle, Key, Kind, Manager, ObjectEvent, Reconciler,
     Result,
@@ -45,7 +45,7 @@ pub(crate) fn register(manager: &Manager, _: &Settings) -> Result<(), BoxError> 
         .controller(Namespaces { handle: handle.clone(), waiting: Mutex::default() })
         .named(NAME)
         .filter_object(Predicate::new(|event| event.object().meta().is_deleting()))
-        .queue(Options { backoff, ..Options::default() })
+        .queue(QueueOptions { backoff, ..QueueOptions::default() })
         .workers(4)
         .register()?;
     handle.get_or_init(|| registered);

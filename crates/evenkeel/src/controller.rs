@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-pub use builder::Builder;
+pub use builder::ControllerBuilder;
 pub use context::Context;
 pub use counts::ReconcileCounts;
 pub use watches::{Watch, WatchError, WatchGuard};

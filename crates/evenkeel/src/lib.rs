@@ -10,7 +10,7 @@
 //! In order of use:
 //! - [`Manager`] runs everything and ends it in order;
 //! - [`Reconciler`] is what an author writes, [`Context`] what it gets, [`Action`] what it answers;
-//! - [`controller::Builder`] tells what a controller watches, with [`predicate`]s to choose from;
+//! - [`controller::ControllerBuilder`] tells what a controller watches, with [`predicate`]s to choose from;
 //! - [`client::Client`] reads from the cache and writes to the API server;
 //! - [`cache`], [`queue`] and [`journal`] are what lies between, for those who look inside.
 //!

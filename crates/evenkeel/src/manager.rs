@@ -40,7 +40,7 @@ pub use runnable::{Runnable, Stop};
 use crate::cache::{Cache, CacheOptions, DeclareError, Informer, ReadError, TypeOptions};
 use crate::client::Client;
 use crate::clock::Clock;
-use crate::controller::{Builder, ControllerHandle, WatchError, tried_on};
+use crate::controller::{ControllerBuilder, ControllerHandle, WatchError, tried_on};
 use crate::error::Result;
 use crate::events::{self, EventRecorder, EventSender, EventWriter};
 use crate::journal::Record;
@@ -209,9 +209,9 @@ impl Manager {
         &self.0.name
     }
 
-    /// Begins a controller; see [`Builder`] for what can be said of it.
-    pub fn controller<R: Reconciler>(&self, reconciler: R) -> Builder<'_, R> {
-        Builder::new(self, reconciler)
+    /// Begins a controller; see [`ControllerBuilder`] for what can be said of it.
+    pub fn controller<R: Reconciler>(&self, reconciler: R) -> ControllerBuilder<'_, R> {
+        ControllerBuilder::new(self, reconciler)
     }
 
     /// The client: cached reads, writes as the operator.

@@ -8,7 +8,7 @@
 //! - **Delays.** A key may be added for later. The earliest time wins, and an add without delay
 //!   makes the key due now and takes the delay back.
 //! - **Back-off.** A rate-limited add waits longer with each failure in a row, until
-//!   [`Queue::forget`]. A [`Bucket`] may limit the retries of all keys together.
+//!   [`Queue::forget`]. A [`TokenBucket`] may limit the retries of all keys together.
 //! - **Priorities.** Higher first, first in first out among equals. A key goes up, to the tail of
 //!   the higher class, and never down. [`Ageing`] keeps the lowest class from starving.
 //! - **Causes.** Each key comes with why it is here; merging adds never loses a kind of cause.
@@ -75,7 +75,7 @@ use tokio::time::Instant;
 pub use self::cause::{Cause, CauseKind, CauseKinds, Causes, Change, Merge, Origin};
 use self::core::{Add, Core, Phase};
 pub use self::item::{Drain, Get, Item};
-pub use self::limit::{Backoff, Bucket};
+pub use self::limit::{Backoff, TokenBucket};
 pub use self::snapshot::{Class, Snapshot};
 
 /// The priority of work that can wait: objects of the initial list, and resync.
@@ -83,11 +83,11 @@ pub const LOW_PRIORITY: i32 = -100;
 
 /// How a queue behaves. The defaults are those of a controller.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct QueueOptions {
     /// How long a key waits after each failure.
     pub backoff: Backoff,
     /// The limit on retries of all keys together. None unless set.
-    pub bucket: Option<Bucket>,
+    pub bucket: Option<TokenBucket>,
     /// How low priorities get their turn.
     pub ageing: Ageing,
     /// For how many keys that are neither queued nor running their failures are remembered. Beyond
@@ -96,7 +96,7 @@ pub struct Options {
     pub remembered_max: usize,
 }
 
-impl Default for Options {
+impl Default for QueueOptions {
     fn default() -> Self {
         Self {
             backoff: Backoff::default(),
@@ -135,8 +135,8 @@ pub struct AddOptions {
     pub after: Option<Duration>,
     /// The priority; 0 unless given.
     pub priority: Option<i32>,
-    /// Whether this is a retry: counts a failure of the key and waits as [`Options::backoff`] and
-    /// [`Options::bucket`] say.
+    /// Whether this is a retry: counts a failure of the key and waits as [`QueueOptions::backoff`] and
+    /// [`QueueOptions::bucket`] say.
     pub rate_limited: bool,
 }
 
@@ -156,7 +156,7 @@ struct Shared<T, C> {
 impl<T, C> Queue<T, C> {
     /// An empty queue.
     #[must_use]
-    pub fn new(options: Options) -> Self {
+    pub fn new(options: QueueOptions) -> Self {
         Self(Arc::new(Shared {
             core: Mutex::new(Core::new(options)),
             hasher: RandomState::default(),
@@ -306,7 +306,7 @@ impl<T: Clone + Eq + Hash, C: Merge> Queue<T, C> {
 
 impl<T, C> Default for Queue<T, C> {
     fn default() -> Self {
-        Self::new(Options::default())
+        Self::new(QueueOptions::default())
     }
 }
 

@@ -24,7 +24,7 @@ use crate::uid::Uid;
 /// What a deletion is sent with.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Options {
+struct DeleteOptions {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     dry_run: Vec<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,7 +50,7 @@ pub struct Delete<'a> {
     client: &'a Client,
     kind: Kind,
     key: Key,
-    options: Options,
+    options: DeleteOptions,
 }
 
 impl Client {
@@ -77,7 +77,7 @@ impl Client {
             client: self,
             namespace: namespace.map(str::to_owned),
             labels: Selector::default(),
-            options: Options::default(),
+            options: DeleteOptions::default(),
             marker: PhantomData,
         }
     }
@@ -85,7 +85,7 @@ impl Client {
 
 impl<'a> Delete<'a> {
     pub(super) fn new(client: &'a Client, kind: Kind, key: Key) -> Self {
-        Self { client, key: kind.scoped(key), kind, options: Options::default() }
+        Self { client, key: kind.scoped(key), kind, options: DeleteOptions::default() }
     }
 
     /// Only if the object of this name is the one with this uid.
@@ -185,7 +185,7 @@ pub struct DeleteCollection<'a, K> {
     client: &'a Client,
     namespace: Option<String>,
     labels: Selector,
-    options: Options,
+    options: DeleteOptions,
     marker: PhantomData<fn() -> K>,
 }
 

@@ -15,7 +15,7 @@ use crate::key::Key;
 use crate::kind::{Kind, Object};
 use crate::manager::{Manager, RegisterError};
 use crate::predicate::Predicate;
-use crate::queue::{Options, Queue};
+use crate::queue::{Queue, QueueOptions};
 use crate::reconcile::Reconciler;
 use crate::source::Source;
 use crate::tasks::Tasks;
@@ -29,7 +29,7 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 /// How long sources may take before it is called an error, as in controller-runtime.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A controller in the making; [`register`](Builder::register) hands it to the manager.
+/// A controller in the making; [`register`](ControllerBuilder::register) hands it to the manager.
 ///
 /// | to | call |
 /// |---|---|
@@ -43,7 +43,7 @@ const SYNC_TIMEOUT: Duration = Duration::from_secs(120);
 /// | reconcile in parallel | [`workers`](Self::workers) |
 /// | limit a reconcile | [`timeout`](Self::timeout) |
 #[must_use = "a controller runs once it is registered"]
-pub struct Builder<'m, R: Reconciler> {
+pub struct ControllerBuilder<'m, R: Reconciler> {
     manager: &'m Manager,
     reconciler: R,
     name: Option<String>,
@@ -56,10 +56,10 @@ pub struct Builder<'m, R: Reconciler> {
     workers: usize,
     timeout: Duration,
     sync_timeout: Duration,
-    queue: Options,
+    queue: QueueOptions,
 }
 
-impl<'m, R: Reconciler> Builder<'m, R> {
+impl<'m, R: Reconciler> ControllerBuilder<'m, R> {
     pub(crate) fn new(manager: &'m Manager, reconciler: R) -> Self {
         Self {
             manager,
@@ -74,7 +74,7 @@ impl<'m, R: Reconciler> Builder<'m, R> {
             workers: 1,
             timeout: TIMEOUT,
             sync_timeout: SYNC_TIMEOUT,
-            queue: Options::default(),
+            queue: QueueOptions::default(),
         }
     }
 
@@ -90,7 +90,7 @@ impl<'m, R: Reconciler> Builder<'m, R> {
         self.watch(Watch::owned::<C, R::Object>())
     }
 
-    /// As [`owns`](Builder::owns), with options for how the type is cached:
+    /// As [`owns`](ControllerBuilder::owns), with options for how the type is cached:
     /// `.owns_with::<Secret>(TypeOptions::new().labels(ours))`.
     pub fn owns_with<C: Object>(self, options: TypeOptions) -> Self {
         self.watch(Watch::owned::<C, R::Object>().cached(options))
@@ -109,7 +109,7 @@ impl<'m, R: Reconciler> Builder<'m, R> {
         self.watch(Watch::mapped(map))
     }
 
-    /// As [`watches`](Builder::watches), with options for how the type is cached.
+    /// As [`watches`](ControllerBuilder::watches), with options for how the type is cached.
     pub fn watches_with<W: Object>(
         self,
         options: TypeOptions,
@@ -136,7 +136,7 @@ impl<'m, R: Reconciler> Builder<'m, R> {
         self
     }
 
-    /// As [`reads`](Builder::reads), with options for how the type is cached.
+    /// As [`reads`](ControllerBuilder::reads), with options for how the type is cached.
     pub fn reads_with<K: Object>(mut self, options: TypeOptions) -> Self {
         self.reads.push((Kind::of::<K>(), Some(options)));
         self
@@ -198,7 +198,7 @@ impl<'m, R: Reconciler> Builder<'m, R> {
     }
 
     /// Back-off, rate limit and ageing of its queue.
-    pub fn queue(mut self, options: Options) -> Self {
+    pub fn queue(mut self, options: QueueOptions) -> Self {
         self.queue = options;
         self
     }

@@ -18,7 +18,7 @@ use super::list::List;
 use super::running::Running;
 use super::slots::{Pending, Slots};
 use super::waiters::Waiters;
-use super::{Backoff, Merge, Options};
+use super::{Backoff, Merge, QueueOptions};
 
 /// Longer delays than this are cut: no timer would live to see the difference.
 const DELAY_MAX: Duration = Duration::from_secs(60 * 60 * 24 * 365 * 30);
@@ -100,8 +100,8 @@ pub(super) struct Taken<T, C> {
 }
 
 impl<T, C> Core<T, C> {
-    pub(super) fn new(options: Options) -> Self {
-        let Options { backoff, bucket, ageing, remembered_max } = options;
+    pub(super) fn new(options: QueueOptions) -> Self {
+        let QueueOptions { backoff, bucket, ageing, remembered_max } = options;
         Self {
             slots: Slots::new(),
             classes: Classes::new(ageing),

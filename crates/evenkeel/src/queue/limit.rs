@@ -83,13 +83,13 @@ impl fmt::Debug for Backoff {
 ///
 /// ```
 /// use std::time::Duration;
-/// use evenkeel::queue::Bucket;
+/// use evenkeel::queue::TokenBucket;
 ///
 /// // Ten a second, up to a hundred at once.
-/// let bucket = Bucket { every: Duration::from_millis(100), burst: 100 };
+/// let bucket = TokenBucket { every: Duration::from_millis(100), burst: 100 };
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bucket {
+pub struct TokenBucket {
     /// The time in which one more token is there.
     pub every: Duration,
     /// How many tokens there are at most, and at first.
@@ -99,12 +99,12 @@ pub struct Bucket {
 /// The state of a bucket: not a count of tokens but the time at which it will be full again.
 #[derive(Debug)]
 pub(super) struct Tokens {
-    bucket: Bucket,
+    bucket: TokenBucket,
     full_at: u64,
 }
 
 impl Tokens {
-    pub(super) fn new(bucket: Bucket) -> Self {
+    pub(super) fn new(bucket: TokenBucket) -> Self {
         Self { bucket, full_at: 0 }
     }
 
@@ -142,14 +142,14 @@ mod tests {
 
     #[test]
     fn tokens_are_a_burst_and_then_a_rate() {
-        let mut tokens = Tokens::new(Bucket { every: MS, burst: 3 });
+        let mut tokens = Tokens::new(TokenBucket { every: MS, burst: 3 });
         let delays: Vec<_> = (0..5).map(|_| tokens.reserve(1_000_000_000)).collect();
         assert_eq!(delays, [Duration::ZERO, Duration::ZERO, Duration::ZERO, MS, 2 * MS]);
     }
 
     #[test]
     fn tokens_come_back_with_time_but_not_beyond_the_burst() {
-        let mut tokens = Tokens::new(Bucket { every: MS, burst: 2 });
+        let mut tokens = Tokens::new(TokenBucket { every: MS, burst: 2 });
         for _ in 0..2 {
             tokens.reserve(0);
         }
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_bucket_without_a_burst_still_lets_work_through_at_its_rate() {
-        let mut tokens = Tokens::new(Bucket { every: MS, burst: 0 });
+        let mut tokens = Tokens::new(TokenBucket { every: MS, burst: 0 });
         assert_eq!(tokens.reserve(0), MS);
         assert_eq!(tokens.reserve(0), 2 * MS);
     }

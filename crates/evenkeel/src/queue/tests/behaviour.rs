@@ -119,7 +119,7 @@ async fn a_key_raised_while_it_runs_comes_back_at_the_higher_priority() {
 async fn a_low_key_is_served_within_the_bound_under_endless_load() {
     let bound = Duration::from_secs(2);
     let ageing = Ageing { after: bound, share: 4 };
-    let queue = Queue::<u32, ()>::new(Options { ageing, ..Options::default() });
+    let queue = Queue::<u32, ()>::new(QueueOptions { ageing, ..QueueOptions::default() });
     queue.add_with(0, priority(LOW_PRIORITY), ());
     queue.add(1, ());
     let began = Instant::now();
@@ -140,7 +140,7 @@ async fn a_low_key_is_served_within_the_bound_under_endless_load() {
 #[tokio::test(start_paused = true)]
 async fn an_aged_backlog_gets_its_share_and_no_more() {
     let ageing = Ageing { after: Duration::from_secs(1), share: 4 };
-    let queue = Queue::<u32, ()>::new(Options { ageing, ..Options::default() });
+    let queue = Queue::<u32, ()>::new(QueueOptions { ageing, ..QueueOptions::default() });
     for key in 1000..2000 {
         queue.add_with(key, priority(LOW_PRIORITY), ());
     }
@@ -159,7 +159,7 @@ async fn an_aged_backlog_gets_its_share_and_no_more() {
 #[tokio::test(start_paused = true)]
 async fn of_several_aged_classes_the_longest_passed_over_goes_first() {
     let ageing = Ageing { after: MS, share: 2 };
-    let queue = Plain::new(Options { ageing, ..Options::default() });
+    let queue = Plain::new(QueueOptions { ageing, ..QueueOptions::default() });
     queue.add_with("lowest", priority(-2), ());
     tokio::time::advance(MS).await;
     queue.add_with("low", priority(-1), ());
@@ -173,7 +173,7 @@ async fn of_several_aged_classes_the_longest_passed_over_goes_first() {
 #[tokio::test(start_paused = true)]
 async fn priorities_are_strict_if_ageing_is_off() {
     let ageing = Ageing { after: Duration::MAX, share: 1 };
-    let queue = Plain::new(Options { ageing, ..Options::default() });
+    let queue = Plain::new(QueueOptions { ageing, ..QueueOptions::default() });
     queue.add_with("low", priority(LOW_PRIORITY), ());
     queue.add("a", ());
     tokio::time::advance(Duration::from_secs(3600 * 24 * 365)).await;
@@ -240,8 +240,8 @@ async fn of_a_delay_and_a_rate_limit_the_smaller_counts() {
 
 #[tokio::test(start_paused = true)]
 async fn a_bucket_limits_the_retries_of_all_keys_together() {
-    let bucket = Some(Bucket { every: 100 * MS, burst: 2 });
-    let queue = Plain::new(Options { bucket, ..Options::default() });
+    let bucket = Some(TokenBucket { every: 100 * MS, burst: 2 });
+    let queue = Plain::new(QueueOptions { bucket, ..QueueOptions::default() });
     for key in ["a", "b", "c", "d"] {
         queue.add_with(key, rate_limited(), ());
     }
@@ -275,7 +275,8 @@ async fn a_retry_keeps_its_priority_unless_given_another() {
 
 #[tokio::test(start_paused = true)]
 async fn remembered_failures_are_bounded_and_the_oldest_goes_first() {
-    let queue = Queue::<u32, ()>::new(Options { remembered_max: 3, ..Options::default() });
+    let queue =
+        Queue::<u32, ()>::new(QueueOptions { remembered_max: 3, ..QueueOptions::default() });
     for key in 0..5 {
         queue.add_with(key, rate_limited(), ());
         soon(queue.get()).await.unwrap().done();

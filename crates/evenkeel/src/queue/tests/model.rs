@@ -83,7 +83,7 @@ struct Wanted {
 }
 
 const AGEING: Ageing = Ageing { after: Duration::from_millis(30), share: 3 };
-const BUCKET: Bucket = Bucket { every: Duration::from_millis(4), burst: 3 };
+const BUCKET: TokenBucket = TokenBucket { every: Duration::from_millis(4), burst: 3 };
 const REMEMBERED: usize = 2;
 const MILLI: u64 = 1_000_000;
 
@@ -185,7 +185,7 @@ impl Model {
 
 fn check(ops: Vec<Op>) -> Result<(), TestCaseError> {
     let backoff = Backoff::default();
-    let options = Options {
+    let options = QueueOptions {
         backoff: backoff.clone(),
         bucket: Some(BUCKET),
         ageing: AGEING,
