@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kube::api::Patch;
 use serde_json::json;
 
-use crate::client::{Attempt, Client, Error, Target};
+use crate::client::{Client, Error, RequestInfo, Target};
 use crate::difference;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
@@ -121,9 +121,9 @@ impl Client {
         if meta.uid.is_none() || meta.resource_version.is_none() {
             // A null would lift the condition, and the list of owners is replaced whole.
             let (kind, target) = (Kind::of::<C>(), Target::Object(Key::of(child)));
-            let attempt = Attempt { verb: "patch", kind, subresource: None, target };
+            let request_info = RequestInfo { verb: "patch", kind, subresource: None, target };
             let reason = "it has no uid and resourceVersion; read it from the server first";
-            return Err(Error::Refused { attempt, reason: reason.to_owned() });
+            return Err(Error::NotSent { request_info, reason: reason.to_owned() });
         }
         let patch = Patch::Merge(json!({ "metadata": {
             "ownerReferences": meta.owner_references,

@@ -38,7 +38,7 @@ use std::sync::Arc;
 
 pub use delete::{Delete, DeleteCollection};
 pub use dynamic::Dynamic;
-pub use error::{Attempt, Error, Target};
+pub use error::{Error, RequestInfo, Target};
 pub use kube::api::{Patch, ValidationDirective};
 pub use lazy::LazyList;
 pub use live::Live;

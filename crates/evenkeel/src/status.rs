@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::cache::Version;
-use crate::client::{Attempt, Client, Error, Target};
+use crate::client::{Client, Error, RequestInfo, Target};
 use crate::condition::Condition;
 use crate::controller::Context;
 use crate::difference;
@@ -194,6 +194,6 @@ fn fields<K: Object>(object: &K) -> Map<String, Value> {
 
 fn refused<K: Object>(key: &Key, reason: &str) -> Error {
     let (kind, target) = (Kind::of::<K>(), Target::Object(key.clone()));
-    let attempt = Attempt { verb: "patch", kind, subresource: Some("status"), target };
-    Error::Refused { attempt, reason: reason.to_owned() }
+    let request_info = RequestInfo { verb: "patch", kind, subresource: Some("status"), target };
+    Error::NotSent { request_info, reason: reason.to_owned() }
 }

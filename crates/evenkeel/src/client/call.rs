@@ -11,7 +11,7 @@ use kube::client::Body;
 use kube::core::Status;
 
 use super::Client;
-use super::error::{Attempt, Error, Target};
+use super::error::{Error, RequestInfo, Target};
 use crate::key::Key;
 use crate::kind::Kind;
 use crate::nulls;
@@ -23,7 +23,7 @@ const ANSWER: Duration = Duration::from_secs(90);
 
 /// A request in the making.
 pub(crate) struct Call {
-    attempt: Attempt,
+    request_info: RequestInfo,
     method: Method,
     path: String,
     query: Query,
@@ -51,21 +51,21 @@ impl Call {
         kind: &Kind,
         namespace: Option<&str>,
     ) -> Self {
-        let target = Target::All(namespace.map(str::to_owned));
+        let target = Target::Collection(namespace.map(str::to_owned));
         Self::new(verb, method, kind, target, kind.path(namespace))
     }
 
     fn new(verb: &'static str, method: Method, kind: &Kind, target: Target, path: String) -> Self {
-        let attempt = Attempt { verb, kind: kind.clone(), subresource: None, target };
+        let request_info = RequestInfo { verb, kind: kind.clone(), subresource: None, target };
         let content_type = "application/json";
-        Self { attempt, method, path, query: Query::default(), content_type, body: Vec::new() }
+        Self { request_info, method, path, query: Query::default(), content_type, body: Vec::new() }
     }
 
     pub(crate) fn subresource(mut self, name: Option<&'static str>) -> Self {
         if let Some(name) = name {
             self.path.push('/');
             self.path.push_str(name);
-            self.attempt.subresource = Some(name);
+            self.request_info.subresource = Some(name);
         }
         self
     }
@@ -81,14 +81,14 @@ impl Call {
         self
     }
 
-    pub(crate) fn attempt(&self) -> &Attempt {
-        &self.attempt
+    pub(crate) fn request_info(&self) -> &RequestInfo {
+        &self.request_info
     }
 
     /// Sends it and gives the whole answer, or the server's refusal.
     pub(crate) async fn send(self, client: &Client) -> Result<Bytes, Error> {
         self.check()?;
-        let Self { attempt, method, path, query, content_type, body } = self;
+        let Self { request_info, method, path, query, content_type, body } = self;
         let mut request = Request::builder()
             .method(method)
             .uri(path + query.as_str())
@@ -98,7 +98,7 @@ impl Call {
         }
         let request = match request.body(Body::from(body)) {
             Ok(request) => request,
-            Err(error) => return Err(Error::Refused { attempt, reason: error.to_string() }),
+            Err(error) => return Err(Error::NotSent { request_info, reason: error.to_string() }),
         };
         let exchange = async {
             let (head, body) = client.shared.http.send(request).await?.into_parts();
@@ -111,21 +111,21 @@ impl Call {
         };
         match tokio::time::timeout(ANSWER, exchange).await.unwrap_or_else(late) {
             Ok((head, bytes)) => {
-                client.shared.warnings.tell(&attempt, &head.headers);
+                client.shared.warnings.tell(&request_info, &head.headers);
                 if head.status.is_success() {
                     return Ok(bytes);
                 }
-                Err(Error::Api { attempt, status: Box::new(refusal(head.status, &bytes)) })
+                Err(Error::Api { request_info, status: Box::new(refusal(head.status, &bytes)) })
             }
-            Err(error) => Err(Error::Unanswered { attempt, source: Box::new(error) }),
+            Err(error) => Err(Error::NoResponse { request_info, source: Box::new(error) }),
         }
     }
 
     /// A name that changes the path would reach something else than it names.
     fn check(&self) -> Result<(), Error> {
-        let creating = self.method == Method::POST && self.attempt.subresource.is_none();
-        let kind = &self.attempt.kind;
-        let reason = match &self.attempt.target {
+        let creating = self.method == Method::POST && self.request_info.subresource.is_none();
+        let kind = &self.request_info.kind;
+        let reason = match &self.request_info.target {
             Target::Object(key) if key.name().is_empty() && !creating => {
                 Some(format!("{key:?} is not the name of an object"))
             }
@@ -135,13 +135,15 @@ impl Call {
             Target::Object(key) if kind.namespaced() && key.namespace().is_none() => {
                 Some(format!("{kind} lives in a namespace and none is given"))
             }
-            Target::All(Some(namespace)) if namespace.is_empty() || bad(&namespace.as_str()) => {
+            Target::Collection(Some(namespace))
+                if namespace.is_empty() || bad(&namespace.as_str()) =>
+            {
                 Some(format!("{namespace:?} is not the name of a namespace"))
             }
-            Target::Object(_) | Target::All(_) => None,
+            Target::Object(_) | Target::Collection(_) => None,
         };
         match reason {
-            Some(reason) => Err(Error::Refused { attempt: self.attempt.clone(), reason }),
+            Some(reason) => Err(Error::NotSent { request_info: self.request_info.clone(), reason }),
             None => Ok(()),
         }
     }

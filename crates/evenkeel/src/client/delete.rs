@@ -125,7 +125,7 @@ impl<'a> Delete<'a> {
         let known = client.shared.cache.peek(&kind, &key).map(|entry| entry.meta().uid().clone());
         let body = encode(&options).unwrap_or_default();
         let call = Call::on("delete", Method::DELETE, &kind, &key).body("application/json", body);
-        let attempt = call.attempt().clone();
+        let request_info = call.request_info().clone();
         let note = |note: WriteNote| {
             if let Some(notes) = &client.notes
                 && !dry_run
@@ -133,7 +133,7 @@ impl<'a> Delete<'a> {
                 notes.wrote(note);
             }
         };
-        let pending = || Pending::new(client, attempt.clone(), vec![key.clone()]);
+        let pending = || Pending::new(client, request_info.clone(), vec![key.clone()]);
         let pending = (!dry_run).then(pending);
         let answer = call.send(client).await;
         pending.map(Pending::answered);
@@ -144,14 +144,14 @@ impl<'a> Delete<'a> {
                 if known.is_some() && !dry_run {
                     client.doubt(&kind, &key);
                 }
-                note(WriteNote::unchanged(attempt));
+                note(WriteNote::unchanged(request_info));
                 return Ok(false);
             }
             Err(error) => {
                 if (error.is_uncertain() || error.is_conflict()) && !dry_run {
                     client.doubt(&kind, &key);
                 }
-                note(WriteNote::failed(attempt, &error));
+                note(WriteNote::failed(request_info, &error));
                 return Err(error);
             }
         };
@@ -165,7 +165,7 @@ impl<'a> Delete<'a> {
                 client.doubt(&kind, &key);
             }
         }
-        note(WriteNote::deleted(attempt));
+        note(WriteNote::deleted(request_info));
         Ok(true)
     }
 }
@@ -223,7 +223,7 @@ impl<'a, K: Object> DeleteCollection<'a, K> {
         }
         let body = encode(&self.options).unwrap_or_default();
         let call = call.body("application/json", body);
-        let attempt = call.attempt().clone();
+        let request_info = call.request_info().clone();
         // The answer tells what was found, not what is left of it.
         let query = Query { namespace, labels: self.labels.clone(), ..Query::default() };
         let shown = || {
@@ -231,7 +231,7 @@ impl<'a, K: Object> DeleteCollection<'a, K> {
             entries.iter().map(|entry| entry.meta().key().clone()).collect::<Vec<_>>()
         };
         let dry_run = !self.options.dry_run.is_empty();
-        let pending = (!dry_run).then(|| Pending::new(self.client, attempt.clone(), shown()));
+        let pending = (!dry_run).then(|| Pending::new(self.client, request_info.clone(), shown()));
         let answer = call.send(self.client).await;
         if let Some(before) = pending.map(Pending::answered) {
             // What came into sight meanwhile may be gone as well.
@@ -250,8 +250,8 @@ impl<'a, K: Object> DeleteCollection<'a, K> {
             && !dry_run
         {
             notes.wrote(match &answer {
-                Ok(_) => WriteNote::deleted(attempt),
-                Err(error) => WriteNote::failed(attempt, error),
+                Ok(_) => WriteNote::deleted(request_info),
+                Err(error) => WriteNote::failed(request_info, error),
             });
         }
         answer.map(drop)

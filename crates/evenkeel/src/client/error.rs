@@ -14,35 +14,35 @@ use crate::kind::Kind;
 #[non_exhaustive]
 pub enum Error {
     /// The API server refused; its own words say why.
-    #[error("{attempt}: {}", answer(attempt, status))]
+    #[error("{request_info}: {}", answer(request_info, status))]
     Api {
         /// What was tried.
-        attempt: Attempt,
+        request_info: RequestInfo,
         /// The server's answer.
         status: Box<Status>,
     },
     /// No answer came. A write may have happened or not; the next read of that object is a live
     /// one.
-    #[error("{attempt}: no answer from the API server")]
-    Unanswered {
+    #[error("{request_info}: no answer from the API server")]
+    NoResponse {
         /// What was tried.
-        attempt: Attempt,
+        request_info: RequestInfo,
         /// What broke.
         source: Box<kube::Error>,
     },
     /// The answer is not what was asked for.
-    #[error("{attempt}: the answer does not decode")]
-    Answer {
+    #[error("{request_info}: the answer does not decode")]
+    InvalidResponse {
         /// What was tried.
-        attempt: Attempt,
+        request_info: RequestInfo,
         /// What is wrong with it.
         source: serde_json::Error,
     },
     /// The request was not sent, since it could not succeed.
-    #[error("{attempt}: {reason}")]
-    Refused {
+    #[error("{request_info}: {reason}")]
+    NotSent {
         /// What was tried.
-        attempt: Attempt,
+        request_info: RequestInfo,
         /// Why not.
         reason: String,
     },
@@ -56,16 +56,16 @@ pub enum Error {
 
 /// The server's answer in its own words, unless it does not have the type: it answers that with a
 /// page that names nothing.
-fn answer(attempt: &Attempt, status: &Status) -> String {
+fn answer(request_info: &RequestInfo, status: &Status) -> String {
     match status.code == 404 && status.reason.is_empty() {
-        true => attempt.kind.not_served(),
+        true => request_info.kind.not_served(),
         false => status.message.clone(),
     }
 }
 
 /// What was tried, as in `create Deployment.apps shop/web`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attempt {
+pub struct RequestInfo {
     /// The verb.
     pub verb: &'static str,
     /// The type of object.
@@ -82,10 +82,10 @@ pub enum Target {
     /// One object.
     Object(Key),
     /// All objects of a namespace, or of the cluster.
-    All(Option<String>),
+    Collection(Option<String>),
 }
 
-impl fmt::Display for Attempt {
+impl fmt::Display for RequestInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.verb, self.kind)?;
         if let Some(subresource) = self.subresource {
@@ -93,8 +93,8 @@ impl fmt::Display for Attempt {
         }
         match &self.target {
             Target::Object(key) => write!(f, " {key}"),
-            Target::All(Some(namespace)) => write!(f, " in {namespace}"),
-            Target::All(None) => write!(f, " everywhere"),
+            Target::Collection(Some(namespace)) => write!(f, " in {namespace}"),
+            Target::Collection(None) => write!(f, " in all namespaces"),
         }
     }
 }
@@ -171,7 +171,7 @@ impl Error {
     /// Whether a write may have been carried out although it failed for us.
     pub(crate) fn is_uncertain(&self) -> bool {
         match self {
-            Self::Unanswered { .. } | Self::Answer { .. } => true,
+            Self::NoResponse { .. } | Self::InvalidResponse { .. } => true,
             // A server or a proxy that ran out of time or broke may have passed the write on.
             Self::Api { status, .. } => status.code >= 500 && status.code != 501,
             _ => false,

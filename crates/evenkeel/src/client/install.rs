@@ -6,7 +6,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::CustomResourceExt;
 
 use super::Client;
-use super::error::{Attempt, Error, Target};
+use super::error::{Error, RequestInfo, Target};
 use crate::key::Key;
 use crate::kind::Kind;
 
@@ -81,5 +81,8 @@ fn state(definition: &CustomResourceDefinition) -> State {
 fn refused(key: &Key, reason: String) -> Error {
     let kind = Kind::of::<CustomResourceDefinition>();
     let target = Target::Object(key.clone());
-    Error::Refused { attempt: Attempt { verb: "install", kind, subresource: None, target }, reason }
+    Error::NotSent {
+        request_info: RequestInfo { verb: "install", kind, subresource: None, target },
+        reason,
+    }
 }

@@ -88,7 +88,7 @@ impl<'a> Live<'a> {
             if let Some(limit) = limit {
                 call = call.parameter("limit", limit);
             }
-            let attempt = call.attempt().clone();
+            let request_info = call.request_info().clone();
             let bytes = match call.send(self.client).await {
                 Ok(bytes) => bytes,
                 // The pages took longer than the server remembers: all of it at once, then.
@@ -100,8 +100,8 @@ impl<'a> Live<'a> {
                 }
                 Err(error) => return Err(error),
             };
-            let page: Page<T> =
-                nulls::decode(&bytes).map_err(|source| Error::Answer { attempt, source })?;
+            let page: Page<T> = nulls::decode(&bytes)
+                .map_err(|source| Error::InvalidResponse { request_info, source })?;
             objects.extend(page.items.into_iter().flatten());
             token = page.metadata.next.unwrap_or_default();
             if token.is_empty() {
@@ -131,8 +131,8 @@ pub(super) fn decode<R: DeserializeOwned>(
 ) -> Result<R, Error> {
     nulls::decode(bytes).map_err(|source| {
         let target = Target::Object(key.clone());
-        let attempt =
-            super::Attempt { verb: "read", kind: kind.clone(), subresource: None, target };
-        Error::Answer { attempt, source }
+        let request_info =
+            super::RequestInfo { verb: "read", kind: kind.clone(), subresource: None, target };
+        Error::InvalidResponse { request_info, source }
     })
 }

@@ -5,20 +5,20 @@
 //! one, as after an answer that was lost.
 
 use super::Client;
-use super::error::Attempt;
+use super::error::RequestInfo;
 use crate::journal::WriteNote;
 use crate::key::Key;
 
 /// Casts doubt on `keys` if it is dropped before the answer came.
 pub(super) struct Pending<'a> {
     client: &'a Client,
-    attempt: Attempt,
+    request_info: RequestInfo,
     keys: Option<Vec<Key>>,
 }
 
 impl<'a> Pending<'a> {
-    pub(super) fn new(client: &'a Client, attempt: Attempt, keys: Vec<Key>) -> Self {
-        Self { client, attempt, keys: Some(keys) }
+    pub(super) fn new(client: &'a Client, request_info: RequestInfo, keys: Vec<Key>) -> Self {
+        Self { client, request_info, keys: Some(keys) }
     }
 
     /// The answer is there, or certainly none will come. Gives back what it is about.
@@ -31,10 +31,10 @@ impl Drop for Pending<'_> {
     fn drop(&mut self) {
         let Some(keys) = self.keys.take() else { return };
         for key in &keys {
-            self.client.doubt(&self.attempt.kind, key);
+            self.client.doubt(&self.request_info.kind, key);
         }
         if let Some(notes) = &self.client.notes {
-            notes.wrote(WriteNote::cut_short(self.attempt.clone()));
+            notes.wrote(WriteNote::cut_short(self.request_info.clone()));
         }
     }
 }

@@ -6,7 +6,7 @@ use http::HeaderMap;
 use http::header::WARNING;
 use parking_lot::Mutex;
 
-use super::error::Attempt;
+use super::error::RequestInfo;
 
 /// How many warnings are remembered; beyond that each may be told once more.
 const REMEMBERED: usize = 256;
@@ -16,11 +16,11 @@ const REMEMBERED: usize = 256;
 pub(super) struct Warnings(Mutex<BTreeSet<String>>);
 
 impl Warnings {
-    pub(super) fn tell(&self, attempt: &Attempt, headers: &HeaderMap) {
+    pub(super) fn tell(&self, request_info: &RequestInfo, headers: &HeaderMap) {
         let texts = headers.get_all(WARNING).iter().filter_map(|value| value.to_str().ok());
         for text in texts.filter_map(text_of) {
             if self.is_new(&text) {
-                tracing::warn!(kind = %attempt.kind, "{attempt}: the API server warns: {text}");
+                tracing::warn!(kind = %request_info.kind, "{request_info}: the API server warns: {text}");
             }
         }
     }

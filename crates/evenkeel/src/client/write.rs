@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use super::Client;
 use super::applied::{self, digest};
 use super::call::Call;
-use super::error::{Attempt, Error, Target};
+use super::error::{Error, RequestInfo, Target};
 use super::ownership::Ownership;
 use super::pending::Pending;
 use crate::cache::Version;
@@ -248,7 +248,9 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
     async fn send(mut self) -> Result<Arc<R>, Error> {
         let body = match std::mem::replace(&mut self.body, Ok(Vec::new())) {
             Ok(body) => body,
-            Err(reason) => return Err(Error::Refused { attempt: self.attempt(), reason }),
+            Err(reason) => {
+                return Err(Error::NotSent { request_info: self.request_info(), reason });
+            }
         };
         let client = self.client;
         let (before, epoch) =
@@ -271,7 +273,7 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
                 if !self.dry_run && self.casts_doubt(&error, before.is_some()) {
                     client.doubt(&self.kind, &self.key);
                 }
-                self.note(|attempt| WriteNote::failed(attempt, &error));
+                self.note(|request_info| WriteNote::failed(request_info, &error));
                 return Err(error);
             }
         };
@@ -285,10 +287,10 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
             let uid = Uid::new(uid);
             client.shared.applied.remember(id, applied::Outcome { digest, uid, version, epoch });
         }
-        self.note(|attempt| {
+        self.note(|request_info| {
             // The object that a write has just ended is at the version it was at before.
             if version.is_some() && version == header.version && !header.is_gone() {
-                return WriteNote::unchanged(attempt);
+                return WriteNote::unchanged(request_info);
             }
             // A scale is not comparable, nor is another object of that name.
             let before = before.as_deref().filter(|entry| {
@@ -296,21 +298,23 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
                 header.is(&self.kind) && uid.is_some_and(|uid| *entry.meta().uid() == Uid::new(uid))
             });
             let body = Body { bytes: &sent, form: self.verb.form() };
-            WriteNote::written(attempt, before, &body, &bytes, header.version)
+            WriteNote::written(request_info, before, &body, &bytes, header.version)
         });
         if let Some(object) = self.cached(&header) {
             return Ok(object);
         }
         match nulls::decode(&bytes) {
             Ok(object) => Ok(Arc::new(object)),
-            Err(source) => Err(Error::Answer { attempt: self.attempt(), source }),
+            Err(source) => {
+                Err(Error::InvalidResponse { request_info: self.request_info(), source })
+            }
         }
     }
 
     /// Sends it; an owned apply only to an object that is the owner's, or does not exist.
     async fn exchange(&self, body: Vec<u8>) -> Result<Bytes, Error> {
         let Some(ownership) = &self.ownership else { return self.request(body).await };
-        let refused = |reason| Error::Refused { attempt: self.attempt(), reason };
+        let refused = |reason| Error::NotSent { request_info: self.request_info(), reason };
         let mut tries = 1..=OWNED_TRIES;
         loop {
             let first = tries.next() == Some(1);
@@ -329,7 +333,7 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
 
     /// Sends one request. Its object is in doubt should the answer not be waited for.
     async fn request(&self, body: Vec<u8>) -> Result<Bytes, Error> {
-        let pending = || Pending::new(self.client, self.attempt(), vec![self.key.clone()]);
+        let pending = || Pending::new(self.client, self.request_info(), vec![self.key.clone()]);
         let pending = (!self.dry_run).then(pending);
         let answer = self.call(body).send(self.client).await;
         pending.map(Pending::answered);
@@ -394,8 +398,8 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
         }
     }
 
-    fn attempt(&self) -> Attempt {
-        Attempt {
+    fn request_info(&self) -> RequestInfo {
+        RequestInfo {
             verb: self.verb.name(),
             kind: self.kind.clone(),
             subresource: self.subresource,
@@ -403,11 +407,11 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
         }
     }
 
-    fn note(&self, note: impl FnOnce(Attempt) -> WriteNote) {
+    fn note(&self, note: impl FnOnce(RequestInfo) -> WriteNote) {
         if let Some(notes) = &self.client.notes
             && !self.dry_run
         {
-            notes.wrote(note(self.attempt()));
+            notes.wrote(note(self.request_info()));
         }
     }
 }

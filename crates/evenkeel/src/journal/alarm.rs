@@ -172,7 +172,7 @@ impl Alarms {
                 Written::Changed { fields, .. } => fields.iter().map(ToString::to_string).collect(),
                 _ => Vec::new(),
             };
-            let (key, write) = (record.key.clone(), change.attempt.to_string());
+            let (key, write) = (record.key.clone(), change.request_info.to_string());
             alarms.push(Alarm::Spin { key, streak: busy.streak, write, fields });
         }
     }

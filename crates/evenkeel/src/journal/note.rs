@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::diff::{self, FieldChange};
 use super::sent::{Body, Sent, precondition};
 use crate::cache::{Entry, Version};
-use crate::client::{Attempt, Error, Target};
+use crate::client::{Error, RequestInfo, Target};
 use crate::error::chain;
 use crate::key::Key;
 use crate::kind::Kind;
@@ -96,7 +96,7 @@ impl ReadNote {
 #[derive(Clone, Debug)]
 pub struct WriteNote {
     /// What was written.
-    pub attempt: Attempt,
+    pub request_info: RequestInfo,
     /// What came of it.
     pub written: Written,
 }
@@ -126,7 +126,7 @@ pub enum Written {
 impl WriteNote {
     /// The server stored the write.
     pub(crate) fn written(
-        attempt: Attempt,
+        request_info: RequestInfo,
         before: Option<&Entry>,
         body: &Body<'_>,
         answer: &[u8],
@@ -143,39 +143,39 @@ impl WriteNote {
         // Only asked for when a field is fought over, which a status never is.
         let contested = fields.iter().any(|field| !field.is_status());
         let other = contested.then(|| diff::last_other_writer(answer)).flatten();
-        Self { attempt, written: Written::Changed { version, fields, other } }
+        Self { request_info, written: Written::Changed { version, fields, other } }
     }
 
     /// Nothing was stored, or nothing had to be sent.
-    pub(crate) fn unchanged(attempt: Attempt) -> Self {
-        Self { attempt, written: Written::Nothing }
+    pub(crate) fn unchanged(request_info: RequestInfo) -> Self {
+        Self { request_info, written: Written::Nothing }
     }
 
-    pub(crate) fn deleted(attempt: Attempt) -> Self {
-        Self { attempt, written: Written::Deleted }
+    pub(crate) fn deleted(request_info: RequestInfo) -> Self {
+        Self { request_info, written: Written::Deleted }
     }
 
     /// Whoever wanted the answer did not wait for it.
-    pub(crate) fn cut_short(attempt: Attempt) -> Self {
+    pub(crate) fn cut_short(request_info: RequestInfo) -> Self {
         let message = "cut short before the answer came".to_owned();
-        Self { attempt, written: Written::Failed(message) }
+        Self { request_info, written: Written::Failed(message) }
     }
 
-    pub(crate) fn failed(attempt: Attempt, error: &Error) -> Self {
+    pub(crate) fn failed(request_info: RequestInfo, error: &Error) -> Self {
         let message = match error {
             Error::Api { status, .. } => status.message.clone(),
-            Error::Unanswered { source, .. } => format!("no answer: {}", chain(&**source)),
-            Error::Refused { reason, .. } => reason.clone(),
+            Error::NoResponse { source, .. } => format!("no answer: {}", chain(&**source)),
+            Error::NotSent { reason, .. } => reason.clone(),
             error => error.to_string(),
         };
-        Self { attempt, written: Written::Failed(message) }
+        Self { request_info, written: Written::Failed(message) }
     }
 
     /// The object that was written, unless it was a collection.
     pub(crate) fn object(&self) -> Option<(&Kind, &Key)> {
-        match &self.attempt.target {
-            Target::Object(key) => Some((&self.attempt.kind, key)),
-            Target::All(_) => None,
+        match &self.request_info.target {
+            Target::Object(key) => Some((&self.request_info.kind, key)),
+            Target::Collection(_) => None,
         }
     }
 }
@@ -183,7 +183,7 @@ impl WriteNote {
 /// `apply Deployment.apps shop/web (spec.replicas, spec.paused and 2 more)`.
 impl fmt::Display for WriteNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.attempt, Effect(&self.written, 3))
+        write!(f, "{}{}", self.request_info, Effect(&self.written, 3))
     }
 }
 
@@ -231,7 +231,7 @@ impl fmt::Display for Writes<'_> {
         let mut separator = "";
         for note in self.notes.iter().filter(|note| !unchanged(note)).take(SHOWN) {
             f.write_str(std::mem::replace(&mut separator, ", "))?;
-            self.attempt(&note.attempt, f)?;
+            self.request_info(&note.request_info, f)?;
             match (&note.written, self.error) {
                 (Written::Failed(message), Some(error)) if error.contains(message.as_str()) => {
                     f.write_str(" failed")?;
@@ -253,16 +253,16 @@ impl fmt::Display for Writes<'_> {
 
 impl Writes<'_> {
     /// `apply Deployment web`, with the namespace where it is another one.
-    fn attempt(&self, attempt: &Attempt, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &attempt.target {
+    fn request_info(&self, request_info: &RequestInfo, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &request_info.target {
             Target::Object(key) if key.namespace() == self.namespace => {
-                write!(f, "{} {}", attempt.verb, attempt.kind.kind())?;
-                if let Some(subresource) = attempt.subresource {
+                write!(f, "{} {}", request_info.verb, request_info.kind.kind())?;
+                if let Some(subresource) = request_info.subresource {
                     write!(f, "/{subresource}")?;
                 }
                 write!(f, " {}", key.name())
             }
-            _ => fmt::Display::fmt(attempt, f),
+            _ => fmt::Display::fmt(request_info, f),
         }
     }
 }

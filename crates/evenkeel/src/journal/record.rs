@@ -132,7 +132,7 @@ impl fmt::Display for Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::{Attempt, Target};
+    use crate::client::{RequestInfo, Target};
     use crate::journal::FieldChange;
     use crate::queue::{Cause, Change, Merge as _, Origin};
     use k8s_openapi::api::apps::v1::Deployment;
@@ -140,7 +140,10 @@ mod tests {
 
     fn write(kind: Kind, written: Written) -> WriteNote {
         let target = Target::Object(Key::namespaced("shop", "web"));
-        WriteNote { attempt: Attempt { verb: "apply", kind, subresource: None, target }, written }
+        WriteNote {
+            request_info: RequestInfo { verb: "apply", kind, subresource: None, target },
+            written,
+        }
     }
 
     fn record(writes: Vec<WriteNote>, outcome: Outcome) -> Record {
