@@ -24,7 +24,7 @@ impl TestCluster {
     /// # Errors
     /// When the API server refuses it.
     pub async fn install<K: CustomResourceExt>(&self) -> Result<(), InstallError> {
-        Ok(self.client().install::<K>().await?)
+        Ok(self.client().install_crd::<K>().await?)
     }
 
     /// Installs every definition of a YAML text and waits until they are served.
@@ -35,7 +35,7 @@ impl TestCluster {
         let definitions: Vec<CustomResourceDefinition> = serde_saphyr::from_multiple(text)
             .map_err(|error| InstallError::Parse(error.to_string()))?;
         for definition in &definitions {
-            self.client().install_definition(definition).await?;
+            self.client().install_crd_from(definition).await?;
         }
         Ok(())
     }

@@ -92,7 +92,7 @@ async fn elsewhere_run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         .connect()
         .await?;
     if arguments.install {
-        manager.client().install::<AppService>().await?;
+        manager.client().install_crd::<AppService>().await?;
         say("The AppService CRD is installed.");
     }
     let folder = arguments.records.clone().unwrap_or_else(|| "dns-records".into());
@@ -118,7 +118,7 @@ async fn here(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
 
     let manager = Manager::builder("appservice-operator").build(cluster.client());
-    manager.client().install::<AppService>().await?;
+    manager.client().install_crd::<AppService>().await?;
     let controller = AppServices { zone: zone.clone() }.register(&manager)?;
     let mut running = JoinSet::new();
     running.spawn(manager.clone().run());

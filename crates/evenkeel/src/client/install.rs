@@ -22,15 +22,15 @@ impl Client {
     ///
     /// # Errors
     /// When the API server refuses the definition, or does not serve it in time.
-    pub async fn install<K: CustomResourceExt>(&self) -> Result<(), Error> {
-        self.install_definition(&K::crd()).await
+    pub async fn install_crd<K: CustomResourceExt>(&self) -> Result<(), Error> {
+        self.install_crd_from(&K::crd()).await
     }
 
-    /// As [`install`](Client::install), for a definition that is not made from a type.
+    /// As [`install_crd`](Client::install_crd), for a definition that is not made from a type.
     ///
     /// # Errors
-    /// As [`install`](Client::install).
-    pub async fn install_definition(
+    /// As [`install_crd`](Client::install_crd).
+    pub async fn install_crd_from(
         &self,
         definition: &CustomResourceDefinition,
     ) -> Result<(), Error> {

@@ -116,7 +116,7 @@ fn register(manager: &Manager) -> Result<(), RegisterError> {
 #[tokio::main]
 async fn main() -> Result<()> {
     let manager = Manager::from_args("application-namespace").await?;
-    manager.client().install::<ApplicationNamespace>().await?;
+    manager.client().install_crd::<ApplicationNamespace>().await?;
     register(&manager)?;
     Ok(manager.run().await?)
 }

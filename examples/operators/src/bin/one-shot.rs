@@ -70,7 +70,7 @@ fn register(manager: &Manager) -> Result<(), RegisterError> {
 #[tokio::main]
 async fn main() -> Result<()> {
     let manager = Manager::from_args("one-shot").await?;
-    manager.client().install::<LabelMigration>().await?;
+    manager.client().install_crd::<LabelMigration>().await?;
     register(&manager)?;
     Ok(manager.run().await?)
 }

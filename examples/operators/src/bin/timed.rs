@@ -80,7 +80,7 @@ fn register(manager: &Manager, folder: PathBuf) -> Result<(), RegisterError> {
 #[tokio::main]
 async fn main() -> Result<()> {
     let manager = Manager::from_args("timed").await?;
-    manager.client().install::<Mirror>().await?;
+    manager.client().install_crd::<Mirror>().await?;
     register(&manager, "mirrored".into())?;
     Ok(manager.run().await?)
 }

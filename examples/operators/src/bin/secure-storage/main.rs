@@ -128,7 +128,7 @@ fn register(manager: &Manager, provider: Provider) -> Result<(), RegisterError> 
 #[tokio::main]
 async fn main() -> Result<()> {
     let manager = Manager::from_args("secure-storage").await?;
-    manager.client().install::<SecureStorage>().await?;
+    manager.client().install_crd::<SecureStorage>().await?;
     let provider = match std::env::var("STORAGE_API") {
         Ok(address) => Provider::at(&address),
         Err(_) => Provider::stand_in(&StandIn::new(PATIENCE)),
