@@ -48,7 +48,7 @@ impl Reconciler for CronJobs {
         work.forget_history().await?;
         let done = work.run().await;
         // What has been done stays done when the rest fails.
-        cx.replace_status(&*cron, cron.status.as_ref(), &work.status).await?;
+        cx.patch_status(&*cron, cron.status.as_ref(), &work.status).await?;
         Ok(match done? {
             Some(next) => {
                 let wait = next.duration_since(work.now);

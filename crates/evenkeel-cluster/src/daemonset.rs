@@ -294,7 +294,7 @@ impl Work<'_> {
         status.updated_number_scheduled = positive(updated);
         status.number_available = positive(available);
         status.number_unavailable = positive(status.desired_number_scheduled - available);
-        self.cx.replace_status(self.set, self.set.status.as_ref(), &status).await?;
+        self.cx.patch_status(self.set, self.set.status.as_ref(), &status).await?;
         Ok(next)
     }
 }

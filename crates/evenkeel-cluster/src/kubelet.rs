@@ -133,7 +133,7 @@ impl Reconciler for Kubelets {
         self.lifecycles().insert(cx.key().clone(), lifecycle);
         self.record(&pod, &events.into_list());
         if let Some(status) = status {
-            cx.replace_status(&*pod, pod.status.as_ref(), &status).await?;
+            cx.patch_status(&*pod, pod.status.as_ref(), &status).await?;
         }
         if over && pods::is_terminating(&pod) {
             let delete = cx.delete(&*pod).grace_period(Duration::ZERO);

@@ -228,7 +228,7 @@ impl<S: Set> Sets<S> {
             conditions: conditions(old.as_deref(), failure, || pods::stamp(cx.clock())),
         };
         let old = old.map(|old| S::Status::from(old.into_owned()));
-        cx.replace_status(set, old.as_ref(), &S::Status::from(status)).await?;
+        cx.patch_status(set, old.as_ref(), &S::Status::from(status)).await?;
         Ok(next.map_or(Action::done(), Action::requeue_after))
     }
 }

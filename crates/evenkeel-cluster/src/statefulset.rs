@@ -312,7 +312,7 @@ impl Work<'_> {
             observed_generation: self.set.metadata.generation,
             conditions: old.conditions.clone(),
         };
-        self.cx.replace_status(self.set, self.set.status.as_ref(), &status).await?;
+        self.cx.patch_status(self.set, self.set.status.as_ref(), &status).await?;
         let waits = found.iter().filter_map(|pod| pods::ready_since(pod));
         let waits = waits.map(|since| pods::available_in(since, self.min_ready(), self.now));
         Ok(waits.filter(|wait| !wait.is_zero()).min())

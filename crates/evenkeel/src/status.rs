@@ -145,7 +145,7 @@ impl Client {
     ///
     /// # Errors
     /// When the API server refuses or does not answer.
-    pub async fn replace_status<K: Object, S: Serialize + PartialEq>(
+    pub async fn patch_status<K: Object, S: Serialize + PartialEq>(
         &self,
         object: &K,
         old: Option<&S>,

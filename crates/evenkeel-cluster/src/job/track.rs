@@ -199,7 +199,7 @@ impl Work<'_> {
         let Some(present) = present.filter(|p| p.metadata.uid == self.job.metadata.uid) else {
             return Ok(());
         };
-        self.cx.replace_status(&*present, present.status.as_ref(), &self.status).await?;
+        self.cx.patch_status(&*present, present.status.as_ref(), &self.status).await?;
         Ok(())
     }
 }

@@ -124,11 +124,11 @@ async fn the_status_of_a_built_in_type_is_set_in_its_own_terms() {
     let client = manager.client();
     let mut new = status.clone();
     (new.replicas, new.collision_count) = (None, Some(2));
-    let written = client.replace_status(&stored, Some(&status), &new).await.unwrap().unwrap();
+    let written = client.patch_status(&stored, Some(&status), &new).await.unwrap().unwrap();
     assert_eq!(written.status.as_ref(), Some(&new));
-    assert_eq!(client.replace_status(&*written, Some(&new), &new).await.unwrap(), None);
+    assert_eq!(client.patch_status(&*written, Some(&new), &new).await.unwrap(), None);
     deployments.delete("web", &Default::default()).await.unwrap();
-    assert_eq!(client.replace_status(&stored, Some(&new), &status).await.unwrap(), None);
+    assert_eq!(client.patch_status(&stored, Some(&new), &status).await.unwrap(), None);
     stop(&manager, running).await;
 }
 
