@@ -150,7 +150,7 @@ async fn adopt<O: Object, C: Object>(
     finalizer: Option<&str>,
 ) -> Result<bool> {
     let mut owned = child.clone();
-    owner::set_controller(owner, &mut owned)?;
+    owner::set_controller_reference(owner, &mut owned)?;
     let references = owned.meta().owner_references.iter().flatten();
     let added = references.filter(|reference| Some(&reference.uid) == owner.meta().uid.as_ref());
     let mut patch = json!({"metadata": {

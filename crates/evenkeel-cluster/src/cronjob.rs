@@ -301,7 +301,7 @@ impl Work<'_> {
             spec: template.spec.clone(),
             status: None,
         };
-        owner::set_controller(self.cron, &mut job)?;
+        owner::set_controller_reference(self.cron, &mut job)?;
         Ok(job)
     }
 }

@@ -137,7 +137,7 @@ async fn create<O: Object>(
             data: Some(RawExtension(data.clone())),
             revision: number,
         };
-        owner::set_controller(owner, &mut revision)?;
+        owner::set_controller_reference(owner, &mut revision)?;
         match cx.create(&revision).await {
             Err(error) if error.is_already_exists() => {
                 let present = cx.live().get::<ControllerRevision>(&Key::of(&revision)).await?;

@@ -90,7 +90,7 @@ pub(crate) fn from_template<O: Object>(
         spec: template.spec.clone(),
         status: None,
     };
-    owner::set_controller(owner, &mut pod)?;
+    owner::set_controller_reference(owner, &mut pod)?;
     Ok(pod)
 }
 

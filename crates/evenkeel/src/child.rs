@@ -97,7 +97,7 @@ impl Client {
         child: &C,
     ) -> Result<Arc<C>, AdoptError> {
         let mut owned = child.clone();
-        owner::set_controller(owner, &mut owned)?;
+        owner::set_controller_reference(owner, &mut owned)?;
         Ok(self.set_owners(&owned).await?)
     }
 
@@ -111,7 +111,7 @@ impl Client {
         child: &C,
     ) -> Result<Arc<C>, AdoptError> {
         let mut freed = child.clone();
-        owner::remove_owner(owner, &mut freed);
+        owner::remove_owner_reference(owner, &mut freed);
         Ok(self.set_owners(&freed).await?)
     }
 

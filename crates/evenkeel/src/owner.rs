@@ -48,7 +48,10 @@ pub enum OwnerError {
 /// # Errors
 /// When the server, or the garbage collector later, would refuse: the owner has no uid, lives in
 /// another namespace, or another controller is there.
-pub fn set_controller<O: Object, C: Object>(owner: &O, child: &mut C) -> Result<(), OwnerError> {
+pub fn set_controller_reference<O: Object, C: Object>(
+    owner: &O,
+    child: &mut C,
+) -> Result<(), OwnerError> {
     let mut reference = reference_for(owner, child)?;
     reference.controller = Some(true);
     reference.block_owner_deletion = Some(true);
@@ -68,14 +71,17 @@ pub fn set_controller<O: Object, C: Object>(owner: &O, child: &mut C) -> Result<
 ///
 /// # Errors
 /// When the owner has no uid or lives in another namespace.
-pub fn add_owner<O: Object, C: Object>(owner: &O, child: &mut C) -> Result<(), OwnerError> {
+pub fn set_owner_reference<O: Object, C: Object>(
+    owner: &O,
+    child: &mut C,
+) -> Result<(), OwnerError> {
     let reference = reference_for(owner, child)?;
     insert(child.meta_mut().owner_references.get_or_insert_default(), reference);
     Ok(())
 }
 
 /// Ends an ownership; tells whether there was one.
-pub fn remove_owner<O: Object, C: Object>(owner: &O, child: &mut C) -> bool {
+pub fn remove_owner_reference<O: Object, C: Object>(owner: &O, child: &mut C) -> bool {
     let Some(references) = &mut child.meta_mut().owner_references else { return false };
     let before = references.len();
     references.retain(|reference| Some(&reference.uid) != owner.meta().uid.as_ref());

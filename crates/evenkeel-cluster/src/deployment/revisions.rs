@@ -154,7 +154,7 @@ impl Rollout<'_> {
         number(&mut annotations, next);
         annotations.extend(self.replica_annotations());
         set.metadata.annotations = Some(annotations);
-        owner::set_controller(&*self.deployment, &mut set)?;
+        owner::set_controller_reference(&*self.deployment, &mut set)?;
         match self.cx.create(&set).await {
             Ok(set) => {
                 let name = set.metadata.name.clone().unwrap_or_default();

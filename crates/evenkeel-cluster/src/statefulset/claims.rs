@@ -38,7 +38,7 @@ impl Work<'_> {
             let labels = claim.metadata.labels.get_or_insert_default();
             labels.extend(self.spec.selector.match_labels.clone().unwrap_or_default());
             if self.policy().1 {
-                owner::set_controller(self.set, &mut claim)?;
+                owner::set_controller_reference(self.set, &mut claim)?;
             }
             match self.cx.create(&claim).await {
                 Err(error) if !error.is_already_exists() => return Err(error.into()),
@@ -65,11 +65,11 @@ impl Work<'_> {
         for (key, _) in self.claim_keys(pod) {
             let Some(claim) = self.cx.get::<PersistentVolumeClaim>(&key).await? else { continue };
             let mut wanted: PersistentVolumeClaim = (*claim).clone();
-            owner::remove_owner(self.set, &mut wanted);
-            owner::remove_owner(pod, &mut wanted);
+            owner::remove_owner_reference(self.set, &mut wanted);
+            owner::remove_owner_reference(pod, &mut wanted);
             let result = match (scaled && condemned, deleted) {
-                (true, _) => owner::set_controller(pod, &mut wanted),
-                (false, true) => owner::set_controller(self.set, &mut wanted),
+                (true, _) => owner::set_controller_reference(pod, &mut wanted),
+                (false, true) => owner::set_controller_reference(self.set, &mut wanted),
                 (false, false) => Ok(()),
             };
             // Somebody else's claim stays theirs.

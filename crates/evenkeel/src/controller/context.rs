@@ -85,7 +85,7 @@ impl<K: Object> Context<K> {
             child.meta_mut().namespace = self.key.namespace().map(str::to_owned);
         }
         let owned = match &self.object {
-            Some(owner) => owner::set_controller(&**owner, &mut child)
+            Some(owner) => owner::set_controller_reference(&**owner, &mut child)
                 .map(|()| Uid::new(owner.meta().uid.as_deref().unwrap_or_default()))
                 .map_err(|error| error.to_string()),
             None => Err(format!("{} {} that should own it is gone", Kind::of::<K>(), self.key)),

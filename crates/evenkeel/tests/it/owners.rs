@@ -3,7 +3,7 @@
 use evenkeel::k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use evenkeel::kube::Api;
 use evenkeel::kube::api::{Patch, PatchParams};
-use evenkeel::owner::{OwnerError, set_controller};
+use evenkeel::owner::{OwnerError, set_controller_reference};
 use evenkeel::prelude::*;
 use serde_json::json;
 
@@ -37,13 +37,13 @@ async fn a_child_that_changes_hands_brings_up_both_owners_once() {
         next(&mut told).await;
     }
     let mut child = secret("child");
-    set_controller(&a, &mut child).unwrap();
+    set_controller_reference(&a, &mut child).unwrap();
     secrets.create(&Default::default(), &child).await.unwrap();
     assert_eq!(next(&mut told).await, key("a"));
     quiet(&mut told).await;
 
     let mut other = secret("child");
-    set_controller(&b, &mut other).unwrap();
+    set_controller_reference(&b, &mut other).unwrap();
     let owners = json!({"metadata": {"ownerReferences": other.metadata.owner_references}});
     secrets.patch("child", &PatchParams::default(), &Patch::Merge(owners)).await.unwrap();
     let mut keys = [next(&mut told).await, next(&mut told).await];
@@ -71,7 +71,7 @@ async fn a_child_of_a_former_object_of_the_same_name_is_not_its_concern() {
     let running = start(&manager);
     assert_eq!(next(&mut told).await, key("a"));
     let mut child = secret("child");
-    set_controller(&former, &mut child).unwrap();
+    set_controller_reference(&former, &mut child).unwrap();
     secrets.create(&Default::default(), &child).await.unwrap();
     quiet(&mut told).await;
     stop(&manager, running).await;
@@ -100,7 +100,7 @@ async fn children_in_many_namespaces_bring_up_one_cluster_scoped_owner() {
     for namespace in ["one", "two", "default"] {
         let mut child = map("child");
         child.metadata.namespace = Some(namespace.to_owned());
-        set_controller(&owner, &mut child).unwrap();
+        set_controller_reference(&owner, &mut child).unwrap();
         let maps = Api::<ConfigMap>::namespaced(world.admin(), namespace);
         maps.create(&Default::default(), &child).await.unwrap();
         assert_eq!(next(&mut told).await, Key::cluster("one"));
@@ -116,7 +116,7 @@ fn an_owner_in_another_namespace_is_refused_before_the_server_does() {
     owner.metadata.uid = Some("1".to_owned());
     let mut child = map("child");
     child.metadata.namespace = Some("elsewhere".to_owned());
-    let error = set_controller(&owner, &mut child).unwrap_err();
+    let error = set_controller_reference(&owner, &mut child).unwrap_err();
     assert_eq!(
         error.to_string(),
         "ConfigMap default/owner cannot own ConfigMap elsewhere/child: they are not in the same \
@@ -131,9 +131,9 @@ fn a_second_controller_is_refused_by_uid() {
     let mut second = first.clone();
     second.metadata.uid = Some("2".to_owned());
     let mut child = map("child");
-    set_controller(&first, &mut child).unwrap();
-    set_controller(&first, &mut child).unwrap();
+    set_controller_reference(&first, &mut child).unwrap();
+    set_controller_reference(&first, &mut child).unwrap();
     assert_eq!(child.metadata.owner_references.as_ref().unwrap().len(), 1);
-    let error = set_controller(&second, &mut child).unwrap_err();
+    let error = set_controller_reference(&second, &mut child).unwrap_err();
     assert!(matches!(error, OwnerError::Controlled { ref uid, .. } if uid == "1"), "{error}");
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use evenkeel::k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use evenkeel::kube::Api;
-use evenkeel::owner::{is_controller, set_controller};
+use evenkeel::owner::{is_controller, set_controller_reference};
 use evenkeel::prelude::*;
 use tokio::sync::mpsc;
 
@@ -148,7 +148,7 @@ async fn an_object_that_took_a_childs_name_unseen_is_left_alone() {
     let owner = world.create_map("owner").await;
     let api = Api::<Secret>::namespaced(world.admin(), "default");
     let mut ours = secret("ours");
-    set_controller(&owner, &mut ours).unwrap();
+    set_controller_reference(&owner, &mut ours).unwrap();
     api.create(&Default::default(), &ours).await.unwrap();
     world.freeze();
     let manager = world.manager();
