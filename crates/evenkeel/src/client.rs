@@ -48,7 +48,7 @@ pub use subresource::Subresource;
 pub use write::Write;
 
 use crate::cache::Cache;
-use crate::journal::Notes;
+use crate::journal::OperationLog;
 use crate::key::Key;
 use crate::kind::Kind;
 use crate::random::Random;
@@ -65,7 +65,7 @@ pub struct Client {
     shared: Arc<Shared>,
     field_manager: Arc<str>,
     /// Where a reconcile's reads and writes are noted.
-    notes: Option<Notes>,
+    operations: Option<OperationLog>,
 }
 
 struct Shared {
@@ -87,7 +87,7 @@ impl Client {
     ) -> Self {
         let (applied, warnings, random) = (Applied::default(), Warnings::default(), random.into());
         let shared = Arc::new(Shared { http, cache, applied, warnings, random });
-        Self { shared, field_manager: field_manager.into(), notes: None }
+        Self { shared, field_manager: field_manager.into(), operations: None }
     }
 
     /// What the cache has of this object may not be what is: the next read asks the server.
@@ -105,8 +105,8 @@ impl Client {
     }
 
     /// The same client, noting what it does for the journal.
-    pub(crate) fn noting(&self, notes: Notes) -> Self {
-        Self { notes: Some(notes), ..self.clone() }
+    pub(crate) fn recording(&self, operations: OperationLog) -> Self {
+        Self { operations: Some(operations), ..self.clone() }
     }
 
     /// Returns the field manager of this client's writes.

@@ -9,7 +9,7 @@ mod alarm;
 
 mod diff;
 
-mod note;
+mod operation;
 
 mod record;
 
@@ -24,8 +24,8 @@ use tokio::sync::broadcast;
 pub use alarm::Alarm;
 pub(crate) use alarm::Alarms;
 pub use diff::FieldChange;
-pub(crate) use note::Notes;
-pub use note::{Read, ReadNote, WriteNote, Written};
+pub(crate) use operation::OperationLog;
+pub use operation::{ReadOperation, ReadRecord, WriteRecord, WriteResult};
 pub use record::{Outcome, Record};
 pub(crate) use sent::{Body, Form};
 

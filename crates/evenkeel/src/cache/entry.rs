@@ -241,7 +241,7 @@ impl Entry {
         self.touched.swap(false, Ordering::Relaxed)
     }
 
-    /// Notes that the list of this number had the object.
+    /// OperationLog that the list of this number had the object.
     pub(super) fn mark(&self, list: u32) {
         self.listed.store(list, Ordering::Relaxed);
     }

@@ -68,7 +68,7 @@ pub(super) struct Overlay {
 struct State {
     /// How far the store is, for all namespaces or for each that is watched.
     versions: BTreeMap<Option<Box<str>>, Version>,
-    written: BTreeMap<Key, Written>,
+    written: BTreeMap<Key, WriteResult>,
     /// Uids that we deleted and the store may still show, by when.
     gone: BTreeMap<Uid, Instant>,
     /// When the oldest of them is given up.
@@ -81,7 +81,7 @@ struct State {
 }
 
 #[derive(Debug)]
-struct Written {
+struct WriteResult {
     uid: Uid,
     version: Version,
     /// The object, unless it is not, or no longer, one that the informer selects.
@@ -175,7 +175,7 @@ impl Overlay {
                 return;
             }
             let visible = visible.then_some(entry);
-            state.written.insert(key, Written { uid, version, visible });
+            state.written.insert(key, WriteResult { uid, version, visible });
         });
     }
 

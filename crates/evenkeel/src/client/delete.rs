@@ -16,7 +16,7 @@ use super::error::Error;
 use super::pending::Pending;
 use super::write::{Header, encode};
 use crate::cache::Query;
-use crate::journal::WriteNote;
+use crate::journal::WriteRecord;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
 use crate::uid::Uid;
@@ -126,11 +126,11 @@ impl<'a> Delete<'a> {
         let body = encode(&options).unwrap_or_default();
         let call = Call::on("delete", Method::DELETE, &kind, &key).body("application/json", body);
         let request_info = call.request_info().clone();
-        let note = |note: WriteNote| {
-            if let Some(notes) = &client.notes
+        let record = |write: WriteRecord| {
+            if let Some(operations) = &client.operations
                 && !dry_run
             {
-                notes.wrote(note);
+                operations.record_write(write);
             }
         };
         let pending = || Pending::new(client, request_info.clone(), vec![key.clone()]);
@@ -144,14 +144,14 @@ impl<'a> Delete<'a> {
                 if known.is_some() && !dry_run {
                     client.doubt(&kind, &key);
                 }
-                note(WriteNote::unchanged(request_info));
+                record(WriteRecord::unchanged(request_info));
                 return Ok(false);
             }
             Err(error) => {
                 if (error.is_uncertain() || error.is_conflict()) && !dry_run {
                     client.doubt(&kind, &key);
                 }
-                note(WriteNote::failed(request_info, &error));
+                record(WriteRecord::failed(request_info, &error));
                 return Err(error);
             }
         };
@@ -165,7 +165,7 @@ impl<'a> Delete<'a> {
                 client.doubt(&kind, &key);
             }
         }
-        note(WriteNote::deleted(request_info));
+        record(WriteRecord::deleted(request_info));
         Ok(true)
     }
 }
@@ -246,12 +246,12 @@ impl<'a, K: Object> DeleteCollection<'a, K> {
                 let _ = self.client.mend(&kind, error).await;
             }
         }
-        if let Some(notes) = &self.client.notes
+        if let Some(operations) = &self.client.operations
             && !dry_run
         {
-            notes.wrote(match &answer {
-                Ok(_) => WriteNote::deleted(request_info),
-                Err(error) => WriteNote::failed(request_info, error),
+            operations.record_write(match &answer {
+                Ok(_) => WriteRecord::deleted(request_info),
+                Err(error) => WriteRecord::failed(request_info, error),
             });
         }
         answer.map(drop)

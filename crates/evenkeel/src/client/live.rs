@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use super::Client;
 use super::call::Call;
 use super::error::{Error, Target};
-use crate::journal::ReadNote;
+use crate::journal::ReadRecord;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
 use crate::nulls;
@@ -66,8 +66,8 @@ impl<'a> Live<'a> {
     ) -> Result<Vec<K>, Error> {
         let kind = Kind::of::<K>();
         let objects = self.list_as(&kind, namespace, labels).await?;
-        if let Some(notes) = &self.client.notes {
-            notes.read(ReadNote::live_list(&kind, namespace, objects.len()));
+        if let Some(operations) = &self.client.operations {
+            operations.record_read(ReadRecord::live_list(&kind, namespace, objects.len()));
         }
         Ok(objects)
     }
@@ -117,8 +117,8 @@ impl<'a> Live<'a> {
             Err(error) if error.is_not_found() => None,
             Err(error) => return Err(error),
         };
-        if let Some(notes) = &self.client.notes {
-            notes.read(ReadNote::live(kind, key, found.is_some()));
+        if let Some(operations) = &self.client.operations {
+            operations.record_read(ReadRecord::live(kind, key, found.is_some()));
         }
         Ok(found)
     }

@@ -6,7 +6,7 @@
 
 use super::Client;
 use super::error::RequestInfo;
-use crate::journal::WriteNote;
+use crate::journal::WriteRecord;
 use crate::key::Key;
 
 /// Casts doubt on `keys` if it is dropped before the answer came.
@@ -33,8 +33,8 @@ impl Drop for Pending<'_> {
         for key in &keys {
             self.client.doubt(&self.request_info.kind, key);
         }
-        if let Some(notes) = &self.client.notes {
-            notes.wrote(WriteNote::cut_short(self.request_info.clone()));
+        if let Some(operations) = &self.client.operations {
+            operations.record_write(WriteRecord::cut_short(self.request_info.clone()));
         }
     }
 }

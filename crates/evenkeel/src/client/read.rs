@@ -14,7 +14,7 @@ use super::error::Error;
 use super::lazy::LazyList;
 use super::{Client, Live};
 use crate::cache::{Doubt, Entry, Found, Query, ReadError, SyncError};
-use crate::journal::ReadNote;
+use crate::journal::ReadRecord;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
 use crate::uid::Uid;
@@ -36,9 +36,9 @@ impl Client {
                 Err(error) => self.mend(&kind, error).await?,
             }
         };
-        if let Some(notes) = &self.notes {
+        if let Some(operations) = &self.operations {
             let version = found.as_ref().map(Found::version);
-            notes.read(ReadNote::get(&kind, key, version));
+            operations.record_read(ReadRecord::get(&kind, key, version));
         }
         match found {
             Some(Found::Typed(typed, _)) => Ok(Some(typed)),
@@ -75,9 +75,9 @@ impl Client {
                 Err(error) => self.mend(kind, error).await?,
             }
         };
-        if let Some(notes) = &self.notes {
+        if let Some(operations) = &self.operations {
             let version = found.as_ref().map(|entry| entry.meta().version());
-            notes.read(ReadNote::get(kind, key, version));
+            operations.record_read(ReadRecord::get(kind, key, version));
         }
         Ok(found)
     }
@@ -93,8 +93,8 @@ impl Client {
                 Err(error) => self.mend(kind, error).await?,
             }
         };
-        if let Some(notes) = &self.notes {
-            notes.read(ReadNote::list(kind, query.namespace, found.len()));
+        if let Some(operations) = &self.operations {
+            operations.record_read(ReadRecord::list(kind, query.namespace, found.len()));
         }
         Ok(found)
     }

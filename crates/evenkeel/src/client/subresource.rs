@@ -9,7 +9,7 @@ use super::call::Call;
 use super::error::Error;
 use super::write::{Verb, Write, encode};
 use super::{Client, live};
-use crate::journal::ReadNote;
+use crate::journal::ReadRecord;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
 
@@ -49,8 +49,8 @@ impl<'a> Subresource<'a> {
             .subresource(Some(self.name))
             .send(self.client)
             .await?;
-        if let Some(notes) = &self.client.notes {
-            notes.read(ReadNote::live(&self.kind, &self.key, true));
+        if let Some(operations) = &self.client.operations {
+            operations.record_read(ReadRecord::live(&self.kind, &self.key, true));
         }
         live::decode(&self.kind, &self.key, &bytes)
     }

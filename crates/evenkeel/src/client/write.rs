@@ -21,7 +21,7 @@ use super::error::{Error, RequestInfo, Target};
 use super::ownership::Ownership;
 use super::pending::Pending;
 use crate::cache::Version;
-use crate::journal::{Body, Form, WriteNote};
+use crate::journal::{Body, Form, WriteRecord};
 use crate::key::Key;
 use crate::kind::{Kind, Object};
 use crate::nulls;
@@ -262,18 +262,18 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
             // Of a type that is not cached whole there is nothing to give back.
             && let Ok(object) = client.shared.cache.typed::<R>(before)
         {
-            self.note(WriteNote::unchanged);
+            self.record(WriteRecord::unchanged);
             return Ok(object);
         }
         // Kept for the journal, which credits the write with what it asked for.
-        let sent = if client.notes.is_some() { body.clone() } else { Vec::new() };
+        let sent = if client.operations.is_some() { body.clone() } else { Vec::new() };
         let bytes = match self.exchange(body).await {
             Ok(bytes) => bytes,
             Err(error) => {
                 if !self.dry_run && self.casts_doubt(&error, before.is_some()) {
                     client.doubt(&self.kind, &self.key);
                 }
-                self.note(|request_info| WriteNote::failed(request_info, &error));
+                self.record(|request_info| WriteRecord::failed(request_info, &error));
                 return Err(error);
             }
         };
@@ -287,10 +287,10 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
             let uid = Uid::new(uid);
             client.shared.applied.remember(id, applied::Outcome { digest, uid, version, epoch });
         }
-        self.note(|request_info| {
+        self.record(|request_info| {
             // The object that a write has just ended is at the version it was at before.
             if version.is_some() && version == header.version && !header.is_gone() {
-                return WriteNote::unchanged(request_info);
+                return WriteRecord::unchanged(request_info);
             }
             // A scale is not comparable, nor is another object of that name.
             let before = before.as_deref().filter(|entry| {
@@ -298,7 +298,7 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
                 header.is(&self.kind) && uid.is_some_and(|uid| *entry.meta().uid() == Uid::new(uid))
             });
             let body = Body { bytes: &sent, form: self.verb.form() };
-            WriteNote::written(request_info, before, &body, &bytes, header.version)
+            WriteRecord::written(request_info, before, &body, &bytes, header.version)
         });
         if let Some(object) = self.cached(&header) {
             return Ok(object);
@@ -407,11 +407,11 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
         }
     }
 
-    fn note(&self, note: impl FnOnce(RequestInfo) -> WriteNote) {
-        if let Some(notes) = &self.client.notes
+    fn record(&self, record: impl FnOnce(RequestInfo) -> WriteRecord) {
+        if let Some(operations) = &self.client.operations
             && !self.dry_run
         {
-            notes.wrote(note(self.request_info()));
+            operations.record_write(record(self.request_info()));
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::clock::Clock;
 use crate::error::chain;
 use crate::events::EventRecorder;
 use crate::finalizer::Cleaned;
-use crate::journal::{Alarm, Alarms, Journal, Notes, Outcome, Record};
+use crate::journal::{Alarm, Alarms, Journal, OperationLog, Outcome, Record};
 use crate::key::Key;
 use crate::kind::Kind;
 use crate::manager::OnReconcile;
@@ -72,16 +72,16 @@ impl<R: Reconciler> Shared<R> {
             reconcile_id = id,
         );
         let (started, begun) = (self.clock.now(), Instant::now());
-        let notes = Notes::default();
+        let operations = OperationLog::default();
         let active = self.counters.begin();
-        let ended = self.reconcile(&item, &causes, &notes).instrument(span.clone()).await;
+        let ended = self.reconcile(&item, &causes, &operations).instrument(span.clone()).await;
         let took = begun.elapsed();
         drop(active);
 
         let _entered = span.enter();
         let outcome = self.settle(&item, ended);
         self.counters.count(&outcome);
-        let collected = notes.take();
+        let collected = operations.take();
         let record = self.journal.push(Record {
             controller: self.name.clone(),
             kind: self.kind.clone(),
@@ -129,8 +129,13 @@ impl<R: Reconciler> Shared<R> {
         self.journal.alarm(alarm);
     }
 
-    async fn reconcile(&self, item: &Item<Key, Causes>, causes: &Causes, notes: &Notes) -> Ended {
-        let client = self.client.noting(notes.clone());
+    async fn reconcile(
+        &self,
+        item: &Item<Key, Causes>,
+        causes: &Causes,
+        operations: &OperationLog,
+    ) -> Ended {
+        let client = self.client.recording(operations.clone());
         let run = async {
             let context = Context {
                 key: item.key.clone(),

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::note::Written;
+use super::operation::WriteResult;
 use super::record::Record;
 use crate::key::Key;
 use crate::kind::Kind;
@@ -168,8 +168,10 @@ impl Alarms {
         busy.last = now;
         if busy.streak >= SPINS && !busy.told {
             busy.told = true;
-            let fields = match &change.written {
-                Written::Changed { fields, .. } => fields.iter().map(ToString::to_string).collect(),
+            let fields = match &change.result {
+                WriteResult::Changed { fields, .. } => {
+                    fields.iter().map(ToString::to_string).collect()
+                }
                 _ => Vec::new(),
             };
             let (key, write) = (record.key.clone(), change.request_info.to_string());
@@ -178,9 +180,9 @@ impl Alarms {
     }
 
     fn fight(&mut self, record: &Record, now: Instant, alarms: &mut Vec<Alarm>) {
-        for note in &record.writes {
-            let (Written::Changed { fields, other, .. }, Some((kind, key))) =
-                (&note.written, note.object())
+        for write in &record.writes {
+            let (WriteResult::Changed { fields, other, .. }, Some((kind, key))) =
+                (&write.result, write.object())
             else {
                 continue;
             };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::note::{ReadNote, WriteNote, Writes, Written};
+use super::operation::{ReadRecord, WriteRecord, WriteResult, Writes};
 use crate::key::Key;
 use crate::kind::Kind;
 use crate::queue::Causes;
@@ -34,9 +34,9 @@ pub struct Record {
     /// How long it took.
     pub took: Duration,
     /// What it read, as far as kept.
-    pub reads: Vec<ReadNote>,
+    pub reads: Vec<ReadRecord>,
     /// What it wrote, as far as kept.
-    pub writes: Vec<WriteNote>,
+    pub writes: Vec<WriteRecord>,
     /// Reads and writes beyond those kept.
     pub more: usize,
     /// How it ended.
@@ -64,17 +64,17 @@ pub enum Outcome {
 
 impl Record {
     /// The writes that changed something.
-    pub fn changes(&self) -> impl Iterator<Item = &WriteNote> {
-        self.writes
-            .iter()
-            .filter(|note| matches!(note.written, Written::Changed { .. } | Written::Deleted))
+    pub fn changes(&self) -> impl Iterator<Item = &WriteRecord> {
+        self.writes.iter().filter(|write| {
+            matches!(write.result, WriteResult::Changed { .. } | WriteResult::Deleted)
+        })
     }
 
     /// The writes in a line; none if there were none.
     pub(crate) fn summary(&self) -> Option<Writes<'_>> {
         let error = self.outcome.error();
         let namespace = self.key.namespace();
-        let summary = || Writes { notes: &self.writes, namespace, error };
+        let summary = || Writes { writes: &self.writes, namespace, error };
         (!self.writes.is_empty()).then(summary)
     }
 }
@@ -138,15 +138,15 @@ mod tests {
     use k8s_openapi::api::apps::v1::Deployment;
     use k8s_openapi::api::core::v1::{ConfigMap, Service};
 
-    fn write(kind: Kind, written: Written) -> WriteNote {
+    fn write(kind: Kind, result: WriteResult) -> WriteRecord {
         let target = Target::Object(Key::namespaced("shop", "web"));
-        WriteNote {
+        WriteRecord {
             request_info: RequestInfo { verb: "apply", kind, subresource: None, target },
-            written,
+            result,
         }
     }
 
-    fn record(writes: Vec<WriteNote>, outcome: Outcome) -> Record {
+    fn record(writes: Vec<WriteRecord>, outcome: Outcome) -> Record {
         let key = Key::namespaced("shop", "web");
         let change = Change { generation: Some((3, 4)), ..Change::default() };
         let own = Origin::own(Kind::of::<ConfigMap>());
@@ -177,11 +177,11 @@ mod tests {
     fn a_line_stays_short_and_counts_what_it_leaves_out() {
         let field = |path: &str| FieldChange { path: path.to_owned(), value: 0 };
         let fields = ["spec.replicas", "spec.template.image", "spec.x", "spec.y"].map(field);
-        let changed = Written::Changed { version: None, fields: fields.into(), other: None };
+        let changed = WriteResult::Changed { version: None, fields: fields.into(), other: None };
         let writes = vec![
-            write(Kind::of::<Service>(), Written::Nothing),
+            write(Kind::of::<Service>(), WriteResult::Unchanged),
             write(Kind::of::<Deployment>(), changed),
-            write(Kind::of::<ConfigMap>(), Written::Nothing),
+            write(Kind::of::<ConfigMap>(), WriteResult::Unchanged),
         ];
         let mut record = record(writes, Outcome::Done);
         let line = record.to_string();
@@ -194,7 +194,7 @@ mod tests {
         let change = Change { generation: Some((3, 4)), ..Change::default() };
         record.causes = Cause::Updated(Origin::own(Kind::of::<ConfigMap>()), change).into();
         assert!(record.to_string().chars().count() <= 120, "{record}");
-        let changed = Written::Changed { version: None, fields: Vec::new(), other: None };
+        let changed = WriteResult::Changed { version: None, fields: Vec::new(), other: None };
         record.writes = vec![write(Kind::of::<Service>(), changed); 5];
         let line = record.to_string();
         assert!(
@@ -207,7 +207,8 @@ mod tests {
 
     #[test]
     fn a_failure_is_named_once() {
-        let failed = || write(Kind::of::<Service>(), Written::Failed("the port is taken".into()));
+        let failed =
+            || write(Kind::of::<Service>(), WriteResult::Failed("the port is taken".into()));
         let error = "apply Service shop/web: the port is taken".to_owned();
         let line = record(vec![failed()], Outcome::Failed(error)).to_string();
         let end = "; apply Service web failed; failed: apply Service shop/web: the port is taken";

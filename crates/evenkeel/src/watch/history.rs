@@ -70,7 +70,7 @@ impl Reflector {
         }
     }
 
-    /// Notes what a list shows of the history: all other types list again if it went back.
+    /// OperationLog what a list shows of the history: all other types list again if it went back.
     pub(super) fn listed(&mut self, version: String) {
         let found = !self.reset && went_back(&self.version, &version);
         if found {

@@ -1,6 +1,6 @@
 //! Why something reconciled, and what it did.
 
-use evenkeel::journal::Written;
+use evenkeel::journal::WriteResult;
 use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
 use evenkeel::kube::Api;
 use evenkeel::kube::api::Patch;
@@ -33,12 +33,12 @@ async fn a_record_tells_cause_reads_writes_and_outcome() {
     assert_eq!(record.key, key("a"));
     assert_eq!(record.reads.len(), 2, "its own object, and the other: {:?}", record.reads);
     let [write] = &record.writes[..] else { panic!("{:?}", record.writes) };
-    let Written::Changed { fields, .. } = &write.written else { panic!("{write:?}") };
+    let WriteResult::Changed { fields, .. } = &write.result else { panic!("{write:?}") };
     assert_eq!(fields.iter().map(|field| field.path.as_str()).collect::<Vec<_>>(), ["data"]);
     // The second run is set off by the first one's write, and changes nothing.
     next(&mut told).await;
     let record = follower.recv().await.unwrap();
-    assert_eq!(record.writes[0].written, Written::Nothing);
+    assert_eq!(record.writes[0].result, WriteResult::Unchanged);
     let text = record.to_string();
     assert!(text.starts_with("ConfigMap default/a ("), "{text}");
     assert!(text.ends_with("): updated (content); 1 unchanged; done"), "{text}");
@@ -184,7 +184,7 @@ async fn quiet_after(told: &mut tokio::sync::mpsc::Receiver<()>) {
 
 #[tokio::test(start_paused = true)]
 async fn an_apply_that_changed_nothing_is_noted_so_though_its_type_is_not_cached() {
-    use evenkeel::journal::Written;
+    use evenkeel::journal::WriteResult;
     let world = World::new().await;
     world.create_map("a").await;
     let manager = world.manager();
@@ -200,9 +200,9 @@ async fn an_apply_that_changed_nothing_is_noted_so_though_its_type_is_not_cached
     let running = start(&manager);
     crate::harness::until(|| controller.reconcile_counts().success == 1).await;
     let records = controller.journal().records();
-    let written: Vec<_> = records.iter().map(|record| &record.writes[0].written).collect();
-    assert!(matches!(written[0], Written::Changed { .. }), "{}", records[0]);
-    assert_eq!(*written[1], Written::Nothing, "{}", records[1]);
+    let written: Vec<_> = records.iter().map(|record| &record.writes[0].result).collect();
+    assert!(matches!(written[0], WriteResult::Changed { .. }), "{}", records[0]);
+    assert_eq!(*written[1], WriteResult::Unchanged, "{}", records[1]);
     stop(&manager, running).await;
 }
 
@@ -354,7 +354,7 @@ async fn a_reconcile_is_logged_with_fields_and_a_constant_message() {
     let fields = "reconcile failed outcome=failed duration=";
     assert!(line.contains(fields), "{line}");
     assert!(line.contains("causes=listed writes=patch ConfigMap a failed error="), "{line}");
-    let Written::Failed(message) = &record.writes[0].written else { panic!("{record}") };
+    let WriteResult::Failed(message) = &record.writes[0].result else { panic!("{record}") };
     assert_eq!(line.matches(message.as_str()).count(), 1, "{line}");
 }
 

@@ -18,30 +18,30 @@ const KEPT: usize = 64;
 
 /// Collects what a reconcile does.
 #[derive(Clone, Default)]
-pub(crate) struct Notes(Arc<Mutex<Collected>>);
+pub(crate) struct OperationLog(Arc<Mutex<Collected>>);
 
 #[derive(Default)]
 pub(crate) struct Collected {
-    pub(crate) reads: Vec<ReadNote>,
-    pub(crate) writes: Vec<WriteNote>,
+    pub(crate) reads: Vec<ReadRecord>,
+    pub(crate) writes: Vec<WriteRecord>,
     /// Reads and writes beyond those kept.
     pub(crate) more: usize,
 }
 
-impl Notes {
-    pub(crate) fn read(&self, note: ReadNote) {
+impl OperationLog {
+    pub(crate) fn record_read(&self, read: ReadRecord) {
         let mut collected = self.0.lock();
         if collected.reads.len() < KEPT {
-            collected.reads.push(note);
+            collected.reads.push(read);
         } else {
             collected.more += 1;
         }
     }
 
-    pub(crate) fn wrote(&self, note: WriteNote) {
+    pub(crate) fn record_write(&self, write: WriteRecord) {
         let mut collected = self.0.lock();
         if collected.writes.len() < KEPT {
-            collected.writes.push(note);
+            collected.writes.push(write);
         } else {
             collected.more += 1;
         }
@@ -54,16 +54,16 @@ impl Notes {
 
 /// One read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReadNote {
+pub struct ReadRecord {
     /// The type that was read.
     pub kind: Kind,
     /// What was read.
-    pub read: Read,
+    pub operation: ReadOperation,
 }
 
 /// What a read was about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Read {
+pub enum ReadOperation {
     /// One object from the cache, at this version if it was there.
     Get(Key, Option<Version>),
     /// A list from the cache: its namespace and how many objects it gave.
@@ -74,36 +74,42 @@ pub enum Read {
     LiveList(Option<String>, usize),
 }
 
-impl ReadNote {
+impl ReadRecord {
     pub(crate) fn get(kind: &Kind, key: &Key, version: Option<Version>) -> Self {
-        Self { kind: kind.clone(), read: Read::Get(key.clone(), version) }
+        Self { kind: kind.clone(), operation: ReadOperation::Get(key.clone(), version) }
     }
 
     pub(crate) fn list(kind: &Kind, namespace: Option<&str>, count: usize) -> Self {
-        Self { kind: kind.clone(), read: Read::List(namespace.map(str::to_owned), count) }
+        Self {
+            kind: kind.clone(),
+            operation: ReadOperation::List(namespace.map(str::to_owned), count),
+        }
     }
 
     pub(crate) fn live_list(kind: &Kind, namespace: Option<&str>, count: usize) -> Self {
-        Self { kind: kind.clone(), read: Read::LiveList(namespace.map(str::to_owned), count) }
+        Self {
+            kind: kind.clone(),
+            operation: ReadOperation::LiveList(namespace.map(str::to_owned), count),
+        }
     }
 
     pub(crate) fn live(kind: &Kind, key: &Key, found: bool) -> Self {
-        Self { kind: kind.clone(), read: Read::Live(key.clone(), found) }
+        Self { kind: kind.clone(), operation: ReadOperation::Live(key.clone(), found) }
     }
 }
 
 /// One write.
 #[derive(Clone, Debug)]
-pub struct WriteNote {
+pub struct WriteRecord {
     /// What was written.
     pub request_info: RequestInfo,
     /// What came of it.
-    pub written: Written,
+    pub result: WriteResult,
 }
 
 /// What came of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Written {
+pub enum WriteResult {
     /// The object exists now, or is another; at `version`.
     Changed {
         /// What the object is at now.
@@ -116,14 +122,14 @@ pub enum Written {
         other: Option<String>,
     },
     /// The server stored nothing, or nothing had to be sent.
-    Nothing,
+    Unchanged,
     /// The object was deleted, or is on its way out.
     Deleted,
     /// The write failed.
     Failed(String),
 }
 
-impl WriteNote {
+impl WriteRecord {
     /// The server stored the write.
     pub(crate) fn written(
         request_info: RequestInfo,
@@ -143,22 +149,22 @@ impl WriteNote {
         // Only asked for when a field is fought over, which a status never is.
         let contested = fields.iter().any(|field| !field.is_status());
         let other = contested.then(|| diff::last_other_writer(answer)).flatten();
-        Self { request_info, written: Written::Changed { version, fields, other } }
+        Self { request_info, result: WriteResult::Changed { version, fields, other } }
     }
 
     /// Nothing was stored, or nothing had to be sent.
     pub(crate) fn unchanged(request_info: RequestInfo) -> Self {
-        Self { request_info, written: Written::Nothing }
+        Self { request_info, result: WriteResult::Unchanged }
     }
 
     pub(crate) fn deleted(request_info: RequestInfo) -> Self {
-        Self { request_info, written: Written::Deleted }
+        Self { request_info, result: WriteResult::Deleted }
     }
 
     /// Whoever wanted the answer did not wait for it.
     pub(crate) fn cut_short(request_info: RequestInfo) -> Self {
         let message = "cut short before the answer came".to_owned();
-        Self { request_info, written: Written::Failed(message) }
+        Self { request_info, result: WriteResult::Failed(message) }
     }
 
     pub(crate) fn failed(request_info: RequestInfo, error: &Error) -> Self {
@@ -168,7 +174,7 @@ impl WriteNote {
             Error::NotSent { reason, .. } => reason.clone(),
             error => error.to_string(),
         };
-        Self { request_info, written: Written::Failed(message) }
+        Self { request_info, result: WriteResult::Failed(message) }
     }
 
     /// The object that was written, unless it was a collection.
@@ -181,20 +187,20 @@ impl WriteNote {
 }
 
 /// `apply Deployment.apps shop/web (spec.replicas, spec.paused and 2 more)`.
-impl fmt::Display for WriteNote {
+impl fmt::Display for WriteRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.request_info, Effect(&self.written, 3))
+        write!(f, "{}{}", self.request_info, Effect(&self.result, 3))
     }
 }
 
 /// What came of a write, naming so many fields at most.
-struct Effect<'a>(&'a Written, usize);
+struct Effect<'a>(&'a WriteResult, usize);
 
 impl fmt::Display for Effect<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Written::Changed { fields, .. } if fields.is_empty() => Ok(()),
-            Written::Changed { fields, .. } => {
+            WriteResult::Changed { fields, .. } if fields.is_empty() => Ok(()),
+            WriteResult::Changed { fields, .. } => {
                 let (shown, rest) = fields.split_at(fields.len().min(self.1));
                 for (index, field) in shown.iter().enumerate() {
                     f.write_str(if index == 0 { " (" } else { ", " })?;
@@ -205,9 +211,9 @@ impl fmt::Display for Effect<'_> {
                 }
                 f.write_str(")")
             }
-            Written::Nothing => f.write_str(" (no change)"),
-            Written::Deleted => Ok(()),
-            Written::Failed(message) => write!(f, " failed: {message}"),
+            WriteResult::Unchanged => f.write_str(" (no change)"),
+            WriteResult::Deleted => Ok(()),
+            WriteResult::Failed(message) => write!(f, " failed: {message}"),
         }
     }
 }
@@ -218,7 +224,7 @@ const SHOWN: usize = 2;
 /// The writes of one reconcile in a line: those that changed something or failed first, the others
 /// as a number.
 pub(crate) struct Writes<'a> {
-    pub(super) notes: &'a [WriteNote],
+    pub(super) writes: &'a [WriteRecord],
     /// The namespace of the reconciled object, which is not repeated.
     pub(super) namespace: Option<&'a str>,
     /// The error of the reconcile, which is not repeated either.
@@ -227,20 +233,20 @@ pub(crate) struct Writes<'a> {
 
 impl fmt::Display for Writes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unchanged = |note: &&WriteNote| note.written == Written::Nothing;
+        let unchanged = |write: &&WriteRecord| write.result == WriteResult::Unchanged;
         let mut separator = "";
-        for note in self.notes.iter().filter(|note| !unchanged(note)).take(SHOWN) {
+        for write in self.writes.iter().filter(|write| !unchanged(write)).take(SHOWN) {
             f.write_str(std::mem::replace(&mut separator, ", "))?;
-            self.request_info(&note.request_info, f)?;
-            match (&note.written, self.error) {
-                (Written::Failed(message), Some(error)) if error.contains(message.as_str()) => {
+            self.request_info(&write.request_info, f)?;
+            match (&write.result, self.error) {
+                (WriteResult::Failed(message), Some(error)) if error.contains(message.as_str()) => {
                     f.write_str(" failed")?;
                 }
-                (written, _) => Effect(written, 1).fmt(f)?,
+                (result, _) => Effect(result, 1).fmt(f)?,
             }
         }
-        let unchanged = self.notes.iter().filter(unchanged).count();
-        let more = (self.notes.len() - unchanged).saturating_sub(SHOWN);
+        let unchanged = self.writes.iter().filter(unchanged).count();
+        let more = (self.writes.len() - unchanged).saturating_sub(SHOWN);
         if more > 0 {
             write!(f, " and {more} more")?;
         }
