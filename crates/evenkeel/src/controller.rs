@@ -1,4 +1,4 @@
-//! One reconciler with its watches, its queue and its workers.
+//! Controllers: a reconciler with its watches, its workqueue and its workers.
 
 mod builder;
 
@@ -31,7 +31,7 @@ pub(crate) use run::tried_on;
 use watches::Watches;
 pub(crate) use worker::message;
 
-/// A registered controller, to look at and to reach into while it runs.
+/// A handle to a registered controller.
 #[derive(Clone)]
 pub struct ControllerHandle {
     name: Arc<str>,
@@ -42,18 +42,18 @@ pub struct ControllerHandle {
     counters: Arc<ReconcileCounters>,
 }
 
-/// Where a controller stands.
+/// The phase of a controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It has not been started.
+    /// The controller has not started.
     New,
-    /// Its sources have not all delivered what there is; these are left.
+    /// The controller waits for these watches and caches to sync.
     Syncing(Vec<String>),
-    /// A source cannot deliver; says which and why. It is tried on.
+    /// The caches have not synced within the timeout, for this reason. The watches are retried.
     Stuck(String),
-    /// Its workers run.
+    /// The workers run.
     Running,
-    /// It has ended.
+    /// The controller has stopped.
     Stopped,
 }
 
@@ -73,7 +73,7 @@ impl State {
         self.0.borrow().clone()
     }
 
-    /// Waits until the workers run; false if the controller has ended.
+    /// Waits until the workers run; returns false if the controller has stopped.
     async fn running(&self) -> bool {
         let mut phases = self.0.subscribe();
         let settled = |phase: &Phase| matches!(phase, Phase::Running | Phase::Stopped);
@@ -82,48 +82,49 @@ impl State {
 }
 
 impl ControllerHandle {
-    /// The controller's name.
+    /// Returns the controller's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where it stands.
+    /// Returns the controller's phase.
     #[must_use]
     pub fn phase(&self) -> Phase {
         self.state.get()
     }
 
-    /// Waits until everything it watches and reads is in the cache and its workers run; false if it
-    /// has ended.
+    /// Waits until the caches of the types it watches and reads have synced and its workers run.
+    ///
+    /// Returns false if the controller has stopped.
     pub async fn synced(&self) -> bool {
         self.state.running().await
     }
 
-    /// What it did lately, and why.
+    /// Returns the journal of its latest reconciles.
     #[must_use]
     pub fn journal(&self) -> &Journal {
         &self.journal
     }
 
-    /// The keys it has still to look at.
+    /// Returns its workqueue.
     #[must_use]
     pub fn queue(&self) -> &Queue<Key> {
         &self.queue
     }
 
-    /// How often its reconciles came to what.
+    /// Returns the reconcile counts by outcome.
     #[must_use]
     pub fn reconcile_counts(&self) -> ReconcileCounts {
         self.counters.snapshot()
     }
 
-    /// Has it look at `key` now; `why` appears in the journal.
-    pub fn enqueue(&self, key: Key, why: &str) {
-        self.queue.add(key, Cause::External(why.into()));
+    /// Adds `key` to the workqueue; `reason` is the cause in the journal.
+    pub fn enqueue(&self, key: Key, reason: &str) {
+        self.queue.add(key, Cause::External(reason.into()));
     }
 
-    /// Adds a watch while the controller runs; it lasts as long as what is returned is held.
+    /// Adds a watch to the running controller; dropping the returned guard removes it.
     ///
     /// # Errors
     /// When the type is not cached.

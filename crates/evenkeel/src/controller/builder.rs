@@ -1,4 +1,4 @@
-//! Putting a controller together.
+//! The builder of controllers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,25 +20,25 @@ use crate::reconcile::Reconciler;
 use crate::source::Source;
 use crate::tasks::Tasks;
 
-/// How many reconciles a controller's journal remembers.
+/// The number of reconciles in a controller's journal.
 const JOURNAL: usize = 256;
 
-/// How long a reconcile may take. Long enough for any that does not wait for the world outside.
+/// The default timeout of a reconcile.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// How long sources may take before it is called an error, as in controller-runtime.
+/// The default timeout of the initial cache sync, as in controller-runtime.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A controller in the making; [`register`](ControllerBuilder::register) hands it to the manager.
+/// Builds a controller; [`register`](ControllerBuilder::register) adds it to the manager.
 ///
 /// | to | call |
 /// |---|---|
 /// | reconcile on changes of children | [`owns`](Self::owns), [`owns_with`](Self::owns_with) |
 /// | … of any other objects | [`watches`](Self::watches), [`watches_with`](Self::watches_with) |
 /// | … by metadata alone, as for Secrets | [`watch`](Self::watch) with [`Watch::mapped_metadata`] |
-/// | … of things outside the cluster | [`source`](Self::source) |
+/// | … of systems outside the cluster | [`source`](Self::source) |
 /// | read another type from the cache | [`reads`](Self::reads), [`reads_with`](Self::reads_with) |
-/// | choose how the reconciled type is cached | [`cached`](Self::cached) |
+/// | set how the reconciled type is cached | [`cached`](Self::cached) |
 /// | ignore some events | [`filter_object`](Self::filter_object), [`filter`](Self::filter) |
 /// | reconcile in parallel | [`workers`](Self::workers) |
 /// | limit a reconcile | [`timeout`](Self::timeout) |
@@ -78,8 +78,8 @@ impl<'m, R: Reconciler> ControllerBuilder<'m, R> {
         }
     }
 
-    /// The controller's name: in logs, in metrics, and as the owner of the fields it applies. The
-    /// kind in lower case unless set.
+    /// Sets the controller's name: in logs, in metrics, and as the field manager of its writes. The
+    /// lower-case kind unless set.
     pub fn named(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self
@@ -90,7 +90,7 @@ impl<'m, R: Reconciler> ControllerBuilder<'m, R> {
         self.watch(Watch::owned::<C, R::Object>())
     }
 
-    /// As [`owns`](ControllerBuilder::owns), with options for how the type is cached:
+    /// Same as [`owns`](ControllerBuilder::owns), with cache options for the type:
     /// `.owns_with::<Secret>(TypeOptions::new().labels(ours))`.
     pub fn owns_with<C: Object>(self, options: TypeOptions) -> Self {
         self.watch(Watch::owned::<C, R::Object>().cached(options))
@@ -101,7 +101,7 @@ impl<'m, R: Reconciler> ControllerBuilder<'m, R> {
         self.watch(Watch::owned_by_any::<C, R::Object>())
     }
 
-    /// Reconciles what `map` names when an object of type `W` changes.
+    /// Reconciles the keys that `map` returns when an object of type `W` changes.
     pub fn watches<W: Object>(
         self,
         map: impl Fn(&W, &MapContext) -> Vec<Key> + Send + Sync + 'static,
@@ -109,7 +109,7 @@ impl<'m, R: Reconciler> ControllerBuilder<'m, R> {
         self.watch(Watch::mapped(map))
     }
 
-    /// As [`watches`](ControllerBuilder::watches), with options for how the type is cached.
+    /// Same as [`watches`](ControllerBuilder::watches), with cache options for the type.
     pub fn watches_with<W: Object>(
         self,
         options: TypeOptions,
@@ -118,44 +118,44 @@ impl<'m, R: Reconciler> ControllerBuilder<'m, R> {
         self.watch(Watch::mapped(map).cached(options))
     }
 
-    /// Adds a watch with all its choices: [`Watch::owned`], [`Watch::mapped_metadata`] and so on.
+    /// Adds a watch made with [`Watch::owned`], [`Watch::mapped_metadata`] and so on.
     pub fn watch(mut self, watch: Watch) -> Self {
         self.watches.push(watch);
         self
     }
 
-    /// Adds a source of keys that is not a type of object.
+    /// Adds a source of keys other than a watch.
     pub fn source(mut self, source: Source) -> Self {
         self.sources.push(source);
         self
     }
 
-    /// Lets the reconciler read objects of type `K` from the cache, without being told of changes.
+    /// Caches objects of type `K` for the reconciler to read; their changes enqueue nothing.
     pub fn reads<K: Object>(mut self) -> Self {
         self.reads.push((Kind::of::<K>(), None));
         self
     }
 
-    /// As [`reads`](ControllerBuilder::reads), with options for how the type is cached.
+    /// Same as [`reads`](ControllerBuilder::reads), with cache options for the type.
     pub fn reads_with<K: Object>(mut self, options: TypeOptions) -> Self {
         self.reads.push((Kind::of::<K>(), Some(options)));
         self
     }
 
-    /// Drops events of the reconciled type itself that do not meet `predicate`.
+    /// Drops events of the reconciled type that do not match `predicate`.
     pub fn filter_object(mut self, predicate: Predicate) -> Self {
         self.primary = self.primary.filter(predicate);
         self
     }
 
-    /// How the reconciled type itself is cached: in which namespaces, with which selectors, decoded
-    /// ahead or on first read.
+    /// Sets how the reconciled type is cached: namespaces, selectors, decoded on arrival or on first
+    /// read.
     pub fn cached(mut self, options: TypeOptions) -> Self {
         self.primary = self.primary.cached(options);
         self
     }
 
-    /// Drops events of any watch that do not meet `predicate`; other sources are not concerned.
+    /// Drops events of all watches that do not match `predicate`; sources are not filtered.
     pub fn filter(mut self, predicate: Predicate) -> Self {
         self.filter = Some(match self.filter {
             Some(present) => present.and(predicate),
@@ -174,39 +174,42 @@ impl<'m, R: Reconciler> ControllerBuilder<'m, R> {
         self
     }
 
-    /// How many objects may be reconciled at once; one unless set.
+    /// Sets how many objects are reconciled concurrently; one unless set.
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers.max(1);
         self
     }
 
-    /// How long one reconcile may take before it is cancelled and retried; ten minutes unless set,
-    /// without limit if [`Duration::MAX`].
+    /// Sets the timeout after which a reconcile is cancelled and retried; ten minutes unless set,
+    /// none if [`Duration::MAX`].
     ///
-    /// A reconcile keeps its worker while it runs, and one that takes longer than a minute is an
-    /// [alarm](crate::journal::Alarm::Hang). Only one that awaits can be cancelled: calls that block
-    /// the thread belong in `tokio::task::spawn_blocking`.
+    /// A reconcile occupies a worker. One that runs longer than a minute raises an
+    /// [alarm](crate::journal::Alarm::Hang). Cancellation takes effect at an `.await`: blocking calls
+    /// belong in `tokio::task::spawn_blocking`.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = limit;
         self
     }
 
-    /// How long sources may take before it is called an error; two minutes unless set.
+    /// Sets the timeout of the initial cache sync, after which an error is logged; two minutes unless
+    /// set.
     pub fn sync_timeout(mut self, limit: Duration) -> Self {
         self.sync_timeout = limit;
         self
     }
 
-    /// Back-off, rate limit and ageing of its queue.
+    /// Sets the backoff, rate limit and ageing of the workqueue.
     pub fn queue(mut self, options: QueueOptions) -> Self {
         self.queue = options;
         self
     }
 
-    /// Hands the controller to the manager, which runs it from its start on, or now if it runs.
+    /// Adds the controller to the manager. It starts with the manager, or immediately if the manager
+    /// is running.
     ///
     /// # Errors
-    /// When the name is taken, a type cannot be cached as asked, or the manager has ended.
+    /// When the name is taken, a type is declared with conflicting cache options, or the manager is
+    /// stopping.
     pub fn register(self) -> Result<ControllerHandle, RegisterError> {
         let Self { manager, reconciler, name, primary, watches, reads, sources, .. } = self;
         let kind = Kind::of::<R::Object>();

@@ -1,4 +1,4 @@
-//! What a reconciler gets: which object, and everything to do something about it.
+//! The context of a reconcile.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::queue::Causes;
 use crate::status::Shape;
 use crate::uid::Uid;
 
-/// One reconcile: the object in question, and a [`Client`] that notes what it does.
+/// The context of one reconcile: the object, and a [`Client`] whose operations the journal records.
 ///
 /// It derefs to the client: `cx.get::<Secret>(&key)`, `cx.list::<Pod>()`, `cx.delete(&pod)`.
 pub struct Context<K> {
@@ -30,37 +30,37 @@ pub struct Context<K> {
 }
 
 impl<K: Object> Context<K> {
-    /// Which object is to be reconciled.
+    /// Returns the key of the object to reconcile.
     #[must_use]
     pub fn key(&self) -> &Key {
         &self.key
     }
 
-    /// The object as the cache has it, if it exists.
+    /// Returns the object from the cache as of the start of the reconcile, if it exists.
     #[must_use]
     pub fn object(&self) -> Option<Arc<K>> {
         self.object.clone()
     }
 
-    /// Why the reconcile runs. For people and logs: what is to be done follows from what is.
+    /// Returns why the key was enqueued. For logs only: a reconciler decides by the observed state.
     #[must_use]
     pub fn causes(&self) -> &Causes {
         &self.causes
     }
 
-    /// How often it has failed in a row before.
+    /// Returns the number of consecutive failures of this key before this reconcile.
     #[must_use]
     pub fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// Where wall-clock time comes from.
+    /// Returns the wall clock.
     #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// The client, for functions that take one.
+    /// Returns the client, for functions that take one.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.client
@@ -70,16 +70,17 @@ impl<K: Object> Context<K> {
         &self.cleaned
     }
 
-    /// Applies `child` as the object's own: the object becomes its controller, and a namespaced
-    /// child without a namespace goes into the object's.
+    /// Applies `child` with the reconciled object as its controller. A namespaced child without a
+    /// namespace gets the object's namespace.
     ///
-    /// An object of that name that exists and is not controlled by this one is left alone: it is
-    /// another owner's, or a former object's of the same name that is about to be collected. It can
-    /// be [adopted](Client::adopt) first. The cache answers whose it is; for a type that is not
-    /// cached the API server is asked, which needs the `get` permission. The apply then carries what
-    /// was found as a precondition, so that an object created in between is left alone too.
+    /// If an object of that name exists and is not controlled by the reconciled object, the apply
+    /// fails and the object is not changed: it has another owner, or belongs to a deleted object of
+    /// the same name and is about to be garbage-collected. [Adopt](Client::adopt) it first. The
+    /// controller reference is read from the cache, or from the API server for a type that is not
+    /// cached, which needs the `get` permission. The apply carries the result as a precondition, so
+    /// that an object created in between is not changed either.
     ///
-    /// See [`Client::apply`]; [`Client::apply`] itself is for objects that are not owned.
+    /// [`Client::apply`] is for objects that are not owned.
     pub fn apply<C: Object>(&self, mut child: C) -> Write<'_, C> {
         if Kind::of::<C>().namespaced() && child.meta().namespace.is_none() {
             child.meta_mut().namespace = self.key.namespace().map(str::to_owned);
@@ -88,7 +89,7 @@ impl<K: Object> Context<K> {
             Some(owner) => owner::set_controller_reference(&**owner, &mut child)
                 .map(|()| Uid::new(owner.meta().uid.as_deref().unwrap_or_default()))
                 .map_err(|error| error.to_string()),
-            None => Err(format!("{} {} that should own it is gone", Kind::of::<K>(), self.key)),
+            None => Err(format!("{} {} that should own it was deleted", Kind::of::<K>(), self.key)),
         };
         let write = self.client.apply(&child);
         match owned {
@@ -106,7 +107,7 @@ impl<K> Deref for Context<K> {
     }
 }
 
-/// Copies no object: a clone is for a task or a closure that needs the context for itself.
+/// Cheap: the object is shared. For tasks and closures that need a context of their own.
 impl<K> Clone for Context<K> {
     fn clone(&self) -> Self {
         Self {

@@ -1,37 +1,37 @@
-//! How often what happened, for metrics.
+//! Counts of reconciles by outcome, for metrics.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::journal::Outcome;
 
-/// What a controller's reconciles came to since it was registered.
+/// Reconcile counts by outcome since the controller was registered.
 ///
-/// Each reconcile is one of `success`, `requeue`, `requeue_after` and `error`; the rest are among the
-/// errors.
+/// Each reconcile counts as one of `success`, `requeue`, `requeue_after` and `error`; `terminal`,
+/// `panics` and `timeouts` are subsets of `error`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReconcileCounts {
-    /// Ended with nothing left to do.
+    /// Returned [`Action::done`](crate::Action::done).
     pub success: u64,
-    /// Asked to be run again soon.
+    /// Returned [`Action::requeue`](crate::Action::requeue).
     pub requeue: u64,
-    /// Asked to be run again later.
+    /// Returned [`Action::requeue_after`](crate::Action::requeue_after).
     pub requeue_after: u64,
-    /// Failed, for whatever reason.
+    /// Failed for any reason.
     pub error: u64,
-    /// Failed and were not retried.
+    /// Failed with a terminal error, which is not retried.
     pub terminal: u64,
     /// Panicked.
     pub panics: u64,
-    /// Took longer than they may.
+    /// Exceeded the timeout.
     pub timeouts: u64,
-    /// How many run at this moment.
+    /// The number of reconciles running now.
     pub active: usize,
-    /// How many may run at once.
+    /// The number of workers.
     pub workers: usize,
 }
 
-/// Counts as reconciles begin and end.
+/// The counters behind [`ReconcileCounts`].
 #[derive(Debug, Default)]
 pub(super) struct ReconcileCounters {
     success: AtomicU64,
@@ -50,7 +50,7 @@ impl ReconcileCounters {
         Self { workers, ..Self::default() }
     }
 
-    /// One more is at work for as long as what is returned is held.
+    /// Counts a running reconcile until the returned guard is dropped.
     pub(super) fn begin(&self) -> Active<'_> {
         self.active.fetch_add(1, Ordering::Relaxed);
         Active(self)
@@ -88,7 +88,7 @@ impl ReconcileCounters {
     }
 }
 
-/// A reconcile at work; dropped with it, however it ends.
+/// Guard of a running reconcile.
 pub(super) struct Active<'a>(&'a ReconcileCounters);
 
 impl Drop for Active<'_> {

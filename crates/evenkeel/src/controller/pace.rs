@@ -1,9 +1,9 @@
-//! Keys that run hot: how often each was reconciled lately, and how long it has to rest.
+//! Throttles keys that are reconciled in a hot loop.
 //!
-//! Every loop shows here, whatever keeps it going: a requeue without delay, an error that is retried
-//! at once, a write that sets off the next reconcile, events that never cease. A key may run in
-//! bursts; one that goes on faster than ten times a second is slowed down to that in two steps.
-//! Other keys and the workers are not held up: it is the key that rests.
+//! The cause of the loop does not matter: a requeue without delay, an error that is retried
+//! immediately, a write that triggers the next reconcile, a stream of events. Bursts are allowed; a
+//! key that stays above ten reconciles per second is slowed down to that rate in two steps. Other
+//! keys and the workers are not delayed.
 
 use std::hash::BuildHasher as _;
 use std::time::Duration;
@@ -14,25 +14,25 @@ use tokio::time::Instant;
 
 use crate::key::Key;
 
-/// How many reconciles a key may be ahead of [`RATE`] before it has to rest.
+/// The number of reconciles above [`RATE`] after which a key is delayed.
 const BURST: f64 = 200.0;
 
-/// How many before it rests for long.
+/// The number after which the delay is long.
 const LONG_BURST: f64 = 700.0;
 
-/// Reconciles a second that a key may do for ever.
+/// The sustained number of reconciles per second and key.
 const RATE: f64 = 10.0;
 
 const SHORT_REST: Duration = Duration::from_millis(10);
 const LONG_REST: Duration = Duration::from_millis(100);
 
-/// Keys are forgotten this often, those that are not ahead of the rate.
+/// How often keys below the rate are removed.
 const SWEEP: Duration = Duration::from_secs(10);
 
-/// How far the keys of one controller are ahead of the rate.
+/// Leaky buckets of the keys of one controller.
 #[derive(Default)]
 pub(super) struct Pace {
-    /// By the hash of the key: should two share one, they share the rest.
+    /// By the hash of the key: keys with equal hashes share a bucket.
     levels: HashMap<u64, Level, RandomState>,
     hasher: RandomState,
     swept: Option<Instant>,
@@ -51,17 +51,17 @@ impl Level {
     }
 }
 
-/// What a key that runs hot has to do.
+/// The delay of a throttled key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Rest {
-    /// How long it is not run again.
+    /// How long the next reconcile is delayed.
     pub(super) delay: Duration,
-    /// Whether this begins a hot phase, which is to be reported.
+    /// Whether throttling begins with this reconcile, which raises an alarm.
     pub(super) begins: bool,
 }
 
 impl Pace {
-    /// Counts a reconcile of `key` that ends now.
+    /// Counts a reconcile of `key` that ends now; returns the delay if the key is throttled.
     pub(super) fn ran(&mut self, key: &Key, now: Instant) -> Option<Rest> {
         self.sweep(now);
         let fresh = || Level { ahead: 0.0, at: now, reported: false };
@@ -69,7 +69,7 @@ impl Pace {
         level.sink(now);
         level.ahead = level.ahead.max(0.0) + 1.0;
         if level.ahead <= BURST {
-            // Reported again only after it has cooled down.
+            // Reported again only after the level has fallen by half.
             level.reported &= level.ahead > BURST / 2.0;
             return None;
         }
@@ -77,7 +77,7 @@ impl Pace {
         Some(Rest { delay, begins: !std::mem::replace(&mut level.reported, true) })
     }
 
-    /// Forgets keys that are not ahead, now and then, so that memory follows what is busy.
+    /// Removes keys below the rate at intervals, so that memory is bounded by the busy keys.
     fn sweep(&mut self, now: Instant) {
         let last = *self.swept.get_or_insert(now);
         if now.saturating_duration_since(last) < SWEEP {
@@ -96,7 +96,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Runs the key as fast as it may, and gives how often it ran until `end`.
+    /// Runs the key as fast as allowed; returns the number of runs until `end`.
     async fn run_until(pace: &mut Pace, key: &Key, end: Instant) -> usize {
         let mut runs = 0;
         while Instant::now() < end {

@@ -1,4 +1,4 @@
-//! A controller's life: sources first, then workers, then an orderly end.
+//! Runs a controller: watches and sources, cache sync, workers, graceful shutdown.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -26,7 +26,7 @@ pub(crate) struct Controller<R: Reconciler> {
     pub(super) shared: Arc<Shared<R>>,
     pub(super) watches: Watches,
     pub(super) watched: Vec<Watch>,
-    /// Types it reads without being told of their changes.
+    /// Types it reads without watching their changes.
     pub(super) reads: Vec<Kind>,
     pub(super) sources: Vec<Source>,
     pub(super) workers: usize,
@@ -35,7 +35,7 @@ pub(crate) struct Controller<R: Reconciler> {
 }
 
 impl<R: Reconciler> Controller<R> {
-    /// Runs until `stop`, then lets what is being reconciled end. Dropping it cancels that too.
+    /// Runs until `stop`, then waits for running reconciles. Dropping the future cancels them.
     pub(crate) async fn run(self, stop: CancellationToken) -> Result<()> {
         let Self { shared, watches, watched, reads, sources, workers, sync_timeout, state } = self;
         let ended = Ended { state: state.clone(), shared: shared.clone() };
@@ -59,7 +59,7 @@ impl<R: Reconciler> Controller<R> {
             () = synced => {}
         }
         state.set(Phase::Running);
-        tracing::info!(controller = %shared.name, workers, "workers start");
+        tracing::info!(controller = %shared.name, workers, "starting workers");
         for source in late {
             tasks.spawn(feed(source, watches.cache.clone(), shared.clone()));
         }
@@ -72,14 +72,14 @@ impl<R: Reconciler> Controller<R> {
                 biased;
                 () = stop.cancelled() => break,
                 Some(ended) = working.join_next() => {
-                    // No code of the author's runs outside of the reconcile, where panics are
-                    // caught; should one get here all the same, the controller still works on.
-                    tracing::error!(controller = %shared.name, ?ended, "a worker ended");
+                    // Panics of user code are caught in the reconcile, so this is not expected; a
+                    // new worker keeps the controller running.
+                    tracing::error!(controller = %shared.name, ?ended, "worker ended unexpectedly");
                     working.spawn(shared.clone().work());
                 }
             }
         }
-        // Intake ends first: no event and no other source adds a key from here on.
+        // Intake stops first: events and sources add no keys after this.
         drop((guards, tasks));
         shared.queue.shutdown();
         while working.join_next().await.is_some() {}
@@ -88,7 +88,7 @@ impl<R: Reconciler> Controller<R> {
     }
 }
 
-/// However the controller ends, its state says so and its queue takes nothing more.
+/// Sets the phase and shuts down the queue when the controller ends, also if it is cancelled.
 struct Ended<R: Reconciler> {
     state: State,
     shared: Arc<Shared<R>>,
@@ -109,17 +109,17 @@ async fn feed<R: Reconciler>(source: Source, cache: Cache, shared: Arc<Shared<R>
             Ok(None) => return,
             Err(panic) => {
                 let panic = message(&*panic);
-                tracing::error!(controller = %shared.name, "the source {name} panicked: {panic}");
+                tracing::error!(controller = %shared.name, source = %name, panic, "source panicked");
                 return;
             }
         }
     }
 }
 
-/// Waits until every source has delivered what there is.
+/// Waits until every watch and cache has synced.
 ///
-/// After `timeout` the error is told, and again after each further one, naming the source and what
-/// the API server said; meanwhile it is tried on, so that a permission granted late is enough.
+/// After each `timeout` an error is logged that names the watch and the reason. The watches are
+/// retried meanwhile, so that a permission granted late takes effect.
 async fn synced(
     name: &str,
     guards: &[WatchGuard],
@@ -154,29 +154,28 @@ async fn synced(
         }
         let stuck: Vec<String> = waits.iter().map(Wait::tell).collect();
         let error = format!("not synced after {timeout:?}: {}", stuck.join("; "));
-        tracing::error!(controller = name, "{error}");
+        tracing::error!(controller = name, error, "caches have not synced");
         state.set(Phase::Stuck(error));
         deadline += timeout;
     }
 }
 
-/// Waits until an informer is synced, however often waiting for it fails meanwhile: the informer
-/// itself retries.
+/// Waits until an informer has synced. Errors of the wait are ignored: the informer retries.
 pub(crate) async fn tried_on<F: Future<Output = Result<(), SyncError>>>(wait: impl Fn() -> F) {
     loop {
         match wait().await {
             Ok(()) => return,
-            // The cache ends with the manager, which ends whoever waits here.
+            // The cache stops with the manager, which cancels this wait.
             Err(SyncError::Stopped { .. }) => return future::pending().await,
             Err(SyncError::NotSynced { .. }) => tokio::time::sleep(PAUSE).await,
         }
     }
 }
 
-/// A type that is refused says so at once, each time it is asked.
+/// The interval between waits: for a refused type a wait fails immediately.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// One thing that is waited for.
+/// A watch or cache that has not synced.
 struct Wait<'a> {
     what: String,
     informer: &'a Informer,
@@ -187,7 +186,7 @@ impl Wait<'_> {
     fn tell(&self) -> String {
         match self.informer.health().trouble {
             Some(trouble) => format!("{}: {trouble}", self.what),
-            None => format!("{}: the API server has not answered", self.what),
+            None => format!("{}: no response from the API server", self.what),
         }
     }
 }

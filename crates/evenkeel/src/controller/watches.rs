@@ -1,4 +1,4 @@
-//! From the cache to the queue: what a controller watches.
+//! The watches of a controller, which enqueue keys.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +14,7 @@ use crate::object_event::ObjectEvent;
 use crate::predicate::Predicate;
 use crate::queue::{AddOptions, Cause, Change, LOW_PRIORITY, Origin, Queue};
 
-/// A type whose changes concern a controller.
+/// A type that a controller watches, and the keys its events enqueue.
 #[derive(Clone)]
 #[must_use]
 pub struct Watch {
@@ -22,9 +22,9 @@ pub struct Watch {
     to: To,
     filter: Option<Predicate>,
     options: Option<TypeOptions>,
-    /// Metadata will do: whoever caches the whole type is served along.
+    /// Metadata suffices: the watch also works on a type that is cached whole.
     sparing: bool,
-    /// Looks at everything again now and then.
+    /// Enqueues all objects at the resync interval.
     resync: bool,
 }
 
@@ -33,43 +33,43 @@ type Map = dyn Fn(&Entry, &MapContext) -> Vec<Key> + Send + Sync;
 #[derive(Clone)]
 enum To {
     Handler(Handler),
-    /// A map function, once there is something for it to look things up in.
+    /// A map function, which needs the cache.
     Map(Arc<Map>),
 }
 
 impl Watch {
-    /// Changes of the objects themselves, and now and then each of them without a change.
+    /// Watches objects of type `K` and enqueues the objects themselves, with periodic resync.
     pub fn object<K: Object>() -> Self {
         Self::new(Kind::of::<K>(), To::Handler(Handler::object())).resynced()
     }
 
-    /// Changes of objects of type `C` that an `O` controls.
+    /// Watches objects of type `C` and enqueues the `O` that controls them.
     pub fn owned<C: Object, O: Object>() -> Self {
         Self::new(Kind::of::<C>(), To::Handler(Handler::owner(Kind::of::<O>(), false)))
     }
 
-    /// Changes of objects of type `C` that an `O` owns, as its controller or not.
+    /// Watches objects of type `C` and enqueues every `O` that owns them.
     pub fn owned_by_any<C: Object, O: Object>() -> Self {
         Self::new(Kind::of::<C>(), To::Handler(Handler::owner(Kind::of::<O>(), true)))
     }
 
-    /// Changes of objects of type `W` that concern the keys `map` names. It is asked for the object
-    /// before and after a change.
+    /// Watches objects of type `W` and enqueues the keys that `map` returns. It is called with the
+    /// object before and after a change.
     pub fn mapped<W: Object>(
         map: impl Fn(&W, &MapContext) -> Vec<Key> + Send + Sync + 'static,
     ) -> Self {
         let map = move |entry: &Entry, cx: &MapContext| match entry.decode::<W>() {
             Ok(object) => map(&object, cx),
             Err(error) => {
-                tracing::error!(%error, "a watched object cannot be mapped");
+                tracing::error!(%error, "failed to decode object for map function");
                 Vec::new()
             }
         };
         Self::new(Kind::of::<W>(), To::Map(Arc::new(map)))
     }
 
-    /// As [`Watch::mapped`], by metadata alone: nothing is decoded, and no more than metadata is
-    /// asked of the server unless somebody else caches the whole type.
+    /// Same as [`Watch::mapped`], by metadata: no object is decoded, and only metadata is requested
+    /// from the server unless the type is cached whole for another reason.
     pub fn mapped_metadata<W: Object>(
         map: impl Fn(&Meta, &MapContext) -> Vec<Key> + Send + Sync + 'static,
     ) -> Self {
@@ -82,15 +82,14 @@ impl Watch {
         Self { kind, to, filter: None, options: None, sparing: false, resync: false }
     }
 
-    /// Brings up what the objects concern now and then though they did not change, every ten hours
-    /// unless the type is cached with another period. Only the reconciled type itself does so by
-    /// itself.
+    /// Also enqueues at the resync interval of the type, every ten hours unless its cache options
+    /// set another. By default only the reconciled type is resynced.
     pub fn resynced(mut self) -> Self {
         self.resync = true;
         self
     }
 
-    /// Drops events that do not meet `predicate`.
+    /// Drops events that do not match `predicate`.
     pub fn filter(mut self, predicate: Predicate) -> Self {
         self.filter = Some(match self.filter {
             Some(present) => present.and(predicate),
@@ -99,20 +98,20 @@ impl Watch {
         self
     }
 
-    /// Asks the server for metadata only.
+    /// Requests only metadata from the server.
     pub fn metadata_only(mut self) -> Self {
         self.options = Some(self.options.unwrap_or_default().metadata_only());
         self
     }
 
-    /// How the type is cached: namespaces, selectors, transforms and so on.
+    /// Sets how the type is cached: namespaces, selectors, transforms and so on.
     pub fn cached(mut self, options: TypeOptions) -> Self {
         self.options = Some(options);
         self
     }
 
-    /// At registration: what others will ask for is not known yet, so one that is content with
-    /// metadata asks for nothing.
+    /// Declares the type at registration. Other controllers may still declare the type whole, so a
+    /// watch for which metadata suffices declares nothing yet.
     pub(super) fn declare(&self, cache: &Cache, controller: &str) -> Result<(), DeclareError> {
         if self.sparing && self.options.is_none() {
             return Ok(());
@@ -120,7 +119,7 @@ impl Watch {
         declare(cache, &self.kind, self.options.clone(), controller)
     }
 
-    /// At the start: the type is watched from here on.
+    /// Declares the type when the controller starts.
     fn settle(&self, cache: &Cache, controller: &str) -> Result<(), DeclareError> {
         if self.sparing && self.options.is_none() && !cache.is_declared(&self.kind) {
             let options = TypeOptions::default().metadata_only();
@@ -146,7 +145,7 @@ impl fmt::Debug for Watch {
     }
 }
 
-/// What all watches of a controller share.
+/// The state that all watches of a controller share.
 #[derive(Clone)]
 pub(crate) struct Watches {
     /// The controller.
@@ -155,15 +154,15 @@ pub(crate) struct Watches {
     pub(super) kind: Kind,
     pub(super) cache: Cache,
     pub(super) queue: Queue<Key>,
-    /// What every event must meet, whatever it is of.
+    /// The filter of all watches.
     pub(super) filter: Option<Predicate>,
 }
 
-/// A watch that cannot be had.
+/// Why a watch cannot be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WatchError {
-    /// The type cannot be cached as asked.
+    /// The type is declared with conflicting cache options.
     #[error(transparent)]
     Declare(#[from] DeclareError),
     /// The type cannot be watched.
@@ -171,7 +170,7 @@ pub enum WatchError {
     Read(#[from] ReadError),
 }
 
-/// Sees to it that a type is cached: as asked, or else whole, with what somebody else asked.
+/// Declares a type with `options`, or whole with the options of other declarations.
 pub(super) fn declare(
     cache: &Cache,
     kind: &Kind,
@@ -184,7 +183,7 @@ pub(super) fn declare(
     }
 }
 
-/// Keeps a watch alive.
+/// Keeps a watch running until it is dropped.
 pub struct WatchGuard {
     pub(super) subscription: Subscription,
     pub(super) informer: Informer,
@@ -233,14 +232,15 @@ impl Watches {
     }
 }
 
-/// An event whose predicate panics passes: a look too many costs less than one too few.
+/// An event passes if the predicate panics: an extra reconcile costs less than a missed one.
 fn passes(filter: &Predicate, event: &ObjectEvent) -> bool {
     catch_unwind(AssertUnwindSafe(|| filter.passes(event))).unwrap_or_else(|_| {
         let object = event.object();
         tracing::error!(
-            "the predicate {filter:?} panicked on {} {}",
-            object.kind(),
-            object.meta().key()
+            predicate = ?filter,
+            kind = %object.kind(),
+            key = %object.meta().key(),
+            "predicate panicked"
         );
         true
     })
@@ -272,7 +272,7 @@ fn change(old: &Entry, new: &Entry) -> Change {
     change.or_rest(from.version() != to.version(), to.generation() != 0)
 }
 
-/// What was there before and what did not change can wait for what did.
+/// Initial objects and resyncs have a lower priority than changes.
 fn priority(event: &ObjectEvent) -> i32 {
     match event {
         ObjectEvent::Added { initial: true, .. } | ObjectEvent::Resynced { .. } => LOW_PRIORITY,

@@ -1,4 +1,4 @@
-//! One reconcile from hand-out to outcome.
+//! A worker: processes one item from the workqueue at a time.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -28,7 +28,7 @@ use crate::reconcile::{Action, Next, Reconciler, Retry};
 use crate::status::Shape;
 use crate::tasks::Tasks;
 
-/// What all workers of a controller share.
+/// The state that all workers of a controller share.
 pub(super) struct Shared<R: Reconciler> {
     pub(super) name: Arc<str>,
     pub(super) kind: Kind,
@@ -41,7 +41,7 @@ pub(super) struct Shared<R: Reconciler> {
     pub(super) journal: Journal,
     pub(super) alarms: Mutex<Alarms>,
     pub(super) pace: Mutex<Pace>,
-    /// Keys that run hot, until they may run again.
+    /// Timers of throttled keys.
     pub(super) resting: Tasks,
     pub(super) cleaned: Arc<Cleaned>,
     pub(super) shape: Arc<Shape>,
@@ -52,7 +52,7 @@ pub(super) struct Shared<R: Reconciler> {
 }
 
 impl<R: Reconciler> Shared<R> {
-    /// Works until the queue has been shut down.
+    /// Processes items until the queue is shut down.
     pub(super) async fn work(self: Arc<Self>) {
         while let Some(item) = self.queue.get().await {
             self.process(item).await;
@@ -62,7 +62,7 @@ impl<R: Reconciler> Shared<R> {
     async fn process(&self, mut item: Item<Key, Causes>) {
         let causes = std::mem::take(&mut item.causes);
         let id = format!("{:016x}", self.random.lock().next());
-        // As severe as anything that is logged in it, so that every line names the object.
+        // At the highest level, so that every line logged inside it names the object.
         let span = tracing::error_span!(
             "reconcile",
             controller = %self.name,
@@ -111,7 +111,7 @@ impl<R: Reconciler> Shared<R> {
         }
     }
 
-    /// Keeps a key that runs hot from running for a while; others go on.
+    /// Delays the next reconcile of a throttled key; other keys are not affected.
     fn rest(&self, item: Item<Key, Causes>, record: &Record, rest: &Rest) {
         if rest.begins {
             let (causes, outcome) = (record.causes.to_string(), record.outcome.to_string());
@@ -125,7 +125,7 @@ impl<R: Reconciler> Shared<R> {
     }
 
     fn raise(&self, alarm: Alarm) {
-        tracing::warn!(controller = %self.name, "{alarm}");
+        tracing::warn!(controller = %self.name, %alarm, "alarm raised");
         self.journal.alarm(alarm);
     }
 
@@ -157,14 +157,14 @@ impl<R: Reconciler> Shared<R> {
                 None => Ended::TimedOut(self.timeout),
             }
         };
-        // All of the author's code runs in here: what he drops and how his errors are worded too.
-        // What a panic leaves half done in the reconciler's own state is his to mend; the runtime
-        // shares nothing with it that could be left half done.
+        // All user code runs inside this block, destructors and `Display` of errors included. A panic
+        // may leave the reconciler's own state inconsistent; the runtime shares no state with it that
+        // could be.
         let ended = AssertUnwindSafe(run).catch_unwind().await;
         ended.unwrap_or_else(|panic| Ended::Panicked(message(&*panic)))
     }
 
-    /// Runs a reconcile for as long as it may take, and reports one that takes long.
+    /// Runs a reconcile with the timeout, and raises an alarm if it takes long.
     async fn limited<T>(&self, key: &Key, run: impl Future<Output = T>) -> Option<T> {
         tokio::pin!(run);
         if let Ok(result) = tokio::time::timeout(self.timeout.min(LONG), &mut run).await {
@@ -176,7 +176,7 @@ impl<R: Reconciler> Shared<R> {
         tokio::time::timeout(left, run).await.ok()
     }
 
-    /// Tells the queue what comes next: an error before a delay before nothing.
+    /// Requeues the key as the result requires, and returns the outcome.
     fn settle(&self, item: &Item<Key, Causes>, ended: Ended) -> Outcome {
         let retry = || {
             let options = AddOptions { rate_limited: true, ..AddOptions::default() };
@@ -230,10 +230,10 @@ impl<R: Reconciler> Shared<R> {
     }
 }
 
-/// A reconcile that takes longer is reported.
+/// A reconcile that takes longer raises an alarm.
 const LONG: Duration = Duration::from_secs(60);
 
-/// How the reconciler's future ended.
+/// How a reconcile ended.
 enum Ended {
     Done(Action),
     Failed(Retry, String),
@@ -241,13 +241,13 @@ enum Ended {
     TimedOut(Duration),
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 pub(crate) fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".into())
 }
 
-/// Logs a reconcile: a constant message, and what happened as fields. The object is in the span.
+/// Logs a reconcile with a constant message and fields. The object is in the span.
 fn log(record: &Record) {
     macro_rules! log {
         ($level:ident, $message:literal) => {
