@@ -85,5 +85,5 @@ mod throttle;
 pub use authz::{AllowAuthenticated, Attributes, Authorizer, Decision, ResourceAttributes};
 pub use body::Body;
 pub use limits::Limits;
-pub use server::{ApiServer, BuildError, Builder, ServeError, Service, Serving};
+pub use server::{ApiServer, BuildError, Builder, ServeError, ServerHandle, Service};
 pub use storage::{Durability, OpenError, Window};

@@ -125,7 +125,7 @@ fn introduce(
     match &user {
         Some(user) if !user.is_anonymous() => peer.authenticated(user.name()),
         // As upstream: HTTP/2 costs the server too much to leave it to strangers.
-        _ if version == Version::HTTP_2 => peer.retire(),
+        _ if version == Version::HTTP_2 => peer.drain(),
         _ => {}
     }
     user.map(Remote::new)

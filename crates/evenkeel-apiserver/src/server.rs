@@ -99,7 +99,7 @@ pub enum ServeError {
 /// The address a served [`ApiServer`] listens on, and what clients need to talk to it.
 ///
 /// Dropping it closes all connections at once; [`stop`](Self::stop) lets answers finish.
-pub struct Serving {
+pub struct ServerHandle {
     address: SocketAddr,
     kubeconfig: String,
     shutdown: watch::Sender<bool>,
@@ -139,13 +139,13 @@ impl ApiServer {
     }
 
     /// The service to put behind a listener of your own: callers are who their credentials say.
-    pub fn anonymous_service(&self) -> Service {
+    pub fn authenticating_service(&self) -> Service {
         Service { core: self.core.clone(), identity: None, ending: None }
     }
 
-    /// As [`anonymous_service`](Self::anonymous_service), for a server nobody needs to hold.
+    /// As [`authenticating_service`](Self::anonymous_service), for a server nobody needs to hold.
     pub fn into_service(self) -> Service {
-        self.anonymous_service()
+        self.authenticating_service()
     }
 
     /// Listens on `address` with TLS, certificates of its own and HTTP/1.1 and HTTP/2.
@@ -154,7 +154,7 @@ impl ApiServer {
     ///
     /// If the address is not a loopback one (see [`serve_with`](Self::serve_with)) or cannot be
     /// bound.
-    pub async fn serve(&self, address: SocketAddr) -> Result<Serving, ServeError> {
+    pub async fn serve(&self, address: SocketAddr) -> Result<ServerHandle, ServeError> {
         self.serve_with(address, ListenOptions::default()).await
     }
 
@@ -167,7 +167,7 @@ impl ApiServer {
         &self,
         address: SocketAddr,
         options: ListenOptions,
-    ) -> Result<Serving, ServeError> {
+    ) -> Result<ServerHandle, ServeError> {
         let now = self.core.sources.now().as_second().unsigned_abs();
         let (authority, admin) = match &self.certificates {
             Some(directory) => {
@@ -199,7 +199,7 @@ impl ApiServer {
         let (shutdown, stopping) = watch::channel(false);
         let mut tasks = JoinSet::new();
         let (end, ending) = watch::channel(false);
-        let service = Service { ending: Some(Ending(ending)), ..self.anonymous_service() };
+        let service = Service { ending: Some(Ending(ending)), ..self.authenticating_service() };
         let mut server_stops = self.stopping.subscribe();
         let mut watches_stop = self.core.stopping.clone();
         let core = self.core.clone();
@@ -220,7 +220,7 @@ impl ApiServer {
             // Threads cannot be cut off; what they do has lost its client and ends soon.
             core.throttle.idle().await;
         });
-        Ok(Serving { address, kubeconfig, shutdown, tasks })
+        Ok(ServerHandle { address, kubeconfig, shutdown, tasks })
     }
 
     /// Tells clients where the server is reached, by the endpoints of the service `kubernetes`;
@@ -233,7 +233,7 @@ impl ApiServer {
 
     /// Reports a component of the control plane, `controller-manager` or `scheduler`, as healthy in
     /// its ComponentStatus.
-    pub fn component_runs(&self, name: &str) {
+    pub fn mark_component_healthy(&self, name: &str) {
         self.core.components.add(name);
     }
 
@@ -415,7 +415,7 @@ impl std::fmt::Debug for Builder {
     }
 }
 
-impl Serving {
+impl ServerHandle {
     /// Where the server listens, with its actual port.
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -447,9 +447,9 @@ impl Serving {
     }
 }
 
-impl std::fmt::Debug for Serving {
+impl std::fmt::Debug for ServerHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Serving").field("address", &self.address).finish_non_exhaustive()
+        f.debug_struct("ServerHandle").field("address", &self.address).finish_non_exhaustive()
     }
 }
 

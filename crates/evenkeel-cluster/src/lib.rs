@@ -69,7 +69,7 @@ mod tests;
 use evenkeel::Manager;
 use evenkeel::cache::CacheOptions;
 use evenkeel::manager::RunError;
-use evenkeel_apiserver::{ApiServer, BuildError, ServeError, Serving};
+use evenkeel_apiserver::{ApiServer, BuildError, ServeError, ServerHandle};
 use tokio::task::JoinSet;
 
 pub use kubelet::{PLAN_ANNOTATION, Plan, PlanError, Plans};
@@ -147,9 +147,9 @@ impl Cluster {
     pub fn on(server: ApiServer, settings: &Settings) -> Result<Self, StartError> {
         let client = kube::Client::new(server.service(), "default");
         let (manager, running) = run_controllers(client, settings)?;
-        server.component_runs("controller-manager");
+        server.mark_component_healthy("controller-manager");
         if !settings.without.contains(scheduler::NAME) {
-            server.component_runs("scheduler");
+            server.mark_component_healthy("scheduler");
         }
         Ok(Self { server, manager, running })
     }
@@ -186,7 +186,7 @@ impl Cluster {
     ///
     /// # Errors
     /// When the address cannot be had.
-    pub async fn serve(&self, address: std::net::SocketAddr) -> Result<Serving, ServeError> {
+    pub async fn serve(&self, address: std::net::SocketAddr) -> Result<ServerHandle, ServeError> {
         self.server.serve(address).await
     }
 

@@ -68,8 +68,8 @@ impl Peer {
     }
 
     /// Lets the connection end with the requests it has.
-    pub fn retire(&self) {
-        self.connection.life.retire();
+    pub fn drain(&self) {
+        self.connection.life.drain();
     }
 
     /// Reports that the request has no end of its own, so that no deadline applies to it.

@@ -103,7 +103,7 @@ pub enum BindError {
 #[non_exhaustive]
 pub struct Stopped {
     /// Connections that still had a response in flight when the grace ended.
-    pub connections_cut: usize,
+    pub connections_aborted: usize,
 }
 
 /// Where the server is in its life; it never goes back.
@@ -111,7 +111,7 @@ pub struct Stopped {
 enum Phase {
     Serving,
     Draining,
-    Cut,
+    Aborting,
 }
 
 // === impl Listener ===
@@ -198,11 +198,11 @@ impl Listener {
         phase.send_replace(Phase::Draining);
         // An error means that the grace is over.
         let _ = time::timeout(options.grace, join(&mut connections)).await;
-        let connections_cut = connections.len();
-        phase.send_replace(Phase::Cut);
+        let connections_aborted = connections.len();
+        phase.send_replace(Phase::Aborting);
         join(&mut connections).await;
-        tracing::debug!(%address, connections_cut, "stopped listening");
-        Stopped { connections_cut }
+        tracing::debug!(%address, connections_aborted, "stopped listening");
+        Stopped { connections_aborted }
     }
 }
 

@@ -23,7 +23,7 @@ const SOON: Duration = Duration::from_secs(30);
 
 struct Fixture {
     server: ApiServer,
-    serving: Serving,
+    serving: ServerHandle,
     client: kube::Client,
     admin: User,
 }

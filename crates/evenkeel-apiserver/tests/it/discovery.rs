@@ -300,7 +300,7 @@ async fn only_reading_makes_sense_off_the_resources() {
 async fn components_are_healthy_once_they_run() {
     const COMPONENTS: &str = "/api/v1/componentstatuses";
     let cluster = Cluster::new().await;
-    cluster.server.component_runs("scheduler");
+    cluster.server.mark_component_healthy("scheduler");
     let list = cluster.get(COMPONENTS).await.expect(200);
     assert_eq!(names(&list), ["controller-manager", "scheduler", "etcd-0"]);
     assert_eq!(list["items"][0]["conditions"][0]["status"], "False");

@@ -354,7 +354,7 @@ async fn nobody_may_do_nothing_but_look_at_health() {
 #[tokio::test(start_paused = true)]
 async fn an_unknown_token_is_not_nobody() {
     let cluster = Cluster::new().await;
-    let service = cluster.server.anonymous_service();
+    let service = cluster.server.authenticating_service();
     let headers = [("authorization", "Bearer nope")];
     crate::harness::send(service, Method::GET, "/healthz", &headers, "").await.refused(
         401,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use evenkeel_apiserver::listen::BindError;
-use evenkeel_apiserver::{ApiServer, ServeError, Serving};
+use evenkeel_apiserver::{ApiServer, ServeError, ServerHandle};
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use http::{Request, Version};
 use http_body_util::{BodyExt as _, Empty};
@@ -28,14 +28,14 @@ use crate::harness::{Cluster, PATIENCE};
 
 const ANY_PORT: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
 
-async fn serve() -> (ApiServer, Serving) {
+async fn serve() -> (ApiServer, ServerHandle) {
     let server = ApiServer::builder().build().await.unwrap();
     let serving = server.serve(ANY_PORT.into()).await.unwrap();
     (server, serving)
 }
 
 /// What a client makes of the server's kubeconfig.
-async fn config(serving: &Serving) -> Config {
+async fn config(serving: &ServerHandle) -> Config {
     // Whoever links a second TLS stack has to say which one counts.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let kubeconfig = Kubeconfig::from_yaml(serving.kubeconfig()).unwrap();
@@ -43,7 +43,7 @@ async fn config(serving: &Serving) -> Config {
 }
 
 /// As [`config`], for somebody who trusts the server and has no credentials.
-async fn stranger(serving: &Serving) -> Config {
+async fn stranger(serving: &ServerHandle) -> Config {
     let mut config = config(serving).await;
     config.auth_info = kube::config::AuthInfo::default();
     config

@@ -212,7 +212,7 @@ async fn a_namespace_is_authorized_within_itself() {
 async fn requests_without_credentials_are_401_where_anonymous_requests_are_off() {
     let cluster = Cluster::built(ApiServer::builder().seed(1).anonymous_auth(false)).await;
     for path in ["/api/v1/pods", "/healthz"] {
-        let service = cluster.server.anonymous_service();
+        let service = cluster.server.authenticating_service();
         let answer = send(service, Method::GET, path, &[], "").await;
         answer.refused(401, "Unauthorized", "Unauthorized");
     }

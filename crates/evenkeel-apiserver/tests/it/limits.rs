@@ -7,7 +7,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use evenkeel_apiserver::identity::token_file::TokenFile;
-use evenkeel_apiserver::{ApiServer, Limits, Serving};
+use evenkeel_apiserver::{ApiServer, Limits, ServerHandle};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use rustls::pki_types::pem::PemObject as _;
@@ -28,7 +28,7 @@ struct Raw {
 }
 
 impl Raw {
-    fn new(serving: &Serving, with_certificate: bool) -> Self {
+    fn new(serving: &ServerHandle, with_certificate: bool) -> Self {
         let pem = |key: &str| {
             let line = serving.kubeconfig().lines().find_map(|line| line.trim().strip_prefix(key));
             STANDARD.decode(line.unwrap().trim_matches(['"', ' '])).unwrap()
@@ -77,7 +77,7 @@ async fn code(stream: &mut TlsStream<TcpStream>) -> u16 {
     String::from_utf8_lossy(&head)[9..].parse().unwrap()
 }
 
-async fn served(limits: Limits) -> (ApiServer, Serving) {
+async fn served(limits: Limits) -> (ApiServer, ServerHandle) {
     let tokens = TokenFile::parse("tokens", "secret,bob,1,dev").unwrap();
     let server = ApiServer::builder().limits(limits).tokens(tokens).build().await.unwrap();
     let serving = server.serve(([127, 0, 0, 1], 0).into()).await.unwrap();

@@ -170,7 +170,7 @@ where
                     }
                     changed = self.phase.changed() => {
                         let phase = *self.phase.borrow_and_update();
-                        if changed.is_err() || phase == Phase::Cut {
+                        if changed.is_err() || phase == Phase::Aborting {
                             break;
                         }
                         http.as_mut().graceful_shutdown();

@@ -198,7 +198,7 @@ impl Life {
     }
 
     /// Lets the connection end with its requests.
-    pub(in crate::listen) fn retire(&self) {
+    pub(in crate::listen) fn drain(&self) {
         self.order(Order::Retire);
     }
 

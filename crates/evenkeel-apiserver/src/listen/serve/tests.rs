@@ -241,7 +241,7 @@ async fn hundreds_of_watches_share_one_connection() {
         watches.push(harness::first_frame(response.into_body()).await);
     }
     assert_eq!(watches.len(), 600);
-    assert_eq!(server.stop().await, Stopped { connections_cut: 0 });
+    assert_eq!(server.stop().await, Stopped { connections_aborted: 0 });
 }
 
 #[tokio::test]
@@ -252,7 +252,7 @@ async fn stop_is_immediate_once_the_service_ends_its_streams() {
         let server = Server::start(&pki, Options { grace: NEVER, ..Options::default() });
         let client = Client::new(&pki, &[protocol], Credentials::None);
         let watch = client.open(server.address, "/watch").await;
-        assert_eq!(timeout(SOON, server.stop()).await.unwrap(), Stopped { connections_cut: 0 });
+        assert_eq!(timeout(SOON, server.stop()).await.unwrap(), Stopped { connections_aborted: 0 });
         // The client saw an orderly end, not a cut.
         assert!(watch.ends_cleanly().await);
         tasks_fall_to(before).await;
@@ -268,7 +268,7 @@ async fn endless_response_is_cut_when_the_grace_ends_and_leaves_no_task() {
         let server = Server::start(&pki, Options { grace, ..Options::default() });
         let client = Client::new(&pki, &[protocol], Credentials::None);
         let watch = client.open(server.address, "/endless").await;
-        assert_eq!(timeout(SOON, server.stop()).await.unwrap(), Stopped { connections_cut: 1 });
+        assert_eq!(timeout(SOON, server.stop()).await.unwrap(), Stopped { connections_aborted: 1 });
         assert!(!watch.ends_cleanly().await);
         tasks_fall_to(before).await;
     }
@@ -289,7 +289,7 @@ async fn service_call_in_flight_is_dropped_by_the_cut() {
         };
         let (reply, stopped) = tokio::join!(reply, stop);
         assert!(reply.is_err());
-        assert_eq!(stopped, Stopped { connections_cut: 1 });
+        assert_eq!(stopped, Stopped { connections_aborted: 1 });
         assert_eq!(calls.now(), 0, "{protocol}: the service still works on a request");
     }
 }
@@ -304,7 +304,7 @@ async fn idle_connections_and_unfinished_handshakes_do_not_delay_a_stop() {
     let response = sender.send_request(harness::request("/whoami")).await.unwrap();
     assert_eq!(harness::text(response.into_body()).await.unwrap(), "absent");
 
-    assert_eq!(timeout(SOON, server.stop()).await.unwrap(), Stopped { connections_cut: 0 });
+    assert_eq!(timeout(SOON, server.stop()).await.unwrap(), Stopped { connections_aborted: 0 });
     let end = timeout(SOON, mute.read(&mut [0])).await.unwrap();
     assert!(!matches!(end, Ok(1..)), "{end:?}");
 }
@@ -319,7 +319,7 @@ async fn idle_client_that_does_not_answer_does_not_delay_a_stop() {
     silent.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
     let mut settings = [0; 9];
     timeout(SOON, silent.read_exact(&mut settings)).await.unwrap().unwrap();
-    assert_eq!(timeout(SOON, server.stop()).await.unwrap(), Stopped { connections_cut: 0 });
+    assert_eq!(timeout(SOON, server.stop()).await.unwrap(), Stopped { connections_aborted: 0 });
 }
 
 #[tokio::test]
