@@ -171,8 +171,8 @@ impl ApiServer {
         let now = self.core.sources.now().as_second().unsigned_abs();
         let (authority, admin) = match &self.certificates {
             Some(directory) => {
-                let authority = Authority::keep(directory, "evenkeel", now)?;
-                let admin = authority.keep_admin(directory)?;
+                let authority = Authority::load_or_generate(directory, "evenkeel", now)?;
+                let admin = authority.load_or_issue_admin(directory)?;
                 (authority, admin)
             }
             None => {

@@ -30,7 +30,7 @@ const SERVICE_NAMES: [&str; 5] = [
 ];
 
 /// Certificates start this much in the past, so that clocks may differ.
-const SKEW: Duration = Duration::from_secs(60 * 60);
+const CLOCK_SKEW: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const LIFETIME: Duration = DAY.saturating_mul(365);
 /// An authority that is kept outlives what it issues many times, or old kubeconfigs would not work.
@@ -265,7 +265,7 @@ fn authority_params(name: &str, now_unix: u64) -> CertificateParams {
 }
 
 fn params(name: &str, now_unix: u64) -> CertificateParams {
-    let start = Duration::from_secs(now_unix.min(LAST_START)).saturating_sub(SKEW);
+    let start = Duration::from_secs(now_unix.min(LAST_START)).saturating_sub(CLOCK_SKEW);
     let mut params = CertificateParams::default();
     params.not_before = rcgen::date_time_ymd(1970, 1, 1) + start;
     params.not_after = params.not_before + LIFETIME;

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::serve::connections::Life;
-use super::tls::Presented;
+use super::serve::connections::TrackedConnection;
+use super::tls::ClientCertificate;
 use crate::identity::Identity;
 
 /// The other end of the connection a request came in on, found in the request's extensions.
@@ -20,8 +20,8 @@ pub struct Peer {
 struct Connection {
     address: SocketAddr,
     /// `None` without a client certificate.
-    presented: Option<Presented>,
-    life: Arc<Life>,
+    certificate: Option<ClientCertificate>,
+    tracked: Arc<TrackedConnection>,
 }
 
 /// What the client certificate of a connection says about the caller.
@@ -37,8 +37,12 @@ pub enum PeerIdentity {
 }
 
 impl Peer {
-    pub(super) fn new(address: SocketAddr, presented: Option<Presented>, life: Arc<Life>) -> Self {
-        let connection = Arc::new(Connection { address, presented, life });
+    pub(super) fn new(
+        address: SocketAddr,
+        certificate: Option<ClientCertificate>,
+        tracked: Arc<TrackedConnection>,
+    ) -> Self {
+        let connection = Arc::new(Connection { address, certificate, tracked });
         Self { connection, long_running: Arc::default() }
     }
 
@@ -55,8 +59,8 @@ impl Peer {
     /// Who the connection's client certificate says is calling, now: it may have expired since the
     /// last request.
     pub fn identity(&self) -> Arc<PeerIdentity> {
-        match &self.connection.presented {
-            Some(presented) => presented.identity(),
+        match &self.connection.certificate {
+            Some(certificate) => certificate.identity(),
             None => Arc::new(PeerIdentity::Absent),
         }
     }
@@ -64,12 +68,12 @@ impl Peer {
     /// Reports that credentials on this connection were accepted. It then counts as `user`'s and
     /// may stay idle; connections without credentials may not.
     pub fn authenticated(&self, user: &Arc<str>) {
-        self.connection.life.promote(user);
+        self.connection.tracked.assign_user(user);
     }
 
     /// Lets the connection end with the requests it has.
     pub fn drain(&self) {
-        self.connection.life.drain();
+        self.connection.tracked.drain();
     }
 
     /// Reports that the request has no end of its own, so that no deadline applies to it.

@@ -177,7 +177,7 @@ impl Listener {
                 () = &mut shutdown => break,
                 Some(ended) = connections.join_next() => report(ended),
                 accepted = backoff.accept(&socket) => if let Some((stream, peer)) = accepted {
-                    let Some(member) = all.open() else {
+                    let Some(guard) = all.open() else {
                         tracing::warn!(%peer, "too many connections, and none is idle");
                         continue;
                     };
@@ -187,7 +187,7 @@ impl Listener {
                         service: service.clone(),
                         options: options.clone(),
                         phase: follow.clone(),
-                        member,
+                        guard,
                     };
                     connections.spawn(connection.run(stream));
                 },
@@ -282,7 +282,7 @@ impl Backoff {
             }
             Err(error) => error,
         };
-        if !concerns_one_connection(&refused) {
+        if !is_connection_error(&refused) {
             let delay = self.refused();
             tracing::warn!(error = %refused, ?delay, "cannot accept connections");
         }
@@ -297,7 +297,7 @@ impl Backoff {
 }
 
 /// Whether the peer gave up before its connection was taken, which says nothing about the next.
-fn concerns_one_connection(error: &io::Error) -> bool {
+fn is_connection_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }

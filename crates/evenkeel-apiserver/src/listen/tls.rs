@@ -61,9 +61,9 @@ pub(super) enum Protocol {
 /// Seconds since the epoch, from wherever the server takes its time.
 struct Clock(Box<dyn Fn() -> u64 + Send + Sync>);
 
-/// Checks that the client holds its certificate's key, and leaves the chain to [`Tls::judge`].
+/// Checks that the client holds its certificate's key, and leaves the chain to [`Tls::verify_at`].
 #[derive(Debug)]
-struct Asking {
+struct OptionalClientAuth {
     verifier: Arc<dyn ClientCertVerifier>,
     algorithms: WebPkiSupportedAlgorithms,
 }
@@ -72,17 +72,17 @@ struct Asking {
 ///
 /// Verifying a chain takes longer than most requests, so a verdict is kept until the validity of
 /// one of the certificates begins or ends.
-pub(super) struct Presented {
+pub(super) struct ClientCertificate {
     tls: Tls,
     chain: Vec<CertificateDer<'static>>,
     /// The seconds at which the verdict may change, in order.
-    turns: Vec<u64>,
-    verdict: Mutex<Verdict>,
+    validity_changes: Vec<u64>,
+    cached: Mutex<CachedIdentity>,
 }
 
-struct Verdict {
+struct CachedIdentity {
     /// From when on, and until when.
-    holds: Range<u64>,
+    valid: Range<u64>,
     identity: Arc<PeerIdentity>,
 }
 
@@ -107,7 +107,7 @@ impl Tls {
             .with_safe_default_protocol_versions()
             .map_err(Error::Serving)?;
         let builder = match &clients {
-            Some(verifier) => builder.with_client_cert_verifier(Arc::new(Asking {
+            Some(verifier) => builder.with_client_cert_verifier(Arc::new(OptionalClientAuth {
                 verifier: verifier.clone(),
                 algorithms,
             })),
@@ -124,7 +124,7 @@ impl Tls {
     pub(super) async fn accept(
         &self,
         stream: TcpStream,
-    ) -> io::Result<(TlsStream<TcpStream>, Option<Presented>, Protocol)> {
+    ) -> io::Result<(TlsStream<TcpStream>, Option<ClientCertificate>, Protocol)> {
         let stream = self.acceptor.accept(stream).await?;
         let (_, connection) = stream.get_ref();
         let protocol = match connection.alpn_protocol() {
@@ -132,11 +132,11 @@ impl Tls {
             _ => Protocol::Http1,
         };
         let chain = connection.peer_certificates().unwrap_or_default();
-        let presented = Presented::new(self, chain);
-        Ok((stream, presented, protocol))
+        let certificate = ClientCertificate::new(self, chain);
+        Ok((stream, certificate, protocol))
     }
 
-    fn judge(&self, certificates: &[CertificateDer<'_>], now: UnixTime) -> PeerIdentity {
+    fn verify(&self, certificates: &[CertificateDer<'_>], now: UnixTime) -> PeerIdentity {
         let (Some(verifier), [own, intermediates @ ..]) = (&self.clients, certificates) else {
             return PeerIdentity::Absent;
         };
@@ -153,7 +153,9 @@ impl Tls {
 
 impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tls").field("asks_clients", &self.clients.is_some()).finish_non_exhaustive()
+        f.debug_struct("Tls")
+            .field("requests_client_certificates", &self.clients.is_some())
+            .finish_non_exhaustive()
     }
 }
 
@@ -180,7 +182,7 @@ fn client_verifier(
 
 // === impl Presented ===
 
-impl Presented {
+impl ClientCertificate {
     /// `None` if there are no certificates, or no authority that could have issued them.
     fn new(tls: &Tls, chain: &[CertificateDer<'_>]) -> Option<Self> {
         if chain.is_empty() || tls.clients.is_none() {
@@ -188,41 +190,48 @@ impl Presented {
         }
         let chain: Vec<_> =
             chain.iter().map(|certificate| certificate.clone().into_owned()).collect();
-        let mut turns: Vec<u64> = chain
+        let mut validity_changes: Vec<u64> = chain
             .iter()
             .filter_map(|certificate| x509::validity(certificate))
             // The last second is a valid one.
             .flat_map(|validity| [*validity.start(), validity.end().saturating_add(1)])
             .collect();
-        turns.sort_unstable();
+        validity_changes.sort_unstable();
         let now = tls.clock.now();
-        let verdict = Mutex::new(judge(tls, &chain, &turns, now));
-        Some(Self { tls: tls.clone(), chain, turns, verdict })
+        let cached = Mutex::new(verify_at(tls, &chain, &validity_changes, now));
+        Some(Self { tls: tls.clone(), chain, validity_changes, cached })
     }
 
     /// Who the certificates speak for at this time.
     pub(super) fn identity(&self) -> Arc<PeerIdentity> {
         let now = self.tls.clock.now();
-        let mut verdict = self.verdict.lock().unwrap_or_else(PoisonError::into_inner);
-        if !verdict.holds.contains(&now.as_secs()) {
-            *verdict = judge(&self.tls, &self.chain, &self.turns, now);
+        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        if !cached.valid.contains(&now.as_secs()) {
+            *cached = verify_at(&self.tls, &self.chain, &self.validity_changes, now);
         }
-        verdict.identity.clone()
+        cached.identity.clone()
     }
 }
 
-impl fmt::Debug for Presented {
+impl fmt::Debug for ClientCertificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Presented").field("certificates", &self.chain.len()).finish_non_exhaustive()
+        f.debug_struct("ClientCertificate")
+            .field("certificates", &self.chain.len())
+            .finish_non_exhaustive()
     }
 }
 
-fn judge(tls: &Tls, chain: &[CertificateDer<'_>], turns: &[u64], now: UnixTime) -> Verdict {
-    let identity = Arc::new(tls.judge(chain, now));
-    let next = turns.partition_point(|turn| *turn <= now.as_secs());
-    let from = next.checked_sub(1).map_or(0, |last| turns[last]);
-    let until = turns.get(next).copied().unwrap_or(u64::MAX);
-    Verdict { holds: from..until, identity }
+fn verify_at(
+    tls: &Tls,
+    chain: &[CertificateDer<'_>],
+    validity_changes: &[u64],
+    now: UnixTime,
+) -> CachedIdentity {
+    let identity = Arc::new(tls.verify(chain, now));
+    let next = validity_changes.partition_point(|change| *change <= now.as_secs());
+    let from = next.checked_sub(1).map_or(0, |last| validity_changes[last]);
+    let until = validity_changes.get(next).copied().unwrap_or(u64::MAX);
+    CachedIdentity { valid: from..until, identity }
 }
 
 // === impl Clock ===
@@ -247,7 +256,7 @@ impl fmt::Debug for Clock {
 
 // === impl Asking ===
 
-impl Asking {
+impl OptionalClientAuth {
     /// Verifies a signature by the key in `certificate`, whatever else that says. For certificates
     /// that the verifier does not read at all: they identify no user, so the request gets 401.
     fn verify_by_key(
@@ -275,7 +284,7 @@ impl Asking {
     }
 }
 
-impl ClientCertVerifier for Asking {
+impl ClientCertVerifier for OptionalClientAuth {
     fn client_auth_mandatory(&self) -> bool {
         false
     }

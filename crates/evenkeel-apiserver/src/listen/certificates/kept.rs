@@ -34,10 +34,14 @@ const RENEWAL: Duration = DAY.saturating_mul(90);
 
 impl Authority {
     /// The authority kept in `directory`, or a new one that is kept there from now on.
-    pub(crate) fn keep(directory: &Path, name: &str, now_unix: u64) -> Result<Self, Error> {
+    pub(crate) fn load_or_generate(
+        directory: &Path,
+        name: &str,
+        now_unix: u64,
+    ) -> Result<Self, Error> {
         let path = directory.join(AUTHORITY);
         if let Some(found) = load(&path)? {
-            if lasts(&found, now_unix) {
+            if is_fresh(&found, now_unix) {
                 let key = KeyPair::from_pem(&found.key_pem).map_err(issue(name))?;
                 return Ok(Self {
                     issuer: Issuer::new(authority_params(name, now_unix), key),
@@ -58,23 +62,23 @@ impl Authority {
             }
             _ => {}
         }
-        let made = Self::generate(name, now_unix)?;
-        save(&path, &made.certificate_pem, &made.issuer.key().serialize_pem())?;
-        Ok(made)
+        let generated = Self::generate(name, now_unix)?;
+        save(&path, &generated.certificate_pem, &generated.issuer.key().serialize_pem())?;
+        Ok(generated)
     }
 
     /// The administrator's certificate kept in `directory`, or a new one that is kept there from
     /// now on.
-    pub(crate) fn keep_admin(&self, directory: &Path) -> Result<KeyedCertificate, Error> {
+    pub(crate) fn load_or_issue_admin(&self, directory: &Path) -> Result<KeyedCertificate, Error> {
         let path = directory.join(ADMIN);
         if let Some(found) = load(&path)?
-            && lasts(&found, self.now_unix)
+            && is_fresh(&found, self.now_unix)
         {
             return Ok(found);
         }
-        let made = self.issue_client("admin", Some(MASTERS))?;
-        save(&path, &made.certificate_pem, &made.key_pem)?;
-        Ok(made)
+        let generated = self.issue_client("admin", Some(MASTERS))?;
+        save(&path, &generated.certificate_pem, &generated.key_pem)?;
+        Ok(generated)
     }
 }
 
@@ -96,7 +100,7 @@ fn load(path: &Path) -> Result<Option<KeyedCertificate>, Error> {
 }
 
 /// Whether a certificate is valid, and not about to expire.
-fn lasts(certificate: &KeyedCertificate, now_unix: u64) -> bool {
+fn is_fresh(certificate: &KeyedCertificate, now_unix: u64) -> bool {
     let validity = certificate.chain.first().and_then(|der| x509::validity(der));
     let renewed_at = now_unix.saturating_add(RENEWAL.as_secs());
     validity.is_some_and(|validity| validity.contains(&now_unix) && renewed_at < *validity.end())
@@ -119,18 +123,18 @@ mod tests {
     use super::*;
     use crate::listen::test_support::{Directory, NOW};
 
-    fn keep(directory: &Directory, now: u64) -> (Authority, KeyedCertificate) {
+    fn load_or_generate(directory: &Directory, now: u64) -> (Authority, KeyedCertificate) {
         let directory = directory.path().join("pki");
-        let authority = Authority::keep(&directory, "evenkeel", now).unwrap();
-        let admin = authority.keep_admin(&directory).unwrap();
+        let authority = Authority::load_or_generate(&directory, "evenkeel", now).unwrap();
+        let admin = authority.load_or_issue_admin(&directory).unwrap();
         (authority, admin)
     }
 
     #[test]
     fn an_authority_and_its_administrator_are_the_same_at_the_next_start() {
         let directory = Directory::new();
-        let (authority, admin) = keep(&directory, NOW);
-        let (again, same) = keep(&directory, NOW + 200 * DAY.as_secs());
+        let (authority, admin) = load_or_generate(&directory, NOW);
+        let (again, same) = load_or_generate(&directory, NOW + 200 * DAY.as_secs());
         assert_eq!(again.certificate(), authority.certificate());
         assert_eq!(again.certificate_pem(), authority.certificate_pem());
         assert_eq!(again.issuer.key().serialize_der(), authority.issuer.key().serialize_der());
@@ -146,26 +150,26 @@ mod tests {
     #[test]
     fn what_is_about_to_expire_is_replaced() {
         let directory = Directory::new();
-        let (authority, admin) = keep(&directory, NOW);
-        let (again, renewed) = keep(&directory, NOW + 300 * DAY.as_secs());
+        let (authority, admin) = load_or_generate(&directory, NOW);
+        let (again, renewed) = load_or_generate(&directory, NOW + 300 * DAY.as_secs());
         assert_eq!(again.certificate(), authority.certificate());
         assert_ne!(renewed.chain, admin.chain);
-        let (another, admin) = keep(&directory, NOW + 3600 * DAY.as_secs());
+        let (another, admin) = load_or_generate(&directory, NOW + 3600 * DAY.as_secs());
         assert_ne!(another.certificate(), authority.certificate());
         assert_ne!(admin.chain, renewed.chain);
         // A clock that went back, beyond the time the certificates are from.
-        let (past, _) = keep(&directory, NOW);
+        let (past, _) = load_or_generate(&directory, NOW);
         assert_ne!(past.certificate(), another.certificate());
     }
 
     #[test]
     fn a_damaged_file_is_an_error_and_not_replaced() {
         let directory = Directory::new();
-        keep(&directory, NOW);
+        load_or_generate(&directory, NOW);
         let path = directory.path().join("pki").join(AUTHORITY);
         fs::write(&path, "rubbish").unwrap();
         let pki = directory.path().join("pki");
-        let error = Authority::keep(&pki, "evenkeel", NOW).unwrap_err().to_string();
+        let error = Authority::load_or_generate(&pki, "evenkeel", NOW).unwrap_err().to_string();
         assert!(error.ends_with("ca.pem: no certificate in PEM form"), "{error}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "rubbish");
     }

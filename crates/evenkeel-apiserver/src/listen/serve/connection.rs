@@ -35,11 +35,11 @@ use tower_service::Service;
 
 use super::{
     Options, Phase,
-    connections::{Member, Order},
+    connections::{CloseMode, ConnectionGuard},
 };
 use crate::listen::{
     peer::{Peer, PeerIdentity},
-    tls::{Presented, Protocol, Tls},
+    tls::{ClientCertificate, Protocol, Tls},
 };
 
 /// Room for one API object in a frame and in a stream's window: upstream found 99 % of objects to
@@ -51,14 +51,14 @@ const CONNECTION_WINDOW: u32 = 64 * OBJECT_SIZE;
 const HEADER_SIZE_MAX: u32 = 1 << 20;
 
 /// How long a connection that may take no more requests has to finish those at hand.
-const RETIRING: Duration = Duration::from_secs(10);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a client without a request has to answer that the server stops, over HTTP/2.
-const FAREWELL: Duration = Duration::from_millis(100);
+const GOAWAY_TIMEOUT: Duration = Duration::from_millis(100);
 
 task_local! {
     /// Of the request that an HTTP/2 stream carries: whether it has no end.
-    static ENDLESS: Arc<AtomicBool>;
+    static LONG_RUNNING: Arc<AtomicBool>;
 }
 
 /// A connection just accepted.
@@ -68,7 +68,7 @@ pub(super) struct Connection<S> {
     pub(super) service: S,
     pub(super) options: Arc<Options>,
     pub(super) phase: watch::Receiver<Phase>,
-    pub(super) member: Member,
+    pub(super) guard: ConnectionGuard,
 }
 
 /// The tasks of a connection's HTTP/2 streams, which end with it.
@@ -96,20 +96,20 @@ where
             tracing::debug!(%address, %error, "cannot switch off Nagle's algorithm");
         }
         let Some(tls) = self.tls.take() else {
-            return self.converse(stream, None, None).await;
+            return self.serve_http(stream, None, None).await;
         };
-        let life = self.member.life().clone();
+        let tracked = self.guard.tracked().clone();
         let handshake = time::timeout(self.options.handshake_timeout, tls.accept(stream));
         let handshake = tokio::select! {
             biased;
             // No request has been made yet, so none is lost.
             _ = self.phase.changed() => return,
-            _ = life.ordered(Order::Go) => return,
+            _ = tracked.close_mode_changed(CloseMode::KeepOpen) => return,
             handshake = handshake => handshake,
         };
         match handshake {
-            Ok(Ok((stream, presented, protocol))) => {
-                self.converse(stream, presented, Some(protocol)).await;
+            Ok(Ok((stream, certificate, protocol))) => {
+                self.serve_http(stream, certificate, Some(protocol)).await;
             }
             Ok(Err(error)) => tracing::debug!(%address, %error, "TLS handshake error"),
             Err(_) => tracing::debug!(%address, "TLS handshake timed out"),
@@ -117,33 +117,33 @@ where
     }
 
     /// Speaks HTTP over `stream`: `protocol`, or whichever the client begins with.
-    async fn converse(
+    async fn serve_http(
         mut self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        presented: Option<Presented>,
+        certificate: Option<ClientCertificate>,
         protocol: Option<Protocol>,
     ) {
         let options = self.options.clone();
-        let life = self.member.life().clone();
-        let identity = presented.as_ref().map(Presented::identity);
+        let tracked = self.guard.tracked().clone();
+        let identity = certificate.as_ref().map(ClientCertificate::identity);
         let streams_max = match identity.as_deref() {
             Some(PeerIdentity::Verified(identity)) => {
-                life.promote(&identity.user.as_str().into());
+                tracked.assign_user(&identity.user.as_str().into());
                 options.streams_max
             }
             _ => options.anonymous_streams_max,
         };
         let streams = StreamTasks { tasks: Arc::default(), limit: options.request_timeout };
         let builder = builder(&options, streams_max, protocol, streams.clone());
-        let peer = Peer::new(self.address, presented, life.clone());
-        let served = life.clone();
+        let peer = Peer::new(self.address, certificate, tracked.clone());
+        let served = tracked.clone();
         let service = service_fn(move |mut request: Request<Incoming>| {
-            let (mut service, peer, life) = (self.service.clone(), peer.clone(), served.clone());
+            let (mut service, peer, tracked) = (self.service.clone(), peer.clone(), served.clone());
             async move {
-                let endless = ENDLESS.try_with(Arc::clone).unwrap_or_default();
-                let single = request.version() < Version::HTTP_2;
-                let running = life.begin_request(single.then(|| endless.clone()));
-                request.extensions_mut().insert(peer.with_request(endless));
+                let long_running = LONG_RUNNING.try_with(Arc::clone).unwrap_or_default();
+                let http1 = request.version() < Version::HTTP_2;
+                let running = tracked.begin_request(http1.then(|| long_running.clone()));
+                request.extensions_mut().insert(peer.with_request(long_running));
                 let Ok(()) = poll_fn(|cx| service.poll_ready(cx)).await;
                 let Ok(response) = service.call(request).await;
                 // The request is served until its response is sent, that is, until the body and
@@ -158,7 +158,7 @@ where
         {
             let mut http = pin!(builder.serve_connection(TokioIo::new(stream), service));
             let mut due = pin!(time::sleep_until(Instant::now()));
-            let (mut order, mut draining) = (Order::Go, false);
+            let (mut mode, mut draining) = (CloseMode::KeepOpen, false);
             loop {
                 tokio::select! {
                     ended = http.as_mut() => {
@@ -175,33 +175,33 @@ where
                         }
                         http.as_mut().graceful_shutdown();
                         draining = true;
-                        due.as_mut().reset(Instant::now() + FAREWELL);
+                        due.as_mut().reset(Instant::now() + GOAWAY_TIMEOUT);
                     }
-                    new = life.ordered(order) => {
-                        order = new;
-                        if order == Order::Cut {
+                    new = tracked.close_mode_changed(mode) => {
+                        mode = new;
+                        if mode == CloseMode::Close {
                             break;
                         }
                         http.as_mut().graceful_shutdown();
                         if !draining {
-                            due.as_mut().reset(Instant::now() + RETIRING);
+                            due.as_mut().reset(Instant::now() + DRAIN_TIMEOUT);
                         }
                     }
-                    () = due.as_mut() => match (order, life.overdue(&options)) {
+                    () = due.as_mut() => match (mode, tracked.check_timeouts(&options)) {
                         // A client that does not answer the farewell has nothing to lose.
-                        _ if draining && life.is_idle() => break,
-                        _ if draining => due.as_mut().reset(Instant::now() + FAREWELL),
-                        (Order::Go, Ok(order)) => life.order(order),
-                        (Order::Go, Err(later)) => due.as_mut().reset(later),
+                        _ if draining && tracked.is_idle() => break,
+                        _ if draining => due.as_mut().reset(Instant::now() + GOAWAY_TIMEOUT),
+                        (CloseMode::KeepOpen, Ok(mode)) => tracked.request_close(mode),
+                        (CloseMode::KeepOpen, Err(later)) => due.as_mut().reset(later),
                         (_, Ok(_)) => break,
-                        (_, Err(_)) if life.is_anonymous() => break,
+                        (_, Err(_)) if tracked.is_anonymous() => break,
                         // Watches of a user may go on to their end.
                         (_, Err(later)) => due.as_mut().reset(later),
                     },
                 }
             }
         }
-        streams.end().await;
+        streams.shutdown().await;
     }
 }
 
@@ -234,7 +234,7 @@ fn builder(
 
 impl StreamTasks {
     /// Ends the streams that are left, if any, and waits until they are gone.
-    async fn end(self) {
+    async fn shutdown(self) {
         let mut tasks = mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         tasks.shutdown().await;
     }
@@ -250,12 +250,12 @@ where
         while let Some(ended) = tasks.try_join_next() {
             super::report(ended);
         }
-        let endless = Arc::new(AtomicBool::new(false));
+        let long_running = Arc::new(AtomicBool::new(false));
         let limit = self.limit;
-        tasks.spawn(ENDLESS.scope(endless.clone(), async move {
+        tasks.spawn(LONG_RUNNING.scope(long_running.clone(), async move {
             let mut stream = pin!(stream);
-            let in_time = time::timeout(limit, stream.as_mut()).await.is_ok();
-            if !in_time && endless.load(Ordering::Relaxed) {
+            let completed = time::timeout(limit, stream.as_mut()).await.is_ok();
+            if !completed && long_running.load(Ordering::Relaxed) {
                 stream.await;
             }
         }));

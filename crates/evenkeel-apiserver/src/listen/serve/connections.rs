@@ -32,48 +32,48 @@ struct Bounds {
 struct State {
     opened: u64,
     total: usize,
-    anonymous: BTreeMap<u64, Arc<Life>>,
-    users: HashMap<Arc<str>, BTreeMap<u64, Arc<Life>>>,
+    anonymous: BTreeMap<u64, Arc<TrackedConnection>>,
+    users: HashMap<Arc<str>, BTreeMap<u64, Arc<TrackedConnection>>>,
 }
 
 /// What one connection is doing.
 #[derive(Debug)]
-pub(in crate::listen) struct Life {
+pub(in crate::listen) struct TrackedConnection {
     id: u64,
     opened: Instant,
     all: Weak<Connections>,
-    state: Mutex<Doing>,
+    state: Mutex<Activity>,
     changed: Notify,
 }
 
 #[derive(Debug)]
-struct Doing {
-    owner: Option<Arc<str>>,
+struct Activity {
+    user: Option<Arc<str>>,
     requests: usize,
     /// When the number of requests last became or ceased to be zero.
     since: Instant,
     /// Of the request under way over HTTP/1, which has one at a time: whether it has no end.
-    single: Option<Arc<AtomicBool>>,
-    order: Order,
+    http1_long_running: Option<Arc<AtomicBool>>,
+    close_mode: CloseMode,
 }
 
 /// What a connection is to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Order {
-    Go,
+pub(super) enum CloseMode {
+    KeepOpen,
     /// Finish the requests at hand and take no more.
-    Retire,
+    Drain,
     /// End now.
-    Cut,
+    Close,
 }
 
 /// A connection's place among the others; dropping it leaves.
 #[derive(Debug)]
-pub(super) struct Member(Arc<Life>);
+pub(super) struct ConnectionGuard(Arc<TrackedConnection>);
 
 /// A request being served; dropping it ends it.
 #[derive(Debug)]
-pub(super) struct Request(Arc<Life>);
+pub(super) struct RequestGuard(Arc<TrackedConnection>);
 
 // === impl Connections ===
 
@@ -91,32 +91,32 @@ impl Connections {
 
     /// Takes in a new connection, at the expense of an idle one if there are too many. `None` if
     /// all are busy.
-    pub(super) fn open(self: &Arc<Self>) -> Option<Member> {
+    pub(super) fn open(self: &Arc<Self>) -> Option<ConnectionGuard> {
         let mut state = self.lock();
         if state.anonymous.len() >= self.bounds.anonymous {
             // The first in line, idle or not: a request without credentials is answered at once.
-            state.cut_oldest_anonymous();
-        } else if state.total >= self.bounds.total && !state.cut_idle() {
+            state.close_oldest_anonymous();
+        } else if state.total >= self.bounds.total && !state.close_idle() {
             return None;
         }
         state.opened += 1;
         let now = Instant::now();
-        let life = Arc::new(Life {
+        let tracked = Arc::new(TrackedConnection {
             id: state.opened,
             opened: now,
             all: Arc::downgrade(self),
-            state: Mutex::new(Doing {
-                owner: None,
+            state: Mutex::new(Activity {
+                user: None,
                 requests: 0,
                 since: now,
-                single: None,
-                order: Order::Go,
+                http1_long_running: None,
+                close_mode: CloseMode::KeepOpen,
             }),
             changed: Notify::new(),
         });
         state.total += 1;
-        state.anonymous.insert(life.id, life.clone());
-        Some(Member(life))
+        state.anonymous.insert(tracked.id, tracked.clone());
+        Some(ConnectionGuard(tracked))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -125,44 +125,45 @@ impl Connections {
 }
 
 impl State {
-    fn cut_oldest_anonymous(&mut self) {
+    fn close_oldest_anonymous(&mut self) {
         // It leaves the count here and not when its task has ended, or all that come meanwhile
         // would cut the same one.
-        if let Some((_, life)) = self.anonymous.pop_first() {
+        if let Some((_, tracked)) = self.anonymous.pop_first() {
             self.total -= 1;
-            life.order(Order::Cut);
+            tracked.request_close(CloseMode::Close);
         }
     }
 
     /// Cuts an idle connection: one without credentials, else one of the user with most of them.
-    fn cut_idle(&mut self) -> bool {
+    fn close_idle(&mut self) -> bool {
         if !self.anonymous.is_empty() {
-            self.cut_oldest_anonymous();
+            self.close_oldest_anonymous();
             return true;
         }
         let most = self.users.iter().max_by_key(|(_, own)| own.len());
         let Some(user) = most.map(|(user, _)| user.clone()) else { return false };
-        self.cut_idle_of(&user)
+        self.close_idle_of(&user)
     }
 
     /// Cuts the connection of `user` that has been idle for longest.
-    fn cut_idle_of(&mut self, user: &Arc<str>) -> bool {
+    fn close_idle_of(&mut self, user: &Arc<str>) -> bool {
         let Some(own) = self.users.get(user) else { return false };
-        let idle = own.values().filter_map(|life| Some((life.idle_since()?, life.clone())));
-        let Some((_, life)) = idle.min_by_key(|(since, _)| *since) else { return false };
-        self.remove(&life, Some(user));
-        life.order(Order::Cut);
+        let idle =
+            own.values().filter_map(|tracked| Some((tracked.idle_since()?, tracked.clone())));
+        let Some((_, tracked)) = idle.min_by_key(|(since, _)| *since) else { return false };
+        self.remove(&tracked, Some(user));
+        tracked.request_close(CloseMode::Close);
         true
     }
 
-    fn remove(&mut self, life: &Life, owner: Option<&Arc<str>>) {
-        let removed = match owner {
-            None => self.anonymous.remove(&life.id),
-            Some(owner) => {
-                let own = self.users.get_mut(owner);
-                let removed = own.and_then(|own| own.remove(&life.id));
-                if self.users.get(owner).is_some_and(BTreeMap::is_empty) {
-                    self.users.remove(owner);
+    fn remove(&mut self, tracked: &TrackedConnection, user: Option<&Arc<str>>) {
+        let removed = match user {
+            None => self.anonymous.remove(&tracked.id),
+            Some(user) => {
+                let own = self.users.get_mut(user);
+                let removed = own.and_then(|own| own.remove(&tracked.id));
+                if self.users.get(user).is_some_and(BTreeMap::is_empty) {
+                    self.users.remove(user);
                 }
                 removed
             }
@@ -175,10 +176,10 @@ impl State {
 
 // === impl Life ===
 
-impl Life {
+impl TrackedConnection {
     /// Makes the connection `user`'s. The first user of a connection keeps it.
-    pub(in crate::listen) fn promote(self: &Arc<Self>, user: &Arc<str>) {
-        if self.doing().owner.is_some() {
+    pub(in crate::listen) fn assign_user(self: &Arc<Self>, user: &Arc<str>) {
+        if self.activity().user.is_some() {
             return;
         }
         let Some(all) = self.all.upgrade() else { return };
@@ -188,32 +189,32 @@ impl Life {
             return;
         }
         let full = state.users.get(user).is_some_and(|own| own.len() >= all.bounds.user);
-        if full && !state.cut_idle_of(user) {
+        if full && !state.close_idle_of(user) {
             state.total -= 1;
-            self.order(Order::Retire);
+            self.request_close(CloseMode::Drain);
             return;
         }
-        self.doing().owner = Some(user.clone());
+        self.activity().user = Some(user.clone());
         state.users.entry(user.clone()).or_default().insert(self.id, self.clone());
     }
 
     /// Lets the connection end with its requests.
     pub(in crate::listen) fn drain(&self) {
-        self.order(Order::Retire);
+        self.request_close(CloseMode::Drain);
     }
 
-    pub(super) fn order(&self, order: Order) {
-        let mut doing = self.doing();
-        if doing.order < order {
-            doing.order = order;
+    pub(super) fn request_close(&self, mode: CloseMode) {
+        let mut activity = self.activity();
+        if activity.close_mode < mode {
+            activity.close_mode = mode;
             self.changed.notify_one();
         }
     }
 
     /// Waits for an order other than `known`.
-    pub(super) async fn ordered(&self, known: Order) -> Order {
+    pub(super) async fn close_mode_changed(&self, known: CloseMode) -> CloseMode {
         loop {
-            let now = self.doing().order;
+            let now = self.activity().close_mode;
             if now != known {
                 return now;
             }
@@ -222,50 +223,55 @@ impl Life {
     }
 
     /// What becomes of the connection if it goes on like this, and when.
-    fn limit(&self, options: &Options) -> Option<(Instant, Order)> {
-        let doing = self.doing();
-        let current = match (&doing.owner, doing.requests, &doing.single) {
-            (Some(_), 0, _) => Some((doing.since + options.idle_timeout, Order::Retire)),
-            (None, 0, _) => Some((doing.since + options.anonymous_idle_timeout, Order::Retire)),
-            (_, _, Some(endless)) if !endless.load(Ordering::Relaxed) => {
-                Some((doing.since + options.request_timeout, Order::Cut))
+    fn next_timeout(&self, options: &Options) -> Option<(Instant, CloseMode)> {
+        let activity = self.activity();
+        let current = match (&activity.user, activity.requests, &activity.http1_long_running) {
+            (Some(_), 0, _) => Some((activity.since + options.idle_timeout, CloseMode::Drain)),
+            (None, 0, _) => {
+                Some((activity.since + options.anonymous_idle_timeout, CloseMode::Drain))
+            }
+            (_, _, Some(long_running)) if !long_running.load(Ordering::Relaxed) => {
+                Some((activity.since + options.request_timeout, CloseMode::Close))
             }
             // The streams of HTTP/2 each have a limit of their own.
             _ => None,
         };
         let end = self.opened + options.anonymous_lifetime;
-        let stranger = doing.owner.is_none().then_some((end, Order::Retire));
-        current.into_iter().chain(stranger).min_by_key(|(when, _)| *when)
+        let anonymous = activity.user.is_none().then_some((end, CloseMode::Drain));
+        current.into_iter().chain(anonymous).min_by_key(|(when, _)| *when)
     }
 
     /// What is to become of a connection that has been idle, busy with one answer, or without
     /// credentials for too long; or when to ask again.
-    pub(super) fn overdue(&self, options: &Options) -> Result<Order, Instant> {
+    pub(super) fn check_timeouts(&self, options: &Options) -> Result<CloseMode, Instant> {
         let now = Instant::now();
         // Soon enough for a request that begins meanwhile.
-        let look = now + options.request_timeout;
-        match self.limit(options) {
-            Some((when, order)) if when <= now => Ok(order),
-            Some((when, _)) => Err(look.min(when)),
-            None => Err(look),
+        let recheck = now + options.request_timeout;
+        match self.next_timeout(options) {
+            Some((when, mode)) if when <= now => Ok(mode),
+            Some((when, _)) => Err(recheck.min(when)),
+            None => Err(recheck),
         }
     }
 
     /// Whether no credentials have been accepted yet.
     pub(super) fn is_anonymous(&self) -> bool {
-        self.doing().owner.is_none()
+        self.activity().user.is_none()
     }
 
-    /// Takes note of a request; `single` is set for HTTP/1 and tells whether it has no end.
-    pub(super) fn begin_request(self: &Arc<Self>, single: Option<Arc<AtomicBool>>) -> Request {
-        let mut doing = self.doing();
-        doing.requests += 1;
-        doing.single = single;
-        if doing.requests == 1 {
-            doing.since = Instant::now();
+    /// Takes note of a request; `http1_long_running` is set for HTTP/1 and tells whether it has no end.
+    pub(super) fn begin_request(
+        self: &Arc<Self>,
+        http1_long_running: Option<Arc<AtomicBool>>,
+    ) -> RequestGuard {
+        let mut activity = self.activity();
+        activity.requests += 1;
+        activity.http1_long_running = http1_long_running;
+        if activity.requests == 1 {
+            activity.since = Instant::now();
         }
-        drop(doing);
-        Request(self.clone())
+        drop(activity);
+        RequestGuard(self.clone())
     }
 
     /// Whether no request is served.
@@ -275,36 +281,36 @@ impl Life {
 
     /// Since when no request is served, if none is.
     fn idle_since(&self) -> Option<Instant> {
-        let doing = self.doing();
-        (doing.requests == 0).then_some(doing.since)
+        let activity = self.activity();
+        (activity.requests == 0).then_some(activity.since)
     }
 
-    fn doing(&self) -> MutexGuard<'_, Doing> {
+    fn activity(&self) -> MutexGuard<'_, Activity> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Member {
-    pub(super) fn life(&self) -> &Arc<Life> {
+impl ConnectionGuard {
+    pub(super) fn tracked(&self) -> &Arc<TrackedConnection> {
         &self.0
     }
 }
 
-impl Drop for Member {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         let Some(all) = self.0.all.upgrade() else { return };
         let mut state = all.lock();
-        let owner = self.0.doing().owner.clone();
-        state.remove(&self.0, owner.as_ref());
+        let user = self.0.activity().user.clone();
+        state.remove(&self.0, user.as_ref());
     }
 }
 
-impl Drop for Request {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
-        let mut doing = self.0.doing();
-        doing.requests -= 1;
-        if doing.requests == 0 {
-            doing.since = Instant::now();
+        let mut activity = self.0.activity();
+        activity.requests -= 1;
+        if activity.requests == 0 {
+            activity.since = Instant::now();
         }
     }
 }

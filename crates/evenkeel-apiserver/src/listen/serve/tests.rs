@@ -462,6 +462,6 @@ async fn refused_accepts_back_off_to_a_second() {
 fn only_lost_connections_are_retried_at_once() {
     for (errno, expected) in [(103, true), (104, true), (24, false), (23, false), (12, false)] {
         let error = io::Error::from_raw_os_error(errno);
-        assert_eq!(concerns_one_connection(&error), expected, "{error}");
+        assert_eq!(is_connection_error(&error), expected, "{error}");
     }
 }

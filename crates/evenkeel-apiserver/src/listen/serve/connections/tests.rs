@@ -13,8 +13,8 @@ fn connections(total: usize, anonymous: usize) -> Arc<Connections> {
     Connections::new(&options)
 }
 
-fn order(member: &Member) -> Order {
-    member.0.doing().order
+fn close_mode(guard: &ConnectionGuard) -> CloseMode {
+    guard.0.activity().close_mode
 }
 
 fn user(name: &str) -> Arc<str> {
@@ -24,10 +24,10 @@ fn user(name: &str) -> Arc<str> {
 #[tokio::test(start_paused = true)]
 async fn the_oldest_anonymous_connection_makes_room_for_a_new_one() {
     let all = connections(100, 3);
-    let flood: Vec<Member> = (0..10).map(|_| all.open().unwrap()).collect();
-    let orders: Vec<Order> = flood.iter().map(order).collect();
-    assert_eq!(orders[..7], [Order::Cut; 7]);
-    assert_eq!(orders[7..], [Order::Go; 3]);
+    let flood: Vec<ConnectionGuard> = (0..10).map(|_| all.open().unwrap()).collect();
+    let close_modes: Vec<CloseMode> = flood.iter().map(close_mode).collect();
+    assert_eq!(close_modes[..7], [CloseMode::Close; 7]);
+    assert_eq!(close_modes[7..], [CloseMode::KeepOpen; 3]);
     assert_eq!(all.lock().total, 3);
 }
 
@@ -35,17 +35,17 @@ async fn the_oldest_anonymous_connection_makes_room_for_a_new_one() {
 async fn connections_with_credentials_are_not_cut_for_those_without() {
     let all = connections(8, 100);
     let open = || {
-        let member = all.open().unwrap();
-        member.life().promote(&user("bob"));
-        member
+        let guard = all.open().unwrap();
+        guard.tracked().assign_user(&user("bob"));
+        guard
     };
-    let own: Vec<Member> = (0..4).map(|_| open()).collect();
+    let own: Vec<ConnectionGuard> = (0..4).map(|_| open()).collect();
     for _ in 0..100 {
         // At most a quarter of all is anonymous.
         let _ = all.open();
         assert!(all.lock().anonymous.len() <= 2);
     }
-    assert!(own.iter().all(|member| order(member) == Order::Go));
+    assert!(own.iter().all(|guard| close_mode(guard) == CloseMode::KeepOpen));
 }
 
 #[tokio::test(start_paused = true)]
@@ -54,38 +54,41 @@ async fn one_user_has_half_of_all_and_loses_what_is_idle_for_longest() {
     let bob = user("bob");
     let mut own = Vec::new();
     for _ in 0..4 {
-        let member = all.open().unwrap();
-        member.life().promote(&bob);
+        let guard = all.open().unwrap();
+        guard.tracked().assign_user(&bob);
         tokio::time::advance(Duration::from_secs(1)).await;
-        own.push(member);
+        own.push(guard);
     }
-    let busy = own[0].life().begin_request(None);
+    let busy = own[0].tracked().begin_request(None);
     let fifth = all.open().unwrap();
-    fifth.life().promote(&bob);
-    let orders: Vec<Order> = own.iter().map(order).collect();
-    assert_eq!(orders, [Order::Go, Order::Cut, Order::Go, Order::Go]);
-    assert_eq!(order(&fifth), Order::Go);
+    fifth.tracked().assign_user(&bob);
+    let close_modes: Vec<CloseMode> = own.iter().map(close_mode).collect();
+    assert_eq!(
+        close_modes,
+        [CloseMode::KeepOpen, CloseMode::Close, CloseMode::KeepOpen, CloseMode::KeepOpen]
+    );
+    assert_eq!(close_mode(&fifth), CloseMode::KeepOpen);
     drop(busy);
 
-    let requests: Vec<Request> =
-        own.iter().chain([&fifth]).map(|member| member.life().begin_request(None)).collect();
+    let requests: Vec<RequestGuard> =
+        own.iter().chain([&fifth]).map(|guard| guard.tracked().begin_request(None)).collect();
     let sixth = all.open().unwrap();
-    sixth.life().promote(&bob);
-    assert_eq!(order(&sixth), Order::Retire, "all others are busy");
+    sixth.tracked().assign_user(&bob);
+    assert_eq!(close_mode(&sixth), CloseMode::Drain, "all others are busy");
     let alice = all.open().unwrap();
-    alice.life().promote(&user("alice"));
-    assert_eq!(order(&alice), Order::Go);
+    alice.tracked().assign_user(&user("alice"));
+    assert_eq!(close_mode(&alice), CloseMode::KeepOpen);
     drop(requests);
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_left_of_connections_that_have_ended() {
     let all = connections(8, 8);
-    let members: Vec<Member> = (0..6).map(|_| all.open().unwrap()).collect();
-    for (n, member) in members.iter().enumerate().take(3) {
-        member.life().promote(&user(if n == 0 { "bob" } else { "alice" }));
+    let guards: Vec<ConnectionGuard> = (0..6).map(|_| all.open().unwrap()).collect();
+    for (n, guard) in guards.iter().enumerate().take(3) {
+        guard.tracked().assign_user(&user(if n == 0 { "bob" } else { "alice" }));
     }
-    drop(members);
+    drop(guards);
     let state = all.lock();
     assert_eq!((state.total, state.anonymous.len(), state.users.len()), (0, 0, 0));
 }
@@ -94,23 +97,23 @@ async fn nothing_is_left_of_connections_that_have_ended() {
 async fn limits_depend_on_credentials_and_on_what_is_being_done() {
     let options = Options::default();
     let all = connections(8, 8);
-    let member = all.open().unwrap();
-    let life = member.life();
-    let left = |life: &Arc<Life>| {
-        life.overdue(&options).map_err(|later| (later - Instant::now()).as_secs())
+    let guard = all.open().unwrap();
+    let tracked = guard.tracked();
+    let left = |tracked: &Arc<TrackedConnection>| {
+        tracked.check_timeouts(&options).map_err(|later| (later - Instant::now()).as_secs())
     };
-    assert_eq!(left(life), Err(10), "idle without credentials");
-    let endless = Arc::new(AtomicBool::new(false));
-    let request = life.begin_request(Some(endless.clone()));
-    assert_eq!(left(life), Err(60), "without credentials");
-    life.promote(&user("bob"));
-    assert_eq!(left(life), Err(65), "one answer over HTTP/1");
-    endless.store(true, Ordering::Relaxed);
+    assert_eq!(left(tracked), Err(10), "idle without credentials");
+    let long_running = Arc::new(AtomicBool::new(false));
+    let request = tracked.begin_request(Some(long_running.clone()));
+    assert_eq!(left(tracked), Err(60), "without credentials");
+    tracked.assign_user(&user("bob"));
+    assert_eq!(left(tracked), Err(65), "one answer over HTTP/1");
+    long_running.store(true, Ordering::Relaxed);
     tokio::time::advance(Duration::from_secs(3600)).await;
-    assert_eq!(left(life), Err(65), "a watch has no limit");
+    assert_eq!(left(tracked), Err(65), "a watch has no limit");
     drop(request);
     tokio::time::advance(Duration::from_secs(119)).await;
-    assert_eq!(left(life), Err(1), "idle");
+    assert_eq!(left(tracked), Err(1), "idle");
     tokio::time::advance(Duration::from_secs(1)).await;
-    assert_eq!(left(life), Ok(Order::Retire));
+    assert_eq!(left(tracked), Ok(CloseMode::Drain));
 }

@@ -60,7 +60,7 @@ pub(super) struct Pki {
 pub(super) struct Server {
     pub(super) address: SocketAddr,
     stop: oneshot::Sender<()>,
-    ending: watch::Sender<bool>,
+    shutdown_signal: watch::Sender<bool>,
     hanging: watch::Sender<usize>,
     task: JoinSet<Stopped>,
 }
@@ -68,7 +68,7 @@ pub(super) struct Server {
 /// Answers by path: `/whoami`, `/watch` (ends on shutdown), `/endless`, `/hang`, `/panic`.
 #[derive(Clone)]
 pub(super) struct TestService {
-    ending: watch::Receiver<bool>,
+    shutdown_signal: watch::Receiver<bool>,
     hanging: watch::Sender<usize>,
 }
 
@@ -149,15 +149,16 @@ impl Server {
     fn run(listener: Listener) -> Self {
         let address = listener.local_addr();
         let (stop, stopped) = oneshot::channel();
-        let (ending, _) = watch::channel(false);
+        let (shutdown_signal, _) = watch::channel(false);
         let (hanging, _) = watch::channel(0);
-        let service = TestService { ending: ending.subscribe(), hanging: hanging.clone() };
+        let service =
+            TestService { shutdown_signal: shutdown_signal.subscribe(), hanging: hanging.clone() };
         let mut task = JoinSet::new();
         task.spawn(listener.serve(service, async {
             // A dropped sender means the same.
             let _ = stopped.await;
         }));
-        Self { address, stop, ending, hanging, task }
+        Self { address, stop, shutdown_signal, hanging, task }
     }
 
     pub(super) fn hanging_calls(&self) -> Hanging {
@@ -165,7 +166,7 @@ impl Server {
     }
 
     pub(super) async fn stop(mut self) -> Stopped {
-        self.ending.send_replace(true);
+        self.shutdown_signal.send_replace(true);
         self.stop.send(()).unwrap();
         self.task.join_next().await.unwrap().unwrap()
     }
@@ -194,17 +195,17 @@ impl Service<Request<Incoming>> for TestService {
 
     fn call(&mut self, request: Request<Incoming>) -> Self::Future {
         let service = self.clone();
-        Box::pin(async move { Ok(Response::new(service.answer(&request).await)) })
+        Box::pin(async move { Ok(Response::new(service.respond(&request).await)) })
     }
 }
 
 impl TestService {
-    async fn answer(mut self, request: &Request<Incoming>) -> TestBody {
+    async fn respond(mut self, request: &Request<Incoming>) -> TestBody {
         match request.uri().path() {
             "/watch" => {
                 request.extensions().get::<Peer>().unwrap().long_running();
                 TestBody::stream(async move {
-                    let _ = self.ending.wait_for(|ending| *ending).await;
+                    let _ = self.shutdown_signal.wait_for(|shutdown_signal| *shutdown_signal).await;
                 })
             }
             "/endless" => TestBody::stream(std::future::pending()),
