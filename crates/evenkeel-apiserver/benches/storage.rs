@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_apiserver::storage::{
-    Draft, Durability, Key, Labels, Options, Range, Store, Table, Window,
+    Durability, Key, Labels, Options, Range, Store, Table, UnsavedRecord, Window,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
@@ -38,16 +38,16 @@ fn single() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-fn draft() -> Draft {
+fn unsaved() -> UnsavedRecord {
     let mut body = br#"{"metadata":{"resourceVersion":""},"data":""#.to_vec();
-    let hole = body.iter().position(|&byte| byte == b'}').unwrap() - 1;
+    let revision_offset = body.iter().position(|&byte| byte == b'}').unwrap() - 1;
     body.resize(BODY - 2, b'x');
     body.extend_from_slice(b"\"}");
-    let mut draft = Draft::new(body, hole, "v1".into());
-    draft.labels = Labels::new([("app", "shop"), ("pod-template-hash", "6b7f5d8c9")]);
-    draft.fields = ["Running", "node-17"].into_iter().collect();
-    draft.uid = "8f14e45f-ceea-467f-a8f1-3a1b2c4d5e6f".into();
-    draft
+    let mut unsaved = UnsavedRecord::new(body, revision_offset, "v1".into());
+    unsaved.labels = Labels::new([("app", "shop"), ("pod-template-hash", "6b7f5d8c9")]);
+    unsaved.fields = ["Running", "node-17"].into_iter().collect();
+    unsaved.uid = "8f14e45f-ceea-467f-a8f1-3a1b2c4d5e6f".into();
+    unsaved
 }
 
 fn key(n: u64) -> Key {
@@ -56,7 +56,7 @@ fn key(n: u64) -> Key {
 
 async fn fill(table: &Table) {
     for n in 0..OBJECTS {
-        table.create(key(n), draft()).await.unwrap();
+        table.create(key(n), unsaved()).await.unwrap();
     }
 }
 
@@ -86,20 +86,20 @@ fn memory() {
 fn write() {
     let store = Store::in_memory(&Options::default());
     let table = store.table("pods");
-    let prepare = || (0..OBJECTS).map(|n| (key(n), draft())).collect::<Vec<_>>();
+    let prepare = || (0..OBJECTS).map(|n| (key(n), unsaved())).collect::<Vec<_>>();
     single().block_on(async {
-        let drafts = prepare();
+        let records = prepare();
         let start = Instant::now();
-        for (key, draft) in drafts {
-            table.create(key, draft).await.unwrap();
+        for (key, unsaved) in records {
+            table.create(key, unsaved).await.unwrap();
         }
         report("create in memory", OBJECTS, start.elapsed());
 
-        let drafts = prepare();
+        let records = prepare();
         let start = Instant::now();
-        for (key, draft) in drafts {
+        for (key, unsaved) in records {
             let found = table.get(&key).unwrap();
-            table.update(key, found.revision, draft).await.unwrap();
+            table.update(key, found.revision, unsaved).await.unwrap();
         }
         report("get and update in memory", OBJECTS, start.elapsed());
 
@@ -160,7 +160,7 @@ fn fan_out() {
             tokio::task::yield_now().await;
             let start = Instant::now();
             for n in 0..EVENTS {
-                table.create(key(n), draft()).await.unwrap();
+                table.create(key(n), unsaved()).await.unwrap();
                 // One event at a time: every watcher is woken for each.
                 tokio::task::yield_now().await;
             }
@@ -194,7 +194,7 @@ fn durable() {
                 let table = table.clone();
                 writers.spawn(async move {
                     for n in (writer..OBJECTS).step_by(WRITERS as usize) {
-                        table.create(key(n), draft()).await.unwrap();
+                        table.create(key(n), unsaved()).await.unwrap();
                     }
                 });
             }

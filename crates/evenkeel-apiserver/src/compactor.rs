@@ -11,7 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::storage::{Draft, Key, Store, WriteError};
+use crate::storage::{Key, Store, UnsavedRecord, WriteError};
 
 /// The default of kube-apiserver's `--etcd-compaction-interval`.
 const INTERVAL: Duration = Duration::from_secs(5 * 60);
@@ -77,10 +77,10 @@ impl Compactor {
 async fn mark(store: &Store) -> Result<u64, WriteError> {
     let table = store.table(MARK);
     let key = Key::new("", MARK);
-    let draft = Draft::new(Vec::new(), 0, Arc::default());
+    let unsaved = UnsavedRecord::new(Vec::new(), 0, Arc::default());
     let record = match table.get(&key) {
-        Some(last) => table.update(key, last.revision, draft).await?,
-        None => table.create(key, draft).await?,
+        Some(last) => table.update(key, last.revision, unsaved).await?,
+        None => table.create(key, unsaved).await?,
     };
     Ok(record.revision)
 }

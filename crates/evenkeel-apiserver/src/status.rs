@@ -407,11 +407,11 @@ impl Status {
         status
     }
 
-    pub(crate) fn too_large_resource_version(asked: u64, current: u64) -> Self {
+    pub(crate) fn too_large_resource_version(requested: u64, current: u64) -> Self {
         Self::new(
             504,
             "Timeout",
-            format!("Timeout: Too large resource version: {asked}, current: {current}"),
+            format!("Timeout: Too large resource version: {requested}, current: {current}"),
         )
         .with_cause("ResourceVersionTooLarge", "Too large resource version", "")
         .retry_after(1)

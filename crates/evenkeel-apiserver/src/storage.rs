@@ -33,11 +33,11 @@ use tokio::sync::Notify;
 use self::durable::Committer;
 pub use self::durable::{Durability, OpenError};
 pub use self::key::Key;
-pub use self::record::{Draft, Event, Measure, Record};
+pub use self::record::{Event, Measure, Record, UnsavedRecord};
 use self::state::State;
 pub use self::strings::{Labels, Strings};
 pub use self::table::{Page, Range, Table};
-use self::table::{Pin, Shelf};
+use self::table::{Pin, TableInner};
 pub use self::watcher::Watcher;
 use self::write::Change;
 pub use self::write::WriteError;
@@ -97,10 +97,10 @@ pub enum ReadError {
     #[error(transparent)]
     Compacted(#[from] Compacted),
     /// Its revision lies in the future.
-    #[error("revision {asked} is ahead of the store, which is at {current}")]
-    Ahead {
+    #[error("revision {requested} is ahead of the store, which is at {current}")]
+    FutureRevision {
         /// What was asked for.
-        asked: u64,
+        requested: u64,
         /// The store's revision.
         current: u64,
     },
@@ -127,12 +127,12 @@ struct Shared {
     revision: AtomicU64,
     window: Window,
     /// Bytes all tables hold for events.
-    past: AtomicUsize,
-    shelves: RwLock<Shelves>,
+    event_bytes: AtomicUsize,
+    tables: RwLock<Tables>,
 }
 
-struct Shelves {
-    by_name: BTreeMap<Arc<str>, Arc<Shelf>>,
+struct Tables {
+    by_name: BTreeMap<Arc<str>, Arc<TableInner>>,
     /// What a new table takes as its compacted revision.
     compacted: u64,
 }
@@ -161,18 +161,18 @@ impl Store {
 
     /// The table called `name`, made on first use.
     pub fn table(&self, name: &str) -> Table {
-        Table { store: self.inner.clone(), shelf: self.inner.shared.shelf(name) }
+        Table { store: self.inner.clone(), inner: self.inner.shared.table(name) }
     }
 
     /// As [`table`](Self::table); if nobody has used it yet, watches cannot begin before now.
     pub fn table_from_now(&self, name: &str) -> Table {
         let shared = &self.inner.shared;
-        Table { store: self.inner.clone(), shelf: shared.shelf_from(name, shared.revision()) }
+        Table { store: self.inner.clone(), inner: shared.table_created_at(name, shared.revision()) }
     }
 
     /// Names of all tables used so far, sorted.
     pub fn table_names(&self) -> Vec<Arc<str>> {
-        self.inner.shared.shelves.read().by_name.keys().cloned().collect()
+        self.inner.shared.tables.read().by_name.keys().cloned().collect()
     }
 
     /// The last commit: all of it and everything before it can be read.
@@ -233,13 +233,13 @@ impl Default for Window {
 impl Inner {
     async fn write(
         &self,
-        shelf: &Arc<Shelf>,
+        table: &Arc<TableInner>,
         key: Key,
         change: Change,
     ) -> Result<Arc<Record>, WriteError> {
         match &self.writer {
-            Writer::Memory(turn) => self.shared.write(turn, shelf, &key, change),
-            Writer::Disk(committer) => committer.write(shelf.clone(), key, change).await,
+            Writer::Memory(turn) => self.shared.write(turn, table, &key, change),
+            Writer::Disk(committer) => committer.write(table.clone(), key, change).await,
         }
     }
 }
@@ -252,8 +252,8 @@ impl Shared {
         Self {
             revision: AtomicU64::new(start),
             window: options.window,
-            past: AtomicUsize::new(0),
-            shelves: RwLock::new(Shelves { by_name: BTreeMap::new(), compacted: start }),
+            event_bytes: AtomicUsize::new(0),
+            tables: RwLock::new(Tables { by_name: BTreeMap::new(), compacted: start }),
         }
     }
 
@@ -261,35 +261,37 @@ impl Shared {
         self.revision.load(Ordering::Acquire)
     }
 
-    fn shelf(&self, name: &str) -> Arc<Shelf> {
-        self.shelf_from(name, 0)
+    fn table(&self, name: &str) -> Arc<TableInner> {
+        self.table_created_at(name, 0)
     }
 
-    /// The shelf of that name; a new one is as old as `born`.
-    fn shelf_from(&self, name: &str, born: u64) -> Arc<Shelf> {
-        if let Some(shelf) = self.shelves.read().by_name.get(name) {
-            return shelf.clone();
+    /// The shelf of that name; a new one is as old as `created_at_revision`.
+    fn table_created_at(&self, name: &str, created_at_revision: u64) -> Arc<TableInner> {
+        if let Some(table) = self.tables.read().by_name.get(name) {
+            return table.clone();
         }
-        let mut shelves = self.shelves.write();
-        let compacted = shelves.compacted;
+        let mut tables = self.tables.write();
+        let compacted = tables.compacted;
         let name: Arc<str> = name.into();
-        let shelf = shelves.by_name.entry(name.clone());
-        shelf.or_insert_with(|| Arc::new(Shelf::new(name, compacted, born))).clone()
+        let table = tables.by_name.entry(name.clone());
+        table
+            .or_insert_with(|| Arc::new(TableInner::new(name, compacted, created_at_revision)))
+            .clone()
     }
 
     /// Decides a write and makes it visible at once.
     fn write(
         &self,
         turn: &Mutex<()>,
-        shelf: &Shelf,
+        table: &TableInner,
         key: &Key,
         change: Change,
     ) -> Result<Arc<Record>, WriteError> {
         let turn = turn.lock();
-        let state = shelf.state.write();
+        let state = table.state.write();
         let event = change.decide(key, state.get(key), self.revision() + 1)?;
         let record = event.record.clone();
-        let wake = self.publish(shelf, state, event);
+        let wake = self.publish(table, state, event);
         drop(turn);
         wake_all(wake);
         Ok(record)
@@ -299,47 +301,47 @@ impl Shared {
     /// revision. Returns those to wake when no lock is held.
     fn publish(
         &self,
-        shelf: &Shelf,
+        table: &TableInner,
         mut state: RwLockWriteGuard<'_, State>,
         event: Event,
     ) -> [Option<Arc<Notify>>; 2] {
         let revision = event.revision();
-        let wake = self.counting(&mut state, |state| {
+        let wake = self.track_event_bytes(&mut state, |state| {
             let wake = state.apply(Arc::new(event));
             self.revision.store(revision, Ordering::Release);
-            state.trim(&self.window, shelf.oldest_pin());
+            state.trim(&self.window, table.oldest_pin());
             wake
         });
         drop(state);
-        self.relieve();
+        self.enforce_total_bytes();
         wake
     }
 
     /// Changes a table and keeps count of the bytes all of them hold for events.
-    fn counting<T>(&self, state: &mut State, change: impl FnOnce(&mut State) -> T) -> T {
+    fn track_event_bytes<T>(&self, state: &mut State, change: impl FnOnce(&mut State) -> T) -> T {
         let before = state.window_size().1;
         let outcome = change(state);
         let after = state.window_size().1;
         if after > before {
-            self.past.fetch_add(after - before, Ordering::Relaxed);
+            self.event_bytes.fetch_add(after - before, Ordering::Relaxed);
         } else {
-            self.past.fetch_sub(before - after, Ordering::Relaxed);
+            self.event_bytes.fetch_sub(before - after, Ordering::Relaxed);
         }
         outcome
     }
 
     /// Takes from the table that holds most for its events as long as all of them hold too much.
-    fn relieve(&self) {
+    fn enforce_total_bytes(&self) {
         let most = self.window.bytes.saturating_mul(2);
-        while self.past.load(Ordering::Relaxed) > most {
-            let all = self.all();
-            let size = |shelf: &&Arc<Shelf>| shelf.state.read().window_size().1;
+        while self.event_bytes.load(Ordering::Relaxed) > most {
+            let all = self.all_tables();
+            let size = |table: &&Arc<TableInner>| table.state.read().window_size().1;
             let Some(largest) = all.iter().max_by_key(size) else { return };
             let mut state = largest.state.write();
             let before = state.window_size().1;
             // A quarter at once, so that not every write has to look for it.
             let window = Window { bytes: before / 4 * 3, ..self.window };
-            self.counting(&mut state, |state| state.trim(&window, largest.oldest_pin()));
+            self.track_event_bytes(&mut state, |state| state.trim(&window, largest.oldest_pin()));
             if state.window_size().1 == before {
                 // A list under way needs them all, and will end.
                 return;
@@ -349,12 +351,12 @@ impl Shared {
 
     fn compact(&self, revision: u64) {
         let revision = revision.min(self.revision());
-        let mut shelves = self.shelves.write();
-        shelves.compacted = shelves.compacted.max(revision);
-        drop(shelves);
-        for shelf in self.all() {
-            self.counting(&mut shelf.state.write(), |state| {
-                state.compact(revision, &self.window, shelf.oldest_pin());
+        let mut tables = self.tables.write();
+        tables.compacted = tables.compacted.max(revision);
+        drop(tables);
+        for table in self.all_tables() {
+            self.track_event_bytes(&mut table.state.write(), |state| {
+                state.compact(revision, &self.window, table.oldest_pin());
             });
         }
     }
@@ -364,32 +366,33 @@ impl Shared {
     fn compact_lists(&self, revision: u64) {
         let revision = revision.min(self.revision());
         let events = self.window.events.min(WATCHED_EVENTS);
-        for shelf in self.all() {
-            self.counting(&mut shelf.state.write(), |state| {
-                state.compact_lists(revision, events, shelf.oldest_pin());
+        for table in self.all_tables() {
+            self.track_event_bytes(&mut table.state.write(), |state| {
+                state.compact_lists(revision, events, table.oldest_pin());
             });
         }
     }
 
     /// Takes over the revision found on disk; the past below it is gone.
-    fn restored(&self, revision: u64) {
+    fn set_restored_revision(&self, revision: u64) {
         self.revision.store(revision, Ordering::Release);
         self.compact(revision);
     }
 
     /// Keeps all tables readable at `revision`.
     fn pin_all(&self, revision: u64) -> Result<Vec<(Arc<str>, Pin)>, ReadError> {
-        let pin = |shelf: &Arc<Shelf>| Ok((shelf.name.clone(), shelf.pin(self, Some(revision))?));
-        self.all().iter().map(pin).collect()
+        let pin =
+            |table: &Arc<TableInner>| Ok((table.name.clone(), table.pin(self, Some(revision))?));
+        self.all_tables().iter().map(pin).collect()
     }
 
     /// Bytes all live objects take, near enough.
     fn live_bytes(&self) -> u64 {
-        self.all().iter().map(|shelf| shelf.state.read().size().1 as u64).sum()
+        self.all_tables().iter().map(|table| table.state.read().size().1 as u64).sum()
     }
 
-    fn all(&self) -> Vec<Arc<Shelf>> {
-        self.shelves.read().by_name.values().cloned().collect()
+    fn all_tables(&self) -> Vec<Arc<TableInner>> {
+        self.tables.read().by_name.values().cloned().collect()
     }
 }
 

@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use evenkeel_apiserver::storage::{Draft, Key, Options, Range, Store, Table};
+use evenkeel_apiserver::storage::{Key, Options, Range, Store, Table, UnsavedRecord};
 use tokio::task::JoinSet;
 
 const DATA_DIR: &str = "EVENKEEL_CRASH_TEST_DATA_DIR";
@@ -27,12 +27,12 @@ fn options(path: &Path) -> Options {
     Options { data_dir: Some(path.to_owned()), snapshot_floor: 1 << 10, ..Options::default() }
 }
 
-fn draft(value: u64) -> Draft {
+fn unsaved(value: u64) -> UnsavedRecord {
     let body = format!(r#"{{"value":{value},"resourceVersion":""}}"#).into_bytes();
-    let hole = body.len() - 2;
-    let mut draft = Draft::new(body, hole, "v1".into());
-    draft.fields = [value.to_string()].into_iter().collect();
-    draft
+    let revision_offset = body.len() - 2;
+    let mut unsaved = UnsavedRecord::new(body, revision_offset, "v1".into());
+    unsaved.fields = [value.to_string()].into_iter().collect();
+    unsaved
 }
 
 fn value(fields: Option<&str>) -> u64 {
@@ -62,8 +62,8 @@ async fn write(table: Table, writer: u64) {
                 let value = found.as_ref().map_or(0, |found| value(found.fields.get(0))) + 1;
                 tell(format_args!("try {name} {value}"));
                 let written = match found {
-                    None => table.create(key, draft(value)).await,
-                    Some(found) => table.update(key, found.revision, draft(value)).await,
+                    None => table.create(key, unsaved(value)).await,
+                    Some(found) => table.update(key, found.revision, unsaved(value)).await,
                 };
                 tell(format_args!("ack {name} {value} {}", written.unwrap().revision));
             }

@@ -19,7 +19,7 @@ pub(crate) use answer::{
 pub(crate) use list::List;
 pub(crate) use pretty::indent;
 pub(crate) use stored::{
-    Origin, draft, is_current, is_unchanged, pass_through_storage, to_bytes, value,
+    Origin, is_current, is_unchanged, pass_through_storage, to_bytes, to_unsaved_record, value,
 };
 pub(crate) use view::{
     Include, in_version, table, table_definitions, table_metadata_of, table_of, to_metadata, to_row,

@@ -17,7 +17,7 @@ use crate::registry::custom;
 use crate::registry::resource::Resource;
 use crate::route::Verb;
 use crate::status::Status;
-use crate::storage::{Draft, Key, Record, WriteError};
+use crate::storage::{Key, Record, UnsavedRecord, WriteError};
 use crate::verbs::{Deletion, delete_named, is_apply};
 
 /// What a write left behind.
@@ -66,8 +66,8 @@ pub(crate) async fn create(
         return Err(Status::bare(500, message));
     }
     set_meta(&mut object, "resourceVersion", None);
-    let draft = storable(encode::draft(resource, object, origin(call))?)?;
-    match resource.table.create(key, draft).await {
+    let unsaved = storable(encode::to_unsaved_record(resource, object, origin(call))?)?;
+    match resource.table.create(key, unsaved).await {
         Ok(record) => {
             if let Some(reservation) = reservation {
                 reservation.keep();
@@ -88,11 +88,11 @@ fn origin(call: &Call) -> Origin {
 const MAX_STORED: usize = 1_572_864 - 256;
 
 /// Refuses what upstream's storage would not take.
-fn storable(draft: Draft) -> Result<Draft, Status> {
-    if draft.body().0.len() > MAX_STORED {
+fn storable(unsaved: UnsavedRecord) -> Result<UnsavedRecord, Status> {
+    if unsaved.body().0.len() > MAX_STORED {
         return Err(Status::bare(500, "etcdserver: request is too large"));
     }
-    Ok(draft)
+    Ok(unsaved)
 }
 
 fn exists(resource: &Resource, existing: &Record) -> Status {
@@ -151,11 +151,11 @@ pub(crate) async fn update(
                 if object == current && encode::is_current(resource, &record) && !anyway {
                     return Ok(Persisted::Stored(record));
                 }
-                let draft = storable(encode::draft(resource, object, origin(call))?)?;
-                if encode::is_unchanged(&draft, &record) && !anyway {
+                let unsaved = storable(encode::to_unsaved_record(resource, object, origin(call))?)?;
+                if encode::is_unchanged(&unsaved, &record) && !anyway {
                     return Ok(Persisted::Stored(record));
                 }
-                resource.table.update(key.clone(), record.revision, draft).await
+                resource.table.update(key.clone(), record.revision, unsaved).await
             }
         };
         match written {
@@ -168,7 +168,7 @@ pub(crate) async fn update(
                 return Ok(Persisted::Stored(record));
             }
             // Somebody was faster: look again and decide anew.
-            Err(WriteError::Moved(_)) => {}
+            Err(WriteError::Conflict(_)) => {}
             Err(other) => return Err(failed(&other)),
         }
     }
@@ -193,7 +193,7 @@ fn commits_no_changes(call: &Call) -> bool {
 
 fn failed(error: &WriteError) -> Status {
     match error {
-        WriteError::Full(_) => Status::storage_full(),
+        WriteError::NoSpace(_) => Status::storage_full(),
         error => Status::internal(error),
     }
 }

@@ -1,7 +1,7 @@
 //! One stored version of an object, and the event that made it.
 //!
 //! A body is the object's JSON, encoded once. Its `metadata.resourceVersion` is known only at
-//! commit, so a [`Draft`] leaves a hole there and the commit splices the revision in.
+//! commit, so a [`UnsavedRecord`] leaves a hole there and the commit splices the revision in.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -12,9 +12,9 @@ use super::{Key, Labels, Strings};
 
 /// What a writer wants stored.
 #[derive(Clone, Debug)]
-pub struct Draft {
+pub struct UnsavedRecord {
     body: Vec<u8>,
-    hole: usize,
+    revision_offset: usize,
     /// The object's labels, for selectors.
     pub labels: Labels,
     /// Values of the selectable fields; which is which is known to the caller.
@@ -39,16 +39,16 @@ pub struct Record {
     /// The object's JSON, carrying [`revision`](Self::revision).
     pub body: Bytes,
     /// Where the revision's digits begin in the body.
-    pub(super) digits_at: u32,
-    /// See [`Draft::epoch`].
+    pub(super) revision_offset: u32,
+    /// See [`UnsavedRecord::epoch`].
     pub epoch: u32,
-    /// See [`Draft::labels`].
+    /// See [`UnsavedRecord::labels`].
     pub labels: Labels,
-    /// See [`Draft::fields`].
+    /// See [`UnsavedRecord::fields`].
     pub fields: Strings,
-    /// See [`Draft::version`].
+    /// See [`UnsavedRecord::version`].
     pub version: Arc<str>,
-    /// See [`Draft::uid`].
+    /// See [`UnsavedRecord::uid`].
     pub uid: Box<str>,
     /// See [`Measure`]; 0 where it is not known.
     pub(super) measured: [AtomicU32; 2],
@@ -58,7 +58,7 @@ pub struct Record {
 #[derive(Clone, Copy, Debug)]
 pub enum Measure {
     /// How long the whole object is in protobuf.
-    Whole,
+    Object,
     /// How long its metadata is.
     Metadata,
 }
@@ -81,21 +81,21 @@ pub struct Event {
 
 // === impl Draft ===
 
-impl Draft {
-    /// A body whose resource version goes at byte `hole`, with nothing else known of it.
+impl UnsavedRecord {
+    /// A body whose resource version goes at byte `revision_offset`, with nothing else known of it.
     ///
     /// # Panics
     ///
-    /// If `hole` lies outside the body.
-    pub fn new(body: Vec<u8>, hole: usize, version: Arc<str>) -> Self {
-        assert!(hole <= body.len(), "the hole of a draft lies in its body");
+    /// If `revision_offset` lies outside the body.
+    pub fn new(body: Vec<u8>, revision_offset: usize, version: Arc<str>) -> Self {
+        assert!(revision_offset <= body.len(), "the hole of a draft lies in its body");
         let (labels, fields) = Default::default();
-        Self { body, hole, labels, fields, epoch: 0, version, uid: Box::default() }
+        Self { body, revision_offset, labels, fields, epoch: 0, version, uid: Box::default() }
     }
 
     /// The body without a resource version, and where it goes.
     pub fn body(&self) -> (&[u8], usize) {
-        (&self.body, self.hole)
+        (&self.body, self.revision_offset)
     }
 
     /// Bytes of all that is in it.
@@ -112,8 +112,12 @@ impl Draft {
             key,
             revision,
             create_revision,
-            body: splice(&self.body[..self.hole], revision, &self.body[self.hole..]),
-            digits_at: self.hole as u32,
+            body: splice(
+                &self.body[..self.revision_offset],
+                revision,
+                &self.body[self.revision_offset..],
+            ),
+            revision_offset: self.revision_offset as u32,
             epoch: self.epoch,
             labels: self.labels,
             fields: self.fields,
@@ -135,13 +139,13 @@ impl Record {
         if revision == self.revision {
             return self.body.clone();
         }
-        let (head, tail) = self.around_digits();
+        let (head, tail) = self.around_revision();
         splice(head, revision, tail)
     }
 
     /// The body before and after the resource version's digits.
-    pub fn around_digits(&self) -> (&[u8], &[u8]) {
-        let start = self.digits_at as usize;
+    pub fn around_revision(&self) -> (&[u8], &[u8]) {
+        let start = self.revision_offset as usize;
         (&self.body[..start], &self.body[start + digits(self.revision)..])
     }
 
@@ -152,7 +156,7 @@ impl Record {
             revision,
             create_revision: self.create_revision,
             body: self.body_at(revision),
-            digits_at: self.digits_at,
+            revision_offset: self.revision_offset,
             epoch: self.epoch,
             labels: self.labels.clone(),
             fields: self.fields.clone(),
@@ -236,21 +240,21 @@ fn write_digits(mut n: u64, buffer: &mut [u8; 20]) -> &[u8] {
 mod tests {
     use super::*;
 
-    fn draft() -> Draft {
-        Draft::new(br#"{"rv":"","x":1}"#.to_vec(), 7, "v1".into())
+    fn unsaved() -> UnsavedRecord {
+        UnsavedRecord::new(br#"{"rv":"","x":1}"#.to_vec(), 7, "v1".into())
     }
 
     #[test]
     fn a_record_carries_its_own_revision() {
         for revision in [0, 1, 9, 10, 99, 100, u64::MAX] {
-            let record = draft().into_record(Key::new("a", "b"), revision, 1);
+            let record = unsaved().into_record(Key::new("a", "b"), revision, 1);
             assert_eq!(record.body, format!(r#"{{"rv":"{revision}","x":1}}"#));
         }
     }
 
     #[test]
     fn a_body_can_be_had_at_another_revision() {
-        let record = draft().into_record(Key::new("a", "b"), 1234, 1);
+        let record = unsaved().into_record(Key::new("a", "b"), 1234, 1);
         for revision in [0, 7, 1234, 99_999] {
             assert_eq!(record.body_at(revision), format!(r#"{{"rv":"{revision}","x":1}}"#));
             assert_eq!(record.at(revision).body_at(5), r#"{"rv":"5","x":1}"#);
@@ -259,7 +263,7 @@ mod tests {
 
     #[test]
     fn an_event_is_encoded_once() {
-        let event = Event::new(draft().into_record(Key::new("a", "b"), 2, 2), None, false);
+        let event = Event::new(unsaved().into_record(Key::new("a", "b"), 2, 2), None, false);
         let first = event.frame(|event| event.record.body.clone());
         let second = event.frame(|_| unreachable!("encoded before"));
         assert_eq!(first, second);

@@ -18,10 +18,10 @@ use super::{Event, Key, Record, Window};
 /// Everything one table holds. Guarded by the table's lock.
 pub(super) struct State {
     objects: BTreeMap<Key, Slot>,
-    log: Lane,
+    log: EventLog,
     /// The log once more for each namespace that is being watched on its own, so that such a
     /// watcher neither wakes for nor searches through the others' events.
-    scoped: BTreeMap<Box<str>, Scope>,
+    namespaces: BTreeMap<Box<str>, NamespaceLog>,
     log_cost: usize,
     /// Lists below this revision are refused.
     compacted: u64,
@@ -32,15 +32,15 @@ pub(super) struct State {
 }
 
 /// Events in revision order, and those who wait for more of them.
-pub(super) struct Lane {
+pub(super) struct EventLog {
     events: VecDeque<Arc<Event>>,
     /// The last event that left the lane: who has not seen it has lost something.
     dropped: u64,
     wake: Arc<Notify>,
 }
 
-struct Scope {
-    lane: Lane,
+struct NamespaceLog {
+    log: EventLog,
     watchers: usize,
 }
 
@@ -51,11 +51,11 @@ struct Slot {
     /// None if the object was deleted, at `revision`.
     current: Option<Arc<Record>>,
     #[expect(clippy::box_collection, reason = "most objects have no past: 8 bytes instead of 32")]
-    past: Option<Box<VecDeque<Past>>>,
+    superseded: Option<Box<VecDeque<Superseded>>>,
 }
 
 /// A version that was live up to, and not at, the revision `until`.
-struct Past {
+struct Superseded {
     record: Arc<Record>,
     until: u64,
 }
@@ -66,8 +66,8 @@ impl State {
     pub(super) fn new(compacted: u64) -> Self {
         Self {
             objects: BTreeMap::new(),
-            log: Lane::new(),
-            scoped: BTreeMap::new(),
+            log: EventLog::new(),
+            namespaces: BTreeMap::new(),
             log_cost: 0,
             compacted,
             oldest: compacted,
@@ -101,24 +101,24 @@ impl State {
 
     /// Makes a committed event visible. Returns those to wake once the lock is gone.
     pub(super) fn apply(&mut self, event: Arc<Event>) -> [Option<Arc<Notify>>; 2] {
-        self.keep(&event);
+        self.update_slot(&event);
         self.log_cost += event.cost;
-        let scoped = match self.scoped.get_mut(event.record.key.namespace()) {
-            Some(scope) => {
-                scope.lane.events.push_back(event.clone());
-                Some(scope.lane.wake.clone())
+        let namespaces = match self.namespaces.get_mut(event.record.key.namespace()) {
+            Some(namespace_log) => {
+                namespace_log.log.events.push_back(event.clone());
+                Some(namespace_log.log.wake.clone())
             }
             None => None,
         };
         self.log.events.push_back(event);
-        [Some(self.log.wake.clone()), scoped]
+        [Some(self.log.wake.clone()), namespaces]
     }
 
     /// Takes over an object as it was found on disk, without an event.
     pub(super) fn restore(&mut self, record: Arc<Record>) {
         let cost = record.cost();
         let key = record.key.clone();
-        let slot = Slot { revision: record.revision, current: Some(record), past: None };
+        let slot = Slot { revision: record.revision, current: Some(record), superseded: None };
         match self.objects.insert(key, slot).and_then(|old| old.current) {
             Some(old) => self.live_cost -= old.cost(),
             None => self.live += 1,
@@ -127,7 +127,7 @@ impl State {
     }
 
     /// Takes out an object, as the log on disk says, without an event.
-    pub(super) fn forget(&mut self, key: &Key) {
+    pub(super) fn remove(&mut self, key: &Key) {
         if let Some(old) = self.objects.remove(key).and_then(|old| old.current) {
             self.live -= 1;
             self.live_cost -= old.cost();
@@ -135,7 +135,7 @@ impl State {
     }
 
     /// Puts the event's outcome into the object's slot.
-    fn keep(&mut self, event: &Event) {
+    fn update_slot(&mut self, event: &Event) {
         let revision = event.revision();
         let current = (!event.deleted).then(|| event.record.clone());
         if let Some(record) = &current {
@@ -149,7 +149,7 @@ impl State {
                     slot.revision = revision;
                     slot.current.clone_from(&current);
                 })
-                .or_insert(Slot { revision, current, past: None });
+                .or_insert(Slot { revision, current, superseded: None });
             return;
         };
         self.live -= 1;
@@ -157,8 +157,8 @@ impl State {
         if let Some(slot) = self.objects.get_mut(&event.record.key) {
             slot.revision = revision;
             slot.current = current;
-            let superseded = Past { record: previous.clone(), until: revision };
-            slot.past.get_or_insert_default().push_back(superseded);
+            let superseded = Superseded { record: previous.clone(), until: revision };
+            slot.superseded.get_or_insert_default().push_back(superseded);
         }
     }
 
@@ -200,7 +200,7 @@ impl State {
         let Self { log, objects, .. } = self;
         let superseding = log.events.iter().take_while(|event| event.revision() <= revision);
         for event in superseding.filter(|event| event.previous.is_some()) {
-            forget(objects, event);
+            drop_superseded(objects, event);
         }
     }
 
@@ -208,11 +208,11 @@ impl State {
         let Some(event) = self.log.drop_oldest() else { return };
         self.log_cost -= event.cost;
         let key = &event.record.key;
-        if let Some(scope) = self.scoped.get_mut(key.namespace()) {
-            scope.lane.drop_oldest();
+        if let Some(namespace_log) = self.namespaces.get_mut(key.namespace()) {
+            namespace_log.log.drop_oldest();
         }
         if event.previous.is_some() {
-            forget(&mut self.objects, &event);
+            drop_superseded(&mut self.objects, &event);
         }
     }
 
@@ -247,17 +247,19 @@ impl State {
         let mut range = bounds.iter(&self.objects);
         let (mut count, mut last) = (0, None);
         for (key, slot) in range.by_ref().take(keys) {
-            count += usize::from(slot.lives_at(revision));
+            count += usize::from(slot.is_live_at(revision));
             last = Some(key);
         }
         (count, range.next().and(last.cloned()))
     }
 
     /// The lane of a watcher: all events, or those of one namespace.
-    pub(super) fn lane(&self, namespace: Option<&str>) -> &Lane {
+    pub(super) fn log(&self, namespace: Option<&str>) -> &EventLog {
         match namespace {
             // A scope lives as long as its watchers, so the fallback is never taken.
-            Some(namespace) => self.scoped.get(namespace).map_or(&self.log, |scope| &scope.lane),
+            Some(namespace) => {
+                self.namespaces.get(namespace).map_or(&self.log, |namespace_log| &namespace_log.log)
+            }
             None => &self.log,
         }
     }
@@ -266,44 +268,44 @@ impl State {
     pub(super) fn subscribe(&mut self, namespace: Option<&str>) -> Arc<Notify> {
         let Some(namespace) = namespace else { return self.log.wake.clone() };
         let log = &self.log;
-        let scope = self.scoped.entry(namespace.into()).or_insert_with(|| {
+        let namespace_log = self.namespaces.entry(namespace.into()).or_insert_with(|| {
             let inside = |event: &&Arc<Event>| event.record.key.namespace() == namespace;
             let events = log.events.iter().filter(inside).cloned().collect();
-            Scope { lane: Lane { events, ..Lane::new() }, watchers: 0 }
+            NamespaceLog { log: EventLog { events, ..EventLog::new() }, watchers: 0 }
         });
-        scope.watchers += 1;
-        scope.lane.wake.clone()
+        namespace_log.watchers += 1;
+        namespace_log.log.wake.clone()
     }
 
     /// How many namespaces are watched on their own.
     #[cfg(test)]
-    pub(super) fn scopes(&self) -> usize {
-        self.scoped.len()
+    pub(super) fn watched_namespaces(&self) -> usize {
+        self.namespaces.len()
     }
 
     /// The reverse of [`subscribe`](Self::subscribe).
     pub(super) fn unsubscribe(&mut self, namespace: &str) {
-        let Some(scope) = self.scoped.get_mut(namespace) else { return };
-        scope.watchers -= 1;
-        if scope.watchers == 0 {
-            self.scoped.remove(namespace);
+        let Some(namespace_log) = self.namespaces.get_mut(namespace) else { return };
+        namespace_log.watchers -= 1;
+        if namespace_log.watchers == 0 {
+            self.namespaces.remove(namespace);
         }
     }
 }
 
 /// Drops the versions that `event` and events before it superseded.
-fn forget(objects: &mut BTreeMap<Key, Slot>, event: &Event) {
+fn drop_superseded(objects: &mut BTreeMap<Key, Slot>, event: &Event) {
     let key = &event.record.key;
     let Some(slot) = objects.get_mut(key) else { return };
-    slot.forget(event.revision());
-    if slot.current.is_none() && slot.past.is_none() {
+    slot.drop_superseded(event.revision());
+    if slot.current.is_none() && slot.superseded.is_none() {
         objects.remove(key);
     }
 }
 
 // === impl Lane ===
 
-impl Lane {
+impl EventLog {
     fn new() -> Self {
         Self { events: VecDeque::new(), dropped: 0, wake: Arc::default() }
     }
@@ -315,7 +317,7 @@ impl Lane {
     }
 
     /// Whether an event after `cursor` is gone.
-    pub(super) fn has_lost(&self, cursor: u64) -> bool {
+    pub(super) fn has_dropped_after(&self, cursor: u64) -> bool {
         self.dropped > cursor
     }
 
@@ -333,23 +335,24 @@ impl Slot {
         if self.revision <= revision {
             return self.current.as_ref();
         }
-        let past = self.past.as_deref()?;
-        let version = past.get(past.partition_point(|past| past.until <= revision))?;
+        let superseded = self.superseded.as_deref()?;
+        let version = superseded
+            .get(superseded.partition_point(|superseded| superseded.until <= revision))?;
         (version.record.revision <= revision).then_some(&version.record)
     }
 
-    fn lives_at(&self, revision: u64) -> bool {
+    fn is_live_at(&self, revision: u64) -> bool {
         if self.revision <= revision { self.current.is_some() } else { self.at(revision).is_some() }
     }
 
     /// Drops versions superseded at or before `revision`.
-    fn forget(&mut self, revision: u64) {
-        let Some(past) = &mut self.past else { return };
-        while past.front().is_some_and(|oldest| oldest.until <= revision) {
-            past.pop_front();
+    fn drop_superseded(&mut self, revision: u64) {
+        let Some(superseded) = &mut self.superseded else { return };
+        while superseded.front().is_some_and(|oldest| oldest.until <= revision) {
+            superseded.pop_front();
         }
-        if past.is_empty() {
-            self.past = None;
+        if superseded.is_empty() {
+            self.superseded = None;
         }
     }
 }
@@ -362,9 +365,9 @@ pub(super) struct Bounds<'a> {
 
 impl<'a> Bounds<'a> {
     /// Behind `after`, which may lie anywhere, even outside the stretch.
-    pub(super) fn new(stretch: Option<&'a Stretch>, after: Option<&'a str>) -> Self {
-        let (first, end) = match stretch {
-            Some(stretch) => (stretch.first.as_str(), Bound::Excluded(stretch.end.as_str())),
+    pub(super) fn new(key_range: Option<&'a NamespaceRange>, after: Option<&'a str>) -> Self {
+        let (first, end) = match key_range {
+            Some(key_range) => (key_range.first.as_str(), Bound::Excluded(key_range.end.as_str())),
             None => ("", Bound::Unbounded),
         };
         let start = match after {
@@ -390,12 +393,12 @@ impl<'a> Bounds<'a> {
 }
 
 /// The texts between which the keys of one namespace lie.
-pub(super) struct Stretch {
+pub(super) struct NamespaceRange {
     first: String,
     end: String,
 }
 
-impl Stretch {
+impl NamespaceRange {
     pub(super) fn of(namespace: &str) -> Self {
         // '0' follows '/'.
         Self { first: format!("{namespace}/"), end: format!("{namespace}0") }

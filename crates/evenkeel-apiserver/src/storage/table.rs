@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 
-use super::state::{Bounds, State, Stretch};
+use super::state::{Bounds, NamespaceRange, State};
 use super::write::Change;
-use super::{Compacted, Draft, Inner, Key, ReadError, Record, Shared, Watcher, WriteError};
+use super::{Compacted, Inner, Key, ReadError, Record, Shared, UnsavedRecord, Watcher, WriteError};
 
 /// Keys visited under one lock hold: a long list lets writers in between.
 const CHUNK: usize = 512;
@@ -16,7 +16,7 @@ const CHUNK: usize = 512;
 #[derive(Clone)]
 pub struct Table {
     pub(super) store: Arc<Inner>,
-    pub(super) shelf: Arc<Shelf>,
+    pub(super) inner: Arc<TableInner>,
 }
 
 /// Which objects a list wants.
@@ -42,18 +42,18 @@ pub struct Page {
 }
 
 /// What the store keeps of one table.
-pub(super) struct Shelf {
+pub(super) struct TableInner {
     pub(super) name: Arc<str>,
     pub(super) state: RwLock<State>,
     /// No watch begins before this, even where lists still reach further back.
-    pub(super) born: u64,
+    pub(super) created_at_revision: u64,
     /// Revisions that lists in progress read at, and how many of them. Taken inside `state`.
     pins: Mutex<BTreeMap<u64, usize>>,
 }
 
 /// Keeps one revision of a table readable.
 pub(super) struct Pin {
-    shelf: Arc<Shelf>,
+    inner: Arc<TableInner>,
     pub(super) revision: u64,
 }
 
@@ -62,12 +62,12 @@ pub(super) struct Pin {
 impl Table {
     /// The name it was opened by.
     pub fn name(&self) -> &str {
-        &self.shelf.name
+        &self.inner.name
     }
 
     /// The object as it is now.
     pub fn get(&self, key: &Key) -> Option<Arc<Record>> {
-        self.shelf.state.read().get(key).cloned()
+        self.inner.state.read().get(key).cloned()
     }
 
     /// Stores an object that must not exist.
@@ -78,8 +78,12 @@ impl Table {
     /// # Errors
     ///
     /// [`WriteError::Exists`] if it does.
-    pub async fn create(&self, key: Key, draft: Draft) -> Result<Arc<Record>, WriteError> {
-        self.store.write(&self.shelf, key, Change::Create(draft)).await
+    pub async fn create(
+        &self,
+        key: Key,
+        unsaved: UnsavedRecord,
+    ) -> Result<Arc<Record>, WriteError> {
+        self.store.write(&self.inner, key, Change::Create(unsaved)).await
     }
 
     /// Replaces the object if it is at revision `expected`.
@@ -91,9 +95,9 @@ impl Table {
         &self,
         key: Key,
         expected: u64,
-        draft: Draft,
+        unsaved: UnsavedRecord,
     ) -> Result<Arc<Record>, WriteError> {
-        self.store.write(&self.shelf, key, Change::Update { expected, draft }).await
+        self.store.write(&self.inner, key, Change::Update { expected, unsaved }).await
     }
 
     /// Deletes the object if it is at revision `expected`. Returns its final state under the
@@ -106,9 +110,9 @@ impl Table {
         &self,
         key: Key,
         expected: u64,
-        last: Option<Draft>,
+        last: Option<UnsavedRecord>,
     ) -> Result<Arc<Record>, WriteError> {
-        self.store.write(&self.shelf, key, Change::Delete { expected, last }).await
+        self.store.write(&self.inner, key, Change::Delete { expected, last }).await
     }
 
     /// Objects in `range` at revision `at`, or now.
@@ -134,8 +138,8 @@ impl Table {
         at: Option<u64>,
         mut keep: impl FnMut(&Record) -> bool,
     ) -> Result<Page, ReadError> {
-        let pin = self.shelf.pin(&self.store.shared, at)?;
-        let stretch = range.namespace.map(Stretch::of);
+        let pin = self.inner.pin(&self.store.shared, at)?;
+        let key_range = range.namespace.map(NamespaceRange::of);
         let limit = range.limit.unwrap_or(usize::MAX);
         let mut page = Page { revision: pin.revision, items: Vec::new(), next: None };
         let mut chunk = Vec::new();
@@ -143,9 +147,9 @@ impl Table {
         loop {
             // One more than wanted, to know whether there is more.
             let keys = (limit - page.items.len()).saturating_add(1).clamp(32, CHUNK);
-            let bounds = Bounds::new(stretch.as_ref(), after.as_ref().map(Key::as_str));
+            let bounds = Bounds::new(key_range.as_ref(), after.as_ref().map(Key::as_str));
             let rest = self
-                .shelf
+                .inner
                 .state
                 .read()
                 .walk(&bounds, pin.revision, keys, |record| chunk.push(record.clone()));
@@ -171,13 +175,13 @@ impl Table {
     ///
     /// As [`list`](Self::list).
     pub fn count(&self, range: Range<'_>, at: Option<u64>) -> Result<usize, ReadError> {
-        let pin = self.shelf.pin(&self.store.shared, at)?;
-        let stretch = range.namespace.map(Stretch::of);
+        let pin = self.inner.pin(&self.store.shared, at)?;
+        let key_range = range.namespace.map(NamespaceRange::of);
         let mut after = range.after.cloned();
         let mut total = 0;
         loop {
-            let bounds = Bounds::new(stretch.as_ref(), after.as_ref().map(Key::as_str));
-            let state = self.shelf.state.read();
+            let bounds = Bounds::new(key_range.as_ref(), after.as_ref().map(Key::as_str));
+            let state = self.inner.state.read();
             // Cheaper per key than a list, so more of them at once.
             let (count, rest) = state.count(&bounds, pin.revision, 16 * CHUNK);
             drop(state);
@@ -197,12 +201,12 @@ impl Table {
     ///
     /// If the window does not reach back to `after`.
     pub fn watch(&self, namespace: Option<&str>, after: u64) -> Result<Watcher, Compacted> {
-        Watcher::new(self.store.shared.clone(), self.shelf.clone(), namespace, after)
+        Watcher::new(self.store.shared.clone(), self.inner.clone(), namespace, after)
     }
 
     /// How many objects there are.
     pub fn len(&self) -> usize {
-        self.shelf.state.read().size().0
+        self.inner.state.read().size().0
     }
 
     /// Whether there is no object.
@@ -212,31 +216,36 @@ impl Table {
 
     /// Bytes the objects take, near enough.
     pub fn bytes(&self) -> usize {
-        self.shelf.state.read().size().1
+        self.inner.state.read().size().1
     }
 
     /// Events the window holds, and bytes it may hold on their behalf.
     pub fn window(&self) -> (usize, usize) {
-        self.shelf.state.read().window_size()
+        self.inner.state.read().window_size()
     }
 
     /// The oldest revision that can be listed at.
     pub fn compacted_revision(&self) -> u64 {
-        self.shelf.state.read().compacted()
+        self.inner.state.read().compacted()
     }
 }
 
 impl std::fmt::Debug for Table {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Table").field(&self.shelf.name).finish()
+        f.debug_tuple("Table").field(&self.inner.name).finish()
     }
 }
 
 // === impl Shelf ===
 
-impl Shelf {
-    pub(super) fn new(name: Arc<str>, compacted: u64, born: u64) -> Self {
-        Self { name, state: RwLock::new(State::new(compacted)), born, pins: Mutex::default() }
+impl TableInner {
+    pub(super) fn new(name: Arc<str>, compacted: u64, created_at_revision: u64) -> Self {
+        Self {
+            name,
+            state: RwLock::new(State::new(compacted)),
+            created_at_revision,
+            pins: Mutex::default(),
+        }
     }
 
     /// Keeps `at`, or the present, readable until the pin is dropped.
@@ -250,7 +259,7 @@ impl Shelf {
         let current = shared.revision();
         let revision = at.unwrap_or(current);
         if revision > current {
-            return Err(ReadError::Ahead { asked: revision, current });
+            return Err(ReadError::FutureRevision { requested: revision, current });
         }
         let compacted = state.compacted();
         if revision < compacted {
@@ -258,7 +267,7 @@ impl Shelf {
         }
         *self.pins.lock().entry(revision).or_default() += 1;
         drop(state);
-        Ok(Pin { shelf: self.clone(), revision })
+        Ok(Pin { inner: self.clone(), revision })
     }
 
     /// The oldest revision someone reads at. Only exact while the table's lock is held for
@@ -281,7 +290,7 @@ impl Pin {
         loop {
             let bounds = Bounds::new(None, after.as_ref().map(Key::as_str));
             let rest = self
-                .shelf
+                .inner
                 .state
                 .read()
                 .walk(&bounds, self.revision, CHUNK, |record| chunk.push(record.clone()));
@@ -298,7 +307,7 @@ impl Pin {
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        let mut pins = self.shelf.pins.lock();
+        let mut pins = self.inner.pins.lock();
         if let Some(readers) = pins.get_mut(&self.revision) {
             *readers -= 1;
             if *readers == 0 {

@@ -10,10 +10,10 @@ use std::task::{Context, Poll, Waker};
 use super::*;
 
 /// A draft whose body is `{"v":<value>,"rv":"<revision>"}`.
-pub(super) fn draft(value: u64) -> Draft {
+pub(super) fn unsaved(value: u64) -> UnsavedRecord {
     let body = format!(r#"{{"v":{value},"rv":""}}"#).into_bytes();
-    let hole = body.len() - 2;
-    Draft::new(body, hole, "v1".into())
+    let revision_offset = body.len() - 2;
+    UnsavedRecord::new(body, revision_offset, "v1".into())
 }
 
 /// Runs a future that must not wait.
@@ -35,12 +35,12 @@ fn key(text: &str) -> Key {
 }
 
 fn create(table: &Table, at: &str) -> Arc<Record> {
-    now(table.create(key(at), draft(0))).unwrap()
+    now(table.create(key(at), unsaved(0))).unwrap()
 }
 
 fn update(table: &Table, at: &str) -> Arc<Record> {
     let found = table.get(&key(at)).unwrap();
-    now(table.update(key(at), found.revision, draft(found.revision))).unwrap()
+    now(table.update(key(at), found.revision, unsaved(found.revision))).unwrap()
 }
 
 fn delete(table: &Table, at: &str) -> Arc<Record> {
@@ -91,7 +91,7 @@ fn all_tables_share_one_revision() {
 fn create_refuses_what_exists_and_shows_it() {
     let table = store(8).table("pods");
     create(&table, "a/x");
-    let refused = now(table.create(key("a/x"), draft(1)));
+    let refused = now(table.create(key("a/x"), unsaved(1)));
     assert!(matches!(refused, Err(WriteError::Exists(found)) if found.revision == 2));
     assert_eq!(table.store.shared.revision(), 2, "a refused write takes no revision");
 }
@@ -101,16 +101,16 @@ fn update_and_delete_need_the_expected_revision() {
     let table = store(8).table("pods");
     create(&table, "a/x");
     for expected in [0, 1, 3] {
-        let refused = now(table.update(key("a/x"), expected, draft(1)));
-        assert!(matches!(refused, Err(WriteError::Moved(Some(found))) if found.revision == 2));
+        let refused = now(table.update(key("a/x"), expected, unsaved(1)));
+        assert!(matches!(refused, Err(WriteError::Conflict(Some(found))) if found.revision == 2));
         let refused = now(table.delete(key("a/x"), expected, None));
-        assert!(matches!(refused, Err(WriteError::Moved(Some(found))) if found.revision == 2));
+        assert!(matches!(refused, Err(WriteError::Conflict(Some(found))) if found.revision == 2));
     }
-    let refused = now(table.update(key("a/y"), 2, draft(1)));
-    assert!(matches!(refused, Err(WriteError::Moved(None))));
+    let refused = now(table.update(key("a/y"), 2, unsaved(1)));
+    assert!(matches!(refused, Err(WriteError::Conflict(None))));
     delete(&table, "a/x");
     let refused = now(table.delete(key("a/x"), 2, None));
-    assert!(matches!(refused, Err(WriteError::Moved(None))));
+    assert!(matches!(refused, Err(WriteError::Conflict(None))));
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn a_deletion_returns_the_last_state_under_its_own_revision() {
     assert_eq!(last.body, r#"{"v":0,"rv":"3"}"#);
     assert_eq!((last.revision, last.create_revision), (3, 2));
     create(&table, "a/x");
-    let last = now(table.delete(key("a/x"), 4, Some(draft(7)))).unwrap();
+    let last = now(table.delete(key("a/x"), 4, Some(unsaved(7)))).unwrap();
     assert_eq!(last.body, r#"{"v":7,"rv":"5"}"#);
     assert_eq!(table.get(&key("a/x")).map(|found| found.revision), None);
     assert!(table.is_empty());
@@ -150,7 +150,7 @@ fn a_list_in_the_past_shows_the_past() {
 fn a_list_ahead_of_the_store_is_refused() {
     let table = store(8).table("pods");
     let ahead = table.list(Range::default(), Some(2)).unwrap_err();
-    assert_eq!(ahead, ReadError::Ahead { asked: 2, current: 1 });
+    assert_eq!(ahead, ReadError::FutureRevision { requested: 2, current: 1 });
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn an_after_key_outside_the_namespace_gives_what_lies_behind_it() {
 fn a_filtered_page_is_filled_past_what_the_filter_refuses() {
     let table = store(8192).table("pods");
     for n in 0..2000 {
-        now(table.create(Key::new("a", &format!("{n:04}")), draft(n))).unwrap();
+        now(table.create(Key::new("a", &format!("{n:04}")), unsaved(n))).unwrap();
     }
     let range = Range { limit: Some(2), ..Range::default() };
     let rare = |record: &Record| record.key.name().ends_with("999");
@@ -273,7 +273,7 @@ fn a_compaction_spares_what_a_reader_needs() {
     let store = store(8);
     let table = store.table("pods");
     create(&table, "a/x"); // 2
-    let pin = table.shelf.pin(&store.inner.shared, Some(2)).unwrap();
+    let pin = table.inner.pin(&store.inner.shared, Some(2)).unwrap();
     update(&table, "a/x"); // 3
     store.compact_lists(3);
     let mut seen = Vec::new();
@@ -317,7 +317,7 @@ fn the_window_is_bounded_by_bytes_too() {
     let window = Window { events: usize::MAX, bytes: 100_000 };
     let store = Store::in_memory(&Options { window, ..Options::default() });
     let table = store.table("pods");
-    let large = || Draft::new(vec![b'x'; 10_000], 0, "v1".into());
+    let large = || UnsavedRecord::new(vec![b'x'; 10_000], 0, "v1".into());
     now(table.create(key("a/x"), large())).unwrap();
     for revision in 2..100 {
         now(table.update(key("a/x"), revision, large())).unwrap();
@@ -325,7 +325,7 @@ fn the_window_is_bounded_by_bytes_too() {
     }
     // Each event is charged the version it superseded and the frame it may be encoded to.
     assert_eq!(table.window().0, 4);
-    now(table.create(key("a/y"), Draft::new(vec![b'x'; 200_000], 0, "v1".into()))).unwrap();
+    now(table.create(key("a/y"), UnsavedRecord::new(vec![b'x'; 200_000], 0, "v1".into()))).unwrap();
     assert_eq!(table.window().0, 1, "the newest event stays, whatever its size");
 }
 
@@ -338,7 +338,7 @@ fn all_tables_together_hold_twice_the_window_at_most() {
     let tables: Vec<Table> = (0..10).map(|n| store.table(&n.to_string())).collect();
     let held = || tables.iter().map(|table| table.window().1).sum::<usize>();
     for table in &tables {
-        let large = || Draft::new(vec![b'x'; 1_000], 0, "v1".into());
+        let large = || UnsavedRecord::new(vec![b'x'; 1_000], 0, "v1".into());
         let mut last = now(table.create(key("a/x"), large())).unwrap().revision;
         for _ in 0..100 {
             last = now(table.update(key("a/x"), last, large())).unwrap().revision;
@@ -348,7 +348,7 @@ fn all_tables_together_hold_twice_the_window_at_most() {
     }
     assert_eq!(small.window().0, 1, "it is not the largest");
     store.compact(store.revision());
-    assert_eq!((held(), store.inner.shared.past.load(Ordering::Relaxed)), (0, 0));
+    assert_eq!((held(), store.inner.shared.event_bytes.load(Ordering::Relaxed)), (0, 0));
 }
 
 #[test]
@@ -525,7 +525,7 @@ fn a_namespace_nobody_watches_any_more_costs_nothing() {
     create(&table, "a/x");
     assert_eq!(drain(&mut second), ["+a/x@2"]);
     drop(second);
-    assert_eq!(table.shelf.state.read().scopes(), 0);
+    assert_eq!(table.inner.state.read().watched_namespaces(), 0);
 }
 
 #[test]
@@ -545,7 +545,7 @@ fn sizes_follow_the_objects() {
 #[test]
 fn absurdly_large_objects_are_refused() {
     let table = store(8).table("pods");
-    let draft = Draft::new(vec![0; super::write::SIZE_MAX + 1], 0, "v1".into());
-    let refused = now(table.create(key("a/x"), draft));
+    let unsaved = UnsavedRecord::new(vec![0; super::write::SIZE_MAX + 1], 0, "v1".into());
+    let refused = now(table.create(key("a/x"), unsaved));
     assert!(matches!(refused, Err(WriteError::TooLarge(_))));
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-use super::table::Shelf;
+use super::table::TableInner;
 use super::{Compacted, Event, Shared};
 
 /// Events taken from the log under one lock hold.
@@ -17,7 +17,7 @@ const BATCH: usize = 64;
 /// A cursor into a table's events. Delivers each event after its start once, in revision order.
 pub struct Watcher {
     shared: Arc<Shared>,
-    shelf: Arc<Shelf>,
+    table: Arc<TableInner>,
     namespace: Option<Box<str>>,
     /// Everything up to here has been taken from the log.
     cursor: u64,
@@ -29,19 +29,19 @@ pub struct Watcher {
 impl Watcher {
     pub(super) fn new(
         shared: Arc<Shared>,
-        shelf: Arc<Shelf>,
+        table: Arc<TableInner>,
         namespace: Option<&str>,
         after: u64,
     ) -> Result<Self, Compacted> {
-        let mut state = shelf.state.write();
-        let compacted = state.oldest().max(shelf.born);
+        let mut state = table.state.write();
+        let compacted = state.oldest().max(table.created_at_revision);
         if after < compacted {
             return Err(Compacted { compacted, current: shared.revision() });
         }
         let wake = state.subscribe(namespace);
         drop(state);
         let namespace = namespace.map(Into::into);
-        Ok(Self { shared, shelf, namespace, cursor: after, batch: VecDeque::new(), wake })
+        Ok(Self { shared, table, namespace, cursor: after, batch: VecDeque::new(), wake })
     }
 
     /// Waits for the next event.
@@ -95,14 +95,14 @@ impl Watcher {
     }
 
     fn fetch(&mut self) -> Result<(), Compacted> {
-        let state = self.shelf.state.read();
+        let state = self.table.state.read();
         // Under the table's lock, so that no event of this table up to here is still on its way.
         let current = self.shared.revision();
-        let lane = state.lane(self.namespace.as_deref());
-        if lane.has_lost(self.cursor) {
+        let log = state.log(self.namespace.as_deref());
+        if log.has_dropped_after(self.cursor) {
             return Err(Compacted { compacted: state.oldest(), current });
         }
-        let mut events = lane.after(self.cursor);
+        let mut events = log.after(self.cursor);
         self.batch.extend(events.by_ref().take(BATCH).cloned());
         self.cursor = match self.batch.back() {
             Some(last) if events.next().is_some() => last.revision(),
@@ -116,7 +116,7 @@ impl Watcher {
 impl Drop for Watcher {
     fn drop(&mut self) {
         if let Some(namespace) = &self.namespace {
-            self.shelf.state.write().unsubscribe(namespace);
+            self.table.state.write().unsubscribe(namespace);
         }
     }
 }
@@ -124,7 +124,7 @@ impl Drop for Watcher {
 impl std::fmt::Debug for Watcher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Watcher")
-            .field("table", &self.shelf.name)
+            .field("table", &self.table.name)
             .field("namespace", &self.namespace)
             .field("cursor", &self.cursor)
             .finish_non_exhaustive()

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Draft, Event, Key, Record};
+use super::{Event, Key, Record, UnsavedRecord};
 
 /// A draft above this is refused: far beyond what the request limits let through, and low enough
 /// that every length in the log fits 32 bits.
@@ -17,13 +17,13 @@ pub enum WriteError {
     Exists(Arc<Record>),
     /// An update or delete expected another revision than the object has; none if it is gone.
     #[error("object is not at the expected revision")]
-    Moved(Option<Arc<Record>>),
+    Conflict(Option<Arc<Record>>),
     /// The object is beyond any sensible size.
     #[error("object of {0} bytes is too large to store")]
     TooLarge(usize),
     /// There is no space for the log. Reads go on; the next write is tried again.
     #[error("no space left: {0}")]
-    Full(Arc<str>),
+    NoSpace(Arc<str>),
     /// The log could not be written. Reads go on; the next write is tried again. If the process
     /// ends before that, this write may or may not be there at the next start.
     #[error("storage takes no writes: {0}")]
@@ -33,9 +33,9 @@ pub enum WriteError {
 /// A change of one object, with its condition.
 #[derive(Debug)]
 pub(super) enum Change {
-    Create(Draft),
-    Update { expected: u64, draft: Draft },
-    Delete { expected: u64, last: Option<Draft> },
+    Create(UnsavedRecord),
+    Update { expected: u64, unsaved: UnsavedRecord },
+    Delete { expected: u64, last: Option<UnsavedRecord> },
 }
 
 impl Change {
@@ -46,24 +46,31 @@ impl Change {
         current: Option<&Arc<Record>>,
         revision: u64,
     ) -> Result<Event, WriteError> {
-        let moved = || WriteError::Moved(current.cloned());
+        let conflict = || WriteError::Conflict(current.cloned());
         let (record, previous, deleted) = match self {
-            Self::Create(draft) => match current {
+            Self::Create(unsaved) => match current {
                 Some(found) => return Err(WriteError::Exists(found.clone())),
-                None => (fits(draft)?.into_record(key.clone(), revision, revision), None, false),
+                None => {
+                    (check_size(unsaved)?.into_record(key.clone(), revision, revision), None, false)
+                }
             },
-            Self::Update { expected, draft } => {
-                let found = current.filter(|it| it.revision == expected).ok_or_else(moved)?;
-                let record =
-                    fits(draft)?.into_record(found.key.clone(), revision, found.create_revision);
+            Self::Update { expected, unsaved } => {
+                let found = current.filter(|it| it.revision == expected).ok_or_else(conflict)?;
+                let record = check_size(unsaved)?.into_record(
+                    found.key.clone(),
+                    revision,
+                    found.create_revision,
+                );
                 (record, Some(found.clone()), false)
             }
             Self::Delete { expected, last } => {
-                let found = current.filter(|it| it.revision == expected).ok_or_else(moved)?;
+                let found = current.filter(|it| it.revision == expected).ok_or_else(conflict)?;
                 let record = match last {
-                    Some(draft) => {
-                        fits(draft)?.into_record(found.key.clone(), revision, found.create_revision)
-                    }
+                    Some(unsaved) => check_size(unsaved)?.into_record(
+                        found.key.clone(),
+                        revision,
+                        found.create_revision,
+                    ),
                     None => found.at(revision),
                 };
                 (record, Some(found.clone()), true)
@@ -73,7 +80,7 @@ impl Change {
     }
 }
 
-fn fits(draft: Draft) -> Result<Draft, WriteError> {
-    let size = draft.size();
-    if size > SIZE_MAX { Err(WriteError::TooLarge(size)) } else { Ok(draft) }
+fn check_size(unsaved: UnsavedRecord) -> Result<UnsavedRecord, WriteError> {
+    let size = unsaved.size();
+    if size > SIZE_MAX { Err(WriteError::TooLarge(size)) } else { Ok(unsaved) }
 }

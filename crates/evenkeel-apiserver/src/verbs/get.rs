@@ -12,10 +12,10 @@ pub(super) fn answer(call: &Call) -> Result<Answer, Status> {
     check_name(call.name())?;
     let version = call.query.get("resourceVersion").unwrap_or("");
     if !version.is_empty() {
-        let asked = super::list::parse_version(version)?;
+        let requested = super::list::parse_version(version)?;
         let current = call.core.store.revision();
-        if asked > current {
-            return Err(Status::too_large_resource_version(asked, current));
+        if requested > current {
+            return Err(Status::too_large_resource_version(requested, current));
         }
     }
     match call.resource.table.get(&call.key(call.name())) {

@@ -132,33 +132,33 @@ async fn starting_revision(call: &Call, options: &ListOptions) -> Result<Option<
     if options.resource_version.is_empty() {
         return Ok(None);
     }
-    let asked = parse_version(&options.resource_version).map_err(|status| {
+    let requested = parse_version(&options.resource_version).map_err(|status| {
         Status::bad_request(format!("invalid resource version: {}", status.message()))
     })?;
-    wait_for(call, asked).await?;
+    wait_for(call, requested).await?;
     let exact = match options.version_match {
         Some(VersionMatch::Exact) => true,
         Some(VersionMatch::NotOlderThan) => false,
         // What a page of a fixed revision meant before the match could be said.
-        None => options.limit > 0 && asked > 0,
+        None => options.limit > 0 && requested > 0,
     };
-    Ok(exact.then_some(asked))
+    Ok(exact.then_some(requested))
 }
 
 /// Waits a little for a revision another server may have handed out.
-pub(super) async fn wait_for(call: &Call, asked: u64) -> Result<(), Status> {
+pub(super) async fn wait_for(call: &Call, requested: u64) -> Result<(), Status> {
     let store = &call.core.store;
-    if asked <= store.revision() {
+    if requested <= store.revision() {
         return Ok(());
     }
     let deadline = tokio::time::Instant::now() + FUTURE_WAIT;
     while tokio::time::Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(50)).await;
-        if asked <= store.revision() {
+        if requested <= store.revision() {
             return Ok(());
         }
     }
-    Err(Status::too_large_resource_version(asked, store.revision()))
+    Err(Status::too_large_resource_version(requested, store.revision()))
 }
 
 /// Reads a resource version; the error is what a watch says of a bad one.
@@ -176,8 +176,8 @@ pub(super) fn parse_version(text: &str) -> Result<u64, Status> {
 
 fn unreadable(error: ReadError, token: Option<&Token>, namespace: Option<&str>) -> Status {
     match (error, token) {
-        (ReadError::Ahead { asked, current }, _) => {
-            Status::too_large_resource_version(asked, current)
+        (ReadError::FutureRevision { requested, current }, _) => {
+            Status::too_large_resource_version(requested, current)
         }
         (ReadError::Compacted(_), Some(token)) => {
             Status::continue_expired(Token::write(None, &token.after, namespace))

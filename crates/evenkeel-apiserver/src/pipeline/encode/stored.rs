@@ -15,14 +15,14 @@ use crate::pipeline::decode;
 use crate::registry::custom::{self, Custom};
 use crate::registry::resource::{Nature, Resource};
 use crate::status::Status;
-use crate::storage::{Draft, Labels, Record};
+use crate::storage::{Labels, Record, UnsavedRecord};
 
 /// Encodes an object for storage, in the storage version.
-pub(crate) fn draft(
+pub(crate) fn to_unsaved_record(
     resource: &Resource,
     mut object: Value,
     origin: Origin,
-) -> Result<Draft, Status> {
+) -> Result<UnsavedRecord, Status> {
     print_numbers(resource, &mut object);
     to_storage_version(resource, &mut object)?;
     set_meta(&mut object, "resourceVersion", None);
@@ -43,21 +43,21 @@ pub(crate) fn draft(
     let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or("").into();
     fill_bytes(resource, &mut object);
     let ty = if resource.is_custom() { None } else { evenkeel_types::lookup(gvk) };
-    let (mut body, mut hole) = to_draft(ty, &mut object)?;
+    let (mut body, mut revision_offset) = to_stored_bytes(ty, &mut object)?;
     // Looking for them in the bytes is much cheaper than a walk over every object.
     if !resource.is_custom() && body.windows(2).any(|pair| pair == b"[]") {
         forget_empty(resource, &mut object);
-        (body, hole) = to_draft(ty, &mut object)?;
+        (body, revision_offset) = to_stored_bytes(ty, &mut object)?;
     }
-    let mut draft = Draft::new(body, hole, resource.storage_version.clone());
-    draft.labels = labels;
-    draft.fields = selectable;
-    draft.epoch = match resource.custom() {
+    let mut unsaved = UnsavedRecord::new(body, revision_offset, resource.storage_version.clone());
+    unsaved.labels = labels;
+    unsaved.fields = selectable;
+    unsaved.epoch = match resource.custom() {
         Some(custom) if !is_settled(resource, custom, &object, origin)? => UNSETTLED,
         _ => resource.epoch,
     };
-    draft.uid = uid;
-    Ok(draft)
+    unsaved.uid = uid;
+    Ok(unsaved)
 }
 
 /// The epoch of bodies that reading has to bring into shape, whatever the schema.
@@ -161,12 +161,14 @@ pub(crate) fn pass_through_storage(
     Ok(())
 }
 
-/// Whether storing `draft` would change nothing.
-pub(crate) fn is_unchanged(draft: &Draft, record: &Record) -> bool {
-    let (body, hole) = draft.body();
-    let (head, tail) = record.around_digits();
+/// Whether storing `unsaved` would change nothing.
+pub(crate) fn is_unchanged(unsaved: &UnsavedRecord, record: &Record) -> bool {
+    let (body, revision_offset) = unsaved.body();
+    let (head, tail) = record.around_revision();
     // One of an older schema stays as old; it is brought up to date whenever it is read.
-    draft.version == record.version && body[..hole] == *head && body[hole..] == *tail
+    unsaved.version == record.version
+        && body[..revision_offset] == *head
+        && body[revision_offset..] == *tail
 }
 
 /// The object in the version of `resource`.
@@ -207,16 +209,20 @@ pub(crate) fn to_bytes(object: &Value) -> Vec<u8> {
 }
 
 /// The stored form: an object with an empty resourceVersion. Also returns where that goes.
-fn to_draft(ty: Option<&'static Type>, object: &mut Value) -> Result<(Vec<u8>, usize), Status> {
+fn to_stored_bytes(
+    ty: Option<&'static Type>,
+    object: &mut Value,
+) -> Result<(Vec<u8>, usize), Status> {
     if !object.is_object() {
         return Err(Status::internal("only objects can be stored"));
     }
     set_meta(object, "resourceVersion", Some("".into()));
     let mut body = Vec::with_capacity(2048);
-    let hole = json::write(&mut body, ty, object);
+    let revision_offset = json::write(&mut body, ty, object);
     set_meta(object, "resourceVersion", None);
-    let hole = hole.ok_or_else(|| Status::internal("an object without metadata"))?;
-    Ok((body, hole))
+    let revision_offset =
+        revision_offset.ok_or_else(|| Status::internal("an object without metadata"))?;
+    Ok((body, revision_offset))
 }
 
 /// Length of the part of a stored body that items of built-in lists leave out.
@@ -295,19 +301,28 @@ mod tests {
     fn a_draft_is_the_object_with_a_hole_for_its_version() {
         let mut object = json!({"data": {}, "kind": "ConfigMap", "apiVersion": "v1"});
         let ty = json::type_of(&object);
-        let (body, hole) = to_draft(ty, &mut object).unwrap();
+        let (body, revision_offset) = to_stored_bytes(ty, &mut object).unwrap();
         let head = br#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":""#;
-        assert_eq!((&body[..hole], &body[hole..]), (&head[..], &br#""},"data":{}}"#[..]));
+        assert_eq!(
+            (&body[..revision_offset], &body[revision_offset..]),
+            (&head[..], &br#""},"data":{}}"#[..])
+        );
 
         object["metadata"] = json!({"name": "a", "labels": {"b": "c"}});
-        let (body, hole) = to_draft(ty, &mut object).unwrap();
+        let (body, revision_offset) = to_stored_bytes(ty, &mut object).unwrap();
         let head =
             r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","resourceVersion":""#;
         let tail = r#"","labels":{"b":"c"}},"data":{}}"#;
-        assert_eq!((&body[..hole], &body[hole..]), (head.as_bytes(), tail.as_bytes()));
-        let (body, hole) = to_draft(None, &mut object).unwrap();
+        assert_eq!(
+            (&body[..revision_offset], &body[revision_offset..]),
+            (head.as_bytes(), tail.as_bytes())
+        );
+        let (body, revision_offset) = to_stored_bytes(None, &mut object).unwrap();
         let head = r#"{"apiVersion":"v1","data":{},"kind":"ConfigMap","metadata":{"labels":{"b":"c"},"name":"a","resourceVersion":""#;
-        assert_eq!((&body[..hole], &body[hole..]), (head.as_bytes(), &b"\"}}"[..]));
+        assert_eq!(
+            (&body[..revision_offset], &body[revision_offset..]),
+            (head.as_bytes(), &b"\"}}"[..])
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
-use super::dir::{self, create_whole};
+use super::dir::{self, create_atomically};
 use super::frame::{self, Frames, Next};
 
 const NAME: &str = "acknowledged";
@@ -49,7 +49,7 @@ impl Acknowledged {
         let path = dir.join(NAME);
         let mut buffer = Vec::new();
         if !path.exists() {
-            create_whole(&path, |file| file.write_all(sealed(&mut buffer, revision)))?;
+            create_atomically(&path, |file| file.write_all(sealed(&mut buffer, revision)))?;
         }
         let file = dir::private(File::options().write(true)).open(path)?;
         let mut opened = Self { file, buffer, warned: false };

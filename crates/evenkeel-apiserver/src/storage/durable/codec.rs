@@ -87,7 +87,7 @@ pub(super) fn put_record(out: &mut Vec<u8>, table: &str, record: &Record) {
     put_str(out, record.key.name());
     out.extend_from_slice(&record.revision.to_le_bytes());
     out.extend_from_slice(&record.create_revision.to_le_bytes());
-    out.extend_from_slice(&record.digits_at.to_le_bytes());
+    out.extend_from_slice(&record.revision_offset.to_le_bytes());
     out.extend_from_slice(&record.epoch.to_le_bytes());
     put_str(out, &record.version);
     put_str(out, &record.uid);
@@ -168,7 +168,7 @@ impl<'a> Decoder<'a> {
             key,
             revision: self.u64()?,
             create_revision: self.u64()?,
-            digits_at: self.u32()?,
+            revision_offset: self.u32()?,
             epoch: self.u32()?,
             version: versions.intern(self.str()?),
             uid: self.str()?.into(),
@@ -177,8 +177,8 @@ impl<'a> Decoder<'a> {
             body: self.bytes()?.to_vec().into(),
             measured: Default::default(),
         };
-        let digits_end = record.digits_at as usize + digits(record.revision);
-        (digits_end <= record.body.len()).then_some(record)
+        let revision_end = record.revision_offset as usize + digits(record.revision);
+        (revision_end <= record.body.len()).then_some(record)
     }
 
     fn format(&mut self) -> Option<()> {
@@ -234,15 +234,15 @@ impl Versions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::Draft;
+    use crate::storage::UnsavedRecord;
 
     fn event() -> Event {
-        let mut draft = Draft::new(br#"{"rv":"","x":"y"}"#.to_vec(), 7, "apps/v1".into());
-        draft.labels = Labels::new([("app", "shop"), ("tier", "")]);
-        draft.fields = ["Running", "node-1"].into_iter().collect();
-        draft.epoch = 7;
-        draft.uid = "0a1b".into();
-        Event::new(draft.into_record(Key::new("a", "b"), 1234, 12), None, false)
+        let mut unsaved = UnsavedRecord::new(br#"{"rv":"","x":"y"}"#.to_vec(), 7, "apps/v1".into());
+        unsaved.labels = Labels::new([("app", "shop"), ("tier", "")]);
+        unsaved.fields = ["Running", "node-1"].into_iter().collect();
+        unsaved.epoch = 7;
+        unsaved.uid = "0a1b".into();
+        Event::new(unsaved.into_record(Key::new("a", "b"), 1234, 12), None, false)
     }
 
     #[test]

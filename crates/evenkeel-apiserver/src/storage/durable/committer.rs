@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::codec::put_event;
 use super::log::Log;
 use super::snapshot;
-use crate::storage::table::Shelf;
+use crate::storage::table::TableInner;
 use crate::storage::write::Change;
 use crate::storage::{Event, Key, Record, Shared, WriteError, wake_all};
 
@@ -46,7 +46,7 @@ enum Message {
 }
 
 struct Request {
-    shelf: Arc<Shelf>,
+    table: Arc<TableInner>,
     key: Key,
     change: Change,
     reply: oneshot::Sender<Outcome>,
@@ -54,7 +54,7 @@ struct Request {
 
 /// A request with its fate.
 struct Decided {
-    shelf: Arc<Shelf>,
+    table: Arc<TableInner>,
     reply: oneshot::Sender<Outcome>,
     outcome: Result<Event, WriteError>,
 }
@@ -103,16 +103,16 @@ impl Committer {
 
     pub(in crate::storage) async fn write(
         &self,
-        shelf: Arc<Shelf>,
+        table: Arc<TableInner>,
         key: Key,
         change: Change,
     ) -> Outcome {
-        let gone = || WriteError::Unavailable("its thread has ended".into());
-        let (reply, answer) = oneshot::channel();
-        let requests = self.requests.as_ref().ok_or_else(gone)?;
-        let request = Request { shelf, key, change, reply };
-        requests.send(Message::Write(request)).await.map_err(|_| gone())?;
-        answer.await.map_err(|_| gone())?
+        let closed = || WriteError::Unavailable("its thread has ended".into());
+        let (reply, outcome) = oneshot::channel();
+        let requests = self.requests.as_ref().ok_or_else(closed)?;
+        let request = Request { table, key, change, reply };
+        requests.send(Message::Write(request)).await.map_err(|_| closed())?;
+        outcome.await.map_err(|_| closed())?
     }
 
     /// Why writes are refused at present. Also has the disk tried again, so that an idle server
@@ -158,7 +158,7 @@ impl Worker {
             }
             if !batch.is_empty() {
                 self.commit(&mut batch);
-                self.bound_log();
+                self.snapshot_if_due();
             } else if probe {
                 self.probe();
             }
@@ -175,7 +175,7 @@ impl Worker {
             let failure = self.fail(&error);
             for Decided { reply, .. } in decided {
                 // Refusals too: they may rest on what has just failed to be written.
-                answer(reply, Err(failure.clone()));
+                send_reply(reply, Err(failure.clone()));
             }
             return;
         }
@@ -203,46 +203,46 @@ impl Worker {
         let mut next = self.shared.revision() + 1;
         self.log.begin(next);
         // Only ever looked up in, so its order does not matter.
-        let mut pending: HashMap<(*const Shelf, Key), Option<Arc<Record>>> = HashMap::new();
-        let settle = |Request { shelf, key, change, reply }: Request| {
-            let place = (Arc::as_ptr(&shelf), key);
+        let mut pending: HashMap<(*const TableInner, Key), Option<Arc<Record>>> = HashMap::new();
+        let decide = |Request { table, key, change, reply }: Request| {
+            let place = (Arc::as_ptr(&table), key);
             let key = &place.1;
             let outcome = match pending.get(&place) {
                 Some(current) => change.decide(key, current.as_ref(), next),
                 None => {
-                    let current = shelf.state.read().get(key).cloned();
+                    let current = table.state.read().get(key).cloned();
                     change.decide(key, current.as_ref(), next)
                 }
             };
             if let Ok(event) = &outcome {
-                put_event(&mut self.log.buffer, &shelf.name, event);
+                put_event(&mut self.log.buffer, &table.name, event);
                 pending.insert(place, (!event.deleted).then(|| event.record.clone()));
                 next += 1;
             }
-            Decided { shelf, reply, outcome }
+            Decided { table, reply, outcome }
         };
-        batch.drain(..).map(settle).collect()
+        batch.drain(..).map(decide).collect()
     }
 
     fn publish(&self, decided: Vec<Decided>) {
         let mut wake = Vec::with_capacity(decided.len());
-        let mut answers = Vec::with_capacity(decided.len());
-        for Decided { shelf, reply, outcome } in decided {
+        let mut replies = Vec::with_capacity(decided.len());
+        for Decided { table, reply, outcome } in decided {
             let outcome = outcome.map(|event| {
                 let record = event.record.clone();
-                wake.push(self.shared.publish(&shelf, shelf.state.write(), event));
+                wake.push(self.shared.publish(&table, table.state.write(), event));
                 record
             });
-            answers.push((reply, outcome));
+            replies.push((reply, outcome));
         }
         wake.into_iter().for_each(wake_all);
-        for (reply, outcome) in answers {
-            answer(reply, outcome);
+        for (reply, outcome) in replies {
+            send_reply(reply, outcome);
         }
     }
 
     /// Has a snapshot written when the log has outgrown the data in it.
-    fn bound_log(&mut self) {
+    fn snapshot_if_due(&mut self) {
         match self.snapshot.take() {
             Some(running) if !running.thread.is_finished() => {
                 self.snapshot = Some(running);
@@ -269,7 +269,7 @@ impl Worker {
         let Ok(tables) = self.shared.pin_all(revision) else { return };
         let replaces = self.log.bytes;
         if let Err(error) = self.log.rotate(revision) {
-            self.give_up_snapshot(0, &error);
+            self.abandon_snapshot(0, &error);
             return;
         }
         self.check_at = self.floor;
@@ -277,23 +277,23 @@ impl Worker {
         let work = move || snapshot::write(&dir, revision, &tables, &closing);
         match thread::Builder::new().name("storage-snapshot".into()).spawn(work) {
             Ok(thread) => self.snapshot = Some(Snapshot { thread, replaces }),
-            Err(error) => self.give_up_snapshot(replaces, &error),
+            Err(error) => self.abandon_snapshot(replaces, &error),
         }
     }
 
     fn finish(&mut self, snapshot: Snapshot) {
         match snapshot.thread.join() {
             Ok(Ok(())) => tracing::debug!(bytes = snapshot.replaces, "a snapshot replaced the log"),
-            Ok(Err(error)) => self.give_up_snapshot(snapshot.replaces, &error),
+            Ok(Err(error)) => self.abandon_snapshot(snapshot.replaces, &error),
             Err(_) => {
                 let panicked = io::Error::other("its thread has panicked");
-                self.give_up_snapshot(snapshot.replaces, &panicked);
+                self.abandon_snapshot(snapshot.replaces, &panicked);
             }
         }
     }
 
     /// The logs so far stay, and the next attempt waits until there is a floor's worth more.
-    fn give_up_snapshot(&mut self, replaces: u64, error: &io::Error) {
+    fn abandon_snapshot(&mut self, replaces: u64, error: &io::Error) {
         if !self.closing.load(Ordering::Relaxed) {
             tracing::warn!(%error, "cannot write a snapshot; the log goes on growing");
         }
@@ -305,7 +305,9 @@ impl Worker {
         let path = self.log.path().display();
         let reason: Arc<str> = format!("cannot write {path}: {error}").into();
         let failure = match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => WriteError::Full(reason),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                WriteError::NoSpace(reason)
+            }
             _ => WriteError::Unavailable(reason),
         };
         if self.failure.lock().replace(failure.clone()).is_none() {
@@ -325,13 +327,13 @@ impl Worker {
 impl Request {
     fn size(&self) -> usize {
         match &self.change {
-            Change::Create(draft) | Change::Update { draft, .. } => draft.size(),
+            Change::Create(unsaved) | Change::Update { unsaved, .. } => unsaved.size(),
             Change::Delete { .. } => 0,
         }
     }
 }
 
-fn answer(reply: oneshot::Sender<Outcome>, outcome: Outcome) {
+fn send_reply(reply: oneshot::Sender<Outcome>, outcome: Outcome) {
     // A writer that no longer waits does not want to know.
     drop(reply.send(outcome));
 }

@@ -88,7 +88,7 @@ impl Dir {
     }
 
     /// Removes what a crash left half-made.
-    pub(super) fn sweep(&self) -> io::Result<()> {
+    pub(super) fn remove_temporary_files(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.path)? {
             let path = entry?.path();
             if path.extension().is_some_and(|extension| extension == "tmp") {
@@ -133,15 +133,16 @@ pub(super) fn snapshot_path(dir: &Path, revision: u64) -> PathBuf {
 }
 
 /// Makes a file that is whole once it bears its name: `fill` writes it under another one.
-pub(super) fn create_whole<T>(
+pub(super) fn create_atomically<T>(
     path: &Path,
     fill: impl FnOnce(&mut File) -> io::Result<T>,
 ) -> io::Result<(File, T)> {
-    let draft = path.with_added_extension("tmp");
-    let mut file = private(File::options().write(true).create(true).truncate(true)).open(&draft)?;
+    let temporary = path.with_added_extension("tmp");
+    let mut file =
+        private(File::options().write(true).create(true).truncate(true)).open(&temporary)?;
     let filled = fill(&mut file).and_then(|output| {
         file.sync_all()?;
-        fs::rename(&draft, path)?;
+        fs::rename(&temporary, path)?;
         sync_parent(path)?;
         Ok(output)
     });
@@ -149,7 +150,7 @@ pub(super) fn create_whole<T>(
         Ok(output) => Ok((file, output)),
         Err(error) => {
             // The first error is the one to tell; what is left goes at the next start.
-            drop(fs::remove_file(&draft));
+            drop(fs::remove_file(&temporary));
             Err(error)
         }
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::acknowledged::Acknowledged;
 use super::codec::{Payload, put_payload};
-use super::dir::{Dir, create_whole};
+use super::dir::{Dir, create_atomically};
 use super::{Durability, frame};
 
 /// A buffer that grew beyond this for one large batch is given back.
@@ -180,7 +180,7 @@ impl Log {
 }
 
 fn create_log(path: &Path, follows: u64, base: u64) -> io::Result<(File, u64)> {
-    create_whole(path, |file| {
+    create_atomically(path, |file| {
         let mut buffer = Vec::new();
         write_frame(file, &mut buffer, &Payload::Log { follows, base })
     })

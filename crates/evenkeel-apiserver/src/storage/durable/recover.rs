@@ -24,7 +24,7 @@ pub(super) fn recover(
     durability: Durability,
 ) -> Result<Log, OpenError> {
     let in_dir = |source| OpenError::Io { path: dir.path().to_owned(), source };
-    dir.sweep().map_err(in_dir)?;
+    dir.remove_temporary_files().map_err(in_dir)?;
     let contents = Contents::of(dir.path()).map_err(in_dir)?;
     let known = Acknowledged::read(dir.path()).map_err(in_dir)?;
     let acknowledged = known.unwrap_or_default();
@@ -43,7 +43,7 @@ pub(super) fn recover(
         if known.is_some() {
             return Err(OpenError::Missing { path: dir.path().to_owned(), last: 0, acknowledged });
         }
-        shared.restored(start_revision);
+        shared.set_restored_revision(start_revision);
         return create(dir, 0, start_revision, durability);
     };
     let mut bytes = 0;
@@ -58,7 +58,7 @@ pub(super) fn recover(
         return Err(OpenError::Missing { path: dir.path().to_owned(), last, acknowledged });
     }
     let last = recovery.last.max(start_revision);
-    shared.restored(last);
+    shared.set_restored_revision(last);
     if last > recovery.last {
         let mut log = create(dir, recovery.last, last, durability)?;
         log.bytes += bytes;
@@ -149,7 +149,7 @@ impl Recovery<'_> {
                     return Err(source.corrupt("damaged, in a commit that was acknowledged"));
                 }
                 Next::Broken(offset) if tail == Tail::MayBeTorn => {
-                    return source.cut(offset);
+                    return source.truncate_tail(offset);
                 }
                 Next::Broken(_) => return Err(source.corrupt("damaged")),
             }
@@ -179,9 +179,9 @@ impl Recovery<'_> {
     fn apply(&self, op: Op<'_>) {
         match op {
             Op::Put { table, record } => {
-                self.shared.shelf(table).state.write().restore(Arc::new(record));
+                self.shared.table(table).state.write().restore(Arc::new(record));
             }
-            Op::Delete { table, key } => self.shared.shelf(table).state.write().forget(&key),
+            Op::Delete { table, key } => self.shared.table(table).state.write().remove(&key),
         }
     }
 }
@@ -220,7 +220,7 @@ impl<'a> Source<'a> {
 
     /// Cuts off what begins at `offset`, unless a whole frame lies behind it: then the damage is
     /// in the middle, and cutting would lose what was acknowledged.
-    fn cut(&self, offset: u64) -> Result<u64, OpenError> {
+    fn truncate_tail(&self, offset: u64) -> Result<u64, OpenError> {
         let scan = || {
             let mut file = File::open(self.path)?;
             file.seek(SeekFrom::Start(offset + 1))?;

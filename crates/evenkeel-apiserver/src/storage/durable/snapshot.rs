@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::codec::{Payload, put_payload, put_record};
-use super::dir::{create_whole, remove_before, snapshot_path};
+use super::dir::{create_atomically, remove_before, snapshot_path};
 use super::frame;
 use super::log::{finish_frame, write_frame};
 use crate::storage::table::Pin;
@@ -22,7 +22,7 @@ pub(super) fn write(
     tables: &[(Arc<str>, Pin)],
     stop: &AtomicBool,
 ) -> io::Result<()> {
-    create_whole(&snapshot_path(dir, revision), |file| fill(file, revision, tables, stop))?;
+    create_atomically(&snapshot_path(dir, revision), |file| fill(file, revision, tables, stop))?;
     if let Err(error) = remove_before(dir, revision) {
         // They do no harm, and the next snapshot tries again.
         tracing::warn!(%error, "cannot remove what a snapshot made superfluous");

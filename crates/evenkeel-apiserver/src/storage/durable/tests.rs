@@ -14,7 +14,7 @@ use super::dir::Contents;
 use super::log::{Log, Medium};
 use super::*;
 use crate::ApiServer;
-use crate::storage::tests::draft;
+use crate::storage::tests::unsaved;
 use crate::storage::write::Change;
 use crate::storage::{
     Compacted, Inner, Key, Labels, Range, Record, Store, Table, WriteError, Writer,
@@ -86,7 +86,7 @@ fn all(table: &Table) -> Vec<String> {
 }
 
 async fn create(table: &Table, name: &str) -> Arc<Record> {
-    table.create(Key::new("a", name), draft(0)).await.unwrap()
+    table.create(Key::new("a", name), unsaved(0)).await.unwrap()
 }
 
 #[tokio::test]
@@ -94,14 +94,14 @@ async fn what_was_acknowledged_is_there_after_reopening() {
     let scratch = Scratch::new();
     let store = scratch.open();
     let (pods, nodes) = (store.table("pods"), store.table("nodes"));
-    let mut full = draft(1);
+    let mut full = unsaved(1);
     full.labels = Labels::new([("app", "shop"), ("tier", "web")]);
     full.fields = ["Running", "node-1"].into_iter().collect();
     full.epoch = 3;
     full.uid = "uid-1".into();
     let first = pods.create(Key::new("a", "x"), full.clone()).await.unwrap();
     pods.update(Key::new("a", "x"), first.revision, full).await.unwrap();
-    nodes.create(Key::new("", "n"), draft(2)).await.unwrap();
+    nodes.create(Key::new("", "n"), unsaved(2)).await.unwrap();
     let gone = create(&pods, "gone").await;
     pods.delete(gone.key.clone(), gone.revision, None).await.unwrap();
     let before = (all(&pods), all(&nodes), store.revision());
@@ -167,16 +167,16 @@ async fn conditions_hold_within_a_batch() {
         let table = table.clone();
         tasks.spawn(async move {
             let key = Key::new("a", "contended");
-            let created = table.create(key.clone(), draft(0)).await;
+            let created = table.create(key.clone(), unsaved(0)).await;
             let mut found = match created {
                 Ok(record) => record,
                 Err(WriteError::Exists(record)) => record,
                 Err(other) => panic!("{other}"),
             };
             loop {
-                match table.update(key.clone(), found.revision, draft(1)).await {
+                match table.update(key.clone(), found.revision, unsaved(1)).await {
                     Ok(record) => return record.revision,
-                    Err(WriteError::Moved(Some(record))) => found = record,
+                    Err(WriteError::Conflict(Some(record))) => found = record,
                     Err(other) => panic!("{other}"),
                 }
             }
@@ -263,9 +263,9 @@ async fn a_log_cut_anywhere_gives_one_of_its_past_states() {
     for step in 0..40_u64 {
         let key = Key::new("a", &(step % 5).to_string());
         let written = match table.get(&key) {
-            None => table.create(key, draft(step)).await,
+            None => table.create(key, unsaved(step)).await,
             Some(found) if step % 3 == 0 => table.delete(key, found.revision, None).await,
-            Some(found) => table.update(key, found.revision, draft(step)).await,
+            Some(found) => table.update(key, found.revision, unsaved(step)).await,
         };
         past.push((written.unwrap().revision, all(&table)));
     }
@@ -394,13 +394,13 @@ async fn the_directory_and_its_files_are_the_owners_alone() {
 /// Writes until a snapshot has replaced the first log. Returns the last record.
 async fn write_until_snapshot(scratch: &Scratch, table: &Table) -> Arc<Record> {
     let key = Key::new("a", "x");
-    let mut record = table.create(key.clone(), draft(0)).await.unwrap();
+    let mut record = table.create(key.clone(), unsaved(0)).await.unwrap();
     loop {
         let contents = scratch.contents();
         if !contents.snapshots.is_empty() && contents.logs.len() == 1 {
             return record;
         }
-        record = table.update(key.clone(), record.revision, draft(1)).await.unwrap();
+        record = table.update(key.clone(), record.revision, unsaved(1)).await.unwrap();
     }
 }
 
@@ -413,7 +413,7 @@ async fn a_snapshot_replaces_the_log_it_has_outgrown() {
     let scratch = Scratch::new();
     let store = Store::open(&small_floor(&scratch)).unwrap();
     let (table, nodes) = (store.table("pods"), store.table("nodes"));
-    let node = nodes.create(Key::new("", "n"), draft(7)).await.unwrap();
+    let node = nodes.create(Key::new("", "n"), unsaved(7)).await.unwrap();
     let record = write_until_snapshot(&scratch, &table).await;
     let before = (all(&table), all(&nodes), store.revision());
     drop((store, table, nodes));
@@ -421,7 +421,7 @@ async fn a_snapshot_replaces_the_log_it_has_outgrown() {
     let (table, nodes) = (store.table("pods"), store.table("nodes"));
     assert_eq!((all(&table), all(&nodes), store.revision()), before);
     assert_eq!(nodes.get(&node.key).unwrap().revision, node.revision);
-    let next = table.update(record.key.clone(), record.revision, draft(2)).await.unwrap();
+    let next = table.update(record.key.clone(), record.revision, unsaved(2)).await.unwrap();
     assert_eq!(next.revision, record.revision + 1);
 }
 
@@ -491,7 +491,7 @@ async fn three_logs(scratch: &Scratch) {
 }
 
 fn append(log: &mut Log, name: &str, revision: u64) {
-    let event = Change::Create(draft(0)).decide(&Key::new("a", name), None, revision).unwrap();
+    let event = Change::Create(unsaved(0)).decide(&Key::new("a", name), None, revision).unwrap();
     log.begin(revision);
     put_event(&mut log.buffer, "pods", &event);
     log.commit().unwrap();
@@ -535,9 +535,9 @@ async fn a_snapshot_that_cannot_be_written_stops_nobody() {
         .map(|revision| dir::snapshot_path(&scratch.0, revision).with_added_extension("tmp"))
         .collect();
     blocks.iter().for_each(|block| fs::create_dir(block).unwrap());
-    let mut record = table.create(key.clone(), draft(0)).await.unwrap();
+    let mut record = table.create(key.clone(), unsaved(0)).await.unwrap();
     for _ in 0..300 {
-        record = table.update(key.clone(), record.revision, draft(1)).await.unwrap();
+        record = table.update(key.clone(), record.revision, unsaved(1)).await.unwrap();
     }
     let contents = scratch.contents();
     assert!(contents.snapshots.is_empty() && contents.logs.len() > 1, "{contents:?}");
@@ -561,9 +561,9 @@ async fn a_log_that_cannot_be_started_stops_no_writes() {
         fs::create_dir(block).unwrap();
     }
     let key = Key::new("a", "x");
-    let mut record = table.create(key.clone(), draft(0)).await.unwrap();
+    let mut record = table.create(key.clone(), unsaved(0)).await.unwrap();
     for _ in 0..300 {
-        record = table.update(key.clone(), record.revision, draft(1)).await.unwrap();
+        record = table.update(key.clone(), record.revision, unsaved(1)).await.unwrap();
     }
     assert!(store.failure().is_none());
     assert_eq!(scratch.contents().logs, [1]);
@@ -651,8 +651,8 @@ async fn writes_are_refused_while_the_disk_fails_and_accepted_afterwards() {
         assert!(store.failure().is_none());
         for n in 0..3 {
             let name = format!("{n}-{}", "y".repeat(200));
-            let refused = table.create(Key::new("a", &name), draft(0)).await.unwrap_err();
-            let full = matches!(refused, WriteError::Full(_));
+            let refused = table.create(Key::new("a", &name), unsaved(0)).await.unwrap_err();
+            let full = matches!(refused, WriteError::NoSpace(_));
             assert_eq!(full, cause == "no storage space", "{refused}");
             let reason = refused.to_string();
             assert!(reason.contains("log-") && reason.contains(cause), "{reason}");
@@ -681,7 +681,7 @@ async fn space_is_noticed_without_a_write() {
     let store = open_faulty(&scratch, left.clone());
     let table = store.table("pods");
     let name = "y".repeat(400);
-    table.create(Key::new("a", &name), draft(0)).await.unwrap_err();
+    table.create(Key::new("a", &name), unsaved(0)).await.unwrap_err();
     assert!(store.failure().is_some());
     left.refill();
     let noticed = async {
@@ -748,7 +748,7 @@ async fn closing_waits_for_what_was_handed_over() {
     let table = store.table("pods");
     {
         // Polled once, then dropped: handed over, and nobody waits for the answer.
-        let mut write = std::pin::pin!(table.create(Key::new("a", "x"), draft(0)));
+        let mut write = std::pin::pin!(table.create(Key::new("a", "x"), unsaved(0)));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         let _ = write.as_mut().poll(&mut context);
     }

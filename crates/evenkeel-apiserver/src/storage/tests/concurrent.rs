@@ -24,9 +24,9 @@ async fn write(table: Table, writer: u64) {
         let key = Key::new(["a", "b"][(n % 2) as usize], &format!("{}", n % 7));
         // Losing a race is part of the game; what counts is what the watchers make of it.
         match table.get(&key) {
-            None => drop(table.create(key, draft(writer)).await),
+            None => drop(table.create(key, unsaved(writer)).await),
             Some(found) if n % 5 == 0 => drop(table.delete(key, found.revision, None).await),
-            Some(found) => drop(table.update(key, found.revision, draft(n)).await),
+            Some(found) => drop(table.update(key, found.revision, unsaved(n)).await),
         }
         tokio::task::yield_now().await;
     }
@@ -69,7 +69,7 @@ async fn every_watcher_arrives_at_the_state_lists_show() {
         done.unwrap();
     }
     for end in ends {
-        table.create(end, draft(0)).await.unwrap();
+        table.create(end, unsaved(0)).await.unwrap();
     }
     while let Some(done) = watchers.join_next().await {
         let (namespace, seen) = done.unwrap();

@@ -12,7 +12,7 @@ const NAMESPACES: [&str; 3] = ["a", "a-b", "b"];
 #[derive(Clone, Debug)]
 enum Step {
     /// Create, update or delete, whichever the flavour and the object's presence make possible.
-    Write { table: usize, key: Key, flavour: u8 },
+    Write { table: usize, key: Key, operation: u8 },
     /// Forget the past below the given fraction of it.
     Compact(u8),
     /// List at a fraction of the past, in pages of this size.
@@ -28,10 +28,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let namespace = prop::option::of(0..NAMESPACES.len());
     let key = (0..NAMESPACES.len(), 0..4u8)
         .prop_map(|(namespace, name)| Key::new(NAMESPACES[namespace], &name.to_string()));
-    let write = (table.clone(), key, 0..4u8).prop_map(|(table, key, flavour)| Step::Write {
+    let write = (table.clone(), key, 0..4u8).prop_map(|(table, key, operation)| Step::Write {
         table,
         key,
-        flavour,
+        operation,
     });
     let list = (table.clone(), namespace.clone(), any::<u8>(), 1..5usize)
         .prop_map(|(table, namespace, at, page)| Step::List { table, namespace, at, page });
@@ -128,17 +128,17 @@ impl Run {
 
     fn step(&mut self, step: Step) {
         match step {
-            Step::Write { table, key, flavour } => self.write(table, key, flavour),
+            Step::Write { table, key, operation } => self.write(table, key, operation),
             Step::Compact(at) => {
-                let revision = self.somewhen(at);
+                let revision = self.revision_at_fraction(at);
                 self.store.compact(revision);
                 self.past.iter_mut().for_each(|past| past.compact(revision));
             }
             Step::List { table, namespace, at, page } => {
-                self.list(table, namespace, self.somewhen(at), page);
+                self.list(table, namespace, self.revision_at_fraction(at), page);
             }
             Step::Watch { table, namespace, at } => {
-                self.watch(table, namespace, self.somewhen(at));
+                self.watch(table, namespace, self.revision_at_fraction(at));
             }
             Step::Read { watcher, events } => {
                 if !self.followers.is_empty() {
@@ -149,23 +149,25 @@ impl Run {
         }
     }
 
-    fn somewhen(&self, fraction: u8) -> u64 {
+    fn revision_at_fraction(&self, fraction: u8) -> u64 {
         self.store.revision() * u64::from(fraction) / 255
     }
 
-    fn write(&mut self, table: usize, key: Key, flavour: u8) {
+    fn write(&mut self, table: usize, key: Key, operation: u8) {
         let expected = self.past[table].at(u64::MAX, None).get(&key).copied();
         let handle = self.store.table(TABLES[table]);
         assert_eq!(handle.get(&key).map(|record| record.revision), expected);
         let before = self.store.revision();
-        let (done, deleted) = match (flavour, expected) {
+        let (done, deleted) = match (operation, expected) {
             (0, Some(expected)) => (now(handle.delete(key.clone(), expected, None)), true),
-            (1, Some(expected)) => (now(handle.update(key.clone(), expected - 1, draft(0))), false),
-            (_, Some(expected)) => (now(handle.update(key.clone(), expected, draft(0))), false),
+            (1, Some(expected)) => {
+                (now(handle.update(key.clone(), expected - 1, unsaved(0))), false)
+            }
+            (_, Some(expected)) => (now(handle.update(key.clone(), expected, unsaved(0))), false),
             (0, None) => (now(handle.delete(key.clone(), before, None)), true),
-            (_, None) => (now(handle.create(key.clone(), draft(0))), false),
+            (_, None) => (now(handle.create(key.clone(), unsaved(0))), false),
         };
-        let possible = !matches!((flavour, expected), (1, Some(_)) | (0, None));
+        let possible = !matches!((operation, expected), (1, Some(_)) | (0, None));
         match done {
             Ok(record) => {
                 assert!(possible);
@@ -173,7 +175,7 @@ impl Run {
                 assert_eq!(record.body, format!(r#"{{"v":0,"rv":"{}"}}"#, record.revision));
                 self.past[table].write(record.revision, key, deleted, self.window);
             }
-            Err(WriteError::Moved(found)) => {
+            Err(WriteError::Conflict(found)) => {
                 assert!(!possible);
                 assert_eq!(found.map(|record| record.revision), expected);
                 assert_eq!(self.store.revision(), before);

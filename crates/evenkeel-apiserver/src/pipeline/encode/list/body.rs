@@ -241,7 +241,7 @@ impl ListBody {
         let record = self.list.records[at].clone();
         let measure = match self.form {
             Form::MetadataProtobuf(_) => Measure::Metadata,
-            _ => Measure::Whole,
+            _ => Measure::Object,
         };
         let current = stored::is_current(&self.list.resource, &record);
         if let Some(known) = record.measured(measure).filter(|_| current) {
