@@ -18,7 +18,7 @@ mod runtime_class;
 
 use serde_json::Value;
 
-use crate::call::Call;
+use crate::call::RequestContext;
 use crate::status::Status;
 
 /// What is done to the object.
@@ -31,7 +31,7 @@ pub(crate) enum Operation {
 
 /// A write as plugins see it.
 pub(crate) struct Attributes<'a> {
-    pub(crate) call: &'a Call,
+    pub(crate) cx: &'a RequestContext,
     pub(crate) operation: Operation,
     /// The object to be stored; none on delete.
     pub(crate) object: Option<&'a mut Value>,

@@ -16,7 +16,7 @@ pub(crate) struct Authenticator {
 
 /// Credentials were given, and they do not hold.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Refused {
+pub(crate) enum AuthenticateError {
     #[error("the client certificate is not trusted: {0}")]
     Certificate(String),
     #[error("the bearer token is unknown")]
@@ -27,7 +27,7 @@ pub(crate) enum Refused {
 
 impl Authenticator {
     /// Reads the identity the face in front has established, then the headers.
-    pub(crate) fn identify(&self, parts: &Parts) -> Result<Identity, Refused> {
+    pub(crate) fn authenticate(&self, parts: &Parts) -> Result<Identity, AuthenticateError> {
         if let Some(identity) = parts.extensions.get::<Identity>() {
             return Ok(identity.clone());
         }
@@ -41,17 +41,19 @@ impl Authenticator {
             scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
         });
         if let Some(token) = bearer.filter(|token| !token.is_empty()) {
-            return self.by_token(token).ok_or(Refused::Token);
+            return self.authenticate_token(token).ok_or(AuthenticateError::Token);
         }
         match peer.as_deref() {
-            Some(PeerIdentity::Unverifiable(why)) => Err(Refused::Certificate(why.clone())),
+            Some(PeerIdentity::Unverifiable(why)) => {
+                Err(AuthenticateError::Certificate(why.clone()))
+            }
             _ if self.anonymous => Ok(Identity::anonymous()),
-            _ => Err(Refused::Anonymous),
+            _ => Err(AuthenticateError::Anonymous),
         }
     }
 
     /// Whose token this is.
-    pub(crate) fn by_token(&self, token: &str) -> Option<Identity> {
+    pub(crate) fn authenticate_token(&self, token: &str) -> Option<Identity> {
         self.tokens.as_ref()?.identity(token).cloned()
     }
 }

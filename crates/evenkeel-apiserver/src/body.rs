@@ -37,7 +37,7 @@ impl Unfold {
 }
 
 /// Makes the pieces of a stream, one after the other.
-pub(crate) trait Pieces: Send + 'static {
+pub(crate) trait Chunks: Send + 'static {
     /// The next piece, or `None` at the end.
     fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
 }
@@ -55,8 +55,8 @@ impl Body {
         }
     }
 
-    pub(crate) fn stream(pieces: impl Pieces) -> Self {
-        Self(Kind::Stream(unfold(pieces)))
+    pub(crate) fn stream(chunks: impl Chunks) -> Self {
+        Self(Kind::Stream(unfold(chunks)))
     }
 }
 
@@ -71,10 +71,10 @@ impl AsRef<[u8]> for Counted {
     }
 }
 
-fn unfold(mut pieces: impl Pieces) -> Unfold {
+fn unfold(mut chunks: impl Chunks) -> Unfold {
     Unfold::new(async move {
-        let piece = pieces.next().await?;
-        Some((piece, unfold(pieces)))
+        let chunk = chunks.next().await?;
+        Some((chunk, unfold(chunks)))
     })
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::call::Call;
+use crate::call::RequestContext;
 use crate::core::Core;
 use crate::pipeline::encode;
 use crate::registry::custom;
@@ -18,7 +18,8 @@ use crate::verbs;
 pub(crate) async fn run(core: &Arc<Core>) -> Result<(), Status> {
     restore(core).await?;
     for name in ["kube-system", "kube-public", "kube-node-lease", "default"] {
-        make(core, ("", "namespaces"), "", json!({"metadata": {"name": name}})).await?;
+        create_if_missing(core, ("", "namespaces"), "", json!({"metadata": {"name": name}}))
+            .await?;
     }
     for (name, value, description) in [
         (
@@ -35,7 +36,7 @@ pub(crate) async fn run(core: &Arc<Core>) -> Result<(), Status> {
         let class = json!({
             "metadata": {"name": name}, "value": value, "description": description,
         });
-        make(core, ("scheduling.k8s.io", "priorityclasses"), "", class).await?;
+        create_if_missing(core, ("scheduling.k8s.io", "priorityclasses"), "", class).await?;
     }
     let service = json!({
         "metadata": {
@@ -48,15 +49,16 @@ pub(crate) async fn run(core: &Arc<Core>) -> Result<(), Status> {
             "ports": [{"name": "https", "port": 443, "targetPort": 6443, "protocol": "TCP"}],
         },
     });
-    make(core, ("", "services"), "default", service).await
+    create_if_missing(core, ("", "services"), "default", service).await
 }
 
 /// Has the service `kubernetes` lead to the server at `address`.
 pub(crate) async fn advertise(core: &Arc<Core>, address: SocketAddr) -> Result<(), Status> {
     let port = address.port();
     let target = |service: &mut Value| service["spec"]["ports"][0]["targetPort"] = port.into();
-    put(core, ("", "services"), json!({"metadata": {"name": "kubernetes"}}), target).await?;
-    let Some(ip) = reachable(address.ip()) else {
+    create_or_update(core, ("", "services"), json!({"metadata": {"name": "kubernetes"}}), target)
+        .await?;
+    let Some(ip) = endpoint_address(address.ip()) else {
         tracing::debug!("no address but loopback: the service kubernetes has no endpoints");
         return Ok(());
     };
@@ -68,7 +70,10 @@ pub(crate) async fn advertise(core: &Arc<Core>, address: SocketAddr) -> Result<(
         },
     });
     let subsets = json!([{"addresses": [{"ip": ip}], "ports": ports}]);
-    put(core, ("", "endpoints"), endpoints, |object| object["subsets"] = subsets.clone()).await?;
+    create_or_update(core, ("", "endpoints"), endpoints, |object| {
+        object["subsets"] = subsets.clone()
+    })
+    .await?;
     let slice = json!({
         "metadata": {
             "name": "kubernetes",
@@ -77,7 +82,7 @@ pub(crate) async fn advertise(core: &Arc<Core>, address: SocketAddr) -> Result<(
         "addressType": if ip.is_ipv4() { "IPv4" } else { "IPv6" },
     });
     let group = ("discovery.k8s.io", "endpointslices");
-    put(core, group, slice, |object| {
+    create_or_update(core, group, slice, |object| {
         object["endpoints"] = json!([{"addresses": [ip], "conditions": {"ready": true}}]);
         object["ports"] = ports.clone();
     })
@@ -86,7 +91,7 @@ pub(crate) async fn advertise(core: &Arc<Core>, address: SocketAddr) -> Result<(
 
 /// The address that endpoints can have, which is never a loopback one: upstream, too, then gives the
 /// one that the machine reaches others from. Nothing is sent to find it out.
-fn reachable(ip: IpAddr) -> Option<IpAddr> {
+fn endpoint_address(ip: IpAddr) -> Option<IpAddr> {
     if !ip.is_loopback() && !ip.is_unspecified() {
         return Some(ip);
     }
@@ -98,7 +103,7 @@ fn reachable(ip: IpAddr) -> Option<IpAddr> {
 }
 
 /// Makes the object in namespace `default` if it is missing, as `edit` has it in either case.
-async fn put(
+async fn create_or_update(
     core: &Arc<Core>,
     (group, plural): (&str, &str),
     mut object: Value,
@@ -109,10 +114,10 @@ async fn put(
     let key = Key::new("default", &name);
     if resource.table.get(&key).is_none() {
         edit(&mut object);
-        return make(core, (group, plural), "default", object).await;
+        return create_if_missing(core, (group, plural), "default", object).await;
     }
-    let call = Call::internal(core, &resource, Verb::Update, &key, None);
-    verbs::write_object(&call, edit).await?;
+    let cx = RequestContext::internal(core, &resource, Verb::Update, &key, None);
+    verbs::write_object(&cx, edit).await?;
     Ok(())
 }
 
@@ -120,15 +125,15 @@ async fn restore(core: &Arc<Core>) -> Result<(), Status> {
     for record in list(core, ("", "services"))? {
         core.services.restore(&record);
     }
-    let definitions = list(core, ("apiextensions.k8s.io", "customresourcedefinitions"))?;
+    let crds = list(core, ("apiextensions.k8s.io", "customresourcedefinitions"))?;
     if let Some(resource) = core.builtin("apiextensions.k8s.io", "customresourcedefinitions") {
         // All names first: those of one definition are judged against those of the others.
-        for record in &definitions {
-            core.definitions.note_names(&encode::value(&resource, record)?);
+        for record in &crds {
+            core.crds.record_names(&encode::value(&resource, record)?);
         }
     }
-    for record in definitions {
-        custom::settle(core, record.key.name()).await;
+    for record in crds {
+        custom::reconcile(core, record.key.name()).await;
     }
     Ok(())
 }
@@ -142,7 +147,7 @@ fn list(
     Ok(page.items)
 }
 
-async fn make(
+async fn create_if_missing(
     core: &Arc<Core>,
     (group, plural): (&str, &str),
     namespace: &str,
@@ -153,8 +158,9 @@ async fn make(
     if resource.table.get(&Key::new(namespace, name)).is_some() {
         return Ok(());
     }
-    let call = Call::internal(core, &resource, Verb::Create, &Key::new(namespace, ""), None);
-    match verbs::create_value(&call, object).await {
+    let cx =
+        RequestContext::internal(core, &resource, Verb::Create, &Key::new(namespace, ""), None);
+    match verbs::create_value(&cx, object).await {
         Ok(_) => Ok(()),
         Err(status) if status.reason() == "AlreadyExists" => Ok(()),
         Err(status) => Err(status),

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use crate::core::Core;
 use crate::identity::Identity;
-use crate::offload::{self, Client};
+use crate::offload::{self, Cancellation};
 use crate::query::Query;
 use crate::registry::resource::Resource;
 use crate::route::Verb;
@@ -17,7 +17,7 @@ use crate::storage::Key;
 use crate::throttle::{Access, Place, User};
 
 /// A request that may be carried out.
-pub(crate) struct Call {
+pub(crate) struct RequestContext {
     pub(crate) core: Arc<Core>,
     pub(crate) resource: Arc<Resource>,
     pub(crate) verb: Verb,
@@ -30,7 +30,7 @@ pub(crate) struct Call {
     pub(crate) identity: Identity,
     pub(crate) warnings: Warnings,
     /// Set if the request came through a socket.
-    pub(crate) ending: Option<Ending>,
+    pub(crate) shutdown_signal: Option<ShutdownSignal>,
     /// Set if the request came through a socket.
     pub(crate) remote: Option<Arc<Remote>>,
 }
@@ -40,19 +40,19 @@ pub(crate) struct Call {
 pub(crate) struct Remote {
     /// The user it counts for.
     pub(crate) user: User,
-    pub(crate) client: Client,
+    pub(crate) cancellation: Cancellation,
     in_flight: Mutex<Option<Place>>,
 }
 
 /// Attached to requests through a socket: turns true when that is closed, so watches end.
 #[derive(Clone)]
-pub(crate) struct Ending(pub(crate) watch::Receiver<bool>);
+pub(crate) struct ShutdownSignal(pub(crate) watch::Receiver<bool>);
 
 /// What the client should be told though its request succeeds.
 #[derive(Default)]
 pub(crate) struct Warnings(Mutex<Vec<String>>);
 
-impl Call {
+impl RequestContext {
     /// A request the server makes of itself: through the same pipeline, under its own name.
     pub(crate) fn internal(
         core: &Arc<Core>,
@@ -74,13 +74,13 @@ impl Call {
             headers,
             identity: Identity::apiserver(),
             warnings: Warnings::default(),
-            ending: None,
+            shutdown_signal: None,
             remote: None,
         }
     }
 
     /// The same request, narrowed to one namespace.
-    pub(crate) fn at(&self, namespace: &str) -> Self {
+    pub(crate) fn in_namespace(&self, namespace: &str) -> Self {
         Self {
             core: self.core.clone(),
             resource: self.resource.clone(),
@@ -92,14 +92,14 @@ impl Call {
             headers: self.headers.clone(),
             identity: self.identity.clone(),
             warnings: Warnings::default(),
-            ending: self.ending.clone(),
+            shutdown_signal: self.shutdown_signal.clone(),
             remote: self.remote.clone(),
         }
     }
 
     /// Fails once nothing waits for the answer; for loops over many objects.
-    pub(crate) fn check_client(&self) -> Result<(), Status> {
-        self.remote.as_ref().map_or(Ok(()), |remote| remote.client.check())
+    pub(crate) fn check_cancelled(&self) -> Result<(), Status> {
+        self.remote.as_ref().map_or(Ok(()), |remote| remote.cancellation.check())
     }
 
     /// Runs `work` on this request, on a thread of its own if the request came through a socket.
@@ -111,8 +111,8 @@ impl Call {
             None => work.await,
             Some(remote) => {
                 // Or small requests would wait for those that wait for their turn.
-                remote.leave();
-                offload::run(&self.core, &remote.user, &remote.client, work).await
+                remote.release_in_flight();
+                offload::run(&self.core, &remote.user, &remote.cancellation, work).await
             }
         }
     }
@@ -145,17 +145,21 @@ impl Call {
 
 impl Remote {
     pub(crate) fn new(user: User) -> Self {
-        Self { user, client: Client::default(), in_flight: Mutex::default() }
+        Self { user, cancellation: Cancellation::default(), in_flight: Mutex::default() }
     }
 
     /// Waits for a place among the requests in flight, and keeps it.
-    pub(crate) async fn enter(&self, core: &Core, access: Access) -> Result<(), Status> {
+    pub(crate) async fn acquire_in_flight(
+        &self,
+        core: &Core,
+        access: Access,
+    ) -> Result<(), Status> {
         let place = core.throttle.in_flight(&self.user, access).await?;
         *self.in_flight.lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
         Ok(())
     }
 
-    fn leave(&self) {
+    fn release_in_flight(&self) {
         *self.in_flight.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }

@@ -10,9 +10,9 @@ use crate::authz::Authorizer;
 use crate::compactor::Compactor;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
-use crate::registry::custom::Definitions;
+use crate::registry::custom::Crds;
 use crate::service::Allocator;
-use crate::sources::Sources;
+use crate::sources::ClockRng;
 use crate::storage::Store;
 use crate::throttle::Throttle;
 use crate::verbs::Components;
@@ -22,8 +22,8 @@ pub(crate) struct Core {
     pub(crate) store: Store,
     pub(crate) compactor: Compactor,
     pub(crate) registry: Registry,
-    pub(crate) definitions: Definitions,
-    pub(crate) sources: Sources,
+    pub(crate) crds: Crds,
+    pub(crate) clock_rng: ClockRng,
     pub(crate) admission: Chain,
     pub(crate) authenticator: Authenticator,
     pub(crate) authorizer: Box<dyn Authorizer>,

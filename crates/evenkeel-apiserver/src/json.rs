@@ -4,7 +4,7 @@ mod repeated;
 
 mod scan;
 
-pub(crate) use repeated::repeated_keys;
+pub(crate) use repeated::duplicate_keys;
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ pub(crate) fn decode(text: &[u8]) -> Result<(Value, Vec<String>), String> {
         return Ok((value, Vec::new()));
     }
     // Keeping paths costs; it is only done once it is known that there is one to report.
-    let keys = keys(text).into_iter().filter(|key| key.again);
+    let keys = keys(text).into_iter().filter(|key| key.duplicate);
     Ok((value, keys.map(|key| key.path).collect()))
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Key {
     /// Where it stands, as in `spec.containers[0].name`.
     pub(crate) path: String,
     /// The object has had it before.
-    pub(crate) again: bool,
+    pub(crate) duplicate: bool,
 }
 
 /// The keys of all objects in a text, as they are written.
@@ -185,11 +185,11 @@ impl<'de> Visitor<'de> for Node<'_> {
         self.enter()?;
         let mut map = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
-            let again = map.contains_key(&key);
-            self.0.found |= again;
+            let duplicate = map.contains_key(&key);
+            self.0.found |= duplicate;
             if let Some(trace) = &mut self.0.trace {
                 let path = trace.path(&key);
-                trace.keys.push(Key { path, again });
+                trace.keys.push(Key { path, duplicate });
             }
             let value =
                 self.inside(|| Step::Key(key.clone()), |node| entries.next_value_seed(node))?;
@@ -202,28 +202,28 @@ impl<'de> Visitor<'de> for Node<'_> {
 
 /// Whether a value nests deeper than what is taken in.
 pub(crate) fn is_too_deep(value: &Value) -> bool {
-    fn deeper(value: &Value, left: usize) -> bool {
+    fn exceeds(value: &Value, left: usize) -> bool {
         match (value, left.checked_sub(1)) {
             (Value::Array(_) | Value::Object(_), None) => true,
-            (Value::Array(items), Some(left)) => items.iter().any(|item| deeper(item, left)),
-            (Value::Object(map), Some(left)) => map.values().any(|value| deeper(value, left)),
+            (Value::Array(items), Some(left)) => items.iter().any(|item| exceeds(item, left)),
+            (Value::Object(map), Some(left)) => map.values().any(|value| exceeds(value, left)),
             _ => false,
         }
     }
-    deeper(value, MAX_NESTING)
+    exceeds(value, MAX_NESTING)
 }
 
-/// What [`settle_floats`] makes of a number, if that is something else.
-fn whole(number: &Number) -> Option<Value> {
+/// What [`normalize_floats`] makes of a number, if that is something else.
+fn integral(number: &Number) -> Option<Value> {
     let float = number.as_f64().filter(|float| !number.is_i64() && float.fract() == 0.0)?;
     // The shortest digits that tell it from other floats, as Go has them.
     let digits = float.to_string();
-    let settled = match (digits.parse::<i64>(), digits.parse::<u64>()) {
+    let normalized = match (digits.parse::<i64>(), digits.parse::<u64>()) {
         (Ok(integer), _) => integer.into(),
         (_, Ok(integer)) => integer.into(),
         _ => Number::from_f64(float)?,
     };
-    (settled != *number).then_some(Value::Number(settled))
+    (normalized != *number).then_some(Value::Number(normalized))
 }
 
 /// Writes floats without a fraction as integers, as Go prints those of untyped objects. Integers
@@ -231,15 +231,15 @@ fn whole(number: &Number) -> Option<Value> {
 ///
 /// Typed objects must not come here: there `1.0` is no integer, and refused. Nor must custom ones
 /// before they are stored: until then `1.0` is a change of `1`.
-pub(crate) fn settle_floats(value: &mut Value) {
+pub(crate) fn normalize_floats(value: &mut Value) {
     match value {
         Value::Number(number) => {
-            if let Some(settled) = whole(number) {
-                *value = settled;
+            if let Some(normalized) = integral(number) {
+                *value = normalized;
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(settle_floats),
-        Value::Object(map) => map.values_mut().for_each(settle_floats),
+        Value::Array(items) => items.iter_mut().for_each(normalize_floats),
+        Value::Object(map) => map.values_mut().for_each(normalize_floats),
         _ => {}
     }
 }
@@ -275,7 +275,7 @@ fn go_message(text: &[u8], error: &serde_json::Error) -> String {
         return too_deep(text);
     }
     // What Go would have taken, such as half a surrogate, is refused in our own words.
-    scan::complaint(text).unwrap_or_else(|| error.to_string())
+    scan::syntax_error(text).unwrap_or_else(|| error.to_string())
 }
 
 #[cfg(test)]
@@ -295,7 +295,7 @@ mod tests {
     fn floats_without_fraction_become_integers() {
         let mut value = decode(b"{\"a\": [1.0, 2.5, 1e3, 9223372036854775808, -0]}").unwrap().0;
         assert_eq!(value, json!({"a": [1.0, 2.5, 1000.0, 9_223_372_036_854_775_808.0, -0.0]}));
-        settle_floats(&mut value);
+        normalize_floats(&mut value);
         assert_eq!(value, json!({"a": [1, 2.5, 1000, 9_223_372_036_854_776_000_u64, 0]}));
     }
 

@@ -28,14 +28,14 @@ struct Labels {
 }
 
 /// A request under way; it counts as such until this is dropped, answered or not.
-pub(crate) struct Seen<'a> {
+pub(crate) struct InFlightRequest<'a> {
     metrics: &'a Metrics,
     labels: Labels,
 }
 
 impl Metrics {
     /// Takes note of a request; `route` is where it goes.
-    pub(crate) fn begin(&self, route: &Route) -> Seen<'_> {
+    pub(crate) fn begin(&self, route: &Route) -> InFlightRequest<'_> {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         let labels = match route {
             Route::Resource(route) => Labels {
@@ -63,7 +63,7 @@ impl Metrics {
             },
             _ => Labels { verb: "GET", ..Labels::default() },
         };
-        Seen { metrics: self, labels }
+        InFlightRequest { metrics: self, labels }
     }
 
     pub(crate) fn render(&self, core: &Core) -> String {
@@ -86,7 +86,7 @@ impl Metrics {
         text.push_str("# TYPE apiserver_storage_objects gauge\n");
         let mut counts = BTreeMap::new();
         for resource in core.registry.snapshot().resources().filter(|r| r.is_stored()) {
-            counts.insert(resource.named().to_string(), resource.table.len());
+            counts.insert(resource.group_resource().to_string(), resource.table.len());
         }
         for (resource, count) in counts {
             let _ = writeln!(text, "apiserver_storage_objects{{resource=\"{resource}\"}} {count}");
@@ -95,7 +95,7 @@ impl Metrics {
     }
 }
 
-impl Seen<'_> {
+impl InFlightRequest<'_> {
     /// Counts the request by its answer.
     pub(crate) fn end(mut self, served: &Snapshot, code: u16) {
         let mut labels = std::mem::take(&mut self.labels);
@@ -113,7 +113,7 @@ impl Seen<'_> {
     }
 }
 
-impl Drop for Seen<'_> {
+impl Drop for InFlightRequest<'_> {
     fn drop(&mut self) {
         self.metrics.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
@@ -126,7 +126,7 @@ mod tests {
     use crate::registry::Registry;
     use crate::storage::Store;
 
-    fn seen(metrics: &Metrics, path: &str, code: u16) {
+    fn record(metrics: &Metrics, path: &str, code: u16) {
         let served = Registry::new(&Store::in_memory(&Default::default())).snapshot();
         let route = route::route(&http::Method::GET, path, &Query::default());
         metrics.begin(&route).end(&served, code);
@@ -135,11 +135,11 @@ mod tests {
     #[test]
     fn a_request_given_up_is_no_longer_in_flight() {
         let metrics = Metrics::default();
-        let given_up = metrics.begin(&Route::Path);
+        let dropped = metrics.begin(&Route::Path);
         assert_eq!(metrics.in_flight.load(Ordering::Relaxed), 1);
-        drop(given_up);
+        drop(dropped);
         assert_eq!(metrics.in_flight.load(Ordering::Relaxed), 0);
-        seen(&metrics, "/api/v1/pods", 200);
+        record(&metrics, "/api/v1/pods", 200);
         assert_eq!(metrics.in_flight.load(Ordering::Relaxed), 0);
     }
 
@@ -147,9 +147,9 @@ mod tests {
     fn names_that_clients_make_up_do_not_become_labels() {
         let metrics = Metrics::default();
         for n in 0..9 {
-            seen(&metrics, &format!("/apis/x{n}.io/v1/things"), 413);
-            seen(&metrics, &format!("/api/v1/namespaces/a/pods/b/sub{n}"), 404);
-            seen(&metrics, "/api/v1/pods", 200);
+            record(&metrics, &format!("/apis/x{n}.io/v1/things"), 413);
+            record(&metrics, &format!("/api/v1/namespaces/a/pods/b/sub{n}"), 404);
+            record(&metrics, "/api/v1/pods", 200);
         }
         assert_eq!(metrics.requests.lock().unwrap().len(), 3);
     }

@@ -27,7 +27,7 @@ impl Format {
 /// What an object is turned into before it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
-    Whole,
+    Object,
     Table,
     Metadata,
     /// As `Metadata`, and it has to be a list.
@@ -53,34 +53,34 @@ const ACCEPTED: &[&str] = &[JSON, YAML, PROTOBUF];
 pub(crate) fn output(headers: &HeaderMap, query: &Query, protobuf: bool) -> Result<Output, Status> {
     let pretty = pretty(headers, query);
     let mut any = false;
-    for clause in clauses(headers) {
+    for range in media_ranges(headers) {
         any = true;
-        let (Some(format), Some(view)) = (clause.format(pretty), clause.view()) else { continue };
+        let (Some(format), Some(view)) = (range.format(pretty), range.view()) else { continue };
         let has_form = match view {
-            View::Whole => protobuf,
+            View::Object => protobuf,
             View::Metadata | View::MetadataList => true,
             View::Table => false,
         };
         if format != Format::Protobuf || has_form {
-            return Ok(Output { format, view, beta: clause.parameter("v") == Some("v1beta1") });
+            return Ok(Output { format, view, beta: range.parameter("v") == Some("v1beta1") });
         }
     }
     if any {
         return Err(Status::not_acceptable(ACCEPTED));
     }
-    Ok(Output { format: Format::Json { pretty }, view: View::Whole, beta: false })
+    Ok(Output { format: Format::Json { pretty }, view: View::Object, beta: false })
 }
 
 /// The format of a refusal: the best one that is listed for objects as they are. A client that lists
 /// none gets JSON for people.
-pub(crate) fn refusal(headers: &HeaderMap, pretty: bool) -> Format {
+pub(crate) fn error_format(headers: &HeaderMap, pretty: bool) -> Format {
     let mut any = false;
-    for clause in clauses(headers) {
+    for range in media_ranges(headers) {
         any = true;
-        if ["as", "g", "v"].iter().any(|name| clause.parameter(name).is_some()) {
+        if ["as", "g", "v"].iter().any(|name| range.parameter(name).is_some()) {
             continue;
         }
-        match clause.format(pretty) {
+        match range.format(pretty) {
             Some(format) => return format,
             None => continue,
         }
@@ -90,11 +90,11 @@ pub(crate) fn refusal(headers: &HeaderMap, pretty: bool) -> Format {
 
 /// What the router in front of built-in resources asks of `Accept`: it looks at whole types only
 /// and knows no ranges but the widest. `streams` says whether the route can watch.
-pub(crate) fn route(headers: &HeaderMap, streams: bool) -> Result<(), Status> {
+pub(crate) fn check_accept(headers: &HeaderMap, streams: bool) -> Result<(), Status> {
     let mut any = false;
-    for clause in clauses(headers) {
+    for range in media_ranges(headers) {
         any = true;
-        if clause.media == "*/*" || ACCEPTED.contains(&clause.media) {
+        if range.media == "*/*" || ACCEPTED.contains(&range.media) {
             return Ok(());
         }
     }
@@ -111,12 +111,12 @@ pub(crate) fn pretty(headers: &HeaderMap, query: &Query) -> bool {
     ["curl", "Wget", "Mozilla/5.0"].iter().any(|known| agent.starts_with(known))
 }
 
-pub(crate) struct Clause<'a> {
+pub(crate) struct MediaRange<'a> {
     pub(crate) media: &'a str,
     parameters: &'a str,
 }
 
-impl<'a> Clause<'a> {
+impl<'a> MediaRange<'a> {
     pub(crate) fn parameter(&self, name: &str) -> Option<&'a str> {
         self.parameters.split(';').find_map(|parameter| {
             let (key, value) = parameter.split_once('=')?;
@@ -134,7 +134,7 @@ impl<'a> Clause<'a> {
     }
 
     fn view(&self) -> Option<View> {
-        let Some(kind) = self.parameter("as") else { return Some(View::Whole) };
+        let Some(kind) = self.parameter("as") else { return Some(View::Object) };
         let version = self.parameter("v");
         if self.parameter("g") != Some("meta.k8s.io") || !matches!(version, Some("v1" | "v1beta1"))
         {
@@ -150,24 +150,24 @@ impl<'a> Clause<'a> {
 }
 
 /// The clauses of `Accept` in the order of their quality, given order breaking ties.
-pub(crate) fn clauses(headers: &HeaderMap) -> Vec<Clause<'_>> {
-    let mut clauses: Vec<Clause<'_>> = headers
+pub(crate) fn media_ranges(headers: &HeaderMap) -> Vec<MediaRange<'_>> {
+    let mut media_ranges: Vec<MediaRange<'_>> = headers
         .get_all(ACCEPT)
         .iter()
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
-        .map(|clause| {
-            let (media, parameters) = clause.split_once(';').unwrap_or((clause, ""));
-            Clause { media: media.trim(), parameters }
+        .map(|range| {
+            let (media, parameters) = range.split_once(';').unwrap_or((range, ""));
+            MediaRange { media: media.trim(), parameters }
         })
-        .filter(|clause| !clause.media.is_empty())
+        .filter(|range| !range.media.is_empty())
         .collect();
-    let quality = |clause: &Clause<'_>| -> u32 {
-        let q = clause.parameter("q").and_then(|q| q.parse::<f64>().ok()).unwrap_or(1.0);
+    let quality = |range: &MediaRange<'_>| -> u32 {
+        let q = range.parameter("q").and_then(|q| q.parse::<f64>().ok()).unwrap_or(1.0);
         (q.clamp(0.0, 1.0) * 1000.0) as u32
     };
-    clauses.sort_by_key(|clause| std::cmp::Reverse(quality(clause)));
-    clauses
+    media_ranges.sort_by_key(|range| std::cmp::Reverse(quality(range)));
+    media_ranges
 }
 
 /// Whether the client takes gzip.
@@ -233,25 +233,25 @@ mod tests {
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT, accept.parse().unwrap());
-            assert_eq!(refusal(&headers, false), expected, "{accept}");
+            assert_eq!(error_format(&headers, false), expected, "{accept}");
         }
-        assert_eq!(refusal(&HeaderMap::new(), false), PLAIN);
+        assert_eq!(error_format(&HeaderMap::new(), false), PLAIN);
     }
 
     #[test]
     fn clients_of_the_field_get_what_they_read() {
-        check("application/json", Some((PLAIN, View::Whole)));
-        check("*/*", Some((PLAIN, View::Whole)));
+        check("application/json", Some((PLAIN, View::Object)));
+        check("*/*", Some((PLAIN, View::Object)));
         check(
             "application/vnd.kubernetes.protobuf,application/json",
-            Some((Format::Protobuf, View::Whole)),
+            Some((Format::Protobuf, View::Object)),
         );
-        check("application/json,application/vnd.kubernetes.protobuf", Some((PLAIN, View::Whole)));
+        check("application/json,application/vnd.kubernetes.protobuf", Some((PLAIN, View::Object)));
         check(
             "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1,application/json",
-            Some((PLAIN, View::Whole)),
+            Some((PLAIN, View::Object)),
         );
-        check("application/vnd.kubernetes.protobuf", Some((Format::Protobuf, View::Whole)));
+        check("application/vnd.kubernetes.protobuf", Some((Format::Protobuf, View::Object)));
         check(
             "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;\
              g=meta.k8s.io,application/json",
@@ -262,7 +262,7 @@ mod tests {
              application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
             Some((Format::Protobuf, View::MetadataList)),
         );
-        check("application/yaml", Some((Format::Yaml, View::Whole)));
+        check("application/yaml", Some((Format::Yaml, View::Object)));
         check("text/html", None);
         check("application/json;as=Table;v=v9;g=meta.k8s.io", None);
     }

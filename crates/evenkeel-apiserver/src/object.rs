@@ -66,18 +66,18 @@ pub(crate) fn dedup_owners(object: &mut Value) -> Vec<String> {
     let Some(owners) = owners.and_then(Value::as_array_mut).filter(|all| all.len() > 1) else {
         return Vec::new();
     };
-    let mut twice = Vec::new();
+    let mut duplicates = Vec::new();
     let mut seen = HashSet::new();
     let first: Vec<bool> = owners.iter().map(|owner| seen.insert(owner)).collect();
     let mut first = first.into_iter();
     owners.retain(|owner| {
         let first = first.next().unwrap_or(true);
         if !first {
-            twice.push(owner["uid"].as_str().unwrap_or("").to_owned());
+            duplicates.push(owner["uid"].as_str().unwrap_or("").to_owned());
         }
         first
     });
-    twice
+    duplicates
 }
 
 #[cfg(test)]

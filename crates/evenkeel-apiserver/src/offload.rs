@@ -20,40 +20,40 @@ use crate::throttle::User;
 
 /// Whether there is still a client to answer, for work that checks it between two pieces.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Client(Arc<Presence>);
+pub(crate) struct Cancellation(Arc<CancellationState>);
 
 #[derive(Debug, Default)]
-struct Presence {
-    gone: AtomicBool,
-    left: Notify,
+struct CancellationState {
+    cancelled: AtomicBool,
+    notify: Notify,
 }
 
 /// Held by the request's own task, which ends when its client has gone or its time is over.
-pub(crate) struct Attached(Client);
+pub(crate) struct DropGuard(Cancellation);
 
-impl Client {
+impl Cancellation {
     /// A client that is there until the result is dropped.
-    pub(crate) fn attach(&self) -> Attached {
-        Attached(self.clone())
+    pub(crate) fn drop_guard(&self) -> DropGuard {
+        DropGuard(self.clone())
     }
 
     /// Fails once the client has gone.
     pub(crate) fn check(&self) -> Result<(), Status> {
-        if self.0.gone.load(Ordering::Relaxed) { Err(Status::timed_out()) } else { Ok(()) }
+        if self.0.cancelled.load(Ordering::Relaxed) { Err(Status::timed_out()) } else { Ok(()) }
     }
 
-    async fn left(&self) {
-        let left = self.0.left.notified();
+    async fn cancelled(&self) {
+        let notified = self.0.notify.notified();
         if self.check().is_ok() {
-            left.await;
+            notified.await;
         }
     }
 }
 
-impl Drop for Attached {
+impl Drop for DropGuard {
     fn drop(&mut self) {
-        self.0.0.gone.store(true, Ordering::Relaxed);
-        self.0.0.left.notify_waiters();
+        self.0.0.cancelled.store(true, Ordering::Relaxed);
+        self.0.0.notify.notify_waiters();
     }
 }
 
@@ -63,18 +63,18 @@ impl Drop for Attached {
 pub(crate) async fn run<T: Send + 'static>(
     core: &Core,
     user: &User,
-    client: &Client,
+    cancellation: &Cancellation,
     work: impl Future<Output = Result<T, Status>> + Send + 'static,
 ) -> Result<T, Status> {
     let turn = core.throttle.turn(user).await?;
     let runtime = Handle::current();
-    let client = client.clone();
+    let cancellation = cancellation.clone();
     let job = task::spawn_blocking(move || {
         let _turn = turn;
         runtime.block_on(async {
             tokio::select! {
                 biased;
-                () = client.left() => Err(Status::timed_out()),
+                () = cancellation.cancelled() => Err(Status::timed_out()),
                 outcome = work => outcome,
             }
         })

@@ -29,24 +29,24 @@ pub(crate) async fn respond(
 ) -> Result<Response<Body>, Status> {
     let path = request.request().parts.uri.path();
     let first = path.trim_start_matches('/').split('/').next().unwrap_or("");
-    let Some(remote) = remote else { return answer(core, &request) };
+    let Some(remote) = remote else { return handle(core, &request) };
     match first {
         // A busy server is not a sick one.
-        "healthz" | "livez" | "readyz" => answer(core, &request),
+        "healthz" | "livez" | "readyz" => handle(core, &request),
         // Made on demand, from the schemas of all resources.
         "openapi" => {
             let shared = core.clone();
-            let work = async move { answer(&shared, &request) };
-            offload::run(core, &remote.user, &remote.client, work).await
+            let work = async move { handle(&shared, &request) };
+            offload::run(core, &remote.user, &remote.cancellation, work).await
         }
         _ => {
-            remote.enter(core, Access::Read).await?;
-            answer(core, &request)
+            remote.acquire_in_flight(core, Access::Read).await?;
+            handle(core, &request)
         }
     }
 }
 
-fn answer(core: &Arc<Core>, request: &Authorized) -> Result<Response<Body>, Status> {
+fn handle(core: &Arc<Core>, request: &Authorized) -> Result<Response<Body>, Status> {
     let request = request.request();
     let path = request.parts.uri.path();
     let snapshot = core.registry.snapshot();
@@ -100,10 +100,12 @@ fn answer(core: &Arc<Core>, request: &Authorized) -> Result<Response<Body>, Stat
         ["openapi", "v2"] => {
             let found = snapshot.openapi().v2(&snapshot);
             Ok(match openapi_form(request, OPENAPI_V2) {
-                Some(Form::Json) => tagged(request, &found.body, &found.etag, negotiate::JSON),
+                Some(Form::Json) => {
+                    etag_response(request, &found.body, &found.etag, negotiate::JSON)
+                }
                 Some(Form::Protobuf) => {
                     let body = found.protobuf(openapi::protobuf::v2);
-                    tagged(request, body, &found.etag, OPENAPI_V2)
+                    etag_response(request, body, &found.etag, OPENAPI_V2)
                 }
                 None => not_acceptable(),
             })
@@ -119,7 +121,7 @@ fn answer(core: &Arc<Core>, request: &Authorized) -> Result<Response<Body>, Stat
             let path = rest.join("/");
             let form = openapi_form(request, OPENAPI_V3);
             Ok(match (snapshot.openapi().v3(&snapshot, &path), form) {
-                (Some(found), Some(form)) => hashed(request, &path, &found, form),
+                (Some(found), Some(form)) => hashed_response(request, &path, &found, form),
                 (Some(_), None) => not_acceptable(),
                 (None, _) => {
                     let mut nothing = Response::new(Body::default());
@@ -137,16 +139,16 @@ const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8")
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 fn wants_aggregated(request: &Routed) -> bool {
-    for clause in negotiate::clauses(&request.parts.headers) {
-        if clause.media != "application/json" && clause.media != "*/*" {
+    for range in negotiate::media_ranges(&request.parts.headers) {
+        if range.media != "application/json" && range.media != "*/*" {
             continue;
         }
-        if clause.parameter("as").is_none() {
+        if range.parameter("as").is_none() {
             return false;
         }
-        if clause.parameter("as") == Some("APIGroupDiscoveryList")
-            && clause.parameter("g") == Some("apidiscovery.k8s.io")
-            && clause.parameter("v") == Some("v2")
+        if range.parameter("as") == Some("APIGroupDiscoveryList")
+            && range.parameter("g") == Some("apidiscovery.k8s.io")
+            && range.parameter("v") == Some("v2")
         {
             return true;
         }
@@ -169,11 +171,11 @@ enum Form {
 /// `protobuf` or, as kubectl asks for it, by the older name with an `@` in it, which no media type
 /// may have: the answer never says so.
 fn openapi_form(request: &Routed, protobuf: &str) -> Option<Form> {
-    let clauses = negotiate::clauses(&request.parts.headers);
-    if clauses.is_empty() {
+    let media_ranges = negotiate::media_ranges(&request.parts.headers);
+    if media_ranges.is_empty() {
         return Some(Form::Json);
     }
-    clauses.iter().find_map(|clause| match clause.media {
+    media_ranges.iter().find_map(|range| match range.media {
         "application/json" | "*/*" | "application/*" | "*/json" => Some(Form::Json),
         media if media == protobuf || media == protobuf.replace(".v1.0", "@v1.0") => {
             Some(Form::Protobuf)
@@ -197,13 +199,13 @@ fn host(request: &Routed) -> String {
 
 /// A document of discovery.
 fn document(request: &Routed, document: &Document, content_type: &'static str) -> Response<Body> {
-    let mut response = tagged(request, &document.body, &document.etag, content_type);
+    let mut response = etag_response(request, &document.body, &document.etag, content_type);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public"));
     response
 }
 
 /// A document that clients keep: they send its tag, and get it again only if that has changed.
-fn tagged(
+fn etag_response(
     request: &Routed,
     body: &Bytes,
     etag: &str,
@@ -226,7 +228,7 @@ fn tagged(
 }
 
 /// A document under a URL that names its hash: right ones never change, wrong ones move on.
-fn hashed(request: &Routed, path: &str, found: &Document, form: Form) -> Response<Body> {
+fn hashed_response(request: &Routed, path: &str, found: &Document, form: Form) -> Response<Body> {
     let hash = found.etag.trim_matches('"');
     let given = request.query.get("hash");
     if given.is_some_and(|given| given != hash) {
@@ -238,10 +240,10 @@ fn hashed(request: &Routed, path: &str, found: &Document, form: Form) -> Respons
         return response;
     }
     let mut response = match form {
-        Form::Json => tagged(request, &found.body, &found.etag, negotiate::JSON),
+        Form::Json => etag_response(request, &found.body, &found.etag, negotiate::JSON),
         Form::Protobuf => {
             let body = found.protobuf(openapi::protobuf::v3);
-            tagged(request, body, &found.etag, OPENAPI_V3)
+            etag_response(request, body, &found.etag, OPENAPI_V3)
         }
     };
     if given.is_some() {
@@ -256,7 +258,7 @@ fn value(request: &Routed, value: &Value) -> Response<Body> {
         Ok(output) => output.format,
         Err(_) => Format::Json { pretty: true },
     };
-    encode::plain_value(format, value)
+    encode::value_response(format, value)
 }
 
 fn text(body: impl Into<Bytes>, content_type: &'static str) -> Response<Body> {

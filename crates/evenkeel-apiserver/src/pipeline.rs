@@ -72,7 +72,7 @@ where
     let query = Query::parse(parts.uri.query().unwrap_or(""));
     let route = route::route(&parts.method, parts.uri.path(), &query);
     core.compactor.run(&core.store).await;
-    let seen = core.metrics.begin(&route);
+    let in_flight = core.metrics.begin(&route);
     let headers = parts.headers.clone();
     let pretty = negotiate::pretty(&headers, &query);
     let wants_head = parts.method == Method::HEAD;
@@ -83,12 +83,12 @@ where
         let routed = Routed { parts, query, route };
         let authenticated = authenticate::authenticate(core, routed);
         // Counts for the sender, not for the impersonated user.
-        let remote = peer.as_ref().and_then(|peer| introduce(peer, version, &authenticated));
+        let remote = peer.as_ref().and_then(|peer| report_peer(peer, version, &authenticated));
         let remote = remote.map(Arc::new);
         let impersonated = impersonate::impersonate(core, authenticated?)?;
         let authorized = authorize::authorize(core, impersonated)?;
         // Ends with this future: when its client has gone, or its time is over.
-        let _attached = remote.as_ref().map(|remote| remote.client.attach());
+        let _cancel_on_drop = remote.as_ref().map(|remote| remote.cancellation.drop_guard());
         match authorized.route() {
             Route::Resource(_) => {
                 let user = remote.as_ref().map(|remote| remote.user.clone());
@@ -106,17 +106,18 @@ where
             time::timeout(limit, stages).await.unwrap_or_else(|_| Err(Status::timed_out()))
         }
     };
-    let response = outcome.unwrap_or_else(|status| encode::refusal(&headers, pretty, &status));
+    let response =
+        outcome.unwrap_or_else(|status| encode::error_response(&headers, pretty, &status));
     let mut response = encode::common_headers(core, response);
     if wants_head {
-        keep_head(&mut response);
+        strip_body(&mut response);
     }
-    seen.end(&core.registry.snapshot(), response.status().as_u16());
+    in_flight.end(&core.registry.snapshot(), response.status().as_u16());
     response
 }
 
 /// Reports to the listener who is calling, so that it can tell its connections apart.
-fn introduce(
+fn report_peer(
     peer: &Peer,
     version: Version,
     authenticated: &Result<authenticate::Authenticated, Status>,
@@ -149,7 +150,7 @@ fn time_limit(
 }
 
 /// Leaves out what a client that asks for the head alone does not read.
-fn keep_head(response: &mut Response<Body>) {
+fn strip_body(response: &mut Response<Body>) {
     if let Some(length) = response.body().size_hint().exact() {
         response.headers_mut().insert(CONTENT_LENGTH, length.into());
     }

@@ -7,7 +7,7 @@ use evenkeel_schema::field;
 use evenkeel_types::duration;
 
 use crate::route::Route;
-use crate::status::{Named, Status};
+use crate::status::{GroupResource, Status};
 
 /// Decoded parameters in the order given; the first of a name counts.
 #[derive(Clone, Debug, Default)]
@@ -158,7 +158,7 @@ impl WriteOptions {
                 FieldValidation::Warn
             }
         };
-        refuse(kind, &errors)?;
+        check_options(kind, &errors)?;
         let field_manager = (!manager.is_empty()).then(|| manager.to_owned());
         Ok(Self { dry_run, field_manager, field_validation, force })
     }
@@ -194,11 +194,11 @@ fn validate_field_manager(manager: &str, errors: &mut Vec<field::Error>) {
 }
 
 /// Turns the errors of an options object into its 422.
-pub(crate) fn refuse(kind: &str, errors: &[field::Error]) -> Result<(), Status> {
+pub(crate) fn check_options(kind: &str, errors: &[field::Error]) -> Result<(), Status> {
     if errors.is_empty() {
         return Ok(());
     }
-    Err(Status::invalid(Named { group: "meta.k8s.io", kind }, "", errors))
+    Err(Status::invalid(GroupResource { group: "meta.k8s.io", resource: kind }, "", errors))
 }
 
 /// Options of list, watch and deletecollection.
@@ -258,7 +258,7 @@ impl ListOptions {
         } else {
             options.validate_list(given, &mut errors);
         }
-        refuse("ListOptions", &errors)?;
+        check_options("ListOptions", &errors)?;
         Ok(options)
     }
 

@@ -97,7 +97,7 @@ impl Snapshot {
         withdrawn: Vec<Arc<Resource>>,
     ) -> Self {
         let mut groups = self.groups.clone();
-        match self.place(group) {
+        match self.position(group) {
             Ok(at) if at < self.builtin.len() => {
                 let versions = groups[at].versions.iter();
                 let own = versions.flat_map(|version| &version.resources);
@@ -125,7 +125,7 @@ impl Snapshot {
     }
 
     /// Where the group is, or where it would be.
-    fn place(&self, group: &str) -> Result<usize, usize> {
+    fn position(&self, group: &str) -> Result<usize, usize> {
         if let Some(at) = self.builtin.get(group) {
             return Ok(*at);
         }
@@ -149,7 +149,7 @@ impl Snapshot {
     }
 
     pub(crate) fn group(&self, name: &str) -> Option<&Group> {
-        self.place(name).ok().map(|at| &*self.groups[at])
+        self.position(name).ok().map(|at| &*self.groups[at])
     }
 
     /// Whether the group is one of the server's own.

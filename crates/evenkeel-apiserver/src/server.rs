@@ -17,7 +17,7 @@ use crate::admission::Chain;
 use crate::authn::Authenticator;
 use crate::authz::{AllowAuthenticated, Authorizer};
 use crate::body::Body;
-use crate::call::Ending;
+use crate::call::ShutdownSignal;
 use crate::compactor::Compactor;
 use crate::core::Core;
 use crate::identity::token_file::TokenFile;
@@ -29,9 +29,9 @@ use crate::listen::tls::{self, Tls};
 use crate::listen::{BindError, Listener, Options as ListenOptions};
 use crate::metrics::Metrics;
 use crate::registry::Registry;
-use crate::registry::custom::Definitions;
+use crate::registry::custom::Crds;
 use crate::service::Allocator;
-use crate::sources::Sources;
+use crate::sources::ClockRng;
 use crate::storage::{self, Store, Window};
 use crate::throttle::Throttle;
 use crate::verbs::Components;
@@ -135,12 +135,12 @@ impl ApiServer {
 
     /// The server without a socket, for a caller of your choice.
     pub fn service_as(&self, identity: Identity) -> Service {
-        Service { core: self.core.clone(), identity: Some(identity), ending: None }
+        Service { core: self.core.clone(), identity: Some(identity), shutdown_signal: None }
     }
 
     /// The service to put behind a listener of your own: callers are who their credentials say.
     pub fn authenticating_service(&self) -> Service {
-        Service { core: self.core.clone(), identity: None, ending: None }
+        Service { core: self.core.clone(), identity: None, shutdown_signal: None }
     }
 
     /// As [`authenticating_service`](Self::anonymous_service), for a server nobody needs to hold.
@@ -168,7 +168,7 @@ impl ApiServer {
         address: SocketAddr,
         options: ListenOptions,
     ) -> Result<ServerHandle, ServeError> {
-        let now = self.core.sources.now().as_second().unsigned_abs();
+        let now = self.core.clock_rng.now().as_second().unsigned_abs();
         let (authority, admin) = match &self.certificates {
             Some(directory) => {
                 let authority = Authority::load_or_generate(directory, "evenkeel", now)?;
@@ -184,7 +184,7 @@ impl ApiServer {
         let addresses = [address.ip(), IpAddr::V4(self.core.services.first())];
         let certificate = authority.issue_serving(addresses)?;
         let clock = self.core.clone();
-        let now_unix = move || clock.sources.now().as_second().unsigned_abs();
+        let now_unix = move || clock.clock_rng.now().as_second().unsigned_abs();
         let tls = Tls::new(&certificate, &[authority.certificate()], now_unix)?;
         let listener = Listener::bind(address, tls, options)?;
         let address = listener.local_addr();
@@ -198,8 +198,11 @@ impl ApiServer {
         .render();
         let (shutdown, stopping) = watch::channel(false);
         let mut tasks = JoinSet::new();
-        let (end, ending) = watch::channel(false);
-        let service = Service { ending: Some(Ending(ending)), ..self.authenticating_service() };
+        let (end, shutdown_signal) = watch::channel(false);
+        let service = Service {
+            shutdown_signal: Some(ShutdownSignal(shutdown_signal)),
+            ..self.authenticating_service()
+        };
         let mut server_stops = self.stopping.subscribe();
         let mut watches_stop = self.core.stopping.clone();
         let core = self.core.clone();
@@ -384,8 +387,8 @@ impl Builder {
         let (stopping, stops) = watch::channel(false);
         let core = Arc::new(Core {
             registry: Registry::new(&store),
-            definitions: Definitions::default(),
-            sources: self.seed.map_or_else(Sources::system, Sources::seeded),
+            crds: Crds::default(),
+            clock_rng: self.seed.map_or_else(ClockRng::system, ClockRng::seeded),
             admission: Chain::new(&self.disabled_admission_plugins).map_err(BuildError::Option)?,
             authenticator: Authenticator { tokens: self.tokens, anonymous: !self.no_anonymous },
             authorizer: self.authorizer.unwrap_or_else(|| Box::new(AllowAuthenticated)),
@@ -458,7 +461,7 @@ impl std::fmt::Debug for ServerHandle {
 pub struct Service {
     core: Arc<Core>,
     identity: Option<Identity>,
-    ending: Option<Ending>,
+    shutdown_signal: Option<ShutdownSignal>,
 }
 
 impl<B> tower_service::Service<Request<B>> for Service
@@ -479,8 +482,8 @@ where
         if let Some(identity) = &self.identity {
             request.extensions_mut().insert(identity.clone());
         }
-        if let Some(ending) = &self.ending {
-            request.extensions_mut().insert(ending.clone());
+        if let Some(shutdown_signal) = &self.shutdown_signal {
+            request.extensions_mut().insert(shutdown_signal.clone());
         }
         Box::pin(async move { Ok(pipeline::run(&core, request).await) })
     }

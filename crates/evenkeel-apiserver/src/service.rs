@@ -16,7 +16,7 @@ use evenkeel_schema::{field, names};
 use serde_json::{Value, json};
 
 use crate::object::Metadata as _;
-use crate::status::{Named, Status};
+use crate::status::{GroupResource, Status};
 use crate::storage::Record;
 
 /// Hands out cluster IPs from one IPv4 range, and node ports.
@@ -258,7 +258,7 @@ fn owner_fault(service: &Value, address: Ipv4Addr) -> Option<String> {
     if faults.is_empty() {
         return None;
     }
-    let named = Named { group: "networking.k8s.io", kind: "IPAddress" };
+    let named = GroupResource { group: "networking.k8s.io", resource: "IPAddress" };
     Some(Status::invalid(named, &address.to_string(), &faults).message().to_owned())
 }
 

@@ -13,7 +13,7 @@ use jiff::fmt::temporal::DateTimePrinter;
 use tokio::time::Instant;
 
 /// Time and randomness of one server.
-pub(crate) struct Sources {
+pub(crate) struct ClockRng {
     clock: Clock,
     random: Mutex<SplitMix64>,
 }
@@ -27,7 +27,7 @@ enum Clock {
     },
 }
 
-impl Sources {
+impl ClockRng {
     /// The machine's clock, and a seed nobody knows.
     pub(crate) fn system() -> Self {
         Self {
@@ -93,7 +93,7 @@ impl Sources {
     }
 
     /// A number in `0..bound`, or 0 if there is none.
-    pub(crate) fn below(&self, bound: u64) -> u64 {
+    pub(crate) fn random_below(&self, bound: u64) -> u64 {
         self.lock().below(bound)
     }
 
@@ -102,7 +102,7 @@ impl Sources {
     }
 }
 
-impl fmt::Debug for Sources {
+impl fmt::Debug for ClockRng {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.clock {
             Clock::System => "Sources(system)",
@@ -140,14 +140,14 @@ mod tests {
 
     #[tokio::test]
     async fn same_seed_gives_same_uids_and_names() {
-        let (a, b) = (Sources::seeded(7), Sources::seeded(7));
+        let (a, b) = (ClockRng::seeded(7), ClockRng::seeded(7));
         assert_eq!((a.uid(), a.name_suffix()), (b.uid(), b.name_suffix()));
-        assert_ne!(a.uid(), Sources::seeded(8).uid());
+        assert_ne!(a.uid(), ClockRng::seeded(8).uid());
     }
 
     #[test]
     fn uid_is_a_version_4_uuid() {
-        let uid = Sources::system().uid();
+        let uid = ClockRng::system().uid();
         let parts: Vec<&str> = uid.split('-').collect();
         assert_eq!(parts.iter().map(|p| p.len()).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
         assert!(parts[2].starts_with('4') && "89ab".contains(&parts[3][..1]), "{uid}");
@@ -155,9 +155,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn virtual_time_follows_tokio() {
-        let sources = Sources::seeded(1);
-        assert_eq!(sources.timestamp(), "2026-01-01T00:00:00Z");
+        let clock_rng = ClockRng::seeded(1);
+        assert_eq!(clock_rng.timestamp(), "2026-01-01T00:00:00Z");
         tokio::time::advance(std::time::Duration::from_secs(90)).await;
-        assert_eq!(sources.timestamp(), "2026-01-01T00:01:30Z");
+        assert_eq!(clock_rng.timestamp(), "2026-01-01T00:01:30Z");
     }
 }

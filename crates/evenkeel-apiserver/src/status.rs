@@ -47,14 +47,14 @@ pub(crate) struct Cause {
 
 /// A group and a plural (or a kind, where upstream uses it as one): how messages name resources.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Named<'a> {
+pub(crate) struct GroupResource<'a> {
     pub(crate) group: &'a str,
-    pub(crate) kind: &'a str,
+    pub(crate) resource: &'a str,
 }
 
-impl fmt::Display for Named<'_> {
+impl fmt::Display for GroupResource<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.kind)?;
+        f.write_str(self.resource)?;
         if self.group.is_empty() { Ok(()) } else { write!(f, ".{}", self.group) }
     }
 }
@@ -64,11 +64,11 @@ impl Status {
         Self(Box::new(Inner { code, reason, message: message.into(), ..Inner::default() }))
     }
 
-    fn about(mut self, what: Named<'_>, name: &str) -> Self {
+    fn with_details(mut self, what: GroupResource<'_>, name: &str) -> Self {
         self.0.details = Some(Details {
             name: name.to_owned(),
             group: what.group.to_owned(),
-            kind: what.kind.to_owned(),
+            kind: what.resource.to_owned(),
             ..Details::default()
         });
         self
@@ -187,30 +187,31 @@ impl Status {
         status
     }
 
-    pub(crate) fn not_found(what: Named<'_>, name: &str) -> Self {
-        Self::new(404, "NotFound", format!("{what} {} not found", Quoted(name))).about(what, name)
+    pub(crate) fn not_found(what: GroupResource<'_>, name: &str) -> Self {
+        Self::new(404, "NotFound", format!("{what} {} not found", Quoted(name)))
+            .with_details(what, name)
     }
 
-    pub(crate) fn already_exists(what: Named<'_>, name: &str, deleting: bool) -> Self {
+    pub(crate) fn already_exists(what: GroupResource<'_>, name: &str, deleting: bool) -> Self {
         let prefix = if deleting { "object is being deleted: " } else { "" };
         Self::new(409, "AlreadyExists", format!("{prefix}{what} \"{name}\" already exists"))
-            .about(what, name)
+            .with_details(what, name)
     }
 
-    pub(crate) fn name_generation_exhausted(what: Named<'_>, name: &str) -> Self {
+    pub(crate) fn name_generation_exhausted(what: GroupResource<'_>, name: &str) -> Self {
         let message = format!(
             "{what} \"{name}\" already exists, the server was not able to generate a unique name \
              for the object"
         );
-        Self::new(409, "AlreadyExists", message).about(what, name).retry_after(1)
+        Self::new(409, "AlreadyExists", message).with_details(what, name).retry_after(1)
     }
 
-    pub(crate) fn conflict(what: Named<'_>, name: &str, why: &str) -> Self {
+    pub(crate) fn conflict(what: GroupResource<'_>, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {what} \"{name}\": {why}");
-        Self::new(409, "Conflict", message).about(what, name)
+        Self::new(409, "Conflict", message).with_details(what, name)
     }
 
-    pub(crate) fn modified(what: Named<'_>, name: &str) -> Self {
+    pub(crate) fn modified(what: GroupResource<'_>, name: &str) -> Self {
         Self::conflict(
             what,
             name,
@@ -230,7 +231,7 @@ impl Status {
     }
 
     /// The object breaks rules of its kind. `what.kind` is the Kind, not the plural.
-    pub(crate) fn invalid(what: Named<'_>, name: &str, errors: &[field::Error]) -> Self {
+    pub(crate) fn invalid(what: GroupResource<'_>, name: &str, errors: &[field::Error]) -> Self {
         let mut texts: Vec<String> = Vec::new();
         for error in errors {
             let text = error.to_string();
@@ -244,7 +245,7 @@ impl Status {
             many => format!("[{}]", many.join(", ")),
         };
         let mut status = Self::new(422, "Invalid", format!("{what} \"{name}\" is invalid: {list}"))
-            .about(what, name);
+            .with_details(what, name);
         for error in errors {
             status = status.with_cause(error.error_type.reason(), &error.message(), error.field());
         }
@@ -259,13 +260,13 @@ impl Status {
         Self::new(401, "Unauthorized", "Unauthorized")
     }
 
-    pub(crate) fn forbidden(what: Named<'_>, name: &str, why: &str) -> Self {
+    pub(crate) fn forbidden(what: GroupResource<'_>, name: &str, why: &str) -> Self {
         let message = if name.is_empty() {
             format!("{what} is forbidden: {why}")
         } else {
             format!("{what} \"{name}\" is forbidden: {why}")
         };
-        Self::new(403, "Forbidden", message).about(what, name)
+        Self::new(403, "Forbidden", message).with_details(what, name)
     }
 
     pub(crate) fn forbidden_path(message: impl Into<String>) -> Self {
@@ -285,9 +286,9 @@ impl Status {
     }
 
     /// What the handler of custom resources says of a verb they do not have.
-    pub(crate) fn verb_not_supported(what: Named<'_>, verb: &str) -> Self {
+    pub(crate) fn verb_not_supported(what: GroupResource<'_>, verb: &str) -> Self {
         let message = format!("{verb} is not supported on resources of kind \"{what}\"");
-        Self::new(405, "MethodNotAllowed", message).about(what, "")
+        Self::new(405, "MethodNotAllowed", message).with_details(what, "")
     }
 
     /// A transformation was asked for that fits lists only, or objects only.
@@ -380,13 +381,13 @@ impl Status {
     }
 
     /// An error upstream passes through without a reason of its own.
-    pub(crate) fn bare(code: u16, message: impl Into<String>) -> Self {
+    pub(crate) fn without_reason(code: u16, message: impl Into<String>) -> Self {
         Self::new(code, "", message)
     }
 
     /// The disk is full: what the store behind upstream's server answers then.
     pub(crate) fn storage_full() -> Self {
-        Self::bare(500, "etcdserver: mvcc: database space exceeded")
+        Self::without_reason(500, "etcdserver: mvcc: database space exceeded")
     }
 
     pub(crate) fn expired(message: impl Into<String>) -> Self {
@@ -452,7 +453,7 @@ mod tests {
             field::Error::required("metadata.name", "name or generateName is required"),
             field::Error::invalid("spec.replicas", -1, "must be greater than or equal to 0"),
         ];
-        let what = Named { group: "apps", kind: "Deployment" };
+        let what = GroupResource { group: "apps", resource: "Deployment" };
         let status = Status::invalid(what, "web", &errors).to_value();
         assert_eq!(
             status["message"],
@@ -467,7 +468,7 @@ mod tests {
     #[test]
     fn repeated_texts_show_once_in_the_message_and_stay_in_the_causes() {
         let error = field::Error::required("a", "b");
-        let what = Named { group: "", kind: "Pod" };
+        let what = GroupResource { group: "", resource: "Pod" };
         let status = Status::invalid(what, "p", &[error.clone(), error]).to_value();
         assert_eq!(status["message"], "Pod \"p\" is invalid: a: Required value: b");
         assert_eq!(status["details"]["causes"].as_array().unwrap().len(), 2);

@@ -28,7 +28,7 @@ mod watch;
 
 pub(crate) use component_status::Components;
 pub(crate) use create::create_value;
-pub(crate) use delete::{Deletion, delete_named};
+pub(crate) use delete::{DeleteOptions, delete_named};
 pub(crate) use list::Filter;
 pub(crate) use patch::is_apply;
 pub(crate) use update::{release_finalizer, write_object, write_status};
@@ -39,11 +39,11 @@ use bytes::Bytes;
 use http::{Method, Response};
 
 use crate::body::Body;
-use crate::call::{Call, Remote, Warnings};
+use crate::call::{Remote, RequestContext, Warnings};
 use crate::core::Core;
 use crate::negotiate::{self, View};
 use crate::pipeline::authorize::Authorized;
-use crate::pipeline::encode::{self, Answer};
+use crate::pipeline::encode::{self, Reply};
 use crate::pipeline::receive::{Received, Unread};
 use crate::registry::resource::Resource;
 use crate::route::{ResourceRoute, Route, Verb};
@@ -64,7 +64,7 @@ where
     let (mut routed, identity) = request.into_parts();
     let Route::Resource(route) = routed.route else { return Err(Status::page_not_found()) };
     let resource = find(core, &route)?;
-    let call = Arc::new(Call {
+    let cx = Arc::new(RequestContext {
         core: core.clone(),
         resource,
         verb: route.verb,
@@ -75,73 +75,73 @@ where
         headers: routed.parts.headers,
         identity,
         warnings: Warnings::default(),
-        ending: routed.parts.extensions.remove(),
+        shutdown_signal: routed.parts.extensions.remove(),
         remote,
     });
-    if !call.resource.is_custom() {
-        check_verb(&call)?;
+    if !cx.resource.is_custom() {
+        check_verb(&cx)?;
         if routed.parts.method == Method::HEAD {
             return Err(Status::method_not_allowed());
         }
     }
-    let response = respond(&call, body).await.unwrap_or_else(|status| {
-        let pretty = negotiate::pretty(&call.headers, &call.query);
-        let mut response = encode::refusal(&call.headers, pretty, &status);
-        encode::warn(&call, response.headers_mut());
+    let response = respond(&cx, body).await.unwrap_or_else(|status| {
+        let pretty = negotiate::pretty(&cx.headers, &cx.query);
+        let mut response = encode::error_response(&cx.headers, pretty, &status);
+        encode::add_warnings(&cx, response.headers_mut());
         response
     });
     Ok(response)
 }
 
-async fn respond<B>(call: &Arc<Call>, body: Unread<B>) -> Result<Response<Body>, Status>
+async fn respond<B>(cx: &Arc<RequestContext>, body: Unread<B>) -> Result<Response<Body>, Status>
 where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    if !call.resource.is_custom() {
-        let watches = matches!(call.verb, Verb::List | Verb::Watch);
-        negotiate::route(&call.headers, watches)?;
-        if call.verb == Verb::Patch {
-            patch::kind(call)?;
+    if !cx.resource.is_custom() {
+        let watches = matches!(cx.verb, Verb::List | Verb::Watch);
+        negotiate::check_accept(&cx.headers, watches)?;
+        if cx.verb == Verb::Patch {
+            patch::kind(cx)?;
         }
     }
     // What the router of built-in resources turns away is not told of their future.
-    if let Some(text) = call.resource.deprecation() {
-        call.warnings.add(text);
+    if let Some(text) = cx.resource.deprecation() {
+        cx.warnings.add(text);
     }
-    if call.resource.is_custom() {
-        check_verb(call)?;
+    if cx.resource.is_custom() {
+        check_verb(cx)?;
     }
-    let output = negotiate::output(&call.headers, &call.query, !call.resource.is_custom())?;
-    let printable = call.resource.supports("list");
-    if output.view != View::Whole && !printable {
+    let output = negotiate::output(&cx.headers, &cx.query, !cx.resource.is_custom())?;
+    let printable = cx.resource.supports("list");
+    if output.view != View::Object && !printable {
         return Err(Status::not_acceptable(&[
             negotiate::JSON,
             negotiate::YAML,
             negotiate::PROTOBUF,
         ]));
     }
-    if call.verb == Verb::Patch {
-        patch::kind(call)?;
+    if cx.verb == Verb::Patch {
+        patch::kind(cx)?;
     }
-    let body = match call.verb {
+    let body = match cx.verb {
         Verb::Get | Verb::List | Verb::Watch => Received::default(),
         _ => body.read().await?,
     };
-    if let (Some(remote), Some(access)) = (&call.remote, access(call.verb)) {
-        remote.enter(&call.core, access).await?;
+    if let (Some(remote), Some(access)) = (&cx.remote, access(cx.verb)) {
+        remote.acquire_in_flight(&cx.core, access).await?;
     }
-    if heavy::is_heavy(call, &body.bytes) {
-        let shared = call.clone();
-        return call
+    if heavy::is_heavy(cx, &body.bytes) {
+        let shared = cx.clone();
+        return cx
             .offload(async move {
-                let answer = carry_out(&shared, output, &body.bytes).await?;
-                encode::respond(&shared, output, answer)
+                let reply = execute(&shared, output, &body.bytes).await?;
+                encode::respond(&shared, output, reply)
             })
             .await;
     }
-    let answer = carry_out(call, output, &body.bytes).await?;
-    heavy::encode(call, output, answer).await
+    let reply = execute(cx, output, &body.bytes).await?;
+    heavy::encode(cx, output, reply).await
 }
 
 /// What a request counts as while it is in flight; watches are not limited in number.
@@ -155,30 +155,34 @@ fn access(verb: Verb) -> Option<Access> {
     }
 }
 
-async fn carry_out(call: &Call, output: negotiate::Output, body: &Bytes) -> Result<Answer, Status> {
-    if call.resource.is("", "bindings") {
-        return subresource::bind_by_body(call, body).await;
+async fn execute(
+    cx: &RequestContext,
+    output: negotiate::Output,
+    body: &Bytes,
+) -> Result<Reply, Status> {
+    if cx.resource.is("", "bindings") {
+        return subresource::bind_by_body(cx, body).await;
     }
-    if call.resource.is("", "componentstatuses") {
-        return component_status::answer(call, output);
+    if cx.resource.is("", "componentstatuses") {
+        return component_status::handle(cx, output);
     }
-    if !call.resource.is_stored() && call.subresource.is_none() {
-        return review::answer(call, body);
+    if !cx.resource.is_stored() && cx.subresource.is_none() {
+        return review::handle(cx, body);
     }
-    match call.subresource.as_deref() {
+    match cx.subresource.as_deref() {
         None | Some("status") => {}
-        Some("scale") => return scale::answer(call, output, body).await,
-        Some(_) => return subresource::answer(call, body).await,
+        Some("scale") => return scale::handle(cx, output, body).await,
+        Some(_) => return subresource::handle(cx, body).await,
     }
-    match call.verb {
-        Verb::Create => create::answer(call, body).await,
-        Verb::Get => get::answer(call),
-        Verb::List => list::answer(call).await,
-        Verb::Watch => watch::answer(call, output).await,
-        Verb::Update => update::answer(call, body).await,
-        Verb::Patch => patch::answer(call, body).await,
-        Verb::Delete => delete::answer(call, body).await,
-        Verb::DeleteCollection => delete_collection::answer(call, body).await,
+    match cx.verb {
+        Verb::Create => create::handle(cx, body).await,
+        Verb::Get => get::handle(cx),
+        Verb::List => list::handle(cx).await,
+        Verb::Watch => watch::handle(cx, output).await,
+        Verb::Update => update::handle(cx, body).await,
+        Verb::Patch => patch::handle(cx, body).await,
+        Verb::Delete => delete::handle(cx, body).await,
+        Verb::DeleteCollection => delete_collection::handle(cx, body).await,
         Verb::Other => Err(Status::method_not_allowed()),
     }
 }
@@ -207,42 +211,44 @@ fn find(core: &Core, route: &ResourceRoute) -> Result<Arc<Resource>, Status> {
     if scope_fits && ends { Ok(resource.clone()) } else { Err(missing()) }
 }
 
-fn check_verb(call: &Call) -> Result<(), Status> {
-    let resource = &call.resource;
-    if let Some(name) = &call.subresource {
+fn check_verb(cx: &RequestContext) -> Result<(), Status> {
+    let resource = &cx.resource;
+    if let Some(name) = &cx.subresource {
         let Some(sub) = resource.subresource(name) else {
-            return Err(match &call.name {
-                Some(object) if resource.is_custom() => Status::not_found(resource.named(), object),
+            return Err(match &cx.name {
+                Some(object) if resource.is_custom() => {
+                    Status::not_found(resource.group_resource(), object)
+                }
                 _ => Status::resource_not_found(),
             });
         };
-        return if sub.verbs.contains(&call.verb.name()) {
+        return if sub.verbs.contains(&cx.verb.name()) {
             Ok(())
         } else if resource.is_custom() {
-            Err(Status::verb_not_supported(resource.named(), call.verb.name()))
+            Err(Status::verb_not_supported(resource.group_resource(), cx.verb.name()))
         } else {
             Err(Status::method_not_allowed())
         };
     }
-    let collection_verb = matches!(call.verb, Verb::Create | Verb::List | Verb::DeleteCollection);
-    let shape_fits = match call.verb {
+    let collection_verb = matches!(cx.verb, Verb::Create | Verb::List | Verb::DeleteCollection);
+    let shape_fits = match cx.verb {
         Verb::Watch => true,
         // The handler of custom resources asks for a name itself, and for none where it needs none.
         Verb::Create | Verb::Update | Verb::Patch if resource.is_custom() => true,
-        _ => collection_verb == call.name.is_none(),
+        _ => collection_verb == cx.name.is_none(),
     };
     // Only reading goes across namespaces.
-    let place_fits = !matches!(call.verb, Verb::Create | Verb::DeleteCollection)
+    let place_fits = !matches!(cx.verb, Verb::Create | Verb::DeleteCollection)
         || !resource.namespaced
-        || !call.namespace.is_empty();
+        || !cx.namespace.is_empty();
     let named = ["get", "update", "patch", "delete"];
-    if call.name.is_some() && !named.iter().any(|verb| resource.supports(verb)) {
+    if cx.name.is_some() && !named.iter().any(|verb| resource.supports(verb)) {
         // What can only be created has no paths of single objects.
         Err(Status::resource_not_found())
-    } else if shape_fits && place_fits && resource.supports(call.verb.name()) {
+    } else if shape_fits && place_fits && resource.supports(cx.verb.name()) {
         Ok(())
-    } else if call.verb == Verb::Other && resource.is_custom() {
-        Err(Status::verb_not_supported(resource.named(), ""))
+    } else if cx.verb == Verb::Other && resource.is_custom() {
+        Err(Status::verb_not_supported(resource.group_resource(), ""))
     } else {
         Err(Status::method_not_allowed())
     }

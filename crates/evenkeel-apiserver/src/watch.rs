@@ -12,12 +12,12 @@ use evenkeel_kinds::strategy;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::body::Pieces;
-use crate::call::{Call, Ending};
+use crate::body::Chunks;
+use crate::call::{RequestContext, ShutdownSignal};
 use crate::core::Core;
 use crate::negotiate::{Output, View};
 use crate::pipeline::encode::{self, Include};
-use crate::registry::resource::{Nature, Resource};
+use crate::registry::resource::{Resource, TypeInfo};
 use crate::status::Status;
 use crate::storage::{Compacted, Event, Record, Watcher};
 use crate::verbs::Filter;
@@ -55,7 +55,7 @@ enum Phase {
     Initial { items: VecDeque<Arc<Record>>, revision: u64, mark_end: bool },
     Live(Watcher),
     Failed(Status),
-    Over,
+    Ended,
 }
 
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
@@ -63,11 +63,11 @@ const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
 /// Bytes of initial state sent as one piece, about.
-const PIECE: usize = 32 * 1024;
+const CHUNK_BYTES: usize = 32 * 1024;
 
 impl Events {
     pub(crate) fn new(
-        call: &Call,
+        cx: &RequestContext,
         output: Output,
         include: Include,
         filter: Filter,
@@ -77,17 +77,17 @@ impl Events {
     ) -> Self {
         let now = Instant::now();
         let deadline = now + timeout;
-        let namespace = (!call.namespace.is_empty()).then(|| call.namespace.clone());
+        let namespace = (!cx.namespace.is_empty()).then(|| cx.namespace.clone());
         let phase = match start {
             Start::State { items, revision, mark_end } => {
                 Phase::Initial { items: items.into(), revision, mark_end: mark_end && bookmarks }
             }
             Start::Failed(status) => Phase::Failed(status),
-            Start::After(revision) => follow(&call.resource, namespace.as_deref(), revision),
+            Start::After(revision) => follow(&cx.resource, namespace.as_deref(), revision),
         };
         Self {
-            core: call.core.clone(),
-            resource: call.resource.clone(),
+            core: cx.core.clone(),
+            resource: cx.resource.clone(),
             namespace,
             output,
             include,
@@ -97,11 +97,11 @@ impl Events {
             next_bookmark: first_bookmark(now, deadline),
             deadline,
             columns_sent: false,
-            stopping: match &call.ending {
-                Some(Ending(ending)) => ending.clone(),
-                None => call.core.stopping.clone(),
+            stopping: match &cx.shutdown_signal {
+                Some(ShutdownSignal(shutdown_signal)) => shutdown_signal.clone(),
+                None => cx.core.stopping.clone(),
             },
-            served: call.resource.custom().map(|custom| custom.life.clone()),
+            served: cx.resource.custom().map(|custom| custom.lifetime.clone()),
         }
     }
 
@@ -111,7 +111,7 @@ impl Events {
         let (revision, mark_end) = (*revision, *mark_end);
         let mut batch = Vec::new();
         let mut size = 0;
-        while size < PIECE {
+        while size < CHUNK_BYTES {
             let Some(record) = items.pop_front() else { break };
             size += record.body.len();
             batch.push(record);
@@ -140,8 +140,7 @@ impl Events {
             (true, true) => "MODIFIED",
             (true, false) => "DELETED",
         };
-        if self.output.view == View::Whole && kind == natural_kind(event) && self.is_current(event)
-        {
+        if self.output.view == View::Object && kind == event_type(event) && self.is_current(event) {
             return Some(event.frame(|event| wrap(kind, &event.record.body)));
         }
         let record = match &event.previous {
@@ -158,7 +157,7 @@ impl Events {
     }
 
     fn frame_of(&mut self, kind: &str, record: &Arc<Record>, revision: u64) -> Bytes {
-        if self.output.view == View::Whole
+        if self.output.view == View::Object
             && record.version == self.resource.api_version
             && record.epoch == self.resource.epoch
         {
@@ -174,20 +173,20 @@ impl Events {
 
     fn frame_of_value(&mut self, kind: &str, object: Value) -> Bytes {
         let shown = match self.output.view {
-            View::Whole => object,
+            View::Object => object,
             View::Metadata | View::MetadataList => {
                 encode::to_metadata(self.resource.gvk(), &object)
             }
             View::Table => {
                 let first = !std::mem::replace(&mut self.columns_sent, true);
                 let definitions = first.then(|| encode::table_definitions(&self.resource));
-                let now = self.core.sources.now();
+                let now = self.core.clock_rng.now();
                 let row = encode::to_row(&self.resource, &object, now, self.include);
                 encode::table(encode::table_metadata_of(&object), definitions, vec![row])
             }
         };
         let shown = match self.output.view {
-            View::Whole => shown,
+            View::Object => shown,
             _ => encode::in_version(self.output.beta, shown),
         };
         wrap(kind, &encode::to_bytes(&shown))
@@ -204,7 +203,7 @@ impl Events {
             "apiVersion": &*self.resource.api_version,
             "metadata": metadata,
         });
-        if let Nature::Builtin(builtin) = &self.resource.nature {
+        if let TypeInfo::Builtin(builtin) = &self.resource.type_info {
             // Typed objects are never quite empty: `"spec": {"containers": null}`.
             if let Err(why) = evenkeel_types::conform(builtin.ty, &mut object) {
                 tracing::error!(%why, kind = &*self.resource.kind, "cannot make a bookmark");
@@ -215,20 +214,20 @@ impl Events {
     }
 }
 
-impl Pieces for Events {
+impl Chunks for Events {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             match &mut self.phase {
                 Phase::Initial { .. } => {
-                    let piece = self.initial()?;
-                    if !piece.is_empty() {
-                        return Some(piece);
+                    let chunk = self.initial()?;
+                    if !chunk.is_empty() {
+                        return Some(chunk);
                     }
                 }
-                Phase::Over => return None,
+                Phase::Ended => return None,
                 Phase::Failed(status) => {
                     let frame = error_frame(status);
-                    self.phase = Phase::Over;
+                    self.phase = Phase::Ended;
                     return Some(frame);
                 }
                 Phase::Live(watcher) => {
@@ -247,14 +246,14 @@ impl Pieces for Events {
                         () = tokio::time::sleep_until(wake) => Woken::Timer(watcher.synced_revision()),
                     };
                     match woken {
-                        Woken::Stop => self.phase = Phase::Over,
+                        Woken::Stop => self.phase = Phase::Ended,
                         Woken::Event(Ok(event)) => {
                             if let Some(frame) = self.frame(&event) {
                                 return Some(frame);
                             }
                         }
                         Woken::Timer(_) if Instant::now() >= self.deadline => {
-                            self.phase = Phase::Over;
+                            self.phase = Phase::Ended;
                         }
                         Woken::Timer(Ok(synced)) => {
                             self.next_bookmark = first_bookmark(Instant::now(), self.deadline);
@@ -282,7 +281,7 @@ enum Woken {
 /// Waits until the resource is withdrawn; built-in ones never are.
 async fn withdrawn(served: &mut Option<tokio::sync::watch::Receiver<()>>) {
     match served {
-        Some(life) => while life.changed().await.is_ok() {},
+        Some(lifetime) => while lifetime.changed().await.is_ok() {},
         None => std::future::pending().await,
     }
 }
@@ -314,7 +313,7 @@ fn follow(resource: &Resource, namespace: Option<&str>, revision: u64) -> Phase 
     }
 }
 
-fn natural_kind(event: &Event) -> &'static str {
+fn event_type(event: &Event) -> &'static str {
     match (event.deleted, &event.previous) {
         (true, _) => "DELETED",
         (false, None) => "ADDED",

@@ -22,12 +22,12 @@ pub(crate) fn decode(text: &[u8]) -> Result<Value, String> {
         return Err("exceeded max depth".into());
     }
     // Upstream reads YAML by way of JSON, and Go writes the float 1.0 as 1 there.
-    json::settle_floats(&mut value);
+    json::normalize_floats(&mut value);
     Ok(value)
 }
 
 /// The first key a mapping has twice, as a strict reader words it.
-pub(crate) fn repeated_key(text: &[u8]) -> Option<String> {
+pub(crate) fn duplicate_key(text: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(text).ok()?;
     match read(first_document(text), DuplicateKeyPolicy::Error).err()?.without_snippet() {
         Error::DuplicateMappingKey { key: Some(key), location } => {
@@ -110,12 +110,12 @@ mod tests {
         let why = |text: &[u8]| decode(text).unwrap_err();
         assert_eq!(why(b"a: b: c"), "mapping values are not allowed in this context");
         assert_eq!(why(b"x: y\na: b: c"), "line 2: mapping values are not allowed in this context");
-        let again = |text: &[u8]| repeated_key(text);
+        let duplicate = |text: &[u8]| duplicate_key(text);
         assert_eq!(
-            again(b"a: 1\nb: {c: 1,\n c: 2}").unwrap(),
+            duplicate(b"a: 1\nb: {c: 1,\n c: 2}").unwrap(),
             "line 3: key \"c\" already set in map"
         );
-        assert_eq!(again(b"a: 1\nb: {a: 1}"), None);
+        assert_eq!(duplicate(b"a: 1\nb: {a: 1}"), None);
     }
 
     #[test]

@@ -12,23 +12,24 @@ pub(super) struct PersistentVolumeClaimResize;
 
 impl Plugin for PersistentVolumeClaimResize {
     fn validate(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
-        let call = attributes.call;
-        let concerns = call.resource.is("", "persistentvolumeclaims")
-            && call.subresource.is_none()
+        let cx = attributes.cx;
+        let applies = cx.resource.is("", "persistentvolumeclaims")
+            && cx.subresource.is_none()
             && attributes.operation == Operation::Update;
         let (Some(new), Some(old)) = (attributes.object.as_deref(), attributes.old) else {
             return Ok(());
         };
-        if !concerns || requested(new) <= requested(old) {
+        if !applies || requested(new) <= requested(old) {
             return Ok(());
         }
-        let refuse =
-            |why: &str| Err(Status::forbidden(call.resource.named(), new.meta_str("name"), why));
+        let refuse = |why: &str| {
+            Err(Status::forbidden(cx.resource.group_resource(), new.meta_str("name"), why))
+        };
         if old.pointer("/status/phase").and_then(Value::as_str) != Some("Bound") {
             return refuse("Only bound persistent volume claims can be expanded");
         }
         let class = class(new);
-        let classes = call.core.store.table("storage.k8s.io/storageclasses");
+        let classes = cx.core.store.table("storage.k8s.io/storageclasses");
         let expands = classes
             .get(&Key::new("", class))
             .filter(|_| !class.is_empty() && class == self::class(old))
@@ -44,14 +45,14 @@ impl Plugin for PersistentVolumeClaimResize {
     }
 }
 
-fn requested(claim: &Value) -> Option<Quantity> {
-    let text = claim.pointer("/spec/resources/requests/storage")?.as_str()?;
+fn requested(pvc: &Value) -> Option<Quantity> {
+    let text = pvc.pointer("/spec/resources/requests/storage")?.as_str()?;
     Quantity::parse(text).ok()
 }
 
-fn class(claim: &Value) -> &str {
+fn class(pvc: &Value) -> &str {
     const LEGACY: &str = "volume.beta.kubernetes.io/storage-class";
-    let annotated = claim.meta("annotations").and_then(|all| all.get(LEGACY));
-    let named = annotated.or_else(|| claim.pointer("/spec/storageClassName"));
+    let annotated = pvc.meta("annotations").and_then(|all| all.get(LEGACY));
+    let named = annotated.or_else(|| pvc.pointer("/spec/storageClassName"));
     named.and_then(Value::as_str).unwrap_or("")
 }

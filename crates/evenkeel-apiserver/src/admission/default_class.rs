@@ -40,17 +40,17 @@ pub(super) const INGRESS: DefaultClass = DefaultClass {
 
 impl Plugin for DefaultClass {
     fn mutate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
-        let call = attributes.call;
-        let concerns =
-            call.resource.is(self.group, self.plural) && attributes.operation == Operation::Create;
-        let Some(object) = attributes.object.as_deref_mut().filter(|_| concerns) else {
+        let cx = attributes.cx;
+        let applies =
+            cx.resource.is(self.group, self.plural) && attributes.operation == Operation::Create;
+        let Some(object) = attributes.object.as_deref_mut().filter(|_| applies) else {
             return Ok(());
         };
         let annotated = object.meta("annotations").and_then(|all| all.get(self.legacy)).is_some();
         if annotated || object["spec"].get(self.field).is_some_and(|class| !class.is_null()) {
             return Ok(());
         }
-        let page = call
+        let page = cx
             .core
             .store
             .table(self.classes)

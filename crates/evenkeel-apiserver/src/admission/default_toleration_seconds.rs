@@ -12,14 +12,14 @@ const TAINTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/u
 
 impl Plugin for DefaultTolerationSeconds {
     fn mutate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
-        let call = attributes.call;
-        let concerns = call.resource.is("", "pods")
-            && call.subresource.is_none()
+        let cx = attributes.cx;
+        let applies = cx.resource.is("", "pods")
+            && cx.subresource.is_none()
             && attributes.operation != Operation::Delete;
         let Some(spec) = attributes
             .object
             .as_deref_mut()
-            .filter(|_| concerns)
+            .filter(|_| applies)
             .and_then(|pod| pod.get_mut("spec"))
             .and_then(Value::as_object_mut)
         else {

@@ -9,7 +9,7 @@ pub(super) struct StorageObjectInUseProtection;
 
 impl Plugin for StorageObjectInUseProtection {
     fn mutate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
-        let resource = &attributes.call.resource;
+        let resource = &attributes.cx.resource;
         let finalizer = if resource.is("", "persistentvolumeclaims") {
             "kubernetes.io/pvc-protection"
         } else if resource.is("", "persistentvolumes") {

@@ -2,7 +2,7 @@
 //! the namespaces a cluster cannot do without stay.
 
 use super::{Attributes, Operation, Plugin};
-use crate::status::{Named, Status};
+use crate::status::{GroupResource, Status};
 use crate::storage::Key;
 
 pub(super) struct NamespaceLifecycle;
@@ -11,27 +11,27 @@ const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
 
 impl Plugin for NamespaceLifecycle {
     fn mutate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
-        let call = attributes.call;
-        let resource = &call.resource;
+        let cx = attributes.cx;
+        let resource = &cx.resource;
         if resource.is("", "namespaces") {
-            if attributes.operation == Operation::Delete && IMMORTAL.contains(&call.name()) {
+            if attributes.operation == Operation::Delete && IMMORTAL.contains(&cx.name()) {
                 let why = "this namespace may not be deleted";
-                return Err(Status::forbidden(resource.named(), call.name(), why));
+                return Err(Status::forbidden(resource.group_resource(), cx.name(), why));
             }
             return Ok(());
         }
         let creates = attributes.operation == Operation::Create;
         // Access reviews must answer for namespaces that are not there.
-        if call.namespace.is_empty()
+        if cx.namespace.is_empty()
             || !creates
             || resource.is("authorization.k8s.io", "localsubjectaccessreviews")
         {
             return Ok(());
         }
-        let namespaces = Named { group: "", kind: "namespaces" };
-        let table = call.core.store.table("namespaces");
-        let Some(record) = table.get(&Key::new("", &call.namespace)) else {
-            return Err(Status::not_found(namespaces, &call.namespace));
+        let namespaces = GroupResource { group: "", resource: "namespaces" };
+        let table = cx.core.store.table("namespaces");
+        let Some(record) = table.get(&Key::new("", &cx.namespace)) else {
+            return Err(Status::not_found(namespaces, &cx.namespace));
         };
         let terminating = record.fields.iter().next() == Some("Terminating");
         if !terminating {
@@ -43,12 +43,12 @@ impl Plugin for NamespaceLifecycle {
             .and_then(|object| object.pointer("/metadata/name"))
             .and_then(serde_json::Value::as_str)
             .unwrap_or("");
-        let namespace = &call.namespace;
+        let namespace = &cx.namespace;
         let why = format!(
             "unable to create new content in namespace {namespace} because it is being terminated"
         );
         let cause = format!("namespace {namespace} is being terminated");
-        Err(Status::forbidden(resource.named(), name, &why).with_cause(
+        Err(Status::forbidden(resource.group_resource(), name, &why).with_cause(
             "NamespaceTerminating",
             &cause,
             "metadata.namespace",

@@ -11,8 +11,8 @@ pub(super) struct Priority;
 
 impl Plugin for Priority {
     fn mutate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
-        let call = attributes.call;
-        let is_pod = call.resource.is("", "pods") && call.subresource.is_none();
+        let cx = attributes.cx;
+        let is_pod = cx.resource.is("", "pods") && cx.subresource.is_none();
         let Some(object) = attributes.object.as_deref_mut().filter(|_| is_pod) else {
             return Ok(());
         };
@@ -24,12 +24,12 @@ impl Plugin for Priority {
         match attributes.operation {
             Operation::Create => {}
             Operation::Update => {
-                keep(spec, attributes.old.and_then(|old| old.get("spec")));
+                preserve_existing(spec, attributes.old.and_then(|old| old.get("spec")));
                 return Ok(());
             }
             Operation::Delete => return Ok(()),
         }
-        let table = call.core.store.table("scheduling.k8s.io/priorityclasses");
+        let table = cx.core.store.table("scheduling.k8s.io/priorityclasses");
         let named = spec.get("priorityClassName").and_then(Value::as_str).unwrap_or("");
         let (mut priority, mut policy) = (0, "PreemptLowerPriority".to_owned());
         let mut class_name = named.to_owned();
@@ -44,7 +44,7 @@ impl Plugin for Priority {
         } else {
             let Some(record) = table.get(&Key::new("", named)) else {
                 let why = format!("no PriorityClass with name {named} was found");
-                return Err(Status::forbidden(call.resource.named(), &name, &why));
+                return Err(Status::forbidden(cx.resource.group_resource(), &name, &why));
             };
             serde_json::from_slice(&record.body).ok()
         };
@@ -63,7 +63,7 @@ impl Plugin for Priority {
                  priority admission controller computed {priority} from the given PriorityClass \
                  name"
             );
-            return Err(Status::forbidden(call.resource.named(), &name, &why));
+            return Err(Status::forbidden(cx.resource.group_resource(), &name, &why));
         }
         spec["priority"] = priority.into();
         if !class_name.is_empty() {
@@ -76,7 +76,7 @@ impl Plugin for Priority {
                 "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; \
                  priority admission controller computed {policy} from the given PriorityClass name"
             );
-            return Err(Status::forbidden(call.resource.named(), &name, &why));
+            return Err(Status::forbidden(cx.resource.group_resource(), &name, &why));
         }
         spec["preemptionPolicy"] = policy.into();
         Ok(())
@@ -84,7 +84,7 @@ impl Plugin for Priority {
 }
 
 /// What this plugin has set, clients need not repeat.
-fn keep(spec: &mut Value, old: Option<&Value>) {
+fn preserve_existing(spec: &mut Value, old: Option<&Value>) {
     for field in ["priority", "preemptionPolicy"] {
         if spec.get(field).is_none_or(Value::is_null)
             && let Some(value) = old.and_then(|old| old.get(field))

@@ -15,7 +15,7 @@ pub(super) struct RuntimeClass;
 impl Plugin for RuntimeClass {
     fn mutate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         let Some(class) = class(attributes)? else { return Ok(()) };
-        let refuse = refusal(attributes);
+        let refuse = forbidden(attributes);
         let Some(Value::Object(spec)) =
             attributes.object.as_deref_mut().and_then(|pod| pod.get_mut("spec"))
         else {
@@ -29,8 +29,10 @@ impl Plugin for RuntimeClass {
         }
         if let Some(scheduling) = class.get("scheduling") {
             select_nodes(spec, &scheduling["nodeSelector"]).map_err(|why| refuse(&why))?;
-            let tolerations =
-                merged(list(spec.get("tolerations")), list(scheduling.get("tolerations")));
+            let tolerations = merge_tolerations(
+                list(spec.get("tolerations")),
+                list(scheduling.get("tolerations")),
+            );
             if !tolerations.is_empty() {
                 spec.insert("tolerations".to_owned(), tolerations.into());
             }
@@ -39,15 +41,17 @@ impl Plugin for RuntimeClass {
     }
 
     fn validate(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
-        if !concerns(attributes) {
+        if !applies(attributes) {
             return Ok(());
         }
         let class = class(attributes)?;
         let defined = class.as_ref().and_then(|class| class.pointer("/overhead/podFixed"));
         let given = attributes.object.as_deref().and_then(|pod| pod.pointer("/spec/overhead"));
         match (defined, given) {
-            (Some(defined), given) if given != Some(defined) => Err(refusal(attributes)(MISMATCH)),
-            (None, Some(_)) => Err(refusal(attributes)(
+            (Some(defined), given) if given != Some(defined) => {
+                Err(forbidden(attributes)(MISMATCH))
+            }
+            (None, Some(_)) => Err(forbidden(attributes)(
                 "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead",
             )),
             _ => Ok(()),
@@ -57,44 +61,44 @@ impl Plugin for RuntimeClass {
 
 const MISMATCH: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
 
-fn concerns(attributes: &Attributes<'_>) -> bool {
-    let call = attributes.call;
+fn applies(attributes: &Attributes<'_>) -> bool {
+    let cx = attributes.cx;
     attributes.operation == Operation::Create
-        && call.resource.is("", "pods")
-        && call.subresource.is_none()
+        && cx.resource.is("", "pods")
+        && cx.subresource.is_none()
 }
 
 /// The class a new pod names.
 fn class(attributes: &Attributes<'_>) -> Result<Option<Value>, Status> {
-    let pod = attributes.object.as_deref().filter(|_| concerns(attributes));
+    let pod = attributes.object.as_deref().filter(|_| applies(attributes));
     let Some(name) =
         pod.and_then(|pod| pod.pointer("/spec/runtimeClassName")).and_then(Value::as_str)
     else {
         return Ok(None);
     };
     // Upstream asks for it with a client, which refuses names that would make another path.
-    if let Some(why) = no_path_segment(name) {
-        return Err(Status::bare(500, why));
+    if let Some(why) = path_segment_error(name) {
+        return Err(Status::without_reason(500, why));
     }
-    let table = attributes.call.core.store.table("node.k8s.io/runtimeclasses");
+    let table = attributes.cx.core.store.table("node.k8s.io/runtimeclasses");
     let Some(record) = table.get(&Key::new("", name)) else {
         let why = format!("pod rejected: RuntimeClass {} not found", Quoted(name));
-        return Err(refusal(attributes)(&why));
+        return Err(forbidden(attributes)(&why));
     };
     serde_json::from_slice(&record.body).map(Some).map_err(Status::internal)
 }
 
-fn refusal(attributes: &Attributes<'_>) -> impl Fn(&str) -> Status + use<> {
-    let resource = attributes.call.resource.clone();
+fn forbidden(attributes: &Attributes<'_>) -> impl Fn(&str) -> Status + use<> {
+    let resource = attributes.cx.resource.clone();
     let name = attributes.object.as_deref().map_or("", |pod| match pod.meta_str("name") {
         "" => pod.meta_str("generateName"),
         name => name,
     });
     let name = name.to_owned();
-    move |why| Status::forbidden(resource.named(), &name, why)
+    move |why| Status::forbidden(resource.group_resource(), &name, why)
 }
 
-fn no_path_segment(name: &str) -> Option<String> {
+fn path_segment_error(name: &str) -> Option<String> {
     let fault = match name {
         "" => return Some("resource name may not be empty".to_owned()),
         "." => "may not be '.'",
@@ -116,8 +120,8 @@ fn list(value: Option<&Value>) -> &[Value] {
 }
 
 /// A pod goes where both it and its runtime can.
-fn select_nodes(spec: &mut Map<String, Value>, wanted: &Value) -> Result<(), String> {
-    let Some(wanted) = wanted.as_object().filter(|wanted| !wanted.is_empty()) else {
+fn select_nodes(spec: &mut Map<String, Value>, required: &Value) -> Result<(), String> {
+    let Some(required) = required.as_object().filter(|required| !required.is_empty()) else {
         return Ok(());
     };
     let selector = spec.entry("nodeSelector").or_insert(Value::Null);
@@ -125,7 +129,7 @@ fn select_nodes(spec: &mut Map<String, Value>, wanted: &Value) -> Result<(), Str
         *selector = Value::Object(Map::new());
     }
     let Value::Object(selector) = selector else { return Ok(()) };
-    for (key, value) in wanted {
+    for (key, value) in required {
         let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
         match selector.get(key) {
             Some(own) if own != value => {
@@ -144,28 +148,28 @@ fn select_nodes(spec: &mut Map<String, Value>, wanted: &Value) -> Result<(), Str
 
 /// Both lists, without what others in them include. In lists beyond any use only equal ones count
 /// once: each of the others would be compared with all.
-fn merged(first: &[Value], second: &[Value]) -> Vec<Value> {
-    const USEFUL: usize = 500;
+fn merge_tolerations(first: &[Value], second: &[Value]) -> Vec<Value> {
+    const PAIRWISE_MAX: usize = 500;
     let all: Vec<&Value> = first.iter().chain(second).collect();
-    if all.len() > USEFUL {
+    if all.len() > PAIRWISE_MAX {
         let mut seen = HashSet::new();
         return all.into_iter().filter(|toleration| seen.insert(*toleration)).cloned().collect();
     }
-    let mut merged: Vec<Value> = Vec::new();
+    let mut merge_tolerations: Vec<Value> = Vec::new();
     for (at, toleration) in all.iter().enumerate() {
-        let known = merged.iter().any(|other| includes(other, toleration));
+        let known = merge_tolerations.iter().any(|other| is_superset(other, toleration));
         // Of equal ones the first stays.
         let follows =
-            all[at + 1..].iter().any(|other| other != toleration && includes(other, toleration));
+            all[at + 1..].iter().any(|other| other != toleration && is_superset(other, toleration));
         if !known && !follows {
-            merged.push(Value::clone(toleration));
+            merge_tolerations.push(Value::clone(toleration));
         }
     }
-    merged
+    merge_tolerations
 }
 
 /// Whether everything `some` tolerates is tolerated by `more`.
-fn includes(more: &Value, some: &Value) -> bool {
+fn is_superset(more: &Value, some: &Value) -> bool {
     if more == some {
         return true;
     }
@@ -207,7 +211,7 @@ mod tests {
         let brief = json!({"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5});
         let first = [narrow, one.clone()];
         let second = [one.clone(), brief.clone()];
-        assert_eq!(merged(&first, &second), [one, brief]);
+        assert_eq!(merge_tolerations(&first, &second), [one, brief]);
     }
 
     #[test]

@@ -11,9 +11,9 @@ const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
 impl Plugin for TaintNodesByCondition {
     fn mutate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
-        let concerns =
-            attributes.call.resource.is("", "nodes") && attributes.operation == Operation::Create;
-        let Some(node) = attributes.object.as_deref_mut().filter(|_| concerns) else {
+        let applies =
+            attributes.cx.resource.is("", "nodes") && attributes.operation == Operation::Create;
+        let Some(node) = attributes.object.as_deref_mut().filter(|_| applies) else {
             return Ok(());
         };
         let taint = json!({"key": NOT_READY, "effect": "NoSchedule"});

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 /// A key that was there already, and the line of its new value.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Repeated {
+pub(crate) struct DuplicateKey {
     pub(crate) key: String,
     pub(crate) line: usize,
 }
@@ -17,7 +17,7 @@ enum Inside {
 }
 
 /// All of them, each when its value has been read: those inside it come first.
-pub(crate) fn repeated_keys(text: &[u8]) -> Vec<Repeated> {
+pub(crate) fn duplicate_keys(text: &[u8]) -> Vec<DuplicateKey> {
     let mut found = Vec::new();
     let mut around: Vec<(Inside, usize)> = Vec::new();
     let (mut at, mut line) = (0, 1);
@@ -57,7 +57,7 @@ pub(crate) fn repeated_keys(text: &[u8]) -> Vec<Repeated> {
             && let Some(key) = key.take()
             && let Some(key) = keys.replace(key)
         {
-            found.push(Repeated { key, line });
+            found.push(DuplicateKey { key, line });
         }
     }
     found
@@ -89,9 +89,9 @@ mod tests {
         let text =
             b"{\"a\": {\"x\\\"\": 1,\n \"x\\\"\": [1, {\"y\": 2}]},\n\"b\": [\"a\", \"a\"],\n\
                      \"a\":\n {\"z\": true, \"z\": null}, \"a\": -1.5e3}";
-        let found = repeated_keys(text);
+        let found = duplicate_keys(text);
         let shown: Vec<_> = found.iter().map(|one| (one.key.as_str(), one.line)).collect();
         assert_eq!(shown, [("x\"", 2), ("z", 5), ("a", 5), ("a", 5)]);
-        assert_eq!(repeated_keys(b"{\"a\": {\"a\": 1}, \"b\": [{\"a\": 1}, {\"a\": 2}]}"), []);
+        assert_eq!(duplicate_keys(b"{\"a\": {\"a\": 1}, \"b\": [{\"a\": 1}, {\"a\": 2}]}"), []);
     }
 }

@@ -7,24 +7,24 @@
 use evenkeel_types::go;
 
 /// The complaint, or `None` if Go's scanner finds nothing wrong.
-pub(super) fn complaint(text: &[u8]) -> Option<String> {
+pub(super) fn syntax_error(text: &[u8]) -> Option<String> {
     let mut scan = Scan { at: At::Value, within: Vec::new() };
     for byte in text {
-        if let Err(place) = scan.step(*byte) {
-            return Some(refuse(*byte, place));
+        if let Err(unexpected) = scan.step(*byte) {
+            return Some(format_error(*byte, unexpected));
         }
     }
     if scan.at == At::End {
         return None;
     }
     Some(match scan.step(b' ') {
-        Err(place) => refuse(b' ', place),
+        Err(unexpected) => format_error(b' ', unexpected),
         Ok(()) if scan.at == At::End => return None,
         Ok(()) => "unexpected end of JSON input".to_owned(),
     })
 }
 
-fn refuse(byte: u8, place: Place) -> String {
+fn format_error(byte: u8, unexpected: Unexpected) -> String {
     let c = match byte {
         b'\'' => "\\'".to_owned(),
         b'"' => "\"".to_owned(),
@@ -33,17 +33,17 @@ fn refuse(byte: u8, place: Place) -> String {
             quoted[1..quoted.len() - 1].to_owned()
         }
     };
-    match place {
-        Place::Words(place) => format!("invalid character '{c}' {place}"),
-        Place::Literal(word, expected) => {
+    match unexpected {
+        Unexpected::Context(unexpected) => format!("invalid character '{c}' {unexpected}"),
+        Unexpected::Literal(word, expected) => {
             format!("invalid character '{c}' in literal {word} (expecting '{expected}')")
         }
     }
 }
 
 #[derive(Clone, Copy)]
-enum Place {
-    Words(&'static str),
+enum Unexpected {
+    Context(&'static str),
     Literal(&'static str, char),
 }
 
@@ -88,7 +88,7 @@ struct Scan {
 }
 
 impl Scan {
-    fn step(&mut self, c: u8) -> Result<(), Place> {
+    fn step(&mut self, c: u8) -> Result<(), Unexpected> {
         let space = matches!(c, b' ' | b'\t' | b'\r' | b'\n');
         let digit = c.is_ascii_digit();
         self.at = match self.at {
@@ -98,20 +98,20 @@ impl Scan {
             At::FirstKey if c == b'}' => return self.close(),
             At::Key | At::FirstKey if c == b'"' => At::Text,
             At::Key | At::FirstKey => {
-                return Err(Place::Words("looking for beginning of object key string"));
+                return Err(Unexpected::Context("looking for beginning of object key string"));
             }
             At::Done => return self.after(c),
-            At::End => return Err(Place::Words("after top-level value")),
+            At::End => return Err(Unexpected::Context("after top-level value")),
             At::Text => match c {
                 b'"' => At::Done,
                 b'\\' => At::Escape,
-                0..0x20 => return Err(Place::Words("in string literal")),
+                0..0x20 => return Err(Unexpected::Context("in string literal")),
                 _ => At::Text,
             },
             At::Escape => match c {
                 b'b' | b'f' | b'n' | b'r' | b't' | b'\\' | b'/' | b'"' => At::Text,
                 b'u' => At::Hex(4),
-                _ => return Err(Place::Words("in string escape code")),
+                _ => return Err(Unexpected::Context("in string escape code")),
             },
             At::Hex(left) if c.is_ascii_hexdigit() => {
                 if left == 1 {
@@ -120,24 +120,24 @@ impl Scan {
                     At::Hex(left - 1)
                 }
             }
-            At::Hex(_) => return Err(Place::Words("in \\u hexadecimal character escape")),
+            At::Hex(_) => return Err(Unexpected::Context("in \\u hexadecimal character escape")),
             At::Minus if c == b'0' => At::Zero,
             At::Minus | At::Digits if digit => At::Digits,
-            At::Minus => return Err(Place::Words("in numeric literal")),
+            At::Minus => return Err(Unexpected::Context("in numeric literal")),
             At::Zero | At::Digits if c == b'.' => At::Point,
             At::Zero | At::Digits | At::Fraction if matches!(c, b'e' | b'E') => At::Exponent,
             At::Point | At::Fraction if digit => At::Fraction,
-            At::Point => return Err(Place::Words("after decimal point in numeric literal")),
+            At::Point => return Err(Unexpected::Context("after decimal point in numeric literal")),
             At::Exponent if matches!(c, b'+' | b'-') => At::ExponentSign,
             At::Exponent | At::ExponentSign | At::ExponentDigits if digit => At::ExponentDigits,
             At::Exponent | At::ExponentSign => {
-                return Err(Place::Words("in exponent of numeric literal"));
+                return Err(Unexpected::Context("in exponent of numeric literal"));
             }
             At::Zero | At::Digits | At::Fraction | At::ExponentDigits => return self.after(c),
             At::Literal(word, seen) => {
                 let expected = word.as_bytes()[usize::from(seen)];
                 if c != expected {
-                    return Err(Place::Literal(word, char::from(expected)));
+                    return Err(Unexpected::Literal(word, char::from(expected)));
                 }
                 let seen = seen + 1;
                 if usize::from(seen) == word.len() { At::Done } else { At::Literal(word, seen) }
@@ -150,7 +150,7 @@ impl Scan {
         Ok(())
     }
 
-    fn begin(&mut self, c: u8) -> Result<At, Place> {
+    fn begin(&mut self, c: u8) -> Result<At, Unexpected> {
         Ok(match c {
             b'{' => {
                 self.within.push(Within::Key);
@@ -167,12 +167,12 @@ impl Scan {
             b't' => At::Literal("true", 1),
             b'f' => At::Literal("false", 1),
             b'n' => At::Literal("null", 1),
-            _ => return Err(Place::Words("looking for beginning of value")),
+            _ => return Err(Unexpected::Context("looking for beginning of value")),
         })
     }
 
     /// The byte behind a value.
-    fn after(&mut self, c: u8) -> Result<(), Place> {
+    fn after(&mut self, c: u8) -> Result<(), Unexpected> {
         let Some(within) = self.within.last_mut() else {
             self.at = At::End;
             return self.step(c);
@@ -192,14 +192,14 @@ impl Scan {
             }
             (Within::List, b',') => self.at = At::Value,
             (Within::Value, b'}') | (Within::List, b']') => return self.close(),
-            (Within::Key, _) => return Err(Place::Words("after object key")),
-            (Within::Value, _) => return Err(Place::Words("after object key:value pair")),
-            (Within::List, _) => return Err(Place::Words("after array element")),
+            (Within::Key, _) => return Err(Unexpected::Context("after object key")),
+            (Within::Value, _) => return Err(Unexpected::Context("after object key:value pair")),
+            (Within::List, _) => return Err(Unexpected::Context("after array element")),
         }
         Ok(())
     }
 
-    fn close(&mut self) -> Result<(), Place> {
+    fn close(&mut self) -> Result<(), Unexpected> {
         self.within.pop();
         self.at = if self.within.is_empty() { At::End } else { At::Done };
         Ok(())
@@ -208,7 +208,7 @@ impl Scan {
 
 #[cfg(test)]
 mod tests {
-    use super::complaint;
+    use super::syntax_error;
 
     #[test]
     fn errors_read_like_gos() {
@@ -235,14 +235,14 @@ mod tests {
             ("\"\\u12g\"", "invalid character 'g' in \\u hexadecimal character escape"),
             ("'", "invalid character '\\'' looking for beginning of value"),
         ] {
-            assert_eq!(complaint(text.as_bytes()).as_deref(), Some(message), "{text}");
+            assert_eq!(syntax_error(text.as_bytes()).as_deref(), Some(message), "{text}");
         }
     }
 
     #[test]
     fn what_is_json_gives_no_complaint() {
         for text in ["1", " [] ", "{}", "-0.5e+7", "[{\"a\":[1,\"\\u00e9\"]},null]", "true"] {
-            assert_eq!(complaint(text.as_bytes()), None, "{text}");
+            assert_eq!(syntax_error(text.as_bytes()), None, "{text}");
         }
     }
 }

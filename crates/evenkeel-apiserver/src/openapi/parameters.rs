@@ -6,16 +6,16 @@ use super::Dialect;
 
 /// Where a parameter stands. The order is that of equal names in a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Place {
+pub(super) enum Location {
     Path,
     Query,
 }
 
-impl Place {
+impl Location {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Place::Path => "path",
-            Place::Query => "query",
+            Location::Path => "path",
+            Location::Query => "query",
         }
     }
 }
@@ -24,7 +24,7 @@ impl Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Parameter {
     pub(super) name: &'static str,
-    pub(super) place: Place,
+    pub(super) location: Location,
     kind: &'static str,
 }
 
@@ -32,8 +32,8 @@ impl Parameter {
     pub(super) fn render(self, dialect: Dialect) -> Value {
         let mut parameter = Map::new();
         parameter.insert("name".to_owned(), self.name.into());
-        parameter.insert("in".to_owned(), self.place.name().into());
-        if self.place == Place::Path {
+        parameter.insert("in".to_owned(), self.location.name().into());
+        if self.location == Location::Path {
             parameter.insert("required".to_owned(), true.into());
         }
         let mut value = Map::new();
@@ -56,19 +56,19 @@ impl Parameter {
 }
 
 const fn query(name: &'static str) -> Parameter {
-    Parameter { name, place: Place::Query, kind: "string" }
+    Parameter { name, location: Location::Query, kind: "string" }
 }
 
 const fn flag(name: &'static str) -> Parameter {
-    Parameter { name, place: Place::Query, kind: "boolean" }
+    Parameter { name, location: Location::Query, kind: "boolean" }
 }
 
 const fn number(name: &'static str) -> Parameter {
-    Parameter { name, place: Place::Query, kind: "integer" }
+    Parameter { name, location: Location::Query, kind: "integer" }
 }
 
 const fn path(name: &'static str) -> Parameter {
-    Parameter { name, place: Place::Path, kind: "string" }
+    Parameter { name, location: Location::Path, kind: "string" }
 }
 
 pub(super) const NAME: Parameter = path("name");

@@ -26,8 +26,8 @@ type Parts = (Map<String, Value>, Map<String, Value>, Map<String, Value>);
 
 impl<'a> Document<'a> {
     /// A document about one group and version, or about several.
-    pub(super) fn new(dialect: Dialect, about: Option<(&'a str, &'a str)>) -> Document<'a> {
-        Document { dialect, schemas: Schemas::new(dialect, about), shared: Map::new() }
+    pub(super) fn new(dialect: Dialect, group_version: Option<(&'a str, &'a str)>) -> Document<'a> {
+        Document { dialect, schemas: Schemas::new(dialect, group_version), shared: Map::new() }
     }
 
     /// Takes up the schemas of a resource that comes from a definition.
@@ -115,7 +115,7 @@ impl<'a> Document<'a> {
         let rendered = parameter.render(self.dialect);
         match self.dialect {
             Dialect::V2 if parameter.shared() => {
-                let name = format!("{}-{}", parameter.name, parameter.place.name());
+                let name = format!("{}-{}", parameter.name, parameter.location.name());
                 self.share(name, rendered)
             }
             _ => rendered,
@@ -166,15 +166,15 @@ impl<'a> Document<'a> {
 
     fn responses(&mut self, route: &Route<'_>) -> Map<String, Value> {
         let mut responses = Map::new();
-        for status in route.answers {
+        for status in route.success_codes {
             let description = match status {
                 201 => "Created",
                 202 => "Accepted",
                 _ => "OK",
             };
             let (key, what) = match self.dialect {
-                Dialect::V2 => ("schema", self.model(&route.answer)),
-                Dialect::V3 => ("content", self.content(route.produces, &route.answer)),
+                Dialect::V2 => ("schema", self.model(&route.response)),
+                Dialect::V3 => ("content", self.content(route.produces, &route.response)),
             };
             let response = json!({ "description": description, key: what });
             responses.insert(status.to_string(), response);

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{Served, Source, Sub, hash, v2_document, v3_document, v3_index, v3_paths};
 use crate::registry::Snapshot;
 use crate::registry::discovery::Document;
-use crate::registry::resource::{Nature, Resource};
+use crate::registry::resource::{Resource, TypeInfo};
 
 /// The documents of one snapshot of the registry.
 #[derive(Default)]
@@ -31,9 +31,9 @@ impl Published {
     pub(crate) fn index(&self, snapshot: &Snapshot) -> &Document {
         self.index.get_or_init(|| {
             with_served(snapshot.documented(), |served| {
-                let facts = facts(served);
+                let inputs = inputs(served);
                 let hashed = v3_paths(served).into_iter().map(|path| {
-                    let hash = fingerprint(&path, facts.get(&path).map_or("", String::as_str));
+                    let hash = fingerprint(&path, inputs.get(&path).map_or("", String::as_str));
                     (path, hash)
                 });
                 Document::new(&v3_index(hashed))
@@ -48,9 +48,9 @@ impl Published {
         }
         let make = |served: &[Served<'_>]| {
             let document = v3_document(served, path)?;
-            let facts = facts(served);
-            let facts = facts.get(path).map_or("", String::as_str);
-            Some(Arc::new(Document::tagged(&document, &fingerprint(path, facts))))
+            let inputs = inputs(served);
+            let inputs = inputs.get(path).map_or("", String::as_str);
+            Some(Arc::new(Document::tagged(&document, &fingerprint(path, inputs))))
         };
         let mut steps = path.split('/');
         let made = match (steps.next(), steps.next()) {
@@ -69,13 +69,13 @@ impl Published {
 
 /// Changes whenever the document at `path` does: with this version of the server, and with what
 /// custom definitions say about that group and version.
-fn fingerprint(path: &str, facts: &str) -> String {
-    hash(format!("{} {path}\n{facts}", env!("CARGO_PKG_VERSION")).as_bytes())
+fn fingerprint(path: &str, inputs: &str) -> String {
+    hash(format!("{} {path}\n{inputs}", env!("CARGO_PKG_VERSION")).as_bytes())
 }
 
 /// What each document is made from, by its path.
-fn facts(served: &[Served<'_>]) -> BTreeMap<String, String> {
-    let mut facts: BTreeMap<String, String> = BTreeMap::new();
+fn inputs(served: &[Served<'_>]) -> BTreeMap<String, String> {
+    let mut inputs: BTreeMap<String, String> = BTreeMap::new();
     for resource in served {
         let path = match resource.group {
             "" => format!("api/{}", resource.version),
@@ -93,11 +93,11 @@ fn facts(served: &[Served<'_>]) -> BTreeMap<String, String> {
         line.push('\n');
         // Short documents list groups and versions; they change with any of them.
         for (end, _) in path.match_indices('/') {
-            facts.entry(path[..end].to_owned()).or_default().push_str(&line);
+            inputs.entry(path[..end].to_owned()).or_default().push_str(&line);
         }
-        facts.entry(path).or_default().push_str(&line);
+        inputs.entry(path).or_default().push_str(&line);
     }
-    facts
+    inputs
 }
 
 fn with_served<'s, T>(
@@ -110,9 +110,9 @@ fn with_served<'s, T>(
 
 fn of(resource: &Resource) -> Served<'_> {
     static NO_SCHEMA: Value = Value::Null;
-    let schema = match &resource.nature {
-        Nature::Builtin(builtin) => Source::Builtin(builtin.ty),
-        Nature::Custom(custom) => Source::Custom {
+    let schema = match &resource.type_info {
+        TypeInfo::Builtin(builtin) => Source::Builtin(builtin.ty),
+        TypeInfo::Custom(custom) => Source::Custom {
             schema: custom.openapi.as_ref().unwrap_or(&NO_SCHEMA),
             selectable: custom.selectable.iter().map(|field| &*field.json_path).collect(),
         },

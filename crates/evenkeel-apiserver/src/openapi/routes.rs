@@ -55,8 +55,8 @@ pub(super) struct Route<'a> {
     /// The body of a request, and whether it must be there.
     pub(super) body: Option<(Model, bool)>,
     /// The statuses of success, and what comes with them.
-    pub(super) answers: &'static [u16],
-    pub(super) answer: Model,
+    pub(super) success_codes: &'static [u16],
+    pub(super) response: Model,
 }
 
 const OK: &[u16] = &[200];
@@ -92,8 +92,8 @@ pub(super) fn fixed<'a>() -> impl Iterator<Item = (&'static str, Route<'a>)> {
         ),
     ]
     .into_iter()
-    .map(|(document, tag, id, consumes, produces, answer)| {
-        let root = root_route(format!("/{document}/"), tag.to_owned(), id.to_owned(), answer);
+    .map(|(document, tag, id, consumes, produces, response)| {
+        let root = root_route(format!("/{document}/"), tag.to_owned(), id.to_owned(), response);
         (document, Route { consumes, produces, ..root })
     })
 }
@@ -112,7 +112,7 @@ pub(super) fn group_version<'a>(group: &str, version: &str) -> Route<'a> {
     root_route(format!("{}/", names.root), names.tag, id, Model::meta("APIResourceList"))
 }
 
-fn root_route<'a>(path: String, tag: String, id: String, answer: Model) -> Route<'a> {
+fn root_route<'a>(path: String, tag: String, id: String, response: Model) -> Route<'a> {
     Route {
         path,
         method: "get",
@@ -123,8 +123,8 @@ fn root_route<'a>(path: String, tag: String, id: String, answer: Model) -> Route
         consumes: BUILTIN,
         produces: BUILTIN,
         body: None,
-        answers: OK,
-        answer,
+        success_codes: OK,
+        response,
     }
 }
 

@@ -18,15 +18,21 @@ pub(super) const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMet
 pub(super) struct Schemas<'a> {
     pub(super) dialect: Dialect,
     /// The group and version the document is about, if it is about one.
-    about: Option<(&'a str, &'a str)>,
+    group_version: Option<(&'a str, &'a str)>,
     done: Map<String, Value>,
     seen: HashSet<&'static str>,
     pending: Vec<&'static Type>,
 }
 
 impl<'a> Schemas<'a> {
-    pub(super) fn new(dialect: Dialect, about: Option<(&'a str, &'a str)>) -> Schemas<'a> {
-        Schemas { dialect, about, done: Map::new(), seen: HashSet::new(), pending: Vec::new() }
+    pub(super) fn new(dialect: Dialect, group_version: Option<(&'a str, &'a str)>) -> Schemas<'a> {
+        Schemas {
+            dialect,
+            group_version,
+            done: Map::new(),
+            seen: HashSet::new(),
+            pending: Vec::new(),
+        }
     }
 
     /// Refers to a type, which the document will then hold.
@@ -128,8 +134,10 @@ impl<'a> Schemas<'a> {
     /// The kinds a type is served as. Options go by a kind of every group; a document about one
     /// group names that and the one of the core.
     fn kinds(&self, ty: &'static Type) -> Vec<Value> {
-        let concerns = |group: &str, version: &str| match self.about {
-            Some(about) => ty.gvks.len() == 1 || (group, version) == about || group.is_empty(),
+        let concerns = |group: &str, version: &str| match self.group_version {
+            Some(group_version) => {
+                ty.gvks.len() == 1 || (group, version) == group_version || group.is_empty()
+            }
             None => true,
         };
         let mut gvks: Vec<_> =

@@ -15,7 +15,7 @@ pub(crate) struct Authenticated {
 
 /// Refuses credentials that do not hold; no credentials at all make an anonymous request.
 pub(crate) fn authenticate(core: &Arc<Core>, mut routed: Routed) -> Result<Authenticated, Status> {
-    let identity = core.authenticator.identify(&routed.parts).map_err(|why| {
+    let identity = core.authenticator.authenticate(&routed.parts).map_err(|why| {
         tracing::debug!(%why, path = routed.parts.uri.path(), "credentials refused");
         Status::unauthorized()
     })?;

@@ -8,7 +8,7 @@ use crate::authz::{self, Decision};
 use crate::core::Core;
 use crate::identity::Identity;
 use crate::route::Route;
-use crate::status::{Named, Status};
+use crate::status::{GroupResource, Status};
 
 /// A request that may be carried out.
 pub(crate) struct Authorized {
@@ -62,7 +62,7 @@ pub(super) fn forbidden(attributes: &authz::Attributes<'_>, reason: &str) -> Sta
         "User {user:?} cannot {verb} resource {plural:?} in API group {:?} {place}",
         resource.group
     ));
-    let named = Named { group: resource.group, kind: resource.resource };
+    let named = GroupResource { group: resource.group, resource: resource.resource };
     Status::forbidden(named, resource.name, &format!("{why}{suffix}"))
 }
 

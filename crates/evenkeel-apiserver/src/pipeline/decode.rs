@@ -11,14 +11,14 @@ use evenkeel_types::go::{self, Quoted};
 use evenkeel_types::{Gvk, Type, conform, protobuf};
 use serde_json::{Map, Value};
 
-use crate::call::Call;
+use crate::call::RequestContext;
 use crate::json;
 use crate::negotiate::{self, Format};
 use crate::object::{Metadata as _, dedup_owners, set_meta};
 use crate::query::FieldValidation;
 use crate::registry::custom;
-use crate::registry::resource::{Nature, Resource};
-use crate::status::{Named, Status};
+use crate::registry::resource::{Resource, TypeInfo};
+use crate::status::{GroupResource, Status};
 
 /// An object as the request gives it: of the right kind, known fields only, defaulted.
 #[derive(Clone)]
@@ -29,7 +29,7 @@ pub(crate) struct Decoded {
 
 impl Decoded {
     /// An object that has been through this stage before, with changes the server made.
-    pub(crate) fn again(object: Value) -> Self {
+    pub(crate) fn already_decoded(object: Value) -> Self {
         Self { object, applied: Applied::default() }
     }
 
@@ -50,48 +50,48 @@ pub(crate) struct Parsed {
 
 /// Reads the object of a create or update.
 pub(crate) fn object(
-    call: &Call,
+    cx: &RequestContext,
     body: &[u8],
     validation: FieldValidation,
 ) -> Result<Decoded, Status> {
-    let resource = &*call.resource;
-    let format = negotiate::input(&call.headers, !resource.is_custom())?;
+    let resource = &*cx.resource;
+    let format = negotiate::input(&cx.headers, !resource.is_custom())?;
     let parsed = parse(body, format, &resource.kind)?;
     check_type_meta(&parsed.value).map_err(|why| unrecognized(&resource.kind, body, &why))?;
-    expect_kind(call, &parsed, body, validation)?;
-    let mut decoded = conformed(call, body, format, parsed, validation)?;
-    warn_of_owners(call, &mut decoded.object, "");
+    expect_kind(cx, &parsed, body, validation)?;
+    let mut decoded = conform_and_default(cx, body, format, parsed, validation)?;
+    warn_duplicate_owners(cx, &mut decoded.object, "");
     Ok(decoded)
 }
 
 /// Owners that are given twice count once, and the client hears of it.
-pub(super) fn warn_of_owners(call: &Call, object: &mut Value, when: &str) {
-    let twice = dedup_owners(object);
-    if !twice.is_empty() {
-        call.warnings.add(format!(
+pub(super) fn warn_duplicate_owners(cx: &RequestContext, object: &mut Value, when: &str) {
+    let duplicates = dedup_owners(object);
+    if !duplicates.is_empty() {
+        cx.warnings.add(format!(
             ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner \
              references in 1.20+, and may reject such requests as early as 1.24; please fix your \
              requests; duplicate UID(s) observed: {}",
-            twice.join(", ")
+            duplicates.join(", ")
         ));
     }
 }
 
 /// Reads a body of another built-in kind: Scale, Eviction, DeleteOptions and their like.
 pub(crate) fn of_kind(
-    call: &Call,
+    cx: &RequestContext,
     body: &[u8],
     gvk: Gvk<'_>,
     validation: FieldValidation,
 ) -> Result<Value, Status> {
-    let format = negotiate::input(&call.headers, true)?;
+    let format = negotiate::input(&cx.headers, true)?;
     let mut parsed = parse(body, format, gvk.kind)?;
     expect_builtin_kind(gvk, &parsed.value)?;
     set_kind(&mut parsed.value, gvk);
     let ty = evenkeel_types::lookup(gvk).ok_or_else(Status::resource_not_found)?;
     conform_to(ty, &mut parsed.value)
-        .map(|unknown| as_written(body, format, &parsed.duplicates, unknown))
-        .and_then(|problems| report(call, validation, problems))
+        .map(|unknown| problems_in_source_order(body, format, &parsed.duplicates, unknown))
+        .and_then(|problems| report(cx, validation, problems))
         .map_err(|why| cannot_be_handled(gvk, gvk.kind, &why))?;
     evenkeel_kinds::defaults::apply(gvk, &mut parsed.value);
     Ok(parsed.value)
@@ -112,21 +112,21 @@ impl Patched<'_> {
     /// An object of the request's resource. The error is only the reason.
     ///
     /// The kind of a custom object is not looked at: whoever asks has to.
-    pub(crate) fn object(self, call: &Call, mut value: Value) -> Result<Decoded, String> {
-        let resource = &*call.resource;
+    pub(crate) fn object(self, cx: &RequestContext, mut value: Value) -> Result<Decoded, String> {
+        let resource = &*cx.resource;
         let sent_empty = is_sent_empty(resource, &value);
-        match &resource.nature {
-            Nature::Builtin(builtin) => {
-                self.typed(call, builtin.ty, resource.gvk(), &mut value)?;
+        match &resource.type_info {
+            TypeInfo::Builtin(builtin) => {
+                self.typed(cx, builtin.ty, resource.gvk(), &mut value)?;
             }
-            Nature::Custom(_) => {
+            TypeInfo::Custom(_) => {
                 check_object(&value)?;
                 check_type_meta(&value)?;
                 if text(&value, "kind").is_empty() {
                     return Err(format!("Object 'Kind' is missing in '{value}'"));
                 }
-                let unknown = shape(resource, &mut value)?;
-                report(call, self.validation, problems(self.duplicates, unknown))?;
+                let unknown = coerce_and_prune(resource, &mut value)?;
+                report(cx, self.validation, problems(self.duplicates, unknown))?;
             }
         }
         let applied = Applied { sent_empty, ..fill_defaults(resource, &mut value) };
@@ -136,19 +136,19 @@ impl Patched<'_> {
     /// An object of another built-in kind. The error is only the reason.
     pub(crate) fn of_kind(
         self,
-        call: &Call,
+        cx: &RequestContext,
         mut value: Value,
         gvk: Gvk<'_>,
         ty: &'static Type,
     ) -> Result<Value, String> {
-        self.typed(call, ty, gvk, &mut value)?;
+        self.typed(cx, ty, gvk, &mut value)?;
         evenkeel_kinds::defaults::apply(gvk, &mut value);
         Ok(value)
     }
 
     fn typed(
         self,
-        call: &Call,
+        cx: &RequestContext,
         ty: &'static Type,
         gvk: Gvk<'_>,
         value: &mut Value,
@@ -159,13 +159,13 @@ impl Patched<'_> {
         } else {
             check_object(value)?;
             check_type_meta(value)?;
-            keep_kind(gvk, value)?;
+            check_patched_kind(gvk, value)?;
         }
         let mut unknown = conform_to(ty, value)?;
         if self.strategic {
             unknown.sort_unstable();
         }
-        report(call, self.validation, problems(self.duplicates, unknown))
+        report(cx, self.validation, problems(self.duplicates, unknown))
     }
 }
 
@@ -268,12 +268,12 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
 }
 
 fn expect_kind(
-    call: &Call,
+    cx: &RequestContext,
     parsed: &Parsed,
     body: &[u8],
     validation: FieldValidation,
 ) -> Result<(), Status> {
-    let (resource, value) = (&*call.resource, &parsed.value);
+    let (resource, value) = (&*cx.resource, &parsed.value);
     if !resource.is_custom() {
         return expect_builtin_kind(resource.gvk(), value);
     }
@@ -287,7 +287,7 @@ fn expect_kind(
         });
     }
     if api_version != &*resource.api_version {
-        check_in_its_own_version(call, parsed, api_version, validation)?;
+        check_in_its_own_version(cx, parsed, api_version, validation)?;
         return Err(version_mismatch(api_version, &resource.api_version));
     }
     if kind != &*resource.kind {
@@ -297,7 +297,7 @@ fn expect_kind(
             format!("must be {}", resource.kind),
         );
         let name = value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("");
-        let named = Named { group: &resource.group, kind };
+        let named = GroupResource { group: &resource.group, resource: kind };
         return Err(Status::invalid(named, name, &[error]));
     }
     Ok(())
@@ -305,12 +305,12 @@ fn expect_kind(
 
 /// An object of another version is first held against the schema of that one.
 fn check_in_its_own_version(
-    call: &Call,
+    cx: &RequestContext,
     parsed: &Parsed,
     api_version: &str,
     validation: FieldValidation,
 ) -> Result<(), Status> {
-    let resource = &*call.resource;
+    let resource = &*cx.resource;
     let gvk = Gvk::from_api_version(api_version, text(&parsed.value, "kind"));
     if (gvk.group, gvk.kind) != (&*resource.group, &*resource.kind) {
         return Ok(());
@@ -328,7 +328,7 @@ fn check_in_its_own_version(
         }
     };
     let unknown: Vec<_> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
-    report(call, validation, problems(&parsed.duplicates, unknown))
+    report(cx, validation, problems(&parsed.duplicates, unknown))
         .map_err(|why| cannot_be_handled(gvk, &resource.kind, &why))
 }
 
@@ -382,7 +382,7 @@ fn no_conversion(given: Gvk<'_>, expected: Gvk<'_>) -> String {
 /// Makes sure that a patch has left a built-in object of its kind; naming none is fine.
 ///
 /// The error is only the reason.
-fn keep_kind(expected: Gvk<'_>, value: &mut Value) -> Result<(), String> {
+fn check_patched_kind(expected: Gvk<'_>, value: &mut Value) -> Result<(), String> {
     let (api_version, kind) = (text(value, "apiVersion"), text(value, "kind"));
     let kind = if kind.is_empty() { expected.kind } else { kind };
     let given = Gvk::from_api_version(api_version, kind);
@@ -393,22 +393,22 @@ fn keep_kind(expected: Gvk<'_>, value: &mut Value) -> Result<(), String> {
     Ok(())
 }
 
-fn conformed(
-    call: &Call,
+fn conform_and_default(
+    cx: &RequestContext,
     body: &[u8],
     format: Format,
     mut parsed: Parsed,
     validation: FieldValidation,
 ) -> Result<Decoded, Status> {
-    let resource = &*call.resource;
+    let resource = &*cx.resource;
     set_kind(&mut parsed.value, resource.gvk());
     let sent_empty = is_sent_empty(resource, &parsed.value);
-    shape(resource, &mut parsed.value)
+    coerce_and_prune(resource, &mut parsed.value)
         .map(|unknown| match resource.is_custom() {
             true => problems(&parsed.duplicates, unknown),
-            false => as_written(body, format, &parsed.duplicates, unknown),
+            false => problems_in_source_order(body, format, &parsed.duplicates, unknown),
         })
-        .and_then(|problems| report(call, validation, problems))
+        .and_then(|problems| report(cx, validation, problems))
         .map_err(|why| cannot_be_handled(resource.gvk(), &resource.kind, &why))?;
     let applied = Applied { sent_empty, ..fill_defaults(resource, &mut parsed.value) };
     Ok(Decoded { object: parsed.value, applied })
@@ -431,13 +431,16 @@ pub(crate) fn is_sent_empty(resource: &Resource, value: &Value) -> bool {
 
 /// Brings an object into the shape of its kind; tells which fields had to go, as a strict
 /// decoder words it. The error is only the reason.
-pub(crate) fn shape(resource: &Resource, value: &mut Value) -> Result<Vec<String>, String> {
-    match &resource.nature {
-        Nature::Builtin(builtin) => conform_to(builtin.ty, value),
-        Nature::Custom(custom) => {
+pub(crate) fn coerce_and_prune(
+    resource: &Resource,
+    value: &mut Value,
+) -> Result<Vec<String>, String> {
+    match &resource.type_info {
+        TypeInfo::Builtin(builtin) => conform_to(builtin.ty, value),
+        TypeInfo::Custom(custom) => {
             match value.get_mut("metadata") {
                 // Upstream reads it by way of JSON, where Go writes the float 1.0 as 1.
-                Some(metadata @ Value::Object(_)) => json::settle_floats(metadata),
+                Some(metadata @ Value::Object(_)) => json::normalize_floats(metadata),
                 None | Some(Value::Null) => value["metadata"] = Value::Object(Map::new()),
                 Some(other) => {
                     return Err(format!(
@@ -456,13 +459,13 @@ pub(crate) fn shape(resource: &Resource, value: &mut Value) -> Result<Vec<String
 }
 
 pub(crate) fn fill_defaults(resource: &Resource, value: &mut Value) -> Applied {
-    match &resource.nature {
-        Nature::Builtin(_) if custom::is_definition(resource) => {
+    match &resource.type_info {
+        TypeInfo::Builtin(_) if custom::is_crd(resource) => {
             evenkeel_schema::default_crd(value);
             Applied::default()
         }
-        Nature::Builtin(_) => evenkeel_kinds::defaults::apply(resource.gvk(), value),
-        Nature::Custom(custom) => {
+        TypeInfo::Builtin(_) => evenkeel_kinds::defaults::apply(resource.gvk(), value),
+        TypeInfo::Custom(custom) => {
             custom.schema.default(value);
             Applied::default()
         }
@@ -470,9 +473,9 @@ pub(crate) fn fill_defaults(resource: &Resource, value: &mut Value) -> Applied {
 }
 
 fn conform_to(ty: &'static Type, value: &mut Value) -> Result<Vec<String>, String> {
-    let forgets_owners = value.meta("managedFields") == Some(&Value::Array(Vec::new()));
+    let resets_managed_fields = value.meta("managedFields") == Some(&Value::Array(Vec::new()));
     let problems = conform(ty, value).map_err(|why| why.to_string())?;
-    if forgets_owners {
+    if resets_managed_fields {
         // Empty, so the type leaves it out; but it is a wish.
         set_meta(value, "managedFields", Some(Value::Array(Vec::new())));
     }
@@ -481,13 +484,13 @@ fn conform_to(ty: &'static Type, value: &mut Value) -> Result<Vec<String>, Strin
 
 /// What is wrong with a body, each fault once: what is given twice, then what nobody knows.
 fn problems(duplicates: &[String], unknown: Vec<String>) -> Vec<String> {
-    let twice = duplicates.iter().map(|path| format!("duplicate field {}", Quoted(path)));
-    twice.chain(unknown).collect()
+    let duplicates = duplicates.iter().map(|path| format!("duplicate field {}", Quoted(path)));
+    duplicates.chain(unknown).collect()
 }
 
 /// As [`problems`], for the decoder of a typed object: it comes upon them as they are written, and
 /// does not look into what it does not know.
-fn as_written(
+fn problems_in_source_order(
     body: &[u8],
     format: Format,
     duplicates: &[String],
@@ -506,9 +509,9 @@ fn as_written(
         if ignored.as_ref().is_some_and(within) {
             continue;
         }
-        let sort = if key.again { "duplicate" } else { "unknown" };
-        let problem = left.take(&format!("{sort} field {}", Quoted(&key.path)));
-        if problem.is_some() && !key.again {
+        let problem_kind = if key.duplicate { "duplicate" } else { "unknown" };
+        let problem = left.take(&format!("{problem_kind} field {}", Quoted(&key.path)));
+        if problem.is_some() && !key.duplicate {
             ignored = Some(key.path);
         }
         found.extend(problem);
@@ -517,13 +520,17 @@ fn as_written(
 }
 
 /// Warns of or refuses what should not be there. The error is the reason for refusing.
-fn report(call: &Call, validation: FieldValidation, problems: Vec<String>) -> Result<(), String> {
+fn report(
+    cx: &RequestContext,
+    validation: FieldValidation,
+    problems: Vec<String>,
+) -> Result<(), String> {
     match validation {
         FieldValidation::Strict if !problems.is_empty() => {
             return Err(format!("strict decoding error: {}", problems.join(", ")));
         }
         FieldValidation::Strict | FieldValidation::Ignore => {}
-        FieldValidation::Warn => problems.into_iter().for_each(|text| call.warnings.add(text)),
+        FieldValidation::Warn => problems.into_iter().for_each(|text| cx.warnings.add(text)),
     }
     Ok(())
 }

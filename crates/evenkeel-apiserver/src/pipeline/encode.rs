@@ -14,12 +14,12 @@ mod stored;
 mod view;
 
 pub(crate) use answer::{
-    Answer, common_headers, plain_value, refusal, respond, size_at_once, warn,
+    Reply, add_warnings, buffered_size, common_headers, error_response, respond, value_response,
 };
 pub(crate) use list::List;
 pub(crate) use pretty::indent;
 pub(crate) use stored::{
-    Origin, is_current, is_unchanged, pass_through_storage, to_bytes, to_unsaved_record, value,
+    Origin, is_current, is_unchanged, round_trip_storage, to_bytes, to_unsaved_record, value,
 };
 pub(crate) use view::{
     Include, in_version, table, table_definitions, table_metadata_of, table_of, to_metadata, to_row,

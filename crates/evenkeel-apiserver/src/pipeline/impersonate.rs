@@ -35,19 +35,21 @@ const NODES: &str = "system:nodes";
 /// The extra value that names the node of the pod a service account token is bound to.
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 /// From this many values on, a constrained mode asks for all of them at once first.
-const MANY: usize = 4;
+const WILDCARD_THRESHOLD: usize = 4;
 
 /// Replaces the identity of a request that impersonates a user.
 pub(crate) fn impersonate(
     core: &Arc<Core>,
     mut request: Authenticated,
 ) -> Result<Authenticated, Status> {
-    let Some(wanted) = take_wanted(&mut request.routed.parts.headers)? else { return Ok(request) };
+    let Some(requested) = take_requested(&mut request.routed.parts.headers)? else {
+        return Ok(request);
+    };
     let parts = &request.routed.parts;
     let method = parts.method.as_str().to_ascii_lowercase();
     let attributes =
         authz::attributes(&request.identity, &request.routed.route, &method, parts.uri.path());
-    let impersonated = allowed(core, &wanted, &attributes)?;
+    let impersonated = authorize_any_mode(core, &requested, &attributes)?;
     tracing::debug!(
         requestor = request.identity.user,
         user = impersonated.user,
@@ -59,7 +61,7 @@ pub(crate) fn impersonate(
 
 /// Reads the user that the headers name and removes them, so that no later stage can tell an
 /// impersonated request from any other.
-fn take_wanted(headers: &mut HeaderMap) -> Result<Option<Identity>, Status> {
+fn take_requested(headers: &mut HeaderMap) -> Result<Option<Identity>, Status> {
     let text = |name: &str| {
         let value = headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
         value.unwrap_or_default().into_owned()
@@ -68,19 +70,19 @@ fn take_wanted(headers: &mut HeaderMap) -> Result<Option<Identity>, Status> {
         let values = headers.get_all(name).iter();
         values.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect()
     };
-    let mut wanted = Identity { user: text(USER), uid: text(UID), ..Identity::default() };
-    wanted.groups = all(&HeaderName::from_static(GROUP));
+    let mut requested = Identity { user: text(USER), uid: text(UID), ..Identity::default() };
+    requested.groups = all(&HeaderName::from_static(GROUP));
     let extras: Vec<HeaderName> =
         headers.keys().filter(|name| name.as_str().starts_with(EXTRA)).cloned().collect();
     for name in &extras {
         let key = decode_path(&name.as_str()[EXTRA.len()..]).into_owned();
-        wanted.extra.entry(key).or_default().extend(all(name));
+        requested.extra.entry(key).or_default().extend(all(name));
     }
-    if wanted.user.is_empty() {
-        if wanted.uid.is_empty() && wanted.groups.is_empty() && extras.is_empty() {
+    if requested.user.is_empty() {
+        if requested.uid.is_empty() && requested.groups.is_empty() && extras.is_empty() {
             return Ok(None);
         }
-        let shown = go_syntax(&wanted);
+        let shown = go_syntax(&requested);
         return Err(Status::bad_request(format!(
             "requested {shown} without impersonating a user name"
         )));
@@ -88,7 +90,7 @@ fn take_wanted(headers: &mut HeaderMap) -> Result<Option<Identity>, Status> {
     for name in [USER, UID, GROUP].map(HeaderName::from_static).iter().chain(&extras) {
         headers.remove(name);
     }
-    Ok(Some(wanted))
+    Ok(Some(requested))
 }
 
 /// Prints a user as Go's `%#v` does, which is what the error shows.
@@ -125,21 +127,23 @@ const MODES: [Mode; 5] = [
     Mode { name: "associated-node", covers: is_own_node },
     Mode {
         name: "arbitrary-node",
-        covers: |wanted, _| only_user(wanted) && node(wanted).is_some(),
+        covers: |requested, _| only_user(requested) && node(requested).is_some(),
     },
     Mode {
         name: "serviceaccount",
-        covers: |wanted, _| only_user(wanted) && service_account(&wanted.user).is_some(),
+        covers: |requested, _| only_user(requested) && service_account(&requested.user).is_some(),
     },
     Mode {
         name: "user-info",
-        covers: |wanted, _| node(wanted).is_none() && service_account(&wanted.user).is_none(),
+        covers: |requested, _| {
+            node(requested).is_none() && service_account(&requested.user).is_none()
+        },
     },
     Mode { name: "", covers: |_, _| true },
 ];
 
-fn only_user(wanted: &Identity) -> bool {
-    wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty()
+fn only_user(requested: &Identity) -> bool {
+    requested.uid.is_empty() && requested.groups.is_empty() && requested.extra.is_empty()
 }
 
 /// The node whose user this is.
@@ -149,25 +153,25 @@ fn node(user: &Identity) -> Option<&str> {
 }
 
 /// Whether `requestor` is a service account whose token is bound to a pod on the wanted node.
-fn is_own_node(wanted: &Identity, requestor: &Identity) -> bool {
+fn is_own_node(requested: &Identity, requestor: &Identity) -> bool {
     let own = match requestor.extra.get(NODE_NAME).map(Vec::as_slice) {
         Some([one]) => Some(one.as_str()),
         _ => None,
     };
-    only_user(wanted)
-        && node(wanted).is_some_and(|node| own == Some(node))
+    only_user(requested)
+        && node(requested).is_some_and(|node| own == Some(node))
         && service_account(&requestor.user).is_some()
 }
 
 /// The user the request goes on as.
-fn allowed(
+fn authorize_any_mode(
     core: &Arc<Core>,
-    wanted: &Identity,
+    requested: &Identity,
     attributes: &Attributes<'_>,
 ) -> Result<Identity, Status> {
     let mut refusal = None;
-    for mode in MODES.iter().filter(|mode| (mode.covers)(wanted, attributes.user)) {
-        match mode.check(core, wanted, attributes) {
+    for mode in MODES.iter().filter(|mode| (mode.covers)(requested, attributes.user)) {
+        match mode.check(core, requested, attributes) {
             Ok(identity) => return Ok(identity),
             Err(status) => refusal = refusal.or(Some(status)),
         }
@@ -183,7 +187,7 @@ impl Mode {
     fn check(
         &self,
         core: &Arc<Core>,
-        wanted: &Identity,
+        requested: &Identity,
         attributes: &Attributes<'_>,
     ) -> Result<Identity, Status> {
         // The checks for a node agent hold on every node, so they do not depend on which it is.
@@ -197,18 +201,18 @@ impl Mode {
                 path: attributes.path,
                 resource: attributes.resource,
             };
-            ask(core, &on)?;
+            authorize(core, &on)?;
         }
         let verb = match self.name {
             "" => "impersonate".to_owned(),
             name => format!("impersonate:{name}"),
         };
         let check = Check { core, mode: self, requestor, verb: &verb };
-        let groups = check.user(wanted)?;
-        check.uid(wanted)?;
-        check.groups(wanted)?;
-        check.extra(wanted)?;
-        Ok(with_system_group(Identity { groups, ..wanted.clone() }))
+        let groups = check.user(requested)?;
+        check.uid(requested)?;
+        check.groups(requested)?;
+        check.extra(requested)?;
+        Ok(with_system_group(Identity { groups, ..requested.clone() }))
     }
 }
 
@@ -242,67 +246,77 @@ struct Check<'a> {
 
 impl Check<'_> {
     /// Asks for the user name and returns the groups that user has.
-    fn user(&self, wanted: &Identity) -> Result<Vec<String>, Status> {
-        let mut groups = wanted.groups.clone();
+    fn user(&self, requested: &Identity) -> Result<Vec<String>, Status> {
+        let mut groups = requested.groups.clone();
         let group = self.users_group();
-        if let Some((namespace, name)) = service_account(&wanted.user) {
+        if let Some((namespace, name)) = service_account(&requested.user) {
             if groups.is_empty() {
                 groups = vec![
                     "system:serviceaccounts".to_owned(),
                     format!("system:serviceaccounts:{namespace}"),
                 ];
             }
-            self.ask(ResourceAttributes { namespace, ..on(group, "serviceaccounts", name) })?;
-        } else if let Some(name) = node(wanted).filter(|_| self.mode.is_constrained()) {
+            self.authorize(ResourceAttributes {
+                namespace,
+                ..resource_attributes(group, "serviceaccounts", name)
+            })?;
+        } else if let Some(name) = node(requested).filter(|_| self.mode.is_constrained()) {
             groups = vec![NODES.to_owned()];
             let name = if self.mode.name == "associated-node" { "*" } else { name };
-            self.ask(on(group, "nodes", name))?;
+            self.authorize(resource_attributes(group, "nodes", name))?;
         } else {
-            self.ask(on(group, "users", &wanted.user))?;
+            self.authorize(resource_attributes(group, "users", &requested.user))?;
         }
         Ok(groups)
     }
 
-    fn uid(&self, wanted: &Identity) -> Result<(), Status> {
-        match wanted.uid.as_str() {
+    fn uid(&self, requested: &Identity) -> Result<(), Status> {
+        match requested.uid.as_str() {
             "" => Ok(()),
-            uid => self.ask(on(AUTHENTICATION, "uids", uid)),
+            uid => self.authorize(resource_attributes(AUTHENTICATION, "uids", uid)),
         }
     }
 
-    fn groups(&self, wanted: &Identity) -> Result<(), Status> {
+    fn groups(&self, requested: &Identity) -> Result<(), Status> {
         let group = self.users_group();
         if self.mode.is_constrained() {
-            if wanted.is_in("") {
+            if requested.is_in("") {
                 let why = "impersonating the empty string group is not allowed";
-                return Err(self.refuse(on(group, "groups", ""), why));
+                return Err(self.refuse(resource_attributes(group, "groups", ""), why));
             }
-            if wanted.is_in(MASTERS) {
+            if requested.is_in(MASTERS) {
                 let why = "impersonating the system:masters group is not allowed";
-                return Err(self.refuse(on(group, "groups", MASTERS), why));
+                return Err(self.refuse(resource_attributes(group, "groups", MASTERS), why));
             }
-            if wanted.groups.len() >= MANY && self.ask(on(group, "groups", "*")).is_ok() {
+            if requested.groups.len() >= WILDCARD_THRESHOLD
+                && self.authorize(resource_attributes(group, "groups", "*")).is_ok()
+            {
                 return Ok(());
             }
         }
-        wanted.groups.iter().try_for_each(|name| self.ask(on(group, "groups", name)))
+        requested
+            .groups
+            .iter()
+            .try_for_each(|name| self.authorize(resource_attributes(group, "groups", name)))
     }
 
-    fn extra(&self, wanted: &Identity) -> Result<(), Status> {
-        let extras = on(AUTHENTICATION, "userextras", "");
+    fn extra(&self, requested: &Identity) -> Result<(), Status> {
+        let extras = resource_attributes(AUTHENTICATION, "userextras", "");
         if self.mode.is_constrained() {
-            if let Some(fault) = extra_fault(&wanted.extra) {
-                return Err(self.refuse(extras, &fault));
+            if let Some(why) = invalid_extra(&requested.extra) {
+                return Err(self.refuse(extras, &why));
             }
-            let values: usize = wanted.extra.values().map(Vec::len).sum();
+            let values: usize = requested.extra.values().map(Vec::len).sum();
             let every = ResourceAttributes { subresource: "*", name: "*", ..extras };
-            if (wanted.extra.len() >= MANY || values >= MANY) && self.ask(every).is_ok() {
+            if (requested.extra.len() >= WILDCARD_THRESHOLD || values >= WILDCARD_THRESHOLD)
+                && self.authorize(every).is_ok()
+            {
                 return Ok(());
             }
         }
-        for (key, values) in &wanted.extra {
+        for (key, values) in &requested.extra {
             for value in values {
-                self.ask(ResourceAttributes { subresource: key, name: value, ..extras })?;
+                self.authorize(ResourceAttributes { subresource: key, name: value, ..extras })?;
             }
         }
         Ok(())
@@ -313,8 +327,8 @@ impl Check<'_> {
         if self.mode.is_constrained() { AUTHENTICATION } else { "" }
     }
 
-    fn ask(&self, resource: ResourceAttributes<'_>) -> Result<(), Status> {
-        ask(self.core, &self.attributes(resource))
+    fn authorize(&self, resource: ResourceAttributes<'_>) -> Result<(), Status> {
+        authorize(self.core, &self.attributes(resource))
     }
 
     fn refuse(&self, resource: ResourceAttributes<'_>, why: &str) -> Status {
@@ -326,11 +340,15 @@ impl Check<'_> {
     }
 }
 
-fn on<'a>(group: &'a str, resource: &'a str, name: &'a str) -> ResourceAttributes<'a> {
+fn resource_attributes<'a>(
+    group: &'a str,
+    resource: &'a str,
+    name: &'a str,
+) -> ResourceAttributes<'a> {
     ResourceAttributes { group, version: "v1", resource, subresource: "", namespace: "", name }
 }
 
-fn ask(core: &Arc<Core>, attributes: &Attributes<'_>) -> Result<(), Status> {
+fn authorize(core: &Arc<Core>, attributes: &Attributes<'_>) -> Result<(), Status> {
     match core.authorizer.decide(attributes) {
         Decision::Allow => Ok(()),
         Decision::Deny(reason) => Err(forbidden(attributes, &reason)),
@@ -338,12 +356,12 @@ fn ask(core: &Arc<Core>, attributes: &Attributes<'_>) -> Result<(), Status> {
 }
 
 /// Why a constrained mode does not impersonate these extra values.
-fn extra_fault(extra: &BTreeMap<String, Vec<String>>) -> Option<String> {
+fn invalid_extra(extra: &BTreeMap<String, Vec<String>>) -> Option<String> {
     extra.iter().find_map(|(key, values)| {
         if key.is_empty() {
             Some("impersonating the empty string key in extra is not allowed".to_owned())
-        } else if let [fault, ..] = validate::user_extra_key(key).as_slice() {
-            Some(format!("impersonating an invalid key in extra is not allowed: {fault}"))
+        } else if let [why, ..] = validate::user_extra_key(key).as_slice() {
+            Some(format!("impersonating an invalid key in extra is not allowed: {why}"))
         } else if *key != key.to_lowercase() {
             Some(format!("impersonating a non-lowercase key in extra is not allowed: {key:?}"))
         } else if values.is_empty() {

@@ -19,10 +19,10 @@ use evenkeel_types::{Gvk, restore};
 use serde_json::{Value, json};
 
 use super::decode::{self, Decoded};
-use crate::call::Call;
+use crate::call::RequestContext;
 use crate::object::{Metadata as _, set_meta};
 use crate::query::WriteOptions;
-use crate::registry::resource::{Nature, Resource};
+use crate::registry::resource::{Resource, TypeInfo};
 use crate::status::Status;
 
 /// An object whose managed fields are up to date.
@@ -52,84 +52,93 @@ impl Managed {
     }
 }
 
-pub(crate) fn on_create(call: &Call, object: Decoded, options: &WriteOptions) -> Managed {
-    record(call, object, None, options)
+pub(crate) fn on_create(cx: &RequestContext, object: Decoded, options: &WriteOptions) -> Managed {
+    update_managed_fields(cx, object, None, options)
 }
 
 pub(crate) fn on_update(
-    call: &Call,
+    cx: &RequestContext,
     object: Decoded,
     live: &Value,
     options: &WriteOptions,
 ) -> Managed {
-    record(call, object, Some(live), options)
+    update_managed_fields(cx, object, Some(live), options)
 }
 
 /// Merges a configuration into the live object, by who owns what.
 pub(crate) fn on_apply(
-    call: &Call,
+    cx: &RequestContext,
     config: &Value,
     live: Option<&Value>,
     options: &WriteOptions,
 ) -> Result<Managed, Status> {
     let force = options.force.unwrap_or(false);
-    let done = with_request(call, options, |request| managed::apply(request, live, config, force));
-    let applied = done.map_err(not_applied)?;
+    let done = with_request(cx, options, |request| managed::apply(request, live, config, force));
+    let applied = done.map_err(apply_error)?;
     let mut object = applied.object;
     if !applied.changed {
         return Ok(Managed { object, applied: Applied::default() });
     }
-    let sent_empty = decode::is_sent_empty(&call.resource, &object);
-    if let Nature::Builtin(builtin) = &call.resource.nature {
+    let sent_empty = decode::is_sent_empty(&cx.resource, &object);
+    if let TypeInfo::Builtin(builtin) = &cx.resource.type_info {
         restore(builtin.ty, &object)
-            .map_err(|why| unconvertible(call, config, &why.to_string()))?;
-        decode::shape(&call.resource, &mut object)
-            .map_err(|why| unconvertible(call, config, &why))?;
+            .map_err(|why| conversion_error(cx, config, &why.to_string()))?;
+        decode::coerce_and_prune(&cx.resource, &mut object)
+            .map_err(|why| conversion_error(cx, config, &why))?;
     }
     // Custom objects are not decoded anew: a null stays one, for validation to see, and what is
     // empty is stored so.
-    let applied = Applied { sent_empty, ..decode::fill_defaults(&call.resource, &mut object) };
+    let applied = Applied { sent_empty, ..decode::fill_defaults(&cx.resource, &mut object) };
     Ok(Managed { object, applied })
 }
 
 /// The merged object is none of its kind.
-fn unconvertible(call: &Call, config: &Value, why: &str) -> Status {
+fn conversion_error(cx: &RequestContext, config: &Value, why: &str) -> Status {
     let (namespace, name) = (config.meta_str("namespace"), config.meta_str("name"));
-    let Gvk { group, version, kind } = call.resource.gvk();
+    let Gvk { group, version, kind } = cx.resource.gvk();
     let message = format!(
         "failed to convert new object ({namespace}/{name}; {group}/{version}, Kind={kind}) to \
          proper version: unable to convert unstructured object to {group}/{version}, Kind={kind}: \
          {why}"
     );
-    Status::bare(500, message)
+    Status::without_reason(500, message)
 }
 
-fn not_applied(error: ApplyError) -> Status {
+fn apply_error(error: ApplyError) -> Status {
     match error {
         ApplyError::Conflict(conflicts) => Status::apply_conflict(&conflicts),
         ApplyError::BadRequest(why) => Status::bad_request(why),
-        other => Status::bare(500, other.to_string()),
+        other => Status::without_reason(500, other.to_string()),
     }
 }
 
-fn record(call: &Call, decoded: Decoded, live: Option<&Value>, options: &WriteOptions) -> Managed {
+fn update_managed_fields(
+    cx: &RequestContext,
+    decoded: Decoded,
+    live: Option<&Value>,
+    options: &WriteOptions,
+) -> Managed {
     let Decoded { mut object, applied } = decoded;
-    let done = with_request(call, options, |request| managed::update(request, live, &mut object));
+    let done = with_request(cx, options, |request| managed::update(request, live, &mut object));
     if let Err(why) = done {
         // Ownership is bookkeeping: it never fails a write.
-        tracing::warn!(kind = &*call.resource.kind, %why, "managed fields were dropped");
+        tracing::warn!(kind = &*cx.resource.kind, %why, "managed fields were dropped");
     }
     Managed { object, applied }
 }
 
 /// What the engine needs to know of a request.
-fn with_request<T>(call: &Call, options: &WriteOptions, f: impl FnOnce(&Request<'_>) -> T) -> T {
-    let resource = &call.resource;
-    let subresource = call.subresource.as_deref().unwrap_or("");
-    let kind = KindVersions { resource, others: others(call) };
-    let manager = call.field_manager(options.field_manager.as_deref());
+fn with_request<T>(
+    cx: &RequestContext,
+    options: &WriteOptions,
+    f: impl FnOnce(&Request<'_>) -> T,
+) -> T {
+    let resource = &cx.resource;
+    let subresource = cx.subresource.as_deref().unwrap_or("");
+    let kind = KindVersions { resource, others: other_versions(cx) };
+    let manager = cx.field_manager(options.field_manager.as_deref());
     let reset_fields = reset_fields(resource, subresource);
-    let now = call.core.sources.timestamp();
+    let now = cx.core.clock_rng.timestamp();
     f(&Request {
         versions: &kind,
         api_version: &resource.api_version,
@@ -185,27 +194,27 @@ impl Versions for KindVersions<'_> {
         let to = self.version(api_version).ok_or_else(|| self.missing(api_version))?;
         let given = object.get("apiVersion").and_then(Value::as_str).unwrap_or("");
         let mut object = object.clone();
-        match &to.nature {
-            Nature::Builtin(_) => convert::to(
+        match &to.type_info {
+            TypeInfo::Builtin(_) => convert::to(
                 Gvk::from_api_version(given, &self.resource.kind),
                 to.gvk(),
                 &mut object,
             )
             .map_err(|why| ConvertError::Failed(why.to_string()))?,
-            Nature::Custom(_) => object["apiVersion"] = Value::from(&*to.api_version),
+            TypeInfo::Custom(_) => object["apiVersion"] = Value::from(&*to.api_version),
         }
         Ok(object)
     }
 }
 
 /// The same objects in the other versions there are.
-fn others(call: &Call) -> Vec<Arc<Resource>> {
-    let resource = &call.resource;
+fn other_versions(cx: &RequestContext) -> Vec<Arc<Resource>> {
+    let resource = &cx.resource;
     let siblings = convert::convertible_kinds(resource.gvk());
     if siblings.is_empty() && !resource.is_custom() {
         return Vec::new();
     }
-    let snapshot = call.core.registry.snapshot();
+    let snapshot = cx.core.registry.snapshot();
     let same_group = snapshot.group(&resource.group).into_iter().flat_map(|group| &group.versions);
     let mut found: Vec<Arc<Resource>> = same_group
         .filter(|version| *version.version != *resource.version)
@@ -231,22 +240,22 @@ pub(crate) enum ScaleWrite<'a> {
 /// Writes the Scale of `parent`, which is `before`. Returns the Scale as written, and what that
 /// makes of the parent's managed fields: ownership of the replicas moves along.
 pub(crate) fn on_scale(
-    call: &Call,
+    cx: &RequestContext,
     parent: &Value,
     mut before: Value,
     write: &ScaleWrite<'_>,
     options: &WriteOptions,
 ) -> Result<(Value, Option<Value>), Status> {
-    let paths: Vec<(String, Option<Path>)> = std::iter::once(&call.resource)
-        .chain(&others(call))
+    let paths: Vec<(String, Option<Path>)> = std::iter::once(&cx.resource)
+        .chain(&other_versions(cx))
         .map(|resource| (resource.api_version.to_string(), replicas_path(resource)))
         .collect();
-    let handler = ScaleHandler { api_version: &call.resource.api_version, replicas_paths: &paths };
-    let unreadable = |why: DecodeError| Status::bare(500, why.to_string());
+    let handler = ScaleHandler { api_version: &cx.resource.api_version, replicas_paths: &paths };
+    let unreadable = |why: DecodeError| Status::without_reason(500, why.to_string());
     let owned = parent.meta("managedFields");
     let in_scale = handler.to_subresource(owned).map_err(unreadable)?;
     set_meta(&mut before, "managedFields", in_scale);
-    let manager = call.field_manager(options.field_manager.as_deref());
+    let manager = cx.field_manager(options.field_manager.as_deref());
     let request = Request {
         versions: types::scale(),
         api_version: types::SCALE_VERSION,
@@ -255,14 +264,14 @@ pub(crate) fn on_scale(
         reset_fields: &Filter::All,
         zero: &before,
         manager: &manager,
-        now: &call.core.sources.timestamp(),
+        now: &cx.core.clock_rng.timestamp(),
     };
     let replaced = |mut after: Value| {
         if after.meta("managedFields").is_none() {
             set_meta(&mut after, "managedFields", before.meta("managedFields").cloned());
         }
         if let Err(why) = managed::update(&request, Some(&before), &mut after) {
-            tracing::warn!(kind = &*call.resource.kind, %why, "managed fields were dropped");
+            tracing::warn!(kind = &*cx.resource.kind, %why, "managed fields were dropped");
         }
         after
     };
@@ -270,15 +279,15 @@ pub(crate) fn on_scale(
         ScaleWrite::Replace(scale) => replaced((*scale).clone()),
         ScaleWrite::Patch(make) => replaced(make(&before)?),
         ScaleWrite::Apply(config) => {
-            let custom = call.resource.is_custom();
+            let custom = cx.resource.is_custom();
             if custom && before.meta("managedFields").is_none() {
-                return Err(inconvertible("create manager for existing fields", None));
+                return Err(scale_conversion_error("create manager for existing fields", None));
             }
             let force = options.force.unwrap_or(false);
             let done = managed::apply(&request, Some(&before), config, force);
-            let applied = done.map_err(not_applied)?;
+            let applied = done.map_err(apply_error)?;
             if custom && applied.changed {
-                return Err(inconvertible("convert new object", Some(config)));
+                return Err(scale_conversion_error("convert new object", Some(config)));
             }
             applied.object
         }
@@ -289,7 +298,7 @@ pub(crate) fn on_scale(
 
 /// Upstream's handler of custom resources cannot convert a Scale, so applying one fails as soon as
 /// anything would come of it.
-fn inconvertible(failed_to: &str, config: Option<&Value>) -> Status {
+fn scale_conversion_error(failed_to: &str, config: Option<&Value>) -> Status {
     let scale = |object: &Value| {
         let (namespace, name) = (object.meta_str("namespace"), object.meta_str("name"));
         format!("({namespace}/{name}; {}, Kind=Scale)", types::SCALE_VERSION)
@@ -298,7 +307,7 @@ fn inconvertible(failed_to: &str, config: Option<&Value>) -> Status {
         Some(config) => format!("{failed_to} {}", scale(config)),
         None => format!("{failed_to}: failed to convert live object {}", scale(&Value::Null)),
     };
-    Status::bare(
+    Status::without_reason(
         500,
         format!(
             "failed to {what} to proper version: request to convert CR to an invalid \
@@ -309,9 +318,9 @@ fn inconvertible(failed_to: &str, config: Option<&Value>) -> Status {
 }
 
 fn replicas_path(resource: &Resource) -> Option<Path> {
-    match &resource.nature {
-        Nature::Builtin(_) => Some(fields(["spec", "replicas"])),
-        Nature::Custom(custom) => {
+    match &resource.type_info {
+        TypeInfo::Builtin(_) => Some(fields(["spec", "replicas"])),
+        TypeInfo::Custom(custom) => {
             let scale = custom.schema.scale()?;
             Some(fields(scale.spec_path().split('.').filter(|step| !step.is_empty())))
         }
@@ -320,13 +329,13 @@ fn replicas_path(resource: &Resource) -> Option<Path> {
 
 /// What an endpoint ignores, and so nobody comes to own through it.
 fn reset_fields(resource: &Resource, subresource: &str) -> Filter {
-    match &resource.nature {
-        Nature::Custom(custom) => match subresource {
+    match &resource.type_info {
+        TypeInfo::Custom(custom) => match subresource {
             "status" => exclude(["spec", "metadata"]),
             _ if custom.has_status => exclude(["status"]),
             _ => Filter::All,
         },
-        Nature::Builtin(_) => match strategy::reset_fields(resource.gvk(), subresource) {
+        TypeInfo::Builtin(_) => match strategy::reset_fields(resource.gvk(), subresource) {
             [] => Filter::All,
             paths => exclude(paths.iter().copied()),
         },

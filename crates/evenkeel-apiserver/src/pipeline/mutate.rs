@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::decode;
 use super::manage::Managed;
 use crate::admission::{Attributes, Operation};
-use crate::call::Call;
+use crate::call::RequestContext;
 use crate::status::Status;
 
 /// An object after mutating admission.
@@ -21,22 +21,26 @@ impl Mutated {
     }
 }
 
-pub(crate) fn on_create(call: &Call, object: Managed) -> Result<Mutated, Status> {
-    mutate(call, Operation::Create, object, None)
+pub(crate) fn on_create(cx: &RequestContext, object: Managed) -> Result<Mutated, Status> {
+    mutate(cx, Operation::Create, object, None)
 }
 
-pub(crate) fn on_update(call: &Call, object: Managed, old: &Value) -> Result<Mutated, Status> {
-    mutate(call, Operation::Update, object, Some(old))
+pub(crate) fn on_update(
+    cx: &RequestContext,
+    object: Managed,
+    old: &Value,
+) -> Result<Mutated, Status> {
+    mutate(cx, Operation::Update, object, Some(old))
 }
 
 fn mutate(
-    call: &Call,
+    cx: &RequestContext,
     operation: Operation,
     Managed { mut object, applied }: Managed,
     old: Option<&Value>,
 ) -> Result<Mutated, Status> {
-    let mut attributes = Attributes { call, operation, object: Some(&mut object), old };
-    call.core.admission.mutate(&mut attributes)?;
-    decode::warn_of_owners(call, &mut object, " after mutating admission happens");
+    let mut attributes = Attributes { cx, operation, object: Some(&mut object), old };
+    cx.core.admission.mutate(&mut attributes)?;
+    decode::warn_duplicate_owners(cx, &mut object, " after mutating admission happens");
     Ok(Mutated { object, applied })
 }

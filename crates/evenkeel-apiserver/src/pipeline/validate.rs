@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::validate_schema::Checked;
+use super::validate_schema::Prepared;
 use crate::admission::{Attributes, Operation};
-use crate::call::Call;
+use crate::call::RequestContext;
 use crate::service::Reservation;
 use crate::status::Status;
 
@@ -21,34 +21,38 @@ impl Admitted {
 
     /// A stored object with a mark of the server's own on it: of deletion, of a node. Nothing of
     /// it comes from a client, so there is nothing to admit.
-    pub(crate) fn marked(object: Value) -> Self {
+    pub(crate) fn by_server(object: Value) -> Self {
         Self { object, reservation: None }
     }
 }
 
-pub(crate) fn on_create(call: &Call, object: Checked) -> Result<Admitted, Status> {
-    validate(call, Operation::Create, object, None)
+pub(crate) fn on_create(cx: &RequestContext, object: Prepared) -> Result<Admitted, Status> {
+    validate(cx, Operation::Create, object, None)
 }
 
-pub(crate) fn on_update(call: &Call, object: Checked, old: &Value) -> Result<Admitted, Status> {
-    validate(call, Operation::Update, object, Some(old))
+pub(crate) fn on_update(
+    cx: &RequestContext,
+    object: Prepared,
+    old: &Value,
+) -> Result<Admitted, Status> {
+    validate(cx, Operation::Update, object, Some(old))
 }
 
 /// Deletion is admitted by both kinds of plugins at once.
-pub(crate) fn on_delete(call: &Call, old: &Value) -> Result<(), Status> {
+pub(crate) fn on_delete(cx: &RequestContext, old: &Value) -> Result<(), Status> {
     let mut attributes =
-        Attributes { call, operation: Operation::Delete, object: None, old: Some(old) };
-    call.core.admission.mutate(&mut attributes)?;
-    call.core.admission.validate(&attributes)
+        Attributes { cx, operation: Operation::Delete, object: None, old: Some(old) };
+    cx.core.admission.mutate(&mut attributes)?;
+    cx.core.admission.validate(&attributes)
 }
 
 fn validate(
-    call: &Call,
+    cx: &RequestContext,
     operation: Operation,
-    Checked { mut object, reservation }: Checked,
+    Prepared { mut object, reservation }: Prepared,
     old: Option<&Value>,
 ) -> Result<Admitted, Status> {
-    let attributes = Attributes { call, operation, object: Some(&mut object), old };
-    call.core.admission.validate(&attributes)?;
+    let attributes = Attributes { cx, operation, object: Some(&mut object), old };
+    cx.core.admission.validate(&attributes)?;
     Ok(Admitted { object, reservation })
 }

@@ -13,15 +13,15 @@ use evenkeel_types::go::Quoted;
 use serde_json::{Value, json};
 
 use super::mutate::Mutated;
-use crate::call::Call;
+use crate::call::RequestContext;
 use crate::object::{Metadata as _, metadata_mut, set_meta};
 use crate::registry::custom;
-use crate::registry::resource::{Nature, Resource};
+use crate::registry::resource::{Resource, TypeInfo};
 use crate::service::{Refused, Reservation};
-use crate::status::{Named, Status};
+use crate::status::{GroupResource, Status};
 
 /// An object that follows the rules of its kind.
-pub(crate) struct Checked {
+pub(crate) struct Prepared {
     pub(super) object: Value,
     /// Addresses and ports it holds until it is stored.
     pub(super) reservation: Option<Reservation>,
@@ -46,40 +46,38 @@ impl<'a> Part<'a> {
     }
 }
 
-pub(crate) fn on_create(call: &Call, mutated: Mutated) -> Result<Checked, Status> {
+pub(crate) fn on_create(cx: &RequestContext, mutated: Mutated) -> Result<Prepared, Status> {
     let Mutated { mut object, applied } = mutated;
-    let resource = &*call.resource;
-    let core = &call.core;
+    let resource = &*cx.resource;
+    let core = &cx.core;
     let metadata = metadata_mut(&mut object);
     for gone in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         metadata.remove(gone);
     }
-    metadata.insert("creationTimestamp".into(), core.sources.timestamp().into());
-    metadata.insert("uid".into(), core.sources.uid().into());
+    metadata.insert("creationTimestamp".into(), core.clock_rng.timestamp().into());
+    metadata.insert("uid".into(), core.clock_rng.uid().into());
     if resource.namespaced {
-        metadata.insert("namespace".into(), call.namespace.clone().into());
+        metadata.insert("namespace".into(), cx.namespace.clone().into());
     }
-    generate_name(call, &mut object);
+    generate_name(cx, &mut object);
 
     let gvk = resource.gvk();
     let empty_field = restore_empty_field(resource, applied, &mut object);
     let mut reservation = None;
     // Who creates a service by its status gets one without an address.
-    if resource.is("", "services") && call.subresource.is_none() {
+    if resource.is("", "services") && cx.subresource.is_none() {
         strategy::before_allocation_on_create(&mut object);
-        let taken = core.services.allocate(&mut object, None, call.is_dry_run());
-        reservation = Some(taken.map_err(|refused| without_address(call, &object, refused))?);
+        let taken = core.services.allocate(&mut object, None, cx.is_dry_run());
+        reservation = Some(taken.map_err(|refused| allocation_error(cx, &object, refused))?);
     }
-    match &resource.nature {
-        Nature::Builtin(_) if custom::is_definition(resource) => {
-            custom::prepare_create(&mut object)
-        }
-        Nature::Builtin(_) => {
-            with_context(call, &applied, |cx| {
-                strategy::prepare_for_create(gvk, &mut object, cx);
+    match &resource.type_info {
+        TypeInfo::Builtin(_) if custom::is_crd(resource) => custom::prepare_create(&mut object),
+        TypeInfo::Builtin(_) => {
+            with_strategy_context(cx, &applied, |strategy| {
+                strategy::prepare_for_create(gvk, &mut object, strategy);
             });
         }
-        Nature::Custom(custom) => {
+        TypeInfo::Custom(custom) => {
             if custom.has_status
                 && let Value::Object(map) = &mut object
             {
@@ -88,60 +86,60 @@ pub(crate) fn on_create(call: &Call, mutated: Mutated) -> Result<Checked, Status
             set_meta(&mut object, "generation", Some(1.into()));
         }
     }
-    let errors = faults_of_new(resource, &object);
+    let errors = validate_create(resource, &object);
     if !errors.is_empty() {
-        return Err(invalid(call, &object, &errors));
+        return Err(invalid(cx, &object, &errors));
     }
     remove_empty_field(empty_field, &mut object);
     if !resource.is_custom() {
         strategy::canonicalize(gvk, &mut object);
         for warning in strategy::warnings::on_create(gvk, &object) {
-            call.warnings.add(warning);
+            cx.warnings.add(warning);
         }
     }
-    if custom::is_definition(resource) {
-        warn_of_formats(call, &object, &[]);
+    if custom::is_crd(resource) {
+        warn_unrecognized_formats(cx, &object, &[]);
     }
     if resource.is_custom() {
-        warn_of_finalizers(call, &object, &[]);
+        warn_unqualified_finalizers(cx, &object, &[]);
     }
-    Ok(Checked { object, reservation })
+    Ok(Prepared { object, reservation })
 }
 
 pub(crate) fn on_update(
-    call: &Call,
+    cx: &RequestContext,
     mutated: Mutated,
     old: &Value,
     part: Part<'_>,
-) -> Result<Checked, Status> {
+) -> Result<Prepared, Status> {
     let Mutated { mut object, applied } = mutated;
-    let resource = &*call.resource;
+    let resource = &*cx.resource;
     keep_system_fields(&mut object, old);
     let gvk = resource.gvk();
     let empty_field = restore_empty_field(resource, applied, &mut object);
     let mut reservation = None;
     if resource.is("", "services") && part == Part::Main {
         strategy::before_allocation_on_update(old, &mut object);
-        let taken = call.core.services.allocate(&mut object, Some(old), call.is_dry_run());
-        reservation = Some(taken.map_err(|refused| without_address(call, &object, refused))?);
+        let taken = cx.core.services.allocate(&mut object, Some(old), cx.is_dry_run());
+        reservation = Some(taken.map_err(|refused| allocation_error(cx, &object, refused))?);
     }
-    match &resource.nature {
-        Nature::Builtin(_) if custom::is_definition(resource) => {
+    match &resource.type_info {
+        TypeInfo::Builtin(_) if custom::is_crd(resource) => {
             custom::prepare_update(&mut object, old, part);
         }
-        Nature::Builtin(_) => with_context(call, &applied, |cx| match part {
+        TypeInfo::Builtin(_) => with_strategy_context(cx, &applied, |cx| match part {
             Part::Main => strategy::prepare_for_update(gvk, old, &mut object, cx),
             Part::Status => strategy::prepare_for_status_update(gvk, old, &mut object, cx),
             Part::Other(name) => {
                 strategy::prepare_for_subresource_update(gvk, name, old, &mut object, cx);
             }
         }),
-        Nature::Custom(custom) => custom.prepare_update(&mut object, old, part),
+        TypeInfo::Custom(custom) => custom.prepare_update(&mut object, old, part),
     }
 
-    let errors = faults_of_update(resource, &object, old, part);
+    let errors = validate_update(resource, &object, old, part);
     if !errors.is_empty() {
-        return Err(invalid(call, &object, &errors));
+        return Err(invalid(cx, &object, &errors));
     }
     remove_empty_field(empty_field, &mut object);
     if !resource.is_custom() {
@@ -149,16 +147,16 @@ pub(crate) fn on_update(
     }
     if !resource.is_custom() && part == Part::Main {
         for warning in strategy::warnings::on_update(gvk, old, &object) {
-            call.warnings.add(warning);
+            cx.warnings.add(warning);
         }
-        if custom::is_definition(resource) {
-            warn_of_formats(call, &object, &evenkeel_schema::unrecognized_formats(old));
+        if custom::is_crd(resource) {
+            warn_unrecognized_formats(cx, &object, &evenkeel_schema::unrecognized_formats(old));
         }
     }
     if resource.is_custom() && part == Part::Main {
-        warn_of_finalizers(call, &object, &old.finalizers());
+        warn_unqualified_finalizers(cx, &object, &old.finalizers());
     }
-    Ok(Checked { object, reservation })
+    Ok(Prepared { object, reservation })
 }
 
 /// Puts back a list or map that was given empty, for rules that can tell; see [`nil_or_empty_field`].
@@ -184,7 +182,7 @@ fn remove_empty_field(empty_field: Option<NilOrEmptyField>, object: &mut Value) 
 }
 
 /// New finalizers should say whose they are.
-fn warn_of_finalizers(call: &Call, object: &Value, known: &[&str]) {
+fn warn_unqualified_finalizers(cx: &RequestContext, object: &Value, known: &[&str]) {
     const STANDARD: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
     let known: HashSet<&str> = known.iter().copied().collect();
     let mut added = object.finalizers();
@@ -192,20 +190,18 @@ fn warn_of_finalizers(call: &Call, object: &Value, known: &[&str]) {
     added.sort_unstable();
     for name in added {
         let path = if name.contains('.') { " including a path (/)" } else { "" };
-        call.warnings.add(format!(
+        cx.warnings.add(format!(
             "metadata.finalizers: {name:?}: prefer a domain-qualified finalizer name{path} to \
              avoid accidental conflicts with other finalizer writers"
         ));
     }
 }
 
-fn faults_of_new(resource: &Resource, object: &Value) -> Vec<field::Error> {
-    match &resource.nature {
-        Nature::Builtin(_) if custom::is_definition(resource) => {
-            evenkeel_schema::validate_crd(object)
-        }
-        Nature::Builtin(_) => validate::create(resource.gvk(), object),
-        Nature::Custom(custom) => {
+fn validate_create(resource: &Resource, object: &Value) -> Vec<field::Error> {
+    match &resource.type_info {
+        TypeInfo::Builtin(_) if custom::is_crd(resource) => evenkeel_schema::validate_crd(object),
+        TypeInfo::Builtin(_) => validate::create(resource.gvk(), object),
+        TypeInfo::Custom(custom) => {
             let (metadata, name_rule) = (metadata_of(object), names::subdomain_name);
             let mut errors =
                 metadata::validate(metadata, resource.namespaced, name_rule, "metadata");
@@ -215,7 +211,7 @@ fn faults_of_new(resource: &Resource, object: &Value) -> Vec<field::Error> {
     }
 }
 
-fn faults_of_update(
+fn validate_update(
     resource: &Resource,
     new: &Value,
     old: &Value,
@@ -225,8 +221,8 @@ fn faults_of_update(
     let (new_meta, old_meta) = (metadata_of(new), metadata_of(old));
     let common =
         || metadata::validate_common_fields(new_meta, old_meta, resource.namespaced, "metadata");
-    match &resource.nature {
-        Nature::Builtin(_) if custom::is_definition(resource) => {
+    match &resource.type_info {
+        TypeInfo::Builtin(_) if custom::is_crd(resource) => {
             let mut errors = common();
             errors.extend(match part {
                 Part::Status => evenkeel_schema::validate_crd_status_update(old, new),
@@ -234,12 +230,12 @@ fn faults_of_update(
             });
             errors
         }
-        Nature::Builtin(_) => match part {
+        TypeInfo::Builtin(_) => match part {
             Part::Main => validate::update(gvk, new, old),
             Part::Status => validate::status_update(gvk, new, old),
             Part::Other(name) => validate::subresource_update(gvk, name, new, old),
         },
-        Nature::Custom(custom) => {
+        TypeInfo::Custom(custom) => {
             let mut errors = common();
             // Upstream has these rules both for all kinds and for custom ones.
             errors.extend(metadata::validate_update(new_meta, old_meta, "metadata"));
@@ -253,17 +249,21 @@ fn faults_of_update(
 }
 
 /// Warns of formats in a definition that mean nothing to validation, but for those known of.
-fn warn_of_formats(call: &Call, definition: &Value, known: &[String]) {
-    for format in evenkeel_schema::unrecognized_formats(definition) {
+fn warn_unrecognized_formats(cx: &RequestContext, crd: &Value, known: &[String]) {
+    for format in evenkeel_schema::unrecognized_formats(crd) {
         if !known.contains(&format) {
-            call.warnings.add(format!("unrecognized format {}", Quoted(&format)));
+            cx.warnings.add(format!("unrecognized format {}", Quoted(&format)));
         }
     }
 }
 
 /// What preparing an object needs to know of the request.
-fn with_context(call: &Call, applied: &Applied, f: impl FnOnce(&strategy::Context<'_>)) {
-    let identity = &call.identity;
+fn with_strategy_context(
+    cx: &RequestContext,
+    applied: &Applied,
+    f: impl FnOnce(&strategy::Context<'_>),
+) {
+    let identity = &cx.identity;
     f(&strategy::Context {
         user: User {
             name: &identity.user,
@@ -271,22 +271,26 @@ fn with_context(call: &Call, applied: &Applied, f: impl FnOnce(&strategy::Contex
             groups: &identity.groups,
             extra: &identity.extra,
         },
-        now: &call.core.sources.timestamp(),
+        now: &cx.core.clock_rng.timestamp(),
         labels_from_template: applied.labels_from_template,
     });
 }
 
-fn without_address(call: &Call, service: &Value, refused: Refused) -> Status {
+fn allocation_error(cx: &RequestContext, service: &Value, refused: Refused) -> Status {
     match refused {
-        Refused::Invalid(errors) => invalid(call, service, &errors),
+        Refused::Invalid(errors) => invalid(cx, service, &errors),
         Refused::Failed(status) => status,
     }
 }
 
-fn invalid(call: &Call, object: &Value, errors: &[field::Error]) -> Status {
-    let resource = &call.resource;
+fn invalid(cx: &RequestContext, object: &Value, errors: &[field::Error]) -> Status {
+    let resource = &cx.resource;
     let kind = object.get("kind").and_then(Value::as_str).unwrap_or(&resource.kind);
-    Status::invalid(Named { group: &resource.group, kind }, object.meta_str("name"), errors)
+    Status::invalid(
+        GroupResource { group: &resource.group, resource: kind },
+        object.meta_str("name"),
+        errors,
+    )
 }
 
 fn metadata_of(object: &Value) -> &Value {
@@ -294,14 +298,14 @@ fn metadata_of(object: &Value) -> &Value {
 }
 
 /// Fills in the name of an object that only has the beginning of one.
-fn generate_name(call: &Call, object: &mut Value) {
+fn generate_name(cx: &RequestContext, object: &mut Value) {
     const LONGEST_BASE: usize = 58;
     let base = object.meta_str("generateName");
     if base.is_empty() || !object.meta_str("name").is_empty() {
         return;
     }
     let cut = (0..=base.len().min(LONGEST_BASE)).rev().find(|at| base.is_char_boundary(*at));
-    let name = format!("{}{}", &base[..cut.unwrap_or(0)], call.core.sources.name_suffix());
+    let name = format!("{}{}", &base[..cut.unwrap_or(0)], cx.core.clock_rng.name_suffix());
     set_meta(object, "name", Some(name.into()));
 }
 

@@ -18,7 +18,7 @@ use evenkeel_schema::{Structural, jsonpath, record_storage_version};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-pub(crate) use self::establish::{instance_removed, mark_terminating, settle};
+pub(crate) use self::establish::{instance_removed, mark_terminating, reconcile};
 use super::Registry;
 use super::resource::Resource;
 use crate::object::{Metadata as _, metadata_mut, set_meta};
@@ -27,7 +27,7 @@ use crate::pipeline::validate_schema::Part;
 /// What is special about one version of a custom resource.
 pub(crate) struct Custom {
     /// The name of the definition.
-    pub(crate) definition: Box<str>,
+    pub(crate) crd: Box<str>,
     pub(crate) schema: Structural,
     /// The schemas of all versions by API version: objects are kept in one and read in another.
     pub(crate) schemas: Arc<BTreeMap<Box<str>, Structural>>,
@@ -37,7 +37,7 @@ pub(crate) struct Custom {
     pub(crate) columns: Vec<Column>,
     pub(crate) selectable: Vec<Selectable>,
     /// Closed once the definition has become another one or is gone: watches end.
-    pub(crate) life: watch::Receiver<()>,
+    pub(crate) lifetime: watch::Receiver<()>,
     /// What to tell everyone who still uses this version.
     pub(crate) deprecation: Option<Box<str>>,
     /// The definition is being deleted: no new objects.
@@ -68,9 +68,9 @@ pub(crate) struct Column {
 /// All definitions: what those that are established serve, and the names that all have been given.
 /// By group, so that a change costs what its own group does.
 #[derive(Default)]
-pub(crate) struct Definitions {
+pub(crate) struct Crds {
     served: Mutex<HashMap<Box<str>, ServedGroup>>,
-    names: Mutex<HashMap<Box<str>, names::Given>>,
+    names: Mutex<HashMap<Box<str>, names::AcceptedNames>>,
 }
 
 /// What the established definitions of one group serve, by name.
@@ -84,46 +84,46 @@ struct Served {
     identity: (String, i64, Value),
     /// The definition is being deleted.
     terminating: bool,
-    life: watch::Sender<()>,
+    lifetime: watch::Sender<()>,
     resources: Vec<Arc<Resource>>,
     /// Versions that were served once, as they were last: their OpenAPI documents stay until the
     /// definition goes.
     withdrawn: Vec<Arc<Resource>>,
 }
 
-pub(crate) fn is_definition(resource: &Resource) -> bool {
+pub(crate) fn is_crd(resource: &Resource) -> bool {
     resource.is("apiextensions.k8s.io", "customresourcedefinitions")
 }
 
 // === definitions as objects ===
 
 /// A new definition has no status yet but the version its objects are stored in.
-pub(crate) fn prepare_create(definition: &mut Value) {
-    set_meta(definition, "generation", Some(1.into()));
-    definition["status"] = json!({
+pub(crate) fn prepare_create(crd: &mut Value) {
+    set_meta(crd, "generation", Some(1.into()));
+    crd["status"] = json!({
         "conditions": null,
         "acceptedNames": {"plural": "", "kind": ""},
         "storedVersions": [],
     });
-    record_storage_version(definition);
+    record_storage_version(crd);
 }
 
-pub(crate) fn prepare_update(definition: &mut Value, old: &Value, part: Part<'_>) {
+pub(crate) fn prepare_update(crd: &mut Value, old: &Value, part: Part<'_>) {
     if part == Part::Status {
-        definition["spec"] = old["spec"].clone();
-        keep_metadata(definition, old, &["managedFields", "finalizers"]);
+        crd["spec"] = old["spec"].clone();
+        keep_metadata(crd, old, &["managedFields", "finalizers"]);
         return;
     }
-    definition["status"] = old["status"].clone();
-    if definition["spec"] != old["spec"] {
+    crd["status"] = old["status"].clone();
+    if crd["spec"] != old["spec"] {
         let generation = old.meta_i64("generation").unwrap_or(0);
-        set_meta(definition, "generation", Some((generation + 1).into()));
+        set_meta(crd, "generation", Some((generation + 1).into()));
     }
-    record_storage_version(definition);
+    record_storage_version(crd);
 }
 
-fn storage_version(definition: &Value) -> &str {
-    let versions = definition["spec"]["versions"].as_array();
+fn storage_version(crd: &Value) -> &str {
+    let versions = crd["spec"]["versions"].as_array();
     let storage = versions.into_iter().flatten().find(|version| version["storage"] == true);
     storage.and_then(|version| version["name"].as_str()).unwrap_or("")
 }
@@ -228,11 +228,11 @@ impl Column {
 // === impl Definitions ===
 
 /// The group of a definition, which its name ends with.
-fn group_of(definition: &str) -> &str {
-    definition.split_once('.').map_or("", |(_, group)| group)
+fn group_of(crd: &str) -> &str {
+    crd.split_once('.').map_or("", |(_, group)| group)
 }
 
-impl Definitions {
+impl Crds {
     /// Replaces what one definition serves, unless something newer is served already, and has the
     /// registry serve it. Does nothing if the definition means the same as before.
     ///
@@ -240,39 +240,39 @@ impl Definitions {
     fn put(
         &self,
         registry: &Registry,
-        definition: &Value,
+        crd: &Value,
         revision: u64,
         make: impl FnOnce(&watch::Receiver<()>) -> Vec<Arc<Resource>>,
     ) {
-        let name = definition.meta_str("name");
+        let name = crd.meta_str("name");
         let identity = (
-            definition.meta_str("uid").to_owned(),
-            definition.meta_i64("generation").unwrap_or(0),
-            definition["status"]["acceptedNames"].clone(),
+            crd.meta_str("uid").to_owned(),
+            crd.meta_i64("generation").unwrap_or(0),
+            crd["status"]["acceptedNames"].clone(),
         );
-        let terminating = definition.is_deleting();
+        let terminating = crd.is_deleting();
         let mut all = self.served();
         let group = all.entry(group_of(name).into()).or_default();
         let served = group.get_mut(name);
         if served.as_ref().is_some_and(|served| served.revision > revision) {
             return;
         }
-        let life = match served {
+        let lifetime = match served {
             Some(served) if served.identity == identity => {
                 served.revision = revision;
                 if served.terminating == terminating {
                     return;
                 }
-                served.life.clone()
+                served.lifetime.clone()
             }
             _ => watch::Sender::new(()),
         };
-        let resources = make(&life.subscribe());
+        let resources = make(&lifetime.subscribe());
         let versions: HashSet<&str> = resources.iter().map(|new| &*new.version).collect();
         let before = group.get(name).into_iter();
         let before = before.flat_map(|served| served.resources.iter().chain(&served.withdrawn));
         let withdrawn = before.filter(|old| !versions.contains(&*old.version)).cloned().collect();
-        let served = Served { revision, identity, terminating, life, resources, withdrawn };
+        let served = Served { revision, identity, terminating, lifetime, resources, withdrawn };
         group.insert(name.into(), served);
         publish(registry, group_of(name), group);
     }
@@ -301,29 +301,29 @@ impl Definitions {
     }
 
     /// Records the names that a definition has been given.
-    pub(crate) fn note_names(&self, definition: &Value) {
-        let name = definition.meta_str("name");
-        self.names().entry(group_of(name).into()).or_default().note(definition);
+    pub(crate) fn record_names(&self, crd: &Value) {
+        let name = crd.meta_str("name");
+        self.names().entry(group_of(name).into()).or_default().record(crd);
     }
 
     /// Judges the names a definition wishes for against those that others have been given.
-    fn judge_names(&self, definition: &Value) -> names::Verdict {
+    fn check_names(&self, crd: &Value) -> names::NameCheck {
         let all = self.names();
-        let given = all.get(group_of(definition.meta_str("name")));
-        names::judge(definition, given.unwrap_or(&names::Given::default()))
+        let given = all.get(group_of(crd.meta_str("name")));
+        names::check(crd, given.unwrap_or(&names::AcceptedNames::default()))
     }
 
     /// Definitions in the group of another one that wait for names.
-    fn waiting_beside(&self, name: &str) -> Vec<Box<str>> {
+    fn pending_in_group_of(&self, name: &str) -> Vec<Box<str>> {
         let all = self.names();
-        all.get(group_of(name)).map(names::Given::waiting).unwrap_or_default()
+        all.get(group_of(name)).map(names::AcceptedNames::pending).unwrap_or_default()
     }
 
     fn served(&self) -> MutexGuard<'_, HashMap<Box<str>, ServedGroup>> {
         self.served.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn names(&self) -> MutexGuard<'_, HashMap<Box<str>, names::Given>> {
+    fn names(&self) -> MutexGuard<'_, HashMap<Box<str>, names::AcceptedNames>> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -78,7 +78,7 @@ impl Snapshot {
         let groups: Vec<Value> = self
             .groups()
             .filter(|group| !group.name.is_empty())
-            .map(|group| Value::Object(group_facts(group)))
+            .map(|group| Value::Object(group_fields(group)))
             .collect();
         json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
     }
@@ -86,25 +86,25 @@ impl Snapshot {
 
 /// `/apis/<group>`.
 pub(crate) fn api_group(group: &Group) -> Value {
-    let mut facts = group_facts(group);
-    facts.insert("kind".into(), "APIGroup".into());
-    facts.insert("apiVersion".into(), "v1".into());
-    Value::Object(facts)
+    let mut fields = group_fields(group);
+    fields.insert("kind".into(), "APIGroup".into());
+    fields.insert("apiVersion".into(), "v1".into());
+    Value::Object(fields)
 }
 
-fn group_facts(group: &Group) -> Map<String, Value> {
+fn group_fields(group: &Group) -> Map<String, Value> {
     let versions: Vec<Value> = group
         .versions
         .iter()
         .map(|v| json!({"groupVersion": group_version_name(group, v), "version": v.version}))
         .collect();
-    let mut facts = Map::new();
-    facts.insert("name".into(), Value::from(&*group.name));
+    let mut fields = Map::new();
+    fields.insert("name".into(), Value::from(&*group.name));
     if let Some(preferred) = versions.first() {
-        facts.insert("preferredVersion".into(), preferred.clone());
+        fields.insert("preferredVersion".into(), preferred.clone());
     }
-    facts.insert("versions".into(), versions.into());
-    facts
+    fields.insert("versions".into(), versions.into());
+    fields
 }
 
 fn group_version_name(group: &Group, version: &GroupVersion) -> String {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::builtin::{Row, Scope};
 use super::custom::Custom;
-use crate::status::Named;
+use crate::status::GroupResource;
 use crate::storage::{Store, Table};
 
 /// A resource in one version.
@@ -36,7 +36,7 @@ pub(crate) struct Resource {
     pub(crate) epoch: u32,
     /// What field selectors may ask for besides name and namespace.
     pub(crate) selectable: Vec<Box<str>>,
-    pub(crate) nature: Nature,
+    pub(crate) type_info: TypeInfo,
     /// How values merge, made on first use.
     pub(crate) apply_type: OnceLock<ObjectType>,
     /// What an empty body decodes to, made on first use.
@@ -44,7 +44,7 @@ pub(crate) struct Resource {
 }
 
 /// What kind of resource this is.
-pub(crate) enum Nature {
+pub(crate) enum TypeInfo {
     Builtin(Builtin),
     Custom(Box<Custom>),
 }
@@ -105,7 +105,7 @@ impl Resource {
                 .filter(|label| !matches!(**label, "metadata.name" | "metadata.namespace"))
                 .map(|label| Box::from(*label))
                 .collect(),
-            nature: Nature::Builtin(Builtin { ty, strategy: strategy::of(gvk) }),
+            type_info: TypeInfo::Builtin(Builtin { ty, strategy: strategy::of(gvk) }),
             apply_type: OnceLock::new(),
             zero: OnceLock::new(),
         }
@@ -118,10 +118,10 @@ impl Resource {
     /// What upstream's own code calls the type of the objects, or with a suffix of their lists:
     /// messages give it away.
     pub(crate) fn go_type(&self, suffix: &str) -> String {
-        match (&self.nature, &*self.group) {
-            (Nature::Custom(_), _) => format!("*unstructured.Unstructured{suffix}"),
-            (Nature::Builtin(_), "" | "events.k8s.io") => format!("*core.{}{suffix}", self.kind),
-            (Nature::Builtin(_), group) => {
+        match (&self.type_info, &*self.group) {
+            (TypeInfo::Custom(_), _) => format!("*unstructured.Unstructured{suffix}"),
+            (TypeInfo::Builtin(_), "" | "events.k8s.io") => format!("*core.{}{suffix}", self.kind),
+            (TypeInfo::Builtin(_), group) => {
                 let package = group.split('.').next().unwrap_or(group);
                 format!("*{package}.{}{suffix}", self.kind)
             }
@@ -130,8 +130,8 @@ impl Resource {
 
     /// The key upstream keeps an object under in etcd: refusals by the storage name it.
     pub(crate) fn etcd_key(&self, namespace: &str, name: &str) -> String {
-        let prefix = match (&self.nature, &*self.group, &*self.plural) {
-            (Nature::Custom(_), group, plural)
+        let prefix = match (&self.type_info, &*self.group, &*self.plural) {
+            (TypeInfo::Custom(_), group, plural)
             | (_, group @ ("apiextensions.k8s.io" | "apiregistration.k8s.io"), plural) => {
                 format!("{group}/{plural}")
             }
@@ -155,8 +155,8 @@ impl Resource {
     }
 
     /// How errors about objects name the resource: `deployments.apps`.
-    pub(crate) fn named(&self) -> Named<'_> {
-        Named { group: &self.group, kind: &self.plural }
+    pub(crate) fn group_resource(&self) -> GroupResource<'_> {
+        GroupResource { group: &self.group, resource: &self.plural }
     }
 
     pub(crate) fn supports(&self, verb: &str) -> bool {
@@ -168,17 +168,17 @@ impl Resource {
     }
 
     pub(crate) fn custom(&self) -> Option<&Custom> {
-        match &self.nature {
-            Nature::Custom(custom) => Some(custom),
-            Nature::Builtin(_) => None,
+        match &self.type_info {
+            TypeInfo::Custom(custom) => Some(custom),
+            TypeInfo::Builtin(_) => None,
         }
     }
 
     /// The type of a built-in resource.
     pub(crate) fn builtin_type(&self) -> Option<&'static Type> {
-        match &self.nature {
-            Nature::Builtin(builtin) => Some(builtin.ty),
-            Nature::Custom(_) => None,
+        match &self.type_info {
+            TypeInfo::Builtin(builtin) => Some(builtin.ty),
+            TypeInfo::Custom(_) => None,
         }
     }
 
@@ -192,9 +192,9 @@ impl Resource {
 
     /// What users of this resource should know about its future.
     pub(crate) fn deprecation(&self) -> Option<&str> {
-        match &self.nature {
-            Nature::Custom(custom) => custom.deprecation.as_deref(),
-            Nature::Builtin(_) => strategy::warnings::deprecated_kind(self.gvk()),
+        match &self.type_info {
+            TypeInfo::Custom(custom) => custom.deprecation.as_deref(),
+            TypeInfo::Builtin(_) => strategy::warnings::deprecated_kind(self.gvk()),
         }
     }
 

@@ -8,9 +8,9 @@ use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use tokio::time::timeout;
 
 use super::*;
-use crate::call::{Call, Remote};
+use crate::call::{Remote, RequestContext};
 use crate::negotiate;
-use crate::offload::{self, Client};
+use crate::offload::{self, Cancellation};
 use crate::pipeline::encode;
 use crate::route::Verb;
 use crate::status::Status;
@@ -157,22 +157,24 @@ async fn work_is_not_begun_for_a_client_that_has_gone() {
 #[tokio::test]
 async fn work_under_way_ends_when_its_client_has_gone() {
     let test = Fixture::new(|_| {}).await;
-    let (throttle, client) = (&test.server.core.throttle, Client::default());
-    let attached = client.attach();
+    let (throttle, cancellation) = (&test.server.core.throttle, Cancellation::default());
+    let guard = cancellation.drop_guard();
     let (started, start) = tokio::sync::oneshot::channel();
-    let there = client.clone();
-    let mut busy = Box::pin(offload::run(&test.server.core, &test.admin, &client, async move {
-        let _ = started.send(());
-        while there.check().is_ok() {
-            std::hint::spin_loop();
-        }
-        Ok(())
-    }));
+    let token = cancellation.clone();
+    let mut busy =
+        Box::pin(offload::run(&test.server.core, &test.admin, &cancellation, async move {
+            let _ = started.send(());
+            while token.check().is_ok() {
+                std::hint::spin_loop();
+            }
+            Ok(())
+        }));
     while_pending(&mut busy, start).await.unwrap();
-    drop((busy, attached));
+    drop((busy, guard));
     timeout(SOON, throttle.idle()).await.expect("it goes on");
 
-    let waiting = offload::run(&test.server.core, &test.admin, &client, std::future::pending());
+    let waiting =
+        offload::run(&test.server.core, &test.admin, &cancellation, std::future::pending());
     let outcome: Result<(), Status> = timeout(SOON, waiting).await.expect("it goes on");
     assert_eq!(outcome.unwrap_err().code(), 504);
     test.serving.stop().await;
@@ -185,17 +187,18 @@ async fn list_is_not_encoded_for_a_client_that_has_gone() {
     let core = &test.server.core;
     let maps = core.registry.snapshot().resource("", "v1", "configmaps").unwrap().clone();
     let encode = |remote: Option<Remote>| {
-        let mut call = Call::internal(core, &maps, Verb::List, &Key::new("default", ""), None);
-        call.headers.insert(http::header::ACCEPT, http::HeaderValue::from_static(TABLE));
-        call.remote = remote.map(Arc::new);
-        let output = negotiate::output(&call.headers, &call.query, true)?;
+        let mut cx =
+            RequestContext::internal(core, &maps, Verb::List, &Key::new("default", ""), None);
+        cx.headers.insert(http::header::ACCEPT, http::HeaderValue::from_static(TABLE));
+        cx.remote = remote.map(Arc::new);
+        let output = negotiate::output(&cx.headers, &cx.query, true)?;
         let records = vec![maps.table.get(&Key::new("default", "a")).unwrap()];
         let list = encode::List::new(maps.clone(), records, None, None, None);
-        encode::respond(&call, output, encode::Answer::List(list))
+        encode::respond(&cx, output, encode::Reply::List(list))
     };
     assert_eq!(encode(None).unwrap().status(), 200);
     let gone = Remote::new(test.admin.clone());
-    drop(gone.client.attach());
+    drop(gone.cancellation.drop_guard());
     assert_eq!(encode(Some(gone)).unwrap_err().code(), 504);
     test.serving.stop().await;
 }

@@ -113,7 +113,7 @@ impl Ports<'_> {
             numbers.insert(wished);
             if seen.contains(&entry) {
                 let message = format!("duplicate nodePort: {{{} {}}}", entry.0, entry.1);
-                return Err(Refused::Failed(Status::bare(500, message)));
+                return Err(Refused::Failed(Status::without_reason(500, message)));
             }
             seen.insert(entry);
         }

@@ -4,9 +4,9 @@ use http::StatusCode;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
-use crate::call::Call;
+use crate::call::RequestContext;
 use crate::negotiate::{Output, View};
-use crate::pipeline::encode::{self, Answer, Include};
+use crate::pipeline::encode::{self, Include, Reply};
 use crate::route::Verb;
 use crate::status::Status;
 
@@ -35,16 +35,16 @@ impl Components {
     }
 }
 
-pub(super) fn answer(call: &Call, output: Output) -> Result<Answer, Status> {
-    let probed = PROBED.map(|(name, port)| (name, call.core.components.failure(name, port)));
+pub(super) fn handle(cx: &RequestContext, output: Output) -> Result<Reply, Status> {
+    let probed = PROBED.map(|(name, port)| (name, cx.core.components.failure(name, port)));
     let all = probed.into_iter().chain([("etcd-0", None)]);
     let mut all = all.map(|(name, failure)| status(name, failure));
-    match (call.verb, call.name()) {
+    match (cx.verb, cx.name()) {
         (Verb::Get, name) => match all.find(|status| status["metadata"]["name"] == name) {
-            Some(status) => Ok(Answer::Object(StatusCode::OK, status)),
-            None => Err(Status::not_found(call.resource.named(), name)),
+            Some(status) => Ok(Reply::Object(StatusCode::OK, status)),
+            None => Err(Status::not_found(cx.resource.group_resource(), name)),
         },
-        (Verb::List, _) => Ok(Answer::Other(StatusCode::OK, list(call, output, all)?)),
+        (Verb::List, _) => Ok(Reply::Other(StatusCode::OK, list(cx, output, all)?)),
         _ => Err(Status::method_not_allowed()),
     }
 }
@@ -58,23 +58,27 @@ fn status(name: &str, failure: Option<String>) -> Value {
     })
 }
 
-fn list(call: &Call, output: Output, all: impl Iterator<Item = Value>) -> Result<Value, Status> {
+fn list(
+    cx: &RequestContext,
+    output: Output,
+    all: impl Iterator<Item = Value>,
+) -> Result<Value, Status> {
     let shown = match output.view {
         View::Table => {
-            let include = Include::parse(&call.query)?;
-            let now = call.core.sources.now();
-            let rows = all.map(|status| encode::to_row(&call.resource, &status, now, include));
-            let columns = encode::table_definitions(&call.resource);
+            let include = Include::parse(&cx.query)?;
+            let now = cx.core.clock_rng.now();
+            let rows = all.map(|status| encode::to_row(&cx.resource, &status, now, include));
+            let columns = encode::table_definitions(&cx.resource);
             encode::table(Map::new(), Some(columns), rows.collect())
         }
         View::Metadata | View::MetadataList => {
-            let items = all.map(|status| encode::to_metadata(call.resource.gvk(), &status));
+            let items = all.map(|status| encode::to_metadata(cx.resource.gvk(), &status));
             json!({
                 "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
                 "metadata": {}, "items": items.collect::<Vec<_>>(),
             })
         }
-        View::Whole => {
+        View::Object => {
             let items = all.map(|status| {
                 json!({"metadata": status["metadata"], "conditions": status["conditions"]})
             });

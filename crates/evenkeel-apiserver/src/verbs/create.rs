@@ -3,11 +3,11 @@
 use http::StatusCode;
 use serde_json::Value;
 
-use super::update::sent_version;
-use crate::call::Call;
+use super::update::parse_sent_version;
+use crate::call::RequestContext;
 use crate::object::{Metadata as _, set_meta};
 use crate::pipeline::decode::Decoded;
-use crate::pipeline::encode::Answer;
+use crate::pipeline::encode::Reply;
 use crate::pipeline::manage::Managed;
 use crate::pipeline::persist::{self, Persisted};
 use crate::pipeline::{decode, manage, mutate, validate, validate_schema};
@@ -18,32 +18,32 @@ use crate::status::Status;
 /// Names tried before the client is told to try again later.
 const NAME_ATTEMPTS: usize = 8;
 
-pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
-    let options = WriteOptions::parse(&call.query, "CreateOptions", false)?;
-    let object = decode::object(call, body, options.field_validation)?;
-    let persisted = create(call, object, &options).await?;
+pub(super) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> {
+    let options = WriteOptions::parse(&cx.query, "CreateOptions", false)?;
+    let object = decode::object(cx, body, options.field_validation)?;
+    let persisted = create(cx, object, &options).await?;
     Ok(match persisted {
-        Persisted::Stored(record) => Answer::Record(StatusCode::CREATED, record),
-        Persisted::Shown(value) => Answer::Object(StatusCode::CREATED, value),
+        Persisted::Stored(record) => Reply::Record(StatusCode::CREATED, record),
+        Persisted::Value(value) => Reply::Object(StatusCode::CREATED, value),
     })
 }
 
 /// Creates an object the server itself has made.
-pub(crate) async fn create_value(call: &Call, object: Value) -> Result<Persisted, Status> {
+pub(crate) async fn create_value(cx: &RequestContext, object: Value) -> Result<Persisted, Status> {
     let options = super::update::internal_options();
     let body = object.to_string();
-    let object = decode::object(call, body.as_bytes(), options.field_validation)?;
-    create(call, object, &options).await
+    let object = decode::object(cx, body.as_bytes(), options.field_validation)?;
+    create(cx, object, &options).await
 }
 
 /// All stages of a create after decoding; used by update and patch where they create.
 pub(super) async fn create(
-    call: &Call,
+    cx: &RequestContext,
     mut object: Decoded,
     options: &WriteOptions,
 ) -> Result<Persisted, Status> {
-    settle_namespace(call, object.value_mut())?;
-    refuse_in_terminating_definition(call, object.value())?;
+    check_namespace(cx, object.value_mut())?;
+    refuse_if_crd_terminating(cx, object.value())?;
     let generated = object.value().meta_str("name").is_empty()
         && !object.value().meta_str("generateName").is_empty();
     wipe_system_fields(object.value_mut());
@@ -51,12 +51,15 @@ pub(super) async fn create(
     loop {
         attempts -= 1;
         let again = (attempts > 0).then(|| object.clone());
-        match attempt(call, object, options).await {
+        match attempt(cx, object, options).await {
             Err(status) if status.reason() == "AlreadyExists" && generated => match again {
                 Some(value) => object = value,
                 None => {
                     let name = status.detail_name().to_owned();
-                    return Err(Status::name_generation_exhausted(call.resource.named(), &name));
+                    return Err(Status::name_generation_exhausted(
+                        cx.resource.group_resource(),
+                        &name,
+                    ));
                 }
             },
             other => return other,
@@ -65,37 +68,37 @@ pub(super) async fn create(
 }
 
 async fn attempt(
-    call: &Call,
+    cx: &RequestContext,
     object: Decoded,
     options: &WriteOptions,
 ) -> Result<Persisted, Status> {
-    let managed = manage::on_create(call, object, options);
-    create_managed(call, managed, options).await
+    let managed = manage::on_create(cx, object, options);
+    create_managed(cx, managed, options).await
 }
 
 /// The stages from mutating admission on.
 pub(super) async fn create_managed(
-    call: &Call,
+    cx: &RequestContext,
     managed: Managed,
     options: &WriteOptions,
 ) -> Result<Persisted, Status> {
-    let mutated = mutate::on_create(call, managed)?;
+    let mutated = mutate::on_create(cx, managed)?;
     // Only a create is not asked which version it is of, until it comes to storage.
-    if call.verb != Verb::Create {
-        sent_version(mutated.value().meta_str("resourceVersion"))?;
+    if cx.verb != Verb::Create {
+        parse_sent_version(mutated.value().meta_str("resourceVersion"))?;
     }
-    let checked = validate_schema::on_create(call, mutated)?;
-    let admitted = validate::on_create(call, checked)?;
-    persist::create(call, admitted, options.dry_run).await
+    let prepared = validate_schema::on_create(cx, mutated)?;
+    let admitted = validate::on_create(cx, prepared)?;
+    persist::create(cx, admitted, options.dry_run).await
 }
 
 /// The namespace is that of the URL: another one is a mistake, unless there is none at all.
-pub(super) fn settle_namespace(call: &Call, object: &mut Value) -> Result<(), Status> {
+pub(super) fn check_namespace(cx: &RequestContext, object: &mut Value) -> Result<(), Status> {
     let given = object.meta_str("namespace");
-    if given.is_empty() || given == call.namespace {
+    if given.is_empty() || given == cx.namespace {
         return Ok(());
     }
-    if call.namespace.is_empty() {
+    if cx.namespace.is_empty() {
         set_meta(object, "namespace", None);
         return Ok(());
     }
@@ -111,11 +114,11 @@ pub(super) fn wipe_system_fields(object: &mut Value) {
     }
 }
 
-fn refuse_in_terminating_definition(call: &Call, object: &Value) -> Result<(), Status> {
-    match call.resource.custom() {
+fn refuse_if_crd_terminating(cx: &RequestContext, object: &Value) -> Result<(), Status> {
+    match cx.resource.custom() {
         Some(custom) if custom.terminating => {
             let why = "create not allowed while custom resource definition is terminating";
-            Err(Status::forbidden(call.resource.named(), object.meta_str("name"), why))
+            Err(Status::forbidden(cx.resource.group_resource(), object.meta_str("name"), why))
         }
         _ => Ok(()),
     }

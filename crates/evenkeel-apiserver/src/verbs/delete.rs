@@ -1,7 +1,7 @@
 //! `delete`: an object is gone, or marked and on its way.
 //!
 //! Finalizers, grace periods and propagation policies decide between the two exactly as
-//! upstream's registry does; see [`Deletion::decide`].
+//! upstream's registry does; see [`DeleteOptions::decide`].
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,17 +12,17 @@ use http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use crate::call::Call;
+use crate::call::RequestContext;
 use crate::negotiate;
 use crate::object::{Metadata as _, set_finalizers, set_meta};
-use crate::pipeline::encode::Answer;
+use crate::pipeline::encode::Reply;
 use crate::pipeline::persist::{self, Change, Persisted};
 use crate::pipeline::validate::{self, Admitted};
 use crate::pipeline::{decode, encode};
 use crate::query::{self, Query};
-use crate::registry::resource::Nature;
+use crate::registry::resource::TypeInfo;
 use crate::sources::rfc3339;
-use crate::status::{Details, Named, Status};
+use crate::status::{Details, GroupResource, Status};
 use crate::storage::Record;
 
 const ORPHAN: &str = "orphan";
@@ -32,47 +32,47 @@ const FOREGROUND: &str = "foregroundDeletion";
 const OPTIONS_SCHEME: [&str; 5] =
     ["Status", "GetOptions", "CreateOptions", "UpdateOptions", "PatchOptions"];
 
-pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
-    let options = Deletion::parse(call, body)?;
-    let outcome = delete_named(call, call.name(), &options).await?;
-    Ok(outcome.into_answer(call, &options))
+pub(super) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> {
+    let options = DeleteOptions::parse(cx, body)?;
+    let outcome = delete_named(cx, cx.name(), &options).await?;
+    Ok(outcome.into_reply(cx, &options))
 }
 
 /// What became of a deletion.
 pub(crate) enum Outcome {
     /// Gone. Its last state.
-    Gone(Persisted),
+    Deleted(Persisted),
     /// Still there, waiting for finalizers or its grace period.
     Pending(Persisted),
 }
 
 impl Outcome {
-    fn into_answer(self, call: &Call, options: &Deletion) -> Answer {
+    fn into_reply(self, cx: &RequestContext, options: &DeleteOptions) -> Reply {
         // The one case in which upstream says that it has only accepted the wish.
         let (code, persisted) = match self {
             Self::Pending(persisted) if options.orphan_dependents == Some(false) => {
                 (StatusCode::ACCEPTED, persisted)
             }
             Self::Pending(persisted) => (StatusCode::OK, persisted),
-            Self::Gone(last) if returns_object(call) => (StatusCode::OK, last),
-            Self::Gone(last) => {
+            Self::Deleted(last) if returns_object(cx) => (StatusCode::OK, last),
+            Self::Deleted(last) => {
                 let (name, uid) = match &last {
                     Persisted::Stored(record) => (record.key.name(), &*record.uid),
-                    Persisted::Shown(value) => (value.meta_str("name"), value.meta_str("uid")),
+                    Persisted::Value(value) => (value.meta_str("name"), value.meta_str("uid")),
                 };
                 let details = Details {
                     name: name.to_owned(),
-                    group: call.resource.group.to_string(),
-                    kind: call.resource.plural.to_string(),
+                    group: cx.resource.group.to_string(),
+                    kind: cx.resource.plural.to_string(),
                     uid: uid.to_owned(),
                     ..Details::default()
                 };
-                return Answer::Other(StatusCode::OK, success(&details));
+                return Reply::Other(StatusCode::OK, success(&details));
             }
         };
         match persisted {
-            Persisted::Stored(record) => Answer::Record(code, record),
-            Persisted::Shown(value) => Answer::Object(code, value),
+            Persisted::Stored(record) => Reply::Record(code, record),
+            Persisted::Value(value) => Reply::Object(code, value),
         }
     }
 }
@@ -85,10 +85,10 @@ pub(super) fn success(details: &Details) -> Value {
     })
 }
 
-fn returns_object(call: &Call) -> bool {
-    match &call.resource.nature {
-        Nature::Builtin(builtin) => builtin.strategy.returns_deleted,
-        Nature::Custom(_) => false,
+fn returns_object(cx: &RequestContext) -> bool {
+    match &cx.resource.type_info {
+        TypeInfo::Builtin(builtin) => builtin.strategy.returns_deleted,
+        TypeInfo::Custom(_) => false,
     }
 }
 
@@ -102,7 +102,7 @@ enum Policy {
 
 /// `DeleteOptions`, from the body or the query.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Deletion {
+pub(crate) struct DeleteOptions {
     grace_period_seconds: Option<i64>,
     orphan_dependents: Option<bool>,
     policy: Option<Policy>,
@@ -111,16 +111,16 @@ pub(crate) struct Deletion {
     pub(crate) dry_run: bool,
 }
 
-impl Deletion {
-    pub(super) fn parse(call: &Call, body: &[u8]) -> Result<Self, Status> {
-        let given = if body.is_empty() { from_query(&call.query)? } else { from_body(call, body)? };
+impl DeleteOptions {
+    pub(super) fn parse(cx: &RequestContext, body: &[u8]) -> Result<Self, Status> {
+        let given = if body.is_empty() { from_query(&cx.query)? } else { from_body(cx, body)? };
         let options = Self::read(&given)?;
         // The one kind whose dependents stay behind unless somebody says otherwise.
-        if call.resource.is("batch", "jobs")
+        if cx.resource.is("batch", "jobs")
             && options.policy.is_none()
             && options.orphan_dependents.is_none()
         {
-            call.warnings.add(
+            cx.warnings.add(
                 "child pods are preserved by default when jobs are deleted; set \
                  propagationPolicy=Background to remove them or set propagationPolicy=Orphan to \
                  suppress this warning",
@@ -157,7 +157,7 @@ impl Deletion {
         let list = given["dryRun"].as_array();
         let values = list.into_iter().flatten().filter_map(Value::as_str);
         let dry_run = query::dry_run(values, &mut errors);
-        query::refuse("DeleteOptions", &errors)?;
+        query::check_options("DeleteOptions", &errors)?;
         let precondition = |name: &str| given["preconditions"][name].as_str().map(str::to_owned);
         Ok(Self {
             grace_period_seconds: given["gracePeriodSeconds"].as_i64(),
@@ -178,26 +178,27 @@ impl Deletion {
 
     pub(super) fn check_preconditions(
         &self,
-        call: &Call,
+        cx: &RequestContext,
         name: &str,
         object: &Value,
     ) -> Result<(), Status> {
-        if call.resource.is("", "namespaces") {
-            return self.check_namespace_preconditions(call, name, object);
+        if cx.resource.is("", "namespaces") {
+            return self.check_namespace_preconditions(cx, name, object);
         }
         // Upstream names the kind, not the plural, here.
-        let named = Named { group: &call.resource.group, kind: &call.resource.kind };
-        let check = |what: &str, field: &str, wanted: &Option<String>, since: &str| match wanted {
-            Some(wanted) if wanted != object.meta_str(field) => {
-                let why = format!(
-                    "the {what} in the precondition ({wanted}) does not match the {what} in \
+        let named = GroupResource { group: &cx.resource.group, resource: &cx.resource.kind };
+        let check =
+            |what: &str, field: &str, requested: &Option<String>, since: &str| match requested {
+                Some(requested) if requested != object.meta_str(field) => {
+                    let why = format!(
+                        "the {what} in the precondition ({requested}) does not match the {what} in \
                      record ({}). The object might have been {since}",
-                    object.meta_str(field)
-                );
-                Err(Status::conflict(named, name, &why))
-            }
-            _ => Ok(()),
-        };
+                        object.meta_str(field)
+                    );
+                    Err(Status::conflict(named, name, &why))
+                }
+                _ => Ok(()),
+            };
         check("UID", "uid", &self.uid, "deleted and then recreated")?;
         check("ResourceVersion", "resourceVersion", &self.resource_version, "modified")
     }
@@ -205,34 +206,34 @@ impl Deletion {
     /// Namespaces are looked at before the common rules are, and in other words.
     fn check_namespace_preconditions(
         &self,
-        call: &Call,
+        cx: &RequestContext,
         name: &str,
         object: &Value,
     ) -> Result<(), Status> {
-        for (what, field, wanted) in [
+        for (what, field, requested) in [
             ("UID", "uid", &self.uid),
             ("ResourceVersion", "resourceVersion", &self.resource_version),
         ] {
-            let (Some(wanted), stored) = (wanted, object.meta_str(field)) else { continue };
-            if wanted != stored {
+            let (Some(requested), stored) = (requested, object.meta_str(field)) else { continue };
+            if requested != stored {
                 let why = format!(
-                    "Precondition failed: {what} in precondition: {wanted}, {what} in object \
+                    "Precondition failed: {what} in precondition: {requested}, {what} in object \
                      meta: {stored}"
                 );
-                return Err(Status::conflict(call.resource.named(), name, &why));
+                return Err(Status::conflict(cx.resource.group_resource(), name, &why));
             }
         }
         Ok(())
     }
 
     /// What happens to `object` now. `Ok(None)`: it can go at once.
-    fn decide(&self, call: &Call, object: &Value) -> Decision {
-        let now = call.core.sources.now();
-        let graceful = self.grace(call, object, now);
+    fn decide(&self, cx: &RequestContext, object: &Value) -> Decision {
+        let now = cx.core.clock_rng.now();
+        let graceful = self.grace(cx, object, now);
         if graceful == Grace::Pending {
             return Decision::Keep;
         }
-        let finalizers = self.finalizers(call, object);
+        let finalizers = self.finalizers(cx, object);
         let mut next = object.clone();
         if let Grace::Until { deletion_timestamp, seconds } = graceful {
             let first = !object.is_deleting();
@@ -263,12 +264,12 @@ impl Deletion {
     }
 
     /// Whether the object goes gracefully; only pods do.
-    fn grace(&self, call: &Call, object: &Value, now: Timestamp) -> Grace {
-        if !is_graceful(call) {
+    fn grace(&self, cx: &RequestContext, object: &Value, now: Timestamp) -> Grace {
+        if !is_graceful(cx) {
             return Grace::None;
         }
         let at_least = |seconds: i64| if seconds < 0 { 1 } else { seconds };
-        let wanted = self.grace_period_seconds.map(at_least);
+        let requested = self.grace_period_seconds.map(at_least);
         let after = |start: Timestamp, seconds: i64| {
             start.saturating_add(SignedDuration::from_secs(seconds)).unwrap_or(start)
         };
@@ -278,16 +279,16 @@ impl Deletion {
                 return Grace::None;
             }
             // A later wish can only shorten the period.
-            let Some(wanted) = wanted.filter(|wanted| *wanted < left) else {
+            let Some(requested) = requested.filter(|requested| *requested < left) else {
                 return Grace::Pending;
             };
             let marked = object.meta_str("deletionTimestamp").parse().unwrap_or(now);
-            let until = after(marked, wanted - left);
+            let until = after(marked, requested - left);
             // Nor can it end in the past, though whoever stops the object gets a moment.
             return if until < now {
-                Grace::Until { deletion_timestamp: now, seconds: wanted.min(1) }
+                Grace::Until { deletion_timestamp: now, seconds: requested.min(1) }
             } else {
-                Grace::Until { deletion_timestamp: until, seconds: wanted }
+                Grace::Until { deletion_timestamp: until, seconds: requested }
             };
         }
         let own = object.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64);
@@ -296,15 +297,15 @@ impl Deletion {
         let seconds = if text("/spec/nodeName").is_empty() || over {
             0
         } else {
-            at_least(wanted.or(own).unwrap_or(30))
+            at_least(requested.or(own).unwrap_or(30))
         };
         Grace::Until { deletion_timestamp: after(now, seconds), seconds }
     }
 
     /// The finalizers the object waits for, given what shall become of its dependents.
-    fn finalizers(&self, call: &Call, object: &Value) -> Vec<String> {
+    fn finalizers(&self, cx: &RequestContext, object: &Value) -> Vec<String> {
         let existing = object.finalizers();
-        let supported = default_propagation(call) != GarbageCollection::Unsupported;
+        let supported = default_propagation(cx) != GarbageCollection::Unsupported;
         let has = |name: &str| existing.contains(&name);
         let (orphan, foreground) = match (self.orphan_dependents, self.policy) {
             _ if !supported => (false, false),
@@ -312,7 +313,7 @@ impl Deletion {
             (None, Some(policy)) => (policy == Policy::Orphan, policy == Policy::Foreground),
             (None, None) if has(ORPHAN) => (true, false),
             (None, None) if has(FOREGROUND) => (false, true),
-            (None, None) => (default_propagation(call) == GarbageCollection::Orphan, false),
+            (None, None) => (default_propagation(cx) == GarbageCollection::Orphan, false),
         };
         let mut finalizers: Vec<String> = existing
             .iter()
@@ -350,50 +351,56 @@ enum Decision {
 
 /// Deletes one object, or starts to.
 pub(crate) async fn delete_named(
-    call: &Call,
+    cx: &RequestContext,
     name: &str,
-    options: &Deletion,
+    options: &DeleteOptions,
 ) -> Result<Outcome, Status> {
-    let end = Mutex::new(End::Stays);
-    let persisted = persist::update(call, name, options.dry_run, |old, _| {
-        options.check_preconditions(call, name, old)?;
-        validate::on_delete(call, old)?;
-        let decision = special(call, options, old).unwrap_or_else(|| options.decide(call, old));
+    let progress = Mutex::new(Progress::Kept);
+    let persisted = persist::update(cx, name, options.dry_run, |old, _| {
+        options.check_preconditions(cx, name, old)?;
+        validate::on_delete(cx, old)?;
+        let decision = decide_by_kind(cx, options, old).unwrap_or_else(|| options.decide(cx, old));
         let (change, next) = match decision {
             // What its schema has made of it since it was stored is written down.
-            Decision::Keep if call.resource.is_custom() => {
-                (Change::Write(Admitted::marked(old.clone())), End::Stays)
+            Decision::Keep if cx.resource.is_custom() => {
+                (Change::Write(Admitted::by_server(old.clone())), Progress::Kept)
             }
-            Decision::Keep => (Change::Keep, End::Stays),
-            Decision::Mark(next) => (Change::Write(Admitted::marked(next)), End::Stays),
-            Decision::MarkAndRemove(next) => (Change::Write(Admitted::marked(next)), End::Marked),
-            Decision::Remove => (Change::Remove(None), End::Gone),
+            Decision::Keep => (Change::Keep, Progress::Kept),
+            Decision::Mark(next) => (Change::Write(Admitted::by_server(next)), Progress::Kept),
+            Decision::MarkAndRemove(next) => {
+                (Change::Write(Admitted::by_server(next)), Progress::Marked)
+            }
+            Decision::Remove => (Change::Remove(None), Progress::Removed),
         };
-        *end.lock().unwrap_or_else(PoisonError::into_inner) = next;
+        *progress.lock().unwrap_or_else(PoisonError::into_inner) = next;
         Ok(change)
     })
     .await?;
-    let end = end.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok(match (persisted, end) {
-        (Persisted::Stored(record), End::Marked) => {
-            Outcome::Gone(remove_marked(call, name, record).await?)
+    let progress = progress.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(match (persisted, progress) {
+        (Persisted::Stored(record), Progress::Marked) => {
+            Outcome::Deleted(remove_marked(cx, name, record).await?)
         }
-        (last, End::Gone | End::Marked) => Outcome::Gone(last),
+        (last, Progress::Removed | Progress::Marked) => Outcome::Deleted(last),
         (other, _) => Outcome::Pending(other),
     })
 }
 
 /// Where one round of a deletion leads.
 #[derive(Clone, Copy)]
-enum End {
-    Stays,
+enum Progress {
+    Kept,
     Marked,
-    Gone,
+    Removed,
 }
 
 /// Removes the very object that has just been marked.
-async fn remove_marked(call: &Call, name: &str, marked: Arc<Record>) -> Result<Persisted, Status> {
-    let removed = persist::update(call, name, false, |_, found| {
+async fn remove_marked(
+    cx: &RequestContext,
+    name: &str,
+    marked: Arc<Record>,
+) -> Result<Persisted, Status> {
+    let removed = persist::update(cx, name, false, |_, found| {
         Ok(if found.uid == marked.uid { Change::Remove(None) } else { Change::Keep })
     });
     match removed.await {
@@ -406,39 +413,43 @@ async fn remove_marked(call: &Call, name: &str, marked: Arc<Record>) -> Result<P
 }
 
 /// Kinds whose deletion is a process of its own.
-fn special(call: &Call, options: &Deletion, object: &Value) -> Option<Decision> {
-    let resource = &call.resource;
+fn decide_by_kind(
+    cx: &RequestContext,
+    options: &DeleteOptions,
+    object: &Value,
+) -> Option<Decision> {
+    let resource = &cx.resource;
     if resource.is("", "namespaces") {
-        return namespace(call, options, object);
+        return namespace(cx, options, object);
     }
-    if crate::registry::custom::is_definition(resource) {
-        return crate::registry::custom::mark_terminating(object, &call.core.sources.timestamp())
+    if crate::registry::custom::is_crd(resource) {
+        return crate::registry::custom::mark_terminating(object, &cx.core.clock_rng.timestamp())
             .map(Decision::Mark);
     }
     None
 }
 
 /// A namespace turns Terminating first, and goes like others once its content has.
-fn namespace(call: &Call, options: &Deletion, object: &Value) -> Option<Decision> {
+fn namespace(cx: &RequestContext, options: &DeleteOptions, object: &Value) -> Option<Decision> {
     if object.is_deleting() {
         let content = object.pointer("/spec/finalizers").and_then(Value::as_array);
         return content.is_some_and(|all| !all.is_empty()).then_some(Decision::Keep);
     }
     let mut next = object.clone();
-    let now = call.core.sources.timestamp();
+    let now = cx.core.clock_rng.timestamp();
     set_meta(&mut next, "deletionTimestamp", Some(now.into()));
     next["status"]["phase"] = "Terminating".into();
     let mut finalizers: Vec<String> = object.finalizers().into_iter().map(str::to_owned).collect();
     for (name, policy, unless_orphaned) in
         [(ORPHAN, Policy::Orphan, false), (FOREGROUND, Policy::Foreground, true)]
     {
-        let wanted = match (options.orphan_dependents, options.policy) {
+        let requested = match (options.orphan_dependents, options.policy) {
             (Some(orphan), _) => orphan != unless_orphaned,
             (None, Some(given)) => given == policy,
             (None, None) => continue,
         };
         finalizers.retain(|other| other != name);
-        if wanted {
+        if requested {
             finalizers.push(name.to_owned());
         }
     }
@@ -452,22 +463,22 @@ fn bump_generation(object: &mut Value) {
     }
 }
 
-fn is_graceful(call: &Call) -> bool {
-    match &call.resource.nature {
-        Nature::Builtin(builtin) => builtin.strategy.graceful_delete,
-        Nature::Custom(_) => false,
+fn is_graceful(cx: &RequestContext) -> bool {
+    match &cx.resource.type_info {
+        TypeInfo::Builtin(builtin) => builtin.strategy.graceful_delete,
+        TypeInfo::Custom(_) => false,
     }
 }
 
-fn default_propagation(call: &Call) -> GarbageCollection {
-    match &call.resource.nature {
-        Nature::Builtin(builtin) => builtin.strategy.garbage_collection,
-        Nature::Custom(_) => GarbageCollection::Background,
+fn default_propagation(cx: &RequestContext) -> GarbageCollection {
+    match &cx.resource.type_info {
+        TypeInfo::Builtin(builtin) => builtin.strategy.garbage_collection,
+        TypeInfo::Custom(_) => GarbageCollection::Background,
     }
 }
 
-fn from_body(call: &Call, body: &[u8]) -> Result<Value, Status> {
-    let format = negotiate::input(&call.headers, true)?;
+fn from_body(cx: &RequestContext, body: &[u8]) -> Result<Value, Status> {
+    let format = negotiate::input(&cx.headers, true)?;
     let parsed = decode::read(body, format).map_err(Status::bad_request)?;
     decode::check_type_meta(&parsed.value).map_err(Status::bad_request)?;
     let kind = parsed.value["kind"].as_str().unwrap_or("DeleteOptions");
@@ -509,6 +520,6 @@ fn from_query(query: &Query) -> Result<Value, Status> {
 }
 
 /// The last state of a record, for callers that list before they delete.
-pub(super) fn shown(call: &Call, record: &Record) -> Result<Value, Status> {
-    encode::value(&call.resource, record)
+pub(super) fn last_state(cx: &RequestContext, record: &Record) -> Result<Value, Status> {
+    encode::value(&cx.resource, record)
 }

@@ -4,23 +4,23 @@ use evenkeel_schema::names;
 use evenkeel_types::go::Quoted;
 use http::StatusCode;
 
-use crate::call::Call;
-use crate::pipeline::encode::Answer;
+use crate::call::RequestContext;
+use crate::pipeline::encode::Reply;
 use crate::status::Status;
 
-pub(super) fn answer(call: &Call) -> Result<Answer, Status> {
-    check_name(call.name())?;
-    let version = call.query.get("resourceVersion").unwrap_or("");
+pub(super) fn handle(cx: &RequestContext) -> Result<Reply, Status> {
+    check_name(cx.name())?;
+    let version = cx.query.get("resourceVersion").unwrap_or("");
     if !version.is_empty() {
         let requested = super::list::parse_version(version)?;
-        let current = call.core.store.revision();
+        let current = cx.core.store.revision();
         if requested > current {
             return Err(Status::too_large_resource_version(requested, current));
         }
     }
-    match call.resource.table.get(&call.key(call.name())) {
-        Some(record) => Ok(Answer::Record(StatusCode::OK, record)),
-        None => Err(Status::not_found(call.resource.named(), call.name())),
+    match cx.resource.table.get(&cx.key(cx.name())) {
+        Some(record) => Ok(Reply::Record(StatusCode::OK, record)),
+        None => Err(Status::not_found(cx.resource.group_resource(), cx.name())),
     }
 }
 

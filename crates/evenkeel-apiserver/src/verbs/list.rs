@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::call::Call;
+use crate::call::RequestContext;
 use crate::digest;
-use crate::pipeline::encode::{Answer, List};
+use crate::pipeline::encode::{List, Reply};
 use crate::query::{ListOptions, VersionMatch};
-use crate::registry::resource::{Nature, Resource};
+use crate::registry::resource::{Resource, TypeInfo};
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::status::Status;
 use crate::storage::{Key, Range, ReadError, Record};
@@ -27,14 +27,14 @@ pub(crate) struct Filter {
 impl Filter {
     pub(crate) fn parse(resource: &Resource, options: &ListOptions) -> Result<Self, Status> {
         let labels = LabelSelector::parse(&options.label_selector).map_err(Status::bad_request)?;
-        let fields = match &resource.nature {
-            Nature::Builtin(_) => {
+        let fields = match &resource.type_info {
+            TypeInfo::Builtin(_) => {
                 FieldSelector::parse(&options.field_selector, &resource.selectable, |label| {
                     evenkeel_kinds::fields::storage_label(resource.gvk(), label)
                         .map_err(|unsupported| unsupported.to_string())
                 })
             }
-            Nature::Custom(_) => {
+            TypeInfo::Custom(_) => {
                 FieldSelector::parse(&options.field_selector, &resource.selectable, Ok)
             }
         };
@@ -60,21 +60,21 @@ impl Filter {
     }
 }
 
-pub(super) async fn answer(call: &Call) -> Result<Answer, Status> {
-    let options = ListOptions::parse(&call.query)?;
-    let filter = Filter::parse(&call.resource, &options)?;
-    let list = select(call, &options, &filter).await?;
-    Ok(Answer::List(list))
+pub(super) async fn handle(cx: &RequestContext) -> Result<Reply, Status> {
+    let options = ListOptions::parse(&cx.query)?;
+    let filter = Filter::parse(&cx.resource, &options)?;
+    let list = select(cx, &options, &filter).await?;
+    Ok(Reply::List(list))
 }
 
 /// One page of a collection, as `options` want it.
 pub(super) async fn select(
-    call: &Call,
+    cx: &RequestContext,
     options: &ListOptions,
     filter: &Filter,
 ) -> Result<List, Status> {
-    let table = &call.resource.table;
-    let namespace = (!call.namespace.is_empty()).then_some(call.namespace.as_str());
+    let table = &cx.resource.table;
+    let namespace = (!cx.namespace.is_empty()).then_some(cx.namespace.as_str());
     // Upstream answers "any version will do" from a cache that knows no pages, and goes on with
     // all that is left.
     let any_version = options.resource_version == "0";
@@ -82,7 +82,7 @@ pub(super) async fn select(
 
     let token = match options.continue_token.as_str() {
         "" => None,
-        token => Some(Token::parse(token, &call.resource, namespace)?),
+        token => Some(Token::parse(token, &cx.resource, namespace)?),
     };
     let (after, at) = match &token {
         Some(token) => {
@@ -93,18 +93,18 @@ pub(super) async fn select(
             }
             (Some(&token.after), token.revision)
         }
-        None => (None, starting_revision(call, options).await?),
+        None => (None, starting_revision(cx, options).await?),
     };
 
     // A single name needs no walk over the collection.
     if let (Some(name), Some(namespace), None, None) =
-        (filter.exact_name(), namespace.or((!call.resource.namespaced).then_some("")), at, &token)
+        (filter.exact_name(), namespace.or((!cx.resource.namespaced).then_some("")), at, &token)
     {
-        let revision = call.core.store.revision();
+        let revision = cx.core.store.revision();
         let record = table.get(&Key::new(namespace, name)).filter(|record| filter.matches(record));
         let revision = record.as_ref().map_or(revision, |record| revision.max(record.revision));
         let records = record.into_iter().collect();
-        return Ok(List::new(call.resource.clone(), records, Some(revision), None, None));
+        return Ok(List::new(cx.resource.clone(), records, Some(revision), None, None));
     }
 
     let range = Range { namespace, after, limit };
@@ -113,7 +113,7 @@ pub(super) async fn select(
     } else {
         table.list_where(range, at, |record| filter.matches(record))
     };
-    let page = page.map_err(|error| unreadable(error, token.as_ref(), namespace))?;
+    let page = page.map_err(|error| list_error(error, token.as_ref(), namespace))?;
 
     let mut remaining = None;
     let mut next = None;
@@ -124,18 +124,21 @@ pub(super) async fn select(
             remaining = table.count(rest, Some(page.revision)).ok();
         }
     }
-    Ok(List::new(call.resource.clone(), page.items, Some(page.revision), next, remaining))
+    Ok(List::new(cx.resource.clone(), page.items, Some(page.revision), next, remaining))
 }
 
 /// The revision to list at: a fixed one, or none for the newest.
-async fn starting_revision(call: &Call, options: &ListOptions) -> Result<Option<u64>, Status> {
+async fn starting_revision(
+    cx: &RequestContext,
+    options: &ListOptions,
+) -> Result<Option<u64>, Status> {
     if options.resource_version.is_empty() {
         return Ok(None);
     }
     let requested = parse_version(&options.resource_version).map_err(|status| {
         Status::bad_request(format!("invalid resource version: {}", status.message()))
     })?;
-    wait_for(call, requested).await?;
+    wait_for(cx, requested).await?;
     let exact = match options.version_match {
         Some(VersionMatch::Exact) => true,
         Some(VersionMatch::NotOlderThan) => false,
@@ -146,8 +149,8 @@ async fn starting_revision(call: &Call, options: &ListOptions) -> Result<Option<
 }
 
 /// Waits a little for a revision another server may have handed out.
-pub(super) async fn wait_for(call: &Call, requested: u64) -> Result<(), Status> {
-    let store = &call.core.store;
+pub(super) async fn wait_for(cx: &RequestContext, requested: u64) -> Result<(), Status> {
+    let store = &cx.core.store;
     if requested <= store.revision() {
         return Ok(());
     }
@@ -164,7 +167,7 @@ pub(super) async fn wait_for(call: &Call, requested: u64) -> Result<(), Status> 
 /// Reads a resource version; the error is what a watch says of a bad one.
 pub(super) fn parse_version(text: &str) -> Result<u64, Status> {
     text.parse().map_err(|_| {
-        Status::bare(
+        Status::without_reason(
             500,
             format!(
                 "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: \
@@ -174,7 +177,7 @@ pub(super) fn parse_version(text: &str) -> Result<u64, Status> {
     })
 }
 
-fn unreadable(error: ReadError, token: Option<&Token>, namespace: Option<&str>) -> Status {
+fn list_error(error: ReadError, token: Option<&Token>, namespace: Option<&str>) -> Status {
     match (error, token) {
         (ReadError::FutureRevision { requested, current }, _) => {
             Status::too_large_resource_version(requested, current)

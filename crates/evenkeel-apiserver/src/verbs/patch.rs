@@ -13,19 +13,19 @@ use evenkeel_schema::field;
 use evenkeel_types::{Gvk, Type, go};
 use serde_json::Value;
 
-use super::create::settle_namespace;
-use super::update::{check_named, expect_name, ok, replace};
-use crate::call::Call;
+use super::create::check_namespace;
+use super::update::{check_named, ok_reply, replace, require_name};
+use crate::call::RequestContext;
 use crate::json;
 use crate::negotiate;
 use crate::pipeline::decode::{Decoded, Patched};
-use crate::pipeline::encode::Answer;
+use crate::pipeline::encode::Reply;
 use crate::pipeline::persist;
 use crate::pipeline::validate_schema::Part;
 use crate::query::{FieldValidation, WriteOptions};
-use crate::registry::resource::Nature;
+use crate::registry::resource::TypeInfo;
 use crate::route::Verb;
-use crate::status::{Named, Status};
+use crate::status::{GroupResource, Status};
 
 /// The kinds of patches, by their content type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,35 +43,35 @@ const APPLY_YAML: &str = "application/apply-patch+yaml";
 
 const BAD_PATCH: &str = "Invalid JSON Patch";
 
-pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
-    let kind = kind(call)?;
-    expect_name(call)?;
-    let options = WriteOptions::parse(&call.query, "PatchOptions", kind == Kind::Apply)?;
+pub(super) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> {
+    let kind = kind(cx)?;
+    require_name(cx)?;
+    let options = WriteOptions::parse(&cx.query, "PatchOptions", kind == Kind::Apply)?;
     if kind == Kind::Apply {
-        return apply::answer(call, body, &options).await;
+        return apply::handle(cx, body, &options).await;
     }
     // Whether there is anything to patch comes before what is wrong with the patch.
     let patch = Patch::parse(kind, body, options.field_validation);
-    let part = Part::of(call.subresource.as_deref());
-    let persisted = persist::update(call, call.name(), options.dry_run, |old, record| {
+    let part = Part::of(cx.subresource.as_deref());
+    let persisted = persist::update(cx, cx.name(), options.dry_run, |old, record| {
         let patch = patch.as_ref().map_err(Status::clone)?;
-        let mut object = patch.object(call, old)?;
-        settle_namespace(call, object.value_mut())?;
-        check_named(call, object.value())?;
-        if call.resource.is_custom() {
-            check_type(call, object.value())?;
+        let mut object = patch.object(cx, old)?;
+        check_namespace(cx, object.value_mut())?;
+        check_named(cx, object.value())?;
+        if cx.resource.is_custom() {
+            check_type(cx, object.value())?;
         }
-        replace(call, object, old, record, part, &options)
+        replace(cx, object, old, record, part, &options)
     })
     .await?;
-    Ok(ok(persisted))
+    Ok(ok_reply(persisted))
 }
 
 /// Built-in objects are decoded into their type; the others could become of any kind.
-fn check_type(call: &Call, object: &Value) -> Result<(), Status> {
+fn check_type(cx: &RequestContext, object: &Value) -> Result<(), Status> {
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or("");
     let (api_version, kind) = (text("apiVersion"), text("kind"));
-    let resource = &call.resource;
+    let resource = &cx.resource;
     if api_version.is_empty() {
         return Err(Status::internal(
             "Object 'apiVersion' is missing in 'object has no apiVersion field'",
@@ -86,16 +86,16 @@ fn check_type(call: &Call, object: &Value) -> Result<(), Status> {
         return Ok(());
     };
     let group = Gvk::from_api_version(api_version, kind).group;
-    Err(Status::invalid(Named { group, kind }, call.name(), &[wrong]))
+    Err(Status::invalid(GroupResource { group, resource: kind }, cx.name(), &[wrong]))
 }
 
-pub(super) fn kind(call: &Call) -> Result<Kind, Status> {
-    match negotiate::media_type(&call.headers).as_str() {
+pub(super) fn kind(cx: &RequestContext) -> Result<Kind, Status> {
+    match negotiate::media_type(&cx.headers).as_str() {
         JSON_PATCH => Ok(Kind::Json),
         MERGE_PATCH => Ok(Kind::Merge),
         APPLY_YAML => Ok(Kind::Apply),
-        STRATEGIC if !call.resource.is_custom() => Ok(Kind::Strategic),
-        _ if call.resource.is_custom() => {
+        STRATEGIC if !cx.resource.is_custom() => Ok(Kind::Strategic),
+        _ if cx.resource.is_custom() => {
             Err(Status::unsupported_media_type(&[JSON_PATCH, MERGE_PATCH, APPLY_YAML]))
         }
         _ => Err(Status::unsupported_patch()),
@@ -103,8 +103,8 @@ pub(super) fn kind(call: &Call) -> Result<Kind, Status> {
 }
 
 /// Whether a request merges a configuration.
-pub(crate) fn is_apply(call: &Call) -> bool {
-    call.verb == Verb::Patch && matches!(kind(call), Ok(Kind::Apply))
+pub(crate) fn is_apply(cx: &RequestContext) -> bool {
+    cx.verb == Verb::Patch && matches!(kind(cx), Ok(Kind::Apply))
 }
 
 /// A patch that can be read.
@@ -164,22 +164,25 @@ impl Patch {
     }
 
     /// What becomes of an object of the request's resource.
-    fn object(&self, call: &Call, old: &Value) -> Result<Decoded, Status> {
-        let ty = match &call.resource.nature {
-            Nature::Builtin(builtin) => Some(builtin.ty),
-            Nature::Custom(_) => None,
+    fn object(&self, cx: &RequestContext, old: &Value) -> Result<Decoded, Status> {
+        let ty = match &cx.resource.type_info {
+            TypeInfo::Builtin(builtin) => Some(builtin.ty),
+            TypeInfo::Custom(_) => None,
         };
         let patched = self.apply(ty, old)?;
-        self.checks().object(call, patched).map_err(|why| self.refuse(ty, old, &why))
+        self.checks().object(cx, patched).map_err(|why| self.refuse(ty, old, &why))
     }
 
     /// What becomes of a Scale.
-    pub(super) fn scale(&self, call: &Call, old: &Value, gvk: Gvk<'_>) -> Result<Value, Status> {
+    pub(super) fn scale(
+        &self,
+        cx: &RequestContext,
+        old: &Value,
+        gvk: Gvk<'_>,
+    ) -> Result<Value, Status> {
         let ty = evenkeel_types::lookup(gvk).ok_or_else(Status::unsupported_patch)?;
         let patched = self.apply(Some(ty), old)?;
-        self.checks()
-            .of_kind(call, patched, gvk, ty)
-            .map_err(|why| self.refuse(Some(ty), old, &why))
+        self.checks().of_kind(cx, patched, gvk, ty).map_err(|why| self.refuse(Some(ty), old, &why))
     }
 
     fn checks(&self) -> Patched<'_> {
@@ -201,7 +204,7 @@ impl Patch {
             },
         };
         let error = field::Error::invalid("patch", shown, why);
-        Status::invalid(Named { group: "", kind: "" }, "", &[error])
+        Status::invalid(GroupResource { group: "", resource: "" }, "", &[error])
     }
 
     fn apply(&self, ty: Option<&'static Type>, object: &Value) -> Result<Value, Status> {
@@ -224,7 +227,7 @@ impl Patch {
         // Patches are worked out on untyped values, where `1.0` counts as an integer. In custom
         // objects it is one only once it is stored.
         if ty.is_some() {
-            json::settle_floats(&mut patched);
+            json::normalize_floats(&mut patched);
         }
         Ok(patched)
     }
@@ -233,7 +236,7 @@ impl Patch {
 fn not_merged(error: StrategicError) -> Status {
     match error {
         StrategicError::ListOfLists => Status::unprocessable(&error.to_string()),
-        StrategicError::Other(why) => Status::bare(500, why),
+        StrategicError::Other(why) => Status::without_reason(500, why),
         other => Status::bad_request(other.to_string()),
     }
 }

@@ -4,47 +4,47 @@ use evenkeel_kinds::validate;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use super::create::{settle_namespace, wipe_system_fields};
+use super::create::{check_namespace, wipe_system_fields};
 use crate::authz::{Attributes, Decision, ResourceAttributes};
-use crate::call::Call;
+use crate::call::RequestContext;
 use crate::identity::Identity;
 use crate::object::set_meta;
 use crate::pipeline::decode::{self, Decoded};
-use crate::pipeline::encode::Answer;
+use crate::pipeline::encode::Reply;
 use crate::pipeline::manage;
 use crate::query::WriteOptions;
-use crate::status::{Named, Status};
+use crate::status::{GroupResource, Status};
 
-pub(super) fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
-    let options = WriteOptions::parse(&call.query, "CreateOptions", false)?;
-    let gvk = call.resource.gvk();
-    let mut review = decode::of_kind(call, body, gvk, options.field_validation)?;
+pub(super) fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> {
+    let options = WriteOptions::parse(&cx.query, "CreateOptions", false)?;
+    let gvk = cx.resource.gvk();
+    let mut review = decode::of_kind(cx, body, gvk, options.field_validation)?;
     wipe_system_fields(&mut review);
     set_meta(&mut review, "creationTimestamp", None);
-    settle_namespace(call, &mut review)?;
-    if call.resource.namespaced {
-        set_meta(&mut review, "namespace", Some(call.namespace.clone().into()));
+    check_namespace(cx, &mut review)?;
+    if cx.resource.namespaced {
+        set_meta(&mut review, "namespace", Some(cx.namespace.clone().into()));
     }
-    let managed = manage::on_create(call, Decoded::again(review), &options);
+    let managed = manage::on_create(cx, Decoded::already_decoded(review), &options);
     let mut review = managed.into_value();
     let errors = validate::create(gvk, &review);
     if !errors.is_empty() {
-        return Err(Status::invalid(Named { group: gvk.group, kind: "" }, "", &errors));
+        return Err(Status::invalid(GroupResource { group: gvk.group, resource: "" }, "", &errors));
     }
     let text = |path: &str| review.pointer(path).and_then(Value::as_str).unwrap_or("");
     let status = match gvk.kind {
-        "SelfSubjectReview" => json!({"userInfo": user_info(&call.identity)}),
+        "SelfSubjectReview" => json!({"userInfo": user_info(&cx.identity)}),
         "TokenReview" if text("/spec/token").is_empty() => {
             let why = "token is required for TokenReview in authentication";
             return Err(Status::bad_request(why));
         }
-        "TokenReview" => match call.core.authenticator.by_token(text("/spec/token")) {
+        "TokenReview" => match cx.core.authenticator.authenticate_token(text("/spec/token")) {
             Some(identity) => json!({"authenticated": true, "user": user_info(&identity)}),
             None => json!({"user": {}, "error": "invalid bearer token"}),
         },
-        "SelfSubjectAccessReview" => decide(call, &call.identity, &review),
+        "SelfSubjectAccessReview" => decide(cx, &cx.identity, &review),
         "SubjectAccessReview" | "LocalSubjectAccessReview" => {
-            decide(call, &subject(&review), &review)
+            decide(cx, &subject(&review), &review)
         }
         "SelfSubjectRulesReview" if text("/spec/namespace").is_empty() => {
             return Err(Status::bad_request("no namespace on request"));
@@ -62,7 +62,7 @@ pub(super) fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
     // The answers to these are new objects.
     match gvk.kind {
         "SelfSubjectReview" => {
-            let now = call.core.sources.timestamp();
+            let now = cx.core.clock_rng.timestamp();
             review["metadata"] = json!({"creationTimestamp": now});
         }
         "SelfSubjectRulesReview" => {
@@ -72,7 +72,7 @@ pub(super) fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
         _ => {}
     }
     review["status"] = status;
-    Ok(Answer::Other(StatusCode::CREATED, review))
+    Ok(Reply::Other(StatusCode::CREATED, review))
 }
 
 fn user_info(identity: &Identity) -> Value {
@@ -102,7 +102,7 @@ fn subject(review: &Value) -> Identity {
     }
 }
 
-fn decide(call: &Call, user: &Identity, review: &Value) -> Value {
+fn decide(cx: &RequestContext, user: &Identity, review: &Value) -> Value {
     let text = |path: &str| review.pointer(path).and_then(Value::as_str).unwrap_or("");
     let on_resource = review.pointer("/spec/resourceAttributes").is_some();
     let attributes = Attributes {
@@ -123,7 +123,7 @@ fn decide(call: &Call, user: &Identity, review: &Value) -> Value {
         }),
     };
     // A subject is asked about, so it counts as authenticated.
-    match call.core.authorizer.decide(&attributes) {
+    match cx.core.authorizer.decide(&attributes) {
         Decision::Allow => json!({"allowed": true}),
         Decision::Deny(reason) if reason.is_empty() => json!({"allowed": false}),
         Decision::Deny(reason) => json!({"allowed": false, "reason": reason}),

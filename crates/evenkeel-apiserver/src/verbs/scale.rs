@@ -6,78 +6,82 @@ use evenkeel_types::go::Quoted;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::create::settle_namespace;
+use super::create::check_namespace;
 use super::patch::apply::Config;
 use super::patch::{self, Kind, Patch};
 use super::update::{check_named, check_uid, current, replace_managed};
-use crate::call::Call;
+use crate::call::RequestContext;
 use crate::negotiate::{Output, View};
 use crate::object::{Metadata as _, set_meta};
 use crate::pipeline::decode;
-use crate::pipeline::encode::{self, Answer, Include};
+use crate::pipeline::encode::{self, Include, Reply};
 use crate::pipeline::manage::{self, Managed, ScaleWrite};
 use crate::pipeline::persist::{self, Persisted};
 use crate::pipeline::validate_schema::Part;
 use crate::query::WriteOptions;
-use crate::registry::resource::Nature;
+use crate::registry::resource::TypeInfo;
 use crate::route::Verb;
-use crate::status::{Named, Status};
+use crate::status::{GroupResource, Status};
 
 const SCALE: Gvk<'static> = Gvk::new("autoscaling", "v1", "Scale");
 
 /// Stands for replicas that a custom object does not say: whoever writes its Scale has to.
 const UNSET: i64 = i32::MIN as i64;
 
-pub(super) async fn answer(call: &Call, output: Output, body: &[u8]) -> Result<Answer, Status> {
-    let scale = scale(call, body).await?;
-    Ok(Answer::Other(
+pub(super) async fn handle(
+    cx: &RequestContext,
+    output: Output,
+    body: &[u8],
+) -> Result<Reply, Status> {
+    let scale = scale(cx, body).await?;
+    Ok(Reply::Other(
         StatusCode::OK,
         match output.view {
-            View::Whole => scale,
+            View::Object => scale,
             View::Metadata | View::MetadataList => encode::to_metadata(SCALE, &scale),
             View::Table => {
-                let include = Include::parse(&call.query)?;
-                encode::table_of(SCALE, &scale, call.core.sources.now(), include)
+                let include = Include::parse(&cx.query)?;
+                encode::table_of(SCALE, &scale, cx.core.clock_rng.now(), include)
             }
         },
     ))
 }
 
-async fn scale(call: &Call, body: &[u8]) -> Result<Value, Status> {
-    match call.verb {
+async fn scale(cx: &RequestContext, body: &[u8]) -> Result<Value, Status> {
+    match cx.verb {
         Verb::Get => {
-            let (_, object) = current(call)?;
-            scale_of(call, &object)
+            let (_, object) = current(cx)?;
+            scale_of(cx, &object)
         }
         Verb::Update => {
-            let options = WriteOptions::parse(&call.query, "UpdateOptions", false)?;
-            let mut scale = decode::of_kind(call, body, SCALE, options.field_validation)
-                .map_err(|status| undecodable(call, status))?;
-            settle_namespace(call, &mut scale)?;
-            check_named(call, &scale)?;
-            write(call, &options, &ScaleWrite::Replace(&scale)).await
+            let options = WriteOptions::parse(&cx.query, "UpdateOptions", false)?;
+            let mut scale = decode::of_kind(cx, body, SCALE, options.field_validation)
+                .map_err(|status| undecodable(cx, status))?;
+            check_namespace(cx, &mut scale)?;
+            check_named(cx, &scale)?;
+            write(cx, &options, &ScaleWrite::Replace(&scale)).await
         }
         Verb::Patch => {
-            let kind = patch::kind(call)?;
-            let options = WriteOptions::parse(&call.query, "PatchOptions", kind == Kind::Apply)?;
+            let kind = patch::kind(cx)?;
+            let options = WriteOptions::parse(&cx.query, "PatchOptions", kind == Kind::Apply)?;
             if kind == Kind::Apply {
-                current(call)?;
+                current(cx)?;
                 let config = Config::parse(body)?;
-                config.report(call, options.field_validation)?;
-                return write(call, &options, &ScaleWrite::Apply(&config.value)).await;
+                config.report(cx, options.field_validation)?;
+                return write(cx, &options, &ScaleWrite::Apply(&config.value)).await;
             }
             let patch = Patch::parse(kind, body, options.field_validation);
             let make =
-                |before: &Value| patch.as_ref().map_err(Status::clone)?.scale(call, before, SCALE);
-            write(call, &options, &ScaleWrite::Patch(&make)).await
+                |before: &Value| patch.as_ref().map_err(Status::clone)?.scale(cx, before, SCALE);
+            write(cx, &options, &ScaleWrite::Patch(&make)).await
         }
         _ => Err(Status::method_not_allowed()),
     }
 }
 
 /// The handler of custom resources does not know a Scale well enough to say what is wrong with it.
-fn undecodable(call: &Call, status: Status) -> Status {
-    if status.code() != 400 || !call.resource.is_custom() {
+fn undecodable(cx: &RequestContext, status: Status) -> Status {
+    if status.code() != 400 || !cx.resource.is_custom() {
         return status;
     }
     Status::bad_request(
@@ -86,38 +90,42 @@ fn undecodable(call: &Call, status: Status) -> Status {
 }
 
 /// Carries the number of replicas in a Scale over to the object.
-async fn write(call: &Call, options: &WriteOptions, how: &ScaleWrite<'_>) -> Result<Value, Status> {
-    let persisted = persist::update(call, call.name(), options.dry_run, |old, record| {
-        let before = scale_before(call, old)?;
+async fn write(
+    cx: &RequestContext,
+    options: &WriteOptions,
+    how: &ScaleWrite<'_>,
+) -> Result<Value, Status> {
+    let persisted = persist::update(cx, cx.name(), options.dry_run, |old, record| {
+        let before = scale_before(cx, old)?;
         if let ScaleWrite::Replace(scale) = how {
-            check_uid(call, scale, old.meta_str("uid"), options.dry_run)?;
+            check_uid(cx, scale, old.meta_str("uid"), options.dry_run)?;
         }
-        let (mut scale, owned) = manage::on_scale(call, old, before, how, options)?;
-        settle_namespace(call, &mut scale)?;
-        check_named(call, &scale)?;
-        check(call, &scale, old)?;
+        let (mut scale, owned) = manage::on_scale(cx, old, before, how, options)?;
+        check_namespace(cx, &mut scale)?;
+        check_named(cx, &scale)?;
+        check(cx, &scale, old)?;
         let mut object = old.clone();
         let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
-        set_replicas(call, &mut object, replicas);
+        set_replicas(cx, &mut object, replicas);
         let version = scale.meta_str("resourceVersion");
         if !version.is_empty() {
             set_meta(&mut object, "resourceVersion", Some(version.into()));
         }
         let given = object.meta_str("resourceVersion").to_owned();
         let managed = Managed::scaled(object, owned);
-        replace_managed(call, managed, &given, old, record, Part::Main)
+        replace_managed(cx, managed, &given, old, record, Part::Main)
     })
     .await?;
     match &persisted {
-        Persisted::Stored(record) => scale_of(call, &super::delete::shown(call, record)?),
-        Persisted::Shown(value) => scale_of(call, value),
+        Persisted::Stored(record) => scale_of(cx, &super::delete::last_state(cx, record)?),
+        Persisted::Value(value) => scale_of(cx, value),
     }
 }
 
 /// Whether the Scale may be written over that of `old`.
-fn check(call: &Call, scale: &Value, old: &Value) -> Result<(), Status> {
+fn check(cx: &RequestContext, scale: &Value, old: &Value) -> Result<(), Status> {
     let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
-    if let Some(custom) = custom_scale(call) {
+    if let Some(custom) = custom_scale(cx) {
         // Custom resources have rules of their own for replicas, which say where the fault is.
         return if replicas == UNSET {
             Err(Status::bad_request(format!(
@@ -131,23 +139,23 @@ fn check(call: &Call, scale: &Value, old: &Value) -> Result<(), Status> {
     if replicas < 0 {
         let error =
             field::Error::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
-        let named = Named { group: "autoscaling", kind: "Scale" };
-        return Err(Status::invalid(named, call.name(), &[error]));
+        let named = GroupResource { group: "autoscaling", resource: "Scale" };
+        return Err(Status::invalid(named, cx.name(), &[error]));
     }
     let (given, stored) = (scale.meta_str("uid"), old.meta_str("uid"));
     if !given.is_empty() && given != stored {
-        let kind = format!("{}/scale", call.resource.plural);
-        let named = Named { group: &call.resource.group, kind: &kind };
+        let kind = format!("{}/scale", cx.resource.plural);
+        let named = GroupResource { group: &cx.resource.group, resource: &kind };
         let why = format!(
             "Precondition failed: UID in precondition: {given}, UID in object meta: {stored}"
         );
-        return Err(Status::conflict(named, call.name(), &why));
+        return Err(Status::conflict(named, cx.name(), &why));
     }
     Ok(())
 }
 
-fn set_replicas(call: &Call, object: &mut Value, replicas: i64) {
-    match custom_scale(call) {
+fn set_replicas(cx: &RequestContext, object: &mut Value, replicas: i64) {
+    match custom_scale(cx) {
         Some(scale) => {
             scale.set_replicas(object, replicas);
         }
@@ -155,16 +163,16 @@ fn set_replicas(call: &Call, object: &mut Value, replicas: i64) {
     }
 }
 
-fn custom_scale(call: &Call) -> Option<&Scale> {
-    match &call.resource.nature {
-        Nature::Custom(custom) => custom.schema.scale(),
-        Nature::Builtin(_) => None,
+fn custom_scale(cx: &RequestContext) -> Option<&Scale> {
+    match &cx.resource.type_info {
+        TypeInfo::Custom(custom) => custom.schema.scale(),
+        TypeInfo::Builtin(_) => None,
     }
 }
 
 /// What is asked for and what is there.
-fn replicas_of(call: &Call, object: &Value) -> Result<ScaleValues, Status> {
-    if let Some(scale) = custom_scale(call) {
+fn replicas_of(cx: &RequestContext, object: &Value) -> Result<ScaleValues, Status> {
+    if let Some(scale) = custom_scale(cx) {
         return scale.read(object).map_err(Status::internal);
     }
     let count = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64);
@@ -175,25 +183,25 @@ fn replicas_of(call: &Call, object: &Value) -> Result<ScaleValues, Status> {
     })
 }
 
-fn scale_of(call: &Call, object: &Value) -> Result<Value, Status> {
-    let replicas = replicas_of(call, object)?;
-    match (replicas.spec, custom_scale(call)) {
+fn scale_of(cx: &RequestContext, object: &Value) -> Result<Value, Status> {
+    let replicas = replicas_of(cx, object)?;
+    match (replicas.spec, custom_scale(cx)) {
         (None, Some(scale)) => Err(Status::internal(format_args!(
             "the spec replicas field {} does not exist",
             Quoted(scale.spec_path())
         ))),
-        _ => Ok(shown(object, replicas)),
+        _ => Ok(to_scale(object, replicas)),
     }
 }
 
 /// The scale a write starts from.
-fn scale_before(call: &Call, object: &Value) -> Result<Value, Status> {
-    let mut replicas = replicas_of(call, object)?;
+fn scale_before(cx: &RequestContext, object: &Value) -> Result<Value, Status> {
+    let mut replicas = replicas_of(cx, object)?;
     replicas.spec.get_or_insert(UNSET);
-    Ok(shown(object, replicas))
+    Ok(to_scale(object, replicas))
 }
 
-fn shown(object: &Value, replicas: ScaleValues) -> Value {
+fn to_scale(object: &Value, replicas: ScaleValues) -> Value {
     let mut metadata = json!({});
     for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         if let Some(value) = object.meta(field) {

@@ -8,41 +8,41 @@ use serde_json::{Value, json};
 
 use super::update::current;
 use super::{get, patch, update};
-use crate::call::Call;
-use crate::pipeline::encode::Answer;
+use crate::call::RequestContext;
+use crate::pipeline::encode::Reply;
 use crate::route::Verb;
 use crate::status::Status;
 
 pub(super) use binding::bind_by_body;
 
-pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
-    let subresource = call.subresource.as_deref().unwrap_or("");
-    match (&*call.resource.plural, subresource) {
-        ("pods", "binding") => binding::bind(call, body).await,
-        ("pods", "eviction") => eviction::evict(call, body).await,
+pub(super) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> {
+    let subresource = cx.subresource.as_deref().unwrap_or("");
+    match (&*cx.resource.plural, subresource) {
+        ("pods", "binding") => binding::bind(cx, body).await,
+        ("pods", "eviction") => eviction::evict(cx, body).await,
         ("namespaces", "finalize")
         | ("pods", "ephemeralcontainers" | "resize")
-        | ("certificatesigningrequests", "approval") => match call.verb {
-            Verb::Get => get::answer(call),
-            Verb::Update => update::answer(call, body).await,
-            Verb::Patch => patch::answer(call, body).await,
+        | ("certificatesigningrequests", "approval") => match cx.verb {
+            Verb::Get => get::handle(cx),
+            Verb::Update => update::handle(cx, body).await,
+            Verb::Patch => patch::handle(cx, body).await,
             _ => Err(Status::method_not_allowed()),
         },
         ("pods", "log") => {
-            let (_, pod) = current(call)?;
+            let (_, pod) = current(cx)?;
             let node = pod.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or("");
             Err(if node.is_empty() {
-                Status::bad_request(format!("pod {} does not have a host assigned", call.name()))
+                Status::bad_request(format!("pod {} does not have a host assigned", cx.name()))
             } else {
                 Status::not_implemented("no node runs behind this API server: there are no logs")
             })
         }
         ("serviceaccounts", "token") => {
-            current(call)?;
+            current(cx)?;
             Err(Status::not_implemented("tokens of service accounts are not issued yet"))
         }
         (plural, subresource) => {
-            current(call)?;
+            current(cx)?;
             Err(Status::not_implemented(format!(
                 "{plural}/{subresource} needs a node or network behind the API server; there is \
                  none here"
@@ -52,8 +52,8 @@ pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
 }
 
 /// What is done is done; there is nothing to show.
-fn done() -> Answer {
-    Answer::Other(
+fn done() -> Reply {
+    Reply::Other(
         http::StatusCode::CREATED,
         json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201,

@@ -5,81 +5,81 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde_json::Value;
 
-use super::create::{self, settle_namespace};
-use crate::call::Call;
+use super::create::{self, check_namespace};
+use crate::call::RequestContext;
 use crate::object::{Metadata as _, set_finalizers, set_meta};
 use crate::pipeline::decode::Decoded;
-use crate::pipeline::encode::{self, Answer};
+use crate::pipeline::encode::{self, Reply};
 use crate::pipeline::manage::Managed;
 use crate::pipeline::persist::{self, Change, Persisted};
 use crate::pipeline::validate::Admitted;
 use crate::pipeline::validate_schema::Part;
 use crate::pipeline::{decode, manage, mutate, validate, validate_schema};
 use crate::query::{FieldValidation, WriteOptions};
-use crate::registry::resource::Nature;
+use crate::registry::resource::TypeInfo;
 use crate::route::Verb;
-use crate::status::{Named, Status};
+use crate::status::{GroupResource, Status};
 use crate::storage::Record;
 use evenkeel_schema::field;
 use evenkeel_types::go::Quoted;
 
-pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Answer, Status> {
-    expect_name(call)?;
-    let options = WriteOptions::parse(&call.query, "UpdateOptions", false)?;
-    let mut object = decode::object(call, body, options.field_validation)?;
-    settle_namespace(call, object.value_mut())?;
-    check_named(call, object.value())?;
-    let part = Part::of(call.subresource.as_deref());
+pub(super) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> {
+    require_name(cx)?;
+    let options = WriteOptions::parse(&cx.query, "UpdateOptions", false)?;
+    let mut object = decode::object(cx, body, options.field_validation)?;
+    check_namespace(cx, object.value_mut())?;
+    check_named(cx, object.value())?;
+    let part = Part::of(cx.subresource.as_deref());
     if matches!(part, Part::Main | Part::Status)
-        && may_create(call)
-        && call.resource.table.get(&call.key(call.name())).is_none()
+        && may_create(cx)
+        && cx.resource.table.get(&cx.key(cx.name())).is_none()
     {
-        check_uid(call, object.value(), "", options.dry_run)?;
-        return Ok(match create::create(call, object, &options).await? {
-            Persisted::Stored(record) => Answer::Record(StatusCode::CREATED, record),
-            Persisted::Shown(value) => Answer::Object(StatusCode::CREATED, value),
+        check_uid(cx, object.value(), "", options.dry_run)?;
+        return Ok(match create::create(cx, object, &options).await? {
+            Persisted::Stored(record) => Reply::Record(StatusCode::CREATED, record),
+            Persisted::Value(value) => Reply::Object(StatusCode::CREATED, value),
         });
     }
-    let persisted = persist::update(call, call.name(), options.dry_run, |old, record| {
-        replace(call, object.clone(), old, record, part, &options)
+    let persisted = persist::update(cx, cx.name(), options.dry_run, |old, record| {
+        replace(cx, object.clone(), old, record, part, &options)
     })
     .await?;
-    Ok(ok(persisted))
+    Ok(ok_reply(persisted))
 }
 
 /// A write of the server itself to the status of an object.
 pub(crate) async fn write_status(
-    call: &Call,
+    cx: &RequestContext,
     edit: impl Fn(&mut Value) + Send + Sync,
 ) -> Result<Persisted, Status> {
-    write_part(call, Part::Status, edit).await
+    write_part(cx, Part::Status, edit).await
 }
 
 /// A write of the server itself to an object.
 pub(crate) async fn write_object(
-    call: &Call,
+    cx: &RequestContext,
     edit: impl Fn(&mut Value) + Send + Sync,
 ) -> Result<Persisted, Status> {
-    write_part(call, Part::Main, edit).await
+    write_part(cx, Part::Main, edit).await
 }
 
 async fn write_part(
-    call: &Call,
+    cx: &RequestContext,
     part: Part<'_>,
     edit: impl Fn(&mut Value) + Send + Sync,
 ) -> Result<Persisted, Status> {
     let options = internal_options();
-    persist::update(call, call.name(), false, |old, record| {
+    persist::update(cx, cx.name(), false, |old, record| {
         let mut object = old.clone();
         edit(&mut object);
-        replace(call, Decoded::again(object), old, record, part, &options)
+        replace(cx, Decoded::already_decoded(object), old, record, part, &options)
     })
     .await
 }
 
 /// Takes one finalizer from an object, on behalf of the server.
-pub(crate) async fn release_finalizer(call: &Call, finalizer: &str) -> Result<(), Status> {
-    write_object(call, |object| {
+pub(crate) async fn release_finalizer(cx: &RequestContext, finalizer: &str) -> Result<(), Status> {
+    write_object(cx, |object| {
         let left = object.finalizers().into_iter().filter(|name| *name != finalizer);
         let left = left.map(str::to_owned).collect();
         set_finalizers(object, left);
@@ -98,49 +98,49 @@ pub(super) fn internal_options() -> WriteOptions {
     }
 }
 
-pub(super) fn ok(persisted: Persisted) -> Answer {
+pub(super) fn ok_reply(persisted: Persisted) -> Reply {
     match persisted {
-        Persisted::Stored(record) => Answer::Record(StatusCode::OK, record),
-        Persisted::Shown(value) => Answer::Object(StatusCode::OK, value),
+        Persisted::Stored(record) => Reply::Record(StatusCode::OK, record),
+        Persisted::Value(value) => Reply::Object(StatusCode::OK, value),
     }
 }
 
 /// The stages from managed fields to validating admission, on one state of the object.
 pub(super) fn replace(
-    call: &Call,
+    cx: &RequestContext,
     mut object: Decoded,
     old: &Value,
     record: &Arc<Record>,
     part: Part<'_>,
     options: &WriteOptions,
 ) -> Result<Change, Status> {
-    let resource = &call.resource;
+    let resource = &cx.resource;
     let given_version = object.value().meta_str("resourceVersion").to_owned();
     // A patch has no preconditions of its own; validation refuses to change a uid.
-    if call.verb == Verb::Update {
-        check_uid(call, object.value(), old.meta_str("uid"), options.dry_run)?;
+    if cx.verb == Verb::Update {
+        check_uid(cx, object.value(), old.meta_str("uid"), options.dry_run)?;
     }
     if resource.namespaced {
-        set_meta(object.value_mut(), "namespace", Some(call.namespace.clone().into()));
+        set_meta(object.value_mut(), "namespace", Some(cx.namespace.clone().into()));
     }
-    let managed = manage::on_update(call, object, old, options);
-    replace_managed(call, managed, &given_version, old, record, part)
+    let managed = manage::on_update(cx, object, old, options);
+    replace_managed(cx, managed, &given_version, old, record, part)
 }
 
 /// The stages from mutating admission on.
 pub(super) fn replace_managed(
-    call: &Call,
+    cx: &RequestContext,
     managed: Managed,
     given_version: &str,
     old: &Value,
     record: &Arc<Record>,
     part: Part<'_>,
 ) -> Result<Change, Status> {
-    let mutated = mutate::on_update(call, managed, old)?;
-    check_version(call, given_version, record)?;
-    let checked = validate_schema::on_update(call, mutated, old, part)?;
-    let admitted = validate::on_update(call, checked, old)?;
-    Ok(if is_finished(call, &admitted) {
+    let mutated = mutate::on_update(cx, managed, old)?;
+    check_version(cx, given_version, record)?;
+    let prepared = validate_schema::on_update(cx, mutated, old, part)?;
+    let admitted = validate::on_update(cx, prepared, old)?;
+    Ok(if completes_deletion(cx, &admitted) {
         let mut last = admitted.value().clone();
         set_meta(&mut last, "resourceVersion", Some(record.revision.to_string().into()));
         Change::Remove(Some(last))
@@ -150,38 +150,38 @@ pub(super) fn replace_managed(
 }
 
 /// Collections of custom resources take a PUT or PATCH up to here.
-pub(super) fn expect_name(call: &Call) -> Result<(), Status> {
-    match &call.name {
+pub(super) fn require_name(cx: &RequestContext) -> Result<(), Status> {
+    match &cx.name {
         Some(_) => Ok(()),
         None => Err(Status::bad_request("name must be provided")),
     }
 }
 
 /// As [`check_name`], for objects that have to carry their name.
-pub(super) fn check_named(call: &Call, object: &Value) -> Result<(), Status> {
+pub(super) fn check_named(cx: &RequestContext, object: &Value) -> Result<(), Status> {
     if object.meta_str("name").is_empty() {
         return Err(Status::bad_request(format!(
             "the name of the object ({} based on URL) was undeterminable: name must be provided",
-            call.name()
+            cx.name()
         )));
     }
-    check_name(call, object)
+    check_name(cx, object)
 }
 
-pub(super) fn check_name(call: &Call, object: &Value) -> Result<(), Status> {
+pub(super) fn check_name(cx: &RequestContext, object: &Value) -> Result<(), Status> {
     let given = object.meta_str("name");
-    if given.is_empty() || given == call.name() {
+    if given.is_empty() || given == cx.name() {
         return Ok(());
     }
     Err(Status::bad_request(format!(
         "the name of the object ({given}) does not match the name on the URL ({})",
-        call.name()
+        cx.name()
     )))
 }
 
 /// Whoever gives a uid means the object that has it. The storage minds, so its words show.
 pub(super) fn check_uid(
-    call: &Call,
+    cx: &RequestContext,
     object: &Value,
     stored: &str,
     dry_run: bool,
@@ -190,12 +190,12 @@ pub(super) fn check_uid(
     if given.is_empty() || given == stored {
         return Ok(());
     }
-    Err(precondition_failed(call, "UID", given, stored, dry_run))
+    Err(precondition_failed(cx, "UID", given, stored, dry_run))
 }
 
 /// The refusal of a write to another object than was meant, or to another version of it.
 pub(super) fn precondition_failed(
-    call: &Call,
+    cx: &RequestContext,
     what: &str,
     given: &str,
     stored: &str,
@@ -203,40 +203,40 @@ pub(super) fn precondition_failed(
 ) -> Status {
     // A dry run asks the layer above the one that knows where in etcd it all is.
     let root = if dry_run { "" } else { "/registry" };
-    let key = call.resource.etcd_key(&call.namespace, call.name());
+    let key = cx.resource.etcd_key(&cx.namespace, cx.name());
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: {root}{key}, ResourceVersion: 0, \
          AdditionalErrorMsg: Precondition failed: {what} in precondition: {given}, {what} in \
          object meta: {stored}"
     );
-    Status::conflict(call.resource.named(), call.name(), &why)
+    Status::conflict(cx.resource.group_resource(), cx.name(), &why)
 }
 
 /// Whoever names a version means that one; some kinds must be named one.
-fn check_version(call: &Call, given: &str, record: &Record) -> Result<(), Status> {
-    let resource = &call.resource;
-    let version = sent_version(given)?;
+fn check_version(cx: &RequestContext, given: &str, record: &Record) -> Result<(), Status> {
+    let resource = &cx.resource;
+    let version = parse_sent_version(given)?;
     if version == record.revision {
         return Ok(());
     }
     if version != 0 {
-        return Err(Status::modified(resource.named(), call.name()));
+        return Err(Status::modified(resource.group_resource(), cx.name()));
     }
-    let unconditional = match &resource.nature {
-        Nature::Builtin(builtin) => builtin.strategy.unconditional_update,
-        Nature::Custom(_) => false,
+    let unconditional = match &resource.type_info {
+        TypeInfo::Builtin(builtin) => builtin.strategy.unconditional_update,
+        TypeInfo::Custom(_) => false,
     };
     if unconditional {
         return Ok(());
     }
     let error =
         field::Error::invalid("metadata.resourceVersion", 0, "must be specified for an update");
-    let named = Named { group: &resource.group, kind: &resource.plural };
-    Err(Status::invalid(named, call.name(), &[error]))
+    let named = GroupResource { group: &resource.group, resource: &resource.plural };
+    Err(Status::invalid(named, cx.name(), &[error]))
 }
 
 /// The resourceVersion of an object that is sent; 0 if it has none.
-pub(super) fn sent_version(given: &str) -> Result<u64, Status> {
+pub(super) fn parse_sent_version(given: &str) -> Result<u64, Status> {
     if given.is_empty() {
         return Ok(0);
     }
@@ -244,25 +244,25 @@ pub(super) fn sent_version(given: &str) -> Result<u64, Status> {
     // Rust's parser also takes a sign.
     given.parse().ok().filter(|_| digits).ok_or_else(|| {
         let why = if digits { "value out of range" } else { "invalid syntax" };
-        Status::bare(500, format!("strconv.ParseUint: parsing {}: {why}", Quoted(given)))
+        Status::without_reason(500, format!("strconv.ParseUint: parsing {}: {why}", Quoted(given)))
     })
 }
 
 /// Whether a write to what does not exist creates it, be it to its status.
-pub(super) fn may_create(call: &Call) -> bool {
-    match &call.resource.nature {
-        Nature::Builtin(builtin) => builtin.strategy.create_on_update,
-        Nature::Custom(_) => false,
+pub(super) fn may_create(cx: &RequestContext) -> bool {
+    match &cx.resource.type_info {
+        TypeInfo::Builtin(builtin) => builtin.strategy.create_on_update,
+        TypeInfo::Custom(_) => false,
     }
 }
 
 /// Whether this was the write that lets a deleted object go.
-fn is_finished(call: &Call, admitted: &Admitted) -> bool {
+fn completes_deletion(cx: &RequestContext, admitted: &Admitted) -> bool {
     let object = admitted.value();
     if !object.is_deleting() || !object.finalizers().is_empty() {
         return false;
     }
-    if call.resource.is("", "namespaces") {
+    if cx.resource.is("", "namespaces") {
         let spec = object.pointer("/spec/finalizers").and_then(Value::as_array);
         return spec.is_none_or(Vec::is_empty);
     }
@@ -270,12 +270,12 @@ fn is_finished(call: &Call, admitted: &Admitted) -> bool {
 }
 
 /// The current object in the version of the request.
-pub(super) fn current(call: &Call) -> Result<(Arc<Record>, Value), Status> {
-    let record = call
+pub(super) fn current(cx: &RequestContext) -> Result<(Arc<Record>, Value), Status> {
+    let record = cx
         .resource
         .table
-        .get(&call.key(call.name()))
-        .ok_or_else(|| Status::not_found(call.resource.named(), call.name()))?;
-    let value = encode::value(&call.resource, &record)?;
+        .get(&cx.key(cx.name()))
+        .ok_or_else(|| Status::not_found(cx.resource.group_resource(), cx.name()))?;
+    let value = encode::value(&cx.resource, &record)?;
     Ok((record, value))
 }

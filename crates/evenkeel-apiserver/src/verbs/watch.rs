@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::list::{Filter, parse_version, wait_for};
-use crate::call::Call;
+use crate::call::RequestContext;
 use crate::negotiate::{Format, Output};
-use crate::pipeline::encode::{Answer, Include};
+use crate::pipeline::encode::{Include, Reply};
 use crate::query::ListOptions;
 use crate::status::Status;
 use crate::storage::Range;
@@ -15,41 +15,41 @@ use crate::watch::{Events, Start};
 const DEFAULT_TIMEOUT_SECONDS: u64 = 1800;
 
 /// What is longer than this is as good as for ever, and no trouble to add to a time.
-const LONGEST_TIMEOUT: Duration = Duration::from_secs(u32::MAX as u64);
+const MAX_TIMEOUT: Duration = Duration::from_secs(u32::MAX as u64);
 
-pub(super) async fn answer(call: &Call, output: Output) -> Result<Answer, Status> {
-    let mut options = ListOptions { watch: true, ..ListOptions::parse(&call.query)? };
-    let filter = match &call.name {
+pub(super) async fn handle(cx: &RequestContext, output: Output) -> Result<Reply, Status> {
+    let mut options = ListOptions { watch: true, ..ListOptions::parse(&cx.query)? };
+    let filter = match &cx.name {
         Some(name) => Filter::named(name),
-        None => Filter::parse(&call.resource, &options)?,
+        None => Filter::parse(&cx.resource, &options)?,
     };
-    let include = Include::parse(&call.query)?;
+    let include = Include::parse(&cx.query)?;
     let version = parse_version(match options.resource_version.as_str() {
         "" => "0",
         given => given,
     })?;
-    let marks_end = call.query.get("sendInitialEvents").is_some()
+    let marks_end = cx.query.get("sendInitialEvents").is_some()
         || (options.send_initial_events == Some(true) && options.allow_watch_bookmarks);
     if options.send_initial_events.is_none() && version == 0 {
         // State first, then changes: what a watch without a version always meant.
         options.send_initial_events = Some(true);
     }
     let start = if options.send_initial_events == Some(true) {
-        match wait_for(call, version).await {
-            Ok(()) => state(call, &filter, marks_end)?,
+        match wait_for(cx, version).await {
+            Ok(()) => initial_state(cx, &filter, marks_end)?,
             Err(status) => Start::Failed(status),
         }
     } else if version == 0 {
-        Start::After(call.core.store.revision())
+        Start::After(cx.core.store.revision())
     } else {
         Start::After(version)
     };
     let timeout = match options.timeout_seconds {
         Some(seconds) if seconds > 0 => {
-            Duration::from_secs(seconds.unsigned_abs()).min(LONGEST_TIMEOUT)
+            Duration::from_secs(seconds.unsigned_abs()).min(MAX_TIMEOUT)
         }
         _ => {
-            let extra = call.core.sources.below(DEFAULT_TIMEOUT_SECONDS);
+            let extra = cx.core.clock_rng.random_below(DEFAULT_TIMEOUT_SECONDS);
             Duration::from_secs(DEFAULT_TIMEOUT_SECONDS + extra)
         }
     };
@@ -61,16 +61,14 @@ pub(super) async fn answer(call: &Call, output: Output) -> Result<Answer, Status
         ]));
     }
     let bookmarks = options.allow_watch_bookmarks;
-    Ok(Answer::Watch(Box::new(Events::new(
-        call, output, include, filter, start, bookmarks, timeout,
-    ))))
+    Ok(Reply::Watch(Box::new(Events::new(cx, output, include, filter, start, bookmarks, timeout))))
 }
 
 /// Everything there is now.
-fn state(call: &Call, filter: &Filter, mark_end: bool) -> Result<Start, Status> {
-    let namespace = (!call.namespace.is_empty()).then_some(call.namespace.as_str());
+fn initial_state(cx: &RequestContext, filter: &Filter, mark_end: bool) -> Result<Start, Status> {
+    let namespace = (!cx.namespace.is_empty()).then_some(cx.namespace.as_str());
     let range = Range { namespace, after: None, limit: None };
-    let table = &call.resource.table;
+    let table = &cx.resource.table;
     let page = table.list_where(range, None, |record| filter.matches(record));
     let page = page.map_err(Status::internal)?;
     Ok(Start::State { items: page.items, revision: page.revision, mark_end })

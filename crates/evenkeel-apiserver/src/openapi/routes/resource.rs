@@ -135,8 +135,8 @@ impl<'a> Resource<'a> {
             consumes: if self.builtin { ANY } else { CUSTOM },
             produces: if self.builtin { BUILTIN } else { CUSTOM },
             body: None,
-            answers: OK,
-            answer: self.model.clone(),
+            success_codes: OK,
+            response: self.model.clone(),
         }
     }
 
@@ -150,7 +150,7 @@ impl<'a> Resource<'a> {
                     self.route("get", path, ("list", noun), ("list", gvk), parameters::LIST);
                 routes.push(Route {
                     produces: if self.builtin { STREAM } else { CUSTOM },
-                    answer: self.list.clone(),
+                    response: self.list.clone(),
                     ..route
                 });
             };
@@ -165,7 +165,7 @@ impl<'a> Resource<'a> {
             let route = self.route("post", path(), names, ("post", gvk), parameters::WRITE);
             routes.push(Route {
                 body: Some((self.model.clone(), true)),
-                answers: OK_CREATED_ACCEPTED,
+                success_codes: OK_CREATED_ACCEPTED,
                 ..route
             });
         }
@@ -180,7 +180,7 @@ impl<'a> Resource<'a> {
             };
             let names = ("delete", noun.as_str());
             let route = self.route("delete", path(), names, ("deletecollection", gvk), options);
-            routes.push(Route { body, answer: Model::meta("Status"), ..route });
+            routes.push(Route { body, response: Model::meta("Status"), ..route });
         }
     }
 
@@ -195,8 +195,8 @@ impl<'a> Resource<'a> {
                 && RETURNED_WHEN_DELETED.contains(&(self.served.group, self.served.plural));
             routes.push(Route {
                 body: Some((Model::meta("DeleteOptions"), false)),
-                answers: OK_ACCEPTED,
-                answer: if returned { self.model.clone() } else { Model::meta("Status") },
+                success_codes: OK_ACCEPTED,
+                response: if returned { self.model.clone() } else { Model::meta("Status") },
                 ..route
             });
         }
@@ -215,15 +215,15 @@ impl<'a> Resource<'a> {
         if has(verbs, "get") {
             let options = if self.builtin { &[] } else { parameters::GET };
             let route = self.route("get", path.to_owned(), ("read", noun), ("get", gvk), options);
-            routes.push(Route { answer: model.clone(), ..route });
+            routes.push(Route { response: model.clone(), ..route });
         }
         if has(verbs, "update") {
             let names = ("replace", noun);
             let route = self.route("put", path.to_owned(), names, ("put", gvk), parameters::WRITE);
             routes.push(Route {
                 body: Some((model.clone(), true)),
-                answers: OK_CREATED,
-                answer: model.clone(),
+                success_codes: OK_CREATED,
+                response: model.clone(),
                 ..route
             });
         }
@@ -234,8 +234,8 @@ impl<'a> Resource<'a> {
             routes.push(Route {
                 consumes: if self.builtin { PATCH } else { CUSTOM_PATCH },
                 body: Some((Model::Patch, true)),
-                answers: if self.builtin { OK_CREATED } else { OK },
-                answer: model.clone(),
+                success_codes: if self.builtin { OK_CREATED } else { OK },
+                response: model.clone(),
                 ..route
             });
         }
@@ -254,7 +254,7 @@ impl<'a> Resource<'a> {
         let gvk = if self.builtin { [sub.group, sub.version, sub.kind] } else { self.gvk() };
         if sub.name == "log" {
             let route = self.route("get", path, ("read", &noun), ("get", gvk), parameters::LOG);
-            routes.push(Route { produces: LOG, answer: Model::Text, ..route });
+            routes.push(Route { produces: LOG, response: Model::Text, ..route });
             return;
         }
         if has(sub.verbs, "create") {
@@ -262,8 +262,8 @@ impl<'a> Resource<'a> {
             let route = self.route("post", path.clone(), names, ("post", gvk), parameters::WRITE);
             routes.push(Route {
                 body: Some((model.clone(), true)),
-                answers: OK_CREATED_ACCEPTED,
-                answer: model.clone(),
+                success_codes: OK_CREATED_ACCEPTED,
+                response: model.clone(),
                 ..route
             });
         }
@@ -297,7 +297,7 @@ impl<'a> Resource<'a> {
                 let names = ("connect", noun.as_str());
                 let mut route = self.route(method, path, names, ("connect", gvk), options);
                 route.parameters.extend(rest);
-                routes.push(Route { produces: ANY, answer: Model::Text, ..route });
+                routes.push(Route { produces: ANY, response: Model::Text, ..route });
             };
             push(path.clone(), format!("{name}{noun}"), None);
             if sub.name == "proxy" {
@@ -311,7 +311,7 @@ impl<'a> Resource<'a> {
         let mut push = |path: String, noun: &str, action: &'static str| {
             let route =
                 self.route("get", path, ("watch", noun), (action, self.gvk()), parameters::LIST);
-            routes.push(Route { produces: STREAM, answer: Model::meta("WatchEvent"), ..route });
+            routes.push(Route { produces: STREAM, response: Model::meta("WatchEvent"), ..route });
         };
         let noun = &self.noun;
         push(self.path("/watch", self.scope, ""), &format!("{noun}List"), "watchlist");

@@ -15,8 +15,8 @@ use serde_json::Value;
 
 use super::list::{List, ListBody};
 use super::{pretty, stored, view};
-use crate::body::{Body, Pieces};
-use crate::call::Call;
+use crate::body::{Body, Chunks};
+use crate::call::RequestContext;
 use crate::core::Core;
 use crate::negotiate::{self, Format, Output, View};
 use crate::status::Status;
@@ -24,7 +24,7 @@ use crate::storage::Record;
 use crate::watch::Events;
 
 /// What a verb has to say.
-pub(crate) enum Answer {
+pub(crate) enum Reply {
     /// An object of the request's resource, as stored.
     Record(StatusCode, Arc<Record>),
     /// An object of the request's resource that is not stored like that.
@@ -36,30 +36,28 @@ pub(crate) enum Answer {
 }
 
 /// Answers larger than this are compressed for clients that take it.
-const WORTH_COMPRESSING: usize = 128 * 1024;
+const GZIP_THRESHOLD: usize = 128 * 1024;
 
 pub(crate) fn respond(
-    call: &Call,
+    cx: &RequestContext,
     output: Output,
-    answer: Answer,
+    reply: Reply,
 ) -> Result<Response<Body>, Status> {
-    let gzip = negotiate::accepts_gzip(&call.headers);
-    let mut response = match answer {
-        Answer::Watch(events) => stream(StatusCode::OK, "application/json", Body::stream(*events)),
-        Answer::List(list) => respond_list(call, output, list, gzip)?,
-        Answer::Other(code, value) => {
-            full(code, output.format, write(output.format, &value)?, gzip)
-        }
-        Answer::Record(code, record) => match output {
-            Output { view: View::Whole, format: Format::Json { pretty: false }, .. } => {
-                let body = stored::body(&call.resource, &record)?;
+    let gzip = negotiate::accepts_gzip(&cx.headers);
+    let mut response = match reply {
+        Reply::Watch(events) => stream(StatusCode::OK, "application/json", Body::stream(*events)),
+        Reply::List(list) => respond_list(cx, output, list, gzip)?,
+        Reply::Other(code, value) => full(code, output.format, write(output.format, &value)?, gzip),
+        Reply::Record(code, record) => match output {
+            Output { view: View::Object, format: Format::Json { pretty: false }, .. } => {
+                let body = stored::body(&cx.resource, &record)?;
                 let mut line = Vec::with_capacity(body.len() + 1);
                 line.extend_from_slice(&body);
                 line.push(b'\n');
                 full(code, output.format, line.into(), gzip)
             }
-            Output { view: View::Whole, format: Format::Protobuf, .. } => {
-                let resource = &call.resource;
+            Output { view: View::Object, format: Format::Protobuf, .. } => {
+                let resource = &cx.resource;
                 let body = stored::body(resource, &record)?;
                 let ty = resource.builtin_type().ok_or_else(|| no_protobuf(&resource.kind))?;
                 let message =
@@ -68,30 +66,30 @@ pub(crate) fn respond(
                 full(code, output.format, message.into(), gzip)
             }
             _ => {
-                let value = stored::value(&call.resource, &record)?;
-                respond_object(call, output, code, value, gzip)?
+                let value = stored::value(&cx.resource, &record)?;
+                respond_object(cx, output, code, value, gzip)?
             }
         },
-        Answer::Object(code, value) => respond_object(call, output, code, value, gzip)?,
+        Reply::Object(code, value) => respond_object(cx, output, code, value, gzip)?,
     };
-    warn(call, response.headers_mut());
+    add_warnings(cx, response.headers_mut());
     Ok(response)
 }
 
 /// About how many stored bytes [`respond`] turns into an answer before the first one is sent.
-pub(crate) fn size_at_once(output: Output, answer: &Answer) -> usize {
+pub(crate) fn buffered_size(output: Output, reply: &Reply) -> usize {
     let as_stored =
-        matches!(output, Output { view: View::Whole, format: Format::Json { pretty: false }, .. });
-    match answer {
-        Answer::List(list) if !ListBody::has_form(list, output) => list.size(),
-        Answer::Record(_, record) if !as_stored => record.body.len(),
+        matches!(output, Output { view: View::Object, format: Format::Json { pretty: false }, .. });
+    match reply {
+        Reply::List(list) if !ListBody::has_form(list, output) => list.size(),
+        Reply::Record(_, record) if !as_stored => record.body.len(),
         _ => 0,
     }
 }
 
 /// Tells the client what it should know besides the answer, be that a refusal or not.
-pub(crate) fn warn(call: &Call, headers: &mut HeaderMap) {
-    for text in call.warnings.take() {
+pub(crate) fn add_warnings(cx: &RequestContext, headers: &mut HeaderMap) {
+    for text in cx.warnings.take() {
         let quoted = text.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
             headers.append(WARNING, value);
@@ -100,19 +98,19 @@ pub(crate) fn warn(call: &Call, headers: &mut HeaderMap) {
 }
 
 fn respond_object(
-    call: &Call,
+    cx: &RequestContext,
     output: Output,
     code: StatusCode,
     value: Value,
     gzip: bool,
 ) -> Result<Response<Body>, Status> {
-    let resource = &call.resource;
+    let resource = &cx.resource;
     let shown = match output.view {
-        View::Whole => value,
+        View::Object => value,
         View::Metadata => view::to_metadata(resource.gvk(), &value),
         // Upstream takes any custom object for a list until it looks for the items.
         View::MetadataList if resource.is_custom() => {
-            return Err(Status::bare(500, "content is not a list"));
+            return Err(Status::without_reason(500, "content is not a list"));
         }
         View::MetadataList => {
             return Err(Status::wrong_shape(format!(
@@ -122,29 +120,29 @@ fn respond_object(
             )));
         }
         View::Table => {
-            let include = view::Include::parse(&call.query)?;
+            let include = view::Include::parse(&cx.query)?;
             let metadata = view::table_metadata_of(&value);
-            let row = view::to_row(resource, &value, call.core.sources.now(), include);
+            let row = view::to_row(resource, &value, cx.core.clock_rng.now(), include);
             view::table(metadata, Some(view::table_definitions(resource)), vec![row])
         }
     };
     let shown = match output.view {
-        View::Whole => shown,
+        View::Object => shown,
         _ => view::in_version(output.beta, shown),
     };
     Ok(full(code, output.format, write(output.format, &shown)?, gzip))
 }
 
 fn respond_list(
-    call: &Call,
+    cx: &RequestContext,
     output: Output,
     list: List,
     gzip: bool,
 ) -> Result<Response<Body>, Status> {
     let list = match ListBody::new(list, output) {
         Ok(mut list) => {
-            let compress = gzip && list.size() > WORTH_COMPRESSING;
-            let body = match list.short() {
+            let compress = gzip && list.size() > GZIP_THRESHOLD;
+            let body = match list.encode_small() {
                 Some(bytes) if compress => {
                     return Ok(full(StatusCode::OK, output.format, bytes.into(), gzip));
                 }
@@ -154,27 +152,27 @@ fn respond_list(
             };
             let mut response = stream(StatusCode::OK, output.format.content_type(), body);
             if compress {
-                mark_gzip(response.headers_mut());
+                set_gzip_headers(response.headers_mut());
             }
             return Ok(response);
         }
         Err(list) => list,
     };
     match output {
-        Output { view: View::Whole, format, .. } => {
-            Ok(full(StatusCode::OK, format, write(format, &list.to_value(call)?)?, gzip))
+        Output { view: View::Object, format, .. } => {
+            Ok(full(StatusCode::OK, format, write(format, &list.to_value(cx)?)?, gzip))
         }
         Output { view: View::Metadata, .. } => Err(Status::wrong_shape(format!(
             "you requested PartialObjectMetadata, but the requested object is a list ({})",
-            call.resource.go_type("List")
+            cx.resource.go_type("List")
         ))),
         Output { view: View::MetadataList, format, beta } => {
-            let metadata = view::in_version(beta, list.to_metadata(call)?);
+            let metadata = view::in_version(beta, list.to_metadata(cx)?);
             Ok(full(StatusCode::OK, format, write(format, &metadata)?, gzip))
         }
         Output { view: View::Table, format, beta } => {
-            let include = view::Include::parse(&call.query)?;
-            let table = list.to_table(call, include)?;
+            let include = view::Include::parse(&cx.query)?;
+            let table = list.to_table(cx, include)?;
             let table = view::in_version(beta, table);
             Ok(full(StatusCode::OK, format, write(format, &table)?, gzip))
         }
@@ -207,14 +205,14 @@ fn no_protobuf(kind: &str) -> Status {
 }
 
 fn full(code: StatusCode, format: Format, bytes: Bytes, gzip: bool) -> Response<Body> {
-    if gzip && bytes.len() > WORTH_COMPRESSING {
+    if gzip && bytes.len() > GZIP_THRESHOLD {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
         // Writing to a vector cannot fail; if it did, the plain bytes are right too.
         if encoder.write_all(&bytes).is_ok()
             && let Ok(packed) = encoder.finish()
         {
             let mut response = stream(code, format.content_type(), Body::full(packed));
-            mark_gzip(response.headers_mut());
+            set_gzip_headers(response.headers_mut());
             return response;
         }
     }
@@ -228,30 +226,30 @@ fn stream(code: StatusCode, content_type: &'static str, body: Body) -> Response<
     response
 }
 
-fn mark_gzip(headers: &mut HeaderMap) {
+fn set_gzip_headers(headers: &mut HeaderMap) {
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
 }
 
 /// Compresses pieces as they come.
 struct Gzip<P> {
-    pieces: P,
+    chunks: P,
     encoder: Option<GzEncoder<Vec<u8>>>,
 }
 
-impl<P: Pieces> Gzip<P> {
-    fn new(pieces: P) -> Self {
-        Self { pieces, encoder: Some(GzEncoder::new(Vec::new(), Compression::fast())) }
+impl<P: Chunks> Gzip<P> {
+    fn new(chunks: P) -> Self {
+        Self { chunks, encoder: Some(GzEncoder::new(Vec::new(), Compression::fast())) }
     }
 }
 
-impl<P: Pieces> Pieces for Gzip<P> {
+impl<P: Chunks> Chunks for Gzip<P> {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             let encoder = self.encoder.as_mut()?;
-            match self.pieces.next().await {
-                Some(piece) => {
-                    encoder.write_all(&piece).ok()?;
+            match self.chunks.next().await {
+                Some(chunk) => {
+                    encoder.write_all(&chunk).ok()?;
                     if !encoder.get_ref().is_empty() {
                         return Some(std::mem::take(encoder.get_mut()).into());
                     }
@@ -263,12 +261,12 @@ impl<P: Pieces> Pieces for Gzip<P> {
 }
 
 /// A document that is no object of a resource.
-pub(crate) fn plain_value(format: Format, value: &Value) -> Response<Body> {
+pub(crate) fn value_response(format: Format, value: &Value) -> Response<Body> {
     full(StatusCode::OK, format, write(format, value).unwrap_or_default(), false)
 }
 
 /// A refusal as a response: a Status, or plain text where Go's router speaks.
-pub(crate) fn refusal(headers: &HeaderMap, pretty: bool, status: &Status) -> Response<Body> {
+pub(crate) fn error_response(headers: &HeaderMap, pretty: bool, status: &Status) -> Response<Body> {
     let code = StatusCode::from_u16(status.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     if let Some(text) = status.plain_text() {
         let mut response = stream(code, "text/plain; charset=utf-8", Body::full(text.to_owned()));
@@ -279,7 +277,7 @@ pub(crate) fn refusal(headers: &HeaderMap, pretty: bool, status: &Status) -> Res
         retry_after(&mut response, status);
         return response;
     }
-    let format = negotiate::refusal(headers, pretty);
+    let format = negotiate::error_format(headers, pretty);
     let body = write(format, &status.to_value()).unwrap_or_default();
     let mut response = full(code, format, body, false);
     retry_after(&mut response, status);
@@ -295,7 +293,7 @@ fn retry_after(response: &mut Response<Body>, status: &Status) {
 /// What every answer carries.
 pub(crate) fn common_headers(core: &Core, mut response: Response<Body>) -> Response<Body> {
     let headers = response.headers_mut();
-    if let Ok(id) = HeaderValue::try_from(core.sources.uid()) {
+    if let Ok(id) = HeaderValue::try_from(core.clock_rng.uid()) {
         headers.insert(HeaderName::from_static("audit-id"), id);
     }
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));

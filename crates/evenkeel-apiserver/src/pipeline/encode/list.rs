@@ -8,7 +8,7 @@ use evenkeel_kinds::columns;
 use serde_json::{Map, Value};
 
 use super::{stored, view};
-use crate::call::Call;
+use crate::call::RequestContext;
 use crate::registry::resource::Resource;
 use crate::status::Status;
 use crate::storage::Record;
@@ -62,15 +62,15 @@ impl List {
     }
 
     /// The objects, one after the other for as long as there is a client that waits for them.
-    fn values(&self, call: &Call) -> impl Iterator<Item = Result<Value, Status>> {
+    fn values(&self, cx: &RequestContext) -> impl Iterator<Item = Result<Value, Status>> {
         self.records.iter().map(|record| {
-            call.check_client()?;
+            cx.check_cancelled()?;
             stored::value(&self.resource, record)
         })
     }
 
-    pub(super) fn to_value(&self, call: &Call) -> Result<Value, Status> {
-        let mut items = self.values(call).collect::<Result<Vec<Value>, Status>>()?;
+    pub(super) fn to_value(&self, cx: &RequestContext) -> Result<Value, Status> {
+        let mut items = self.values(cx).collect::<Result<Vec<Value>, Status>>()?;
         if !self.resource.is_custom() {
             for item in items.iter_mut().filter_map(Value::as_object_mut) {
                 item.remove("kind");
@@ -82,9 +82,9 @@ impl List {
         Ok(list)
     }
 
-    pub(super) fn to_metadata(&self, call: &Call) -> Result<Value, Status> {
+    pub(super) fn to_metadata(&self, cx: &RequestContext) -> Result<Value, Status> {
         let items =
-            self.values(call).map(|value| Ok(view::to_metadata(self.resource.gvk(), &value?)));
+            self.values(cx).map(|value| Ok(view::to_metadata(self.resource.gvk(), &value?)));
         let items = items.collect::<Result<Vec<Value>, Status>>()?;
         let mut list = self.enclose(view::METADATA_LIST, view::META, items);
         // A Go slice that nothing was appended to.
@@ -94,14 +94,18 @@ impl List {
         Ok(list)
     }
 
-    pub(super) fn to_table(&self, call: &Call, include: view::Include) -> Result<Value, Status> {
-        let mut objects = self.values(call).collect::<Result<Vec<Value>, Status>>()?;
+    pub(super) fn to_table(
+        &self,
+        cx: &RequestContext,
+        include: view::Include,
+    ) -> Result<Value, Status> {
+        let mut objects = self.values(cx).collect::<Result<Vec<Value>, Status>>()?;
         if let Some(order) = columns::row_order(self.resource.gvk()) {
             objects.sort_by(order);
         }
-        let now = call.core.sources.now();
+        let now = cx.core.clock_rng.now();
         let rows = objects.iter().map(|object| {
-            call.check_client()?;
+            cx.check_cancelled()?;
             Ok(view::to_row(&self.resource, object, now, include))
         });
         let rows = rows.collect::<Result<Vec<Value>, Status>>()?;

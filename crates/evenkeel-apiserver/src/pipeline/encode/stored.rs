@@ -9,11 +9,11 @@ use evenkeel_schema::metadata::{Malformed, coerce};
 use evenkeel_types::{Gvk, Type, json};
 use serde_json::Value;
 
-use crate::json::settle_floats;
+use crate::json::normalize_floats;
 use crate::object::set_meta;
 use crate::pipeline::decode;
 use crate::registry::custom::{self, Custom};
-use crate::registry::resource::{Nature, Resource};
+use crate::registry::resource::{Resource, TypeInfo};
 use crate::status::Status;
 use crate::storage::{Labels, Record, UnsavedRecord};
 
@@ -23,7 +23,7 @@ pub(crate) fn to_unsaved_record(
     mut object: Value,
     origin: Origin,
 ) -> Result<UnsavedRecord, Status> {
-    print_numbers(resource, &mut object);
+    normalize_numbers(resource, &mut object);
     to_storage_version(resource, &mut object)?;
     set_meta(&mut object, "resourceVersion", None);
     let labels = match object.pointer("/metadata/labels") {
@@ -35,25 +35,25 @@ pub(crate) fn to_unsaved_record(
         _ => Labels::default(),
     };
     let gvk = resource.storage_gvk();
-    let selectable = resource.selectable.iter().map(|label| match &resource.nature {
-        Nature::Builtin(_) => fields::value(gvk, label, &object).unwrap_or_default(),
-        Nature::Custom(custom) => Cow::Owned(custom.selectable_value(label, &object)),
+    let selectable = resource.selectable.iter().map(|label| match &resource.type_info {
+        TypeInfo::Builtin(_) => fields::value(gvk, label, &object).unwrap_or_default(),
+        TypeInfo::Custom(custom) => Cow::Owned(custom.selectable_value(label, &object)),
     });
     let selectable = selectable.collect();
     let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or("").into();
-    fill_bytes(resource, &mut object);
+    replace_null_bytes(resource, &mut object);
     let ty = if resource.is_custom() { None } else { evenkeel_types::lookup(gvk) };
     let (mut body, mut revision_offset) = to_stored_bytes(ty, &mut object)?;
     // Looking for them in the bytes is much cheaper than a walk over every object.
     if !resource.is_custom() && body.windows(2).any(|pair| pair == b"[]") {
-        forget_empty(resource, &mut object);
+        drop_empty_lists(resource, &mut object);
         (body, revision_offset) = to_stored_bytes(ty, &mut object)?;
     }
     let mut unsaved = UnsavedRecord::new(body, revision_offset, resource.storage_version.clone());
     unsaved.labels = labels;
     unsaved.fields = selectable;
     unsaved.epoch = match resource.custom() {
-        Some(custom) if !is_settled(resource, custom, &object, origin)? => UNSETTLED,
+        Some(custom) if !is_normalized(resource, custom, &object, origin)? => NOT_NORMALIZED,
         _ => resource.epoch,
     };
     unsaved.uid = uid;
@@ -61,7 +61,7 @@ pub(crate) fn to_unsaved_record(
 }
 
 /// The epoch of bodies that reading has to bring into shape, whatever the schema.
-const UNSETTLED: u32 = u32::MAX;
+const NOT_NORMALIZED: u32 = u32::MAX;
 
 /// Where an object that is about to be stored comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ pub(crate) enum Origin {
 /// and what was written in another version without the defaults of the stored one; so the next
 /// write is a change, though readers see neither what is unknown or missing, nor what is empty in
 /// the metadata.
-fn is_settled(
+fn is_normalized(
     resource: &Resource,
     custom: &Custom,
     object: &Value,
@@ -88,9 +88,9 @@ fn is_settled(
     if origin == Origin::Decoded && resource.api_version == resource.storage_version {
         return Ok(true);
     }
-    let mut settled = object.clone();
-    settle(custom, &mut settled)?;
-    Ok(settled == *object)
+    let mut normalized = object.clone();
+    prune_and_default(custom, &mut normalized)?;
+    Ok(normalized == *object)
 }
 
 fn has_empty_metadata(object: &Value) -> bool {
@@ -103,14 +103,14 @@ fn has_empty_metadata(object: &Value) -> bool {
 }
 
 /// Once it has been printed, a whole number of a custom object is an integer.
-fn print_numbers(resource: &Resource, object: &mut Value) {
+fn normalize_numbers(resource: &Resource, object: &mut Value) {
     if resource.is_custom() {
-        settle_floats(object);
+        normalize_floats(object);
     }
 }
 
 /// The form in which upstream stores bytes has none that are null.
-fn fill_bytes(resource: &Resource, object: &mut Value) {
+fn replace_null_bytes(resource: &Resource, object: &mut Value) {
     let field = match (&*resource.group, &*resource.plural) {
         ("", "configmaps") => "binaryData",
         ("", "secrets") => "data",
@@ -124,38 +124,38 @@ fn fill_bytes(resource: &Resource, object: &mut Value) {
 
 /// Built-in kinds are stored upstream in a form that does not know empty lists; definitions, which
 /// are stored as JSON, are the exception. Of custom objects only the metadata is typed.
-fn forget_empty(resource: &Resource, object: &mut Value) {
-    match &resource.nature {
-        Nature::Builtin(builtin) if !custom::is_definition(resource) => {
+fn drop_empty_lists(resource: &Resource, object: &mut Value) {
+    match &resource.type_info {
+        TypeInfo::Builtin(builtin) if !custom::is_crd(resource) => {
             evenkeel_types::forget_empty(builtin.ty, object);
         }
-        Nature::Builtin(_) => {}
-        Nature::Custom(_) if has_empty_metadata(object) => {
+        TypeInfo::Builtin(_) => {}
+        TypeInfo::Custom(_) if has_empty_metadata(object) => {
             if let Some(metadata) = object.get_mut("metadata")
                 && let Err(why) = coerce(metadata, Malformed::Reject, "metadata", &mut Vec::new())
             {
                 tracing::error!(%why, kind = &*resource.kind, "metadata was not checked");
             }
         }
-        Nature::Custom(_) => {}
+        TypeInfo::Custom(_) => {}
     }
 }
 
 /// Makes an object that is not stored what it would be if it had been.
-pub(crate) fn pass_through_storage(
+pub(crate) fn round_trip_storage(
     resource: &Resource,
     object: &mut Value,
     origin: Origin,
 ) -> Result<(), Status> {
-    forget_empty(resource, object);
-    fill_bytes(resource, object);
-    print_numbers(resource, object);
+    drop_empty_lists(resource, object);
+    replace_null_bytes(resource, object);
+    normalize_numbers(resource, object);
     if let Some(custom) = resource.custom() {
         if resource.api_version != resource.storage_version {
             to_storage_version(resource, object)?;
             from_storage_version(resource, object)?;
         } else if origin == Origin::Merged {
-            settle(custom, object)?;
+            prune_and_default(custom, object)?;
         }
     }
     Ok(())
@@ -236,11 +236,11 @@ fn to_storage_version(resource: &Resource, object: &mut Value) -> Result<(), Sta
     if same && (resource.is_custom() || convert::convertible_kinds(resource.gvk()).is_empty()) {
         return Ok(());
     }
-    match &resource.nature {
-        Nature::Builtin(_) => {
+    match &resource.type_info {
+        TypeInfo::Builtin(_) => {
             convert::to(resource.gvk(), resource.storage_gvk(), object).map_err(Status::internal)?
         }
-        Nature::Custom(custom) => {
+        TypeInfo::Custom(custom) => {
             object["apiVersion"] = Value::from(&*resource.storage_version);
             prune(custom, object)?;
         }
@@ -255,17 +255,17 @@ fn to_storage_version(resource: &Resource, object: &mut Value) -> Result<(), Sta
 fn from_storage_version(resource: &Resource, object: &mut Value) -> Result<(), Status> {
     let stored = object.get("apiVersion").and_then(Value::as_str).unwrap_or("").to_owned();
     let same = stored == *resource.api_version;
-    match &resource.nature {
-        Nature::Builtin(_) if same => {}
-        Nature::Builtin(_) => {
+    match &resource.type_info {
+        TypeInfo::Builtin(_) if same => {}
+        TypeInfo::Builtin(_) => {
             let from = Gvk::from_api_version(&stored, &resource.kind);
             convert::to(from, resource.gvk(), object).map_err(Status::internal)?;
         }
-        Nature::Custom(custom) => {
-            settle(custom, object)?;
+        TypeInfo::Custom(custom) => {
+            prune_and_default(custom, object)?;
             if !same {
                 object["apiVersion"] = Value::from(&*resource.api_version);
-                decode::shape(resource, object).map_err(Status::internal)?;
+                decode::coerce_and_prune(resource, object).map_err(Status::internal)?;
             }
         }
     }
@@ -273,7 +273,7 @@ fn from_storage_version(resource: &Resource, object: &mut Value) -> Result<(), S
 }
 
 /// Makes an object what the schema of its own version says: nothing unknown, all defaults.
-fn settle(custom: &Custom, object: &mut Value) -> Result<(), Status> {
+fn prune_and_default(custom: &Custom, object: &mut Value) -> Result<(), Status> {
     if let Some(schema) = prune(custom, object)? {
         schema.default(object);
     }

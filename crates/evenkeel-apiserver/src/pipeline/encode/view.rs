@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::query::Query;
-use crate::registry::resource::{Nature, Resource};
+use crate::registry::resource::{Resource, TypeInfo};
 use crate::status::Status;
 
 /// How much of the object goes with its row.
@@ -84,12 +84,12 @@ pub(crate) fn table_definitions(resource: &Resource) -> Value {
             "priority": priority,
         })
     };
-    match &resource.nature {
-        Nature::Builtin(_) => columns::definitions(resource.storage_gvk())
+    match &resource.type_info {
+        TypeInfo::Builtin(_) => columns::definitions(resource.storage_gvk())
             .iter()
             .map(columns::Column::to_json)
             .collect(),
-        Nature::Custom(custom) => {
+        TypeInfo::Custom(custom) => {
             let name = define("Name", "string", "name", "Name of the object.", 0);
             let others = custom
                 .columns
@@ -107,8 +107,8 @@ pub(crate) fn to_row(
     now: Timestamp,
     include: Include,
 ) -> Value {
-    let cells = match &resource.nature {
-        Nature::Builtin(_) if resource.api_version != resource.storage_version => {
+    let cells = match &resource.type_info {
+        TypeInfo::Builtin(_) if resource.api_version != resource.storage_version => {
             // Columns are made for the stored form.
             let mut stored = object.clone();
             if let Err(why) = convert::to(resource.gvk(), resource.storage_gvk(), &mut stored) {
@@ -116,8 +116,8 @@ pub(crate) fn to_row(
             }
             columns::row(resource.storage_gvk(), &stored, now.as_second())
         }
-        Nature::Builtin(_) => columns::row(resource.gvk(), object, now.as_second()),
-        Nature::Custom(custom) => custom.cells(object, now.as_second()),
+        TypeInfo::Builtin(_) => columns::row(resource.gvk(), object, now.as_second()),
+        TypeInfo::Custom(custom) => custom.cells(object, now.as_second()),
     };
     let mut row = json!({"cells": cells});
     if !resource.is_custom()

@@ -8,13 +8,13 @@ use evenkeel_apply::schema::Schema;
 use evenkeel_types::{Gvk, Type};
 use serde_json::Value;
 
-use crate::registry::resource::{Nature, Resource};
+use crate::registry::resource::{Resource, TypeInfo};
 
 /// The type of a resource's objects, made on first use.
 pub(super) fn of(resource: &Resource) -> &ObjectType {
-    resource.apply_type.get_or_init(|| match &resource.nature {
-        Nature::Builtin(builtin) => builtin_type(builtin.ty),
-        Nature::Custom(custom) => match &custom.openapi {
+    resource.apply_type.get_or_init(|| match &resource.type_info {
+        TypeInfo::Builtin(builtin) => builtin_type(builtin.ty),
+        TypeInfo::Custom(custom) => match &custom.openapi {
             None => ObjectType::deduced(),
             Some(schema) => Schema::from_structural(schema, false).unwrap_or_else(|why| {
                 tracing::warn!(kind = &*resource.kind, %why, "no merge schema, deducing one");
@@ -27,9 +27,9 @@ pub(super) fn of(resource: &Resource) -> &ObjectType {
 /// What an empty body decodes to.
 pub(super) fn zero(resource: &Resource) -> &Value {
     static EMPTY: OnceLock<Value> = OnceLock::new();
-    match &resource.nature {
-        Nature::Custom(_) => EMPTY.get_or_init(super::empty),
-        Nature::Builtin(builtin) => resource.zero.get_or_init(|| {
+    match &resource.type_info {
+        TypeInfo::Custom(_) => EMPTY.get_or_init(super::empty),
+        TypeInfo::Builtin(builtin) => resource.zero.get_or_init(|| {
             let mut zero = super::empty();
             if let Err(why) = evenkeel_types::conform(builtin.ty, &mut zero) {
                 tracing::error!(%why, kind = &*resource.kind, "no zero value");

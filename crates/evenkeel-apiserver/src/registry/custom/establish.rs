@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::serve;
-use crate::call::Call;
+use crate::call::RequestContext;
 use crate::core::Core;
 use crate::object::{Metadata as _, set_finalizers, set_meta};
 use crate::pipeline::encode;
@@ -14,79 +14,79 @@ use crate::registry::resource::Resource;
 use crate::route::Verb;
 use crate::status::Status;
 use crate::storage::{Key, Range};
-use crate::verbs::{self, Deletion};
+use crate::verbs::{self, DeleteOptions};
 
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// Runs after each write to a definition. Boxed, since its own writes come back here.
-pub(crate) fn settle<'a>(
+pub(crate) fn reconcile<'a>(
     core: &'a Arc<Core>,
     name: &'a str,
 ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
     Box::pin(async move {
-        if let Err(status) = try_settle(core, name).await
+        if let Err(status) = try_reconcile(core, name).await
             // Deleting its last object may already have let the definition go.
             && status.code() != 404
         {
-            tracing::error!(definition = name, error = status.message(), "cannot settle");
+            tracing::error!(crd = name, error = status.message(), "cannot settle");
         }
     })
 }
 
-async fn try_settle(core: &Arc<Core>, name: &str) -> Result<(), Status> {
+async fn try_reconcile(core: &Arc<Core>, name: &str) -> Result<(), Status> {
     let Some(resource) = core.builtin("apiextensions.k8s.io", "customresourcedefinitions") else {
         return Ok(());
     };
     let key = Key::new("", name);
     let Some(record) = resource.table.get(&key) else {
-        core.definitions.remove(&core.registry, name);
-        offer_names(core, name).await;
+        core.crds.remove(&core.registry, name);
+        retry_pending_names(core, name).await;
         return Ok(());
     };
-    let definition = encode::value(&resource, &record)?;
-    core.definitions.note_names(&definition);
-    if let Some(status) = next_status(core, &definition) {
-        let mut next = definition;
+    let crd = encode::value(&resource, &record)?;
+    core.crds.record_names(&crd);
+    if let Some(status) = next_status(core, &crd) {
+        let mut next = crd;
         next["status"] = status.clone();
         // Given from now on: others must not be given them meanwhile.
-        core.definitions.note_names(&next);
+        core.crds.record_names(&next);
         // Served before it is told: whoever sees it established finds the type.
-        put_in_service(core, &next, record.revision);
+        serve_if_established(core, &next, record.revision);
         // The write comes back here with the new state.
-        let call = Call::internal(core, &resource, Verb::Update, &key, Some("status"));
-        verbs::write_status(&call, move |definition| definition["status"] = status.clone()).await?;
+        let cx = RequestContext::internal(core, &resource, Verb::Update, &key, Some("status"));
+        verbs::write_status(&cx, move |crd| crd["status"] = status.clone()).await?;
         return Ok(());
     }
-    put_in_service(core, &definition, record.revision);
-    if definition.is_deleting() && definition.finalizers().contains(&CLEANUP) {
-        clean_up(core, &resource, &definition).await?;
+    serve_if_established(core, &crd, record.revision);
+    if crd.is_deleting() && crd.finalizers().contains(&CLEANUP) {
+        clean_up(core, &resource, &crd).await?;
     }
     Ok(())
 }
 
 /// Serves what an established definition defines.
-fn put_in_service(core: &Core, definition: &Value, revision: u64) {
-    if is_true(definition, "Established") {
-        core.definitions.put(&core.registry, definition, revision, |life| {
-            serve::resources(&core.store, definition, life)
+fn serve_if_established(core: &Core, crd: &Value, revision: u64) {
+    if is_true(crd, "Established") {
+        core.crds.put(&core.registry, crd, revision, |lifetime| {
+            serve::resources(&core.store, crd, lifetime)
         });
     }
 }
 
 /// Names of a definition that is gone may be what others of its group have been waiting for.
-async fn offer_names(core: &Arc<Core>, gone: &str) {
-    for other in core.definitions.waiting_beside(gone) {
-        settle(core, &other).await;
+async fn retry_pending_names(core: &Arc<Core>, gone: &str) {
+    for other in core.crds.pending_in_group_of(gone) {
+        reconcile(core, &other).await;
     }
 }
 
 /// The status the definition should have next, if it is not the one it has.
-fn next_status(core: &Core, definition: &Value) -> Option<Value> {
-    let now = core.sources.timestamp();
-    let verdict = core.definitions.judge_names(definition);
-    let mut next = definition.clone();
-    next["status"]["acceptedNames"] = verdict.accepted;
-    match &verdict.conflict {
+fn next_status(core: &Core, crd: &Value) -> Option<Value> {
+    let now = core.clock_rng.timestamp();
+    let name_check = core.crds.check_names(crd);
+    let mut next = crd.clone();
+    next["status"]["acceptedNames"] = name_check.accepted;
+    match &name_check.conflict {
         Some((reason, message)) => {
             set_condition(&mut next, "NamesAccepted", "False", reason, message, &now);
         }
@@ -99,27 +99,27 @@ fn next_status(core: &Core, definition: &Value) -> Option<Value> {
             &now,
         ),
     }
-    if !is_true(definition, "Established") {
+    if !is_true(crd, "Established") {
         // Two writes, as upstream: accepted first, established once that is known.
-        let (status, reason, message) = if verdict.conflict.is_some() {
+        let (status, reason, message) = if name_check.conflict.is_some() {
             ("False", "NotAccepted", "not all names are accepted")
-        } else if is_true(definition, "NamesAccepted") {
+        } else if is_true(crd, "NamesAccepted") {
             ("True", "InitialNamesAccepted", "the initial names have been accepted")
         } else {
             ("False", "Installing", "the initial names have been accepted")
         };
         set_condition(&mut next, "Established", status, reason, message, &now);
     }
-    (next["status"] != definition["status"]).then(|| next["status"].take())
+    (next["status"] != crd["status"]).then(|| next["status"].take())
 }
 
-pub(super) fn is_true(definition: &Value, condition: &str) -> bool {
-    let conditions = definition["status"]["conditions"].as_array();
+pub(super) fn is_true(crd: &Value, condition: &str) -> bool {
+    let conditions = crd["status"]["conditions"].as_array();
     conditions.into_iter().flatten().any(|c| c["type"] == condition && c["status"] == "True")
 }
 
 fn set_condition(
-    definition: &mut Value,
+    crd: &mut Value,
     kind: &str,
     status: &str,
     reason: &str,
@@ -130,8 +130,8 @@ fn set_condition(
         "type": kind, "status": status, "lastTransitionTime": now, "reason": reason,
         "message": message,
     });
-    let Some(conditions) = definition["status"]["conditions"].as_array_mut() else {
-        definition["status"]["conditions"] = json!([condition]);
+    let Some(conditions) = crd["status"]["conditions"].as_array_mut() else {
+        crd["status"]["conditions"] = json!([condition]);
         return;
     };
     match conditions.iter_mut().find(|c| c["type"] == kind) {
@@ -146,14 +146,14 @@ fn set_condition(
 }
 
 /// What deleting a definition does to it at first. `None`: nothing holds it, it can go.
-pub(crate) fn mark_terminating(definition: &Value, now: &str) -> Option<Value> {
-    if definition.is_deleting() {
-        return (!definition.finalizers().is_empty()).then(|| definition.clone());
+pub(crate) fn mark_terminating(crd: &Value, now: &str) -> Option<Value> {
+    if crd.is_deleting() {
+        return (!crd.finalizers().is_empty()).then(|| crd.clone());
     }
-    let mut next = definition.clone();
+    let mut next = crd.clone();
     set_meta(&mut next, "deletionTimestamp", Some(now.into()));
     let mut finalizers: Vec<String> =
-        definition.finalizers().iter().map(|name| (*name).to_owned()).collect();
+        crd.finalizers().iter().map(|name| (*name).to_owned()).collect();
     if !finalizers.iter().any(|name| name == CLEANUP) {
         finalizers.push(CLEANUP.into());
     }
@@ -170,35 +170,31 @@ pub(crate) fn mark_terminating(definition: &Value, now: &str) -> Option<Value> {
 }
 
 /// Deletes the objects of a terminating definition, and lets it go once there are none.
-async fn clean_up(
-    core: &Arc<Core>,
-    resource: &Arc<Resource>,
-    definition: &Value,
-) -> Result<(), Status> {
+async fn clean_up(core: &Arc<Core>, resource: &Arc<Resource>, crd: &Value) -> Result<(), Status> {
     const REASON: &str = "InstanceDeletionInProgress";
-    let key = Key::new("", definition.meta_str("name"));
-    let in_progress = definition["status"]["conditions"]
+    let key = Key::new("", crd.meta_str("name"));
+    let in_progress = crd["status"]["conditions"]
         .as_array()
         .into_iter()
         .flatten()
         .any(|c| c["type"] == "Terminating" && c["reason"] == REASON);
     if !in_progress {
-        let now = core.sources.timestamp();
-        let call = Call::internal(core, resource, Verb::Update, &key, Some("status"));
-        verbs::write_status(&call, move |definition| {
+        let now = core.clock_rng.timestamp();
+        let cx = RequestContext::internal(core, resource, Verb::Update, &key, Some("status"));
+        verbs::write_status(&cx, move |crd| {
             let message = "CustomResource deletion is in progress";
-            set_condition(definition, "Terminating", "True", REASON, message, &now);
+            set_condition(crd, "Terminating", "True", REASON, message, &now);
         })
         .await?;
         return Ok(());
     }
-    let served = core.definitions.resources_of(definition.meta_str("name"));
+    let served = core.crds.resources_of(crd.meta_str("name"));
     if let Some(served) = served.first() {
         let page = served.table.list(Range::default(), None).map_err(Status::internal)?;
-        let deletion = Deletion::default();
+        let deletion = DeleteOptions::default();
         for record in &page.items {
-            let call = Call::internal(core, served, Verb::Delete, &record.key, None);
-            match verbs::delete_named(&call, record.key.name(), &deletion).await {
+            let cx = RequestContext::internal(core, served, Verb::Delete, &record.key, None);
+            match verbs::delete_named(&cx, record.key.name(), &deletion).await {
                 Ok(_) => {}
                 Err(status) if status.code() == 404 => {}
                 Err(status) => return Err(status),
@@ -209,17 +205,17 @@ async fn clean_up(
             return Ok(());
         }
     }
-    let call = Call::internal(core, resource, Verb::Update, &key, None);
-    verbs::release_finalizer(&call, CLEANUP).await
+    let cx = RequestContext::internal(core, resource, Verb::Update, &key, None);
+    verbs::release_finalizer(&cx, CLEANUP).await
 }
 
 /// Runs after an object of a custom kind is gone.
-pub(crate) async fn instance_removed(core: &Arc<Core>, definition: &str) {
-    let served = core.definitions.resources_of(definition);
+pub(crate) async fn instance_removed(core: &Arc<Core>, crd: &str) {
+    let served = core.crds.resources_of(crd);
     let terminating = served.iter().any(|resource| {
         resource.custom().is_some_and(|custom| custom.terminating) && resource.table.is_empty()
     });
     if terminating {
-        settle(core, definition).await;
+        reconcile(core, crd).await;
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::object::Metadata as _;
 
 /// The names a definition gets, and what stands against the others.
-pub(super) struct Verdict {
+pub(super) struct NameCheck {
     pub(super) accepted: Value,
     /// Reason and message of the last conflict, which is the one upstream tells.
     pub(super) conflict: Option<(&'static str, String)>,
@@ -15,8 +15,8 @@ pub(super) struct Verdict {
 
 /// The names that the definitions of one group have been given.
 #[derive(Default)]
-pub(super) struct Given {
-    by_definition: HashMap<Box<str>, Names>,
+pub(super) struct AcceptedNames {
+    by_crd: HashMap<Box<str>, Names>,
     /// How many definitions have a resource name, and how many a kind.
     resources: HashMap<Box<str>, usize>,
     kinds: HashMap<Box<str>, usize>,
@@ -30,12 +30,12 @@ struct Names {
     accepted: bool,
 }
 
-impl Given {
+impl AcceptedNames {
     /// Records the names a definition has been given.
-    pub(super) fn note(&mut self, definition: &Value) {
-        let name = definition.meta_str("name");
+    pub(super) fn record(&mut self, crd: &Value) {
+        let name = crd.meta_str("name");
         self.forget(name);
-        let given = &definition["status"]["acceptedNames"];
+        let given = &crd["status"]["acceptedNames"];
         let text = |field: &str| given[field].as_str();
         let short = given["shortNames"].as_array().into_iter().flatten();
         let resources = [text("plural"), text("singular")].into_iter().flatten();
@@ -47,7 +47,7 @@ impl Given {
         let names = Names {
             resources: named(&mut { resources }),
             kinds: named(&mut { kinds }),
-            accepted: super::establish::is_true(definition, "NamesAccepted"),
+            accepted: super::establish::is_true(crd, "NamesAccepted"),
         };
         for resource in &names.resources {
             *self.resources.entry(resource.clone()).or_default() += 1;
@@ -55,12 +55,12 @@ impl Given {
         for kind in &names.kinds {
             *self.kinds.entry(kind.clone()).or_default() += 1;
         }
-        self.by_definition.insert(name.into(), names);
+        self.by_crd.insert(name.into(), names);
     }
 
     /// Forgets a definition that is gone.
-    pub(super) fn forget(&mut self, definition: &str) {
-        let Some(names) = self.by_definition.remove(definition) else { return };
+    pub(super) fn forget(&mut self, crd: &str) {
+        let Some(names) = self.by_crd.remove(crd) else { return };
         let counts = [(names.resources, &mut self.resources), (names.kinds, &mut self.kinds)];
         for (names, counts) in counts {
             for name in names {
@@ -75,11 +75,11 @@ impl Given {
     }
 
     /// The definitions that were not given all the names they wish for.
-    pub(super) fn waiting(&self) -> Vec<Box<str>> {
-        let waiting = self.by_definition.iter().filter(|(_, names)| !names.accepted);
-        let mut waiting: Vec<Box<str>> = waiting.map(|(name, _)| name.clone()).collect();
-        waiting.sort_unstable();
-        waiting
+    pub(super) fn pending(&self) -> Vec<Box<str>> {
+        let pending = self.by_crd.iter().filter(|(_, names)| !names.accepted);
+        let mut pending: Vec<Box<str>> = pending.map(|(name, _)| name.clone()).collect();
+        pending.sort_unstable();
+        pending
     }
 
     /// Whether a definition other than `own` has this resource name.
@@ -96,12 +96,12 @@ impl Given {
 }
 
 /// Judges the wished-for names against those that others in the same group have been `given`.
-pub(super) fn judge(definition: &Value, given: &Given) -> Verdict {
-    let own = given.by_definition.get(definition.meta_str("name"));
+pub(super) fn check(crd: &Value, given: &AcceptedNames) -> NameCheck {
+    let own = given.by_crd.get(crd.meta_str("name"));
     let is_taken_resource = |name: &str| !name.is_empty() && given.has_resource(own, name);
     let is_taken_kind = |name: &str| !name.is_empty() && given.has_kind(own, name);
-    let wished = &definition["spec"]["names"];
-    let mut accepted = definition["status"]["acceptedNames"].clone();
+    let requested = &crd["spec"]["names"];
+    let mut accepted = crd["status"]["acceptedNames"].clone();
     if !accepted.is_object() {
         accepted = json!({"plural": "", "kind": ""});
     }
@@ -110,15 +110,19 @@ pub(super) fn judge(definition: &Value, given: &Given) -> Verdict {
         conflict = Some((reason, format!("{name:?} is already in use")));
     };
     for (field, reason) in [("plural", "PluralConflict"), ("singular", "SingularConflict")] {
-        let name = wished[field].as_str().unwrap_or("");
+        let name = requested[field].as_str().unwrap_or("");
         if is_taken_resource(name) {
             refuse(reason, name);
         } else {
             accepted[field] = name.into();
         }
     }
-    let short: Vec<&str> =
-        wished["shortNames"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let short: Vec<&str> = requested["shortNames"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
     match short.iter().find(|name| is_taken_resource(name)) {
         Some(name) => refuse("ShortNamesConflict", name),
         None if short.is_empty() => {
@@ -129,14 +133,14 @@ pub(super) fn judge(definition: &Value, given: &Given) -> Verdict {
         None => accepted["shortNames"] = short.into(),
     }
     for (field, reason) in [("kind", "KindConflict"), ("listKind", "ListKindConflict")] {
-        let name = wished[field].as_str().unwrap_or("");
+        let name = requested[field].as_str().unwrap_or("");
         if is_taken_kind(name) {
             refuse(reason, name);
         } else {
             accepted[field] = name.into();
         }
     }
-    match wished.get("categories") {
+    match requested.get("categories") {
         Some(categories) => accepted["categories"] = categories.clone(),
         None => {
             if let Some(accepted) = accepted.as_object_mut() {
@@ -144,5 +148,5 @@ pub(super) fn judge(definition: &Value, given: &Given) -> Verdict {
             }
         }
     }
-    Verdict { accepted, conflict }
+    NameCheck { accepted, conflict }
 }

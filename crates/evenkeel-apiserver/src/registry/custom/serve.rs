@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::{Column, Custom, Selectable, storage_version};
 use crate::object::Metadata as _;
-use crate::registry::resource::{Nature, Resource, Subresource};
+use crate::registry::resource::{Resource, Subresource, TypeInfo};
 use crate::registry::version_rank;
 use crate::storage::Store;
 
@@ -22,20 +22,20 @@ const EDIT: &[&str] = &["get", "patch", "update"];
 /// validation has made sure cannot happen.
 pub(super) fn resources(
     store: &Store,
-    definition: &Value,
-    life: &watch::Receiver<()>,
+    crd: &Value,
+    lifetime: &watch::Receiver<()>,
 ) -> Vec<Arc<Resource>> {
-    let versions = || definition["spec"]["versions"].as_array().into_iter().flatten();
-    let group = definition["spec"]["group"].as_str().unwrap_or("");
+    let versions = || crd["spec"]["versions"].as_array().into_iter().flatten();
+    let group = crd["spec"]["group"].as_str().unwrap_or("");
     let schemas = versions().filter_map(|version| {
         let name = format!("{group}/{}", version["name"].as_str()?);
-        Some((name.into(), compile(definition, version)?))
+        Some((name.into(), compile(crd, version)?))
     });
     let schemas = Arc::new(schemas.collect());
-    let best = best_version(&definition["spec"]);
+    let best = best_version(&crd["spec"]);
     let of = |version, unserved| {
-        let custom = custom(definition, version, best, &schemas, life)?;
-        resource(store, definition, version, Custom { unserved, ..custom }).map(Arc::new)
+        let custom = custom(crd, version, best, &schemas, lifetime)?;
+        resource(store, crd, version, Custom { unserved, ..custom }).map(Arc::new)
     };
     let (served, unserved): (Vec<&Value>, Vec<&Value>) =
         versions().partition(|version| version["served"] == true);
@@ -44,15 +44,10 @@ pub(super) fn resources(
     served.into_iter().filter_map(|version| of(version, unserved.clone())).collect()
 }
 
-fn resource(
-    store: &Store,
-    definition: &Value,
-    version: &Value,
-    custom: Custom,
-) -> Option<Resource> {
-    let spec = &definition["spec"];
+fn resource(store: &Store, crd: &Value, version: &Value, custom: Custom) -> Option<Resource> {
+    let spec = &crd["spec"];
     // Accepted names rule, not wished-for ones.
-    let names = &definition["status"]["acceptedNames"];
+    let names = &crd["status"]["acceptedNames"];
     let text = |name: &str| names[name].as_str().unwrap_or("");
     let list = |name: &str| -> Vec<Box<str>> {
         let list = names[name].as_array();
@@ -93,23 +88,23 @@ fn resource(
         categories: list("categories"),
         subresources,
         table: store.table_from_now(&format!("{group}/{plural}")),
-        storage_version: format!("{group}/{}", storage_version(definition)).into(),
-        epoch: definition.meta_i64("generation").unwrap_or(0) as u32,
+        storage_version: format!("{group}/{}", storage_version(crd)).into(),
+        epoch: crd.meta_i64("generation").unwrap_or(0) as u32,
         selectable: custom.selectable.iter().map(|field| field.label.clone()).collect(),
-        nature: Nature::Custom(Box::new(custom)),
+        type_info: TypeInfo::Custom(Box::new(custom)),
         apply_type: OnceLock::new(),
         zero: OnceLock::new(),
     })
 }
 
 fn custom(
-    definition: &Value,
+    crd: &Value,
     version: &Value,
     best: Option<&str>,
     schemas: &Arc<BTreeMap<Box<str>, Structural>>,
-    life: &watch::Receiver<()>,
+    lifetime: &watch::Receiver<()>,
 ) -> Option<Custom> {
-    let schema = compile(definition, version)?;
+    let schema = compile(crd, version)?;
     let subresources = &version["subresources"];
     let fields = version["selectableFields"].as_array();
     let selectable = fields.into_iter().flatten().filter_map(|field| {
@@ -121,26 +116,26 @@ fn custom(
         })
     });
     Some(Custom {
-        definition: definition.meta_str("name").into(),
+        crd: crd.meta_str("name").into(),
         schema: schema.with_scale(subresources.get("scale").and_then(Scale::new)),
         schemas: schemas.clone(),
         openapi: version.pointer("/schema/openAPIV3Schema").cloned(),
         has_status: subresources.get("status").is_some(),
         columns: columns(version),
         selectable: selectable.collect(),
-        life: life.clone(),
-        deprecation: deprecation(&definition["spec"], version, best),
-        terminating: definition.is_deleting(),
+        lifetime: lifetime.clone(),
+        deprecation: deprecation(&crd["spec"], version, best),
+        terminating: crd.is_deleting(),
         unserved: Arc::from([]),
     })
 }
 
-fn compile(definition: &Value, version: &Value) -> Option<Structural> {
+fn compile(crd: &Value, version: &Value) -> Option<Structural> {
     let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let schema = version.pointer("/schema/openAPIV3Schema").unwrap_or(&free);
     let compiled = Structural::compile(schema);
     if let Err(why) = &compiled {
-        tracing::error!(definition = definition.meta_str("name"), %why, "unusable schema");
+        tracing::error!(crd = crd.meta_str("name"), %why, "unusable schema");
     }
     compiled.ok()
 }

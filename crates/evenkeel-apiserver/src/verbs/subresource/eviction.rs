@@ -3,19 +3,19 @@
 use evenkeel_types::Gvk;
 use serde_json::{Value, json};
 
-use super::super::create::settle_namespace;
-use super::super::delete::{Deletion, delete_named};
+use super::super::create::check_namespace;
+use super::super::delete::{DeleteOptions, delete_named};
 use super::super::update::current;
 use super::{done, set_condition};
-use crate::call::Call;
+use crate::call::RequestContext;
 use crate::object::Metadata as _;
 use crate::pipeline::decode;
-use crate::pipeline::encode::{self, Answer};
+use crate::pipeline::encode::{self, Reply};
 use crate::pipeline::persist::{self, Change, Persisted};
 use crate::pipeline::validate::Admitted;
 use crate::query::WriteOptions;
 use crate::route::Verb;
-use crate::status::{Named, Status};
+use crate::status::{GroupResource, Status};
 use crate::storage::Range;
 
 const EVICTION: Gvk<'static> = Gvk::new("policy", "v1", "Eviction");
@@ -23,55 +23,59 @@ const EVICTION: Gvk<'static> = Gvk::new("policy", "v1", "Eviction");
 /// Evictions that may be under way before the keeper of the budget has noticed any.
 const MAX_DISRUPTED: usize = 2000;
 
-pub(super) async fn evict(call: &Call, body: &[u8]) -> Result<Answer, Status> {
-    let options = WriteOptions::parse(&call.query, "CreateOptions", false)?;
-    let mut eviction = decode::of_kind(call, body, EVICTION, options.field_validation)?;
-    settle_namespace(call, &mut eviction)?;
-    if eviction.meta_str("name") != call.name() {
+pub(super) async fn evict(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> {
+    let options = WriteOptions::parse(&cx.query, "CreateOptions", false)?;
+    let mut eviction = decode::of_kind(cx, body, EVICTION, options.field_validation)?;
+    check_namespace(cx, &mut eviction)?;
+    if eviction.meta_str("name") != cx.name() {
         return Err(Status::bad_request("name in URL does not match name in Eviction object"));
     }
-    let wishes = &eviction["deleteOptions"];
+    let delete_options = &eviction["deleteOptions"];
     let dry_run =
-        options.dry_run || wishes["dryRun"].as_array().is_some_and(|list| !list.is_empty());
-    let (_, pod) = current(call)?;
+        options.dry_run || delete_options["dryRun"].as_array().is_some_and(|list| !list.is_empty());
+    let (_, pod) = current(cx)?;
     let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or("");
     let unguarded = matches!(phase, "Succeeded" | "Failed" | "Pending") || pod.is_deleting();
     if !unguarded {
-        take_from_budget(call, &pod, dry_run).await?;
+        decrement_budget(cx, &pod, dry_run).await?;
     }
-    let deletion = Deletion::read(wishes);
-    let marked = if dry_run { None } else { mark(call, deletion.as_ref().ok()).await? };
+    let deletion = DeleteOptions::read(delete_options);
+    let marked =
+        if dry_run { None } else { set_disruption_target(cx, deletion.as_ref().ok()).await? };
     let mut deletion = deletion?;
     deletion.dry_run = dry_run;
     if let Some(revision) = marked {
         deletion.expect_revision(revision);
     }
-    delete_named(call, call.name(), &deletion).await?;
+    delete_named(cx, cx.name(), &deletion).await?;
     Ok(done())
 }
 
 /// Says on the pod why it will go; whoever replaces it wants to know. Returns the new revision.
-async fn mark(call: &Call, deletion: Option<&Deletion>) -> Result<Option<u64>, Status> {
-    let now = call.core.sources.timestamp();
-    let persisted = persist::update(call, call.name(), false, |old, _| {
+async fn set_disruption_target(
+    cx: &RequestContext,
+    deletion: Option<&DeleteOptions>,
+) -> Result<Option<u64>, Status> {
+    let now = cx.core.clock_rng.timestamp();
+    let persisted = persist::update(cx, cx.name(), false, |old, _| {
         if let Some(deletion) = deletion {
-            deletion.check_preconditions(call, call.name(), old)?;
+            deletion.check_preconditions(cx, cx.name(), old)?;
         }
         let mut pod = old.clone();
         let reason = "EvictionByEvictionAPI";
         set_condition(&mut pod, "DisruptionTarget", reason, "Eviction API: evicting", &now);
-        Ok(Change::Write(Admitted::marked(pod)))
+        Ok(Change::Write(Admitted::by_server(pod)))
     })
     .await?;
     Ok(match persisted {
         Persisted::Stored(record) => Some(record.revision),
-        Persisted::Shown(_) => None,
+        Persisted::Value(_) => None,
     })
 }
 
-async fn take_from_budget(call: &Call, pod: &Value, dry_run: bool) -> Result<(), Status> {
-    let Some(resource) = call.core.builtin("policy", "poddisruptionbudgets") else { return Ok(()) };
-    let range = Range { namespace: Some(&call.namespace), after: None, limit: None };
+async fn decrement_budget(cx: &RequestContext, pod: &Value, dry_run: bool) -> Result<(), Status> {
+    let Some(resource) = cx.core.builtin("policy", "poddisruptionbudgets") else { return Ok(()) };
+    let range = Range { namespace: Some(&cx.namespace), after: None, limit: None };
     let page = resource.table.list(range, None).map_err(Status::internal)?;
     let mut budgets = Vec::new();
     for record in &page.items {
@@ -86,10 +90,10 @@ async fn take_from_budget(call: &Call, pod: &Value, dry_run: bool) -> Result<(),
         _ => {
             let why = "This pod has more than one PodDisruptionBudget, which the eviction \
                        subresource does not support.";
-            return Err(Status::bare(500, why));
+            return Err(Status::without_reason(500, why));
         }
     };
-    if !is_ready(pod) && spares_unready(budget) {
+    if !is_ready(pod) && allows_unready(budget) {
         return Ok(());
     }
     check(key.name(), budget)?;
@@ -97,14 +101,14 @@ async fn take_from_budget(call: &Call, pod: &Value, dry_run: bool) -> Result<(),
         return Ok(());
     }
     let pod_name = pod.meta_str("name").to_owned();
-    let now = call.core.sources.timestamp();
-    let internal = Call::internal(&call.core, &resource, Verb::Update, key, Some("status"));
+    let now = cx.core.clock_rng.timestamp();
+    let internal = RequestContext::internal(&cx.core, &resource, Verb::Update, key, Some("status"));
     super::super::write_status(&internal, move |budget| {
         let status = &mut budget["status"];
         let left = (status["disruptionsAllowed"].as_i64().unwrap_or(0) - 1).max(0);
         status["disruptionsAllowed"] = left.into();
         if left == 0 {
-            exhaust(status, &now);
+            set_insufficient_pods(status, &now);
         }
         status["disruptedPods"][&pod_name] = now.clone().into();
     })
@@ -125,7 +129,11 @@ fn check(name: &str, budget: &Value) -> Result<(), Status> {
     }
     let allowed = number("/status/disruptionsAllowed");
     let forbid = |why: &str| {
-        Err(Status::forbidden(Named { group: "policy", kind: "poddisruptionbudget" }, name, why))
+        Err(Status::forbidden(
+            GroupResource { group: "policy", resource: "poddisruptionbudget" },
+            name,
+            why,
+        ))
     };
     if allowed < 0 {
         return forbid("pdb disruptions allowed is negative");
@@ -170,7 +178,7 @@ fn check(name: &str, budget: &Value) -> Result<(), Status> {
 }
 
 /// Nothing is left of a budget, and its condition says so.
-fn exhaust(status: &mut Value, now: &str) {
+fn set_insufficient_pods(status: &mut Value, now: &str) {
     const KIND: &str = "DisruptionAllowed";
     let mut condition = json!({
         "type": KIND, "status": "False", "reason": "InsufficientPods", "message": "",
@@ -200,7 +208,7 @@ fn is_ready(pod: &Value) -> bool {
 }
 
 /// Pods that serve nobody can go, if the budget is met without them or does not mind.
-fn spares_unready(budget: &Value) -> bool {
+fn allows_unready(budget: &Value) -> bool {
     let number = |field: &str| budget["status"][field].as_i64().unwrap_or(0);
     let (has, needs) = (number("currentHealthy"), number("desiredHealthy"));
     budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow" || (has >= needs && needs > 0)

@@ -12,10 +12,10 @@ use evenkeel_types::{Type, by_name, json};
 use serde_json::Value;
 
 use super::List;
-use crate::body::Pieces;
+use crate::body::Chunks;
 use crate::negotiate::{Format, Output, View};
 use crate::pipeline::encode::{stored, view};
-use crate::registry::resource::{Nature, Resource};
+use crate::registry::resource::{Resource, TypeInfo};
 use crate::storage::{Measure, Record};
 
 /// The forms of a list that need no tree of values.
@@ -48,13 +48,13 @@ enum Stage {
 }
 
 /// Bytes per piece, about.
-const PIECE: usize = 64 * 1024;
+const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Lists in protobuf up to this size are made at once, which spares measuring them.
-const AT_ONCE: usize = 1024 * 1024;
+const BUFFERED_MAX: usize = 1024 * 1024;
 
 /// Bytes measured before other tasks get a turn, about.
-const TURN: usize = 1024 * 1024;
+const YIELD_BYTES: usize = 1024 * 1024;
 
 /// The numbers of all lists: metadata and items.
 const METADATA: u32 = 1;
@@ -63,9 +63,11 @@ const ITEMS: u32 = 2;
 impl Form {
     /// The form that is asked for, unless it takes a tree.
     fn of(list: &List, output: Output) -> Option<Self> {
-        Some(match (output.view, output.format, &list.resource.nature) {
-            (View::Whole, Format::Json { pretty: false }, _) => Self::Json,
-            (View::Whole, Format::Protobuf, Nature::Builtin(builtin)) => Self::Protobuf(builtin.ty),
+        Some(match (output.view, output.format, &list.resource.type_info) {
+            (View::Object, Format::Json { pretty: false }, _) => Self::Json,
+            (View::Object, Format::Protobuf, TypeInfo::Builtin(builtin)) => {
+                Self::Protobuf(builtin.ty)
+            }
             (View::MetadataList, Format::Json { pretty: false }, _) => Self::MetadataJson,
             (View::MetadataList, Format::Protobuf, _) => Self::MetadataProtobuf(object_meta()?),
             _ => return None,
@@ -104,16 +106,16 @@ impl ListBody {
     }
 
     /// The whole encoding, if it is short.
-    pub(in crate::pipeline::encode) fn short(&mut self) -> Option<Vec<u8>> {
+    pub(in crate::pipeline::encode) fn encode_small(&mut self) -> Option<Vec<u8>> {
         let size = self.size();
         match self.form {
-            Form::Json | Form::MetadataJson if size <= PIECE => {
+            Form::Json | Form::MetadataJson if size <= CHUNK_BYTES => {
                 let mut out = self.head(0);
                 (0..self.list.records.len()).for_each(|at| self.write_json(&mut out, at));
                 out.extend_from_slice(&self.tail());
                 Some(out)
             }
-            Form::Protobuf(_) | Form::MetadataProtobuf(_) if size <= AT_ONCE => {
+            Form::Protobuf(_) | Form::MetadataProtobuf(_) if size <= BUFFERED_MAX => {
                 self.write_list_metadata();
                 (0..self.list.records.len()).for_each(|at| self.write_message(at));
                 let messages = self.encoder.take();
@@ -257,18 +259,18 @@ impl ListBody {
         length
     }
 
-    fn piece(&mut self, mut at: usize, mut out: Vec<u8>) -> Bytes {
+    fn chunk(&mut self, mut at: usize, mut out: Vec<u8>) -> Bytes {
         let count = self.list.records.len();
         match self.form {
             Form::Json | Form::MetadataJson => {
-                while out.len() < PIECE && at < count {
+                while out.len() < CHUNK_BYTES && at < count {
                     self.write_json(&mut out, at);
                     at += 1;
                 }
             }
             Form::Protobuf(_) | Form::MetadataProtobuf(_) => {
                 self.encoder = Encoder::new(out);
-                while self.encoder.as_bytes().len() < PIECE && at < count {
+                while self.encoder.as_bytes().len() < CHUNK_BYTES && at < count {
                     self.write_message(at);
                     at += 1;
                 }
@@ -284,15 +286,15 @@ impl ListBody {
     }
 }
 
-impl Pieces for ListBody {
+impl Chunks for ListBody {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             match self.stage {
                 Stage::Measuring { mut at, mut total } => {
-                    let mut turn = 0;
-                    while at < self.list.records.len() && turn < TURN {
+                    let mut since_yield = 0;
+                    while at < self.list.records.len() && since_yield < YIELD_BYTES {
                         let length = self.measure(at);
-                        (at, total, turn) = (at + 1, total + length, turn + length);
+                        (at, total, since_yield) = (at + 1, total + length, since_yield + length);
                     }
                     self.stage = Stage::Measuring { at, total };
                     if at == self.list.records.len() {
@@ -303,9 +305,11 @@ impl Pieces for ListBody {
                 }
                 Stage::Head { total } => {
                     let head = self.head(total);
-                    return Some(self.piece(0, head));
+                    return Some(self.chunk(0, head));
                 }
-                Stage::Item(at) => return Some(self.piece(at, Vec::with_capacity(PIECE + 4096))),
+                Stage::Item(at) => {
+                    return Some(self.chunk(at, Vec::with_capacity(CHUNK_BYTES + 4096)));
+                }
                 Stage::Done => return None,
             }
         }
