@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
-use crate::throttle::Place;
+use crate::throttle::Permit;
 
 /// A response body of the API server.
 ///
@@ -48,9 +48,11 @@ impl Body {
     }
 
     /// Counts bytes at hand until the last of them is sent; a stream has none.
-    pub(crate) fn counted(self, place: Place) -> Self {
+    pub(crate) fn with_permit(self, permit: Permit) -> Self {
         match self.0 {
-            Kind::Full(bytes) => Self::full(Bytes::from_owner(Counted { bytes, _place: place })),
+            Kind::Full(bytes) => {
+                Self::full(Bytes::from_owner(PermittedBytes { bytes, _permit: permit }))
+            }
             other => Self(other),
         }
     }
@@ -60,12 +62,12 @@ impl Body {
     }
 }
 
-struct Counted {
+struct PermittedBytes {
     bytes: Bytes,
-    _place: Place,
+    _permit: Permit,
 }
 
-impl AsRef<[u8]> for Counted {
+impl AsRef<[u8]> for PermittedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }

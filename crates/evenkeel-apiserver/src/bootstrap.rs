@@ -45,7 +45,7 @@ pub(crate) async fn run(core: &Arc<Core>) -> Result<(), Status> {
         },
         "spec": {
             "type": "ClusterIP",
-            "clusterIP": core.services.first().to_string(),
+            "clusterIP": core.services.apiserver_address().to_string(),
             "ports": [{"name": "https", "port": 443, "targetPort": 6443, "protocol": "TCP"}],
         },
     });

@@ -14,7 +14,7 @@ use crate::registry::resource::Resource;
 use crate::route::Verb;
 use crate::status::Status;
 use crate::storage::Key;
-use crate::throttle::{Access, Place, User};
+use crate::throttle::{Access, Permit, User};
 
 /// A request that may be carried out.
 pub(crate) struct RequestContext {
@@ -41,7 +41,7 @@ pub(crate) struct Remote {
     /// The user it counts for.
     pub(crate) user: User,
     pub(crate) cancellation: Cancellation,
-    in_flight: Mutex<Option<Place>>,
+    in_flight: Mutex<Option<Permit>>,
 }
 
 /// Attached to requests through a socket: turns true when that is closed, so watches end.
@@ -154,8 +154,8 @@ impl Remote {
         core: &Core,
         access: Access,
     ) -> Result<(), Status> {
-        let place = core.throttle.in_flight(&self.user, access).await?;
-        *self.in_flight.lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
+        let permit = core.throttle.in_flight(&self.user, access).await?;
+        *self.in_flight.lock().unwrap_or_else(PoisonError::into_inner) = Some(permit);
         Ok(())
     }
 

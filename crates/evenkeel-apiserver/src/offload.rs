@@ -66,11 +66,11 @@ pub(crate) async fn run<T: Send + 'static>(
     cancellation: &Cancellation,
     work: impl Future<Output = Result<T, Status>> + Send + 'static,
 ) -> Result<T, Status> {
-    let turn = core.throttle.turn(user).await?;
+    let slot = core.throttle.heavy_slot(user).await?;
     let runtime = Handle::current();
     let cancellation = cancellation.clone();
     let job = task::spawn_blocking(move || {
-        let _turn = turn;
+        let _slot = slot;
         runtime.block_on(async {
             tokio::select! {
                 biased;

@@ -181,7 +181,7 @@ impl ApiServer {
                 (authority, admin)
             }
         };
-        let addresses = [address.ip(), IpAddr::V4(self.core.services.first())];
+        let addresses = [address.ip(), IpAddr::V4(self.core.services.apiserver_address())];
         let certificate = authority.issue_serving(addresses)?;
         let clock = self.core.clone();
         let now_unix = move || clock.clock_rng.now().as_second().unsigned_abs();

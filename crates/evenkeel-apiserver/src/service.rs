@@ -23,11 +23,11 @@ use crate::storage::Record;
 pub(crate) struct Allocator {
     base: u32,
     size: u32,
-    taken: Taken,
+    allocations: Allocations,
 }
 
 #[derive(Clone, Default)]
-struct Taken(Arc<Mutex<State>>);
+struct Allocations(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
@@ -39,27 +39,27 @@ struct State {
 
 /// What a write has taken, until it is committed or fails.
 pub(crate) struct Reservation {
-    taken: Taken,
+    allocations: Allocations,
     address: Option<u32>,
     ports: Vec<u16>,
 }
 
 /// Why a service cannot have what it needs.
 #[derive(Debug)]
-pub(crate) enum Refused {
+pub(crate) enum AllocateError {
     /// The client asked for what cannot be.
     Invalid(Vec<field::Error>),
     /// The server cannot do it; upstream wraps some of these, and others not.
     Failed(Status),
 }
 
-impl From<field::Error> for Refused {
+impl From<field::Error> for AllocateError {
     fn from(error: field::Error) -> Self {
         Self::Invalid(vec![error])
     }
 }
 
-impl Taken {
+impl Allocations {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -67,7 +67,7 @@ impl Taken {
 
 impl Reservation {
     /// The write is committed: what it took stays taken.
-    pub(crate) fn keep(mut self) {
+    pub(crate) fn commit(mut self) {
         self.address = None;
         self.ports.clear();
     }
@@ -78,7 +78,7 @@ impl Drop for Reservation {
         if self.address.is_none() && self.ports.is_empty() {
             return;
         }
-        let mut state = self.taken.lock();
+        let mut state = self.allocations.lock();
         if let Some(address) = self.address {
             state.addresses.remove(&address);
         }
@@ -102,11 +102,11 @@ impl Allocator {
         }
         let size = 1_u32 << (32 - bits);
         let base = u32::from(address) & !(size - 1);
-        Ok(Self { base, size, taken: Taken::default() })
+        Ok(Self { base, size, allocations: Allocations::default() })
     }
 
     /// The address of the API server itself.
-    pub(crate) fn first(&self) -> Ipv4Addr {
+    pub(crate) fn apiserver_address(&self) -> Ipv4Addr {
         Ipv4Addr::from(self.base + 1)
     }
 
@@ -117,33 +117,33 @@ impl Allocator {
         service: &mut Value,
         old: Option<&Value>,
         dry_run: bool,
-    ) -> Result<Reservation, Refused> {
+    ) -> Result<Reservation, AllocateError> {
         let mut reservation =
-            Reservation { taken: self.taken.clone(), address: None, ports: Vec::new() };
-        if service["spec"]["type"] != "ExternalName" && !families::are_kept(service, old) {
-            families::settle(service, old)?;
+            Reservation { allocations: self.allocations.clone(), address: None, ports: Vec::new() };
+        if service["spec"]["type"] != "ExternalName" && !families::are_unchanged(service, old) {
+            families::set_families(service, old)?;
             let had_none = old.is_none_or(|old| old["spec"]["type"] == "ExternalName");
             if had_none && service["spec"]["clusterIPs"][0] != "None" {
-                self.take_address(&mut reservation, service, dry_run)?;
+                self.allocate_address(&mut reservation, service, dry_run)?;
             }
         }
-        ports::take(&mut reservation, service, old, dry_run)?;
+        ports::allocate(&mut reservation, service, old, dry_run)?;
         Ok(reservation)
     }
 
     /// There is one family, and so one address.
-    fn take_address(
+    fn allocate_address(
         &self,
         reservation: &mut Reservation,
         service: &mut Value,
         dry_run: bool,
-    ) -> Result<(), Refused> {
-        let wished = service["spec"]["clusterIP"].as_str().unwrap_or("").to_owned();
-        let address = match wished.as_str() {
+    ) -> Result<(), AllocateError> {
+        let requested = service["spec"]["clusterIP"].as_str().unwrap_or("").to_owned();
+        let address = match requested.as_str() {
             // Looking for a free one would not be worth the effort.
             "" if dry_run => Ipv4Addr::from(self.base),
-            "" => self.pick(service)?,
-            wished => self.take(service, wished, dry_run)?,
+            "" => self.allocate_next(service)?,
+            requested => self.allocate_requested(service, requested, dry_run)?,
         };
         if !dry_run {
             reservation.address = Some(u32::from(address));
@@ -153,8 +153,8 @@ impl Allocator {
         Ok(())
     }
 
-    fn pick(&self, service: &Value) -> Result<Ipv4Addr, Refused> {
-        let mut state = self.taken.lock();
+    fn allocate_next(&self, service: &Value) -> Result<Ipv4Addr, AllocateError> {
+        let mut state = self.allocations.lock();
         // The first address is the network's, the last the broadcast's.
         let usable = self.size - 2;
         for _ in 0..usable {
@@ -164,25 +164,30 @@ impl Allocator {
             if state.addresses.contains(&u32::from(address)) {
                 continue;
             }
-            if let Some(fault) = owner_fault(service, address) {
-                let detail = format!("failed to allocate IP: {fault}");
+            if let Some(why) = parent_ref_error(service, address) {
+                let detail = format!("failed to allocate IP: {why}");
                 return Err(field::Error::invalid("spec.clusterIPs", json!([""]), detail).into());
             }
             state.addresses.insert(u32::from(address));
             return Ok(address);
         }
-        Err(Refused::Failed(Status::internal(format_args!(
+        Err(AllocateError::Failed(Status::internal(format_args!(
             "failed to allocate a serviceIP for Service {:?}: range is full",
             service.meta_str("name")
         ))))
     }
 
-    fn take(&self, service: &Value, wished: &str, dry_run: bool) -> Result<Ipv4Addr, Refused> {
+    fn allocate_requested(
+        &self,
+        service: &Value,
+        requested: &str,
+        dry_run: bool,
+    ) -> Result<Ipv4Addr, AllocateError> {
         let refuse = |why: &str| {
-            let detail = format!("failed to allocate IP {wished}: {why}");
-            Err(field::Error::invalid("spec.clusterIPs", json!([wished]), detail).into())
+            let detail = format!("failed to allocate IP {requested}: {why}");
+            Err(field::Error::invalid("spec.clusterIPs", json!([requested]), detail).into())
         };
-        let Ok(address) = wished.parse::<Ipv4Addr>() else {
+        let Ok(address) = requested.parse::<Ipv4Addr>() else {
             return refuse("not an IPv4 address");
         };
         let number = u32::from(address);
@@ -192,7 +197,7 @@ impl Allocator {
         }
         if outside {
             return refuse(&format!(
-                "the provided IP ({wished}) is not in the valid range. The range of valid IPs is \
+                "the provided IP ({requested}) is not in the valid range. The range of valid IPs is \
                  {}/{}",
                 Ipv4Addr::from(self.base),
                 32 - self.size.trailing_zeros()
@@ -201,10 +206,10 @@ impl Allocator {
         if dry_run {
             return Ok(address);
         }
-        if let Some(fault) = owner_fault(service, address) {
-            return refuse(&fault);
+        if let Some(why) = parent_ref_error(service, address) {
+            return refuse(&why);
         }
-        if !self.taken.lock().addresses.insert(number) {
+        if !self.allocations.lock().addresses.insert(number) {
             return refuse("provided IP is already allocated");
         }
         Ok(address)
@@ -213,9 +218,9 @@ impl Allocator {
     /// Takes back what a service had and, if it lives on, has no longer.
     pub(crate) fn release(&self, before: &Value, now: Option<&Record>) {
         let now = now.and_then(|record| serde_json::from_slice::<Value>(&record.body).ok());
-        let (had_address, had_ports) = uses(before);
-        let (address, ports) = now.as_ref().map(uses).unwrap_or_default();
-        let mut state = self.taken.lock();
+        let (had_address, had_ports) = allocated_to(before);
+        let (address, ports) = now.as_ref().map(allocated_to).unwrap_or_default();
+        let mut state = self.allocations.lock();
         if let Some(had) = had_address.filter(|had| address != Some(*had)) {
             state.addresses.remove(&had);
         }
@@ -227,15 +232,15 @@ impl Allocator {
     /// Marks what a stored service has as taken.
     pub(crate) fn restore(&self, record: &Record) {
         let Ok(service) = serde_json::from_slice::<Value>(&record.body) else { return };
-        let (address, ports) = uses(&service);
-        let mut state = self.taken.lock();
+        let (address, ports) = allocated_to(&service);
+        let mut state = self.allocations.lock();
         state.addresses.extend(address);
         state.ports.extend(ports);
     }
 }
 
 /// The address and node ports a service has.
-fn uses(service: &Value) -> (Option<u32>, BTreeSet<u16>) {
+fn allocated_to(service: &Value) -> (Option<u32>, BTreeSet<u16>) {
     let spec = &service["spec"];
     let address = spec["clusterIP"].as_str().and_then(|text| text.parse::<Ipv4Addr>().ok());
     let ports = spec["ports"].as_array().into_iter().flatten();
@@ -246,20 +251,20 @@ fn uses(service: &Value) -> (Option<u32>, BTreeSet<u16>) {
 
 /// Upstream takes an address by making an object that names the service as its owner. What is wrong
 /// with the service's name shows there first.
-fn owner_fault(service: &Value, address: Ipv4Addr) -> Option<String> {
+fn parent_ref_error(service: &Value, address: Ipv4Addr) -> Option<String> {
     const PATH: &str = "spec.parentRef.name";
     let name = service.meta_str("name");
-    let faults: Vec<field::Error> = if name.is_empty() {
+    let errors: Vec<field::Error> = if name.is_empty() {
         vec![field::Error::required(PATH, "")]
     } else {
         let reasons = names::path_segment(name, false);
         reasons.into_iter().map(|why| field::Error::invalid(PATH, name, why)).collect()
     };
-    if faults.is_empty() {
+    if errors.is_empty() {
         return None;
     }
     let named = GroupResource { group: "networking.k8s.io", resource: "IPAddress" };
-    Some(Status::invalid(named, &address.to_string(), &faults).message().to_owned())
+    Some(Status::invalid(named, &address.to_string(), &errors).message().to_owned())
 }
 
 #[cfg(test)]
@@ -276,8 +281,8 @@ mod tests {
         let take = || {
             let mut service = service(&json!({"type": "ClusterIP"}));
             let reservation = allocator.allocate(&mut service, None, false)?;
-            reservation.keep();
-            Ok::<_, Refused>(service["spec"]["clusterIP"].clone())
+            reservation.commit();
+            Ok::<_, AllocateError>(service["spec"]["clusterIP"].clone())
         };
         assert_eq!(take().unwrap(), "10.0.0.1");
         assert_eq!(take().unwrap(), "10.0.0.2");
@@ -302,7 +307,7 @@ mod tests {
         for _ in 0..9 {
             let mut service =
                 service(&json!({"type": "NodePort", "ports": [{"port": 1}, {"port": 2}]}));
-            allocator.allocate(&mut service, None, true).unwrap().keep();
+            allocator.allocate(&mut service, None, true).unwrap().commit();
             assert_eq!(service["spec"]["clusterIP"], "10.0.0.0");
             assert_eq!(service["spec"]["ports"][0]["nodePort"], 32769);
             assert_eq!(service["spec"]["ports"][1]["nodePort"], 32770);
@@ -313,7 +318,8 @@ mod tests {
     fn a_name_that_is_none_shows_where_the_address_is_taken() {
         let allocator = Allocator::new("10.0.0.0/24").unwrap();
         let mut nameless = json!({"spec": {"type": "ClusterIP"}});
-        let Err(Refused::Invalid(errors)) = allocator.allocate(&mut nameless, None, false) else {
+        let Err(AllocateError::Invalid(errors)) = allocator.allocate(&mut nameless, None, false)
+        else {
             panic!("a service without a name got an address");
         };
         let text = errors[0].to_string();
@@ -327,7 +333,7 @@ mod tests {
             "type": "LoadBalancer", "externalTrafficPolicy": "Local",
             "allocateLoadBalancerNodePorts": false, "ports": [{"port": 80}],
         }));
-        allocator.allocate(&mut service, None, false).unwrap().keep();
+        allocator.allocate(&mut service, None, false).unwrap().commit();
         assert!(service["spec"]["healthCheckNodePort"].as_u64().is_some_and(|port| port > 0));
         assert!(service["spec"]["ports"][0]["nodePort"].is_null());
     }
@@ -349,7 +355,8 @@ mod tests {
         let old = service(&json!({"type": "NodePort", "ports": [{"nodePort": 30001}]}));
         let port = json!({"nodePort": 30001, "protocol": "TCP"});
         let mut new = service(&json!({"type": "NodePort", "ports": [port, port]}));
-        let Err(Refused::Failed(status)) = allocator.allocate(&mut new, Some(&old), false) else {
+        let Err(AllocateError::Failed(status)) = allocator.allocate(&mut new, Some(&old), false)
+        else {
             panic!("a node port was given twice");
         };
         assert_eq!(status.message(), "duplicate nodePort: {TCP 30001}");
@@ -358,10 +365,10 @@ mod tests {
     #[test]
     fn a_service_that_changes_its_type_gives_its_ports_back() {
         let allocator = Allocator::new("10.0.0.0/24").unwrap();
-        let asked = service(&json!({"type": "NodePort", "ports": [{"nodePort": 30001}]}));
+        let requested = service(&json!({"type": "NodePort", "ports": [{"nodePort": 30001}]}));
         for _ in 0..2 {
-            let mut service = asked.clone();
-            allocator.allocate(&mut service, None, false).unwrap().keep();
+            let mut service = requested.clone();
+            allocator.allocate(&mut service, None, false).unwrap().commit();
             allocator.release(&service, None);
         }
     }

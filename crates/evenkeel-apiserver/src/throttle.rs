@@ -14,20 +14,20 @@ use crate::identity::Identity;
 use crate::limits::Limits;
 use crate::status::Status;
 
-use self::gate::Gate;
-pub(crate) use self::gate::Place;
-pub(crate) use self::turns::Turn;
-use self::turns::Turns;
+use self::gate::FairSemaphore;
+pub(crate) use self::gate::Permit;
+use self::turns::RoundRobin;
+pub(crate) use self::turns::Slot;
 
 /// Counts what requests take.
 pub(crate) struct Throttle {
     pub(crate) limits: Limits,
-    reads: Gate,
-    writes: Gate,
-    bodies: Gate,
-    responses: Gate,
-    heavy: Gate,
-    turns: Arc<Turns>,
+    reads: FairSemaphore,
+    writes: FairSemaphore,
+    bodies: FairSemaphore,
+    responses: FairSemaphore,
+    heavy_waiting: FairSemaphore,
+    heavy_slots: Arc<RoundRobin>,
 }
 
 /// The user that a request is counted for.
@@ -64,41 +64,41 @@ impl User {
 impl Throttle {
     pub(crate) fn new(limits: Limits) -> Self {
         Self {
-            reads: Gate::new(limits.reads_in_flight),
-            writes: Gate::new(limits.writes_in_flight),
-            bodies: Gate::new(limits.body_bytes / UNIT),
-            responses: Gate::new(limits.response_bytes / UNIT),
-            heavy: Gate::new(limits.heavy_waiting),
-            turns: Arc::new(Turns::new(limits.heavy_in_flight)),
+            reads: FairSemaphore::new(limits.reads_in_flight),
+            writes: FairSemaphore::new(limits.writes_in_flight),
+            bodies: FairSemaphore::new(limits.body_bytes / UNIT),
+            responses: FairSemaphore::new(limits.response_bytes / UNIT),
+            heavy_waiting: FairSemaphore::new(limits.heavy_waiting),
+            heavy_slots: Arc::new(RoundRobin::new(limits.heavy_in_flight)),
             limits,
         }
     }
 
     /// Waits a little for a place among the requests in flight.
-    pub(crate) async fn in_flight(&self, user: &User, access: Access) -> Result<Place, Status> {
-        let gate = match access {
+    pub(crate) async fn in_flight(&self, user: &User, access: Access) -> Result<Permit, Status> {
+        let semaphore = match access {
             Access::Read => &self.reads,
             Access::Write => &self.writes,
         };
-        if let Some(place) = gate.try_enter(user, 1) {
-            return Ok(place);
+        if let Some(permit) = semaphore.try_acquire(user, 1) {
+            return Ok(permit);
         }
-        let entered = time::timeout(self.limits.queue_wait, gate.enter(user, 1)).await;
-        entered.ok().flatten().ok_or_else(Status::overloaded)
+        let acquired = time::timeout(self.limits.queue_wait, semaphore.acquire(user, 1)).await;
+        acquired.ok().flatten().ok_or_else(Status::overloaded)
     }
 
     /// Makes `held` cover `bytes` of a request body.
-    pub(crate) fn hold_body(
+    pub(crate) fn reserve_body(
         &self,
         user: &User,
-        held: &mut Option<Place>,
+        held: &mut Option<Permit>,
         bytes: usize,
     ) -> Result<(), Status> {
-        let have = held.as_ref().map_or(0, Place::size);
+        let have = held.as_ref().map_or(0, Permit::size);
         let Some(more) = bytes.div_ceil(UNIT).checked_sub(have).filter(|more| *more > 0) else {
             return Ok(());
         };
-        let more = self.bodies.try_enter(user, more).ok_or_else(Status::overloaded)?;
+        let more = self.bodies.try_acquire(user, more).ok_or_else(Status::overloaded)?;
         match held {
             Some(held) => held.merge(more),
             None => *held = Some(more),
@@ -107,20 +107,24 @@ impl Throttle {
     }
 
     /// Waits for room for a response of about `bytes` that is made as a whole.
-    pub(crate) async fn response(&self, user: &User, bytes: usize) -> Result<Place, Status> {
-        let places = bytes.div_ceil(UNIT);
-        self.responses.enter(user, places).await.ok_or_else(Status::overloaded)
+    pub(crate) async fn reserve_response(
+        &self,
+        user: &User,
+        bytes: usize,
+    ) -> Result<Permit, Status> {
+        let permits = bytes.div_ceil(UNIT);
+        self.responses.acquire(user, permits).await.ok_or_else(Status::overloaded)
     }
 
     /// Waits for the turn to work on much data at once. At most so many wait.
-    pub(crate) async fn turn(&self, user: &User) -> Result<Turn, Status> {
-        let _waiting = self.heavy.try_enter(user, 1).ok_or_else(Status::overloaded)?;
-        Ok(self.turns.wait(user.name()).await)
+    pub(crate) async fn heavy_slot(&self, user: &User) -> Result<Slot, Status> {
+        let _waiting = self.heavy_waiting.try_acquire(user, 1).ok_or_else(Status::overloaded)?;
+        Ok(self.heavy_slots.wait(user.name()).await)
     }
 
     /// Waits until no heavy request is running.
     pub(crate) async fn idle(&self) {
-        self.turns.idle().await;
+        self.heavy_slots.idle().await;
     }
 }
 

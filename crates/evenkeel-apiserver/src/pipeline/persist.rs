@@ -70,7 +70,7 @@ pub(crate) async fn create(
     match resource.table.create(key, unsaved).await {
         Ok(record) => {
             if let Some(reservation) = reservation {
-                reservation.keep();
+                reservation.commit();
             }
             after_write(cx, &record).await;
             Ok(Persisted::Stored(record))
@@ -161,7 +161,7 @@ pub(crate) async fn update(
         match written {
             Ok(record) => {
                 if let Some(reservation) = taken {
-                    reservation.keep();
+                    reservation.commit();
                     cx.core.services.release(&current, Some(&record));
                 }
                 after_write(cx, &record).await;

@@ -15,7 +15,7 @@ use tokio::time;
 use crate::core::Core;
 use crate::limits::BODY_LIMIT;
 use crate::status::Status;
-use crate::throttle::{Place, User};
+use crate::throttle::{Permit, User};
 
 /// A request body of which nothing has been read.
 pub(crate) struct Unread<B> {
@@ -30,7 +30,7 @@ pub(crate) struct Unread<B> {
 pub(crate) struct Received {
     pub(crate) bytes: Bytes,
     /// Counts the bytes until the request is over.
-    _held: Option<Place>,
+    _held: Option<Permit>,
 }
 
 impl<B> Unread<B>
@@ -76,7 +76,7 @@ where
                 return Err(Status::too_large());
             }
             if let Some((core, user)) = &self.counted {
-                core.throttle.hold_body(user, &mut held, length)?;
+                core.throttle.reserve_body(user, &mut held, length)?;
             }
             whole.push(data);
         }

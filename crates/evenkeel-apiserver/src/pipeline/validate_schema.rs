@@ -17,7 +17,7 @@ use crate::call::RequestContext;
 use crate::object::{Metadata as _, metadata_mut, set_meta};
 use crate::registry::custom;
 use crate::registry::resource::{Resource, TypeInfo};
-use crate::service::{Refused, Reservation};
+use crate::service::{AllocateError, Reservation};
 use crate::status::{GroupResource, Status};
 
 /// An object that follows the rules of its kind.
@@ -276,10 +276,10 @@ fn with_strategy_context(
     });
 }
 
-fn allocation_error(cx: &RequestContext, service: &Value, refused: Refused) -> Status {
+fn allocation_error(cx: &RequestContext, service: &Value, refused: AllocateError) -> Status {
     match refused {
-        Refused::Invalid(errors) => invalid(cx, service, &errors),
-        Refused::Failed(status) => status,
+        AllocateError::Invalid(errors) => invalid(cx, service, &errors),
+        AllocateError::Failed(status) => status,
     }
 }
 

@@ -110,7 +110,7 @@ async fn request_beyond_those_in_flight_is_asked_to_come_back() {
 #[tokio::test]
 async fn large_requests_take_turns_and_small_ones_do_not_wait_for_them() {
     let test = Fixture::new(|limits| limits.writes_in_flight = 1).await;
-    let turn = test.server.core.throttle.turn(&test.admin).await.unwrap();
+    let slot = test.server.core.throttle.heavy_slot(&test.admin).await.unwrap();
 
     let mut large = Box::pin(test.create("large", 100 << 10));
     let small = async {
@@ -119,15 +119,15 @@ async fn large_requests_take_turns_and_small_ones_do_not_wait_for_them() {
         }
     };
     while_pending(&mut large, timeout(SOON, small)).await.unwrap();
-    drop(turn);
+    drop(slot);
     assert_eq!(timeout(SOON, large).await.unwrap(), 201);
 
     // From now on what is stored is large, whatever the size of a patch.
-    let turn = test.server.core.throttle.turn(&test.admin).await.unwrap();
+    let slot = test.server.core.throttle.heavy_slot(&test.admin).await.unwrap();
     let mut table = Box::pin(test.table(""));
     let list = test.send("GET", MAPS, String::new());
     assert_eq!(while_pending(&mut table, timeout(SOON, list)).await.unwrap().0, 200);
-    drop(turn);
+    drop(slot);
     assert_eq!(timeout(SOON, table).await.unwrap().status(), 200);
     test.serving.stop().await;
 }
@@ -139,7 +139,7 @@ async fn work_is_not_begun_for_a_client_that_has_gone() {
         assert_eq!(test.create(&n.to_string(), 1).await, 201);
     }
     let before = test.count();
-    let turn = test.server.core.throttle.turn(&test.admin).await.unwrap();
+    let slot = test.server.core.throttle.heavy_slot(&test.admin).await.unwrap();
     {
         let mut deletion = Box::pin(test.send("DELETE", MAPS, String::new()));
         // The server has the request once it has served one that was sent later.
@@ -148,7 +148,7 @@ async fn work_is_not_begun_for_a_client_that_has_gone() {
     }
     // The client has reset the stream once a later request is answered.
     assert_eq!(test.send("GET", MAPS, String::new()).await.0, 200);
-    drop(turn);
+    drop(slot);
     test.server.core.throttle.idle().await;
     assert_eq!(test.count(), before);
     test.serving.stop().await;
@@ -206,9 +206,9 @@ async fn list_is_not_encoded_for_a_client_that_has_gone() {
 #[tokio::test]
 async fn request_that_takes_too_long_times_out() {
     let test = Fixture::new(|limits| limits.request_timeout = Duration::from_millis(20)).await;
-    let turn = test.server.core.throttle.turn(&test.admin).await.unwrap();
+    let slot = test.server.core.throttle.heavy_slot(&test.admin).await.unwrap();
     let (code, _, body) = test.send("DELETE", MAPS, String::new()).await;
-    drop(turn);
+    drop(slot);
     assert_eq!(code, 504);
     assert!(body.contains("request did not complete within the allotted timeout"), "{body}");
     test.serving.stop().await;

@@ -4,10 +4,10 @@ use evenkeel_kinds::validate;
 use evenkeel_schema::field;
 use serde_json::{Value, json};
 
-use super::Refused;
+use super::AllocateError;
 
 /// A service that takes what it can get is left with what it got, unless somebody asks otherwise.
-pub(super) fn are_kept(service: &Value, old: Option<&Value>) -> bool {
+pub(super) fn are_unchanged(service: &Value, old: Option<&Value>) -> bool {
     let (spec, Some(old)) = (&service["spec"], old.map(|old| &old["spec"])) else { return false };
     let prefers = |spec: &Value| spec["ipFamilyPolicy"] == "PreferDualStack";
     prefers(spec)
@@ -16,7 +16,7 @@ pub(super) fn are_kept(service: &Value, old: Option<&Value>) -> bool {
 }
 
 /// Fills in policy and families, in upstream's order of checks.
-pub(super) fn settle(service: &mut Value, old: Option<&Value>) -> Result<(), Refused> {
+pub(super) fn set_families(service: &mut Value, old: Option<&Value>) -> Result<(), AllocateError> {
     let none = Value::Null;
     let old_spec = old.map_or(&none, |old| &old["spec"]);
     let headless = is_selectorless(&service["spec"]);
@@ -30,9 +30,9 @@ pub(super) fn settle(service: &mut Value, old: Option<&Value>) -> Result<(), Ref
         }
         .into();
     }
-    let faults = validate::service_cluster_ips(service, old);
-    if !faults.is_empty() {
-        return Err(Refused::Invalid(faults));
+    let invalid = validate::service_cluster_ips(service, old);
+    if !invalid.is_empty() {
+        return Err(AllocateError::Invalid(invalid));
     }
 
     let spec = &mut service["spec"];
@@ -61,7 +61,7 @@ pub(super) fn settle(service: &mut Value, old: Option<&Value>) -> Result<(), Ref
     }
     infer(spec, &mut errors);
     if !errors.is_empty() {
-        return Err(Refused::Invalid(errors));
+        return Err(AllocateError::Invalid(errors));
     }
 
     if headless {
@@ -88,7 +88,7 @@ pub(super) fn settle(service: &mut Value, old: Option<&Value>) -> Result<(), Ref
         }
     }
     if !errors.is_empty() {
-        return Err(Refused::Invalid(errors));
+        return Err(AllocateError::Invalid(errors));
     }
     if count(spec, "ipFamilies") == 0 {
         spec["ipFamilies"] = json!(["IPv4"]);

@@ -5,36 +5,36 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use evenkeel_schema::field;
 use serde_json::Value;
 
-use super::{Refused, Reservation};
+use super::{AllocateError, Reservation};
 use crate::status::Status;
 
 const NODE_PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
 
 /// Ports below this are handed out last: they are for those who ask for a certain one.
-const PICKED_PORTS: u16 = 30_086;
+const DYNAMIC_PORTS_START: u16 = 30_086;
 
 const OUT_OF_RANGE: &str =
     "provided port is not in the valid range. The range of valid ports is 30000-32767";
 const ALLOCATED: &str = "provided port is already allocated";
 
 /// Takes the ports that `service` needs and `old` has not.
-pub(super) fn take(
+pub(super) fn allocate(
     reservation: &mut Reservation,
     service: &mut Value,
     old: Option<&Value>,
     dry_run: bool,
-) -> Result<(), Refused> {
+) -> Result<(), AllocateError> {
     let spec = &mut service["spec"];
-    let mut ports = Ports { reservation, dry: dry_run.then(BTreeSet::new) };
+    let mut ports = Ports { reservation, dry_run_ports: dry_run.then(BTreeSet::new) };
     if matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer")) {
         match old {
-            None => ports.of_new(spec)?,
-            Some(old) => ports.of_update(spec, &old["spec"])?,
+            None => ports.on_create(spec)?,
+            Some(old) => ports.on_update(spec, &old["spec"])?,
         }
     }
-    let asked_before = old.is_some_and(|old| needs_health_check(&old["spec"]));
-    if needs_health_check(spec) && !asked_before {
-        ports.for_health(spec)?;
+    let needed_before = old.is_some_and(|old| needs_health_check(&old["spec"]));
+    if needs_health_check(spec) && !needed_before {
+        ports.allocate_health_check(spec)?;
     }
     Ok(())
 }
@@ -45,7 +45,7 @@ fn needs_health_check(spec: &Value) -> bool {
 }
 
 /// Load balancers may be told to do without ports of their own.
-fn picks(spec: &Value) -> bool {
+fn allocates_node_ports(spec: &Value) -> bool {
     spec["type"] != "LoadBalancer" || spec["allocateLoadBalancerNodePorts"] != false
 }
 
@@ -56,98 +56,100 @@ fn number(port: &Value, field: &str) -> i64 {
 struct Ports<'a> {
     reservation: &'a mut Reservation,
     /// What a dry run pretends to have taken.
-    dry: Option<BTreeSet<i64>>,
+    dry_run_ports: Option<BTreeSet<i64>>,
 }
 
 impl Ports<'_> {
     /// Ports of the same number, say for TCP and UDP, share a node port.
-    fn of_new(&mut self, spec: &mut Value) -> Result<(), Refused> {
-        let picks = picks(spec);
+    fn on_create(&mut self, spec: &mut Value) -> Result<(), AllocateError> {
+        let allocates = allocates_node_ports(spec);
         let Some(ports) = spec["ports"].as_array_mut() else { return Ok(()) };
         let mut given: BTreeMap<i64, i64> = BTreeMap::new();
         for at in 0..ports.len() {
-            let (port, wished) = (number(&ports[at], "port"), number(&ports[at], "nodePort"));
-            if wished == 0 && !picks {
+            let (port, requested) = (number(&ports[at], "port"), number(&ports[at], "nodePort"));
+            if requested == 0 && !allocates {
                 continue;
             }
             match given.get(&port) {
                 None => {
                     let mut same = ports.iter().filter(|other| number(other, "port") == port);
-                    let asked = same.find_map(|other| match number(other, "nodePort") {
+                    let requested = same.find_map(|other| match number(other, "nodePort") {
                         0 => None,
-                        asked => Some(asked),
+                        requested => Some(requested),
                     });
-                    let taken = match asked {
-                        Some(asked) => self.take_at(at, asked).map(|()| asked)?,
-                        None => self.pick()?,
+                    let taken = match requested {
+                        Some(requested) => {
+                            self.allocate_for_port(at, requested).map(|()| requested)?
+                        }
+                        None => self.allocate_next()?,
                     };
                     given.insert(port, taken);
                     ports[at]["nodePort"] = taken.into();
                 }
-                Some(shared) if wished == 0 => ports[at]["nodePort"] = (*shared).into(),
-                Some(shared) if wished != *shared => self.take_at(at, wished)?,
+                Some(shared) if requested == 0 => ports[at]["nodePort"] = (*shared).into(),
+                Some(shared) if requested != *shared => self.allocate_for_port(at, requested)?,
                 Some(_) => {}
             }
         }
         Ok(())
     }
 
-    fn of_update(&mut self, spec: &mut Value, old: &Value) -> Result<(), Refused> {
-        let picks = picks(spec);
+    fn on_update(&mut self, spec: &mut Value, old: &Value) -> Result<(), AllocateError> {
+        let allocates = allocates_node_ports(spec);
         let before = old["ports"].as_array().into_iter().flatten();
         let had: HashSet<i64> = before.map(|port| number(port, "nodePort")).collect();
         let Some(ports) = spec["ports"].as_array_mut() else { return Ok(()) };
         let (mut seen, mut numbers) = (HashSet::new(), HashSet::new());
         for (at, port) in ports.iter_mut().enumerate() {
-            let mut wished = number(port, "nodePort");
-            if wished == 0 && !picks {
+            let mut requested = number(port, "nodePort");
+            if requested == 0 && !allocates {
                 continue;
             }
-            if wished == 0 {
-                wished = self.pick()?;
-                port["nodePort"] = wished.into();
-            } else if !had.contains(&wished) && !numbers.contains(&wished) {
-                self.take_at(at, wished)?;
+            if requested == 0 {
+                requested = self.allocate_next()?;
+                port["nodePort"] = requested.into();
+            } else if !had.contains(&requested) && !numbers.contains(&requested) {
+                self.allocate_for_port(at, requested)?;
             }
-            let entry = (port["protocol"].as_str().unwrap_or("").to_owned(), wished);
-            numbers.insert(wished);
+            let entry = (port["protocol"].as_str().unwrap_or("").to_owned(), requested);
+            numbers.insert(requested);
             if seen.contains(&entry) {
                 let message = format!("duplicate nodePort: {{{} {}}}", entry.0, entry.1);
-                return Err(Refused::Failed(Status::without_reason(500, message)));
+                return Err(AllocateError::Failed(Status::without_reason(500, message)));
             }
             seen.insert(entry);
         }
         Ok(())
     }
 
-    fn for_health(&mut self, spec: &mut Value) -> Result<(), Refused> {
-        let wished = number(spec, "healthCheckNodePort");
-        if wished == 0 {
-            spec["healthCheckNodePort"] = self.pick()?.into();
+    fn allocate_health_check(&mut self, spec: &mut Value) -> Result<(), AllocateError> {
+        let requested = number(spec, "healthCheckNodePort");
+        if requested == 0 {
+            spec["healthCheckNodePort"] = self.allocate_next()?.into();
             return Ok(());
         }
-        self.take(wished).map_err(|why| {
-            Refused::Failed(Status::internal(format_args!(
-                "failed to allocate requested HealthCheck NodePort {wished}: {why}"
+        self.allocate_requested(requested).map_err(|why| {
+            AllocateError::Failed(Status::internal(format_args!(
+                "failed to allocate requested HealthCheck NodePort {requested}: {why}"
             )))
         })
     }
 
-    fn take_at(&mut self, at: usize, wished: i64) -> Result<(), Refused> {
-        self.take(wished).map_err(|why| {
-            field::Error::invalid(format!("spec.ports[{at}].nodePort"), wished, why).into()
+    fn allocate_for_port(&mut self, at: usize, requested: i64) -> Result<(), AllocateError> {
+        self.allocate_requested(requested).map_err(|why| {
+            field::Error::invalid(format!("spec.ports[{at}].nodePort"), requested, why).into()
         })
     }
 
-    fn take(&mut self, wished: i64) -> Result<(), &'static str> {
-        let number = u16::try_from(wished).ok().filter(|port| NODE_PORTS.contains(port));
-        let mut state = self.reservation.taken.lock();
-        if let Some(pretended) = &mut self.dry {
+    fn allocate_requested(&mut self, requested: i64) -> Result<(), &'static str> {
+        let number = u16::try_from(requested).ok().filter(|port| NODE_PORTS.contains(port));
+        let mut state = self.reservation.allocations.lock();
+        if let Some(dry_run_ports) = &mut self.dry_run_ports {
             let taken = number.is_some_and(|number| state.ports.contains(&number));
-            if taken || pretended.contains(&wished) {
+            if taken || dry_run_ports.contains(&requested) {
                 return Err(ALLOCATED);
             }
-            pretended.insert(wished);
+            dry_run_ports.insert(requested);
             return Ok(());
         }
         let number = number.ok_or(OUT_OF_RANGE)?;
@@ -160,18 +162,18 @@ impl Ports<'_> {
     }
 
     /// Any free port: in turn, so that one that was given back is not met again at once.
-    fn pick(&mut self) -> Result<i64, Refused> {
-        if let Some(pretended) = &mut self.dry {
-            let next = 1 + pretended.last().copied().unwrap_or(32_768);
-            pretended.insert(next);
+    fn allocate_next(&mut self) -> Result<i64, AllocateError> {
+        if let Some(dry_run_ports) = &mut self.dry_run_ports {
+            let next = 1 + dry_run_ports.last().copied().unwrap_or(32_768);
+            dry_run_ports.insert(next);
             return Ok(next);
         }
-        let mut state = self.reservation.taken.lock();
-        let start = state.next_port.max(PICKED_PORTS);
+        let mut state = self.reservation.allocations.lock();
+        let start = state.next_port.max(DYNAMIC_PORTS_START);
         let mut ports = (start..=*NODE_PORTS.end()).chain(*NODE_PORTS.start()..start);
         let Some(free) = ports.find(|port| !state.ports.contains(port)) else {
             let why = "failed to allocate a nodePort: range is full";
-            return Err(Refused::Failed(Status::internal(why)));
+            return Err(AllocateError::Failed(Status::internal(why)));
         };
         state.ports.insert(free);
         state.next_port = if free == *NODE_PORTS.end() { 0 } else { free + 1 };

@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::User;
 
-pub(super) struct Gate {
+pub(super) struct FairSemaphore {
     all: Arc<Semaphore>,
     total: usize,
     users: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
@@ -17,7 +17,7 @@ pub(super) struct Gate {
 
 /// Places taken; dropping it gives them back.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Permit {
     own: OwnedSemaphorePermit,
     all: OwnedSemaphorePermit,
 }
@@ -26,9 +26,9 @@ pub(crate) struct Place {
 const USERS: usize = 256;
 
 /// Requests that may wait, for each place.
-const WAITING_PER_PLACE: usize = 4;
+const WAITERS_PER_PERMIT: usize = 4;
 
-impl Gate {
+impl FairSemaphore {
     pub(super) fn new(total: usize) -> Self {
         let total = total.clamp(1, u32::MAX as usize / 2);
         Self {
@@ -40,32 +40,33 @@ impl Gate {
     }
 
     /// Takes places that are free now.
-    pub(super) fn try_enter(&self, user: &User, places: usize) -> Option<Place> {
-        let places = self.clamp(user, places);
-        let own = self.of(user).try_acquire_many_owned(places).ok()?;
-        let all = self.all.clone().try_acquire_many_owned(places).ok()?;
-        Some(Place { own, all })
+    pub(super) fn try_acquire(&self, user: &User, permits: usize) -> Option<Permit> {
+        let permits = self.clamp(user, permits);
+        let own = self.user_semaphore(user).try_acquire_many_owned(permits).ok()?;
+        let all = self.all.clone().try_acquire_many_owned(permits).ok()?;
+        Some(Permit { own, all })
     }
 
     /// Waits for places; more than a user may have count as that many. `None` if too many wait.
-    pub(super) async fn enter(&self, user: &User, places: usize) -> Option<Place> {
-        let places = self.clamp(user, places);
-        let _waiting = Waiting::begin(&self.waiting, self.total.saturating_mul(WAITING_PER_PLACE))?;
-        let own = self.of(user).acquire_many_owned(places).await.ok()?;
-        let all = self.all.clone().acquire_many_owned(places).await.ok()?;
-        Some(Place { own, all })
+    pub(super) async fn acquire(&self, user: &User, permits: usize) -> Option<Permit> {
+        let permits = self.clamp(user, permits);
+        let _waiting =
+            Waiting::begin(&self.waiting, self.total.saturating_mul(WAITERS_PER_PERMIT))?;
+        let own = self.user_semaphore(user).acquire_many_owned(permits).await.ok()?;
+        let all = self.all.clone().acquire_many_owned(permits).await.ok()?;
+        Some(Permit { own, all })
     }
 
     /// What one user may take.
-    fn share(&self, user: &User) -> usize {
+    fn user_limit(&self, user: &User) -> usize {
         if user.is_anonymous() { self.total.div_ceil(8) } else { (self.total * 3).div_ceil(4) }
     }
 
-    fn clamp(&self, user: &User, places: usize) -> u32 {
-        u32::try_from(places.min(self.share(user))).unwrap_or(u32::MAX)
+    fn clamp(&self, user: &User, permits: usize) -> u32 {
+        u32::try_from(permits.min(self.user_limit(user))).unwrap_or(u32::MAX)
     }
 
-    fn of(&self, user: &User) -> Arc<Semaphore> {
+    fn user_semaphore(&self, user: &User) -> Arc<Semaphore> {
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(own) = users.get(user.name()) {
             return own.clone();
@@ -74,7 +75,7 @@ impl Gate {
             // A permit holds its semaphore, so what is held by the map alone is not in use.
             users.retain(|_, own| Arc::strong_count(own) > 1);
         }
-        let own = Arc::new(Semaphore::new(self.share(user)));
+        let own = Arc::new(Semaphore::new(self.user_limit(user)));
         users.insert(user.name().clone(), own.clone());
         own
     }
@@ -85,7 +86,7 @@ impl Gate {
     }
 }
 
-impl Place {
+impl Permit {
     pub(super) fn size(&self) -> usize {
         self.own.num_permits()
     }

@@ -22,31 +22,31 @@ fn throttle(change: impl FnOnce(&mut Limits)) -> Throttle {
 }
 
 /// Takes places until none is left for this user.
-fn fill(gate: &Gate, user: &User) -> Vec<Place> {
-    std::iter::from_fn(|| gate.try_enter(user, 1)).collect()
+fn fill(semaphore: &FairSemaphore, user: &User) -> Vec<Permit> {
+    std::iter::from_fn(|| semaphore.try_acquire(user, 1)).collect()
 }
 
 #[test]
 fn one_user_leaves_a_quarter_and_the_anonymous_take_an_eighth() {
-    let gate = Gate::new(400);
-    let anonymous = fill(&gate, &anonymous());
+    let semaphore = FairSemaphore::new(400);
+    let anonymous = fill(&semaphore, &anonymous());
     assert_eq!(anonymous.len(), 50);
-    let greedy = fill(&gate, &user("greedy"));
+    let greedy = fill(&semaphore, &user("greedy"));
     assert_eq!(greedy.len(), 300);
-    assert_eq!(fill(&gate, &user("other")).len(), 50);
+    assert_eq!(fill(&semaphore, &user("other")).len(), 50);
     drop(greedy);
-    assert_eq!(fill(&gate, &user("other")).len(), 300);
+    assert_eq!(fill(&semaphore, &user("other")).len(), 300);
 }
 
 #[test]
 fn users_that_take_nothing_are_forgotten() {
-    let gate = Gate::new(10);
-    let kept = gate.try_enter(&user("kept"), 1).unwrap();
+    let semaphore = FairSemaphore::new(10);
+    let kept = semaphore.try_acquire(&user("kept"), 1).unwrap();
     for n in 0..10_000 {
-        gate.try_enter(&user(&n.to_string()), 1).unwrap();
+        semaphore.try_acquire(&user(&n.to_string()), 1).unwrap();
     }
-    assert!(gate.users() <= 257, "{}", gate.users());
-    assert_eq!(fill(&gate, &user("kept")).len(), 7, "its share is 8 and it holds 1");
+    assert!(semaphore.users() <= 257, "{}", semaphore.users());
+    assert_eq!(fill(&semaphore, &user("kept")).len(), 7, "its share is 8 and it holds 1");
     drop(kept);
 }
 
@@ -77,24 +77,24 @@ async fn a_request_beyond_the_limit_waits_and_is_then_refused() {
 fn body_bytes_are_held_as_they_come_and_refused_beyond_the_share() {
     let throttle = throttle(|limits| limits.body_bytes = 8 * UNIT);
     let (greedy, mut held) = (user("greedy"), None);
-    throttle.hold_body(&greedy, &mut held, 1).unwrap();
-    throttle.hold_body(&greedy, &mut held, UNIT).unwrap();
+    throttle.reserve_body(&greedy, &mut held, 1).unwrap();
+    throttle.reserve_body(&greedy, &mut held, UNIT).unwrap();
     assert_eq!(held.as_ref().unwrap().size(), 1);
-    throttle.hold_body(&greedy, &mut held, 6 * UNIT).unwrap();
-    assert_eq!(throttle.hold_body(&greedy, &mut held, 6 * UNIT + 1).unwrap_err().code(), 429);
-    throttle.hold_body(&user("other"), &mut None, 2 * UNIT).unwrap();
+    throttle.reserve_body(&greedy, &mut held, 6 * UNIT).unwrap();
+    assert_eq!(throttle.reserve_body(&greedy, &mut held, 6 * UNIT + 1).unwrap_err().code(), 429);
+    throttle.reserve_body(&user("other"), &mut None, 2 * UNIT).unwrap();
     drop(held);
-    throttle.hold_body(&greedy, &mut None, 6 * UNIT).unwrap();
+    throttle.reserve_body(&greedy, &mut None, 6 * UNIT).unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn turns_go_from_user_to_user() {
     let throttle = Arc::new(throttle(|limits| limits.heavy_in_flight = 1));
     let (greedy, other) = (user("greedy"), user("other"));
-    let first = throttle.turn(&greedy).await.unwrap();
+    let first = throttle.heavy_slot(&greedy).await.unwrap();
     let order = Mutex::new(Vec::new());
     let wait = async |user: &User, label: &'static str| {
-        let _turn = throttle.turn(user).await.unwrap();
+        let _slot = throttle.heavy_slot(user).await.unwrap();
         order.lock().push(label);
     };
     let release = async {
@@ -116,21 +116,21 @@ async fn turns_go_from_user_to_user() {
 async fn a_request_that_gives_up_waiting_passes_its_turn_on() {
     let throttle = throttle(|limits| limits.heavy_in_flight = 1);
     let user = user("one");
-    let first = throttle.turn(&user).await.unwrap();
-    let mut given_up = Box::pin(throttle.turn(&user));
+    let first = throttle.heavy_slot(&user).await.unwrap();
+    let mut given_up = Box::pin(throttle.heavy_slot(&user));
     assert!(given_up.as_mut().now_or_never().is_none());
-    let mut waits = Box::pin(throttle.turn(&user));
+    let mut waits = Box::pin(throttle.heavy_slot(&user));
     assert!(waits.as_mut().now_or_never().is_none());
     drop(given_up);
     drop(first);
-    let turn = waits.now_or_never().expect("the turn is passed on").unwrap();
+    let slot = waits.now_or_never().expect("the turn is passed on").unwrap();
     assert!(throttle.idle().now_or_never().is_none());
-    drop(turn);
+    drop(slot);
     throttle.idle().now_or_never().expect("all turns are given back");
 
     // The turn has been given but not yet taken when the request ends.
-    let first = throttle.turn(&user).await.unwrap();
-    let mut given_up = Box::pin(throttle.turn(&user));
+    let first = throttle.heavy_slot(&user).await.unwrap();
+    let mut given_up = Box::pin(throttle.heavy_slot(&user));
     assert!(given_up.as_mut().now_or_never().is_none());
     drop(first);
     drop(given_up);
@@ -144,10 +144,10 @@ async fn only_so_many_wait_for_their_turn() {
         limits.heavy_waiting = 4;
     });
     let user = user("one");
-    let _first = throttle.turn(&user).await.unwrap();
-    let mut waiting: Vec<_> = (0..3).map(|_| Box::pin(throttle.turn(&user))).collect();
+    let _first = throttle.heavy_slot(&user).await.unwrap();
+    let mut waiting: Vec<_> = (0..3).map(|_| Box::pin(throttle.heavy_slot(&user))).collect();
     for wait in &mut waiting {
         assert!(wait.as_mut().now_or_never().is_none());
     }
-    assert_eq!(throttle.turn(&user).await.unwrap_err().code(), 429);
+    assert_eq!(throttle.heavy_slot(&user).await.unwrap_err().code(), 429);
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, oneshot};
 
-pub(super) struct Turns {
+pub(super) struct RoundRobin {
     state: Mutex<State>,
     idle: Notify,
 }
@@ -17,38 +17,38 @@ struct State {
     free: usize,
     running: usize,
     /// Users with waiting requests, the next one first.
-    users: VecDeque<(Arc<str>, VecDeque<oneshot::Sender<Turn>>)>,
+    users: VecDeque<(Arc<str>, VecDeque<oneshot::Sender<Slot>>)>,
 }
 
 /// The right to work now; dropping it lets the next one work.
 #[derive(Debug)]
-pub(crate) struct Turn {
-    turns: Option<Arc<Turns>>,
+pub(crate) struct Slot {
+    queue: Option<Arc<RoundRobin>>,
 }
 
-impl Turns {
+impl RoundRobin {
     pub(super) fn new(at_once: usize) -> Self {
         let state = State { free: at_once.max(1), running: 0, users: VecDeque::new() };
         Self { state: Mutex::new(state), idle: Notify::new() }
     }
 
-    pub(super) async fn wait(self: &Arc<Self>, user: &Arc<str>) -> Turn {
-        let turn = {
+    pub(super) async fn wait(self: &Arc<Self>, user: &Arc<str>) -> Slot {
+        let slot = {
             let mut state = self.lock();
             if state.free > 0 {
                 state.free -= 1;
                 state.running += 1;
-                return Turn { turns: Some(self.clone()) };
+                return Slot { queue: Some(self.clone()) };
             }
-            let (give, turn) = oneshot::channel();
+            let (grant, slot) = oneshot::channel();
             match state.users.iter_mut().find(|(waiting, _)| waiting == user) {
-                Some((_, queue)) => queue.push_back(give),
-                None => state.users.push_back((user.clone(), VecDeque::from([give]))),
+                Some((_, queue)) => queue.push_back(grant),
+                None => state.users.push_back((user.clone(), VecDeque::from([grant]))),
             }
-            turn
+            slot
         };
         // A sender is never dropped unused while a turn is out, and one is: none was free.
-        turn.await.unwrap_or(Turn { turns: None })
+        slot.await.unwrap_or(Slot { queue: None })
     }
 
     pub(super) async fn idle(&self) {
@@ -68,7 +68,7 @@ impl Turns {
 
 impl State {
     /// The request that works next: the first of the next user.
-    fn next(&mut self) -> Option<oneshot::Sender<Turn>> {
+    fn next(&mut self) -> Option<oneshot::Sender<Slot>> {
         let (user, mut queue) = self.users.pop_front()?;
         let next = queue.pop_front();
         if !queue.is_empty() {
@@ -78,34 +78,34 @@ impl State {
     }
 }
 
-impl Drop for Turn {
+impl Drop for Slot {
     fn drop(&mut self) {
-        let Some(turns) = self.turns.take() else { return };
+        let Some(queue) = self.queue.take() else { return };
         loop {
             let next = {
-                let mut state = turns.lock();
+                let mut state = queue.lock();
                 let next = state.next();
                 if next.is_none() {
                     state.free += 1;
                     state.running -= 1;
                     if state.running == 0 {
-                        turns.idle.notify_waiters();
+                        queue.idle.notify_waiters();
                     }
                     return;
                 }
                 next
             };
-            let turn = Turn { turns: Some(turns.clone()) };
+            let slot = Slot { queue: Some(queue.clone()) };
             // One that is no longer waiting gives the turn back unused.
-            match next.map(|next| next.send(turn)) {
-                Some(Err(mut unused)) => unused.turns = None,
+            match next.map(|next| next.send(slot)) {
+                Some(Err(mut unused)) => unused.queue = None,
                 _ => return,
             }
         }
     }
 }
 
-impl std::fmt::Debug for Turns {
+impl std::fmt::Debug for RoundRobin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Turns")
     }

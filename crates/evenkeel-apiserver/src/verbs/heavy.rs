@@ -42,8 +42,8 @@ pub(super) async fn encode(
     let Some(remote) = cx.remote.as_ref().filter(|_| size > HEAVY_BYTES) else {
         return encode::respond(cx, output, reply);
     };
-    let place = cx.core.throttle.response(&remote.user, size).await?;
+    let permit = cx.core.throttle.reserve_response(&remote.user, size).await?;
     let shared = cx.clone();
     let response = cx.offload(async move { encode::respond(&shared, output, reply) }).await?;
-    Ok(response.map(|body| body.counted(place)))
+    Ok(response.map(|body| body.with_permit(permit)))
 }
