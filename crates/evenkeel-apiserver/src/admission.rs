@@ -12,13 +12,13 @@ mod default_class;
 
 mod in_use_protection;
 
-mod claim_resize;
+mod pvc_resize;
 
 mod runtime_class;
 
 use serde_json::Value;
 
-use crate::call::RequestContext;
+use crate::context::RequestContext;
 use crate::status::Status;
 
 /// What is done to the object.
@@ -132,7 +132,7 @@ impl Chain {
                 "StorageObjectInUseProtection",
                 Box::new(in_use_protection::StorageObjectInUseProtection),
             ),
-            ("PersistentVolumeClaimResize", Box::new(claim_resize::PersistentVolumeClaimResize)),
+            ("PersistentVolumeClaimResize", Box::new(pvc_resize::PersistentVolumeClaimResize)),
             ("RuntimeClass", Box::new(runtime_class::RuntimeClass)),
             ("DefaultIngressClass", Box::new(default_class::INGRESS)),
         ];

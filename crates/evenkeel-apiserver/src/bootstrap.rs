@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::call::RequestContext;
+use crate::context::RequestContext;
 use crate::core::Core;
 use crate::pipeline::encode;
 use crate::registry::custom;

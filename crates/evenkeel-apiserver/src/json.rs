@@ -1,10 +1,10 @@
 //! JSON in: one pass into a [`Value`], with duplicate keys found and Go's wording on failure.
 
-mod repeated;
+mod duplicates;
 
 mod scan;
 
-pub(crate) use repeated::duplicate_keys;
+pub(crate) use duplicates::duplicate_keys;
 
 use std::fmt;
 

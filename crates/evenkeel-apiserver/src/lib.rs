@@ -5,7 +5,7 @@
 //! and every other client. It is a tool for development and tests, not a control plane.
 //!
 //! A request goes `route → authenticate → impersonate → authorize → decode → manage → mutate →
-//! validate_schema → validate → persist → encode`; `pipeline.rs` is the table of contents.
+//! prepare → validate → persist → encode`; `pipeline.rs` is the table of contents.
 
 // The order of a request.
 mod server;
@@ -38,7 +38,7 @@ mod object;
 mod service;
 
 // What the verbs do.
-mod call;
+mod context;
 
 mod verbs;
 
@@ -75,7 +75,7 @@ mod metrics;
 
 mod offload;
 
-mod sources;
+mod clock_rng;
 
 mod status;
 

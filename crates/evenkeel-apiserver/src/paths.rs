@@ -8,7 +8,7 @@ use http::{HeaderValue, Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::body::Body;
-use crate::call::Remote;
+use crate::context::Remote;
 use crate::core::Core;
 use crate::health;
 use crate::negotiate::{self, Format};

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! route → authenticate → impersonate → authorize → receive → decode → manage → mutate
-//!       → validate_schema → validate → persist → encode
+//!       → prepare → validate → persist → encode
 //! ```
 //!
 //! On update and patch everything from `decode` to `validate` runs inside `persist`'s
@@ -25,7 +25,7 @@ pub(crate) mod manage;
 
 pub(crate) mod mutate;
 
-pub(crate) mod validate_schema;
+pub(crate) mod prepare;
 
 pub(crate) mod validate;
 
@@ -45,7 +45,7 @@ use tokio::time;
 
 use self::receive::Unread;
 use crate::body::Body;
-use crate::call::Remote;
+use crate::context::Remote;
 use crate::core::Core;
 use crate::listen::Peer;
 use crate::negotiate;

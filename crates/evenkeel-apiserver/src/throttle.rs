@@ -3,8 +3,8 @@
 //! Holds the counters behind [`Limits`]. Nothing in here looks at a request: the pipeline asks for
 //! places before it reads, works and answers, and a place is given back when it is dropped.
 
-mod gate;
-mod turns;
+mod fair_semaphore;
+mod round_robin;
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::identity::Identity;
 use crate::limits::Limits;
 use crate::status::Status;
 
-use self::gate::FairSemaphore;
-pub(crate) use self::gate::Permit;
-use self::turns::RoundRobin;
-pub(crate) use self::turns::Slot;
+use self::fair_semaphore::FairSemaphore;
+pub(crate) use self::fair_semaphore::Permit;
+use self::round_robin::RoundRobin;
+pub(crate) use self::round_robin::Slot;
 
 /// Counts what requests take.
 pub(crate) struct Throttle {

@@ -39,7 +39,7 @@ use bytes::Bytes;
 use http::{Method, Response};
 
 use crate::body::Body;
-use crate::call::{Remote, RequestContext, Warnings};
+use crate::context::{Remote, RequestContext, Warnings};
 use crate::core::Core;
 use crate::negotiate::{self, View};
 use crate::pipeline::authorize::Authorized;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::body::Chunks;
-use crate::call::{RequestContext, ShutdownSignal};
+use crate::context::{RequestContext, ShutdownSignal};
 use crate::core::Core;
 use crate::negotiate::{Output, View};
 use crate::pipeline::encode::{self, Include};

@@ -3,7 +3,7 @@
 //! Every key is ECDSA P-256, because a server that is to be ready in milliseconds cannot wait for
 //! RSA primes. The wall clock comes in from outside, like all time in the server.
 
-mod kept;
+mod persisted;
 
 use std::{
     fmt, fs, io,

@@ -11,7 +11,7 @@ use evenkeel_types::go::{self, Quoted};
 use evenkeel_types::{Gvk, Type, conform, protobuf};
 use serde_json::{Map, Value};
 
-use crate::call::RequestContext;
+use crate::context::RequestContext;
 use crate::json;
 use crate::negotiate::{self, Format};
 use crate::object::{Metadata as _, dedup_owners, set_meta};

@@ -3,7 +3,7 @@
 //! An object is encoded once, when it is stored; reads hand out those bytes. Only a client that
 //! asks for another version, a table, YAML, protobuf or indentation makes the server encode again.
 
-mod answer;
+mod response;
 
 mod list;
 
@@ -13,11 +13,11 @@ mod stored;
 
 mod view;
 
-pub(crate) use answer::{
-    Reply, add_warnings, buffered_size, common_headers, error_response, respond, value_response,
-};
 pub(crate) use list::List;
 pub(crate) use pretty::indent;
+pub(crate) use response::{
+    Reply, add_warnings, buffered_size, common_headers, error_response, respond, value_response,
+};
 pub(crate) use stored::{
     Origin, is_current, is_unchanged, round_trip_storage, to_bytes, to_unsaved_record, value,
 };

@@ -19,7 +19,7 @@ use evenkeel_types::{Gvk, restore};
 use serde_json::{Value, json};
 
 use super::decode::{self, Decoded};
-use crate::call::RequestContext;
+use crate::context::RequestContext;
 use crate::object::{Metadata as _, set_meta};
 use crate::query::WriteOptions;
 use crate::registry::resource::{Resource, TypeInfo};

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::decode;
 use super::manage::Managed;
 use crate::admission::{Attributes, Operation};
-use crate::call::RequestContext;
+use crate::context::RequestContext;
 use crate::status::Status;
 
 /// An object after mutating admission.

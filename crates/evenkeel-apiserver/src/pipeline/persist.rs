@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::encode::{self, Origin};
 use super::validate::Admitted;
-use crate::call::RequestContext;
+use crate::context::RequestContext;
 use crate::object::{Metadata as _, set_meta};
 use crate::registry::custom;
 use crate::registry::resource::Resource;

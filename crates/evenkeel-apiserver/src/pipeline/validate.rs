@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::validate_schema::Prepared;
+use super::prepare::Prepared;
 use crate::admission::{Attributes, Operation};
-use crate::call::RequestContext;
+use crate::context::RequestContext;
 use crate::service::Reservation;
 use crate::status::Status;
 

@@ -22,7 +22,7 @@ pub(crate) use self::establish::{instance_removed, mark_terminating, reconcile};
 use super::Registry;
 use super::resource::Resource;
 use crate::object::{Metadata as _, metadata_mut, set_meta};
-use crate::pipeline::validate_schema::Part;
+use crate::pipeline::prepare::Part;
 
 /// What is special about one version of a custom resource.
 pub(crate) struct Custom {

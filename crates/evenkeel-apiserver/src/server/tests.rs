@@ -8,7 +8,7 @@ use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use tokio::time::timeout;
 
 use super::*;
-use crate::call::{Remote, RequestContext};
+use crate::context::{Remote, RequestContext};
 use crate::negotiate;
 use crate::offload::{self, Cancellation};
 use crate::pipeline::encode;

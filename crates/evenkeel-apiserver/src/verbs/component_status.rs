@@ -4,7 +4,7 @@ use http::StatusCode;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
-use crate::call::RequestContext;
+use crate::context::RequestContext;
 use crate::negotiate::{Output, View};
 use crate::pipeline::encode::{self, Include, Reply};
 use crate::route::Verb;

@@ -4,13 +4,13 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::update::parse_sent_version;
-use crate::call::RequestContext;
+use crate::context::RequestContext;
 use crate::object::{Metadata as _, set_meta};
 use crate::pipeline::decode::Decoded;
 use crate::pipeline::encode::Reply;
 use crate::pipeline::manage::Managed;
 use crate::pipeline::persist::{self, Persisted};
-use crate::pipeline::{decode, manage, mutate, validate, validate_schema};
+use crate::pipeline::{decode, manage, mutate, prepare, validate};
 use crate::query::WriteOptions;
 use crate::route::Verb;
 use crate::status::Status;
@@ -87,7 +87,7 @@ pub(super) async fn create_managed(
     if cx.verb != Verb::Create {
         parse_sent_version(mutated.value().meta_str("resourceVersion"))?;
     }
-    let prepared = validate_schema::on_create(cx, mutated)?;
+    let prepared = prepare::on_create(cx, mutated)?;
     let admitted = validate::on_create(cx, prepared)?;
     persist::create(cx, admitted, options.dry_run).await
 }

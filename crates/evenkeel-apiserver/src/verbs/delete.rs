@@ -12,7 +12,8 @@ use http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use crate::call::RequestContext;
+use crate::clock_rng::rfc3339;
+use crate::context::RequestContext;
 use crate::negotiate;
 use crate::object::{Metadata as _, set_finalizers, set_meta};
 use crate::pipeline::encode::Reply;
@@ -21,7 +22,6 @@ use crate::pipeline::validate::{self, Admitted};
 use crate::pipeline::{decode, encode};
 use crate::query::{self, Query};
 use crate::registry::resource::TypeInfo;
-use crate::sources::rfc3339;
 use crate::status::{Details, GroupResource, Status};
 use crate::storage::Record;
 

@@ -2,7 +2,7 @@
 
 use super::delete::{DeleteOptions, delete_named};
 use super::list::{Filter, select};
-use crate::call::RequestContext;
+use crate::context::RequestContext;
 use crate::pipeline::encode::Reply;
 use crate::query::ListOptions;
 use crate::status::Status;

@@ -4,7 +4,7 @@ use evenkeel_schema::names;
 use evenkeel_types::go::Quoted;
 use http::StatusCode;
 
-use crate::call::RequestContext;
+use crate::context::RequestContext;
 use crate::pipeline::encode::Reply;
 use crate::status::Status;
 

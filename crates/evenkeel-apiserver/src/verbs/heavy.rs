@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::Response;
 
 use crate::body::Body;
-use crate::call::RequestContext;
+use crate::context::RequestContext;
 use crate::limits::HEAVY_BYTES;
 use crate::negotiate::Output;
 use crate::pipeline::encode::{self, Reply};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::call::RequestContext;
+use crate::context::RequestContext;
 use crate::digest;
 use crate::pipeline::encode::{List, Reply};
 use crate::query::{ListOptions, VersionMatch};

@@ -15,13 +15,13 @@ use serde_json::Value;
 
 use super::create::check_namespace;
 use super::update::{check_named, ok_reply, replace, require_name};
-use crate::call::RequestContext;
+use crate::context::RequestContext;
 use crate::json;
 use crate::negotiate;
 use crate::pipeline::decode::{Decoded, Patched};
 use crate::pipeline::encode::Reply;
 use crate::pipeline::persist;
-use crate::pipeline::validate_schema::Part;
+use crate::pipeline::prepare::Part;
 use crate::query::{FieldValidation, WriteOptions};
 use crate::registry::resource::TypeInfo;
 use crate::route::Verb;

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::create::{check_namespace, wipe_system_fields};
 use crate::authz::{Attributes, Decision, ResourceAttributes};
-use crate::call::RequestContext;
+use crate::context::RequestContext;
 use crate::identity::Identity;
 use crate::object::set_meta;
 use crate::pipeline::decode::{self, Decoded};

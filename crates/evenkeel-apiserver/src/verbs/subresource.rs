@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::update::current;
 use super::{get, patch, update};
-use crate::call::RequestContext;
+use crate::context::RequestContext;
 use crate::pipeline::encode::Reply;
 use crate::route::Verb;
 use crate::status::Status;

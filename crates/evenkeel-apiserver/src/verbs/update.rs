@@ -6,15 +6,15 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::create::{self, check_namespace};
-use crate::call::RequestContext;
+use crate::context::RequestContext;
 use crate::object::{Metadata as _, set_finalizers, set_meta};
 use crate::pipeline::decode::Decoded;
 use crate::pipeline::encode::{self, Reply};
 use crate::pipeline::manage::Managed;
 use crate::pipeline::persist::{self, Change, Persisted};
+use crate::pipeline::prepare::Part;
 use crate::pipeline::validate::Admitted;
-use crate::pipeline::validate_schema::Part;
-use crate::pipeline::{decode, manage, mutate, validate, validate_schema};
+use crate::pipeline::{decode, manage, mutate, prepare, validate};
 use crate::query::{FieldValidation, WriteOptions};
 use crate::registry::resource::TypeInfo;
 use crate::route::Verb;
@@ -138,7 +138,7 @@ pub(super) fn replace_managed(
 ) -> Result<Change, Status> {
     let mutated = mutate::on_update(cx, managed, old)?;
     check_version(cx, given_version, record)?;
-    let prepared = validate_schema::on_update(cx, mutated, old, part)?;
+    let prepared = prepare::on_update(cx, mutated, old, part)?;
     let admitted = validate::on_update(cx, prepared, old)?;
     Ok(if completes_deletion(cx, &admitted) {
         let mut last = admitted.value().clone();

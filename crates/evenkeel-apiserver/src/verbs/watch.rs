@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::list::{Filter, parse_version, wait_for};
-use crate::call::RequestContext;
+use crate::context::RequestContext;
 use crate::negotiate::{Format, Output};
 use crate::pipeline::encode::{Include, Reply};
 use crate::query::ListOptions;

@@ -8,7 +8,7 @@ use evenkeel_kinds::columns;
 use serde_json::{Map, Value};
 
 use super::{stored, view};
-use crate::call::RequestContext;
+use crate::context::RequestContext;
 use crate::registry::resource::Resource;
 use crate::status::Status;
 use crate::storage::Record;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::serve;
-use crate::call::RequestContext;
+use crate::context::RequestContext;
 use crate::core::Core;
 use crate::object::{Metadata as _, set_finalizers, set_meta};
 use crate::pipeline::encode;

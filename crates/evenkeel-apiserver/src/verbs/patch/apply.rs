@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use super::super::create::{self, check_namespace};
 use super::super::update::{check_named, may_create, ok_reply, replace_managed};
-use crate::call::RequestContext;
+use crate::context::RequestContext;
 use crate::json;
 use crate::object::Metadata as _;
 use crate::pipeline::encode::Reply;
 use crate::pipeline::manage;
 use crate::pipeline::persist::{self, Persisted};
-use crate::pipeline::validate_schema::Part;
+use crate::pipeline::prepare::Part;
 use crate::query::{FieldValidation, WriteOptions};
 use crate::status::Status;
 use crate::yaml::{self, already_set};

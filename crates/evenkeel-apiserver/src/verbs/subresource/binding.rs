@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::super::create::check_namespace;
 use super::super::update::precondition_failed;
 use super::{done, set_condition};
-use crate::call::RequestContext;
+use crate::context::RequestContext;
 use crate::object::{Metadata as _, set_meta};
 use crate::pipeline::decode;
 use crate::pipeline::encode::Reply;

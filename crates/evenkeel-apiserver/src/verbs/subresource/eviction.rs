@@ -7,7 +7,7 @@ use super::super::create::check_namespace;
 use super::super::delete::{DeleteOptions, delete_named};
 use super::super::update::current;
 use super::{done, set_condition};
-use crate::call::RequestContext;
+use crate::context::RequestContext;
 use crate::object::Metadata as _;
 use crate::pipeline::decode;
 use crate::pipeline::encode::{self, Reply};

@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::list::{List, ListBody};
 use super::{pretty, stored, view};
 use crate::body::{Body, Chunks};
-use crate::call::RequestContext;
+use crate::context::RequestContext;
 use crate::core::Core;
 use crate::negotiate::{self, Format, Output, View};
 use crate::status::Status;

@@ -13,7 +13,7 @@ use evenkeel_types::go::Quoted;
 use serde_json::{Value, json};
 
 use super::mutate::Mutated;
-use crate::call::RequestContext;
+use crate::context::RequestContext;
 use crate::object::{Metadata as _, metadata_mut, set_meta};
 use crate::registry::custom;
 use crate::registry::resource::{Resource, TypeInfo};
