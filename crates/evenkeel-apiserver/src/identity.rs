@@ -98,14 +98,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_authenticated_caller_joins_the_authenticated_group_last() {
+    fn authenticated_group_is_appended_last() {
         let identity = Identity::authenticated("bob", ["dev", "ops"]);
         assert_eq!(identity.groups, ["dev", "ops", AUTHENTICATED]);
         assert_eq!(Identity::admin().groups, [MASTERS, AUTHENTICATED]);
     }
 
     #[test]
-    fn a_credential_that_names_either_group_is_left_alone() {
+    fn credential_with_either_system_group_is_unchanged() {
         let twice = Identity::authenticated("bob", [AUTHENTICATED, "dev"]);
         assert_eq!(twice.groups, [AUTHENTICATED, "dev"]);
         let contrary = Identity::authenticated("bob", [UNAUTHENTICATED]);

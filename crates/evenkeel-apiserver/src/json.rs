@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_are_read_as_exactly_as_they_are_written() {
+    fn floats_round_trip_exactly() {
         for text in ["0.30000000000000004", "9.999999999999999e55", "1.7976931348623157e308"] {
             let (value, _) = decode(text.as_bytes()).unwrap();
             assert_eq!(Some(value.as_f64()), Some(text.parse().ok()), "{text}");
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn too_deep_is_an_error_not_a_crash() {
+    fn nesting_beyond_the_limit_is_an_error() {
         let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
         let (deepest, _) = decode(nested(MAX_NESTING).as_bytes()).unwrap();
         assert!(!is_too_deep(&deepest));

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_given_up_is_no_longer_in_flight() {
+    fn dropped_request_is_not_in_flight() {
         let metrics = Metrics::default();
         let dropped = metrics.begin(&Route::Path);
         assert_eq!(metrics.in_flight.load(Ordering::Relaxed), 1);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_clients_make_up_do_not_become_labels() {
+    fn unserved_names_do_not_become_labels() {
         let metrics = Metrics::default();
         for n in 0..9 {
             record(&metrics, &format!("/apis/x{n}.io/v1/things"), 413);

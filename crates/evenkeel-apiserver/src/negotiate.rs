@@ -220,7 +220,7 @@ mod tests {
     const PLAIN: Format = Format::Json { pretty: false };
 
     #[test]
-    fn refusals_are_written_as_objects_would_be_that_nothing_was_asked_of() {
+    fn error_format_ignores_media_ranges_with_a_view() {
         for (accept, expected) in [
             ("application/vnd.kubernetes.protobuf,application/json", Format::Protobuf),
             ("application/yaml", Format::Yaml),
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_of_the_field_get_what_they_read() {
+    fn accept_headers_of_known_clients_are_negotiated() {
         check("application/json", Some((PLAIN, View::Object)));
         check("*/*", Some((PLAIN, View::Object)));
         check(

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn owners_given_twice_count_once() {
+    fn duplicate_owner_references_are_removed() {
         let (one, other) = (json!({"uid": "1"}), json!({"uid": "1", "controller": true}));
         let mut object = json!({"metadata": {"ownerReferences": [one, other, one]}});
         assert_eq!(dedup_owners(&mut object), ["1"]);

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_what_a_default_kubernetes_serves() {
+    fn builtin_table_matches_a_default_kubernetes() {
         let versions: std::collections::BTreeSet<_> =
             builtin::ROWS.iter().map(|row| (row.group, row.version)).collect();
         let subresources: usize = builtin::ROWS.iter().map(|row| row.subresources.len()).sum();

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_decoded_before_it_is_taken_apart() {
+    fn paths_are_decoded_before_they_are_split() {
         check(&Method::GET, "/api/v1/pods/a%2Flog", "get /v1 ns= pods name=a sub=log");
         check(&Method::GET, "/api/v1/pods//a", "get /v1 ns= pods name= sub=a");
         check(&Method::GET, "/api/v1/pods/", "list /v1 ns= pods name= sub=");

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_failed_write_took_is_free_again() {
+    fn dropped_reservation_releases_its_allocations() {
         let allocator = Allocator::new("10.0.0.0/30").unwrap();
         for _ in 0..9 {
             let mut service = service(&json!({
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn dry_runs_make_things_up_and_take_nothing() {
+    fn dry_run_allocates_nothing() {
         let allocator = Allocator::new("10.0.0.0/30").unwrap();
         for _ in 0..9 {
             let mut service =
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_none_shows_where_the_address_is_taken() {
+    fn missing_name_is_reported_by_the_address_allocation() {
         let allocator = Allocator::new("10.0.0.0/24").unwrap();
         let mut nameless = json!({"spec": {"type": "ClusterIP"}});
         let Err(AllocateError::Invalid(errors)) = allocator.allocate(&mut nameless, None, false)
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn local_load_balancers_get_a_port_for_health_checks() {
+    fn local_load_balancers_get_a_health_check_node_port() {
         let allocator = Allocator::new("10.0.0.0/24").unwrap();
         let mut service = service(&json!({
             "type": "LoadBalancer", "externalTrafficPolicy": "Local",
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn only_services_without_selector_may_ask_for_two_families() {
+    fn only_selectorless_services_may_be_dual_stack() {
         let allocator = Allocator::new("10.0.0.0/24").unwrap();
         let mut dual = service(&json!({"ipFamilyPolicy": "RequireDualStack"}));
         assert!(allocator.allocate(&mut dual, None, false).is_err());
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_cannot_use_a_node_port_twice() {
+    fn update_with_a_duplicate_node_port_is_refused() {
         let allocator = Allocator::new("10.0.0.0/24").unwrap();
         let old = service(&json!({"type": "NodePort", "ports": [{"nodePort": 30001}]}));
         let port = json!({"nodePort": 30001, "protocol": "TCP"});
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_that_changes_its_type_gives_its_ports_back() {
+    fn released_node_ports_can_be_allocated_again() {
         let allocator = Allocator::new("10.0.0.0/24").unwrap();
         let requested = service(&json!({"type": "NodePort", "ports": [{"nodePort": 30001}]}));
         for _ in 0..2 {
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_that_are_none_are_refused() {
+    fn invalid_ranges_are_refused() {
         for range in ["", "10.0.0.0", "10.0.0.0/31", "x/24", "fd00::/108"] {
             assert!(Allocator::new(range).is_err(), "{range}");
         }

@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_texts_show_once_in_the_message_and_stay_in_the_causes() {
+    fn duplicate_errors_appear_once_in_the_message() {
         let error = field::Error::required("a", "b");
         let what = GroupResource { group: "", resource: "Pod" };
         let status = Status::invalid(what, "p", &[error.clone(), error]).to_value();

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn complaints_and_repeated_keys_say_where() {
+    fn errors_and_duplicate_keys_carry_a_line() {
         let why = |text: &[u8]| decode(text).unwrap_err();
         assert_eq!(why(b"a: b: c"), "mapping values are not allowed in this context");
         assert_eq!(why(b"x: y\na: b: c"), "line 2: mapping values are not allowed in this context");
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn too_deep_is_an_error_not_a_crash() {
+    fn nesting_beyond_the_limit_is_an_error() {
         for (open, close) in [("[", "]"), ("{a: ", "}"), ("- ", ""), ("{\"a\":", "}")] {
             for depth in [130, 2_000, 100_000] {
                 let text = open.repeat(depth) + "x" + &close.repeat(depth);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_first_document_counts() {
+    fn only_the_first_document_is_read() {
         let value = decode(b"# a comment\n---\na: 1\nb: |\n  ---x\n---\na: 2\n").unwrap();
         assert_eq!(value, json!({"a": 1, "b": "---x\n"}));
         assert_eq!(decode(b"a: 1\n...\nb: [\n").unwrap(), json!({"a": 1}));
@@ -137,13 +137,13 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_an_object_in_braces_is_left_alone() {
+    fn text_after_a_flow_mapping_is_ignored() {
         assert_eq!(decode(b"{\"a\": 1} trailing").unwrap(), json!({"a": 1}));
         assert!(decode(b"a: 1 b: 2").is_err());
     }
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn encoded_values_decode_to_themselves() {
         let value = json!({"a": ["yes", "0644", "1", null, true, {"b": "x: y"}], "n": 3});
         assert_eq!(decode(encode(&value).unwrap().as_bytes()).unwrap(), value);
     }

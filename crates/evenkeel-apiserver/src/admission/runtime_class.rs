@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_another_toleration_includes_goes() {
+    fn covered_tolerations_are_dropped() {
         let one = json!({"key": "a", "operator": "Exists"});
         let narrow = json!({"key": "a", "operator": "Equal", "value": "x", "effect": "NoSchedule"});
         let brief = json!({"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5});
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_and_its_runtime_have_to_agree_on_nodes() {
+    fn conflicting_node_selectors_are_an_error() {
         let mut spec = Map::from_iter([("nodeSelector".to_owned(), json!({"a": "1"}))]);
         select_nodes(&mut spec, &json!({"a": "1", "b": "2"})).unwrap();
         assert_eq!(spec["nodeSelector"], json!({"a": "1", "b": "2"}));

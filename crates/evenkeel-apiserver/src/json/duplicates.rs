@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_repeated_key_is_told_with_the_line_of_its_value() {
+    fn duplicate_keys_carry_the_line_of_their_value() {
         let text =
             b"{\"a\": {\"x\\\"\": 1,\n \"x\\\"\": [1, {\"y\": 2}]},\n\"b\": [\"a\", \"a\"],\n\
                      \"a\":\n {\"z\": true, \"z\": null}, \"a\": -1.5e3}";

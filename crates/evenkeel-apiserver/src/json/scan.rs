@@ -211,7 +211,7 @@ mod tests {
     use super::syntax_error;
 
     #[test]
-    fn errors_read_like_gos() {
+    fn errors_match_go() {
         for (text, message) in [
             ("", "unexpected end of JSON input"),
             ("{\"a\":", "unexpected end of JSON input"),
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_json_gives_no_complaint() {
+    fn valid_json_has_no_syntax_error() {
         for text in ["1", " [] ", "{}", "-0.5e+7", "[{\"a\":[1,\"\\u00e9\"]},null]", "true"] {
             assert_eq!(syntax_error(text.as_bytes()), None, "{text}");
         }

@@ -190,7 +190,7 @@ fn operation_ids_are_unique() {
 }
 
 #[test]
-fn operations_go_by_the_names_generated_clients_know() {
+fn operation_ids_match_generated_clients() {
     let schema = json!({ "type": "object" });
     let document = v2_document(&[pods(), widgets(&schema)]);
     let ids: HashSet<&str> = operations(&document)
@@ -244,7 +244,7 @@ fn patches_of_custom_kinds_take_no_strategic_merges() {
 }
 
 #[test]
-fn parameters_of_all_operations_are_stated_with_the_path() {
+fn common_parameters_are_declared_on_the_path() {
     let document = v3_document(&[pods()], "api/v1").expect("published");
     let item = &document["paths"]["/api/v1/namespaces/{namespace}/pods"];
     assert_eq!(names(&item["parameters"]), ["namespace", "pretty"]);
@@ -255,7 +255,7 @@ fn parameters_of_all_operations_are_stated_with_the_path() {
 }
 
 #[test]
-fn v2_states_parameters_once_except_those_old_clients_look_for() {
+fn v2_shares_parameters_except_those_old_clients_need_inline() {
     let document = v2_document(&[pods()]);
     let create = &document["paths"]["/api/v1/namespaces/{namespace}/pods"]["post"]["parameters"];
     assert_eq!(
@@ -275,7 +275,7 @@ fn v2_states_parameters_once_except_those_old_clients_look_for() {
 }
 
 #[test]
-fn lists_carry_what_appliers_and_mergers_go_by() {
+fn lists_carry_merge_and_apply_extensions() {
     let document = v3_document(&[pods()], "api/v1").expect("published");
     let spec = &document["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"];
     assert_eq!(
@@ -313,7 +313,7 @@ fn only_v3_publishes_defaults() {
 }
 
 #[test]
-fn types_with_a_json_form_of_their_own_are_published_as_each_dialect_can() {
+fn types_with_custom_json_are_published_per_dialect() {
     let served = [pods()];
     let v3 = v3_document(&served, "api/v1").expect("published");
     let v2 = v2_document(&served);
@@ -341,7 +341,7 @@ fn options_name_the_core_and_the_group_of_the_document() {
 }
 
 #[test]
-fn deletions_answer_with_the_object_where_the_server_does() {
+fn delete_responses_match_what_the_server_returns() {
     let events = builtin(Gvk::new("", "v1", "Event"), "EventList", "events");
     let document = v2_document(&[pods(), events]);
     let answer = |plural: &str| {
@@ -382,7 +382,7 @@ fn the_index_names_every_document() {
 }
 
 #[test]
-fn there_is_no_document_of_what_is_not_served() {
+fn unserved_paths_have_no_document() {
     let schema = json!({ "type": "object" });
     let served = [pods(), widgets(&schema)];
     for path in ["", "api/v2", "apis/", "apis/apps", "apis/shop.example.com", "apis/a/b/c"] {
@@ -397,7 +397,7 @@ fn hashes_are_sha_512_in_upper_case() {
 }
 
 #[test]
-fn custom_kinds_get_what_every_object_has() {
+fn custom_kinds_get_type_and_object_metadata() {
     let declared = json!({
         "type": "object",
         "description": "A widget.",
@@ -521,7 +521,7 @@ fn v2_requires_no_field_that_may_be_null() {
 }
 
 #[test]
-fn v2_says_nothing_of_the_inside_of_what_holds_unknown_fields() {
+fn v2_omits_the_structure_of_preserved_unknown_fields() {
     let spec = json!({
         "type": "object",
         "x-kubernetes-preserve-unknown-fields": true,
@@ -546,7 +546,7 @@ fn v2_says_nothing_of_the_inside_of_what_holds_unknown_fields() {
 }
 
 #[test]
-fn a_definition_without_schema_is_published_as_an_object() {
+fn crd_without_schema_is_published_as_an_object() {
     for dialect in [Dialect::V2, Dialect::V3] {
         let schema = published(dialect, &Value::Null);
         assert_eq!(schema["type"], "object");
@@ -556,7 +556,7 @@ fn a_definition_without_schema_is_published_as_an_object() {
 }
 
 #[test]
-fn v3_spells_out_int_or_string_unless_declared() {
+fn v3_expands_int_or_string_unless_declared() {
     let either = json!([{ "type": "integer" }, { "type": "string" }]);
     let int_or_string = "x-kubernetes-int-or-string";
     let bare = json!({ int_or_string: true });
@@ -578,7 +578,7 @@ fn v3_spells_out_int_or_string_unless_declared() {
 }
 
 #[test]
-fn embedded_resources_get_what_every_object_has() {
+fn embedded_resources_get_type_and_object_metadata() {
     let spec = json!({
         "type": "array",
         "items": {

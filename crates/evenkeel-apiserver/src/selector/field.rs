@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_fields_are_refused_in_the_kinds_words() {
+    fn unknown_fields_are_refused_with_the_error_of_the_kind() {
         fn only_y(label: &str) -> Result<&str, String> {
             if label == "y" { Ok("spec.y") } else { Err(format!("{label}: no such field")) }
         }

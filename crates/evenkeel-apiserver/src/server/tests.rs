@@ -80,7 +80,7 @@ async fn while_pending<T>(
 }
 
 #[tokio::test]
-async fn request_beyond_those_in_flight_is_asked_to_come_back() {
+async fn request_beyond_the_in_flight_limit_gets_429_with_retry_after() {
     let test = Fixture::new(|limits| {
         limits.writes_in_flight = 1;
         limits.queue_wait = Duration::from_millis(10);
@@ -108,7 +108,7 @@ async fn request_beyond_those_in_flight_is_asked_to_come_back() {
 }
 
 #[tokio::test]
-async fn large_requests_take_turns_and_small_ones_do_not_wait_for_them() {
+async fn heavy_requests_queue_and_small_ones_do_not_wait() {
     let test = Fixture::new(|limits| limits.writes_in_flight = 1).await;
     let slot = test.server.core.throttle.heavy_slot(&test.admin).await.unwrap();
 
@@ -133,7 +133,7 @@ async fn large_requests_take_turns_and_small_ones_do_not_wait_for_them() {
 }
 
 #[tokio::test]
-async fn work_is_not_begun_for_a_client_that_has_gone() {
+async fn queued_work_is_not_started_after_the_client_disconnects() {
     let test = Fixture::new(|_| {}).await;
     for n in 0..5 {
         assert_eq!(test.create(&n.to_string(), 1).await, 201);
@@ -155,7 +155,7 @@ async fn work_is_not_begun_for_a_client_that_has_gone() {
 }
 
 #[tokio::test]
-async fn work_under_way_ends_when_its_client_has_gone() {
+async fn running_work_is_cancelled_when_the_client_disconnects() {
     let test = Fixture::new(|_| {}).await;
     let (throttle, cancellation) = (&test.server.core.throttle, Cancellation::default());
     let guard = cancellation.drop_guard();
@@ -181,7 +181,7 @@ async fn work_under_way_ends_when_its_client_has_gone() {
 }
 
 #[tokio::test]
-async fn list_is_not_encoded_for_a_client_that_has_gone() {
+async fn list_is_not_encoded_after_the_client_disconnects() {
     let test = Fixture::new(|_| {}).await;
     assert_eq!(test.create("a", 1).await, 201);
     let core = &test.server.core;
@@ -204,7 +204,7 @@ async fn list_is_not_encoded_for_a_client_that_has_gone() {
 }
 
 #[tokio::test]
-async fn request_that_takes_too_long_times_out() {
+async fn request_beyond_its_timeout_gets_504() {
     let test = Fixture::new(|limits| limits.request_timeout = Duration::from_millis(20)).await;
     let slot = test.server.core.throttle.heavy_slot(&test.admin).await.unwrap();
     let (code, _, body) = test.send("DELETE", MAPS, String::new()).await;
@@ -215,7 +215,7 @@ async fn request_that_takes_too_long_times_out() {
 }
 
 #[tokio::test]
-async fn response_is_counted_until_it_is_sent() {
+async fn response_bytes_are_reserved_until_sent() {
     let test = Fixture::new(|limits| limits.response_bytes = 1 << 20).await;
     assert_eq!(test.create("large", 700 << 10).await, 201);
     let table = || test.table("?includeObject=Object");

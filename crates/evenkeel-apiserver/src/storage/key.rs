@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_gives_back_its_parts() {
+    fn key_returns_its_parts() {
         for (namespace, name) in [("default", "web"), ("", "node-1"), ("a", "")] {
             let key = Key::new(namespace, name);
             assert_eq!((key.namespace(), key.name()), (namespace, name));

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_can_be_had_at_another_revision() {
+    fn body_can_be_encoded_at_another_revision() {
         let record = unsaved().into_record(Key::new("a", "b"), 1234, 1);
         for revision in [0, 7, 1234, 99_999] {
             assert_eq!(record.body_at(revision), format!(r#"{{"rv":"{revision}","x":1}}"#));

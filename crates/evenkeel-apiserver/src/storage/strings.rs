@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strings_come_back_as_they_were_packed() {
+    fn packed_strings_round_trip() {
         let packed: Strings = ["a", "", "ünï"].into_iter().collect();
         assert_eq!(packed.iter().collect::<Vec<_>>(), ["a", "", "ünï"]);
         assert_eq!(

@@ -88,7 +88,7 @@ fn all_tables_share_one_revision() {
 }
 
 #[test]
-fn create_refuses_what_exists_and_shows_it() {
+fn create_of_an_existing_object_returns_it() {
     let table = store(8).table("pods");
     create(&table, "a/x");
     let refused = now(table.create(key("a/x"), unsaved(1)));
@@ -128,7 +128,7 @@ fn a_deletion_returns_the_last_state_under_its_own_revision() {
 }
 
 #[test]
-fn a_list_in_the_past_shows_the_past() {
+fn list_at_a_past_revision_returns_the_past_state() {
     let table = store(64).table("pods");
     create(&table, "a/x"); // 2
     create(&table, "a/y"); // 3
@@ -147,7 +147,7 @@ fn a_list_in_the_past_shows_the_past() {
 }
 
 #[test]
-fn a_list_ahead_of_the_store_is_refused() {
+fn list_at_a_future_revision_is_refused() {
     let table = store(8).table("pods");
     let ahead = table.list(Range::default(), Some(2)).unwrap_err();
     assert_eq!(ahead, ReadError::FutureRevision { requested: 2, current: 1 });
@@ -167,7 +167,7 @@ fn a_namespace_lists_its_own_objects_only() {
 }
 
 #[test]
-fn pages_go_on_at_their_first_revision() {
+fn later_pages_use_the_revision_of_the_first() {
     let table = store(64).table("pods");
     for at in ["a/a", "a/b", "a/c", "b/d"] {
         create(&table, at);
@@ -189,7 +189,7 @@ fn pages_go_on_at_their_first_revision() {
 }
 
 #[test]
-fn an_after_key_outside_the_namespace_gives_what_lies_behind_it() {
+fn after_key_outside_the_namespace_is_compared_by_order() {
     let table = store(8).table("pods");
     create(&table, "b/x");
     let list = |after: &str| {
@@ -201,7 +201,7 @@ fn an_after_key_outside_the_namespace_gives_what_lies_behind_it() {
 }
 
 #[test]
-fn a_filtered_page_is_filled_past_what_the_filter_refuses() {
+fn filtered_page_skips_rejected_objects() {
     let table = store(8192).table("pods");
     for n in 0..2000 {
         now(table.create(Key::new("a", &format!("{n:04}")), unsaved(n))).unwrap();
@@ -216,7 +216,7 @@ fn a_filtered_page_is_filled_past_what_the_filter_refuses() {
 }
 
 #[test]
-fn a_watch_delivers_what_happened_after_its_start() {
+fn watch_delivers_events_after_its_start() {
     let store = store(64);
     let table = store.table("pods");
     create(&table, "a/x"); // 2
@@ -234,7 +234,7 @@ fn a_watch_delivers_what_happened_after_its_start() {
 }
 
 #[test]
-fn a_watch_ahead_of_the_store_passes_over_what_lies_between() {
+fn watch_from_a_future_revision_skips_earlier_events() {
     let table = store(8).table("pods");
     let mut watcher = table.watch(None, 3).unwrap();
     create(&table, "a/x"); // 2
@@ -246,7 +246,7 @@ fn a_watch_ahead_of_the_store_passes_over_what_lies_between() {
 }
 
 #[test]
-fn compacted_lists_expire_while_watches_reach_back_to_the_newest_events() {
+fn compacted_lists_expire_and_watches_keep_the_newest_events() {
     let store = store(200);
     let table = store.table("pods");
     create(&table, "a/x"); // 2
@@ -269,7 +269,7 @@ fn compacted_lists_expire_while_watches_reach_back_to_the_newest_events() {
 }
 
 #[test]
-fn a_compaction_spares_what_a_reader_needs() {
+fn compaction_keeps_pinned_revisions() {
     let store = store(8);
     let table = store.table("pods");
     create(&table, "a/x"); // 2
@@ -352,7 +352,7 @@ fn all_tables_together_hold_twice_the_window_at_most() {
 }
 
 #[test]
-fn past_versions_leave_with_the_window() {
+fn superseded_versions_are_dropped_with_the_window() {
     let table = store(4).table("pods");
     create(&table, "a/x");
     let weak = Arc::downgrade(&update(&table, "a/x"));
@@ -367,7 +367,7 @@ fn past_versions_leave_with_the_window() {
 }
 
 #[test]
-fn a_watcher_that_falls_out_of_the_window_is_told() {
+fn watcher_outside_the_window_gets_an_error() {
     let table = store(2).table("pods");
     let mut late = table.watch(None, 1).unwrap();
     let mut early = table.watch(None, 1).unwrap();
@@ -383,7 +383,7 @@ fn a_watcher_that_falls_out_of_the_window_is_told() {
 }
 
 #[test]
-fn an_idle_watcher_of_a_namespace_survives_the_others_events() {
+fn idle_namespace_watcher_survives_events_of_other_namespaces() {
     let table = store(2).table("pods");
     let mut idle = table.watch(Some("quiet"), 1).unwrap();
     for n in 0..10 {
@@ -399,7 +399,7 @@ fn an_idle_watcher_of_a_namespace_survives_the_others_events() {
 }
 
 #[test]
-fn an_idle_watcher_survives_a_compaction_that_takes_nothing_from_it() {
+fn idle_watcher_survives_a_compaction_without_lost_events() {
     let store = store(8);
     let (pods, nodes) = (store.table("pods"), store.table("nodes"));
     let mut watcher = pods.watch(None, 1).unwrap();
@@ -410,7 +410,7 @@ fn an_idle_watcher_survives_a_compaction_that_takes_nothing_from_it() {
 }
 
 #[test]
-fn compaction_reaches_every_table_and_those_to_come() {
+fn compaction_applies_to_existing_and_new_tables() {
     let store = store(8);
     let table = store.table("pods");
     create(&table, "a/x"); // 2
@@ -454,7 +454,7 @@ fn a_list_in_progress_keeps_its_revision() {
 }
 
 #[test]
-fn bookmarks_follow_the_store_once_all_is_delivered() {
+fn synced_revision_follows_the_store_once_all_events_are_delivered() {
     let store = store(256);
     let table = store.table("pods");
     let mut watcher = table.watch(Some("a"), 1).unwrap();
@@ -517,7 +517,7 @@ async fn watchers_wake_in_the_order_they_began_to_wait() {
 }
 
 #[test]
-fn a_namespace_nobody_watches_any_more_costs_nothing() {
+fn unwatched_namespace_log_is_removed() {
     let table = store(8).table("pods");
     let first = table.watch(Some("a"), 1).unwrap();
     let mut second = table.watch(Some("a"), 1).unwrap();
@@ -543,7 +543,7 @@ fn sizes_follow_the_objects() {
 }
 
 #[test]
-fn absurdly_large_objects_are_refused() {
+fn oversized_objects_are_refused() {
     let table = store(8).table("pods");
     let unsaved = UnsavedRecord::new(vec![0; super::write::SIZE_MAX + 1], 0, "v1".into());
     let refused = now(table.create(key("a/x"), unsaved));

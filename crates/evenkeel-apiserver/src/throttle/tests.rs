@@ -27,7 +27,7 @@ fn fill(semaphore: &FairSemaphore, user: &User) -> Vec<Permit> {
 }
 
 #[test]
-fn one_user_leaves_a_quarter_and_the_anonymous_take_an_eighth() {
+fn one_user_gets_three_quarters_and_anonymous_an_eighth() {
     let semaphore = FairSemaphore::new(400);
     let anonymous = fill(&semaphore, &anonymous());
     assert_eq!(anonymous.len(), 50);
@@ -39,7 +39,7 @@ fn one_user_leaves_a_quarter_and_the_anonymous_take_an_eighth() {
 }
 
 #[test]
-fn users_that_take_nothing_are_forgotten() {
+fn users_without_permits_are_forgotten() {
     let semaphore = FairSemaphore::new(10);
     let kept = semaphore.try_acquire(&user("kept"), 1).unwrap();
     for n in 0..10_000 {
@@ -74,7 +74,7 @@ async fn a_request_beyond_the_limit_waits_and_is_then_refused() {
 }
 
 #[test]
-fn body_bytes_are_held_as_they_come_and_refused_beyond_the_share() {
+fn body_bytes_are_reserved_as_they_arrive_and_refused_beyond_the_user_limit() {
     let throttle = throttle(|limits| limits.body_bytes = 8 * UNIT);
     let (greedy, mut held) = (user("greedy"), None);
     throttle.reserve_body(&greedy, &mut held, 1).unwrap();
@@ -88,7 +88,7 @@ fn body_bytes_are_held_as_they_come_and_refused_beyond_the_share() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn turns_go_from_user_to_user() {
+async fn slots_are_granted_round_robin_by_user() {
     let throttle = Arc::new(throttle(|limits| limits.heavy_in_flight = 1));
     let (greedy, other) = (user("greedy"), user("other"));
     let first = throttle.heavy_slot(&greedy).await.unwrap();
@@ -113,7 +113,7 @@ async fn turns_go_from_user_to_user() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_gives_up_waiting_passes_its_turn_on() {
+async fn cancelled_waiter_passes_its_slot_on() {
     let throttle = throttle(|limits| limits.heavy_in_flight = 1);
     let user = user("one");
     let first = throttle.heavy_slot(&user).await.unwrap();
@@ -138,7 +138,7 @@ async fn a_request_that_gives_up_waiting_passes_its_turn_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_so_many_wait_for_their_turn() {
+async fn waiting_requests_are_bounded() {
     let throttle = throttle(|limits| {
         limits.heavy_in_flight = 1;
         limits.heavy_waiting = 4;

@@ -32,7 +32,7 @@ fn records_give_user_uid_and_groups() {
 }
 
 #[test]
-fn unknown_prefix_and_empty_tokens_identify_nobody() {
+fn unknown_prefix_and_empty_tokens_are_not_accepted() {
     let tokens = parse("secret,bob,1\n,mallory,2\n").unwrap();
     assert_eq!(tokens.len(), 1);
     for token in ["", "secre", "secret1", "Secret", "terces"] {
@@ -41,7 +41,7 @@ fn unknown_prefix_and_empty_tokens_identify_nobody() {
 }
 
 #[test]
-fn the_later_of_two_records_with_one_token_counts() {
+fn later_record_of_a_duplicate_token_wins() {
     let tokens = parse("t,first,1\nt,second,2\n").unwrap();
     assert_eq!(tokens.identity("t").unwrap().user, "second");
     assert_eq!(tokens.len(), 1);
@@ -82,7 +82,7 @@ fn debug_output_holds_no_token() {
 }
 
 #[test]
-fn absent_file_is_named_in_the_error() {
+fn missing_file_is_named_in_the_error() {
     let error = TokenFile::load(Path::new("does/not/exist.csv")).unwrap_err();
     assert_eq!(error.to_string(), "unable to read token file 'does/not/exist.csv'");
 }

@@ -44,7 +44,7 @@ fn old_string_types_are_decoded() {
 }
 
 #[test]
-fn rcgen_certificate_without_a_common_name_names_nobody() {
+fn certificate_without_a_common_name_has_no_identity() {
     let key = rcgen::KeyPair::generate().unwrap();
     let mut params = rcgen::CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();
@@ -66,7 +66,7 @@ fn identity_carries_uid_and_the_digest_of_the_certificate() {
 }
 
 #[test]
-fn validity_is_read_in_both_spellings() {
+fn validity_is_read_in_both_time_formats() {
     // openssl x509 -noout -startdate -enddate: 2026-11-16 to 2126-10-23 for the first.
     let validity = super::validity(&fixture(include_str!("fixtures/v1.pem"))).unwrap();
     assert!(validity.contains(&4_900_000_000) && !validity.contains(&5_000_000_000));
@@ -86,7 +86,7 @@ fn validity_is_read_in_both_spellings() {
 }
 
 #[test]
-fn version_1_is_told_from_later_ones() {
+fn version_1_is_detected() {
     assert!(is_version_1(&fixture(include_str!("fixtures/v1.pem"))));
     assert!(!is_version_1(&fixture(include_str!("fixtures/go.pem"))));
     assert!(!is_version_1(b""));
@@ -110,7 +110,7 @@ fn several_or_empty_uids_are_refused() {
 }
 
 #[test]
-fn text_outside_its_alphabet_is_refused() {
+fn text_outside_its_character_set_is_refused() {
     for (tag, value, refusal) in [
         (0x0c, &b"\xff"[..], "invalid UTF-8 string"),
         (0x13, b"a@b", "invalid PrintableString"),

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn an_authority_and_its_administrator_are_the_same_at_the_next_start() {
+    fn authority_and_admin_certificate_survive_a_restart() {
         let directory = Directory::new();
         let (authority, admin) = load_or_generate(&directory, NOW);
         let (again, same) = load_or_generate(&directory, NOW + 200 * DAY.as_secs());
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_about_to_expire_is_replaced() {
+    fn certificates_close_to_expiry_are_replaced() {
         let directory = Directory::new();
         let (authority, admin) = load_or_generate(&directory, NOW);
         let (again, renewed) = load_or_generate(&directory, NOW + 300 * DAY.as_secs());

@@ -46,7 +46,7 @@ fn saved_pair_loads_again_and_its_key_is_private() {
 }
 
 #[test]
-fn half_a_pair_is_an_error_that_names_the_missing_half() {
+fn half_a_pair_is_an_error_that_names_the_missing_file() {
     let directory = Directory::new();
     fs::write(directory.path().join("apiserver.crt"), "anything").unwrap();
     let error = KeyedCertificate::load_from_directory(directory.path()).unwrap_err();

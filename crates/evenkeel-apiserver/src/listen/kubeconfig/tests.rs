@@ -45,7 +45,7 @@ fn certificate_credentials_parse_back() {
 }
 
 #[test]
-fn hostile_names_and_tokens_stay_in_their_place() {
+fn hostile_names_and_tokens_are_quoted() {
     for text in ["a: b\n- c", "\"quoted\" \\n", "yes", "é\u{2028}🦀\t\0", "'", "{x: 1}", "#"] {
         let config = Kubeconfig {
             context: text,

@@ -80,7 +80,7 @@ async fn connection_without_certificate_carries_no_identity() {
 }
 
 #[tokio::test]
-async fn certificate_of_a_stranger_reaches_the_service_as_unverifiable() {
+async fn certificate_of_another_authority_is_unverifiable() {
     let (pki, stranger) = (Pki::new(), Pki::new());
     let server = Server::start(&pki, Options::default());
     for protocol in ["http/1.1", "h2"] {
@@ -111,7 +111,7 @@ async fn expired_and_serving_certificates_do_not_identify_a_client() {
 }
 
 #[tokio::test]
-async fn certificate_is_judged_at_the_time_of_each_request() {
+async fn certificate_is_verified_at_the_time_of_each_request() {
     let pki = Pki::new();
     let clock = Arc::new(AtomicU64::new(harness::NOW));
     let server = pki.serve_at(clock.clone());
@@ -136,7 +136,7 @@ async fn certificate_is_judged_at_the_time_of_each_request() {
 }
 
 #[tokio::test]
-async fn version_1_certificate_reaches_the_service_as_unverifiable() {
+async fn version_1_certificate_is_unverifiable() {
     let pki = Pki::new();
     let server = Server::start(&pki, Options::default());
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/identity/x509/fixtures/v1.pem");
@@ -181,7 +181,7 @@ async fn resumed_session_keeps_the_identity() {
 }
 
 #[tokio::test]
-async fn server_without_client_authorities_asks_for_no_certificate() {
+async fn server_without_client_authorities_requests_no_certificate() {
     let pki = Pki::new();
     let tls = Tls::new(&pki.serving, &[], || harness::NOW).unwrap();
     let server = Server::start_with(tls, Options::default());
@@ -204,7 +204,7 @@ async fn non_loopback_addresses_need_the_option() {
 }
 
 #[tokio::test]
-async fn taken_port_is_named_in_the_error() {
+async fn port_in_use_is_named_in_the_error() {
     let first = Listener::bind_plain("127.0.0.1:0".parse().unwrap(), Options::default()).unwrap();
     let error = Listener::bind_plain(first.local_addr(), Options::default()).unwrap_err();
     assert_eq!(error.to_string(), format!("failed to listen on {}", first.local_addr()));
@@ -260,7 +260,7 @@ async fn stop_is_immediate_once_the_service_ends_its_streams() {
 }
 
 #[tokio::test]
-async fn endless_response_is_cut_when_the_grace_ends_and_leaves_no_task() {
+async fn endless_response_is_aborted_after_the_grace_period_and_leaves_no_task() {
     let pki = Pki::new();
     for protocol in ["http/1.1", "h2"] {
         let before = Handle::current().metrics().num_alive_tasks();
@@ -275,7 +275,7 @@ async fn endless_response_is_cut_when_the_grace_ends_and_leaves_no_task() {
 }
 
 #[tokio::test]
-async fn service_call_in_flight_is_dropped_by_the_cut() {
+async fn service_call_in_flight_is_dropped_on_abort() {
     let pki = Pki::new();
     for protocol in ["http/1.1", "h2"] {
         let grace = Duration::from_millis(20);
@@ -310,7 +310,7 @@ async fn idle_connections_and_unfinished_handshakes_do_not_delay_a_stop() {
 }
 
 #[tokio::test]
-async fn idle_client_that_does_not_answer_does_not_delay_a_stop() {
+async fn idle_client_that_ignores_goaway_does_not_delay_a_stop() {
     let pki = Pki::new();
     let server = Server::start(&pki, Options { grace: NEVER, ..Options::default() });
     let client = Client::new(&pki, &["h2"], Credentials::None);
@@ -323,7 +323,7 @@ async fn idle_client_that_does_not_answer_does_not_delay_a_stop() {
 }
 
 #[tokio::test]
-async fn mute_client_is_dropped_when_the_handshake_times_out() {
+async fn silent_client_is_dropped_when_the_handshake_times_out() {
     let pki = Pki::new();
     let options = Options { handshake_timeout: Duration::from_millis(10), ..Options::default() };
     let server = Server::start(&pki, options);
@@ -366,7 +366,7 @@ async fn http2_connection_without_a_request_is_closed_after_the_idle_timeout() {
 }
 
 #[tokio::test]
-async fn connection_may_not_stay_anonymous_however_busy_it_is() {
+async fn busy_anonymous_connection_is_closed_after_its_lifetime() {
     let pki = Pki::new();
     let options = Options { anonymous_lifetime: Duration::from_millis(10), ..Options::default() };
     let server = Server::start(&pki, options);
@@ -390,7 +390,7 @@ async fn connection_may_not_stay_anonymous_however_busy_it_is() {
 }
 
 #[tokio::test]
-async fn response_that_is_not_done_in_time_is_cut_off_unless_it_is_a_watch() {
+async fn response_beyond_the_request_timeout_is_aborted_unless_it_is_a_watch() {
     let pki = Pki::new();
     let options = Options { request_timeout: Duration::from_millis(50), ..Options::default() };
     for protocol in ["http/1.1", "h2"] {
@@ -405,7 +405,7 @@ async fn response_that_is_not_done_in_time_is_cut_off_unless_it_is_a_watch() {
 }
 
 #[tokio::test]
-async fn idle_connections_without_credentials_do_not_keep_others_out() {
+async fn idle_anonymous_connections_do_not_block_new_ones() {
     let pki = Pki::new();
     let options =
         Options { connections_max: 16, anonymous_connections_max: 4, ..Options::default() };
@@ -430,7 +430,7 @@ async fn idle_connections_without_credentials_do_not_keep_others_out() {
 }
 
 #[tokio::test]
-async fn panic_in_the_service_costs_its_own_connection_only() {
+async fn panic_in_the_service_closes_only_its_connection() {
     let pki = Pki::new();
     let server = Server::start(&pki, Options::default());
     for protocol in ["http/1.1", "h2"] {
@@ -452,14 +452,14 @@ async fn dropping_serve_ends_everything() {
 }
 
 #[tokio::test]
-async fn refused_accepts_back_off_to_a_second() {
+async fn failed_accepts_back_off_to_one_second() {
     let mut backoff = Backoff::default();
     let delays: Vec<_> = (0..10).map(|_| backoff.refused().as_millis()).collect();
     assert_eq!(delays, [5, 10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
 }
 
 #[test]
-fn only_lost_connections_are_retried_at_once() {
+fn only_connection_errors_are_retried_without_backoff() {
     for (errno, expected) in [(103, true), (104, true), (24, false), (23, false), (12, false)] {
         let error = io::Error::from_raw_os_error(errno);
         assert_eq!(is_connection_error(&error), expected, "{error}");

@@ -134,7 +134,7 @@ fn difference(a: &Value, b: &Value) -> Option<String> {
 }
 
 #[test]
-fn a_document_is_read_back_whole() {
+fn document_round_trips() {
     let schema = json!({
         "type": "object",
         "required": ["a", ""],
@@ -189,7 +189,7 @@ fn a_document_is_read_back_whole() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_documents_of_the_server_are_read_back_whole() {
+async fn server_documents_round_trip() {
     use bytes::Bytes;
     use http_body_util::{BodyExt as _, Empty};
     use tower_service::Service as _;

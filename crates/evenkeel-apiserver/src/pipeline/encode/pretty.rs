@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn structure_is_indented_and_strings_are_left_alone() {
+    fn structure_is_indented_and_strings_are_unchanged() {
         let compact = br#"{"a":[],"b":{"c":"x{,}:\"y"},"d":[1,2]}"#;
         let expected = "{\n  \"a\": [],\n  \"b\": {\n    \"c\": \"x{,}:\\\"y\"\n  },\n  \"d\": [\n    1,\n    2\n  ]\n}";
         assert_eq!(String::from_utf8(indent(compact)).unwrap(), expected);

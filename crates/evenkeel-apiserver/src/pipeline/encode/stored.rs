@@ -298,7 +298,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_draft_is_the_object_with_a_hole_for_its_version() {
+    fn stored_bytes_have_an_offset_for_the_resource_version() {
         let mut object = json!({"data": {}, "kind": "ConfigMap", "apiVersion": "v1"});
         let ty = json::type_of(&object);
         let (body, revision_offset) = to_stored_bytes(ty, &mut object).unwrap();
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_are_printed_by_the_type_they_say_they_are_of() {
+    fn documents_are_encoded_by_their_declared_type() {
         for text in [
             r#"{"kind":"APIVersions","versions":["v1"],"serverAddressByClientCIDRs":null}"#,
             r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1beta1","metadata":{},"rows":[{"cells":[],"object":{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1beta1"}}]}"#,

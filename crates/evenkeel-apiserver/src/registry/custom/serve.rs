@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deprecated_version_names_the_best_one_above_it() {
+    fn deprecation_warning_names_the_preferred_version() {
         let spec = json!({"group": "x.io", "names": {"kind": "Foo"}, "versions": [
             {"name": "v1beta1", "served": true, "deprecated": true},
             {"name": "v1", "served": true},

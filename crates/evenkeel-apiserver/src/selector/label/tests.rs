@@ -36,7 +36,7 @@ fn keys_named_like_operators_are_keys() {
 }
 
 #[test]
-fn mistakes_are_explained() {
+fn parse_errors_match_upstream() {
     for (text, why) in [
         ("a,", "found '', expected: identifier after ','"),
         ("=a", "found '=', expected: !, identifier, or 'end of string'"),

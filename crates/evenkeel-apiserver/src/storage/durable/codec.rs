@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn an_op_comes_back_as_it_was_written() {
+    fn op_round_trips() {
         let mut out = Vec::new();
         let written = event();
         put_event(&mut out, "pods", &written);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shortened_payload_is_refused_wherever_it_ends() {
+    fn truncated_payload_is_refused() {
         let mut out = Vec::new();
         put_event(&mut out, "pods", &event());
         for length in 0..out.len() {
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn payload_heads_come_back_as_they_were_written() {
+    fn payload_heads_round_trip() {
         for payload in [
             Payload::Log { follows: 3, base: u64::MAX },
             Payload::Batch { first: 9 },

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_checksum_is_castagnolis() {
+    fn checksum_is_crc32c() {
         assert_eq!(crc32c(b""), 0);
         assert_eq!(crc32c(b"123456789"), 0xE306_9283);
         assert_eq!(crc32c(&[0; 32]), 0x8A91_36AA);
@@ -182,14 +182,14 @@ mod tests {
     }
 
     #[test]
-    fn frames_come_back_in_order() {
+    fn frames_are_read_in_order() {
         let file = [frame(b"one"), frame(b""), frame(b"three")].concat();
         let expected = [b"one".to_vec(), vec![], b"three".to_vec()];
         assert_eq!(read(&file), (expected.to_vec(), Next::End));
     }
 
     #[test]
-    fn a_flipped_bit_anywhere_breaks_the_frame() {
+    fn any_flipped_bit_breaks_the_frame() {
         let (first, second) = (frame(b"first"), frame(b"second"));
         for bit in 0..8 * second.len() {
             let mut damaged = second.clone();
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_frame_is_found_behind_rubbish() {
+    fn valid_frame_is_found_after_garbage() {
         let file = [b"rubbish".to_vec(), frame(b"whole"), b"more".to_vec()].concat();
         assert!(any_within(&file));
         assert!(!any_within(&file[..file.len() - 5]));

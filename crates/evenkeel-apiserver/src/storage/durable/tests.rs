@@ -90,7 +90,7 @@ async fn create(table: &Table, name: &str) -> Arc<Record> {
 }
 
 #[tokio::test]
-async fn what_was_acknowledged_is_there_after_reopening() {
+async fn acknowledged_writes_survive_reopening() {
     let scratch = Scratch::new();
     let store = scratch.open();
     let (pods, nodes) = (store.table("pods"), store.table("nodes"));
@@ -117,7 +117,7 @@ async fn what_was_acknowledged_is_there_after_reopening() {
 }
 
 #[tokio::test]
-async fn revisions_go_on_even_if_everything_was_deleted() {
+async fn revisions_continue_after_everything_was_deleted() {
     let scratch = Scratch::new();
     let store = scratch.open();
     let table = store.table("pods");
@@ -130,7 +130,7 @@ async fn revisions_go_on_even_if_everything_was_deleted() {
 }
 
 #[tokio::test]
-async fn the_past_before_a_restart_is_gone() {
+async fn restart_compacts_earlier_revisions() {
     let scratch = Scratch::new();
     create(&scratch.open().table("pods"), "x").await;
     create(&scratch.open().table("pods"), "y").await;
@@ -145,7 +145,7 @@ async fn the_past_before_a_restart_is_gone() {
 }
 
 #[tokio::test]
-async fn an_older_start_revision_does_not_turn_back_and_a_newer_one_is_kept() {
+async fn start_revision_only_moves_forward() {
     let scratch = Scratch::new();
     for (start, expected) in [(10, 11), (5, 12), (100, 101), (1, 102)] {
         let options = Options { start_revision: start, ..scratch.options() };
@@ -197,7 +197,7 @@ async fn conditions_hold_within_a_batch() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn more_writers_than_the_queue_holds_all_get_through() {
+async fn more_writers_than_queue_slots_all_complete() {
     const WRITERS: u64 = 5000;
     let scratch = Scratch::new();
     let store = scratch.open();
@@ -212,7 +212,7 @@ async fn more_writers_than_the_queue_holds_all_get_through() {
 }
 
 #[tokio::test]
-async fn a_directory_is_open_once() {
+async fn directory_can_be_opened_once() {
     let scratch = Scratch::new();
     let store = scratch.open();
     assert!(matches!(scratch.error(), OpenError::InUse(path) if path == scratch.0));
@@ -221,7 +221,7 @@ async fn a_directory_is_open_once() {
 }
 
 #[tokio::test]
-async fn a_torn_end_is_cut_wherever_it_was_torn() {
+async fn torn_tail_is_truncated_at_any_offset() {
     let scratch = Scratch::new();
     let table = scratch.open().table("pods");
     create(&table, "kept").await;
@@ -255,7 +255,7 @@ async fn a_torn_end_is_cut_wherever_it_was_torn() {
 }
 
 #[tokio::test]
-async fn a_log_cut_anywhere_gives_one_of_its_past_states() {
+async fn log_truncated_anywhere_recovers_a_past_state() {
     let scratch = Scratch::new();
     let table = scratch.open().table("pods");
     let header = scratch.log().1.len();
@@ -285,7 +285,7 @@ async fn a_log_cut_anywhere_gives_one_of_its_past_states() {
 }
 
 #[tokio::test]
-async fn damage_in_the_middle_is_an_error_that_names_the_place() {
+async fn corruption_in_the_middle_is_an_error_with_path_and_offset() {
     let scratch = Scratch::new();
     let table = scratch.open().table("pods");
     let start = scratch.log().1.len();
@@ -311,7 +311,7 @@ async fn damage_in_the_middle_is_an_error_that_names_the_place() {
 }
 
 #[tokio::test]
-async fn damage_to_the_last_acknowledged_commit_is_an_error() {
+async fn corruption_of_the_last_acknowledged_commit_is_an_error() {
     let scratch = Scratch::new();
     let start = {
         let store = scratch.open();
@@ -359,7 +359,7 @@ async fn a_removed_log_is_an_error() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn the_directory_and_its_files_are_the_owners_alone() {
+async fn directory_and_files_are_private_to_the_owner() {
     use std::os::unix::fs::PermissionsExt as _;
     let scratch = Scratch::new();
     let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
@@ -409,7 +409,7 @@ fn small_floor(scratch: &Scratch) -> Options {
 }
 
 #[tokio::test]
-async fn a_snapshot_replaces_the_log_it_has_outgrown() {
+async fn snapshot_replaces_a_log_that_outgrew_the_data() {
     let scratch = Scratch::new();
     let store = Store::open(&small_floor(&scratch)).unwrap();
     let (table, nodes) = (store.table("pods"), store.table("nodes"));
@@ -426,7 +426,7 @@ async fn a_snapshot_replaces_the_log_it_has_outgrown() {
 }
 
 #[tokio::test]
-async fn files_a_snapshot_had_no_time_to_remove_do_no_harm() {
+async fn leftover_files_of_a_snapshot_are_removed() {
     let scratch = Scratch::new();
     let store = Store::open(&small_floor(&scratch)).unwrap();
     let (first_log, _) = scratch.log();
@@ -450,7 +450,7 @@ async fn files_a_snapshot_had_no_time_to_remove_do_no_harm() {
 }
 
 #[tokio::test]
-async fn a_damaged_or_lonely_snapshot_is_an_error() {
+async fn corrupt_snapshot_or_missing_log_is_an_error() {
     let scratch = Scratch::new();
     let store = Store::open(&small_floor(&scratch)).unwrap();
     write_until_snapshot(&scratch, &store.table("pods")).await;
@@ -498,7 +498,7 @@ fn append(log: &mut Log, name: &str, revision: u64) {
 }
 
 #[tokio::test]
-async fn logs_without_a_snapshot_are_replayed_in_a_row() {
+async fn logs_without_a_snapshot_are_replayed_in_order() {
     let scratch = Scratch::new();
     three_logs(&scratch).await;
     let store = scratch.open();
@@ -509,7 +509,7 @@ async fn logs_without_a_snapshot_are_replayed_in_a_row() {
 }
 
 #[tokio::test]
-async fn a_missing_or_shortened_log_in_the_row_is_an_error() {
+async fn missing_or_truncated_log_in_the_sequence_is_an_error() {
     let scratch = Scratch::new();
     three_logs(&scratch).await;
     for base in [1, 2] {
@@ -525,7 +525,7 @@ async fn a_missing_or_shortened_log_in_the_row_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_snapshot_that_cannot_be_written_stops_nobody() {
+async fn failed_snapshot_does_not_block_writes() {
     let scratch = Scratch::new();
     let store = Store::open(&small_floor(&scratch)).unwrap();
     let table = store.table("pods");
@@ -551,7 +551,7 @@ async fn a_snapshot_that_cannot_be_written_stops_nobody() {
 }
 
 #[tokio::test]
-async fn a_log_that_cannot_be_started_stops_no_writes() {
+async fn failed_log_rotation_does_not_block_writes() {
     let scratch = Scratch::new();
     let store = Store::open(&small_floor(&scratch)).unwrap();
     let table = store.table("pods");
@@ -675,7 +675,7 @@ async fn writes_are_refused_while_the_disk_fails_and_accepted_afterwards() {
 }
 
 #[tokio::test]
-async fn space_is_noticed_without_a_write() {
+async fn freed_space_is_detected_without_a_write() {
     let scratch = Scratch::new();
     let left = Left::new(300, 9);
     let store = open_faulty(&scratch, left.clone());
@@ -706,7 +706,7 @@ async fn send(server: &ApiServer, method: &str, path: &str, body: &str) -> (u16,
 }
 
 #[tokio::test]
-async fn health_shows_a_full_disk_until_there_is_space() {
+async fn health_checks_fail_while_the_disk_is_full() {
     let scratch = Scratch::new();
     let left = Left::new(1 << 20, 1 << 20);
     let store = open_faulty(&scratch, left.clone());
@@ -742,7 +742,7 @@ async fn health_shows_a_full_disk_until_there_is_space() {
 }
 
 #[tokio::test]
-async fn closing_waits_for_what_was_handed_over() {
+async fn closing_waits_for_queued_writes() {
     let scratch = Scratch::new();
     let store = scratch.open();
     let table = store.table("pods");

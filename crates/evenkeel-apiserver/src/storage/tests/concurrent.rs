@@ -52,7 +52,7 @@ async fn follow(table: Table, namespace: Option<&'static str>, end: Key) -> Revi
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn every_watcher_arrives_at_the_state_lists_show() {
+async fn every_watcher_converges_to_the_listed_state() {
     let table = store(usize::MAX).table("pods");
     let ends = [("a", "end"), ("b", "end")].map(|(namespace, name)| Key::new(namespace, name));
     let (mut writers, mut watchers) = (JoinSet::new(), JoinSet::new());

@@ -287,7 +287,7 @@ impl Run {
 
 proptest! {
     #[test]
-    fn the_store_behaves_as_one_that_keeps_everything(
+    fn store_matches_a_model_that_keeps_every_version(
         window in prop_oneof![1..8usize, Just(1000)],
         steps in steps(),
     ) {

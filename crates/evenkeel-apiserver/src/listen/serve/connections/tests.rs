@@ -22,7 +22,7 @@ fn user(name: &str) -> Arc<str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_oldest_anonymous_connection_makes_room_for_a_new_one() {
+async fn oldest_anonymous_connection_is_closed_for_a_new_one() {
     let all = connections(100, 3);
     let flood: Vec<ConnectionGuard> = (0..10).map(|_| all.open().unwrap()).collect();
     let close_modes: Vec<CloseMode> = flood.iter().map(close_mode).collect();
@@ -32,7 +32,7 @@ async fn the_oldest_anonymous_connection_makes_room_for_a_new_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn connections_with_credentials_are_not_cut_for_those_without() {
+async fn authenticated_connections_are_not_closed_for_anonymous_ones() {
     let all = connections(8, 100);
     let open = || {
         let guard = all.open().unwrap();
@@ -49,7 +49,7 @@ async fn connections_with_credentials_are_not_cut_for_those_without() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_user_has_half_of_all_and_loses_what_is_idle_for_longest() {
+async fn user_beyond_half_of_all_loses_its_longest_idle_connection() {
     let all = connections(8, 8);
     let bob = user("bob");
     let mut own = Vec::new();
@@ -82,7 +82,7 @@ async fn one_user_has_half_of_all_and_loses_what_is_idle_for_longest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_left_of_connections_that_have_ended() {
+async fn closed_connections_are_forgotten() {
     let all = connections(8, 8);
     let guards: Vec<ConnectionGuard> = (0..6).map(|_| all.open().unwrap()).collect();
     for (n, guard) in guards.iter().enumerate().take(3) {
@@ -94,7 +94,7 @@ async fn nothing_is_left_of_connections_that_have_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn limits_depend_on_credentials_and_on_what_is_being_done() {
+async fn timeouts_depend_on_credentials_and_activity() {
     let options = Options::default();
     let all = connections(8, 8);
     let guard = all.open().unwrap();
