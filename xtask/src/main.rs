@@ -1,6 +1,8 @@
-//! Generators and checks of the workspace itself: `cargo run -p xtask -- <task>`.
+//! Generators and checks of the workspace itself: `cargo xtask <task>`.
 
 mod campaign;
+
+mod package;
 
 mod types;
 
@@ -8,10 +10,11 @@ mod upstream;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo run -p xtask -- <task>
+const USAGE: &str = "usage: cargo xtask <task>
 
 tasks:
   campaign run tests with many random seeds (see `campaign help`)
+  package  package the published crates, and build and test an operator with them
   types    write the table of built-in types (crates/evenkeel-types/src/table/types.txt)
   upstream build, start or find a real etcd and kube-apiserver (see `upstream help`)";
 
@@ -20,6 +23,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let done: Result<(), Box<dyn std::error::Error>> = match arguments.first().map(String::as_str) {
         Some("campaign") => campaign::run(&arguments[1..]),
+        Some("package") => package::run(&arguments[1..]),
         Some("types") => types::write().map_err(Into::into),
         Some("upstream") => upstream::run(&arguments[1..]),
         _ => {
