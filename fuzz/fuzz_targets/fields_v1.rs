@@ -1,3 +1,5 @@
+//! Fuzzes the parser of FieldsV1 documents.
+
 #![no_main]
 
 #[path = "../../crates/evenkeel-apply/tests/fuzz/entries.rs"]

@@ -1,3 +1,5 @@
+//! Fuzzes JSON patches.
+
 #![no_main]
 
 #[path = "../../crates/evenkeel-apply/tests/fuzz/entries.rs"]

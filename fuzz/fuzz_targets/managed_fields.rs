@@ -1,3 +1,5 @@
+//! Fuzzes the decoder of `managedFields`.
+
 #![no_main]
 
 #[path = "../../crates/evenkeel-apply/tests/fuzz/entries.rs"]

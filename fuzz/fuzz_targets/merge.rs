@@ -1,3 +1,5 @@
+//! Fuzzes the typed merge of server-side apply.
+
 #![no_main]
 
 #[path = "../../crates/evenkeel-apply/tests/fuzz/entries.rs"]

@@ -1,3 +1,5 @@
+//! Fuzzes merge patches and strategic merge patches.
+
 #![no_main]
 
 #[path = "../../crates/evenkeel-apply/tests/fuzz/entries.rs"]

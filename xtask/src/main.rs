@@ -4,6 +4,8 @@ mod campaign;
 
 mod package;
 
+mod tidy;
+
 mod types;
 
 mod upstream;
@@ -15,6 +17,7 @@ const USAGE: &str = "usage: cargo xtask <task>
 tasks:
   campaign run tests with many random seeds (see `campaign help`)
   package  package the published crates, and build and test an operator with them
+  tidy     check the source tree (`tidy --graph CRATE` prints the modules of a crate)
   types    write the table of built-in types (crates/evenkeel-types/src/table/types.txt)
   upstream build, start or find a real etcd and kube-apiserver (see `upstream help`)";
 
@@ -24,6 +27,7 @@ fn main() -> ExitCode {
     let done: Result<(), Box<dyn std::error::Error>> = match arguments.first().map(String::as_str) {
         Some("campaign") => campaign::run(&arguments[1..]),
         Some("package") => package::run(&arguments[1..]),
+        Some("tidy") => tidy::run(&arguments[1..]),
         Some("types") => types::write().map_err(Into::into),
         Some("upstream") => upstream::run(&arguments[1..]),
         _ => {

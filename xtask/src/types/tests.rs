@@ -1,3 +1,5 @@
+//! The generator of the type table.
+
 use std::fs;
 
 use super::{data_dir, generate, table_path};

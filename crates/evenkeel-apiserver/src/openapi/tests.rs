@@ -1,3 +1,5 @@
+//! Published OpenAPI documents of CRDs and of the built-in kinds.
+
 use std::collections::{BTreeMap, HashSet};
 
 use evenkeel_types::{Gvk, lookup};

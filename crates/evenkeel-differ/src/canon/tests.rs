@@ -1,3 +1,5 @@
+//! Values that differ between two runs are replaced before responses are compared.
+
 use serde_json::json;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Facts that are extracted from responses.
+
 use super::*;
 
 #[test]

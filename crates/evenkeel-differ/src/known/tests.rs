@@ -1,3 +1,5 @@
+//! Known differences and what they match.
+
 use super::*;
 
 const TABLE: &str = "

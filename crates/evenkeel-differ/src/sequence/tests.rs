@@ -1,3 +1,5 @@
+//! Sequences of requests: variables, saved values and their text form.
+
 use serde_json::json;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! String formats of OpenAPI schemas.
+
 use super::*;
 
 #[track_caller]

@@ -1,3 +1,5 @@
+//! JSON paths of printer columns and selectable fields.
+
 #![expect(clippy::needless_pass_by_value, reason = "literals read better without borrows")]
 
 use super::*;

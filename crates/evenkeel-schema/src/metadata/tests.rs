@@ -1,3 +1,5 @@
+//! Validation of object metadata.
+
 use serde_json::json;
 
 use super::*;

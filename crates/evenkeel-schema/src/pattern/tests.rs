@@ -1,3 +1,5 @@
+//! Regular expressions of schemas, translated from RE2.
+
 use super::*;
 
 fn matches(pattern: &str, text: &str) -> bool {

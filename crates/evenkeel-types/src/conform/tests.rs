@@ -1,3 +1,5 @@
+//! Decoding JSON as Go does.
+
 use serde_json::{Value, json};
 
 use super::conform;

@@ -1,3 +1,5 @@
+//! JSON text as Go writes it.
+
 use serde_json::{Value, json};
 
 use super::{compare_elements, write};

@@ -1,3 +1,5 @@
+//! Resource quantities: parsing, canonical form and comparison.
+
 use std::borrow::Cow;
 use std::cmp::Ordering;
 

@@ -1,3 +1,5 @@
+//! The table of built-in types.
+
 use super::{Custom, DefaultValue, ListType, Shape, all, by_name, lookup};
 use crate::Gvk;
 

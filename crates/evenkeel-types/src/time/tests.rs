@@ -1,3 +1,5 @@
+//! Timestamps as Go parses and prints them.
+
 use super::{Moment, Precision, ZERO_SECONDS, is_plain};
 
 fn seconds(text: &str) -> Result<String, String> {

@@ -1,3 +1,5 @@
+//! Child processes end with the process that started them.
+
 use super::*;
 
 fn folder(name: &str) -> PathBuf {

@@ -1,3 +1,5 @@
+//! Where the binaries of a release are found.
+
 use std::collections::HashMap;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Label selectors: syntax, matching and error texts.
+
 use super::*;
 
 #[track_caller]

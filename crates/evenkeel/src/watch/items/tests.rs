@@ -1,3 +1,5 @@
+//! Splitting a list response into its items.
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 

@@ -1,0 +1,65 @@
+//! The rules on small examples.
+
+use super::graph::Graph;
+use super::source::Source;
+use super::{Tree, headers, kinds, modules, words};
+
+fn tree(files: &[(&str, &str)]) -> Tree {
+    let source =
+        |(path, text): &(&str, &str)| Source { path: (*path).to_owned(), text: (*text).to_owned() };
+    Tree { root: env!("CARGO_MANIFEST_DIR").into(), sources: files.iter().map(source).collect() }
+}
+
+#[test]
+fn identifiers_are_split_into_words() {
+    let found = words::split("fn settleAll(HTTPServer: told_once) // Nobody's");
+    let words = ["fn", "settle", "all", "httpserver", "told", "once", "nobody", "s"];
+    assert_eq!(found, words);
+}
+
+#[test]
+fn a_module_without_a_header_is_found() {
+    let findings = headers::check(&tree(&[("crates/a/src/b.rs", "use std::io;\n")]));
+    assert_eq!(findings, ["crates/a/src/b.rs:1: the module has no `//!` header"]);
+}
+
+#[test]
+fn a_stage_that_names_a_kind_is_found() {
+    let code = "//! A stage.\nfn f() { r.is(\"\", \"services\") }\n";
+    let tree = tree(&[("crates/a/src/stages/persist.rs", code), ("crates/a/src/hooks.rs", code)]);
+    let found =
+        ["crates/a/src/stages/persist.rs:2: compares with the name of a kind: make it a hook"];
+    assert_eq!(kinds::within(&tree, &["crates/a/src/stages"]), found);
+}
+
+#[test]
+fn paths_to_the_root_are_read() {
+    let code = "use crate::{a::{X, Y}, b, c::Z};\nuse super::super::d::W; // crate::no\n\
+                fn f() { crate::e::g(); supercrate::h(); super::i(); }\n";
+    let found: Vec<String> = modules::paths(code, 2).into_iter().collect();
+    assert_eq!(found, ["a", "b", "c", "d", "e"]);
+}
+
+#[test]
+fn a_cycle_of_modules_is_found_through_reexports_and_not_in_tests() {
+    let files = [
+        ("crates/evenkeel/src/lib.rs", "//! X.\nmod a;\nmod b;\npub use b::{Thing, Other};\n"),
+        ("crates/evenkeel/src/a.rs", "//! A.\nuse crate::Thing;\n"),
+        ("crates/evenkeel/src/b/c.rs", "//! C.\nuse super::super::a::Y;\n"),
+        ("crates/evenkeel/src/d.rs", "//! D.\n\n#[cfg(test)]\nmod tests {\n use crate::d2;\n}\n"),
+        ("crates/evenkeel/src/d2.rs", "//! D2.\nuse crate::d;\n"),
+    ];
+    let findings = modules::cycles(&tree(&files), "evenkeel");
+    let expected = ["evenkeel: cycle of modules: a, b", "  a -> b (a.rs)", "  b -> a (b/c.rs)"];
+    assert_eq!(findings, expected);
+}
+
+#[test]
+fn the_picture_shows_layers_from_the_top() {
+    let mut graph = Graph::default();
+    graph.add_edge("top", "middle", "top.rs");
+    graph.add_edge("middle", "bottom", "middle.rs");
+    let lines: Vec<String> = graph.picture().lines().map(|line| line.trim().to_owned()).collect();
+    assert_eq!(lines[0], "2  top              -> middle");
+    assert!(lines[2].starts_with("0  bottom"));
+}
