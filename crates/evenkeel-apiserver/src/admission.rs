@@ -1,4 +1,5 @@
-//! Admission: plugins that may change or refuse a write, in upstream's order and by its names.
+//! Admission plugins, which may change or reject a write, in upstream's order and by upstream's
+//! names.
 
 mod namespace_lifecycle;
 
@@ -21,7 +22,7 @@ use serde_json::Value;
 use crate::context::RequestContext;
 use crate::status::Status;
 
-/// What is done to the object.
+/// The operation on the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Create,
@@ -29,17 +30,17 @@ pub(crate) enum Operation {
     Delete,
 }
 
-/// A write as plugins see it.
+/// The attributes of a write that plugins read.
 pub(crate) struct Attributes<'a> {
     pub(crate) cx: &'a RequestContext,
     pub(crate) operation: Operation,
-    /// The object to be stored; none on delete.
+    /// The object to be stored; `None` on delete.
     pub(crate) object: Option<&'a mut Value>,
-    /// The object as stored; none on create.
+    /// The stored object; `None` on create.
     pub(crate) old: Option<&'a Value>,
 }
 
-/// One plugin. The default of each half does nothing.
+/// An admission plugin. Both methods do nothing by default.
 pub(crate) trait Plugin: Send + Sync {
     fn mutate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         let _ = attributes;
@@ -52,13 +53,14 @@ pub(crate) trait Plugin: Send + Sync {
     }
 }
 
-/// A plugin under its upstream name, on unless switched off.
+/// A plugin by its upstream name. Enabled by default.
 struct Entry {
     name: &'static str,
     plugin: Box<dyn Plugin>,
 }
 
-/// All plugins of kube-apiserver 1.36. Those that are not built in are off already.
+/// All admission plugins of kube-apiserver 1.36. Those that are not implemented can be disabled,
+/// too.
 const UPSTREAM: &[&str] = &[
     "AlwaysAdmit",
     "AlwaysDeny",
@@ -103,15 +105,15 @@ const UPSTREAM: &[&str] = &[
     "ValidatingAdmissionWebhook",
 ];
 
-/// The plugins that are on, in the order they run.
+/// The enabled plugins, in the order they run.
 pub(crate) struct Chain(Vec<Entry>);
 
 impl Chain {
-    /// All plugins but `disabled`.
+    /// Creates a chain of all plugins except `disabled`.
     ///
     /// # Errors
     ///
-    /// If a name is not one of upstream's, with those that are.
+    /// If a name is not an upstream plugin; the message lists the known names.
     pub(crate) fn new(disabled: &[String]) -> Result<Self, String> {
         if let Some(unknown) = disabled.iter().find(|name| !UPSTREAM.contains(&name.as_str())) {
             return Err(format!(

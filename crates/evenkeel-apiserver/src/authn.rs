@@ -1,4 +1,4 @@
-//! How senders are told apart: client certificates, bearer tokens, or nobody.
+//! Authentication by client certificate or bearer token, or as the anonymous user.
 
 use http::header::AUTHORIZATION;
 use http::request::Parts;
@@ -10,11 +10,11 @@ use crate::listen::{Peer, PeerIdentity};
 /// The accepted kinds of credentials.
 pub(crate) struct Authenticator {
     pub(crate) tokens: Option<TokenFile>,
-    /// Whether requests without credentials go on as the anonymous user.
+    /// Whether requests without credentials continue as the anonymous user.
     pub(crate) anonymous: bool,
 }
 
-/// Credentials were given, and they do not hold.
+/// Why a request is not authenticated.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AuthenticateError {
     #[error("the client certificate is not trusted: {0}")]
@@ -26,7 +26,8 @@ pub(crate) enum AuthenticateError {
 }
 
 impl Authenticator {
-    /// Reads the identity the face in front has established, then the headers.
+    /// Returns the identity that the in-process service or the listener has established, or the one
+    /// of the `Authorization` header.
     pub(crate) fn authenticate(&self, parts: &Parts) -> Result<Identity, AuthenticateError> {
         if let Some(identity) = parts.extensions.get::<Identity>() {
             return Ok(identity.clone());
@@ -52,7 +53,7 @@ impl Authenticator {
         }
     }
 
-    /// Whose token this is.
+    /// Returns the identity a bearer token belongs to.
     pub(crate) fn authenticate_token(&self, token: &str) -> Option<Identity> {
         self.tokens.as_ref()?.identity(token).cloned()
     }

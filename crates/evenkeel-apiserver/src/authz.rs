@@ -1,54 +1,54 @@
-//! Who may do what. The seam that RBAC will fill.
+//! The authorization interface. RBAC will implement it.
 
 use crate::identity::{AUTHENTICATED, Identity, MASTERS};
 use crate::route::{ResourceRoute, Route};
 
-/// What is asked, in the words of RBAC.
+/// The attributes of a request that is authorized, in the terms of RBAC.
 #[derive(Debug)]
 pub struct Attributes<'a> {
-    /// Who asks.
+    /// The user.
     pub user: &'a Identity,
     /// `get`, `list`, … for resources; the lower-case method for other paths.
     pub verb: &'a str,
     /// The request's path.
     pub path: &'a str,
-    /// Set when the request concerns a resource.
+    /// Set for requests on resources.
     pub resource: Option<ResourceAttributes<'a>>,
 }
 
 /// The resource part of [`Attributes`].
 #[derive(Clone, Copy, Debug)]
 pub struct ResourceAttributes<'a> {
-    /// Empty for the core group.
+    /// The API group; empty for the core group.
     pub group: &'a str,
     /// The API version.
     pub version: &'a str,
-    /// The plural.
+    /// The resource, in its plural form.
     pub resource: &'a str,
-    /// Empty for none.
+    /// The subresource; empty if there is none.
     pub subresource: &'a str,
-    /// Empty for cluster scope and across namespaces.
+    /// The namespace; empty for cluster-scoped requests and across namespaces.
     pub namespace: &'a str,
-    /// Empty for collections.
+    /// The name of the object; empty for collections.
     pub name: &'a str,
 }
 
-/// An answer, with the reason a refusal gives.
+/// The decision of an [`Authorizer`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Go on.
+    /// The request is allowed.
     Allow,
-    /// Refuse; the text is appended to the 403's message.
+    /// The request is denied; the text is appended to the message of the 403 response.
     Deny(String),
 }
 
 /// Decides what an identity may do.
 pub trait Authorizer: Send + Sync {
-    /// Must not block.
+    /// Decides whether the request is allowed. Must not block.
     fn decide(&self, attributes: &Attributes<'_>) -> Decision;
 }
 
-/// Allows everything to everyone who is authenticated, and health checks to all.
+/// Allows everything to authenticated users, and health checks to all.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AllowAuthenticated;
 
@@ -73,7 +73,7 @@ impl Authorizer for AllowAuthenticated {
     }
 }
 
-/// The attributes of a routed request.
+/// Returns the attributes of a routed request.
 pub(crate) fn attributes<'a>(
     user: &'a Identity,
     route: &'a Route,
@@ -100,7 +100,7 @@ pub(crate) fn attributes<'a>(
                 version,
                 resource: plural,
                 subresource: subresource.as_deref().unwrap_or(""),
-                // A namespace is in itself, so that a role in it can grant access to it.
+                // A namespace counts as inside itself, so that a role in it can grant access to it.
                 namespace: match name {
                     Some(name) if plural == "namespaces" => name,
                     _ => namespace,

@@ -1,4 +1,4 @@
-//! What a response carries: nothing, bytes at hand, or bytes made as the client reads.
+//! Response bodies: empty, buffered, or produced as the client reads.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -12,8 +12,8 @@ use crate::throttle::Permit;
 
 /// A response body of the API server.
 ///
-/// Large lists and watches are streams: nothing is encoded before the client asks for
-/// it, so a slow client holds back its own answer and nobody's memory.
+/// Large lists and watches are streams: nothing is encoded before the client reads it, so a slow
+/// client delays its own response and uses no memory of the server.
 #[derive(Default)]
 pub struct Body(Kind);
 
@@ -27,7 +27,7 @@ enum Kind {
 
 type Step = Pin<Box<dyn Future<Output = Option<(Bytes, Unfold)>> + Send>>;
 
-/// One step of a stream: the bytes to send and how to make the next ones.
+/// One step of a stream: the bytes to send and how to produce the next ones.
 pub(crate) struct Unfold(Step);
 
 impl Unfold {
@@ -36,9 +36,9 @@ impl Unfold {
     }
 }
 
-/// Makes the pieces of a stream, one after the other.
+/// Produces the chunks of a stream, one after the other.
 pub(crate) trait Chunks: Send + 'static {
-    /// The next piece, or `None` at the end.
+    /// Returns the next chunk, or `None` at the end.
     fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
 }
 
@@ -47,7 +47,7 @@ impl Body {
         Self(Kind::Full(bytes.into()))
     }
 
-    /// Counts bytes at hand until the last of them is sent; a stream has none.
+    /// Holds `permit` until the last of the buffered bytes is sent. Streams buffer nothing.
     pub(crate) fn with_permit(self, permit: Permit) -> Self {
         match self.0 {
             Kind::Full(bytes) => {

@@ -1,4 +1,4 @@
-//! The objects every cluster has, made through the pipeline like any other.
+//! Creates the objects that every cluster has, through the same pipeline as any other write.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::status::Status;
 use crate::storage::{Key, Range};
 use crate::verbs;
 
-/// Brings the server's memory in step with its storage, then makes what is missing.
+/// Rebuilds the server's state from its storage, then creates the missing objects.
 pub(crate) async fn run(core: &Arc<Core>) -> Result<(), Status> {
     restore(core).await?;
     for name in ["kube-system", "kube-public", "kube-node-lease", "default"] {
@@ -52,7 +52,7 @@ pub(crate) async fn run(core: &Arc<Core>) -> Result<(), Status> {
     create_if_missing(core, ("", "services"), "default", service).await
 }
 
-/// Has the service `kubernetes` lead to the server at `address`.
+/// Points the Service `default/kubernetes` at the server at `address`.
 pub(crate) async fn advertise(core: &Arc<Core>, address: SocketAddr) -> Result<(), Status> {
     let port = address.port();
     let target = |service: &mut Value| service["spec"]["ports"][0]["targetPort"] = port.into();
@@ -89,20 +89,20 @@ pub(crate) async fn advertise(core: &Arc<Core>, address: SocketAddr) -> Result<(
     .await
 }
 
-/// The address that endpoints can have, which is never a loopback one: upstream, too, then gives the
-/// one that the machine reaches others from. Nothing is sent to find it out.
+/// Returns the address to publish in endpoints. Endpoints cannot have loopback addresses; like
+/// upstream, the address of the outgoing interface is used then. No packet is sent to find it.
 fn endpoint_address(ip: IpAddr) -> Option<IpAddr> {
     if !ip.is_loopback() && !ip.is_unspecified() {
         return Some(ip);
     }
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
-    // An address for documentation: any that is not of this machine will do.
+    // A documentation address (RFC 5737): any address of another machine works.
     socket.connect("192.0.2.1:9").ok()?;
     let found = socket.local_addr().ok()?.ip();
     Some(found).filter(|ip| !ip.is_loopback() && !ip.is_unspecified())
 }
 
-/// Makes the object in namespace `default` if it is missing, as `edit` has it in either case.
+/// Creates the object in namespace `default`, or updates it; `edit` is applied in both cases.
 async fn create_or_update(
     core: &Arc<Core>,
     (group, plural): (&str, &str),
@@ -127,7 +127,7 @@ async fn restore(core: &Arc<Core>) -> Result<(), Status> {
     }
     let crds = list(core, ("apiextensions.k8s.io", "customresourcedefinitions"))?;
     if let Some(resource) = core.builtin("apiextensions.k8s.io", "customresourcedefinitions") {
-        // All names first: those of one definition are judged against those of the others.
+        // Record all names first: the names of each CRD are checked against those of the others.
         for record in &crds {
             core.crds.record_names(&encode::value(&resource, record)?);
         }

@@ -1,7 +1,7 @@
-//! Where time and randomness come from.
+//! The source of time and randomness.
 //!
-//! Nothing else in the server asks for the wall clock or for random bits, so a server given a
-//! seed and tokio's paused clock replays the same run, uid for uid.
+//! Nothing else in the server reads the wall clock or random bits, so a server with a seed and
+//! tokio's paused clock replays the same run, uids included.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use jiff::fmt::temporal::DateTimePrinter;
 use tokio::time::Instant;
 
-/// Time and randomness of one server.
+/// The clock and random number generator of one server.
 pub(crate) struct ClockRng {
     clock: Clock,
     random: Mutex<SplitMix64>,
@@ -28,7 +28,7 @@ enum Clock {
 }
 
 impl ClockRng {
-    /// The machine's clock, and a seed nobody knows.
+    /// Uses the system clock and a random seed.
     pub(crate) fn system() -> Self {
         Self {
             clock: Clock::System,
@@ -36,8 +36,8 @@ impl ClockRng {
         }
     }
 
-    /// A reproducible world: wall-clock time is 2026-01-01T00:00:00Z plus the time that tokio's
-    /// clock has advanced, and all names, uids and jitters follow from `seed`.
+    /// Makes a reproducible source: wall-clock time is 2026-01-01T00:00:00Z plus the time that
+    /// tokio's clock has advanced, and all names, uids and jitters follow from `seed`.
     ///
     /// Must be called within a tokio runtime.
     pub(crate) fn seeded(seed: u64) -> Self {
@@ -60,7 +60,7 @@ impl ClockRng {
         }
     }
 
-    /// The time as objects carry it: RFC 3339, whole seconds, UTC.
+    /// Returns the current time in the form objects carry: RFC 3339, whole seconds, UTC.
     pub(crate) fn timestamp(&self) -> String {
         rfc3339(self.now())
     }
@@ -70,7 +70,7 @@ impl ClockRng {
             let mut random = self.lock();
             (random.next(), random.next())
         };
-        // Version 4, variant 1, as every uid of Kubernetes.
+        // Version 4, variant 1, like every uid in Kubernetes.
         let high = high & !0xf000 | 0x4000;
         let low = low & !(0b11 << 62) | (0b10 << 62);
         let bits = u128::from(high) << 64 | u128::from(low);
@@ -85,14 +85,14 @@ impl ClockRng {
         text
     }
 
-    /// The random end of a generated name: no vowels, so no words.
+    /// Returns the random suffix of a generated name: without vowels, so that it forms no words.
     pub(crate) fn name_suffix(&self) -> String {
         const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         let mut random = self.lock();
         (0..5).map(|_| char::from(ALPHABET[random.below(ALPHABET.len() as u64) as usize])).collect()
     }
 
-    /// A number in `0..bound`, or 0 if there is none.
+    /// Returns a random number in `0..bound`, or 0 if `bound` is 0.
     pub(crate) fn random_below(&self, bound: u64) -> u64 {
         self.lock().below(bound)
     }
@@ -111,13 +111,13 @@ impl fmt::Debug for ClockRng {
     }
 }
 
-/// RFC 3339 with whole seconds.
+/// Formats a time as RFC 3339 with whole seconds.
 pub(crate) fn rfc3339(time: Timestamp) -> String {
     const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(0));
     PRINTER.timestamp_to_string(&time)
 }
 
-/// Small, fast and statistically sound; uids need to be distinct, not secret.
+/// SplitMix64. Small and fast; uids need to be distinct, not secret.
 struct SplitMix64(u64);
 
 impl SplitMix64 {

@@ -1,9 +1,9 @@
-//! Compaction by time. As kube-apiserver does with etcd: at the end of each interval the revision
-//! recorded at its start is compacted, so a continue token or an exact list lives for one to two
+//! Compaction by time, as kube-apiserver compacts etcd: at the end of each interval the revision
+//! recorded at its start is compacted, so a continue token or an exact list is valid for one to two
 //! intervals.
 //!
-//! There is no task: each request first does what is due. Nothing can be observed in between, and a
-//! paused clock needs no help.
+//! There is no background task: each request first compacts what is due. The difference cannot be
+//! observed, and it works with a paused clock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,24 +16,25 @@ use crate::storage::{Key, Store, UnsavedRecord, WriteError};
 /// The default of kube-apiserver's `--etcd-compaction-interval`.
 const INTERVAL: Duration = Duration::from_secs(5 * 60);
 
-/// The table and key that each compaction writes, as upstream writes `compact_rev_key`: the
-/// revision moves on even if nothing else is written, so that what was listed before can expire.
+/// The table and key that each compaction writes, like upstream's `compact_rev_key`: the revision
+/// advances even if nothing else is written, so that earlier lists expire.
 const MARK: &str = "compact_rev_key";
 
 pub(crate) struct Compactor {
-    /// None if nothing is compacted by time.
+    /// `None` disables compaction by time.
     interval: Option<Duration>,
     next: Mutex<Next>,
 }
 
 struct Next {
     due: Instant,
-    /// What is compacted when it is due.
+    /// The revision to compact at `due`.
     revision: u64,
 }
 
 impl Compactor {
-    /// An interval of zero switches compaction off; none is the default.
+    /// Creates a compactor. An interval of zero disables compaction; `None` is the default
+    /// interval.
     ///
     /// Must be called within a tokio runtime.
     pub(crate) fn new(interval: Option<Duration>) -> Self {
@@ -42,7 +43,7 @@ impl Compactor {
         Self { interval, next: Mutex::new(Next { due, revision: 0 }) }
     }
 
-    /// Compacts what is due.
+    /// Compacts if an interval has ended.
     pub(crate) async fn run(&self, store: &Store) {
         let Some(interval) = self.interval else { return };
         let now = Instant::now();
@@ -52,7 +53,7 @@ impl Compactor {
                 return;
             }
             let late = now.duration_since(next.due);
-            // Back onto the grid, however many intervals have passed.
+            // Stay aligned to multiples of the interval, however many have passed.
             let since = late.as_nanos() % interval.as_nanos();
             next.due = now + (interval - Duration::from_nanos_u128(since));
             (next.revision, late >= interval)
@@ -66,14 +67,14 @@ impl Compactor {
             }
         };
         if interval_without_requests {
-            // Its end has been reached as well.
+            // The interval that began now ended without requests, too.
             store.compact_lists(revision);
         }
         self.next.lock().revision = revision;
     }
 }
 
-/// Takes a revision that no object has.
+/// Writes the compaction marker and returns its revision, which no object has.
 async fn mark(store: &Store) -> Result<u64, WriteError> {
     let table = store.table(MARK);
     let key = Key::new("", MARK);

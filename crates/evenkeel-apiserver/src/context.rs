@@ -1,4 +1,4 @@
-//! One request on one resource: all that the verbs and stages need to know of it.
+//! The context of one request on one resource: what verbs and stages need to know of it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,7 +16,7 @@ use crate::status::Status;
 use crate::storage::Key;
 use crate::throttle::{Access, Permit, User};
 
-/// A request that may be carried out.
+/// An authorized request on a resource.
 pub(crate) struct RequestContext {
     pub(crate) core: Arc<Core>,
     pub(crate) resource: Arc<Resource>,
@@ -29,31 +29,31 @@ pub(crate) struct RequestContext {
     pub(crate) headers: HeaderMap,
     pub(crate) identity: Identity,
     pub(crate) warnings: Warnings,
-    /// Set if the request came through a socket.
+    /// Set for requests through a socket.
     pub(crate) shutdown_signal: Option<ShutdownSignal>,
-    /// Set if the request came through a socket.
+    /// Set for requests through a socket.
     pub(crate) remote: Option<Arc<Remote>>,
 }
 
-/// What limits a request that came through a socket.
+/// The limits of a request through a socket.
 #[derive(Debug)]
 pub(crate) struct Remote {
-    /// The user it counts for.
+    /// The user the request is accounted to.
     pub(crate) user: User,
     pub(crate) cancellation: Cancellation,
     in_flight: Mutex<Option<Permit>>,
 }
 
-/// Attached to requests through a socket: turns true when that is closed, so watches end.
+/// Becomes true when the listener of the request stops, so that watches end.
 #[derive(Clone)]
 pub(crate) struct ShutdownSignal(pub(crate) watch::Receiver<bool>);
 
-/// What the client should be told though its request succeeds.
+/// Warnings for the client, sent as `Warning` headers.
 #[derive(Default)]
 pub(crate) struct Warnings(Mutex<Vec<String>>);
 
 impl RequestContext {
-    /// A request the server makes of itself: through the same pipeline, under its own name.
+    /// Creates a request of the server itself, through the same pipeline and with its own identity.
     pub(crate) fn internal(
         core: &Arc<Core>,
         resource: &Arc<Resource>,
@@ -79,7 +79,7 @@ impl RequestContext {
         }
     }
 
-    /// The same request, narrowed to one namespace.
+    /// Returns the same request, restricted to one namespace.
     pub(crate) fn in_namespace(&self, namespace: &str) -> Self {
         Self {
             core: self.core.clone(),
@@ -97,12 +97,12 @@ impl RequestContext {
         }
     }
 
-    /// Fails once nothing waits for the answer; for loops over many objects.
+    /// Fails once the request is cancelled. For loops over many objects.
     pub(crate) fn check_cancelled(&self) -> Result<(), Status> {
         self.remote.as_ref().map_or(Ok(()), |remote| remote.cancellation.check())
     }
 
-    /// Runs `work` on this request, on a thread of its own if the request came through a socket.
+    /// Runs `work` for this request, on its own thread if the request came through a socket.
     pub(crate) async fn offload<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, Status>> + Send + 'static,
@@ -110,19 +110,19 @@ impl RequestContext {
         match &self.remote {
             None => work.await,
             Some(remote) => {
-                // Or small requests would wait for those that wait for their turn.
+                // Otherwise small requests would wait for requests that are queued.
                 remote.release_in_flight();
                 offload::run(&self.core, &remote.user, &remote.cancellation, work).await
             }
         }
     }
 
-    /// Where the named object is.
+    /// Returns the key of the named object.
     pub(crate) fn key(&self, name: &str) -> Key {
         Key::new(&self.namespace, name)
     }
 
-    /// Whether nothing is to come of this request.
+    /// Returns whether the request is a dry run.
     pub(crate) fn is_dry_run(&self) -> bool {
         self.query.get("dryRun").is_some_and(|value| !value.is_empty())
     }
@@ -131,7 +131,7 @@ impl RequestContext {
         self.name.as_deref().unwrap_or("")
     }
 
-    /// Who is recorded as the owner of what this request sets.
+    /// Returns the field manager recorded for the fields that this request sets.
     pub(crate) fn field_manager(&self, given: Option<&str>) -> String {
         if let Some(given) = given {
             return given.to_owned();
@@ -148,7 +148,7 @@ impl Remote {
         Self { user, cancellation: Cancellation::default(), in_flight: Mutex::default() }
     }
 
-    /// Waits for a place among the requests in flight, and keeps it.
+    /// Waits for an in-flight permit and holds it.
     pub(crate) async fn acquire_in_flight(
         &self,
         core: &Core,
@@ -165,7 +165,7 @@ impl Remote {
 }
 
 impl Warnings {
-    /// Adds a text once; control characters cannot travel in a header.
+    /// Adds a warning, once. Control characters are not valid in a header.
     pub(crate) fn add(&self, text: impl Into<String>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let text = text.into();

@@ -1,4 +1,4 @@
-//! What all requests of one server share.
+//! State shared by all requests of one server.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::storage::Store;
 use crate::throttle::Throttle;
 use crate::verbs::Components;
 
-/// The state behind both faces of a server.
+/// The state behind the in-process service and the listener.
 pub(crate) struct Core {
     pub(crate) store: Store,
     pub(crate) compactor: Compactor,
@@ -31,15 +31,15 @@ pub(crate) struct Core {
     pub(crate) metrics: Metrics,
     pub(crate) throttle: Throttle,
     pub(crate) components: Components,
-    /// Turns true when the server stops: open watches end.
+    /// Becomes true when the server stops, so that open watches end.
     pub(crate) stopping: watch::Receiver<bool>,
-    /// A fault to be found: updates that change nothing commit all the same.
+    /// A planted bug for tests: updates without changes are committed.
     #[cfg(feature = "_planted-bugs")]
     pub(crate) commits_no_changes: bool,
 }
 
 impl Core {
-    /// A resource that is built in, by its place in the table.
+    /// Returns a built-in resource in its first version.
     pub(crate) fn builtin(
         &self,
         group: &str,

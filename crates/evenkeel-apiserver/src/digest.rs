@@ -1,4 +1,4 @@
-//! Digests and base64, in the few forms the API uses them.
+//! Digests and base64 variants that the API uses.
 
 use std::fmt::Write as _;
 
@@ -8,12 +8,12 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose};
 use base64::{DecodeError, Engine as _};
 use ring::digest;
 
-/// The SHA-256 of `bytes`.
+/// Computes the SHA-256 of `bytes`.
 pub(crate) fn sha256(bytes: &[u8]) -> Vec<u8> {
     digest::digest(&digest::SHA256, bytes).as_ref().to_vec()
 }
 
-/// The SHA-512 of `bytes`, in lower-case hexadecimal.
+/// Computes the SHA-512 of `bytes`, in lower-case hexadecimal.
 pub(crate) fn sha512_hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(128);
     for byte in digest::digest(&digest::SHA512, bytes).as_ref() {
@@ -22,17 +22,17 @@ pub(crate) fn sha512_hex(bytes: &[u8]) -> String {
     text
 }
 
-/// Standard base64 with padding.
+/// Encodes `bytes` as standard base64 with padding.
 pub(crate) fn base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// Base64 for URLs, as continue tokens are written.
+/// Encodes `bytes` as URL-safe base64, the encoding of continue tokens.
 pub(crate) fn base64_url(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// Reads base64 for URLs, as leniently as Go. The error is where it goes wrong.
+/// Decodes URL-safe base64 as leniently as Go. The error is the offset of the invalid byte.
 pub(crate) fn from_base64_url(text: &str) -> Result<Vec<u8>, usize> {
     const LENIENT: GeneralPurpose = GeneralPurpose::new(
         &URL_SAFE,
@@ -42,7 +42,7 @@ pub(crate) fn from_base64_url(text: &str) -> Result<Vec<u8>, usize> {
     );
     LENIENT.decode(text).map_err(|error| match error {
         DecodeError::InvalidByte(at, _) => at,
-        // Four characters make three bytes; Go points at the first that makes none.
+        // Four characters encode three bytes; Go reports the first incomplete group.
         _ => text.len() - text.len() % 4,
     })
 }

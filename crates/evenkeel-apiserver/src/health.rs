@@ -10,8 +10,8 @@ use crate::core::Core;
 use crate::query::Query;
 use crate::status::Status;
 
-/// The checks of start-up, by upstream's names and in its order. A server answers once all of it is
-/// done, so they pass.
+/// The start-up checks, by upstream's names and in its order. They pass, since the server serves
+/// requests only after start-up.
 const STARTED: &[&str] = &[
     "poststarthook/start-apiserver-admission-initializer",
     "poststarthook/generic-apiserver-start-informers",
@@ -45,7 +45,7 @@ const STARTED: &[&str] = &[
     "poststarthook/apiservice-openapiv3-controller",
 ];
 
-/// The checks behind an endpoint, in the order they are reported.
+/// Returns the checks of an endpoint, in the order they are reported.
 pub(crate) fn checks(endpoint: &str) -> impl Iterator<Item = &'static str> {
     let (first, last): (&[&str], &[&str]) = match endpoint {
         "readyz" => (&["ping", "log", "etcd", "etcd-readiness", "informer-sync"], &["shutdown"]),
@@ -54,7 +54,7 @@ pub(crate) fn checks(endpoint: &str) -> impl Iterator<Item = &'static str> {
     first.iter().chain(STARTED).chain(last).copied()
 }
 
-/// Answers `/<endpoint>` or, with a `check`, `/<endpoint>/<check>`.
+/// Responds to `/<endpoint>` or, with a `check`, to `/<endpoint>/<check>`.
 pub(crate) fn respond(
     core: &Core,
     query: &Query,
@@ -104,7 +104,7 @@ pub(crate) fn respond(
     Ok(plain(StatusCode::OK, format!("{report}{endpoint} check passed\n")))
 }
 
-/// Why a check fails. Those not named here pass in any server that answers.
+/// Returns why a check fails. All other checks pass once the server serves requests.
 fn failure(core: &Core, check: &str) -> Option<String> {
     match check {
         "shutdown" if *core.stopping.borrow() => Some("process is shutting down".to_owned()),

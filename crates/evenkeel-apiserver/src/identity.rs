@@ -1,8 +1,8 @@
-//! Who sends a request.
+//! The identity of a caller.
 //!
-//! The listener and the token file say who is calling; authorization, admission and the audit trail
-//! only ever read. An [`Identity`] obtained here already carries the group every authenticated (or
-//! unauthenticated) caller is in, so nothing downstream has to remember to add it.
+//! The listener and the token file create identities; authorization and admission only read them.
+//! An [`Identity`] already contains the group of all authenticated (or unauthenticated) callers, so
+//! later stages need not add it.
 
 pub mod token_file;
 pub mod x509;
@@ -17,7 +17,7 @@ pub const ANONYMOUS: &str = "system:anonymous";
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
 /// The group of every caller whose credentials were accepted.
 pub const AUTHENTICATED: &str = "system:authenticated";
-/// The group that authorization lets pass without asking for a rule.
+/// The group that is always authorized.
 pub const MASTERS: &str = "system:masters";
 /// The [`Identity::extra`] key that names the credential itself, such as a certificate's digest.
 pub const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
@@ -27,16 +27,16 @@ pub const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 pub struct Identity {
     /// The user name.
     pub user: String,
-    /// Distinguishes users that had the same name at different times; often empty.
+    /// Distinguishes users with the same name at different times; often empty.
     pub uid: String,
-    /// The groups, in the order the credential gives them.
+    /// The groups, in the order of the credential.
     pub groups: Vec<String>,
-    /// What else the authenticator knows.
+    /// Further attributes from the authenticator.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl Identity {
-    /// A caller whose credentials were accepted.
+    /// Creates the identity of a caller whose credentials were accepted.
     pub fn authenticated(
         user: impl Into<String>,
         groups: impl IntoIterator<Item = impl Into<String>>,
@@ -45,12 +45,12 @@ impl Identity {
         Self { user: user.into(), groups, ..Self::default() }.with_authenticated_group()
     }
 
-    /// The administrator that the server's own kubeconfig speaks for.
+    /// Returns the administrator, the user of the server's own kubeconfig.
     pub fn admin() -> Self {
         Self::authenticated("admin", [MASTERS])
     }
 
-    /// A caller without credentials.
+    /// Returns the identity of a caller without credentials.
     pub fn anonymous() -> Self {
         Self {
             user: ANONYMOUS.to_owned(),
@@ -59,22 +59,22 @@ impl Identity {
         }
     }
 
-    /// The server itself, when it writes what it keeps up to date.
+    /// Returns the identity of the server's own writes.
     pub(crate) fn apiserver() -> Self {
         Self::authenticated("system:apiserver", [MASTERS])
     }
 
-    /// Whether credentials were given and accepted.
+    /// Returns whether the caller is authenticated.
     pub fn is_authenticated(&self) -> bool {
         !self.is_in(UNAUTHENTICATED)
     }
 
-    /// Whether the caller is in `group`.
+    /// Returns whether the caller is in `group`.
     pub fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|own| own == group)
     }
 
-    /// Adds [`AUTHENTICATED`], unless the credential has already decided on either of the two groups.
+    /// Adds [`AUTHENTICATED`], unless the credential already contains either of the two groups.
     pub(crate) fn with_authenticated_group(mut self) -> Self {
         let decided =
             self.user == ANONYMOUS || self.is_in(AUTHENTICATED) || self.is_in(UNAUTHENTICATED);
@@ -85,7 +85,7 @@ impl Identity {
     }
 }
 
-/// The namespace and name of the service account whose user name this is.
+/// Returns the namespace and name of the service account with this user name.
 pub(crate) fn service_account(user: &str) -> Option<(&str, &str)> {
     let (namespace, name) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
     let valid = names::label_name(namespace, false).is_empty()

@@ -1,4 +1,5 @@
-//! JSON in: one pass into a [`Value`], with duplicate keys found and Go's wording on failure.
+//! Decodes JSON into a [`Value`] in one pass, finds duplicate keys, and reports errors with Go's
+//! messages.
 
 mod duplicates;
 
@@ -11,11 +12,11 @@ use std::fmt;
 use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// The deepest nesting of what is taken in. What is stored is read again, by a decoder that gives up
-/// at 128, and names of fields nest four levels deeper in `managedFields` than the fields do.
+/// The maximum nesting of input. Stored objects are decoded again, with a limit of 128, and field
+/// names nest four levels deeper in `managedFields` than the fields do.
 const MAX_NESTING: usize = 120;
 
-/// Decodes `text`; also returns the paths of keys that occur twice (`data.x`), in order.
+/// Decodes `text`; also returns the paths of duplicate keys (`data.x`), in order.
 ///
 /// The last of two equal keys wins, as in Go.
 pub(crate) fn decode(text: &[u8]) -> Result<(Value, Vec<String>), String> {
@@ -24,28 +25,28 @@ pub(crate) fn decode(text: &[u8]) -> Result<(Value, Vec<String>), String> {
     if !seen.found {
         return Ok((value, Vec::new()));
     }
-    // Keeping paths costs; it is only done once it is known that there is one to report.
+    // Recording paths is expensive, so it is done only if there is a duplicate.
     let keys = keys(text).into_iter().filter(|key| key.duplicate);
     Ok((value, keys.map(|key| key.path).collect()))
 }
 
-/// A key of an object in a text.
+/// A key of an object in the input.
 pub(crate) struct Key {
-    /// Where it stands, as in `spec.containers[0].name`.
+    /// Its path, such as `spec.containers[0].name`.
     pub(crate) path: String,
-    /// The object has had it before.
+    /// Whether the object has an earlier key with this name.
     pub(crate) duplicate: bool,
 }
 
-/// The keys of all objects in a text, as they are written.
+/// Returns the keys of all objects in `text`, in source order.
 pub(crate) fn keys(text: &[u8]) -> Vec<Key> {
     let mut seen = Duplicates { found: false, depth: 0, trace: Some(Trace::default()) };
-    // Whatever is wrong with the text, its keys up to there are known.
+    // On an error, the keys before it are returned.
     let _ = run(text, &mut seen);
     seen.trace.unwrap_or_default().keys
 }
 
-/// Decodes what `text` begins with, whatever follows it.
+/// Decodes the first value in `text` and ignores the rest.
 pub(crate) fn decode_first(text: &[u8]) -> Option<Value> {
     let mut seen = Duplicates { found: false, depth: 0, trace: None };
     Node(&mut seen).deserialize(&mut serde_json::Deserializer::from_slice(text)).ok()
@@ -147,7 +148,7 @@ impl<'de> Visitor<'de> for Node<'_> {
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        // Go has no wider integers here: what does not fit is a float.
+        // Go decodes integers that do not fit into an `int64` as floats.
         Ok(i64::try_from(value).map_or_else(|_| Value::from(value as f64), Value::from))
     }
 
@@ -200,7 +201,7 @@ impl<'de> Visitor<'de> for Node<'_> {
     }
 }
 
-/// Whether a value nests deeper than what is taken in.
+/// Returns whether a value exceeds the maximum nesting.
 pub(crate) fn is_too_deep(value: &Value) -> bool {
     fn exceeds(value: &Value, left: usize) -> bool {
         match (value, left.checked_sub(1)) {
@@ -213,10 +214,10 @@ pub(crate) fn is_too_deep(value: &Value) -> bool {
     exceeds(value, MAX_NESTING)
 }
 
-/// What [`normalize_floats`] makes of a number, if that is something else.
+/// Returns the result of [`normalize_floats`] for a number that it changes.
 fn integral(number: &Number) -> Option<Value> {
     let float = number.as_f64().filter(|float| !number.is_i64() && float.fract() == 0.0)?;
-    // The shortest digits that tell it from other floats, as Go has them.
+    // The shortest representation, like Go's.
     let digits = float.to_string();
     let normalized = match (digits.parse::<i64>(), digits.parse::<u64>()) {
         (Ok(integer), _) => integer.into(),
@@ -226,11 +227,11 @@ fn integral(number: &Number) -> Option<Value> {
     (normalized != *number).then_some(Value::Number(normalized))
 }
 
-/// Writes floats without a fraction as integers, as Go prints those of untyped objects. Integers
-/// that do not fit into 64 bits with a sign count as floats.
+/// Turns floats without a fraction into integers, as Go encodes untyped objects. Integers that do
+/// not fit into an `int64` count as floats.
 ///
-/// Typed objects must not come here: there `1.0` is no integer, and refused. Nor must custom ones
-/// before they are stored: until then `1.0` is a change of `1`.
+/// Not for typed objects, where `1.0` is not an integer and is rejected, nor for custom objects
+/// before they are stored, where `1.0` differs from `1`.
 pub(crate) fn normalize_floats(value: &mut Value) {
     match value {
         Value::Number(number) => {
@@ -244,7 +245,8 @@ pub(crate) fn normalize_floats(value: &mut Value) {
     }
 }
 
-/// Names the bracket that opens the level too many: Go's, or where it has more patience, ours.
+/// Names the bracket that exceeds the nesting limit: Go's limit, or the limit of this server if it
+/// is exceeded first.
 fn too_deep(text: &[u8]) -> String {
     const LEVELS: [usize; 2] = [MAX_NESTING + 1, 10_001];
     let (mut depth, mut inside, mut escaped, mut opener) = (0_usize, false, false, b'{');
@@ -269,12 +271,12 @@ fn too_deep(text: &[u8]) -> String {
     format!("invalid character '{}' exceeded max depth", char::from(opener))
 }
 
-/// The message Go's decoder gives for the same mistake.
+/// Returns the error message of Go's decoder for the same input.
 fn go_message(text: &[u8], error: &serde_json::Error) -> String {
     if error.to_string().contains("recursion limit") {
         return too_deep(text);
     }
-    // What Go would have taken, such as half a surrogate, is refused in our own words.
+    // Input that Go accepts, such as half a surrogate, gets the error of serde_json.
     scan::syntax_error(text).unwrap_or_else(|| error.to_string())
 }
 

@@ -1,13 +1,13 @@
 //! A Kubernetes API server in one process: embeddable, ready in milliseconds.
 //!
-//! [`ApiServer`] has two faces on one pipeline: a tower service that a client in the same
-//! process calls without a socket, and TLS on a loopback address with a kubeconfig for kubectl
+//! [`ApiServer`] offers one pipeline in two ways: as a tower service that a client in the same
+//! process calls without a socket, and over TLS on a loopback address with a kubeconfig for kubectl
 //! and every other client. It is a tool for development and tests, not a control plane.
 //!
-//! A request goes `route → authenticate → impersonate → authorize → decode → manage → mutate →
-//! prepare → validate → persist → encode`; `pipeline.rs` is the table of contents.
+//! A request passes `route → authenticate → impersonate → authorize → receive → decode → manage →
+//! mutate → prepare → validate → persist → encode`; `pipeline.rs` lists the stages.
 
-// The order of a request.
+// The request path, in order.
 mod server;
 
 pub mod listen;
@@ -22,7 +22,7 @@ mod negotiate;
 
 mod pipeline;
 
-// What the stages call.
+// Used by the stages.
 mod authn;
 
 mod authz;
@@ -37,7 +37,7 @@ mod object;
 
 mod service;
 
-// What the verbs do.
+// The verbs.
 mod context;
 
 mod verbs;
@@ -50,7 +50,7 @@ mod paths;
 
 mod health;
 
-// What is served, and where it is kept.
+// What is served, and the storage.
 mod registry;
 
 mod openapi;
@@ -62,7 +62,7 @@ mod compactor;
 
 mod bootstrap;
 
-// What all of it shares.
+// Shared by all of the above.
 mod body;
 
 mod core;
@@ -81,7 +81,7 @@ mod status;
 
 mod throttle;
 
-// The public interface is this.
+// The public interface.
 pub use authz::{AllowAuthenticated, Attributes, Authorizer, Decision, ResourceAttributes};
 pub use body::Body;
 pub use limits::Limits;

@@ -1,9 +1,8 @@
-//! The server's door: certificates, TLS, connections, and the kubeconfig that leads here.
+//! The listener: certificates, TLS, connections, and the kubeconfig for them.
 //!
-//! Bytes come in, requests go on to the service with a [`Peer`] attached; nothing in here looks at
-//! a path, a header or a body. What the listener promises the rest of the server is that a
-//! [`PeerIdentity::Verified`] caller has proven to hold the key of a certificate that the client
-//! authorities vouch for, and that no task of a connection outlives [`Listener::serve`].
+//! Passes requests on to the service with a [`Peer`] attached, and reads no path, header or body.
+//! It guarantees that a [`PeerIdentity::Verified`] caller holds the key of a certificate issued by
+//! a client authority, and that no task of a connection outlives [`Listener::serve`].
 
 pub mod certificates;
 mod files;

@@ -1,4 +1,4 @@
-//! Counters under upstream's names, in the text form Prometheus reads.
+//! Metrics by upstream's names, in the Prometheus text format.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use crate::core::Core;
 use crate::registry::Snapshot;
 use crate::route::{self, Route};
 
-/// What the server counts about itself.
+/// The metrics of the server.
 #[derive(Default)]
 pub(crate) struct Metrics {
     requests: Mutex<BTreeMap<Labels, u64>>,
@@ -27,14 +27,14 @@ struct Labels {
     code: u16,
 }
 
-/// A request under way; it counts as such until this is dropped, answered or not.
+/// A request in flight, until it is dropped.
 pub(crate) struct InFlightRequest<'a> {
     metrics: &'a Metrics,
     labels: Labels,
 }
 
 impl Metrics {
-    /// Takes note of a request; `route` is where it goes.
+    /// Records a request in flight.
     pub(crate) fn begin(&self, route: &Route) -> InFlightRequest<'_> {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         let labels = match route {
@@ -96,11 +96,11 @@ impl Metrics {
 }
 
 impl InFlightRequest<'_> {
-    /// Counts the request by its answer.
+    /// Counts the request by its response code.
     pub(crate) fn end(mut self, served: &Snapshot, code: u16) {
         let mut labels = std::mem::take(&mut self.labels);
         labels.code = code;
-        // What is not served must not become a label, or clients could grow this without bound.
+        // Only served resources become labels, or clients could create labels without bound.
         let resource = served.resource(&labels.group, &labels.version, &labels.resource);
         let known = resource.is_some_and(|resource| {
             labels.subresource.is_empty() || resource.subresource(&labels.subresource).is_some()

@@ -1,4 +1,4 @@
-//! Content negotiation: what the client reads and what it sent.
+//! Content negotiation: the format of responses and of request bodies.
 
 use http::HeaderMap;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, USER_AGENT};
@@ -6,7 +6,7 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, USER_AGENT};
 use crate::query::Query;
 use crate::status::Status;
 
-/// How bytes are written.
+/// An encoding of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Json { pretty: bool },
@@ -24,22 +24,22 @@ impl Format {
     }
 }
 
-/// What an object is turned into before it is written.
+/// The representation of an object in a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
     Object,
     Table,
     Metadata,
-    /// As `Metadata`, and it has to be a list.
+    /// Like `Metadata`, for lists only.
     MetadataList,
 }
 
-/// The outcome: how to answer.
+/// The negotiated representation of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Output {
     pub(crate) format: Format,
     pub(crate) view: View,
-    /// Whether the view is asked for in the version before the last, which differs in name only.
+    /// Whether the view is requested in version `v1beta1`, which differs in name only.
     pub(crate) beta: bool,
 }
 
@@ -48,8 +48,8 @@ pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 pub(crate) const YAML: &str = "application/yaml";
 const ACCEPTED: &[&str] = &[JSON, YAML, PROTOBUF];
 
-/// Chooses among what `Accept` lists, best first. `protobuf` says whether the resource has that
-/// form; the metadata of its objects always has, and tables never do.
+/// Negotiates the response by `Accept`, best first. `protobuf` is whether the resource can be
+/// encoded as protobuf; its metadata always can, and tables never.
 pub(crate) fn output(headers: &HeaderMap, query: &Query, protobuf: bool) -> Result<Output, Status> {
     let pretty = pretty(headers, query);
     let mut any = false;
@@ -71,8 +71,8 @@ pub(crate) fn output(headers: &HeaderMap, query: &Query, protobuf: bool) -> Resu
     Ok(Output { format: Format::Json { pretty }, view: View::Object, beta: false })
 }
 
-/// The format of a refusal: the best one that is listed for objects as they are. A client that lists
-/// none gets JSON for people.
+/// Returns the format of an error response: the best one that is accepted without a view. If there
+/// is none, it is indented JSON.
 pub(crate) fn error_format(headers: &HeaderMap, pretty: bool) -> Format {
     let mut any = false;
     for range in media_ranges(headers) {
@@ -88,8 +88,8 @@ pub(crate) fn error_format(headers: &HeaderMap, pretty: bool) -> Format {
     Format::Json { pretty: pretty || any }
 }
 
-/// What the router in front of built-in resources asks of `Accept`: it looks at whole types only
-/// and knows no ranges but the widest. `streams` says whether the route can watch.
+/// Checks `Accept` as the router of built-in resources does: it compares whole media types and
+/// knows no range except `*/*`. `streams` is whether the route supports watches.
 pub(crate) fn check_accept(headers: &HeaderMap, streams: bool) -> Result<(), Status> {
     let mut any = false;
     for range in media_ranges(headers) {
@@ -101,9 +101,9 @@ pub(crate) fn check_accept(headers: &HeaderMap, streams: bool) -> Result<(), Sta
     if any { Err(Status::no_representation(ACCEPTED, streams)) } else { Ok(()) }
 }
 
-/// Whether the answer is for people.
+/// Returns whether JSON is indented.
 pub(crate) fn pretty(headers: &HeaderMap, query: &Query) -> bool {
-    // What Go's ParseBool cannot read is false to it.
+    // Values that Go's ParseBool does not accept count as false.
     if let Some(pretty) = query.get("pretty").filter(|pretty| !pretty.is_empty()) {
         return matches!(pretty, "1" | "t" | "T" | "true" | "TRUE" | "True");
     }
@@ -149,7 +149,7 @@ impl<'a> MediaRange<'a> {
     }
 }
 
-/// The clauses of `Accept` in the order of their quality, given order breaking ties.
+/// Returns the media ranges of `Accept`, by quality; ties keep their order.
 pub(crate) fn media_ranges(headers: &HeaderMap) -> Vec<MediaRange<'_>> {
     let mut media_ranges: Vec<MediaRange<'_>> = headers
         .get_all(ACCEPT)
@@ -170,7 +170,7 @@ pub(crate) fn media_ranges(headers: &HeaderMap) -> Vec<MediaRange<'_>> {
     media_ranges
 }
 
-/// Whether the client takes gzip.
+/// Returns whether the client accepts gzip.
 pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     headers
         .get_all(ACCEPT_ENCODING)
@@ -180,7 +180,7 @@ pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
         .any(|coding| coding.split(';').next().is_some_and(|name| name.trim() == "gzip"))
 }
 
-/// How the request's body is written. No header means JSON.
+/// Returns the format of the request body; JSON without a header.
 pub(crate) fn input(headers: &HeaderMap, protobuf: bool) -> Result<Format, Status> {
     match media_type(headers).as_str() {
         "" | JSON | "*/*" => Ok(Format::Json { pretty: false }),
@@ -190,7 +190,7 @@ pub(crate) fn input(headers: &HeaderMap, protobuf: bool) -> Result<Format, Statu
     }
 }
 
-/// The media type of the body, without parameters; the whole header if they are none.
+/// Returns the media type of the body without parameters; the whole header if they are malformed.
 pub(crate) fn media_type(headers: &HeaderMap) -> String {
     let value = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
     let (media, parameters) = value.split_once(';').unwrap_or((value, ""));

@@ -1,10 +1,10 @@
-//! Reading and writing the metadata of an object.
+//! Reads and writes the metadata of objects.
 
 use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-/// Access to the parts of `metadata` that the server itself deals with.
+/// Access to the parts of `metadata` that the server uses.
 pub(crate) trait Metadata {
     fn meta(&self, field: &str) -> Option<&Value>;
 
@@ -32,7 +32,7 @@ impl Metadata for Value {
     }
 }
 
-/// The metadata, made if need be.
+/// Returns the metadata, inserted if it is missing.
 pub(crate) fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
     let Value::Object(object) = object else {
         unreachable!("objects are JSON objects: every decoder refuses anything else")
@@ -60,7 +60,7 @@ pub(crate) fn set_finalizers(object: &mut Value, finalizers: Vec<String>) {
     set_meta(object, "finalizers", (!finalizers.is_empty()).then(|| finalizers.into()));
 }
 
-/// Drops owners that are given twice, and tells their UIDs.
+/// Removes duplicate owner references and returns their UIDs.
 pub(crate) fn dedup_owners(object: &mut Value) -> Vec<String> {
     let owners = object.get_mut("metadata").and_then(|meta| meta.get_mut("ownerReferences"));
     let Some(owners) = owners.and_then(Value::as_array_mut).filter(|all| all.len() > 1) else {

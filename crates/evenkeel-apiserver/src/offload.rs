@@ -1,9 +1,9 @@
-//! Work on much data, away from the threads that serve all connections.
+//! Heavy requests, away from the threads that serve all connections.
 //!
-//! A request through a socket that has to parse megabytes or encode a large list runs on a thread
-//! for blocking work. So many run at once as [`Limits::heavy_in_flight`] says, in turns from user
-//! to user; small requests never wait for them. Requests in process are not moved, which keeps
-//! virtual time in one thread.
+//! A request through a socket that parses megabytes or encodes a large list runs on a blocking
+//! thread. At most [`Limits::heavy_in_flight`] run concurrently, round-robin by user; small
+//! requests never wait for them. In-process requests are not moved, which keeps virtual time in one
+//! thread.
 //!
 //! [`Limits::heavy_in_flight`]: crate::limits::Limits::heavy_in_flight
 
@@ -18,7 +18,7 @@ use crate::core::Core;
 use crate::status::Status;
 use crate::throttle::User;
 
-/// Whether there is still a client to answer, for work that checks it between two pieces.
+/// Whether a request is cancelled, for work that checks it between two steps.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cancellation(Arc<CancellationState>);
 
@@ -28,16 +28,16 @@ struct CancellationState {
     notify: Notify,
 }
 
-/// Held by the request's own task, which ends when its client has gone or its time is over.
+/// Held by the task of the request; dropping it cancels the work.
 pub(crate) struct DropGuard(Cancellation);
 
 impl Cancellation {
-    /// A client that is there until the result is dropped.
+    /// Returns a guard that cancels when dropped.
     pub(crate) fn drop_guard(&self) -> DropGuard {
         DropGuard(self.clone())
     }
 
-    /// Fails once the client has gone.
+    /// Fails once cancelled.
     pub(crate) fn check(&self) -> Result<(), Status> {
         if self.0.cancelled.load(Ordering::Relaxed) { Err(Status::timed_out()) } else { Ok(()) }
     }
@@ -57,9 +57,9 @@ impl Drop for DropGuard {
     }
 }
 
-/// Runs `work` on a thread of its own when it is the user's turn.
+/// Runs `work` on its own thread when the user's slot is granted.
 ///
-/// Without a client that waits for it the work ends at its next await or [`Client::check`].
+/// Once cancelled, the work ends at its next await or [`Cancellation::check`].
 pub(crate) async fn run<T: Send + 'static>(
     core: &Core,
     user: &User,

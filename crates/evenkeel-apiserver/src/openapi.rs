@@ -1,10 +1,10 @@
-//! The OpenAPI documents that describe what the server serves: v3, one per group and version with
-//! an index, and v2, one for everything.
+//! The OpenAPI documents of the served resources: v3, one per group and version with an index, and
+//! v2, one for everything.
 //!
-//! The server says what it serves as [`Served`]; [`routes`] turns that into operations, [`paths`]
-//! writes them down, and [`schemas`] (built-in types) and [`custom`] (those of definitions) add
-//! the schemas the operations refer to; [`protobuf`] writes a document in its other form. Everything here is a pure function of its input, so a
-//! document may be kept until what it describes changes; and every `$ref` of a document resolves
+//! The input is a list of [`Served`] resources; [`routes`] turns it into operations, [`paths`]
+//! renders them, and [`schemas`] (built-in types) and [`custom`] (CRDs) add the schemas they refer
+//! to; [`protobuf`] encodes a document as protobuf. Everything here is a pure function of its
+//! input, so a document can be cached until its input changes; every `$ref` of a document resolves
 //! within it.
 
 mod custom;
@@ -28,7 +28,7 @@ use self::paths::Document;
 pub(crate) use self::publish::Published;
 use self::routes::Route;
 
-/// A resource, in one version of it.
+/// A resource in one version.
 pub(crate) struct Served<'a> {
     pub(crate) group: &'a str,
     pub(crate) version: &'a str,
@@ -42,7 +42,7 @@ pub(crate) struct Served<'a> {
     pub(crate) schema: Source<'a>,
 }
 
-/// A subresource, and the kind it speaks.
+/// A subresource and its kind.
 pub(crate) struct Sub<'a> {
     pub(crate) name: &'a str,
     pub(crate) group: &'a str,
@@ -51,7 +51,7 @@ pub(crate) struct Sub<'a> {
     pub(crate) verbs: &'a [&'a str],
 }
 
-/// Where the schema of a resource comes from.
+/// The origin of a resource's schema.
 pub(crate) enum Source<'a> {
     /// The table of built-in types.
     Builtin(&'static Type),
@@ -64,7 +64,7 @@ pub(crate) enum Source<'a> {
     },
 }
 
-/// The two ways to write the same facts.
+/// The two versions of OpenAPI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dialect {
     V2,
@@ -72,7 +72,7 @@ enum Dialect {
 }
 
 impl Dialect {
-    /// `{"$ref": …}` to the schema of this name.
+    /// Returns a `$ref` to the schema `name`.
     fn reference(self, name: &str) -> Value {
         let at = match self {
             Dialect::V2 => "#/definitions/",
@@ -83,7 +83,7 @@ impl Dialect {
         Value::Object(reference)
     }
 
-    /// A reference to which other facts can be added: v3 allows no siblings beside `$ref`.
+    /// Returns a reference to which properties can be added: v3 allows no siblings of `$ref`.
     fn open_reference(self, name: &str) -> Map<String, Value> {
         let reference = self.reference(name);
         match (self, reference) {
@@ -93,7 +93,7 @@ impl Dialect {
     }
 }
 
-/// The v3 documents there are, as the index names them and as they follow `/openapi/v3/`.
+/// Returns the paths of the v3 documents, as listed in the index and below `/openapi/v3/`.
 pub(crate) fn v3_paths(served: &[Served<'_>]) -> BTreeSet<String> {
     let mut paths: BTreeSet<String> =
         routes::fixed().map(|(document, _)| document.to_owned()).collect();
@@ -106,7 +106,7 @@ pub(crate) fn v3_paths(served: &[Served<'_>]) -> BTreeSet<String> {
     paths
 }
 
-/// The index at `/openapi/v3`: for each document its path and the hash of its bytes.
+/// Renders the index at `/openapi/v3`: the path and hash of each document.
 pub(crate) fn v3_index<P, H>(documents: impl IntoIterator<Item = (P, H)>) -> Value
 where
     P: AsRef<str>,
@@ -119,7 +119,7 @@ where
     json!({ "paths": documents.into_iter().map(entry).collect::<Map<_, _>>() })
 }
 
-/// The v3 document at a path of [`v3_paths`].
+/// Renders the v3 document at a path of [`v3_paths`].
 pub(crate) fn v3_document(served: &[Served<'_>], path: &str) -> Option<Value> {
     if let Some((_, route)) = routes::fixed().find(|(document, _)| *document == path) {
         return Some(v3(Document::new(Dialect::V3, None), [route], true));
@@ -171,7 +171,7 @@ fn v3<'a>(
     json!({ "openapi": "3.0.0", "info": info, "paths": paths, "components": components })
 }
 
-/// The v2 document.
+/// Renders the v2 document.
 pub(crate) fn v2_document(served: &[Served<'_>]) -> Value {
     let mut document = Document::new(Dialect::V2, None);
     let mut routes: Vec<Route<'_>> = routes::fixed().map(|(_, route)| route).collect();
@@ -200,7 +200,7 @@ pub(crate) fn v2_document(served: &[Served<'_>]) -> Value {
     })
 }
 
-/// What names a version of a document: SHA-512 in upper-case hex.
+/// Returns the hash of a document: SHA-512 in upper-case hex.
 pub(crate) fn hash(bytes: &[u8]) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA512, bytes);
     let mut text = String::with_capacity(2 * digest.as_ref().len());

@@ -1,4 +1,4 @@
-//! Everything that is not a resource: discovery, health, OpenAPI, version, metrics.
+//! Non-resource paths: discovery, health, OpenAPI, version, metrics.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::registry::discovery::{self, Document};
 use crate::status::Status;
 use crate::throttle::Access;
 
-/// Answers a request that concerns no resource.
+/// Responds to a request on a non-resource path.
 pub(crate) async fn respond(
     core: &Arc<Core>,
     request: Authorized,
@@ -31,9 +31,9 @@ pub(crate) async fn respond(
     let first = path.trim_start_matches('/').split('/').next().unwrap_or("");
     let Some(remote) = remote else { return handle(core, &request) };
     match first {
-        // A busy server is not a sick one.
+        // Health checks are exempt from the limits: an overloaded server is still healthy.
         "healthz" | "livez" | "readyz" => handle(core, &request),
-        // Made on demand, from the schemas of all resources.
+        // Rendered on demand, from the schemas of all resources.
         "openapi" => {
             let shared = core.clone();
             let work = async move { handle(&shared, &request) };
@@ -111,7 +111,7 @@ fn handle(core: &Arc<Core>, request: &Authorized) -> Result<Response<Body>, Stat
             })
         }
         ["openapi", "v3"] => {
-            // Upstream leaves the type to a guess by content, and tells no tag.
+            // Upstream detects the content type from the content and sends no ETag.
             let index = snapshot.openapi().index(&snapshot);
             let mut response = Response::new(Body::full(index.body.clone()));
             response.headers_mut().insert(CONTENT_TYPE, PLAIN);
@@ -160,16 +160,16 @@ const OPENAPI_V2: &str = "application/com.github.proto-openapi.spec.v2.v1.0+prot
 
 const OPENAPI_V3: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
 
-/// The forms of an OpenAPI document.
+/// The encodings of an OpenAPI document.
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
     Json,
     Protobuf,
 }
 
-/// The form of a document that the client prefers, if it takes any. Protobuf goes by the media type
-/// `protobuf` or, as kubectl asks for it, by the older name with an `@` in it, which no media type
-/// may have: the answer never says so.
+/// Returns the encoding of a document that the client prefers, if it accepts any. Protobuf has the
+/// media type `protobuf` or, as kubectl requests it, the older name with an `@`, which is not a
+/// valid media type and is never sent in a response.
 fn openapi_form(request: &Routed, protobuf: &str) -> Option<Form> {
     let media_ranges = negotiate::media_ranges(&request.parts.headers);
     if media_ranges.is_empty() {
@@ -184,7 +184,7 @@ fn openapi_form(request: &Routed, protobuf: &str) -> Option<Form> {
     })
 }
 
-/// What the handler of OpenAPI documents answers where it has no form for the client.
+/// Returns the response of the OpenAPI handler if the client accepts no encoding.
 fn not_acceptable() -> Response<Body> {
     let mut response = Response::new(Body::default());
     *response.status_mut() = StatusCode::NOT_ACCEPTABLE;
@@ -197,14 +197,14 @@ fn host(request: &Routed) -> String {
     header.or_else(|| request.parts.uri.authority().map(|a| a.as_str())).unwrap_or("").to_owned()
 }
 
-/// A document of discovery.
+/// Builds the response of a discovery document.
 fn document(request: &Routed, document: &Document, content_type: &'static str) -> Response<Body> {
     let mut response = etag_response(request, &document.body, &document.etag, content_type);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public"));
     response
 }
 
-/// A document that clients keep: they send its tag, and get it again only if that has changed.
+/// Builds a response with an ETag: 304 if the client already has the document.
 fn etag_response(
     request: &Routed,
     body: &Bytes,
@@ -227,7 +227,8 @@ fn etag_response(
     response
 }
 
-/// A document under a URL that names its hash: right ones never change, wrong ones move on.
+/// Builds the response of a document with a hash in its URL: cached forever if the hash matches, a
+/// redirect otherwise.
 fn hashed_response(request: &Routed, path: &str, found: &Document, form: Form) -> Response<Body> {
     let hash = found.etag.trim_matches('"');
     let given = request.query.get("hash");
@@ -289,7 +290,7 @@ fn version() -> Vec<u8> {
     encode::indent(&printed)
 }
 
-/// All paths that lead somewhere.
+/// Returns the index of all paths.
 fn index(core: &Core) -> Value {
     let mut paths: Vec<String> = [
         "/api",

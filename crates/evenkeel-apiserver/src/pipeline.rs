@@ -1,15 +1,16 @@
-//! The request path, top to bottom: the table of contents of the server.
+//! The request path, top to bottom.
 //!
-//! [`run`] names every stage a request passes. Each stage consumes what the one before it
-//! made, so a stage cannot be left out. For writes the object's own path goes on in the verbs:
+//! [`run`] calls every stage of a request. Each stage consumes the output of the one before it, so a
+//! stage cannot be left out. For writes the verbs call the remaining stages:
 //!
 //! ```text
 //! route → authenticate → impersonate → authorize → receive → decode → manage → mutate
 //!       → prepare → validate → persist → encode
 //! ```
 //!
-//! On update and patch everything from `decode` to `validate` runs inside `persist`'s
-//! compare-and-swap loop, once for every state of the object it meets.
+//! Of an update, everything from `manage` to `validate` runs inside the compare-and-swap loop of
+//! `persist`, once for each version of the object it finds. Of a patch, so does decoding the patched
+//! object.
 
 pub(crate) mod authenticate;
 
@@ -55,14 +56,14 @@ use crate::status::Status;
 use crate::throttle::User;
 use crate::{paths, verbs};
 
-/// A request whose path has been read.
+/// A request whose path has been parsed.
 pub(crate) struct Routed {
     pub(crate) parts: Parts,
     pub(crate) query: Query,
     pub(crate) route: Route,
 }
 
-/// Carries a request through all stages. Never fails: refusals are answers too.
+/// Runs a request through all stages. Never fails: errors become responses.
 pub(crate) async fn run<B>(core: &Arc<Core>, request: Request<B>) -> Response<Body>
 where
     B: http_body::Body<Data = Bytes> + Send,
@@ -82,12 +83,12 @@ where
         let version = parts.version;
         let routed = Routed { parts, query, route };
         let authenticated = authenticate::authenticate(core, routed);
-        // Counts for the sender, not for the impersonated user.
+        // Accounted to the sender, not to the impersonated user.
         let remote = peer.as_ref().and_then(|peer| report_peer(peer, version, &authenticated));
         let remote = remote.map(Arc::new);
         let impersonated = impersonate::impersonate(core, authenticated?)?;
         let authorized = authorize::authorize(core, impersonated)?;
-        // Ends with this future: when its client has gone, or its time is over.
+        // Cancels with this future: when the client disconnects or the request times out.
         let _cancel_on_drop = remote.as_ref().map(|remote| remote.cancellation.drop_guard());
         match authorized.route() {
             Route::Resource(_) => {
@@ -99,7 +100,7 @@ where
         }
     };
     let outcome = match limit {
-        // Before credentials are looked at, as upstream does.
+        // Before authentication, as upstream does.
         Err(status) => Err(status),
         Ok(None) => stages.await,
         Ok(Some(limit)) => {
@@ -116,7 +117,7 @@ where
     response
 }
 
-/// Reports to the listener who is calling, so that it can tell its connections apart.
+/// Reports the user to the listener, which accounts the connection to it.
 fn report_peer(
     peer: &Peer,
     version: Version,
@@ -125,14 +126,14 @@ fn report_peer(
     let user = authenticated.as_ref().ok().map(|request| User::of(&request.identity));
     match &user {
         Some(user) if !user.is_anonymous() => peer.authenticated(user.name()),
-        // As upstream: HTTP/2 costs the server too much to leave it to strangers.
+        // As upstream: HTTP/2 costs the server too much to allow it to anonymous clients.
         _ if version == Version::HTTP_2 => peer.drain(),
         _ => {}
     }
     user.map(Remote::new)
 }
 
-/// How long the request may take: as long as it says, and through a socket no longer than others.
+/// Returns the timeout of the request: the requested one and, through a socket, at most the limit.
 fn time_limit(
     core: &Core,
     peer: Option<&Peer>,
@@ -149,7 +150,7 @@ fn time_limit(
     Ok(Some(given.map_or(most, |given| given.min(most))))
 }
 
-/// Leaves out what a client that asks for the head alone does not read.
+/// Removes the body of a response to a HEAD request.
 fn strip_body(response: &mut Response<Body>) {
     if let Some(length) = response.body().size_hint().exact() {
         response.headers_mut().insert(CONTENT_LENGTH, length.into());

@@ -1,4 +1,4 @@
-//! The query string, and the options of each verb read from it.
+//! The query string, and the options of each verb in it.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -9,13 +9,12 @@ use evenkeel_types::duration;
 use crate::route::Route;
 use crate::status::{GroupResource, Status};
 
-/// Decoded parameters in the order given; the first of a name counts.
+/// The decoded parameters in order; the first one of a name is used.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// What Go cannot read it leaves out: broken escapes, and semicolons, which once were another
-    /// way to write `&`.
+    /// Parses a query string. Like Go, it skips parameters with invalid escapes or semicolons.
     pub(crate) fn parse(text: &str) -> Self {
         let readable = |pair: &&str| !pair.is_empty() && !pair.contains(';');
         let pairs = text.split('&').filter(readable).filter_map(|pair| {
@@ -41,7 +40,8 @@ impl Query {
         self.0.iter().filter(move |(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 
-    /// Anything but `false` and `0` counts as true, also nothing at all, as upstream reads it.
+    /// Returns whether a flag is set. Like upstream, any value but `false` and `0` counts as true,
+    /// also an empty one.
     pub(crate) fn flag(&self, name: &str) -> bool {
         self.optional_flag(name).unwrap_or(false)
     }
@@ -50,7 +50,7 @@ impl Query {
         self.get(name).map(|value| !(value.eq_ignore_ascii_case("false") || value == "0"))
     }
 
-    /// The `timeout` of a request that ends by itself, if it is positive.
+    /// Returns the `timeout` of a request that is not long-running, if it is positive.
     pub(crate) fn timeout(&self, route: &Route) -> Result<Option<Duration>, Status> {
         let text = self.text("timeout");
         if text.is_empty() || route.is_long_running() {
@@ -77,7 +77,7 @@ impl Query {
     }
 }
 
-/// `%41` and `+`; none if an escape is broken.
+/// Decodes `%41` and `+`; returns `None` if an escape is invalid.
 fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -96,7 +96,8 @@ fn decode(text: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Decodes escapes in a path, where `+` is a plus; a path with a broken one is taken as it is.
+/// Decodes escapes in a path, where `+` is literal; a path with an invalid escape is returned
+/// unchanged.
 pub(crate) fn decode_path(text: &str) -> Cow<'_, str> {
     if !text.contains('%') {
         return text.into();
@@ -109,7 +110,7 @@ fn hex_pair(text: &[u8]) -> Option<u8> {
     Some((digit(0)? * 16 + digit(1)?) as u8)
 }
 
-/// How a write wants unknown and duplicate fields treated.
+/// How a write treats unknown and duplicate fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
     Ignore,
@@ -127,7 +128,8 @@ pub(crate) struct WriteOptions {
 }
 
 impl WriteOptions {
-    /// `kind` is `CreateOptions`, `UpdateOptions` or `PatchOptions`; `apply` as in a patch.
+    /// Parses the options. `kind` is `CreateOptions`, `UpdateOptions` or `PatchOptions`; `apply` is
+    /// whether a patch is an apply.
     pub(crate) fn parse(query: &Query, kind: &str, apply: bool) -> Result<Self, Status> {
         let mut errors = Vec::new();
         let force = query.optional_flag("force");
@@ -164,7 +166,7 @@ impl WriteOptions {
     }
 }
 
-/// Whether the values of `dryRun` ask for a dry run; anything but `All` is an error.
+/// Returns whether the values of `dryRun` request a dry run; any value but `All` is an error.
 pub(crate) fn dry_run<'a>(
     values: impl Iterator<Item = &'a str>,
     errors: &mut Vec<field::Error>,
@@ -193,7 +195,7 @@ fn validate_field_manager(manager: &str, errors: &mut Vec<field::Error>) {
     }
 }
 
-/// Turns the errors of an options object into its 422.
+/// Fails with 422 if the options have errors.
 pub(crate) fn check_options(kind: &str, errors: &[field::Error]) -> Result<(), Status> {
     if errors.is_empty() {
         return Ok(());
@@ -216,7 +218,7 @@ pub(crate) struct ListOptions {
     pub(crate) send_initial_events: Option<bool>,
 }
 
-/// What `resourceVersion` means to a list.
+/// The `resourceVersionMatch` of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VersionMatch {
     Exact,
@@ -228,7 +230,7 @@ impl ListOptions {
         let version_match = match query.text("resourceVersionMatch") {
             "Exact" => Some(VersionMatch::Exact),
             "NotOlderThan" => Some(VersionMatch::NotOlderThan),
-            // Nothing, or something that validation refuses.
+            // Empty, or a value that validation rejects.
             _ => None,
         };
         let mut options = Self {
@@ -248,7 +250,8 @@ impl ListOptions {
         if options.watch {
             let unset = options.send_initial_events.is_none() && given.is_empty();
             if unset && matches!(options.resource_version.as_str(), "" | "0") {
-                // State first, then changes: what a watch without a version always meant.
+                // For compatibility, a watch without a resourceVersion starts with the current
+                // state.
                 options.send_initial_events = Some(true);
                 options.version_match = Some(VersionMatch::NotOlderThan);
                 options.validate_watch("NotOlderThan", &mut errors);

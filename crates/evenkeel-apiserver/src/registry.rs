@@ -1,7 +1,7 @@
-//! What is served: built-in resources and those that CustomResourceDefinitions declare.
+//! The registry of served resources: built-in ones and those of CustomResourceDefinitions.
 //!
-//! Readers take a [`Snapshot`]; a change of a definition replaces it as a whole, so a request
-//! sees one consistent set of resources and discovery changes at once, never piecemeal.
+//! Readers use a [`Snapshot`]; a change of a CRD replaces it, so a request sees one consistent set
+//! of resources, and discovery changes atomically.
 
 pub(crate) mod builtin;
 
@@ -18,32 +18,31 @@ use self::resource::Resource;
 use crate::openapi::Published;
 use crate::storage::Store;
 
-/// The served resources, replaceable as a whole.
+/// The current snapshot of served resources.
 pub(crate) struct Registry {
     current: RwLock<Arc<Snapshot>>,
 }
 
-/// All resources served at one moment. Groups that a change left alone are shared with the
-/// snapshot before it, so a change costs what its own group does.
+/// All resources served at one time. Unchanged groups are shared with the previous snapshot, so the
+/// cost of a change depends on its own group only.
 pub(crate) struct Snapshot {
-    /// Built-in ones in the table's order; the others follow by name, as upstream's priorities
-    /// have it.
+    /// Built-in groups in table order, then the others by name, like upstream's priorities.
     groups: Vec<Arc<Group>>,
-    /// Where the built-in groups are.
+    /// The index of each built-in group.
     builtin: Arc<HashMap<&'static str, usize>>,
     documents: discovery::Documents,
     openapi: Published,
-    /// No longer served, but documented, by group.
+    /// Resources that are no longer served but still documented, by group.
     withdrawn: Arc<BTreeMap<Box<str>, Vec<Arc<Resource>>>>,
 }
 
-/// One API group, its versions best first.
+/// An API group, its versions by priority.
 pub(crate) struct Group {
     pub(crate) name: Box<str>,
     pub(crate) versions: Vec<GroupVersion>,
 }
 
-/// The resources of one version of a group, in discovery's order.
+/// The resources of one version of a group, in discovery order.
 pub(crate) struct GroupVersion {
     pub(crate) version: Box<str>,
     pub(crate) resources: Vec<Arc<Resource>>,
@@ -76,8 +75,8 @@ impl Registry {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Serves `custom` as the custom resources of `group` from now on; `withdrawn` is only
-    /// documented. Callers take turns.
+    /// Replaces the custom resources of `group`; `withdrawn` ones are only documented. Callers must
+    /// not run concurrently.
     pub(crate) fn replace_custom(
         &self,
         group: &str,
@@ -124,7 +123,7 @@ impl Snapshot {
         }
     }
 
-    /// Where the group is, or where it would be.
+    /// Returns the index of the group, or where to insert it.
     fn position(&self, group: &str) -> Result<usize, usize> {
         if let Some(at) = self.builtin.get(group) {
             return Ok(*at);
@@ -152,7 +151,7 @@ impl Snapshot {
         self.position(name).ok().map(|at| &*self.groups[at])
     }
 
-    /// Whether the group is one of the server's own.
+    /// Returns whether the group is built in.
     pub(crate) fn is_builtin(&self, group: &str) -> bool {
         self.builtin.contains_key(group)
     }
@@ -174,13 +173,13 @@ impl Snapshot {
         self.groups().flat_map(|g| &g.versions).flat_map(|v| &v.resources)
     }
 
-    /// What v3 documents describe: also versions a definition has withdrawn, which upstream forgets
-    /// only with the definition.
+    /// Iterates over the resources of v3 documents. They include versions that a CRD no longer
+    /// serves, which upstream documents until the CRD is deleted.
     pub(crate) fn documented(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.resources().chain(self.withdrawn.values().flatten())
     }
 
-    /// What v3 documents of one group describe.
+    /// Iterates over the resources of the v3 documents of one group.
     pub(crate) fn documented_in(&self, group: &str) -> impl Iterator<Item = &Arc<Resource>> {
         let versions = self.group(group).into_iter().flat_map(|group| &group.versions);
         let withdrawn = self.withdrawn.get(group).into_iter().flatten();
@@ -189,7 +188,7 @@ impl Snapshot {
 }
 
 impl Group {
-    /// A group of built-in resources, in their order, and custom ones.
+    /// Creates a group of built-in resources, in their order, and custom resources.
     fn new(builtin: &[Arc<Resource>], custom: &[Arc<Resource>]) -> Self {
         let first = builtin.first().or(custom.first());
         let mut versions: Vec<GroupVersion> = Vec::new();

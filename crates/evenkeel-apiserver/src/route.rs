@@ -1,12 +1,12 @@
-//! Stage 1: from method and path to what is asked of which resource.
+//! Stage 1: maps method and path to a verb on a resource.
 //!
-//! Follows upstream's `RequestInfo`, which authorization, admission and errors speak of later.
+//! Follows upstream's `RequestInfo`, whose terms authorization, admission and errors use.
 
 use http::Method;
 
 use crate::query::{Query, decode_path};
 
-/// What a request wants done, in the words of RBAC.
+/// The verb of a request, in the terms of RBAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Get,
@@ -17,7 +17,7 @@ pub(crate) enum Verb {
     Patch,
     Delete,
     DeleteCollection,
-    /// A method that means nothing to a resource, such as OPTIONS.
+    /// A method without a meaning for resources, such as OPTIONS.
     Other,
 }
 
@@ -37,7 +37,7 @@ impl Verb {
     }
 }
 
-/// Where a request goes.
+/// The target of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     /// An object or collection of a resource.
@@ -58,13 +58,12 @@ pub(crate) struct ResourceRoute {
     pub(crate) plural: String,
     pub(crate) name: Option<String>,
     pub(crate) subresource: Option<String>,
-    /// What follows the subresource, as in `…/proxy/a/b`.
+    /// The path after the subresource, as in `…/proxy/a/b`.
     pub(crate) rest: Option<String>,
 }
 
 impl Route {
-    /// Whether the request stays open until the client or the server ends it, so that no timeout
-    /// bounds it.
+    /// Returns whether the request is open-ended, so that no timeout applies.
     pub(crate) fn is_long_running(&self) -> bool {
         let Self::Resource(route) = self else { return false };
         let streams = ["attach", "exec", "proxy", "log", "portforward"];
@@ -73,9 +72,9 @@ impl Route {
     }
 }
 
-/// Reads method, path and query.
+/// Routes a request by method, path and query.
 pub(crate) fn route(method: &Method, path: &str, query: &Query) -> Route {
-    // Before it is taken apart: `%2F` is as good as a slash.
+    // Decoded before it is split: `%2F` is equivalent to a slash.
     let path = decode_path(path);
     let mut segments: Vec<&str> = path.trim_matches('/').split('/').collect();
     let (group, version, skip) = match segments.as_slice() {

@@ -1,4 +1,4 @@
-//! Label and field selectors: which objects a list, watch or deletecollection is about.
+//! Label and field selectors of lists, watches and deletecollection.
 
 mod field;
 

@@ -1,4 +1,4 @@
-//! The server as a thing to hold: built once, reached in process or over TLS, stopped at the end.
+//! The server: built once, used in process or served over TLS, then stopped.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
@@ -37,16 +37,16 @@ use crate::throttle::Throttle;
 use crate::verbs::Components;
 use crate::{bootstrap, pipeline};
 
-/// An API server. Dropping it ends its open watches; stored data lives on in its directory, if
-/// it has one.
+/// An API server. Dropping it ends its open watches; stored data remains in its data directory, if
+/// there is one.
 pub struct ApiServer {
     core: Arc<Core>,
     stopping: watch::Sender<bool>,
-    /// Where the certificate authority is kept across restarts.
+    /// Where the certificate authority is persisted.
     certificates: Option<PathBuf>,
 }
 
-/// How an [`ApiServer`] is to be.
+/// Builds an [`ApiServer`].
 #[derive(Default)]
 #[must_use]
 pub struct Builder {
@@ -73,32 +73,32 @@ pub enum BuildError {
     /// The data directory cannot be used.
     #[error(transparent)]
     Storage(#[from] storage::OpenError),
-    /// An option has no meaning.
+    /// An option is invalid.
     #[error("bad option: {0}")]
     Option(String),
-    /// The objects every cluster has could not be made.
+    /// The initial objects could not be created.
     #[error("cannot make the initial objects: {0}")]
     Bootstrap(String),
 }
 
-/// Why a server cannot be reached from outside its process.
+/// Why a server could not be served.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The address cannot be had.
+    /// The address could not be bound.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// No certificate could be made or read.
+    /// A certificate could not be issued or loaded.
     #[error(transparent)]
     Certificates(#[from] certificates::Error),
-    /// The certificates do not work together.
+    /// The certificates are not usable for TLS.
     #[error(transparent)]
     Tls(#[from] tls::Error),
 }
 
-/// The address a served [`ApiServer`] listens on, and what clients need to talk to it.
+/// A handle of a served [`ApiServer`]: its address and kubeconfig.
 ///
-/// Dropping it closes all connections at once; [`stop`](Self::stop) lets answers finish.
+/// Dropping it closes all connections immediately; [`stop`](Self::stop) lets responses finish.
 pub struct ServerHandle {
     address: SocketAddr,
     kubeconfig: String,
@@ -107,7 +107,7 @@ pub struct ServerHandle {
 }
 
 impl ApiServer {
-    /// Starts to describe a server.
+    /// Returns a builder.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -115,10 +115,10 @@ impl ApiServer {
     /// use evenkeel_apiserver::ApiServer;
     ///
     /// let server = ApiServer::builder().build().await?;
-    /// let serving = server.serve(([127, 0, 0, 1], 0).into()).await?;
-    /// assert!(serving.url().starts_with("https://127.0.0.1:"));
-    /// assert!(serving.kubeconfig().contains("client-certificate-data"));
-    /// serving.stop().await;
+    /// let handle = server.serve(([127, 0, 0, 1], 0).into()).await?;
+    /// assert!(handle.url().starts_with("https://127.0.0.1:"));
+    /// assert!(handle.kubeconfig().contains("client-certificate-data"));
+    /// handle.stop().await;
     /// # Ok(())
     /// # }
     /// ```
@@ -126,43 +126,46 @@ impl ApiServer {
         Builder::default()
     }
 
-    /// The server without a socket: a tower service whose caller is the administrator.
+    /// Returns the server as a tower service, without a socket. Requests are those of the
+    /// administrator.
     ///
-    /// It plugs straight into `kube::Client::new`.
+    /// The service can be passed to `kube::Client::new`.
     pub fn service(&self) -> Service {
         self.service_as(Identity::admin())
     }
 
-    /// The server without a socket, for a caller of your choice.
+    /// Returns the server as a tower service, without a socket. Requests are those of `identity`.
     pub fn service_as(&self, identity: Identity) -> Service {
         Service { core: self.core.clone(), identity: Some(identity), shutdown_signal: None }
     }
 
-    /// The service to put behind a listener of your own: callers are who their credentials say.
+    /// Returns a service that authenticates each request, to be served by another listener.
     pub fn authenticating_service(&self) -> Service {
         Service { core: self.core.clone(), identity: None, shutdown_signal: None }
     }
 
-    /// As [`authenticating_service`](Self::anonymous_service), for a server nobody needs to hold.
+    /// Like [`authenticating_service`](Self::authenticating_service), and consumes the server.
     pub fn into_service(self) -> Service {
         self.authenticating_service()
     }
 
-    /// Listens on `address` with TLS, certificates of its own and HTTP/1.1 and HTTP/2.
+    /// Serves HTTP/1.1 and HTTP/2 over TLS on `address`, with a certificate of the server's own
+    /// authority.
     ///
     /// # Errors
     ///
-    /// If the address is not a loopback one (see [`serve_with`](Self::serve_with)) or cannot be
+    /// If the address is not a loopback address (see [`serve_with`](Self::serve_with)) or cannot be
     /// bound.
     pub async fn serve(&self, address: SocketAddr) -> Result<ServerHandle, ServeError> {
         self.serve_with(address, ListenOptions::default()).await
     }
 
-    /// As [`serve`](Self::serve), with options; among them the leave to listen beyond loopback.
+    /// Like [`serve`](Self::serve), with options, including permission to bind non-loopback
+    /// addresses.
     ///
     /// # Errors
     ///
-    /// If the address cannot be bound or may not be without that leave.
+    /// If the address cannot be bound, or is not a loopback address and that was not allowed.
     pub async fn serve_with(
         &self,
         address: SocketAddr,
@@ -211,47 +214,48 @@ impl ApiServer {
             let ended = async {
                 tokio::select! {
                     biased;
-                    // An error means that the handle is gone: stop as well.
+                    // An error means that the handle was dropped.
                     _ = stopping.wait_for(|stopping| *stopping) => {}
                     _ = server_stops.wait_for(|stopping| *stopping) => {}
                     _ = watches_stop.wait_for(|stopping| *stopping) => {}
                 }
-                // Or the listener would wait for watches that never end by themselves.
+                // Otherwise the listener would wait for watches.
                 end.send_replace(true);
             };
             listener.serve(service, ended).await;
-            // Threads cannot be cut off; what they do has lost its client and ends soon.
+            // Threads cannot be aborted; their work is cancelled and ends soon.
             core.throttle.idle().await;
         });
         Ok(ServerHandle { address, kubeconfig, shutdown, tasks })
     }
 
-    /// Tells clients where the server is reached, by the endpoints of the service `kubernetes`;
-    /// [`serve`](Self::serve) does. For whoever listens on behalf of [`service`](Self::service).
+    /// Publishes `address` in the endpoints of the Service `default/kubernetes`.
+    /// [`serve`](Self::serve) calls it; call it if another listener serves
+    /// [`service`](Self::service).
     pub async fn advertise(&self, address: SocketAddr) {
         if let Err(status) = bootstrap::advertise(&self.core, address).await {
             tracing::warn!(why = status.message(), "the server's endpoints are not told");
         }
     }
 
-    /// Reports a component of the control plane, `controller-manager` or `scheduler`, as healthy in
-    /// its ComponentStatus.
+    /// Reports a control plane component, `controller-manager` or `scheduler`, as healthy in its
+    /// ComponentStatus.
     pub fn mark_component_healthy(&self, name: &str) {
         self.core.components.add(name);
     }
 
-    /// Ends all open watches and closes every address the server is served on.
+    /// Ends all open watches and stops all listeners of the server.
     pub fn stop(&self) {
         self.stopping.send_replace(true);
     }
 
-    /// The revision of the last write.
+    /// Returns the revision of the last write.
     pub fn revision(&self) -> u64 {
         self.core.store.revision()
     }
 
-    /// Forgets everything before the current revision at once, so that older watches and continue
-    /// tokens expire, at a moment a test can choose.
+    /// Compacts everything before the current revision, so that older watches and continue tokens
+    /// expire. For tests that choose the time.
     pub fn compact(&self) {
         self.core.store.compact(self.core.store.revision());
     }
@@ -270,40 +274,40 @@ impl std::fmt::Debug for ApiServer {
 }
 
 impl Builder {
-    /// Keeps all objects in `directory`, across restarts and crashes, and the certificate
-    /// authority, so that kubeconfigs go on working. Without it they live in memory.
+    /// Stores all objects in `directory`, across restarts and crashes, and the certificate
+    /// authority, so that kubeconfigs keep working. By default everything is in memory.
     pub fn data_dir(mut self, directory: impl AsRef<Path>) -> Self {
         self.data_dir = Some(directory.as_ref().to_owned());
         self
     }
 
-    /// What an acknowledged write survives; the default is everything but a broken disk.
+    /// Sets what an acknowledged write survives; by default also a power failure.
     pub fn durability(mut self, durability: storage::Durability) -> Self {
         self.durability = durability;
         self
     }
 
-    /// How much of the past each resource keeps for watches and paged lists.
+    /// Sets how much history each resource keeps for watches and paged lists.
     pub fn window(mut self, window: Window) -> Self {
         self.window = Some(window);
         self
     }
 
-    /// How often superseded versions are compacted; five minutes by default, never if zero.
-    /// Continue tokens and lists at an exact version work for one to two intervals.
+    /// Sets the interval of compaction; five minutes by default, never if zero. Continue tokens and
+    /// lists at an exact version are valid for one to two intervals.
     pub fn compaction_interval(mut self, interval: Duration) -> Self {
         self.compaction_interval = Some(interval);
         self
     }
 
     /// Makes the server reproducible: uids, generated names and jitter follow from `seed`, and
-    /// wall-clock time is tokio's, paused or not, from a fixed day on.
+    /// wall-clock time starts at a fixed date and advances with tokio's clock.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// Switches admission plugins off, by the names kube-apiserver's flag uses.
+    /// Disables admission plugins, by the names of kube-apiserver's flag.
     pub fn disable_admission_plugins(
         mut self,
         names: impl IntoIterator<Item = impl Into<String>>,
@@ -318,38 +322,38 @@ impl Builder {
         self
     }
 
-    /// Whether requests without credentials go on as `system:anonymous`, which authorization may
-    /// then refuse with 403; otherwise they are answered with 401. On by default.
+    /// Sets whether requests without credentials continue as `system:anonymous`, which
+    /// authorization may reject with 403; otherwise they get 401. Enabled by default.
     pub fn anonymous_auth(mut self, enabled: bool) -> Self {
         self.no_anonymous = !enabled;
         self
     }
 
-    /// Decides who may do what; by default everyone who is authenticated may do anything.
+    /// Sets the authorizer; by default authenticated users may do anything.
     pub fn authorizer(mut self, authorizer: impl Authorizer + 'static) -> Self {
         self.authorizer = Some(Box::new(authorizer));
         self
     }
 
-    /// Where services get their cluster IPs from; `10.0.0.0/16` by default.
+    /// Sets the range of cluster IPs; `10.0.0.0/16` by default.
     pub fn service_cluster_ip_range(mut self, range: impl Into<String>) -> Self {
         self.service_cluster_ip_range = Some(range.into());
         self
     }
 
-    /// Ends open watches when `stopping` turns true, for servers behind a listener of your own.
+    /// Ends open watches when `stopping` becomes true, for servers behind another listener.
     pub fn stop_with(mut self, stopping: watch::Receiver<bool>) -> Self {
         self.stop_with = Some(stopping);
         self
     }
 
-    /// Bounds what clients may take of the server through sockets.
+    /// Sets the limits of requests through sockets.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = Some(limits);
         self
     }
 
-    /// Plants a fault for a comparison to find: updates that change nothing commit all the same.
+    /// Plants a bug for tests of the differ: updates without changes are committed.
     #[cfg(feature = "_planted-bugs")]
     #[doc(hidden)]
     pub fn commit_no_changes(mut self) -> Self {
@@ -357,11 +361,11 @@ impl Builder {
         self
     }
 
-    /// Opens the storage and makes the objects every cluster has.
+    /// Opens the storage and creates the initial objects.
     ///
     /// # Errors
     ///
-    /// If the data directory cannot be used, or an option has no meaning.
+    /// If the data directory cannot be used, or an option is invalid.
     pub async fn build(self) -> Result<ApiServer, BuildError> {
         let options = storage::Options {
             window: self.window.unwrap_or_default(),
@@ -377,7 +381,7 @@ impl Builder {
         self.build_on(store, certificates).await
     }
 
-    /// As [`build`](Self::build), on a store that is open.
+    /// Like [`build`](Self::build), with an open store.
     pub(crate) async fn build_on(
         self,
         store: Store,
@@ -419,22 +423,22 @@ impl std::fmt::Debug for Builder {
 }
 
 impl ServerHandle {
-    /// Where the server listens, with its actual port.
+    /// Returns the address of the listener, with its actual port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The server's URL.
+    /// Returns the server's URL.
     pub fn url(&self) -> String {
         format!("https://{}", self.address)
     }
 
-    /// A kubeconfig file's content for the administrator; any Kubernetes client takes it.
+    /// Returns the content of a kubeconfig file for the administrator.
     pub fn kubeconfig(&self) -> &str {
         &self.kubeconfig
     }
 
-    /// Writes the kubeconfig to `path`, readable by its owner alone.
+    /// Writes the kubeconfig to `path` with owner-only permissions.
     ///
     /// # Errors
     ///
@@ -443,7 +447,7 @@ impl ServerHandle {
         kubeconfig::write_atomically(path.as_ref(), self.kubeconfig.as_bytes(), 0o600)
     }
 
-    /// Stops listening, lets answers under way finish, and returns when all is closed.
+    /// Stops listening, waits for responses in flight, and returns when all connections are closed.
     pub async fn stop(mut self) {
         self.shutdown.send_replace(true);
         while self.tasks.join_next().await.is_some() {}
@@ -456,7 +460,7 @@ impl std::fmt::Debug for ServerHandle {
     }
 }
 
-/// The API server as a tower service: the same pipeline as behind the socket.
+/// The API server as a tower service: the same pipeline as behind the listener.
 #[derive(Clone)]
 pub struct Service {
     core: Arc<Core>,

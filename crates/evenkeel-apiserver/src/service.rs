@@ -1,8 +1,8 @@
-//! Addresses and ports that services get.
+//! Allocates cluster IPs and node ports of Services.
 //!
-//! What is taken is kept in memory and rebuilt from the stored services when a server opens a
-//! data directory. A write holds what it takes as a [`Reservation`], which gives everything back
-//! unless the write is committed.
+//! Allocations are in memory and rebuilt from the stored Services when a server opens a data
+//! directory. A write holds its allocations as a [`Reservation`], which releases them unless the
+//! write is committed.
 
 mod families;
 
@@ -19,7 +19,7 @@ use crate::object::Metadata as _;
 use crate::status::{GroupResource, Status};
 use crate::storage::Record;
 
-/// Hands out cluster IPs from one IPv4 range, and node ports.
+/// Allocates cluster IPs from one IPv4 range, and node ports.
 pub(crate) struct Allocator {
     base: u32,
     size: u32,
@@ -37,19 +37,19 @@ struct State {
     next_port: u16,
 }
 
-/// What a write has taken, until it is committed or fails.
+/// The allocations of a write, until it is committed or fails.
 pub(crate) struct Reservation {
     allocations: Allocations,
     address: Option<u32>,
     ports: Vec<u16>,
 }
 
-/// Why a service cannot have what it needs.
+/// Why an allocation failed.
 #[derive(Debug)]
 pub(crate) enum AllocateError {
-    /// The client asked for what cannot be.
+    /// The request is invalid.
     Invalid(Vec<field::Error>),
-    /// The server cannot do it; upstream wraps some of these, and others not.
+    /// The allocation failed; upstream wraps only some of these errors.
     Failed(Status),
 }
 
@@ -66,7 +66,7 @@ impl Allocations {
 }
 
 impl Reservation {
-    /// The write is committed: what it took stays taken.
+    /// Keeps the allocations: the write is committed.
     pub(crate) fn commit(mut self) {
         self.address = None;
         self.ports.clear();
@@ -89,10 +89,10 @@ impl Drop for Reservation {
 }
 
 impl Allocator {
-    /// `range` as in `10.0.0.0/24`.
+    /// Parses a range such as `10.0.0.0/24`.
     pub(crate) fn new(range: &str) -> Result<Self, String> {
         let bad = || format!("{range:?} is not an IPv4 range such as 10.0.0.0/24");
-        // Dual-stack ranges list two; services of this server are single-stack.
+        // Dual-stack ranges list two; Services of this server are single-stack.
         let first = range.split(',').next().unwrap_or("");
         let (address, bits) = first.split_once('/').ok_or_else(bad)?;
         let address: Ipv4Addr = address.parse().map_err(|_| bad())?;
@@ -105,13 +105,13 @@ impl Allocator {
         Ok(Self { base, size, allocations: Allocations::default() })
     }
 
-    /// The address of the API server itself.
+    /// Returns the cluster IP of the API server itself.
     pub(crate) fn apiserver_address(&self) -> Ipv4Addr {
         Ipv4Addr::from(self.base + 1)
     }
 
-    /// Gives a service what its type needs, keeping what `old` has. In a dry run nothing is taken,
-    /// and what is given is made up.
+    /// Allocates what the type of a Service needs, keeping the allocations of `old`. In a dry run
+    /// nothing is allocated and the values are made up.
     pub(crate) fn allocate(
         &self,
         service: &mut Value,
@@ -131,7 +131,7 @@ impl Allocator {
         Ok(reservation)
     }
 
-    /// There is one family, and so one address.
+    /// Allocates the cluster IP. There is one IP family, and so one address.
     fn allocate_address(
         &self,
         reservation: &mut Reservation,
@@ -140,7 +140,7 @@ impl Allocator {
     ) -> Result<(), AllocateError> {
         let requested = service["spec"]["clusterIP"].as_str().unwrap_or("").to_owned();
         let address = match requested.as_str() {
-            // Looking for a free one would not be worth the effort.
+            // A dry run does not search for a free address.
             "" if dry_run => Ipv4Addr::from(self.base),
             "" => self.allocate_next(service)?,
             requested => self.allocate_requested(service, requested, dry_run)?,
@@ -155,7 +155,7 @@ impl Allocator {
 
     fn allocate_next(&self, service: &Value) -> Result<Ipv4Addr, AllocateError> {
         let mut state = self.allocations.lock();
-        // The first address is the network's, the last the broadcast's.
+        // The first address is the network's, the last one is the broadcast address.
         let usable = self.size - 2;
         for _ in 0..usable {
             let offset = 1 + state.next_address % usable;
@@ -215,7 +215,7 @@ impl Allocator {
         Ok(address)
     }
 
-    /// Takes back what a service had and, if it lives on, has no longer.
+    /// Releases the allocations of `before` that `now` does not have.
     pub(crate) fn release(&self, before: &Value, now: Option<&Record>) {
         let now = now.and_then(|record| serde_json::from_slice::<Value>(&record.body).ok());
         let (had_address, had_ports) = allocated_to(before);
@@ -229,7 +229,7 @@ impl Allocator {
         }
     }
 
-    /// Marks what a stored service has as taken.
+    /// Restores the allocations of a stored Service.
     pub(crate) fn restore(&self, record: &Record) {
         let Ok(service) = serde_json::from_slice::<Value>(&record.body) else { return };
         let (address, ports) = allocated_to(&service);
@@ -239,7 +239,7 @@ impl Allocator {
     }
 }
 
-/// The address and node ports a service has.
+/// Returns the cluster IP and node ports of a Service.
 fn allocated_to(service: &Value) -> (Option<u32>, BTreeSet<u16>) {
     let spec = &service["spec"];
     let address = spec["clusterIP"].as_str().and_then(|text| text.parse::<Ipv4Addr>().ok());
@@ -249,8 +249,8 @@ fn allocated_to(service: &Value) -> (Option<u32>, BTreeSet<u16>) {
     (address.map(u32::from), ports.filter(|port| *port > 0).collect())
 }
 
-/// Upstream takes an address by making an object that names the service as its owner. What is wrong
-/// with the service's name shows there first.
+/// Returns the error of the IPAddress object that upstream creates for an address. An invalid name
+/// of the Service is reported there first.
 fn parent_ref_error(service: &Value, address: Ipv4Addr) -> Option<String> {
     const PATH: &str = "spec.parentRef.name";
     let name = service.meta_str("name");

@@ -1,7 +1,7 @@
-//! Refusals: `Status` objects with the code, reason and wording of kube-apiserver.
+//! Errors: `Status` objects with the code, reason and message of kube-apiserver.
 //!
-//! Every stage that refuses a request makes its [`Status`] here, so that clients which match on
-//! codes, reasons or texts (client-go does all three) cannot tell the difference.
+//! Every stage creates its [`Status`] here, so that clients which match on codes, reasons or
+//! messages (client-go does all three) behave the same.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::limits::BODY_LIMIT;
 
-/// Why a request was refused. Boxed, since results of every stage carry it.
+/// The error of a request. Boxed, since every stage returns it.
 #[derive(Clone, Debug)]
 pub(crate) struct Status(Box<Inner>);
 
@@ -21,12 +21,12 @@ struct Inner {
     reason: &'static str,
     message: String,
     details: Option<Details>,
-    /// The list metadata of an expired continue: a token that goes on inconsistently.
+    /// The list metadata of an expired continue token: a token to continue inconsistently with.
     continue_token: Option<String>,
     plain: bool,
 }
 
-/// What a Status says about the object concerned.
+/// The details of a Status.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Details {
     pub(crate) name: String,
@@ -37,7 +37,7 @@ pub(crate) struct Details {
     pub(crate) retry_after_seconds: u32,
 }
 
-/// One of several reasons.
+/// A cause in the details of a Status.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cause {
     pub(crate) reason: String,
@@ -45,7 +45,7 @@ pub(crate) struct Cause {
     pub(crate) field: String,
 }
 
-/// A group and a plural (or a kind, where upstream uses it as one): how messages name resources.
+/// A group and a resource (or a kind, where upstream uses one), as in messages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GroupResource<'a> {
     pub(crate) group: &'a str,
@@ -96,7 +96,7 @@ impl Status {
         self.0.reason
     }
 
-    /// The name of the object concerned.
+    /// Returns the name of the object in the details.
     pub(crate) fn detail_name(&self) -> &str {
         self.0.details.as_ref().map_or("", |details| &details.name)
     }
@@ -105,7 +105,7 @@ impl Status {
         &self.0.message
     }
 
-    /// Text instead of a Status object, as Go's own router answers.
+    /// Returns plain text instead of a Status object, like Go's router.
     pub(crate) fn plain_text(&self) -> Option<&str> {
         self.0.plain.then_some(self.0.message.as_str())
     }
@@ -170,10 +170,10 @@ impl Details {
     }
 }
 
-// === the catalogue ===
+// === errors ===
 
 impl Status {
-    /// Neither group nor path is known: Go's router answers, in plain text.
+    /// Returns the plain text error of Go's router, for an unknown group or path.
     pub(crate) fn page_not_found() -> Self {
         let mut status = Self::new(404, "NotFound", "404 page not found\n");
         status.0.plain = true;
@@ -220,7 +220,7 @@ impl Status {
         )
     }
 
-    /// Others own what an apply would change.
+    /// Returns the error of an apply that changes fields of other field managers.
     pub(crate) fn apply_conflict(conflicts: &evenkeel_apply::managed::Conflicts) -> Self {
         let mut status = Self::new(409, "Conflict", conflicts.to_string());
         for conflict in conflicts.iter() {
@@ -230,7 +230,7 @@ impl Status {
         status
     }
 
-    /// The object breaks rules of its kind. `what.kind` is the Kind, not the plural.
+    /// Returns the error of an invalid object. `what.resource` is the kind, not the plural.
     pub(crate) fn invalid(what: GroupResource<'_>, name: &str, errors: &[field::Error]) -> Self {
         let mut texts: Vec<String> = Vec::new();
         for error in errors {
@@ -285,13 +285,13 @@ impl Status {
         status
     }
 
-    /// What the handler of custom resources says of a verb they do not have.
+    /// Returns the error of the custom resource handler for an unsupported verb.
     pub(crate) fn verb_not_supported(what: GroupResource<'_>, verb: &str) -> Self {
         let message = format!("{verb} is not supported on resources of kind \"{what}\"");
         Self::new(405, "MethodNotAllowed", message).with_details(what, "")
     }
 
-    /// A transformation was asked for that fits lists only, or objects only.
+    /// Returns the error of a view that is for lists only, or for objects only.
     pub(crate) fn wrong_shape(message: impl Into<String>) -> Self {
         Self::new(406, "NotAcceptable", message)
     }
@@ -305,7 +305,7 @@ impl Status {
         )
     }
 
-    /// What the router of built-in resources says if `Accept` names nothing it knows.
+    /// Returns the error of the built-in resources' router if `Accept` has no known type.
     pub(crate) fn no_representation(accepted: &[&str], streams: bool) -> Self {
         let mut list = accepted.join(", ");
         if streams {
@@ -332,7 +332,7 @@ impl Status {
         )
     }
 
-    /// What the router of built-in resources says of a patch it does not know.
+    /// Returns the error of the built-in resources' router for an unknown patch type.
     pub(crate) fn unsupported_patch() -> Self {
         let mut status = Self::new(415, "UnsupportedMediaType", "415: Unsupported Media Type");
         status.0.details = Some(Details::default());
@@ -358,7 +358,7 @@ impl Status {
         )
     }
 
-    /// A patch that can be read but not carried out.
+    /// Returns the error of a valid patch that cannot be applied.
     pub(crate) fn unprocessable(message: &str) -> Self {
         let mut status = Self::new(
             422,
@@ -380,12 +380,12 @@ impl Status {
         status.with_cause("", &message, "")
     }
 
-    /// An error upstream passes through without a reason of its own.
+    /// Returns an error without a reason, as upstream does for some errors.
     pub(crate) fn without_reason(code: u16, message: impl Into<String>) -> Self {
         Self::new(code, "", message)
     }
 
-    /// The disk is full: what the store behind upstream's server answers then.
+    /// Returns etcd's error for a full disk.
     pub(crate) fn storage_full() -> Self {
         Self::without_reason(500, "etcdserver: mvcc: database space exceeded")
     }
@@ -394,7 +394,7 @@ impl Status {
         Self::new(410, "Expired", message)
     }
 
-    /// A continue token whose snapshot is gone, with one that goes on at the newest state.
+    /// Returns the error of a compacted continue token, with one that continues at the latest revision.
     pub(crate) fn continue_expired(token: String) -> Self {
         let mut status = Self::expired(
             "The provided continue parameter is too old to display a consistent list result. You \
@@ -422,7 +422,7 @@ impl Status {
         Self::new(429, "TooManyRequests", message).retry_after(retry_after)
     }
 
-    /// More requests than the server takes: a filter of upstream's answers, in plain text.
+    /// Returns the plain text error of upstream's filter for too many requests.
     pub(crate) fn overloaded() -> Self {
         let message = "Too many requests, please try again later.\n";
         let mut status = Self::too_many_requests(message, 1);
@@ -430,7 +430,7 @@ impl Status {
         status
     }
 
-    /// The request was not done within its time.
+    /// Returns the error of a request that timed out.
     pub(crate) fn timed_out() -> Self {
         let message = "Timeout: request did not complete within the allotted timeout";
         let mut status = Self::new(504, "Timeout", message);

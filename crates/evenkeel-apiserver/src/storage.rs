@@ -1,16 +1,16 @@
 //! The server's storage: objects of every resource under one global revision.
 //!
-//! A multi-version store in memory, made for list and watch. It knows neither HTTP nor kinds:
-//! values are encoded JSON, keys are namespace and name. What it promises:
+//! A multi-version store in memory, made for list and watch. It has no notion of HTTP or kinds:
+//! values are encoded JSON, keys are namespace and name. It guarantees:
 //!
-//! - every committed write takes the next revision, over all tables; revisions never repeat or
-//!   go back;
-//! - an event can be seen only after its commit, in revision order;
-//! - a list is exact at the revision it names, however long it takes and whatever is written
-//!   meanwhile; it can be repeated, or continued, as long as the window covers that revision;
-//! - a watcher sees every event after its start or is told that it missed some.
+//! - every committed write gets the next revision, over all tables; revisions never repeat or
+//!   decrease;
+//! - an event is visible only after its commit, in revision order;
+//! - a list is exact at its revision, whatever is written meanwhile; it can be repeated or continued
+//!   as long as the window covers that revision;
+//! - a watcher receives every event after its start, or an error.
 //!
-//! Without a data directory there are no threads and nothing waits: writes complete at once,
+//! Without a data directory there are no threads and nothing waits: writes complete immediately,
 //! which keeps simulations in virtual time deterministic.
 
 mod durable;
@@ -42,110 +42,110 @@ pub use self::watcher::Watcher;
 use self::write::Change;
 pub use self::write::WriteError;
 
-/// A handle of the store. Cheap to clone; the last one to go closes it.
+/// A handle of the store. Cheap to clone; dropping the last one closes the store.
 #[derive(Clone)]
 pub struct Store {
     inner: Arc<Inner>,
 }
 
-/// How a store is opened.
+/// Options of a store.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How far back lists and watches may reach.
+    /// How much history lists and watches can use.
     pub window: Window,
-    /// The revision of an empty store: the first write takes the next one, and there is no past
-    /// below it. A store found on disk goes on from where it was, if that is further.
+    /// The revision of an empty store: the first write gets the next one, and there is no history
+    /// before it. A store on disk continues from its last revision, if that is higher.
     pub start_revision: u64,
-    /// Where to keep the objects beyond the life of the process; nowhere if none. Writes then
-    /// wait for a thread, which a paused clock does not know of.
+    /// The directory to store objects in; `None` for memory only. Writes then wait for a thread,
+    /// which a paused clock does not advance for.
     pub data_dir: Option<PathBuf>,
-    /// What an acknowledged write survives, given a data directory.
+    /// What an acknowledged write survives, with a data directory.
     pub durability: Durability,
-    /// Bytes the log on disk may always grow to. Beyond that it is bounded by twice the live data.
+    /// Bytes below which the log on disk is never compacted. Beyond that it is bounded by twice the
+    /// live data.
     pub snapshot_floor: u64,
 }
 
-/// Bounds of the past each table keeps. Whatever exceeds one of them goes, oldest first; the
-/// newest event stays.
+/// Bounds of the history of each table. The oldest events beyond a bound are dropped; the newest
+/// event is always kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// Events.
     pub events: usize,
-    /// Bytes held for events beyond the live objects: superseded versions and encoded frames. All
-    /// tables together hold at most twice as many, or many busy ones would fill the memory.
+    /// Bytes held for events besides the live objects: superseded versions and encoded frames. All
+    /// tables together hold at most twice as many.
     pub bytes: usize,
 }
 
-/// Events of each table that a watch may start from after their revision was compacted: the
-/// smallest size of kube-apiserver's watch cache.
+/// Events of each table that a watch may start from after they were compacted: the minimum size of
+/// kube-apiserver's watch cache.
 const WATCHED_EVENTS: usize = 100;
 
-/// The past asked for is no longer kept.
+/// The requested revision is compacted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("revision is older than {compacted}, the oldest kept")]
 pub struct Compacted {
-    /// The oldest revision that can still be read.
+    /// The oldest revision that can be read.
     pub compacted: u64,
     /// The store's revision.
     pub current: u64,
 }
 
-/// Why a list cannot be had.
+/// Why a list failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// Its revision is no longer kept.
+    /// The revision is compacted.
     #[error(transparent)]
     Compacted(#[from] Compacted),
-    /// Its revision lies in the future.
+    /// The revision is in the future.
     #[error("revision {requested} is ahead of the store, which is at {current}")]
     FutureRevision {
-        /// What was asked for.
+        /// The requested revision.
         requested: u64,
         /// The store's revision.
         current: u64,
     },
 }
 
-/// What all handles share: the tables, and the way to write to them.
+/// State shared by all handles: the tables and the writer.
 struct Inner {
     shared: Arc<Shared>,
     writer: Writer,
 }
 
-/// Who makes sure that there is one writer at a time.
+/// Serializes writes.
 enum Writer {
-    /// A lock, held for as long as a write takes.
+    /// A lock, held during a write.
     Memory(Mutex<()>),
     /// A thread.
     Disk(Committer),
 }
 
-/// What readers need.
+/// State that readers use.
 struct Shared {
-    /// The last published commit. Stored only under the lock of the table it changed, so whoever
-    /// holds a table's lock and reads it knows that all of that table's events up to it are in.
+    /// The last published commit. Stored only under the lock of the table it changed, so a reader
+    /// that holds a table's lock sees all events of that table up to it.
     revision: AtomicU64,
     window: Window,
-    /// Bytes all tables hold for events.
+    /// Bytes held for events, over all tables.
     event_bytes: AtomicUsize,
     tables: RwLock<Tables>,
 }
 
 struct Tables {
     by_name: BTreeMap<Arc<str>, Arc<TableInner>>,
-    /// What a new table takes as its compacted revision.
+    /// The compacted revision of new tables.
     compacted: u64,
 }
 
 // === impl Store ===
 
 impl Store {
-    /// Opens a store, durable if there is a data directory. Reads back all that is there, so it
-    /// takes its time.
+    /// Opens a store, durable if there is a data directory. Reads all objects into memory.
     ///
     /// # Errors
     ///
-    /// If the data directory is in use, cannot be used, or is damaged.
+    /// If the data directory is in use, cannot be used, or is corrupt.
     pub fn open(options: &Options) -> Result<Self, OpenError> {
         let Some(path) = &options.data_dir else { return Ok(Self::in_memory(options)) };
         let shared = Arc::new(Shared::new(options));
@@ -153,41 +153,42 @@ impl Store {
         Ok(Self { inner: Arc::new(Inner { shared, writer }) })
     }
 
-    /// Opens a store that lives and dies with the process, whatever the options say of disks.
+    /// Opens a store in memory, whatever the options for disk are.
     pub fn in_memory(options: &Options) -> Self {
         let shared = Arc::new(Shared::new(options));
         Self { inner: Arc::new(Inner { shared, writer: Writer::Memory(Mutex::new(())) }) }
     }
 
-    /// The table called `name`, made on first use.
+    /// Returns the table `name`, created on first use.
     pub fn table(&self, name: &str) -> Table {
         Table { store: self.inner.clone(), inner: self.inner.shared.table(name) }
     }
 
-    /// As [`table`](Self::table); if nobody has used it yet, watches cannot begin before now.
+    /// Like [`table`](Self::table); watches of a new table cannot start before the current
+    /// revision.
     pub fn table_from_now(&self, name: &str) -> Table {
         let shared = &self.inner.shared;
         Table { store: self.inner.clone(), inner: shared.table_created_at(name, shared.revision()) }
     }
 
-    /// Names of all tables used so far, sorted.
+    /// Returns the names of all tables, sorted.
     pub fn table_names(&self) -> Vec<Arc<str>> {
         self.inner.shared.tables.read().by_name.keys().cloned().collect()
     }
 
-    /// The last commit: all of it and everything before it can be read.
+    /// Returns the revision of the last commit. Everything up to it can be read.
     pub fn revision(&self) -> u64 {
         self.inner.shared.revision()
     }
 
-    /// Forgets superseded versions below `revision` in every table. Lists cannot go back to them
-    /// any more; watches still can, within the newest events of each table.
+    /// Compacts superseded versions below `revision` in every table. Lists can no longer read them;
+    /// watches can still start within the newest events of each table.
     pub fn compact_lists(&self, revision: u64) {
         self.inner.shared.compact_lists(revision);
     }
 
-    /// Why writes are refused at present: the log cannot be written. Each call has the disk tried
-    /// again, for a store that has no writes to try it with.
+    /// Returns why writes currently fail: the log cannot be written. Each call retries the disk,
+    /// for a store without writes.
     pub fn failure(&self) -> Option<WriteError> {
         match &self.inner.writer {
             Writer::Memory(_) => None,
@@ -195,7 +196,7 @@ impl Store {
         }
     }
 
-    /// Forgets the past below `revision` in every table, as if the window had moved on.
+    /// Compacts the history below `revision` in every table.
     pub fn compact(&self, revision: u64) {
         self.inner.shared.compact(revision);
     }
@@ -213,7 +214,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             window: Window::default(),
-            // As etcd does, whose first write gets revision 2.
+            // Like etcd, whose first write gets revision 2.
             start_revision: 1,
             data_dir: None,
             durability: Durability::default(),
@@ -265,7 +266,7 @@ impl Shared {
         self.table_created_at(name, 0)
     }
 
-    /// The shelf of that name; a new one is as old as `created_at_revision`.
+    /// Returns the table `name`; a new one is created at `created_at_revision`.
     fn table_created_at(&self, name: &str, created_at_revision: u64) -> Arc<TableInner> {
         if let Some(table) = self.tables.read().by_name.get(name) {
             return table.clone();
@@ -279,7 +280,7 @@ impl Shared {
             .clone()
     }
 
-    /// Decides a write and makes it visible at once.
+    /// Decides a write and makes it visible.
     fn write(
         &self,
         turn: &Mutex<()>,
@@ -297,8 +298,8 @@ impl Shared {
         Ok(record)
     }
 
-    /// Makes a commit visible. The caller is the only writer, and the event carries the next
-    /// revision. Returns those to wake when no lock is held.
+    /// Makes a commit visible. The caller must be the only writer, and the event must have the next
+    /// revision. Returns the waiters to notify after all locks are released.
     fn publish(
         &self,
         table: &TableInner,
@@ -317,7 +318,7 @@ impl Shared {
         wake
     }
 
-    /// Changes a table and keeps count of the bytes all of them hold for events.
+    /// Changes a table and tracks the bytes that all tables hold for events.
     fn track_event_bytes<T>(&self, state: &mut State, change: impl FnOnce(&mut State) -> T) -> T {
         let before = state.window_size().1;
         let outcome = change(state);
@@ -330,7 +331,7 @@ impl Shared {
         outcome
     }
 
-    /// Takes from the table that holds most for its events as long as all of them hold too much.
+    /// Trims the table that holds most for its events while all tables together hold too much.
     fn enforce_total_bytes(&self) {
         let most = self.window.bytes.saturating_mul(2);
         while self.event_bytes.load(Ordering::Relaxed) > most {
@@ -339,11 +340,11 @@ impl Shared {
             let Some(largest) = all.iter().max_by_key(size) else { return };
             let mut state = largest.state.write();
             let before = state.window_size().1;
-            // A quarter at once, so that not every write has to look for it.
+            // By a quarter, so that not every write has to trim.
             let window = Window { bytes: before / 4 * 3, ..self.window };
             self.track_event_bytes(&mut state, |state| state.trim(&window, largest.oldest_pin()));
             if state.window_size().1 == before {
-                // A list under way needs them all, and will end.
+                // A list in progress needs them all.
                 return;
             }
         }
@@ -373,7 +374,7 @@ impl Shared {
         }
     }
 
-    /// Takes over the revision found on disk; the past below it is gone.
+    /// Sets the revision found on disk; there is no history before it.
     fn set_restored_revision(&self, revision: u64) {
         self.revision.store(revision, Ordering::Release);
         self.compact(revision);
@@ -386,7 +387,7 @@ impl Shared {
         self.all_tables().iter().map(pin).collect()
     }
 
-    /// Bytes all live objects take, near enough.
+    /// Returns the approximate size of all live objects in bytes.
     fn live_bytes(&self) -> u64 {
         self.all_tables().iter().map(|table| table.state.read().size().1 as u64).sum()
     }

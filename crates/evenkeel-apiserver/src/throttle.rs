@@ -1,7 +1,7 @@
-//! Who gets how much of the server at once.
+//! Enforces [`Limits`], shared fairly between users.
 //!
-//! Holds the counters behind [`Limits`]. Nothing in here looks at a request: the pipeline asks for
-//! places before it reads, works and answers, and a place is given back when it is dropped.
+//! The pipeline acquires permits before it reads, processes and responds, and dropping a permit
+//! releases it. Requests themselves are not read here.
 
 mod fair_semaphore;
 mod round_robin;
@@ -19,7 +19,7 @@ pub(crate) use self::fair_semaphore::Permit;
 use self::round_robin::RoundRobin;
 pub(crate) use self::round_robin::Slot;
 
-/// Counts what requests take.
+/// The semaphores of all limits.
 pub(crate) struct Throttle {
     pub(crate) limits: Limits,
     reads: FairSemaphore,
@@ -30,21 +30,21 @@ pub(crate) struct Throttle {
     heavy_slots: Arc<RoundRobin>,
 }
 
-/// The user that a request is counted for.
+/// The user that a request is accounted to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct User {
     name: Arc<str>,
     anonymous: bool,
 }
 
-/// What a request does to stored objects.
+/// Whether a request reads or writes objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
     Write,
 }
 
-/// Memory is counted in these.
+/// Memory is reserved in units of this many bytes.
 const UNIT: usize = 4096;
 
 impl User {
@@ -74,7 +74,7 @@ impl Throttle {
         }
     }
 
-    /// Waits a little for a place among the requests in flight.
+    /// Waits up to [`Limits::queue_wait`] for an in-flight permit.
     pub(crate) async fn in_flight(&self, user: &User, access: Access) -> Result<Permit, Status> {
         let semaphore = match access {
             Access::Read => &self.reads,
@@ -87,7 +87,7 @@ impl Throttle {
         acquired.ok().flatten().ok_or_else(Status::overloaded)
     }
 
-    /// Makes `held` cover `bytes` of a request body.
+    /// Extends `held` to `bytes` of a request body.
     pub(crate) fn reserve_body(
         &self,
         user: &User,
@@ -106,7 +106,7 @@ impl Throttle {
         Ok(())
     }
 
-    /// Waits for room for a response of about `bytes` that is made as a whole.
+    /// Waits for permits for a buffered response of about `bytes`.
     pub(crate) async fn reserve_response(
         &self,
         user: &User,
@@ -116,7 +116,7 @@ impl Throttle {
         self.responses.acquire(user, permits).await.ok_or_else(Status::overloaded)
     }
 
-    /// Waits for the turn to work on much data at once. At most so many wait.
+    /// Waits for a slot for heavy work. The number of waiting requests is bounded.
     pub(crate) async fn heavy_slot(&self, user: &User) -> Result<Slot, Status> {
         let _waiting = self.heavy_waiting.try_acquire(user, 1).ok_or_else(Status::overloaded)?;
         Ok(self.heavy_slots.wait(user.name()).await)

@@ -1,4 +1,4 @@
-//! What each verb does: which stages it uses, and with what in between.
+//! The verbs: which stages each of them runs.
 
 mod component_status;
 
@@ -50,7 +50,7 @@ use crate::route::{ResourceRoute, Route, Verb};
 use crate::status::Status;
 use crate::throttle::Access;
 
-/// Carries out a request on a resource.
+/// Executes a request on a resource.
 pub(crate) async fn dispatch<B>(
     core: &Arc<Core>,
     request: Authorized,
@@ -105,7 +105,7 @@ where
             patch::kind(cx)?;
         }
     }
-    // What the router of built-in resources turns away is not told of their future.
+    // Requests that the built-in resources' router rejects get no deprecation warning.
     if let Some(text) = cx.resource.deprecation() {
         cx.warnings.add(text);
     }
@@ -144,7 +144,7 @@ where
     heavy::encode(cx, output, reply).await
 }
 
-/// What a request counts as while it is in flight; watches are not limited in number.
+/// Returns how a request counts while in flight; watches are not limited.
 fn access(verb: Verb) -> Option<Access> {
     match verb {
         Verb::Watch => None,
@@ -197,7 +197,7 @@ fn find(core: &Core, route: &ResourceRoute) -> Result<Arc<Resource>, Status> {
     let missing =
         || if custom_group { Status::page_not_found() } else { Status::resource_not_found() };
     let resource = version.resource(&route.plural).ok_or_else(missing)?;
-    // A namespaced resource has no named objects outside of namespaces, and the other way round.
+    // Named objects of namespaced resources are in namespaces only, and vice versa.
     let in_namespace = !route.namespace.is_empty();
     let scope_fits = if in_namespace {
         resource.namespaced
@@ -233,17 +233,17 @@ fn check_verb(cx: &RequestContext) -> Result<(), Status> {
     let collection_verb = matches!(cx.verb, Verb::Create | Verb::List | Verb::DeleteCollection);
     let shape_fits = match cx.verb {
         Verb::Watch => true,
-        // The handler of custom resources asks for a name itself, and for none where it needs none.
+        // The custom resource handler checks for a name itself.
         Verb::Create | Verb::Update | Verb::Patch if resource.is_custom() => true,
         _ => collection_verb == cx.name.is_none(),
     };
-    // Only reading goes across namespaces.
+    // Only reads can span namespaces.
     let place_fits = !matches!(cx.verb, Verb::Create | Verb::DeleteCollection)
         || !resource.namespaced
         || !cx.namespace.is_empty();
     let named = ["get", "update", "patch", "delete"];
     if cx.name.is_some() && !named.iter().any(|verb| resource.supports(verb)) {
-        // What can only be created has no paths of single objects.
+        // Resources that can only be created have no paths of single objects.
         Err(Status::resource_not_found())
     } else if shape_fits && place_fits && resource.supports(cx.verb.name()) {
         Ok(())

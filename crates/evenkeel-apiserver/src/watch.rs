@@ -1,7 +1,7 @@
-//! The watch stream: initial state, changes as they are committed, bookmarks, the end.
+//! The watch stream: initial state, committed changes, bookmarks, the end.
 //!
-//! A stream holds no events of its own: it reads them from the table's window when the client
-//! is ready for more. A client too slow for the window is told 410 and lists again.
+//! A stream buffers no events: it reads them from the table's window when the client is ready. A
+//! client too slow for the window gets 410 and lists again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,17 +22,17 @@ use crate::status::Status;
 use crate::storage::{Compacted, Event, Record, Watcher};
 use crate::verbs::Filter;
 
-/// Where a watch begins.
+/// The start of a watch.
 pub(crate) enum Start {
-    /// With everything there is at `revision`, as additions.
+    /// The state at `revision`, as added objects.
     State { items: Vec<Arc<Record>>, revision: u64, mark_end: bool },
-    /// With what happens after a revision.
+    /// The events after a revision.
     After(u64),
-    /// Not at all: the client is told why in the stream.
+    /// An error, which is sent in the stream.
     Failed(Status),
 }
 
-/// A running watch, as the pieces of a response body.
+/// A running watch, as the chunks of a response body.
 pub(crate) struct Events {
     core: Arc<Core>,
     resource: Arc<Resource>,
@@ -44,10 +44,10 @@ pub(crate) struct Events {
     bookmarks: bool,
     next_bookmark: Instant,
     deadline: Instant,
-    /// Whether a table has been sent, so that the next need not define its columns.
+    /// Whether a table has been sent; later tables omit the column definitions.
     columns_sent: bool,
     stopping: tokio::sync::watch::Receiver<bool>,
-    /// Closed when the resource is served no longer, or differently.
+    /// Closed when the resource is no longer served or has changed.
     served: Option<tokio::sync::watch::Receiver<()>>,
 }
 
@@ -59,10 +59,10 @@ enum Phase {
 }
 
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
-/// A last bookmark goes out this long before the end, so that the client resumes from there.
+/// The last bookmark is sent this long before the end, so that the client resumes from it.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
-/// Bytes of initial state sent as one piece, about.
+/// The approximate size of a chunk of the initial state, in bytes.
 const CHUNK_BYTES: usize = 32 * 1024;
 
 impl Events {
@@ -105,7 +105,7 @@ impl Events {
         }
     }
 
-    /// Sends initial state in pieces, then turns to what happens.
+    /// Returns a chunk of the initial state; after the last one, the watch follows events.
     fn initial(&mut self) -> Option<Bytes> {
         let Phase::Initial { items, revision, mark_end } = &mut self.phase else { return None };
         let (revision, mark_end) = (*revision, *mark_end);
@@ -130,7 +130,7 @@ impl Events {
         Some(out.into())
     }
 
-    /// The event as this watcher sees it, if at all.
+    /// Encodes the event for this watcher, if it matches.
     fn frame(&mut self, event: &Event) -> Option<Bytes> {
         let before = event.previous.as_ref().is_some_and(|record| self.filter.matches(record));
         let after = !event.deleted && self.filter.matches(&event.record);
@@ -144,7 +144,7 @@ impl Events {
             return Some(event.frame(|event| wrap(kind, &event.record.body)));
         }
         let record = match &event.previous {
-            // An object that left the selection is shown as it was when it last matched.
+            // An object that no longer matches is sent in its last matching state.
             Some(previous) if kind == "DELETED" && !event.deleted => previous,
             _ => &event.record,
         };
@@ -192,7 +192,7 @@ impl Events {
         wrap(kind, &encode::to_bytes(&shown))
     }
 
-    /// An empty object that says how far the watch has come.
+    /// Encodes a bookmark: an empty object with the revision.
     fn bookmark(&mut self, revision: u64, ends_initial: bool) -> Bytes {
         let mut metadata = json!({"resourceVersion": revision.to_string()});
         if ends_initial {
@@ -204,7 +204,7 @@ impl Events {
             "metadata": metadata,
         });
         if let TypeInfo::Builtin(builtin) = &self.resource.type_info {
-            // Typed objects are never quite empty: `"spec": {"containers": null}`.
+            // Typed objects have required fields: `"spec": {"containers": null}`.
             if let Err(why) = evenkeel_types::conform(builtin.ty, &mut object) {
                 tracing::error!(%why, kind = &*self.resource.kind, "cannot make a bookmark");
             }
@@ -238,10 +238,10 @@ impl Chunks for Events {
                     };
                     let woken = tokio::select! {
                         biased;
-                        // An error means that the server is gone.
+                        // An error means that the server was dropped.
                         _ = self.stopping.wait_for(|stopping| *stopping) => Woken::Stop,
                         event = watcher.next() => Woken::Event(event),
-                        // Only once all that happened before has been told.
+                        // Only after all earlier events have been sent.
                         () = withdrawn(&mut self.served) => Woken::Stop,
                         () = tokio::time::sleep_until(wake) => Woken::Timer(watcher.synced_revision()),
                     };
@@ -271,14 +271,14 @@ impl Chunks for Events {
     }
 }
 
-/// What a waiting watch is woken by.
+/// What wakes a waiting watch.
 enum Woken {
     Stop,
     Event(Result<Arc<Event>, Compacted>),
     Timer(Result<Option<u64>, Compacted>),
 }
 
-/// Waits until the resource is withdrawn; built-in ones never are.
+/// Waits until the resource is withdrawn; built-in resources never are.
 async fn withdrawn(served: &mut Option<tokio::sync::watch::Receiver<()>>) {
     match served {
         Some(lifetime) => while lifetime.changed().await.is_ok() {},
@@ -286,7 +286,7 @@ async fn withdrawn(served: &mut Option<tokio::sync::watch::Receiver<()>>) {
     }
 }
 
-/// A client too slow for the window has to list again.
+/// Ends the watch of a client that is too slow for the window.
 fn expired(compacted: Compacted) -> Phase {
     let (oldest, newest) = (compacted.compacted, compacted.current);
     Phase::Failed(Status::expired(format!("too old resource version: {oldest} ({newest})")))
@@ -298,7 +298,7 @@ fn first_bookmark(now: Instant, deadline: Instant) -> Instant {
     match last {
         Some(last) => regular.min(last),
         None if regular < deadline => regular,
-        // None is due any more.
+        // No further bookmark is due.
         None => deadline + BOOKMARK_INTERVAL,
     }
 }

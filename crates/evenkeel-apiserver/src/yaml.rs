@@ -1,4 +1,4 @@
-//! YAML in and out, read the way kubectl's YAML reader does.
+//! Encodes and decodes YAML like kubectl's YAML library.
 
 use evenkeel_types::go::Quoted;
 use serde_json::Value;
@@ -12,7 +12,7 @@ pub(crate) fn decode(text: &[u8]) -> Result<Value, String> {
     let text = first_document(text);
     let mut value = match read(text, DuplicateKeyPolicy::LastWins) {
         Ok(value) => value,
-        // A document ends where its braces do, and nobody looks at what follows.
+        // A flow mapping ends the document, and the rest is ignored.
         Err(error) => match json::decode_first(text.as_bytes()) {
             Some(value @ Value::Object(_)) => value,
             _ => return Err(go_message(&error)),
@@ -21,12 +21,12 @@ pub(crate) fn decode(text: &[u8]) -> Result<Value, String> {
     if json::is_too_deep(&value) {
         return Err("exceeded max depth".into());
     }
-    // Upstream reads YAML by way of JSON, and Go writes the float 1.0 as 1 there.
+    // Upstream converts YAML to JSON, in which Go encodes the float 1.0 as 1.
     json::normalize_floats(&mut value);
     Ok(value)
 }
 
-/// The first key a mapping has twice, as a strict reader words it.
+/// Returns the first duplicate key of a mapping, as a strict decoder reports it.
 pub(crate) fn duplicate_key(text: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(text).ok()?;
     match read(first_document(text), DuplicateKeyPolicy::Error).err()?.without_snippet() {
@@ -37,7 +37,7 @@ pub(crate) fn duplicate_key(text: &[u8]) -> Option<String> {
     }
 }
 
-/// What a strict reader says of a key it has seen before.
+/// Returns the message of a strict decoder for a duplicate key.
 pub(crate) fn already_set(line: usize, key: &str) -> String {
     format!("line {line}: key {} already set in map", Quoted(key))
 }
@@ -50,10 +50,10 @@ fn read(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Value, Error> 
     serde_saphyr::from_str_with_options(text, options)
 }
 
-/// The complaint with its line, which Go's reader leaves out in the first one.
+/// Returns the error with its line, which Go's library omits for the first line.
 fn go_message(error: &Error) -> String {
     let text = error.to_string();
-    // The reader's own bound is lower than ours, for the sake of its stack.
+    // The library's limit is lower than ours, to protect its stack.
     if text.contains("budget breached: Depth") {
         return "exceeded max depth".to_owned();
     }
@@ -67,7 +67,7 @@ fn go_message(error: &Error) -> String {
     }
 }
 
-/// What comes before the marker that begins a second document.
+/// Returns the text before the marker of a second document.
 fn first_document(text: &str) -> &str {
     let is_marker = |line: &str, mark: &str| {
         line.strip_prefix(mark).is_some_and(|rest| rest.trim_start().len() < rest.len())

@@ -1,4 +1,4 @@
-//! `DefaultStorageClass` and `DefaultIngressClass`: what names no class gets the default one.
+//! `DefaultStorageClass` and `DefaultIngressClass`: set the default class on objects without one.
 
 use serde_json::Value;
 
@@ -7,15 +7,15 @@ use crate::object::Metadata as _;
 use crate::status::Status;
 use crate::storage::Range;
 
-/// Fills in the class of one kind.
+/// Sets the default class on objects of one kind.
 pub(super) struct DefaultClass {
     pub(super) group: &'static str,
     pub(super) plural: &'static str,
     /// The field of the spec that names a class.
     pub(super) field: &'static str,
-    /// The older annotation that names one, too.
+    /// The legacy annotation that names a class.
     pub(super) legacy: &'static str,
-    /// Where the classes are, and the annotation that marks the default one.
+    /// The table of the classes, and the annotation that marks the default one.
     pub(super) classes: &'static str,
     pub(super) mark: &'static str,
 }
@@ -65,7 +65,7 @@ impl Plugin for DefaultClass {
                     == Some(&Value::from("true"))
             })
             .collect();
-        // The youngest of several; of equally young ones the first by name.
+        // The newest default class wins; ties are broken by name.
         defaults.sort_by(|a, b| {
             let created = |class: &Value| class.meta_str("creationTimestamp").to_owned();
             created(b).cmp(&created(a)).then_with(|| a.meta_str("name").cmp(b.meta_str("name")))

@@ -1,4 +1,4 @@
-//! `DefaultTolerationSeconds`: pods stay five minutes on a node that is gone.
+//! `DefaultTolerationSeconds`: pods stay on an unreachable or not-ready node for five minutes.
 
 use serde_json::{Value, json};
 
@@ -47,7 +47,7 @@ impl Plugin for DefaultTolerationSeconds {
     }
 }
 
-/// Whether a toleration says something about the taint already, be it valid or not.
+/// Returns whether a toleration, valid or not, already refers to the taint.
 fn tolerates(toleration: &Value, taint: &str) -> bool {
     let text = |name: &str| toleration[name].as_str().unwrap_or("");
     let key = text("key");

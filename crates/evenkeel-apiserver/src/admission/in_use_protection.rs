@@ -1,5 +1,5 @@
-//! `StorageObjectInUseProtection`: volumes, claims and attribute classes stay while
-//! somebody uses them.
+//! `StorageObjectInUseProtection`: adds the finalizers that protect PersistentVolumes,
+//! PersistentVolumeClaims and VolumeAttributesClasses while they are in use.
 
 use super::{Attributes, Operation, Plugin};
 use crate::object::{Metadata as _, set_finalizers};

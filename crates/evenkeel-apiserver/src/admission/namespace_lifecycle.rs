@@ -1,5 +1,5 @@
-//! `NamespaceLifecycle`: nothing is created in a namespace that is missing or going away, and
-//! the namespaces a cluster cannot do without stay.
+//! `NamespaceLifecycle`: rejects creates in a missing or terminating namespace, and the deletion of
+//! system namespaces.
 
 use super::{Attributes, Operation, Plugin};
 use crate::status::{GroupResource, Status};
@@ -21,7 +21,7 @@ impl Plugin for NamespaceLifecycle {
             return Ok(());
         }
         let creates = attributes.operation == Operation::Create;
-        // Access reviews must answer for namespaces that are not there.
+        // Access reviews are allowed for namespaces that do not exist.
         if cx.namespace.is_empty()
             || !creates
             || resource.is("authorization.k8s.io", "localsubjectaccessreviews")

@@ -1,4 +1,4 @@
-//! `Priority`: pods get the number their priority class stands for.
+//! `Priority`: resolves the PriorityClass of a pod to its priority.
 
 use serde_json::Value;
 
@@ -34,7 +34,7 @@ impl Plugin for Priority {
         let (mut priority, mut policy) = (0, "PreemptLowerPriority".to_owned());
         let mut class_name = named.to_owned();
         let class = if named.is_empty() {
-            // The default class, if somebody has named one; the lowest of several.
+            // The global default class, if there is one; the lowest of several.
             let page = table.list(Range::default(), None).map_err(Status::internal)?;
             page.items
                 .iter()
@@ -83,7 +83,7 @@ impl Plugin for Priority {
     }
 }
 
-/// What this plugin has set, clients need not repeat.
+/// Preserves the fields that this plugin has set, so that clients need not repeat them.
 fn preserve_existing(spec: &mut Value, old: Option<&Value>) {
     for field in ["priority", "preemptionPolicy"] {
         if spec.get(field).is_none_or(Value::is_null)

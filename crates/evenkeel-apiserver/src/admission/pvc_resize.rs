@@ -1,4 +1,5 @@
-//! `PersistentVolumeClaimResize`: claims grow only where their class says that they can.
+//! `PersistentVolumeClaimResize`: allows a PersistentVolumeClaim to grow only if its StorageClass
+//! allows expansion.
 
 use evenkeel_types::quantity::Quantity;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! `RuntimeClass`: pods cost and go where their runtime says.
+//! `RuntimeClass`: sets overhead, node selector and tolerations of a pod from its RuntimeClass.
 
 use std::collections::HashSet;
 
@@ -68,7 +68,7 @@ fn applies(attributes: &Attributes<'_>) -> bool {
         && cx.subresource.is_none()
 }
 
-/// The class a new pod names.
+/// Returns the RuntimeClass of a new pod.
 fn class(attributes: &Attributes<'_>) -> Result<Option<Value>, Status> {
     let pod = attributes.object.as_deref().filter(|_| applies(attributes));
     let Some(name) =
@@ -76,7 +76,7 @@ fn class(attributes: &Attributes<'_>) -> Result<Option<Value>, Status> {
     else {
         return Ok(None);
     };
-    // Upstream asks for it with a client, which refuses names that would make another path.
+    // Upstream reads it with a client, which rejects names that are not a path segment.
     if let Some(why) = path_segment_error(name) {
         return Err(Status::without_reason(500, why));
     }
@@ -119,7 +119,7 @@ fn list(value: Option<&Value>) -> &[Value] {
     value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// A pod goes where both it and its runtime can.
+/// Merges the node selector of the RuntimeClass into that of the pod.
 fn select_nodes(spec: &mut Map<String, Value>, required: &Value) -> Result<(), String> {
     let Some(required) = required.as_object().filter(|required| !required.is_empty()) else {
         return Ok(());
@@ -146,8 +146,8 @@ fn select_nodes(spec: &mut Map<String, Value>, required: &Value) -> Result<(), S
     Ok(())
 }
 
-/// Both lists, without what others in them include. In lists beyond any use only equal ones count
-/// once: each of the others would be compared with all.
+/// Merges both lists and drops tolerations that another one covers. Beyond `PAIRWISE_MAX` only
+/// equal ones are dropped, since each toleration is compared with all others.
 fn merge_tolerations(first: &[Value], second: &[Value]) -> Vec<Value> {
     const PAIRWISE_MAX: usize = 500;
     let all: Vec<&Value> = first.iter().chain(second).collect();
@@ -158,7 +158,7 @@ fn merge_tolerations(first: &[Value], second: &[Value]) -> Vec<Value> {
     let mut merge_tolerations: Vec<Value> = Vec::new();
     for (at, toleration) in all.iter().enumerate() {
         let known = merge_tolerations.iter().any(|other| is_superset(other, toleration));
-        // Of equal ones the first stays.
+        // The first of equal tolerations is kept.
         let follows =
             all[at + 1..].iter().any(|other| other != toleration && is_superset(other, toleration));
         if !known && !follows {
@@ -168,7 +168,7 @@ fn merge_tolerations(first: &[Value], second: &[Value]) -> Vec<Value> {
     merge_tolerations
 }
 
-/// Whether everything `some` tolerates is tolerated by `more`.
+/// Returns whether `more` tolerates everything that `some` tolerates.
 fn is_superset(more: &Value, some: &Value) -> bool {
     if more == some {
         return true;

@@ -1,4 +1,4 @@
-//! `TaintNodesByCondition`: new nodes take no pods until something says they are ready.
+//! `TaintNodesByCondition`: taints new nodes as not ready, so that no pod is scheduled on them yet.
 
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 //! Static bearer tokens, in the file format of `--token-auth-file`.
 //!
-//! One record a line: `token,user,uid,"group1,group2"`, the groups optional. The file is read once
-//! and wholly: a record that cannot be read keeps the server from starting, because a silently
-//! missing user is worse. Looking up a token takes the same time whichever one matches.
+//! One record per line: `token,user,uid,"group1,group2"`, the groups optional. The file is read
+//! once. An invalid record prevents the server from starting, because a silently missing user is
+//! worse. Looking up a token takes the same time whichever one matches.
 
 mod csv;
 
@@ -12,7 +12,7 @@ pub use self::csv::Error as SyntaxError;
 use self::csv::Records;
 use super::Identity;
 
-/// The tokens of one file and the callers they stand for.
+/// The tokens of one file and their identities.
 #[derive(Clone, Default)]
 pub struct TokenFile {
     entries: Vec<Entry>,
@@ -27,7 +27,7 @@ pub enum Error {
     Read {
         /// The file.
         path: String,
-        /// What the system said.
+        /// The cause.
         source: io::Error,
     },
     /// The file is not CSV.
@@ -52,7 +52,7 @@ struct Entry {
 }
 
 impl TokenFile {
-    /// Reads the tokens in the file at `path`.
+    /// Reads the tokens of the file at `path`.
     pub fn load(path: &Path) -> Result<Self, Error> {
         let name = path.display().to_string();
         let text = fs::read_to_string(path)
@@ -60,7 +60,7 @@ impl TokenFile {
         Self::parse(&name, &text)
     }
 
-    /// Reads the tokens in `text`, the content of the file that errors call `path`.
+    /// Parses the tokens in `text`; `path` names the file in errors.
     pub fn parse(path: &str, text: &str) -> Result<Self, Error> {
         let mut entries: Vec<Entry> = Vec::new();
         for (number, record) in (1..).zip(Records::new(text)) {
@@ -86,9 +86,9 @@ impl TokenFile {
         Ok(Self { entries })
     }
 
-    /// The caller that `token` stands for.
+    /// Returns the identity that `token` belongs to.
     pub fn identity(&self, token: &str) -> Option<&Identity> {
-        // Every entry is compared, so that the time tells nothing about which of them came close.
+        // Every entry is compared, so that timing does not reveal which of them almost matched.
         let mut found = None;
         for entry in &self.entries {
             if equal(entry.token.as_bytes(), token.as_bytes()) {
@@ -98,25 +98,25 @@ impl TokenFile {
         found
     }
 
-    /// The number of usable tokens.
+    /// Returns the number of usable tokens.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether no token is usable.
+    /// Returns whether there is no usable token.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 }
 
-/// Names the users alone: tokens are secrets.
+/// Prints the users only: tokens are secrets.
 impl fmt::Debug for TokenFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.entries.iter().map(|entry| &entry.identity)).finish()
     }
 }
 
-/// Compares without stopping at the first difference; only the lengths show in the time it takes.
+/// Compares in constant time; only a difference in length is visible in the timing.
 fn equal(ours: &[u8], theirs: &[u8]) -> bool {
     if ours.len() != theirs.len() {
         return false;

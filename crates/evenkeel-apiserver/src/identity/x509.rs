@@ -1,7 +1,7 @@
-//! The caller a client certificate names: user from the common name, groups from the organizations.
+//! The identity in a client certificate: user from the common name, groups from the organizations.
 //!
-//! Runs after the listener has verified the chain; a subject alone proves nothing. The reader walks
-//! just the path to the subject, checks every length against what is left, and allocates only for
+//! Runs after the listener has verified the chain; a subject alone proves nothing. The parser reads
+//! only up to the subject, checks every length against the remaining input, and allocates only for
 //! the values it returns, so a hostile certificate costs at most its own size.
 
 mod der;
@@ -14,25 +14,25 @@ use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use self::der::{Reader, Tag};
 use super::{CREDENTIAL_ID, Identity};
 
-/// Why a certificate names nobody the server can serve.
+/// Why a certificate has no valid identity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The bytes are not the DER of an X.509 certificate.
     #[error("malformed certificate: {0}")]
     Malformed(&'static str),
-    /// An attribute of the subject is not text in the alphabet it declares.
+    /// An attribute of the subject is not valid in its declared character set.
     #[error("invalid RDNSequence: invalid attribute value: {0}")]
     InvalidText(&'static str),
-    /// The subject carries more than one user id.
+    /// The subject contains more than one user id.
     #[error("expected 1 UID, but found multiple: {0:?}")]
     SeveralUids(Vec<String>),
-    /// The subject carries a user id without text.
+    /// The subject contains an empty user id.
     #[error("UID cannot be an empty string")]
     EmptyUid,
 }
 
-/// The parts of a certificate's subject that identify a caller.
+/// The parts of a certificate's subject that form an identity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Subject {
     /// The last common name; empty if there is none.
@@ -45,13 +45,13 @@ pub(crate) struct Subject {
 
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
-/// 1.3.6.1.4.1.57683.2, the user id in Kubernetes' own arc.
+/// 1.3.6.1.4.1.57683.2, the user id in the arc of Kubernetes.
 const UID: &[u8] = &[0x2b, 0x06, 0x01, 0x04, 0x01, 0x83, 0xc2, 0x53, 0x02];
 
-/// The caller that the certificate in `certificate` (DER) names.
+/// Returns the identity in the certificate `certificate` (DER).
 ///
-/// `None` if the subject has no common name: such a certificate authenticates nobody, and the
-/// request goes on as if it had not been sent.
+/// Returns `None` if the subject has no common name: such a certificate does not authenticate, and
+/// the request continues as if it had not been sent.
 pub fn identity(certificate: &[u8]) -> Result<Option<Identity>, Error> {
     let subject = subject(certificate)?;
     if subject.common_name.is_empty() {
@@ -69,12 +69,12 @@ pub fn identity(certificate: &[u8]) -> Result<Option<Identity>, Error> {
     Ok(Some(identity))
 }
 
-/// Whether the certificate in `certificate` (DER) is of X.509 version 1, without extensions.
+/// Returns whether `certificate` (DER) is an X.509 version 1 certificate, without extensions.
 pub(crate) fn is_version_1(certificate: &[u8]) -> bool {
     body(certificate).is_ok_and(|tbs| !tbs.begins_with(Tag::VERSION))
 }
 
-/// The seconds since the epoch at which the certificate in `certificate` (DER) is valid.
+/// Returns the validity of `certificate` (DER), in seconds since the epoch.
 pub(crate) fn validity(certificate: &[u8]) -> Option<RangeInclusive<u64>> {
     let mut tbs = body(certificate).ok()?;
     skip_to_validity(&mut tbs).ok()?;
@@ -86,14 +86,14 @@ pub(crate) fn validity(certificate: &[u8]) -> Option<RangeInclusive<u64>> {
     Some(time()?..=time()?)
 }
 
-/// A public key, as signatures are verified with it.
+/// A public key to verify signatures with.
 pub(crate) struct PublicKey<'a> {
     /// Object identifier and parameters.
     pub(crate) algorithm: &'a [u8],
     pub(crate) bits: &'a [u8],
 }
 
-/// Reads the public key of the certificate in `certificate` (DER).
+/// Parses the public key of `certificate` (DER).
 pub(crate) fn public_key(certificate: &[u8]) -> Result<PublicKey<'_>, Error> {
     let mut tbs = body(certificate)?;
     skip_to_validity(&mut tbs)?;
@@ -107,7 +107,7 @@ pub(crate) fn public_key(certificate: &[u8]) -> Result<PublicKey<'_>, Error> {
     }
 }
 
-/// What is signed.
+/// Returns the signed part of the certificate (`tbsCertificate`).
 fn body(certificate: &[u8]) -> Result<Reader<'_>, Error> {
     let mut outer = Reader::new(certificate);
     let mut certificate = outer.enter(Tag::SEQUENCE, "no certificate")?;
@@ -122,7 +122,7 @@ fn skip_to_validity(tbs: &mut Reader<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads the subject of the certificate in `certificate` (DER).
+/// Parses the subject of `certificate` (DER).
 pub(crate) fn subject(certificate: &[u8]) -> Result<Subject, Error> {
     let mut tbs = body(certificate)?;
     skip_to_validity(&mut tbs)?;
@@ -138,7 +138,7 @@ pub(crate) fn subject(certificate: &[u8]) -> Result<Subject, Error> {
             let oid =
                 attribute.enter(Tag::OID, "invalid RDNSequence: invalid attribute type")?.rest();
             let (tag, value) = attribute.next("invalid RDNSequence: invalid attribute value")?;
-            // Attributes nobody reads are decoded too: a certificate either is well formed or not.
+            // Unused attributes are decoded, too: a malformed certificate is always rejected.
             let text = der::text(tag, value).map_err(Error::InvalidText)?;
             match oid {
                 COMMON_NAME => subject.common_name = text,
@@ -152,7 +152,7 @@ pub(crate) fn subject(certificate: &[u8]) -> Result<Subject, Error> {
 }
 
 fn credential_id(certificate: &[u8]) -> String {
-    // The suite's hash is SHA-256; rustls is here anyway, so no other crate has to bring one.
+    // The hash of this cipher suite is SHA-256; rustls is a dependency anyway.
     let mut hash =
         TLS13_AES_128_GCM_SHA256.tls13().expect("a TLS 1.3 suite").common.hash_provider.start();
     hash.update(certificate);

@@ -1,10 +1,10 @@
-//! Keys that an object has twice, as a strict YAML reader tells of them when it is given JSON.
+//! Finds duplicate keys in JSON, as a strict YAML decoder reports them.
 //!
-//! Only texts that have already been read as JSON come here.
+//! The input is valid JSON.
 
 use std::collections::BTreeSet;
 
-/// A key that was there already, and the line of its new value.
+/// A duplicate key and the line of its value.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct DuplicateKey {
     pub(crate) key: String,
@@ -16,14 +16,14 @@ enum Inside {
     Object { keys: BTreeSet<String>, key: Option<String> },
 }
 
-/// All of them, each when its value has been read: those inside it come first.
+/// Returns all duplicate keys, each when its value has been read: nested ones come first.
 pub(crate) fn duplicate_keys(text: &[u8]) -> Vec<DuplicateKey> {
     let mut found = Vec::new();
     let mut around: Vec<(Inside, usize)> = Vec::new();
     let (mut at, mut line) = (0, 1);
     while let Some(&byte) = text.get(at) {
         let begin = line;
-        // What ends here, and on which line it began.
+        // The line on which the value that ends here began.
         let mut ended = None;
         match byte {
             b'{' => {
@@ -63,7 +63,7 @@ pub(crate) fn duplicate_keys(text: &[u8]) -> Vec<DuplicateKey> {
     found
 }
 
-/// The bytes of a string, with its quotes.
+/// Returns the length of a string in bytes, quotes included.
 fn string_length(text: &[u8]) -> usize {
     let mut escaped = false;
     let close = text.iter().skip(1).position(|byte| match byte {

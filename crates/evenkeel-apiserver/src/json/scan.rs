@@ -1,12 +1,11 @@
-//! What Go's JSON scanner says of a text that is no JSON.
+//! The error messages of Go's JSON scanner.
 //!
-//! Only texts that have already been refused come here: the walk finds the byte at which Go
-//! stops, and the words it has for that. It takes a text apart byte by byte, as Go does, so that
-//! a text that ends too early reads as if a space followed.
+//! The input is known to be invalid. The scanner finds the byte at which Go stops, and its message.
+//! Like Go, it treats the end of input as a space.
 
 use evenkeel_types::go;
 
-/// The complaint, or `None` if Go's scanner finds nothing wrong.
+/// Returns the syntax error, or `None` if Go's scanner accepts the input.
 pub(super) fn syntax_error(text: &[u8]) -> Option<String> {
     let mut scan = Scan { at: At::Value, within: Vec::new() };
     for byte in text {
@@ -56,14 +55,14 @@ enum At {
     Key,
     /// As [`At::Key`], or the end of an empty object.
     FirstKey,
-    /// The value has ended, unless it is the number that goes on here.
+    /// The value has ended, unless a number continues.
     Done,
     End,
     Text,
     Escape,
     Hex(u8),
     Minus,
-    /// A zero, which no other digit may follow.
+    /// A zero, which cannot be followed by another digit.
     Zero,
     Digits,
     Point,
@@ -74,7 +73,7 @@ enum At {
     Literal(&'static str, u8),
 }
 
-/// What the scanner is inside of.
+/// The container of the current position.
 #[derive(Clone, Copy, PartialEq)]
 enum Within {
     Key,
@@ -143,7 +142,7 @@ impl Scan {
                 if usize::from(seen) == word.len() { At::Done } else { At::Literal(word, seen) }
             }
         };
-        // Only a value inside of something has to wait for what follows it.
+        // Only a nested value can be followed by another token.
         if self.at == At::Done && self.within.is_empty() {
             self.at = At::End;
         }
@@ -171,7 +170,7 @@ impl Scan {
         })
     }
 
-    /// The byte behind a value.
+    /// Reads the byte after a value.
     fn after(&mut self, c: u8) -> Result<(), Unexpected> {
         let Some(within) = self.within.last_mut() else {
             self.at = At::End;

@@ -1,7 +1,7 @@
-//! Key material: an authority of our own, the certificates it issues, and PEM files.
+//! The server's own certificate authority, the certificates it issues, and PEM files.
 //!
-//! Every key is ECDSA P-256, because a server that is to be ready in milliseconds cannot wait for
-//! RSA primes. The wall clock comes in from outside, like all time in the server.
+//! Every key is ECDSA P-256, because generating RSA keys would take longer than the whole start of
+//! the server. The wall clock is injected, like all time in the server.
 
 mod persisted;
 
@@ -20,7 +20,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject as _}
 
 use super::kubeconfig::write_atomically;
 
-/// The names every Kubernetes API server answers to inside its cluster.
+/// The names of a Kubernetes API server inside its cluster.
 const SERVICE_NAMES: [&str; 5] = [
     "localhost",
     "kubernetes",
@@ -29,26 +29,27 @@ const SERVICE_NAMES: [&str; 5] = [
     "kubernetes.default.svc.cluster.local",
 ];
 
-/// Certificates start this much in the past, so that clocks may differ.
+/// Certificates are backdated by this, to tolerate clock skew.
 const CLOCK_SKEW: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const LIFETIME: Duration = DAY.saturating_mul(365);
-/// An authority that is kept outlives what it issues many times, or old kubeconfigs would not work.
+/// A persisted authority must outlive the certificates it issues, or existing kubeconfigs would
+/// stop working.
 const AUTHORITY_LIFETIME: Duration = DAY.saturating_mul(3650);
 
 /// 9980-01-01; X.509 times end with the year 9999.
 const LAST_START: u64 = 252_771_235_200;
 
-/// Why a certificate could not be made or loaded.
+/// Why a certificate could not be issued or loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Making a key or certificate failed.
+    /// Generating a key or certificate failed.
     #[error("unable to issue a certificate for {name:?}")]
     Issue {
         /// The subject's common name.
         name: String,
-        /// What went wrong.
+        /// The cause.
         source: rcgen::Error,
     },
     /// A file could not be read or written.
@@ -56,7 +57,7 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         source: io::Error,
     },
     /// A file is not PEM, or lacks the expected section.
@@ -66,18 +67,18 @@ pub enum Error {
         path: PathBuf,
         /// `certificate` or `private key`.
         wanted: &'static str,
-        /// What the parser said.
+        /// The cause.
         source: pem::Error,
     },
-    /// One file of a pair is there and the other is not.
+    /// Only one file of a pair exists.
     #[error("error reading {path}, certificate and key must be supplied as a pair")]
     HalfPair {
-        /// The file that is missing.
+        /// The missing file.
         path: PathBuf,
     },
 }
 
-/// A certificate authority, whose key lives in this process or in a directory of the server's own.
+/// A certificate authority. Its key is in memory or in the server's data directory.
 #[derive(Debug)]
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
@@ -86,7 +87,7 @@ pub struct Authority {
     now_unix: u64,
 }
 
-/// A certificate, its issuers as far as they are to be sent along, and its private key.
+/// A certificate, the issuers to send with it, and its private key.
 pub struct KeyedCertificate {
     pub(super) chain: Vec<CertificateDer<'static>>,
     pub(super) key: PrivateKeyDer<'static>,
@@ -97,7 +98,8 @@ pub struct KeyedCertificate {
 // === impl Authority ===
 
 impl Authority {
-    /// Makes an authority that is valid from an hour before `now_unix` (seconds) for ten years.
+    /// Generates an authority that is valid for ten years, from an hour before `now_unix`
+    /// (seconds).
     pub fn generate(name: &str, now_unix: u64) -> Result<Self, Error> {
         let params = authority_params(name, now_unix);
         let key = KeyPair::generate().map_err(issue(name))?;
@@ -110,20 +112,20 @@ impl Authority {
         })
     }
 
-    /// The authority's certificate, for clients to trust.
+    /// Returns the authority's certificate in PEM form, for clients to trust.
     pub fn certificate_pem(&self) -> String {
         self.certificate_pem.clone()
     }
 
-    /// The authority's certificate, for the listener to verify clients with.
+    /// Returns the authority's certificate, for the listener to verify clients with.
     pub fn certificate(&self) -> CertificateDer<'static> {
         self.certificate.clone()
     }
 
     /// Issues a serving certificate for the usual names of an API server and for `addresses`.
     ///
-    /// `addresses` are what clients dial besides the loopback: the bind address, the first address
-    /// of the service range. Unspecified ones (`0.0.0.0`) are left out.
+    /// `addresses` are those that clients connect to besides loopback: the bind address and the
+    /// first address of the service range. Unspecified addresses (`0.0.0.0`) are skipped.
     pub fn issue_serving(
         &self,
         addresses: impl IntoIterator<Item = IpAddr>,
@@ -143,7 +145,7 @@ impl Authority {
             }
         }
         let mut issued = self.issue(NAME, params)?;
-        // A file of this is what people hand to `--certificate-authority`.
+        // Users pass the serving file to `--certificate-authority`, so it contains the authority.
         issued.certificate_pem += &self.certificate_pem();
         Ok(issued)
     }
@@ -158,7 +160,7 @@ impl Authority {
         self.issue(user, params)
     }
 
-    /// A client certificate whose validity starts elsewhere in time.
+    /// Issues a client certificate with another start of validity.
     #[cfg(test)]
     pub(crate) fn issue_client_at(&self, user: &str, now_unix: u64) -> KeyedCertificate {
         let mut params = params(user, now_unix);
@@ -168,7 +170,7 @@ impl Authority {
 
     fn issue(&self, name: &str, mut params: CertificateParams) -> Result<KeyedCertificate, Error> {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        // Python's strict verification insists on it.
+        // Required by Python's strict verification.
         params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate().map_err(issue(name))?;
         let certificate = params.signed_by(&key, &self.issuer).map_err(issue(name))?;
@@ -194,7 +196,8 @@ impl KeyedCertificate {
         Ok(Self { chain, key: der, certificate_pem, key_pem })
     }
 
-    /// Loads `apiserver.crt` and `apiserver.key` from `directory`; `None` if neither is there.
+    /// Loads `apiserver.crt` and `apiserver.key` from `directory`; returns `None` if both are
+    /// missing.
     pub fn load_from_directory(directory: &Path) -> Result<Option<Self>, Error> {
         let (certificate, key) = pair(directory);
         match (certificate.exists(), key.exists()) {
@@ -205,7 +208,7 @@ impl KeyedCertificate {
         }
     }
 
-    /// Writes `apiserver.crt` and, readable by the owner alone, `apiserver.key` into `directory`.
+    /// Writes `apiserver.crt` and, with owner-only permissions, `apiserver.key` into `directory`.
     pub fn save_to_directory(&self, directory: &Path) -> Result<(), Error> {
         let file = |path: &Path| {
             let path = path.to_owned();
@@ -218,12 +221,12 @@ impl KeyedCertificate {
         write_atomically(&key, self.key_pem.as_bytes(), 0o600).map_err(file(&key))
     }
 
-    /// The certificate followed by its issuers, as far as they are known.
+    /// Returns the certificate followed by its known issuers.
     pub fn certificate_pem(&self) -> &str {
         &self.certificate_pem
     }
 
-    /// The private key. A secret.
+    /// Returns the private key, which is a secret.
     pub fn key_pem(&self) -> &str {
         &self.key_pem
     }

@@ -1,7 +1,7 @@
-//! How many files the process may open; each connection is one.
+//! The limit of open files; each connection is one.
 
-/// Raises the soft limit of open files to the hard one, as programs written in Go do when they
-/// start. Returns the limit in force. For executables: the limit is the whole process's.
+/// Raises the soft limit of open files to the hard limit, as Go programs do when they start.
+/// Returns the limit in force. For executables: the limit applies to the whole process.
 pub fn raise_open_files_limit() -> u64 {
     #[cfg(unix)]
     {
@@ -17,7 +17,7 @@ pub fn raise_open_files_limit() -> u64 {
     open_files_limit()
 }
 
-/// How many files the process may open.
+/// Returns the limit of open files.
 pub(super) fn open_files_limit() -> u64 {
     #[cfg(unix)]
     {

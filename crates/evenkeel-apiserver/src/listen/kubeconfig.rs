@@ -1,7 +1,7 @@
-//! The kubeconfig that points at a running server.
+//! The kubeconfig of a running server.
 //!
-//! One cluster, one user, one context. Every given string is quoted and escaped, so no value can
-//! break out of its place; the file appears whole or not at all.
+//! It has one cluster, one user and one context. Every string is quoted and escaped, and the file
+//! is written atomically.
 
 use std::{
     fmt::Write as _,
@@ -16,7 +16,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 use super::certificates::KeyedCertificate;
 
-/// What a client needs to reach the server and to be let in.
+/// What a client needs to connect and authenticate.
 #[derive(Clone, Copy, Debug)]
 pub struct Kubeconfig<'a> {
     /// The name of the context, and of the cluster and user it joins.
@@ -25,11 +25,11 @@ pub struct Kubeconfig<'a> {
     pub server: &'a str,
     /// The authority to verify the server with, in PEM form.
     pub authority_pem: &'a str,
-    /// How the client proves who it is.
+    /// The client's credential.
     pub credential: Credential<'a>,
 }
 
-/// How a client proves who it is.
+/// The credential of a client.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub enum Credential<'a> {
@@ -40,7 +40,7 @@ pub enum Credential<'a> {
 }
 
 impl Kubeconfig<'_> {
-    /// The file's content.
+    /// Returns the content of the file.
     pub fn render(&self) -> String {
         let context = quote(self.context);
         let server = quote(self.server);
@@ -76,7 +76,7 @@ preferences: {{}}
         )
     }
 
-    /// Writes the file, readable by its owner alone. Whoever reads `path` meanwhile sees the old
+    /// Writes the file with owner-only permissions. Concurrent readers of `path` see the old
     /// content or the new one, never a part.
     pub fn write(&self, path: &Path) -> io::Result<()> {
         write_atomically(path, self.render().as_bytes(), 0o600)
@@ -93,18 +93,19 @@ impl std::fmt::Debug for Credential<'_> {
     }
 }
 
-/// Replaces the file at `path` in one step by one with `content` and the permissions `mode`.
+/// Atomically replaces the file at `path` by one with `content` and the permissions `mode`.
 pub(crate) fn write_atomically(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let (mut file, temporary) = create_beside(path, mode)?;
     let result = file.write_all(content).and_then(|()| fs::rename(&temporary, path));
     if result.is_err() {
-        // The first error is the one to report; a leftover is a nuisance at most.
+        // The first error is reported; a leftover temporary file is harmless.
         let _ = fs::remove_file(&temporary);
     }
     result
 }
 
-/// A new file in the directory of `path`: a rename is atomic within one file system only.
+/// Creates a temporary file in the directory of `path`: a rename is atomic only within one file
+/// system.
 fn create_beside(path: &Path, mode: u32) -> io::Result<(File, PathBuf)> {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
@@ -115,14 +116,14 @@ fn create_beside(path: &Path, mode: u32) -> io::Result<(File, PathBuf)> {
         temporary.push(format!(".{}-{number}", std::process::id()));
         let temporary = path.with_file_name(temporary);
         match OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary) {
-            // A leftover of a dead process that had our id, as happens in containers.
+            // A leftover of a process with the same id, as happens in containers.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             result => return result.map(|file| (file, temporary)),
         }
     }
 }
 
-/// A double-quoted YAML scalar in plain ASCII.
+/// Quotes `text` as a double-quoted YAML scalar in ASCII.
 fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');

@@ -1,4 +1,4 @@
-//! What the listener knows about the other end of a connection, and learns from the service.
+//! The peer of a connection: what the listener knows of it, and what the service reports back.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use super::serve::connections::TrackedConnection;
 use super::tls::ClientCertificate;
 use crate::identity::Identity;
 
-/// The other end of the connection a request came in on, found in the request's extensions.
+/// The peer of the connection a request arrived on, found in the request's extensions.
 #[derive(Clone, Debug)]
 pub struct Peer {
     connection: Arc<Connection>,
-    /// Set once the request is known to have no end of its own.
+    /// Set once the request is known to be long-running.
     long_running: Arc<AtomicBool>,
 }
 
@@ -24,14 +24,14 @@ struct Connection {
     tracked: Arc<TrackedConnection>,
 }
 
-/// What the client certificate of a connection says about the caller.
+/// The identity in the client certificate of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerIdentity {
-    /// No certificate was sent or asked for, or it names nobody: other authenticators decide.
+    /// No certificate was sent or requested, or it has no identity: other authenticators decide.
     Absent,
-    /// The client authorities vouch for this caller.
+    /// The certificate was issued by a client authority.
     Verified(Identity),
-    /// A certificate was sent that does not hold up. The request is unauthorized unless another
+    /// A certificate was sent that is not valid. The request is unauthorized unless another
     /// authenticator accepts it; it must not pass as anonymous.
     Unverifiable(String),
 }
@@ -46,18 +46,18 @@ impl Peer {
         Self { connection, long_running: Arc::default() }
     }
 
-    /// The same peer, for a request whose length `long_running` is to tell.
+    /// Returns the same peer for another request; `long_running` is set if that is long-running.
     pub(super) fn with_request(&self, long_running: Arc<AtomicBool>) -> Self {
         Self { connection: self.connection.clone(), long_running }
     }
 
-    /// Where the connection comes from.
+    /// Returns the remote address of the connection.
     pub fn address(&self) -> SocketAddr {
         self.connection.address
     }
 
-    /// Who the connection's client certificate says is calling, now: it may have expired since the
-    /// last request.
+    /// Returns the identity in the client certificate, verified at the current time: it may have
+    /// expired since the last request.
     pub fn identity(&self) -> Arc<PeerIdentity> {
         match &self.connection.certificate {
             Some(certificate) => certificate.identity(),
@@ -65,18 +65,18 @@ impl Peer {
         }
     }
 
-    /// Reports that credentials on this connection were accepted. It then counts as `user`'s and
-    /// may stay idle; connections without credentials may not.
+    /// Reports that credentials on this connection were accepted. The connection is then accounted
+    /// to `user` and may stay idle; anonymous connections may not.
     pub fn authenticated(&self, user: &Arc<str>) {
         self.connection.tracked.assign_user(user);
     }
 
-    /// Lets the connection end with the requests it has.
+    /// Closes the connection after its current requests.
     pub fn drain(&self) {
         self.connection.tracked.drain();
     }
 
-    /// Reports that the request has no end of its own, so that no deadline applies to it.
+    /// Reports that the request is long-running, so that no timeout applies to it.
     pub fn long_running(&self) {
         self.long_running.store(true, Ordering::Relaxed);
     }

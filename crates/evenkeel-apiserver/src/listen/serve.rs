@@ -1,9 +1,9 @@
-//! Accepting connections, serving them, and letting them go.
+//! Accepts connections, serves them, and closes them.
 //!
 //! [`Listener::serve`] owns a task for each connection, and each connection owns a task for each
-//! HTTP/2 stream. A stop walks through three phases that every connection follows by itself: while
-//! *serving* they take requests, while *draining* they finish those at hand, and when *cut* they
-//! drop what is left. Nothing is detached, so once `serve` returns no code of the service runs.
+//! HTTP/2 stream. A stop has three phases: while *serving*, connections accept requests; while
+//! *draining*, they finish the current ones; while *aborting*, they drop the rest. No task is
+//! detached, so once `serve` returns no code of the service runs.
 
 mod connection;
 pub(super) mod connections;
@@ -40,39 +40,38 @@ pub struct Listener {
     options: Options,
 }
 
-/// How a [`Listener`] behaves. What requests may take is in [`Limits`](crate::Limits).
+/// Options of a [`Listener`]. The limits of requests are in [`Limits`](crate::Limits).
 ///
 /// A connection is *anonymous* until credentials on it were accepted.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// Whether other machines may reach the server.
+    /// Whether non-loopback addresses may be bound.
     pub allow_non_loopback: bool,
     /// How long a TLS handshake may take.
     pub handshake_timeout: Duration,
-    /// How long a connection may go without a request, the time until its head is complete
-    /// included.
+    /// How long a connection may be without a request. Includes the time until the head of the
+    /// request is complete.
     pub idle_timeout: Duration,
     /// The same for anonymous connections.
     pub anonymous_idle_timeout: Duration,
-    /// How long a connection may stay anonymous, whatever it does.
+    /// How long a connection may stay anonymous, even if it is in use.
     pub anonymous_lifetime: Duration,
-    /// How long a request may take until the client has its response, unless it is a watch. A
-    /// little longer than [`Limits::request_timeout`](crate::Limits::request_timeout), which lets
-    /// the server answer 504; this one also ends clients that do not read.
+    /// How long a request may take until the client has its response, unless it is a watch.
+    /// Slightly longer than [`Limits::request_timeout`](crate::Limits::request_timeout), after
+    /// which the server responds with 504; this timeout also ends clients that do not read.
     pub request_timeout: Duration,
-    /// The requests that may be open at once on an HTTP/2 connection whose client certificate was
-    /// accepted.
+    /// The concurrent requests on an HTTP/2 connection with a valid client certificate.
     pub streams_max: u32,
     /// The same for other connections: upstream's `--http2-max-streams-per-connection`.
     pub anonymous_streams_max: u32,
-    /// Connections in all; half as many for each user. Beyond that the one that has been idle for
-    /// longest is closed. The default is what the limit of open files allows, up to 16,384; see
+    /// Connections in total, and half as many for each user. Beyond that the longest idle one is
+    /// closed. The default is what the limit of open files allows, up to 16,384; see
     /// [`raise_open_files_limit`](super::raise_open_files_limit).
     pub connections_max: usize,
-    /// Anonymous connections, and at most a quarter of all. Beyond that the oldest is closed.
+    /// Anonymous connections, at most a quarter of all. Beyond that the oldest one is closed.
     pub anonymous_connections_max: usize,
-    /// How long a stop waits for responses in flight before it cuts them.
+    /// How long a stop waits for responses in flight before it aborts them.
     pub grace: Duration,
 }
 
@@ -80,7 +79,7 @@ pub struct Options {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BindError {
-    /// The address is reachable from other machines, and nobody said it may be.
+    /// The address is reachable from other machines, which was not allowed.
     #[error(
         "refusing to listen on {0}: it is not a loopback address, and this server is made for \
          tests and development, where nothing guards it from the network\n\
@@ -88,25 +87,25 @@ pub enum BindError {
          --evenkeel-allow-non-loopback, field `allow_non_loopback`)"
     )]
     NonLoopback(SocketAddr),
-    /// The system refused.
+    /// The system call failed.
     #[error("failed to listen on {address}")]
     Io {
-        /// The address asked for.
+        /// The requested address.
         address: SocketAddr,
-        /// What the system said.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// How a stop went.
+/// The result of a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stopped {
-    /// Connections that still had a response in flight when the grace ended.
+    /// Connections that still had a response in flight when the grace period ended.
     pub connections_aborted: usize,
 }
 
-/// Where the server is in its life; it never goes back.
+/// The phase of the server; it only advances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Serving,
@@ -124,7 +123,7 @@ impl Listener {
         Self::bind_with(address, Some(tls), options)
     }
 
-    /// Binds `address` to serve HTTP without TLS, where no caller has an identity.
+    /// Binds `address` to serve HTTP without TLS. Callers have no identity then.
     ///
     /// Must be called from within a tokio runtime.
     pub fn bind_plain(address: SocketAddr, options: Options) -> Result<Self, BindError> {
@@ -144,18 +143,18 @@ impl Listener {
         Ok(Self { socket, address, tls, options })
     }
 
-    /// The address bound, with its actual port.
+    /// Returns the bound address, with its actual port.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
     /// Serves requests until `shutdown` completes, then stops.
     ///
-    /// Each request carries a [`Peer`](super::Peer) in its extensions. A stop closes the socket and
-    /// idle connections at once and waits up to [`Options::grace`] for the rest, so a service with
-    /// endless responses should end them on the same signal.
+    /// Each request carries a [`Peer`](super::Peer) in its extensions. A stop immediately closes
+    /// the socket and idle connections and waits up to [`Options::grace`] for the rest, so a
+    /// service with endless responses should end them on the same signal.
     ///
-    /// Dropping the future cuts everything at once; its tasks are then aborted but not joined.
+    /// Dropping the future aborts all connections; their tasks are aborted but not joined.
     pub async fn serve<S, B>(self, service: S, shutdown: impl Future<Output = ()>) -> Stopped
     where
         S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
@@ -196,7 +195,7 @@ impl Listener {
         drop(socket);
 
         phase.send_replace(Phase::Draining);
-        // An error means that the grace is over.
+        // An error means that the grace period is over.
         let _ = time::timeout(options.grace, join(&mut connections)).await;
         let connections_aborted = connections.len();
         phase.send_replace(Phase::Aborting);
@@ -211,14 +210,15 @@ impl Default for Options {
         Self {
             allow_non_loopback: false,
             handshake_timeout: Duration::from_secs(10),
-            // Longer than the 90 s after which the usual clients drop an idle connection, so that
-            // theirs is the side that closes and no request runs into a closing one.
+            // Longer than the 90 s after which common clients close an idle connection, so that the
+            // client closes first and no request is sent on a connection that the server is
+            // closing.
             idle_timeout: Duration::from_secs(120),
             anonymous_idle_timeout: Duration::from_secs(10),
             anonymous_lifetime: Duration::from_secs(60),
             request_timeout: Duration::from_secs(65),
-            // Not Go's 100 or 250: each watch holds a stream, and a hyper client out of streams
-            // waits where a Go client dials again.
+            // More than Go's 100 or 250: each watch uses a stream, and a hyper client without free
+            // streams waits where a Go client opens another connection.
             streams_max: 1000,
             anonymous_streams_max: 100,
             connections_max: connections_max(),
@@ -228,7 +228,7 @@ impl Default for Options {
     }
 }
 
-/// As many connections as there may be open files, but for those the server itself needs.
+/// Returns the limit of open files minus those that the server itself needs.
 fn connections_max() -> usize {
     let files = usize::try_from(open_files_limit()).unwrap_or(usize::MAX);
     files.saturating_sub((files / 16).max(64)).clamp(16, 16_384)
@@ -237,7 +237,7 @@ fn connections_max() -> usize {
 fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     socket.set_reuseaddr(true)?;
-    // Accepted sockets inherit it; a peer that vanished is noticed even if it only watched.
+    // Accepted sockets inherit it, so that a vanished peer is detected even if it only watches.
     socket.set_keepalive(true)?;
     socket.bind(address)?;
     let socket = socket.listen(1024)?;
@@ -257,7 +257,7 @@ fn report(ended: Result<(), JoinError>) {
     }
 }
 
-/// Waits longer and longer while the system refuses connections, as it does when out of files.
+/// Waits with exponential backoff while accepting fails, for example for lack of file descriptors.
 #[derive(Debug, Default)]
 struct Backoff {
     /// The last delay, and when it ends.
@@ -268,9 +268,9 @@ impl Backoff {
     const FIRST: Duration = Duration::from_millis(5);
     const MAX: Duration = Duration::from_secs(1);
 
-    /// The next connection, or `None` after a refusal.
+    /// Returns the next connection, or `None` after an error.
     ///
-    /// Cancel safe: an interrupted wait ends when it would have ended.
+    /// Cancel safe: an interrupted wait keeps its deadline.
     async fn accept(&mut self, socket: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
         if let Some((_, end)) = self.pending {
             time::sleep_until(end).await;
@@ -296,7 +296,7 @@ impl Backoff {
     }
 }
 
-/// Whether the peer gave up before its connection was taken, which says nothing about the next.
+/// Returns whether the error concerns only the connection that was to be accepted.
 fn is_connection_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)

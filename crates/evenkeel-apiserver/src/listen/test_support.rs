@@ -1,4 +1,4 @@
-//! Shared by the listener's tests: a fixed clock and a directory that goes away.
+//! Helpers of the listener's tests: a fixed clock and a temporary directory.
 
 use std::{
     env, fs,
@@ -6,10 +6,10 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-/// 2027-01-15, the only time there is in these tests.
+/// 2027-01-15, the current time in these tests.
 pub(crate) const NOW: u64 = 1_800_000_000;
 
-/// A directory of its own for each test, removed when dropped.
+/// A directory for each test, removed when dropped.
 pub(crate) struct Directory(PathBuf);
 
 impl Directory {

@@ -1,9 +1,9 @@
-//! TLS: what the server shows, and what it makes of the client's certificate.
+//! TLS: the serving certificate, and verification of client certificates.
 //!
-//! A handshake never fails because of *who* the client is. Like kube-apiserver, the server asks for
-//! a certificate, makes the client prove that it holds the key, and judges the chain afterwards: a
-//! certificate nobody vouches for becomes a 401 that the client can read, or is overruled by a
-//! bearer token, where a TLS alert would leave it guessing.
+//! A handshake never fails because of the client's identity. Like kube-apiserver, the server
+//! requests a certificate, requires proof that the client has the key, and verifies the chain
+//! afterwards: a certificate of an unknown authority results in a 401 response, or is ignored in
+//! favour of a bearer token, where a TLS alert would not explain the cause.
 
 use std::{
     fmt, io,
@@ -28,7 +28,7 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use super::{PeerIdentity, certificates::KeyedCertificate};
 use crate::identity::x509;
 
-/// The serving certificate and the authorities that vouch for clients.
+/// The serving certificate and the authorities of client certificates.
 #[derive(Clone)]
 pub struct Tls {
     acceptor: TlsAcceptor,
@@ -40,7 +40,7 @@ pub struct Tls {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The certificate and key do not fit each other, or are of no supported kind.
+    /// The certificate does not match the key, or is not supported.
     #[error("unable to serve with this certificate and key")]
     Serving(#[source] rustls::Error),
     /// None of the certificates in the bundle can serve as a trust anchor.
@@ -58,30 +58,31 @@ pub(super) enum Protocol {
     Http2,
 }
 
-/// Seconds since the epoch, from wherever the server takes its time.
+/// Returns the injected wall clock, in seconds since the epoch.
 struct Clock(Box<dyn Fn() -> u64 + Send + Sync>);
 
-/// Checks that the client holds its certificate's key, and leaves the chain to [`Tls::verify_at`].
+/// Verifies that the client has the key of its certificate, and leaves the chain to
+/// [`Tls::verify`].
 #[derive(Debug)]
 struct OptionalClientAuth {
     verifier: Arc<dyn ClientCertVerifier>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-/// The certificates a client has presented, judged as time goes on.
+/// The certificate chain of a client, verified at the time of each request.
 ///
-/// Verifying a chain takes longer than most requests, so a verdict is kept until the validity of
+/// Verifying a chain takes longer than most requests, so the result is cached until the validity of
 /// one of the certificates begins or ends.
 pub(super) struct ClientCertificate {
     tls: Tls,
     chain: Vec<CertificateDer<'static>>,
-    /// The seconds at which the verdict may change, in order.
+    /// The seconds at which the result may change, in order.
     validity_changes: Vec<u64>,
     cached: Mutex<CachedIdentity>,
 }
 
 struct CachedIdentity {
-    /// From when on, and until when.
+    /// When the cached identity is valid.
     valid: Range<u64>,
     identity: Arc<PeerIdentity>,
 }
@@ -89,15 +90,15 @@ struct CachedIdentity {
 // === impl Tls ===
 
 impl Tls {
-    /// Serves with `serving`; clients are asked for a certificate by one of `client_authorities`,
-    /// or for none at all if there are none. `now_unix` tells the wall clock in seconds, against
-    /// which the validity of client certificates is checked.
+    /// Serves with `serving`. Clients are requested to send a certificate of one of
+    /// `client_authorities`, if there are any. `now_unix` returns the wall clock in seconds, to
+    /// check the validity of client certificates.
     pub fn new(
         serving: &KeyedCertificate,
         client_authorities: &[CertificateDer<'static>],
         now_unix: impl Fn() -> u64 + Send + Sync + 'static,
     ) -> Result<Self, Error> {
-        // Handed down explicitly: a library must not depend on, or set, a process-wide default.
+        // Passed explicitly: a library must not depend on, or set, a process-wide default.
         let provider = Arc::new(ring::default_provider());
         let clock = Arc::new(Clock(Box::new(now_unix)));
         let clients = client_verifier(&provider, client_authorities)?;
@@ -120,7 +121,8 @@ impl Tls {
         Ok(Self { acceptor: Arc::new(config).into(), clients, clock })
     }
 
-    /// Shakes hands; returns the client's certificates, if it has any, and what it wants to speak.
+    /// Performs the handshake; returns the client's certificate, if any, and the negotiated
+    /// protocol.
     pub(super) async fn accept(
         &self,
         stream: TcpStream,
@@ -180,10 +182,10 @@ fn client_verifier(
         .map_err(Error::ClientVerifier)
 }
 
-// === impl Presented ===
+// === impl ClientCertificate ===
 
 impl ClientCertificate {
-    /// `None` if there are no certificates, or no authority that could have issued them.
+    /// Returns `None` without certificates or without client authorities.
     fn new(tls: &Tls, chain: &[CertificateDer<'_>]) -> Option<Self> {
         if chain.is_empty() || tls.clients.is_none() {
             return None;
@@ -193,7 +195,7 @@ impl ClientCertificate {
         let mut validity_changes: Vec<u64> = chain
             .iter()
             .filter_map(|certificate| x509::validity(certificate))
-            // The last second is a valid one.
+            // The last second is still valid.
             .flat_map(|validity| [*validity.start(), validity.end().saturating_add(1)])
             .collect();
         validity_changes.sort_unstable();
@@ -202,7 +204,7 @@ impl ClientCertificate {
         Some(Self { tls: tls.clone(), chain, validity_changes, cached })
     }
 
-    /// Who the certificates speak for at this time.
+    /// Returns the identity at the current time.
     pub(super) fn identity(&self) -> Arc<PeerIdentity> {
         let now = self.tls.clock.now();
         let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
@@ -254,11 +256,11 @@ impl fmt::Debug for Clock {
     }
 }
 
-// === impl Asking ===
+// === impl OptionalClientAuth ===
 
 impl OptionalClientAuth {
-    /// Verifies a signature by the key in `certificate`, whatever else that says. For certificates
-    /// that the verifier does not read at all: they identify no user, so the request gets 401.
+    /// Verifies a signature with the key in `certificate` only. For certificates that the verifier
+    /// cannot parse: they have no identity, so the request gets 401.
     fn verify_by_key(
         &self,
         message: &[u8],

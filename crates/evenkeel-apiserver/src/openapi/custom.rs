@@ -1,8 +1,8 @@
-//! The schemas of custom resources, from what their definitions declare.
+//! The schemas of custom resources, from their CRDs.
 //!
-//! v3 documents publish what was declared, completed by what every object has. v2 cannot express
-//! all of it, and its oldest client, kubectl, refuses fields it finds no schema for; so there, what
-//! might be null or hold unknown fields is published without its inner structure.
+//! v3 documents publish the declared schema, plus the fields that every object has. v2 cannot
+//! express all of it, and kubectl rejects fields without a schema; so v2 publishes values that may
+//! be null or have unknown fields without their structure.
 
 use serde_json::{Map, Value, json};
 
@@ -11,14 +11,14 @@ use super::{Dialect, Served, Source};
 
 type Schema = Map<String, Value>;
 
-/// The name of the schema of a kind: the group backwards, the version, the kind.
+/// Returns the schema name of a kind: the reversed group, the version, the kind.
 pub(super) fn name(group: &str, version: &str, kind: &str) -> String {
     let mut parts: Vec<&str> = group.split('.').rev().collect();
     parts.extend([version, kind]);
     parts.join(".")
 }
 
-/// Adds the schemas of a custom resource and of its list; nothing for others.
+/// Adds the schemas of a custom resource and of its list.
 pub(super) fn add(served: &Served<'_>, schemas: &mut Schemas<'_>) {
     let Source::Custom { schema, selectable } = &served.schema else { return };
     let Served { group, version, kind, list_kind, .. } = *served;
@@ -100,8 +100,8 @@ fn is_true(schema: &Schema, key: &str) -> bool {
     schema.get(key) == Some(&Value::Bool(true))
 }
 
-/// What is published of a declaration. `structural` is false within `allOf` and its like, which
-/// only narrow what the structure outside declares.
+/// Renders the published v3 schema. `structural` is false within `allOf` and the like, which only
+/// constrain the structure declared outside.
 fn v3(declared: &Schema, structural: bool) -> Schema {
     let mut schema = Schema::new();
     for (key, value) in declared {
@@ -175,7 +175,7 @@ fn is_published(key: &str) -> bool {
     )
 }
 
-/// What Go leaves out. Numbers are pointers there, so a zero among them counts.
+/// Returns whether Go omits the value. Numbers are pointers there, so zeros are kept.
 fn is_zero(value: &Value) -> bool {
     match value {
         Value::Bool(flag) => !flag,
@@ -185,7 +185,7 @@ fn is_zero(value: &Value) -> bool {
     }
 }
 
-/// Spells out that a value is an integer or a string, unless the declaration did.
+/// Adds `anyOf` for an integer or a string, unless it is declared.
 fn unfold(schema: &mut Schema) {
     let either = json!([{ "type": "integer" }, { "type": "string" }]);
     let spelled_out = schema.get("anyOf") == Some(&either)
@@ -204,7 +204,7 @@ fn unfold(schema: &mut Schema) {
     schema.insert("allOf".to_owned(), Value::Array(all));
 }
 
-/// What v2 can say of a declaration, and what kubectl can stand of that.
+/// Renders the published v2 schema, restricted to what kubectl accepts.
 fn v2(declared: &Schema) -> Schema {
     let nullable = is_true(declared, "nullable");
     let preserve = is_true(declared, PRESERVE);
@@ -215,7 +215,7 @@ fn v2(declared: &Schema) -> Schema {
             ("default" | "nullable" | "allOf" | "anyOf" | "oneOf" | "not", _) => None,
             ("items" | "properties", _) if opaque => None,
             ("type", Value::String(ty)) => {
-                // kubectl knows no list without items, and no object with fields it cannot name.
+                // kubectl supports neither lists without items nor objects with unknown fields.
                 let bare = match ty.as_str() {
                     "array" => opaque || !declared.contains_key("items"),
                     "object" => preserve,
@@ -248,7 +248,7 @@ fn nested_v2(schema: &Value) -> Value {
     }
 }
 
-/// The required names without those of fields that may be null, which v2 knows nothing of.
+/// Returns the required names without nullable fields, which v2 cannot express.
 fn required(names: &[Value], declared: &Schema, opaque: bool) -> Option<Value> {
     let may_be_null = |schema: Option<&Value>| {
         schema.and_then(Value::as_object).is_some_and(|schema| is_true(schema, "nullable"))
@@ -268,7 +268,7 @@ fn required(names: &[Value], declared: &Schema, opaque: bool) -> Option<Value> {
     (!kept.is_empty()).then_some(Value::Array(kept))
 }
 
-/// Adds to each embedded resource what every object has.
+/// Adds type and object metadata to each embedded resource.
 fn complete_embedded(schema: &mut Schema, schemas: &mut Schemas<'_>) {
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
         for property in properties.values_mut() {

@@ -1,12 +1,11 @@
-//! The protobuf messages of OpenAPI documents, as gnostic declares them: which key of the JSON is
-//! which field.
+//! The protobuf messages of OpenAPI documents, as gnostic declares them: the mapping of JSON keys
+//! to fields.
 //!
-//! Only what the documents of an API server hold is listed. Keys that a message does not list are
-//! left out of it.
+//! Only fields that occur in the documents of an API server are listed. Other keys are omitted.
 
 use serde_json::Value;
 
-/// A message that stands for a JSON object.
+/// The message of a JSON object.
 pub(super) struct Message {
     /// Its fields by key, with their numbers.
     pub(super) fields: &'static [(&'static str, u32, Kind)],
@@ -34,17 +33,17 @@ pub(super) enum Kind {
 /// A message that holds one of several fields.
 pub(super) struct Choice {
     pub(super) fields: &'static [(u32, Kind)],
-    /// Which of them a value is; `None` if it is none of them.
+    /// Returns the index of the field for a value; `None` if there is none.
     pub(super) choose: fn(&Value) -> Option<usize>,
 }
 
-/// Which keys a field of named values takes.
+/// The keys of a field of named values.
 #[derive(Clone, Copy)]
 pub(super) enum Keys {
     All,
-    /// Those that begin with `x-`.
+    /// Keys that begin with `x-`.
     Extensions,
-    /// Those that begin with a slash.
+    /// Keys that begin with a slash.
     Paths,
     /// Response codes, and in version 2 the default response.
     Codes,
@@ -65,7 +64,7 @@ use Kind::{Any, Bool, Choice as OneOf, Double, Integer, Many, One, Text, Wrapped
 
 const TEXTS: Kind = Many(&Text);
 
-/// An object whose keys are all names, of values of one kind.
+/// Builds the message of an object whose keys are all names, with values of one kind.
 const fn names(kind: &'static [(Keys, u32, Kind)]) -> Message {
     Message { fields: &[], named: kind }
 }
@@ -190,7 +189,7 @@ static NON_BODY_PARAMETER: Choice = Choice {
     },
 };
 
-/// Parameters in headers and in paths, which differ in nothing.
+/// Parameters in headers and paths have the same fields.
 static HEADER_PARAMETER: Message = Message {
     fields: &[
         ("required", 1, Bool),
@@ -446,7 +445,7 @@ static SCHEMA_V3: Message = Message {
 static ADDITIONAL_V3: Choice =
     Choice { fields: &[(1, OneOf(&SCHEMA_OR_REFERENCE)), (2, Bool)], choose: is_boolean };
 
-/// Only scalars have a form here; of other defaults it is known that there are any.
+/// Only scalars can be encoded; of other defaults only their presence is encoded.
 static DEFAULT_V3: Choice = Choice {
     fields: &[(1, Double), (2, Bool), (3, Text)],
     choose: |value| match value {

@@ -1,10 +1,10 @@
-//! The parameters that requests take beside their body.
+//! The parameters of requests besides the body.
 
 use serde_json::{Map, Value};
 
 use super::Dialect;
 
-/// Where a parameter stands. The order is that of equal names in a document.
+/// The location of a parameter. Parameters of the same name are sorted by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Location {
     Path,
@@ -48,8 +48,8 @@ impl Parameter {
         Value::Object(parameter)
     }
 
-    /// v2 documents state it once and refer to it. Not so the few that old versions of kubectl
-    /// look for in the operations themselves.
+    /// Returns whether v2 documents declare the parameter once and refer to it. Old versions of
+    /// kubectl need a few of them inline.
     pub(super) fn shared(self) -> bool {
         !matches!(self.name, "name" | "dryRun" | "fieldValidation")
     }
@@ -73,7 +73,7 @@ const fn path(name: &'static str) -> Parameter {
 
 pub(super) const NAME: Parameter = path("name");
 pub(super) const NAMESPACE: Parameter = path("namespace");
-/// What follows `…/proxy/`.
+/// The path after `…/proxy/`.
 pub(super) const REST: Parameter = path("path");
 pub(super) const PRETTY: Parameter = query("pretty");
 
@@ -148,7 +148,7 @@ const EXEC: &[Parameter] = &[
     flag("tty"),
 ];
 
-/// What a subresource that hands the connection on takes, by the kind of its options; none for the
+/// Returns the parameters of a connect subresource, by the kind of its options; `None` for
 /// subresources that exchange objects.
 pub(super) fn connect(kind: &str) -> Option<&'static [Parameter]> {
     match kind {

@@ -1,6 +1,6 @@
-//! Writes operations down: what the routes of a path share once, and the rest by method.
+//! Renders operations: parameters that all methods of a path share once, the rest by method.
 //!
-//! A [`Document`] also gathers the schemas its operations refer to, so that none is missing.
+//! A [`Document`] also collects the schemas its operations refer to.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ const PATCH: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
 pub(super) struct Document<'a> {
     dialect: Dialect,
     schemas: Schemas<'a>,
-    /// The parameters that a v2 document states once, by the name they go by.
+    /// The shared parameters of a v2 document, by name.
     shared: Map<String, Value>,
 }
 
@@ -25,12 +25,12 @@ pub(super) struct Document<'a> {
 type Parts = (Map<String, Value>, Map<String, Value>, Map<String, Value>);
 
 impl<'a> Document<'a> {
-    /// A document about one group and version, or about several.
+    /// Creates a document of one group and version, or of several.
     pub(super) fn new(dialect: Dialect, group_version: Option<(&'a str, &'a str)>) -> Document<'a> {
         Document { dialect, schemas: Schemas::new(dialect, group_version), shared: Map::new() }
     }
 
-    /// Takes up the schemas of a resource that comes from a definition.
+    /// Adds the schemas of a custom resource.
     pub(super) fn add_custom(&mut self, served: &Served<'_>) {
         custom::add(served, &mut self.schemas);
     }
@@ -183,7 +183,7 @@ impl<'a> Document<'a> {
         responses
     }
 
-    /// Refers to what a body holds, and sees to it that the document says what that is.
+    /// Returns a reference to the schema of a body, and adds the schema to the document.
     fn model(&mut self, model: &Model) -> Value {
         match model {
             Model::Type(ty) => self.schemas.reference(ty),

@@ -1,7 +1,7 @@
-//! OpenAPI documents in protobuf, the one form in which kubectl asks for version 2.
+//! OpenAPI documents as protobuf, the only encoding in which kubectl requests version 2.
 //!
-//! The messages are gnostic's: objects with fixed keys are messages, objects with free keys are
-//! lists of names with values, and what may be any JSON is kept as text.
+//! The messages are gnostic's: objects with fixed keys are messages, objects with arbitrary keys
+//! are lists of named values, and arbitrary JSON is kept as text.
 
 #[cfg(test)]
 mod tests;
@@ -11,19 +11,19 @@ use serde_json::{Map, Value};
 
 use super::messages::{Kind, Message, V2, V3};
 
-/// The v2 document `document` in protobuf.
+/// Encodes a v2 document.
 pub(crate) fn v2(document: &Value) -> Vec<u8> {
     encode(&V2, document)
 }
 
-/// The v3 document `document` in protobuf.
+/// Encodes a v3 document.
 pub(crate) fn v3(document: &Value) -> Vec<u8> {
     encode(&V3, document)
 }
 
 fn encode(message: &'static Message, document: &Value) -> Vec<u8> {
     let mut out = Encoder::default();
-    // What is no object has no fields.
+    // Only objects have fields.
     if let Value::Object(map) = document
         && let Err(why) = fields(&mut out, message, map)
     {
@@ -52,7 +52,7 @@ fn fields(out: &mut Encoder, message: &'static Message, map: &Map<String, Value>
     Ok(())
 }
 
-/// Appends a field. Zeros are left out, except in lists and choices: `explicit`.
+/// Appends a field. Zero values are omitted unless `explicit`, as in lists and choices.
 fn field(out: &mut Encoder, number: u32, kind: Kind, value: &Value, explicit: bool) -> Done {
     match (kind, value) {
         (Kind::Text, Value::String(text)) if explicit || !text.is_empty() => {
@@ -62,7 +62,7 @@ fn field(out: &mut Encoder, number: u32, kind: Kind, value: &Value, explicit: bo
             out.varint(number, u64::from(*flag));
         }
         (Kind::Integer, Value::Number(integer)) => {
-            // Documents may write whole numbers as floats.
+            // Documents may contain integers as floats.
             let integer = integer.as_i64().or(integer.as_f64().map(|float| float as i64));
             if let Some(integer) = integer.filter(|integer| explicit || *integer != 0) {
                 out.varint(number, integer as u64);
@@ -73,7 +73,7 @@ fn field(out: &mut Encoder, number: u32, kind: Kind, value: &Value, explicit: bo
                 out.double(number, double);
             }
         }
-        // JSON is YAML.
+        // The text is YAML, of which JSON is a subset.
         (Kind::Any, value) => out.nested(number, |out| {
             out.bytes(2, format!("{value}\n").as_bytes());
             Ok(())

@@ -1,7 +1,7 @@
-//! The documents as they are served: made when first asked for, kept while they hold.
+//! The served documents, rendered on first use and cached per registry snapshot.
 //!
-//! The hash in a document's URL is taken over what the document is made from, not over the
-//! document: an index can then name all of them without making any.
+//! The hash in a document's URL is computed from the document's inputs, not from the document, so
+//! that the index does not require rendering all of them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -54,7 +54,7 @@ impl Published {
         };
         let mut steps = path.split('/');
         let made = match (steps.next(), steps.next()) {
-            // A document of one group describes that group alone.
+            // The document of a group depends on that group only.
             (Some("apis"), Some(group)) => with_served(snapshot.documented_in(group), make),
             (Some("api"), Some(_)) => with_served(snapshot.documented_in(""), make),
             _ => with_served(snapshot.documented(), make),
@@ -67,13 +67,13 @@ impl Published {
     }
 }
 
-/// Changes whenever the document at `path` does: with this version of the server, and with what
-/// custom definitions say about that group and version.
+/// Returns a hash that changes whenever the document at `path` does: with the version of the
+/// server, and with the CRDs of that group and version.
 fn fingerprint(path: &str, inputs: &str) -> String {
     hash(format!("{} {path}\n{inputs}", env!("CARGO_PKG_VERSION")).as_bytes())
 }
 
-/// What each document is made from, by its path.
+/// Returns the inputs of each document, by its path.
 fn inputs(served: &[Served<'_>]) -> BTreeMap<String, String> {
     let mut inputs: BTreeMap<String, String> = BTreeMap::new();
     for resource in served {
@@ -91,7 +91,7 @@ fn inputs(served: &[Served<'_>]) -> BTreeMap<String, String> {
             ));
         }
         line.push('\n');
-        // Short documents list groups and versions; they change with any of them.
+        // Documents of a group list its versions, and so change with any of them.
         for (end, _) in path.match_indices('/') {
             inputs.entry(path[..end].to_owned()).or_default().push_str(&line);
         }
@@ -118,7 +118,7 @@ fn of(resource: &Resource) -> Served<'_> {
         },
     };
     let subresources = resource.subresources.iter().map(|sub| {
-        // One that says nothing of its version has that of the resource.
+        // Without a version, the subresource has the version of the resource.
         let (group, version) = match sub.version {
             "" => (&*resource.group, &*resource.version),
             version => (sub.group, version),

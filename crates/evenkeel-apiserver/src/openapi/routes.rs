@@ -1,4 +1,4 @@
-//! The operations the server offers, as facts that both dialects then write down.
+//! The operations of the server, independent of the OpenAPI version.
 
 mod names;
 mod resource;
@@ -16,11 +16,11 @@ const JSON: &[&str] = &["application/json"];
 const BUILTIN: &[&str] =
     &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
-/// What a body holds.
+/// The schema of a body.
 #[derive(Clone, Debug)]
 pub(super) enum Model {
     Type(&'static Type),
-    /// The schema of this name, which comes from a definition.
+    /// The schema of a custom resource, by name.
     Custom(String),
     Patch,
     Text,
@@ -43,25 +43,25 @@ impl Model {
 /// One operation.
 pub(super) struct Route<'a> {
     pub(super) path: String,
-    /// As the documents spell it: `get`.
+    /// In lower case: `get`.
     pub(super) method: &'static str,
     pub(super) tag: String,
     pub(super) id: String,
-    /// `x-kubernetes-action`, and the group, version and kind it concerns.
+    /// `x-kubernetes-action`, and the group, version and kind of the operation.
     pub(super) action: Option<(&'static str, [&'a str; 3])>,
     pub(super) parameters: Vec<Parameter>,
     pub(super) consumes: &'static [&'static str],
     pub(super) produces: &'static [&'static str],
-    /// The body of a request, and whether it must be there.
+    /// The schema of the request body, and whether it is required.
     pub(super) body: Option<(Model, bool)>,
-    /// The statuses of success, and what comes with them.
+    /// The success status codes, and the schema of the response.
     pub(super) success_codes: &'static [u16],
     pub(super) response: Model,
 }
 
 const OK: &[u16] = &[200];
 
-/// The operations that belong to no group, with the v3 document that describes each.
+/// Returns the operations outside of groups, with the v3 document of each.
 pub(super) fn fixed<'a>() -> impl Iterator<Item = (&'static str, Route<'a>)> {
     [
         ("api", "core", "getCoreAPIVersions", BUILTIN, BUILTIN, Model::meta("APIVersions")),
@@ -98,14 +98,14 @@ pub(super) fn fixed<'a>() -> impl Iterator<Item = (&'static str, Route<'a>)> {
     })
 }
 
-/// `GET /apis/<group>/`.
+/// Returns the operation `GET /apis/<group>/`.
 pub(super) fn group<'a>(group: &str) -> Route<'a> {
     let names = Names::of_group(group);
     let id = format!("get{}APIGroup", names.prefix);
     root_route(format!("/apis/{group}/"), names.tag, id, Model::meta("APIGroup"))
 }
 
-/// `GET /apis/<group>/<version>/`.
+/// Returns the operation `GET /apis/<group>/<version>/`.
 pub(super) fn group_version<'a>(group: &str, version: &str) -> Route<'a> {
     let names = Names::new(group, version);
     let id = format!("get{}APIResources", names.prefix);
@@ -128,7 +128,7 @@ fn root_route<'a>(path: String, tag: String, id: String, response: Model) -> Rou
     }
 }
 
-/// The operations on a resource and its subresources.
+/// Returns the operations of a resource and its subresources.
 pub(super) fn of<'a>(served: &'a Served<'a>) -> Vec<Route<'a>> {
     let resource = Resource::new(served);
     let mut routes = Vec::new();

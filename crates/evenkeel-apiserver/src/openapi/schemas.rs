@@ -1,6 +1,6 @@
-//! The schemas of built-in types, from the table compiled into `evenkeel-types`.
+//! The schemas of built-in types, from the table in `evenkeel-types`.
 //!
-//! [`Schemas`] gathers the types a document refers to and, in the end, those they refer to in turn.
+//! [`Schemas`] collects the types a document refers to, transitively.
 
 use std::collections::HashSet;
 
@@ -17,7 +17,7 @@ pub(super) const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMet
 /// The schemas of a document under construction.
 pub(super) struct Schemas<'a> {
     pub(super) dialect: Dialect,
-    /// The group and version the document is about, if it is about one.
+    /// The group and version of the document, if it has one.
     group_version: Option<(&'a str, &'a str)>,
     done: Map<String, Value>,
     seen: HashSet<&'static str>,
@@ -35,7 +35,7 @@ impl<'a> Schemas<'a> {
         }
     }
 
-    /// Refers to a type, which the document will then hold.
+    /// Returns a reference to a type and adds the type to the document.
     pub(super) fn reference(&mut self, ty: &'static Type) -> Value {
         self.require(ty);
         self.dialect.reference(ty.name)
@@ -47,7 +47,7 @@ impl<'a> Schemas<'a> {
         }
     }
 
-    /// Refers to a type as a property does, with room for more facts.
+    /// Returns a reference to a type to which properties can be added.
     pub(super) fn open_reference(&mut self, name: &str) -> Map<String, Value> {
         if let Some(ty) = by_name(name) {
             self.require(ty);
@@ -55,7 +55,7 @@ impl<'a> Schemas<'a> {
         self.dialect.open_reference(name)
     }
 
-    /// Adds a schema that is not in the table, unless it is there already.
+    /// Adds a schema that is not a built-in type, unless it was added before.
     pub(super) fn insert(&mut self, name: &str, schema: impl FnOnce() -> Value) {
         if !self.done.contains_key(name) {
             self.done.insert(name.to_owned(), schema());
@@ -131,8 +131,8 @@ impl<'a> Schemas<'a> {
         schema
     }
 
-    /// The kinds a type is served as. Options go by a kind of every group; a document about one
-    /// group names that and the one of the core.
+    /// Returns the kinds of a type. Options have a kind in every group; a document of one group
+    /// lists that group and the core group.
     fn kinds(&self, ty: &'static Type) -> Vec<Value> {
         let concerns = |group: &str, version: &str| match self.group_version {
             Some(group_version) => {
@@ -157,7 +157,7 @@ impl<'a> Schemas<'a> {
             shape => self.value(shape, field),
         };
         let mut set = |key: &str, value: Value| schema.insert(key.to_owned(), value);
-        // v2 publishes no defaults: its clients would take them for those of the server.
+        // v2 publishes no defaults: its clients would apply them.
         if self.dialect == Dialect::V3 {
             let default = match field.default {
                 DefaultValue::None => None,
@@ -197,7 +197,8 @@ impl<'a> Schemas<'a> {
         schema
     }
 
-    /// The schema of a value that is no reference. The strings in it are those the field allows.
+    /// Returns the schema of a value that is not a reference. Strings are restricted to those the
+    /// field allows.
     fn value(&mut self, shape: Shape, field: &Field) -> Map<String, Value> {
         let mut schema = Map::new();
         let mut set = |key: &str, value: Value| schema.insert(key.to_owned(), value);
@@ -234,7 +235,7 @@ impl<'a> Schemas<'a> {
         schema
     }
 
-    /// An element of a list or a value of a map.
+    /// Returns the schema of a list element or map value.
     fn element(&mut self, shape: Shape, field: &Field) -> Value {
         let mut schema = match (self.dialect, shape) {
             (_, Shape::Custom(_, ty)) | (Dialect::V2, Shape::Struct(ty)) => {
@@ -255,7 +256,7 @@ impl<'a> Schemas<'a> {
     }
 }
 
-/// The zero that v3 publishes as the default of a shape.
+/// Returns the zero value that v3 publishes as a default.
 fn zero(shape: Shape) -> Option<Value> {
     match shape {
         Shape::String => Some("".into()),
@@ -272,7 +273,7 @@ pub(super) const KIND: &str = "Kind names the type of this object, in CamelCase.
 pub(super) const METADATA: &str = "Standard object's metadata: what every object has.";
 pub(super) const LIST_METADATA: &str = "Standard list metadata.";
 
-/// What explains a field that all kinds have. The table knows no descriptions.
+/// Returns the description of a field that all kinds have. The types have no descriptions.
 fn description(ty: &Type, field: &Field) -> Option<&'static str> {
     if ty.name == OBJECT_META {
         return object_meta(field.name);

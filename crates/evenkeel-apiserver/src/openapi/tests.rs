@@ -60,7 +60,7 @@ fn widgets(schema: &Value) -> Served<'_> {
     }
 }
 
-/// All kinds of the table that come in lists, with the names discovery would give them.
+/// Runs `check` with all built-in kinds that have lists, with made-up plurals.
 fn with_builtins<R>(check: impl FnOnce(&[Served<'_>]) -> R) -> R {
     let names: Vec<(Gvk<'static>, String, String)> = evenkeel_types::all()
         .flat_map(|ty| ty.gvks.iter().copied())
@@ -77,7 +77,7 @@ fn with_builtins<R>(check: impl FnOnce(&[Served<'_>]) -> R) -> R {
 
 const SCHEMA: &str = "com.example.shop.v1.Widget";
 
-/// The schema published for a custom resource that declares this.
+/// Returns the schema published for a custom resource with the schema `declared`.
 fn published(dialect: Dialect, declared: &Value) -> Value {
     let served = [widgets(declared)];
     let mut document = match dialect {
@@ -90,7 +90,7 @@ fn published(dialect: Dialect, declared: &Value) -> Value {
     }
 }
 
-/// The schema published for a field `spec` declared like this.
+/// Returns the schema published for a field `spec` with the schema `spec`.
 fn published_spec(dialect: Dialect, spec: &Value) -> Value {
     let declared = json!({ "type": "object", "properties": { "spec": spec } });
     published(dialect, &declared)["properties"]["spec"].take()

@@ -1,4 +1,4 @@
-//! Stage 2: who asks.
+//! Stage 2: authentication.
 
 use std::sync::Arc;
 
@@ -7,19 +7,20 @@ use crate::core::Core;
 use crate::identity::Identity;
 use crate::status::Status;
 
-/// A request whose sender is known, be it as nobody in particular.
+/// A request with the identity of its sender, which may be anonymous.
 pub(crate) struct Authenticated {
     pub(super) routed: Routed,
     pub(super) identity: Identity,
 }
 
-/// Refuses credentials that do not hold; no credentials at all make an anonymous request.
+/// Authenticates a request. Invalid credentials are rejected; without credentials the request is
+/// anonymous.
 pub(crate) fn authenticate(core: &Arc<Core>, mut routed: Routed) -> Result<Authenticated, Status> {
     let identity = core.authenticator.authenticate(&routed.parts).map_err(|why| {
         tracing::debug!(%why, path = routed.parts.uri.path(), "credentials refused");
         Status::unauthorized()
     })?;
-    // No later stage sees a credential.
+    // Later stages must not see credentials.
     routed.parts.headers.remove(http::header::AUTHORIZATION);
     Ok(Authenticated { routed, identity })
 }

@@ -1,4 +1,4 @@
-//! Stage 4: may they.
+//! Stage 4: authorization.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::identity::Identity;
 use crate::route::Route;
 use crate::status::{GroupResource, Status};
 
-/// A request that may be carried out.
+/// An authorized request.
 pub(crate) struct Authorized {
     routed: Routed,
     identity: Identity,
@@ -41,7 +41,7 @@ pub(crate) fn authorize(core: &Arc<Core>, request: Authenticated) -> Result<Auth
     }
 }
 
-/// The 403 of a request that authorization refuses.
+/// Returns the 403 status of a request that is not authorized.
 pub(super) fn forbidden(attributes: &authz::Attributes<'_>, reason: &str) -> Status {
     let user = &attributes.user.user;
     let verb = attributes.verb;
@@ -66,7 +66,7 @@ pub(super) fn forbidden(attributes: &authz::Attributes<'_>, reason: &str) -> Sta
     Status::forbidden(named, resource.name, &format!("{why}{suffix}"))
 }
 
-/// Keeps what a request brings from being read as HTML.
+/// Escapes HTML in text of the request.
 fn sanitize(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

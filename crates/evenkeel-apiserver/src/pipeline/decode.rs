@@ -1,7 +1,8 @@
-//! Stage 4: from bytes to an object of the expected kind.
+//! Stage 6: decodes bytes to an object of the expected kind.
 //!
 //! Everything happens in the version of the request: the kind is checked, unknown and duplicate
-//! fields are dropped and reported as `fieldValidation` asks, types are checked, defaults filled.
+//! fields are dropped and reported according to `fieldValidation`, types are checked, and defaults
+//! are set.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +21,7 @@ use crate::registry::custom;
 use crate::registry::resource::{Resource, TypeInfo};
 use crate::status::{GroupResource, Status};
 
-/// An object as the request gives it: of the right kind, known fields only, defaulted.
+/// A decoded object: of the right kind, with known fields only, defaulted.
 #[derive(Clone)]
 pub(crate) struct Decoded {
     pub(super) object: Value,
@@ -28,7 +29,7 @@ pub(crate) struct Decoded {
 }
 
 impl Decoded {
-    /// An object that has been through this stage before, with changes the server made.
+    /// Wraps an object that was decoded before and then changed by the server.
     pub(crate) fn already_decoded(object: Value) -> Self {
         Self { object, applied: Applied::default() }
     }
@@ -42,13 +43,13 @@ impl Decoded {
     }
 }
 
-/// A body of one of the accepted formats, and the keys it gives twice.
+/// A parsed body and its duplicate keys.
 pub(crate) struct Parsed {
     pub(crate) value: Value,
     duplicates: Vec<String>,
 }
 
-/// Reads the object of a create or update.
+/// Decodes the object of a create or update.
 pub(crate) fn object(
     cx: &RequestContext,
     body: &[u8],
@@ -64,7 +65,7 @@ pub(crate) fn object(
     Ok(decoded)
 }
 
-/// Owners that are given twice count once, and the client hears of it.
+/// Removes duplicate owner references and adds a warning.
 pub(super) fn warn_duplicate_owners(cx: &RequestContext, object: &mut Value, when: &str) {
     let duplicates = dedup_owners(object);
     if !duplicates.is_empty() {
@@ -77,7 +78,7 @@ pub(super) fn warn_duplicate_owners(cx: &RequestContext, object: &mut Value, whe
     }
 }
 
-/// Reads a body of another built-in kind: Scale, Eviction, DeleteOptions and their like.
+/// Decodes a body of another built-in kind, such as Scale, Eviction or DeleteOptions.
 pub(crate) fn of_kind(
     cx: &RequestContext,
     body: &[u8],
@@ -97,21 +98,21 @@ pub(crate) fn of_kind(
     Ok(parsed.value)
 }
 
-/// What a patch has made, and how strictly it is looked at.
+/// Decodes the result of a patch.
 #[derive(Clone, Copy)]
 pub(crate) struct Patched<'a> {
-    /// Keys the patch gives twice.
+    /// Duplicate keys in the patch.
     pub(crate) duplicates: &'a [String],
     pub(crate) validation: FieldValidation,
-    /// A strategic merge ends in untyped values that are put into the type one by one; the other
-    /// patches end in a text that is decoded.
+    /// A strategic merge results in untyped values that are converted field by field; other patches
+    /// result in a text that is decoded.
     pub(crate) strategic: bool,
 }
 
 impl Patched<'_> {
-    /// An object of the request's resource. The error is only the reason.
+    /// Decodes an object of the request's resource. The error is the reason only.
     ///
-    /// The kind of a custom object is not looked at: whoever asks has to.
+    /// Does not check the kind of a custom object: the caller must.
     pub(crate) fn object(self, cx: &RequestContext, mut value: Value) -> Result<Decoded, String> {
         let resource = &*cx.resource;
         let sent_empty = is_sent_empty(resource, &value);
@@ -133,7 +134,7 @@ impl Patched<'_> {
         Ok(Decoded { object: value, applied })
     }
 
-    /// An object of another built-in kind. The error is only the reason.
+    /// Decodes an object of another built-in kind. The error is the reason only.
     pub(crate) fn of_kind(
         self,
         cx: &RequestContext,
@@ -173,12 +174,12 @@ pub(crate) fn parse(body: &[u8], format: Format, kind: &str) -> Result<Parsed, S
     read(body, format).map_err(|why| unrecognized(kind, body, &why))
 }
 
-/// As [`parse`]; the error is only the reason.
+/// Like [`parse`]; the error is the reason only.
 pub(crate) fn read(body: &[u8], format: Format) -> Result<Parsed, String> {
     match format {
         Format::Json { .. } => {
             let (value, duplicates) = json::decode(body).map_err(|why| not_json(&why))?;
-            // Go decodes a null into whatever it has, and leaves that as it is.
+            // Go decodes a null into the existing value and leaves it unchanged.
             let value = if value.is_null() { Value::Object(Map::new()) } else { value };
             check_object(&value)?;
             Ok(Parsed { value, duplicates })
@@ -198,7 +199,7 @@ pub(crate) fn read(body: &[u8], format: Format) -> Result<Parsed, String> {
     }
 }
 
-/// What has a kind and a version is an object.
+/// Checks that a value can have a kind and a version.
 fn check_object(value: &Value) -> Result<(), String> {
     if value.is_object() {
         return Ok(());
@@ -211,7 +212,7 @@ fn check_object(value: &Value) -> Result<(), String> {
     )))
 }
 
-/// The kind and the version are read before anything else, and by a stricter decoder.
+/// Checks kind and version, which are read first and by a stricter decoder.
 pub(crate) fn check_type_meta(value: &Value) -> Result<(), String> {
     for key in ["apiVersion", "kind"] {
         match value.get(key) {
@@ -243,7 +244,7 @@ fn unrecognized(kind: &str, body: &[u8], why: &str) -> Status {
     ))
 }
 
-/// The first bytes of a body, as upstream quotes them.
+/// Returns the first bytes of a body, quoted as upstream does.
 fn summary(body: &[u8]) -> String {
     const LIMIT: usize = 30;
     let cut = &body[..body.len().min(LIMIT)];
@@ -255,7 +256,7 @@ fn summary(body: &[u8]) -> String {
     }
 }
 
-/// What a create or update says of an object that is none of its kind.
+/// Returns the error of a create or update whose object has another kind.
 pub(crate) fn cannot_be_handled(gvk: Gvk<'_>, expected: &str, why: &str) -> Status {
     Status::bad_request(format!(
         "{} in version {:?} cannot be handled as a {expected}: {why}",
@@ -281,7 +282,7 @@ fn expect_kind(
     if kind.is_empty() {
         let why = format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(body));
         return Err(match validation {
-            // The decoder that is not strict goes one step further before it gives up.
+            // The non-strict decoder fails one step later.
             FieldValidation::Ignore => cannot_be_handled(resource.gvk(), &resource.kind, &why),
             _ => unrecognized(&resource.kind, body, &why),
         });
@@ -303,7 +304,7 @@ fn expect_kind(
     Ok(())
 }
 
-/// An object of another version is first held against the schema of that one.
+/// Validates an object of another version against the schema of that version first.
 fn check_in_its_own_version(
     cx: &RequestContext,
     parsed: &Parsed,
@@ -320,7 +321,7 @@ fn check_in_its_own_version(
             Ok(unknown) => unknown,
             Err(_) => return Ok(()),
         },
-        // Of a version that is not there nothing is known but what every object has.
+        // Of an unknown version only the fields of every object are known.
         None => {
             let known = ["apiVersion", "kind", "metadata"];
             let fields = parsed.value.as_object().into_iter().flat_map(Map::keys);
@@ -339,7 +340,7 @@ fn version_mismatch(given: &str, expected: &str) -> Status {
     ))
 }
 
-/// Built-in kinds may leave out what the URL says.
+/// Checks the kind of a built-in object, which may omit what the URL specifies.
 fn expect_builtin_kind(expected: Gvk<'_>, value: &Value) -> Result<(), Status> {
     let (api_version, kind) = (text(value, "apiVersion"), text(value, "kind"));
     let kind = if kind.is_empty() { expected.kind } else { kind };
@@ -359,10 +360,10 @@ fn expect_builtin_kind(expected: Gvk<'_>, value: &Value) -> Result<(), Status> {
     Err(cannot_be_handled(given, expected.kind, &no_conversion(given, expected)))
 }
 
-/// Why an object of one built-in kind cannot be had as another.
+/// Returns why an object of one built-in kind cannot be converted to another.
 fn no_conversion(given: Gvk<'_>, expected: Gvk<'_>) -> String {
     if evenkeel_types::lookup(given).is_none() {
-        // The line is where upstream builds its scheme; clients only ever print it.
+        // The line where upstream builds its scheme; clients only print it.
         return format!(
             "no kind {:?} is registered for version {:?} in scheme \"pkg/runtime/scheme.go:111\"",
             given.kind,
@@ -379,9 +380,9 @@ fn no_conversion(given: Gvk<'_>, expected: Gvk<'_>) -> String {
     )
 }
 
-/// Makes sure that a patch has left a built-in object of its kind; naming none is fine.
+/// Checks that a patch has not changed the kind of a built-in object; a missing kind is allowed.
 ///
-/// The error is only the reason.
+/// The error is the reason only.
 fn check_patched_kind(expected: Gvk<'_>, value: &mut Value) -> Result<(), String> {
     let (api_version, kind) = (text(value, "apiVersion"), text(value, "kind"));
     let kind = if kind.is_empty() { expected.kind } else { kind };
@@ -419,7 +420,7 @@ fn set_kind(value: &mut Value, gvk: Gvk<'_>) {
     value["kind"] = gvk.kind.into();
 }
 
-/// See [`nil_or_empty_field`]. To be asked before the object is given its shape.
+/// See [`nil_or_empty_field`]. Must be called before the object is pruned.
 pub(crate) fn is_sent_empty(resource: &Resource, value: &Value) -> bool {
     let Some(place) = nil_or_empty_field(resource.gvk()) else { return false };
     match value.pointer(place.parent).and_then(|parent| parent.get(place.field)) {
@@ -429,8 +430,8 @@ pub(crate) fn is_sent_empty(resource: &Resource, value: &Value) -> bool {
     }
 }
 
-/// Brings an object into the shape of its kind; tells which fields had to go, as a strict
-/// decoder words it. The error is only the reason.
+/// Coerces an object to its type and prunes unknown fields; returns the pruned fields in the words
+/// of a strict decoder. The error is the reason only.
 pub(crate) fn coerce_and_prune(
     resource: &Resource,
     value: &mut Value,
@@ -439,7 +440,7 @@ pub(crate) fn coerce_and_prune(
         TypeInfo::Builtin(builtin) => conform_to(builtin.ty, value),
         TypeInfo::Custom(custom) => {
             match value.get_mut("metadata") {
-                // Upstream reads it by way of JSON, where Go writes the float 1.0 as 1.
+                // Upstream decodes it from JSON, in which Go encodes the float 1.0 as 1.
                 Some(metadata @ Value::Object(_)) => json::normalize_floats(metadata),
                 None | Some(Value::Null) => value["metadata"] = Value::Object(Map::new()),
                 Some(other) => {
@@ -476,20 +477,20 @@ fn conform_to(ty: &'static Type, value: &mut Value) -> Result<Vec<String>, Strin
     let resets_managed_fields = value.meta("managedFields") == Some(&Value::Array(Vec::new()));
     let problems = conform(ty, value).map_err(|why| why.to_string())?;
     if resets_managed_fields {
-        // Empty, so the type leaves it out; but it is a wish.
+        // The type omits the empty list, but here it requests a reset.
         set_meta(value, "managedFields", Some(Value::Array(Vec::new())));
     }
     Ok(problems.into_iter().map(|problem| problem.to_string()).collect())
 }
 
-/// What is wrong with a body, each fault once: what is given twice, then what nobody knows.
+/// Returns the problems of a body, each once: duplicate fields, then unknown fields.
 fn problems(duplicates: &[String], unknown: Vec<String>) -> Vec<String> {
     let duplicates = duplicates.iter().map(|path| format!("duplicate field {}", Quoted(path)));
     duplicates.chain(unknown).collect()
 }
 
-/// As [`problems`], for the decoder of a typed object: it comes upon them as they are written, and
-/// does not look into what it does not know.
+/// Like [`problems`], for the decoder of a typed object: it reports them in source order and does
+/// not descend into unknown fields.
 fn problems_in_source_order(
     body: &[u8],
     format: Format,
@@ -519,7 +520,7 @@ fn problems_in_source_order(
     found
 }
 
-/// Warns of or refuses what should not be there. The error is the reason for refusing.
+/// Adds warnings or fails, depending on `fieldValidation`. The error is the reason.
 fn report(
     cx: &RequestContext,
     validation: FieldValidation,

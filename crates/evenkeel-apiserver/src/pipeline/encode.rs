@@ -1,7 +1,7 @@
-//! Stage 10: from objects to bytes, and from answers to responses.
+//! Stage 12: encodes objects and builds responses.
 //!
-//! An object is encoded once, when it is stored; reads hand out those bytes. Only a client that
-//! asks for another version, a table, YAML, protobuf or indentation makes the server encode again.
+//! An object is encoded once, when it is stored; reads return those bytes. Only another version, a
+//! table, YAML, protobuf or indentation require encoding again.
 
 mod response;
 

@@ -1,10 +1,10 @@
-//! Stage 3: impersonation. A request with `Impersonate-*` headers goes on as the user they name, if
-//! the requestor may impersonate that user.
+//! Stage 3: impersonation. A request with `Impersonate-*` headers continues as the requested user,
+//! if the requestor may impersonate that user.
 //!
 //! Follows upstream's constrained impersonation: the modes of [`MODES`] are tried in order, then
 //! the legacy `impersonate` verb. A constrained mode needs two permissions, one for the user
-//! (`impersonate:<mode>`) and one for what is done as that user (`impersonate-on:<mode>:<verb>`).
-//! The first mode that allows the request wins; if none does, the first refusal is returned.
+//! (`impersonate:<mode>`) and one for the action (`impersonate-on:<mode>:<verb>`). The first mode
+//! that allows the request wins; if none does, the first error is returned.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,9 +32,9 @@ const EXTRA: &str = "impersonate-extra-";
 const AUTHENTICATION: &str = "authentication.k8s.io";
 /// The group of all nodes.
 const NODES: &str = "system:nodes";
-/// The extra value that names the node of the pod a service account token is bound to.
+/// The extra key with the node of the pod that a service account token is bound to.
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
-/// From this many values on, a constrained mode asks for all of them at once first.
+/// With at least this many values, a constrained mode authorizes the wildcard first.
 const WILDCARD_THRESHOLD: usize = 4;
 
 /// Replaces the identity of a request that impersonates a user.
@@ -59,8 +59,8 @@ pub(crate) fn impersonate(
     Ok(request)
 }
 
-/// Reads the user that the headers name and removes them, so that no later stage can tell an
-/// impersonated request from any other.
+/// Reads the requested user from the headers and removes them, so that later stages cannot
+/// distinguish an impersonated request.
 fn take_requested(headers: &mut HeaderMap) -> Result<Option<Identity>, Status> {
     let text = |name: &str| {
         let value = headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
@@ -93,7 +93,7 @@ fn take_requested(headers: &mut HeaderMap) -> Result<Option<Identity>, Status> {
     Ok(Some(requested))
 }
 
-/// Prints a user as Go's `%#v` does, which is what the error shows.
+/// Formats a user like Go's `%#v`, for the error message.
 fn go_syntax(user: &Identity) -> String {
     let strings = |values: &[String]| {
         let quoted: Vec<String> = values.iter().map(|value| format!("{value:?}")).collect();
@@ -115,7 +115,7 @@ fn go_syntax(user: &Identity) -> String {
     )
 }
 
-/// A way to impersonate: which users it covers, and the permissions it asks for.
+/// A mode of impersonation: the users it covers, and the permissions it requires.
 struct Mode {
     /// Empty for legacy impersonation.
     name: &'static str,
@@ -146,13 +146,14 @@ fn only_user(requested: &Identity) -> bool {
     requested.uid.is_empty() && requested.groups.is_empty() && requested.extra.is_empty()
 }
 
-/// The node whose user this is.
+/// Returns the node with this user name.
 fn node(user: &Identity) -> Option<&str> {
     let name = user.user.strip_prefix("system:node:")?;
     names::dns1123_subdomain(name).is_empty().then_some(name)
 }
 
-/// Whether `requestor` is a service account whose token is bound to a pod on the wanted node.
+/// Returns whether `requestor` is a service account whose token is bound to a pod on the requested
+/// node.
 fn is_own_node(requested: &Identity, requestor: &Identity) -> bool {
     let own = match requestor.extra.get(NODE_NAME).map(Vec::as_slice) {
         Some([one]) => Some(one.as_str()),
@@ -163,7 +164,7 @@ fn is_own_node(requested: &Identity, requestor: &Identity) -> bool {
         && service_account(&requestor.user).is_some()
 }
 
-/// The user the request goes on as.
+/// Returns the impersonated user, authorized by the first mode that allows it.
 fn authorize_any_mode(
     core: &Arc<Core>,
     requested: &Identity,
@@ -190,7 +191,7 @@ impl Mode {
         requested: &Identity,
         attributes: &Attributes<'_>,
     ) -> Result<Identity, Status> {
-        // The checks for a node agent hold on every node, so they do not depend on which it is.
+        // The permissions of a node agent are the same on every node.
         let agent = (self.name == "associated-node").then(|| without_node(attributes.user));
         let requestor = agent.as_ref().unwrap_or(attributes.user);
         if self.is_constrained() {
@@ -216,14 +217,14 @@ impl Mode {
     }
 }
 
-/// The requestor with the names of its extra values only.
+/// Returns the requestor with the keys of its extra values only.
 fn without_node(requestor: &Identity) -> Identity {
     let keys = requestor.extra.keys().cloned().collect();
     let known = "authentication.kubernetes.io/associated-node-keys".to_owned();
     Identity { extra: BTreeMap::from([(known, keys)]), ..requestor.clone() }
 }
 
-/// Adds the group of all authenticated, or of all unauthenticated, users.
+/// Adds the group of all authenticated or unauthenticated users.
 fn with_system_group(mut user: Identity) -> Identity {
     let group = match user.user == ANONYMOUS {
         true => UNAUTHENTICATED,
@@ -236,7 +237,7 @@ fn with_system_group(mut user: Identity) -> Identity {
     user
 }
 
-/// The permissions on each part of the wanted user.
+/// Checks the permissions on each part of the requested user.
 struct Check<'a> {
     core: &'a Arc<Core>,
     mode: &'a Mode,
@@ -245,7 +246,7 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// Asks for the user name and returns the groups that user has.
+    /// Authorizes the user name and returns the groups of the user.
     fn user(&self, requested: &Identity) -> Result<Vec<String>, Status> {
         let mut groups = requested.groups.clone();
         let group = self.users_group();
@@ -322,7 +323,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Users and groups are of the core group in legacy impersonation.
+    /// Returns the API group of users and groups, which is the core group in legacy impersonation.
     fn users_group(&self) -> &'static str {
         if self.mode.is_constrained() { AUTHENTICATION } else { "" }
     }
@@ -355,7 +356,7 @@ fn authorize(core: &Arc<Core>, attributes: &Attributes<'_>) -> Result<(), Status
     }
 }
 
-/// Why a constrained mode does not impersonate these extra values.
+/// Returns why a constrained mode rejects these extra values.
 fn invalid_extra(extra: &BTreeMap<String, Vec<String>>) -> Option<String> {
     extra.iter().find_map(|(key, values)| {
         if key.is_empty() {

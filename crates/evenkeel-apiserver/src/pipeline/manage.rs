@@ -1,6 +1,6 @@
-//! Stage 5: who owns which fields.
+//! Stage 7: managed fields.
 //!
-//! Runs before mutating admission, as upstream does: what plugins add is owned by nobody.
+//! Runs before mutating admission, as upstream does: fields that plugins add have no field manager.
 
 mod types;
 
@@ -25,14 +25,14 @@ use crate::query::WriteOptions;
 use crate::registry::resource::{Resource, TypeInfo};
 use crate::status::Status;
 
-/// An object whose managed fields are up to date.
+/// An object with up-to-date managed fields.
 pub(crate) struct Managed {
     pub(super) object: Value,
     pub(super) applied: Applied,
 }
 
 impl Managed {
-    /// An object whose managed fields follow from a write to its Scale.
+    /// Wraps an object whose managed fields result from a write to its Scale.
     pub(crate) fn scaled(mut object: Value, owned: Option<Value>) -> Self {
         set_meta(&mut object, "managedFields", owned);
         Self { object, applied: Applied::default() }
@@ -46,7 +46,7 @@ impl Managed {
         &mut self.object
     }
 
-    /// The object, for those that only answer with it.
+    /// Returns the object, for verbs that only return it.
     pub(crate) fn into_value(self) -> Value {
         self.object
     }
@@ -65,7 +65,7 @@ pub(crate) fn on_update(
     update_managed_fields(cx, object, Some(live), options)
 }
 
-/// Merges a configuration into the live object, by who owns what.
+/// Merges an applied configuration into the live object.
 pub(crate) fn on_apply(
     cx: &RequestContext,
     config: &Value,
@@ -86,13 +86,12 @@ pub(crate) fn on_apply(
         decode::coerce_and_prune(&cx.resource, &mut object)
             .map_err(|why| conversion_error(cx, config, &why))?;
     }
-    // Custom objects are not decoded anew: a null stays one, for validation to see, and what is
-    // empty is stored so.
+    // Custom objects are not decoded again: nulls are validated, and empty values are stored.
     let applied = Applied { sent_empty, ..decode::fill_defaults(&cx.resource, &mut object) };
     Ok(Managed { object, applied })
 }
 
-/// The merged object is none of its kind.
+/// Returns the error of a merged object that does not have its type.
 fn conversion_error(cx: &RequestContext, config: &Value, why: &str) -> Status {
     let (namespace, name) = (config.meta_str("namespace"), config.meta_str("name"));
     let Gvk { group, version, kind } = cx.resource.gvk();
@@ -121,13 +120,13 @@ fn update_managed_fields(
     let Decoded { mut object, applied } = decoded;
     let done = with_request(cx, options, |request| managed::update(request, live, &mut object));
     if let Err(why) = done {
-        // Ownership is bookkeeping: it never fails a write.
+        // Errors in managed fields never fail a write.
         tracing::warn!(kind = &*cx.resource.kind, %why, "managed fields were dropped");
     }
     Managed { object, applied }
 }
 
-/// What the engine needs to know of a request.
+/// Calls `f` with the request in the form of `evenkeel-apply`.
 fn with_request<T>(
     cx: &RequestContext,
     options: &WriteOptions,
@@ -163,8 +162,8 @@ impl KindVersions<'_> {
         all.map(|resource| &**resource).find(|resource| &*resource.api_version == api_version)
     }
 
-    /// Owners in a version of a built-in kind that is gone are forgotten. Those in a version a
-    /// definition has dropped are an error, which fails an apply and costs others their ownership.
+    /// Managers of a removed version of a built-in kind are dropped. Those of a version that a CRD
+    /// no longer has are an error: it fails an apply, and other writes drop all managers.
     fn missing(&self, api_version: &str) -> ConvertError {
         let own = self.resource.gvk();
         if !self.resource.is_custom() {
@@ -207,7 +206,7 @@ impl Versions for KindVersions<'_> {
     }
 }
 
-/// The same objects in the other versions there are.
+/// Returns the other versions of the resource.
 fn other_versions(cx: &RequestContext) -> Vec<Arc<Resource>> {
     let resource = &cx.resource;
     let siblings = convert::convertible_kinds(resource.gvk());
@@ -227,18 +226,18 @@ fn other_versions(cx: &RequestContext) -> Vec<Arc<Resource>> {
     found
 }
 
-/// How a Scale is written.
+/// A write to a Scale.
 pub(crate) enum ScaleWrite<'a> {
-    /// It becomes this.
+    /// Replaces it.
     Replace(&'a Value),
-    /// It becomes what this makes of it.
+    /// Replaces it by the result of a patch.
     Patch(&'a (dyn Fn(&Value) -> Result<Value, Status> + Sync)),
-    /// It is merged with this configuration.
+    /// Applies a configuration.
     Apply(&'a Value),
 }
 
-/// Writes the Scale of `parent`, which is `before`. Returns the Scale as written, and what that
-/// makes of the parent's managed fields: ownership of the replicas moves along.
+/// Writes the Scale of `parent`, which is `before`. Returns the written Scale and the parent's
+/// managed fields, in which ownership of the replicas follows.
 pub(crate) fn on_scale(
     cx: &RequestContext,
     parent: &Value,
@@ -296,8 +295,8 @@ pub(crate) fn on_scale(
     Ok((after, owned))
 }
 
-/// Upstream's handler of custom resources cannot convert a Scale, so applying one fails as soon as
-/// anything would come of it.
+/// Returns the error of an apply to the Scale of a custom resource: upstream's handler cannot
+/// convert a Scale, so any effective apply fails.
 fn scale_conversion_error(failed_to: &str, config: Option<&Value>) -> Status {
     let scale = |object: &Value| {
         let (namespace, name) = (object.meta_str("namespace"), object.meta_str("name"));
@@ -327,7 +326,7 @@ fn replicas_path(resource: &Resource) -> Option<Path> {
     }
 }
 
-/// What an endpoint ignores, and so nobody comes to own through it.
+/// Returns the fields that an endpoint ignores, and for which it records no manager.
 fn reset_fields(resource: &Resource, subresource: &str) -> Filter {
     match &resource.type_info {
         TypeInfo::Custom(custom) => match subresource {
@@ -346,7 +345,7 @@ fn exclude<'a>(paths: impl IntoIterator<Item = &'a str>) -> Filter {
     Filter::Exclude(Set::from_paths(paths.into_iter().map(|path| fields(path.split('.')))))
 }
 
-/// An object with nothing in it.
+/// Returns an empty object.
 pub(super) fn empty() -> Value {
     json!({})
 }

@@ -1,4 +1,4 @@
-//! Stage 6: plugins may change the object.
+//! Stage 8: mutating admission.
 
 use evenkeel_kinds::defaults::Applied;
 use serde_json::Value;

@@ -1,7 +1,7 @@
-//! Stage 9: the write itself.
+//! Stage 11: writes to storage.
 //!
-//! Optimistic concurrency lives here and nowhere else: [`update`] runs the stages before it on
-//! the object it finds, commits only if that object is still the newest, and starts over if not.
+//! The only place with optimistic concurrency: [`update`] runs the stages before it on the current
+//! object, commits only if that object has not changed since, and retries otherwise.
 
 use std::sync::Arc;
 
@@ -20,25 +20,25 @@ use crate::status::Status;
 use crate::storage::{Key, Record, UnsavedRecord, WriteError};
 use crate::verbs::{DeleteOptions, delete_named, is_apply};
 
-/// What a write left behind.
+/// The result of a write.
 pub(crate) enum Persisted {
-    /// The object as stored; if it was deleted, its last state under the revision of that.
+    /// The stored object; if it was deleted, its last state with the revision of the deletion.
     Stored(Arc<Record>),
-    /// The object as it would have been stored, or as it was when it went.
+    /// The object as it would have been stored, or its last state.
     Value(Value),
 }
 
-/// What the stages before made of the object that was found.
+/// The change that the previous stages made of the current object.
 pub(crate) enum Change {
-    /// Store this.
+    /// Stores this object.
     Write(Admitted),
-    /// Leave everything as it is and answer with this.
+    /// Changes nothing and returns the current object.
     Keep,
-    /// Remove the object, and answer with this if it is not to be what was stored.
+    /// Deletes the object and returns this value, or the stored object if there is none.
     Remove(Option<Value>),
 }
 
-/// Attempts at a compare-and-swap before the server gives up on an object that never rests.
+/// Attempts at a compare-and-swap before a write fails.
 const ATTEMPTS: usize = 1000;
 
 /// Stores a new object.
@@ -54,12 +54,12 @@ pub(crate) async fn create(
         if let Some(existing) = resource.table.get(&key) {
             return Err(already_exists(resource, &existing));
         }
-        // The version that was sent stays: only the storage would have taken it out.
+        // The sent resourceVersion is kept: only storage would remove it.
         encode::round_trip_storage(resource, &mut object, origin(cx))?;
         return Ok(Persisted::Value(object));
     }
-    // It is the storage that minds, so a dry run does not, and other faults are told first. It does
-    // not mind what it cannot read, nor a write that creates by the way.
+    // Storage checks it, so a dry run does not, and other errors come first. A value that is not a
+    // number is ignored, as is the resourceVersion of an update or patch that creates.
     let sent = object.meta_str("resourceVersion").parse::<u64>();
     if cx.verb == Verb::Create && sent.is_ok_and(|version| version != 0) {
         let message = "resourceVersion should not be set on objects to be created";
@@ -84,10 +84,10 @@ fn origin(cx: &RequestContext) -> Origin {
     if is_apply(cx) { Origin::Merged } else { Origin::Decoded }
 }
 
-/// The largest request etcd takes, and what it needs beside the object.
+/// The maximum size of an etcd request, minus its overhead.
 const MAX_STORED: usize = 1_572_864 - 256;
 
-/// Refuses what upstream's storage would not take.
+/// Rejects objects that exceed the size limit of etcd.
 fn check_size(unsaved: UnsavedRecord) -> Result<UnsavedRecord, Status> {
     if unsaved.body().0.len() > MAX_STORED {
         return Err(Status::without_reason(500, "etcdserver: request is too large"));
@@ -100,7 +100,7 @@ fn already_exists(resource: &Resource, existing: &Record) -> Status {
     Status::already_exists(resource.group_resource(), existing.key.name(), deleting)
 }
 
-/// Changes an object that exists. `change` may run several times, each on a newer state.
+/// Updates an existing object. `change` may run several times, each on a newer version.
 pub(crate) async fn update(
     cx: &RequestContext,
     name: &str,
@@ -127,7 +127,7 @@ pub(crate) async fn update(
                 return Ok(Persisted::Value(last.unwrap_or(current)));
             }
             Change::Remove(last) => {
-                // Watchers see the state that was stored, as etcd would give it to them.
+                // Watchers receive the stored state, as with etcd.
                 match resource.table.delete(key.clone(), record.revision, None).await {
                     Ok(deleted) => {
                         if resource.is("", "services") {
@@ -145,7 +145,7 @@ pub(crate) async fn update(
             }
             Change::Write(Admitted { mut object, reservation }) => {
                 taken = reservation;
-                // Times alone are no change.
+                // A new timestamp in managedFields alone is not a change.
                 revert_timestamps(&current, &mut object);
                 let force_write = is_first_pvc_update(resource, &record) || commits_no_changes(cx);
                 if object == current && encode::is_current(resource, &record) && !force_write {
@@ -167,7 +167,7 @@ pub(crate) async fn update(
                 after_write(cx, &record).await;
                 return Ok(Persisted::Stored(record));
             }
-            // Somebody was faster: look again and decide anew.
+            // A concurrent write won: retry with the new version.
             Err(WriteError::Conflict(_)) => {}
             Err(other) => return Err(write_error(&other)),
         }
@@ -175,8 +175,8 @@ pub(crate) async fn update(
     Err(Status::modified(resource.group_resource(), name))
 }
 
-/// A new claim is stored without its phase, which reading it fills in: its first update, whatever
-/// that is about, stores the phase, and so is a change.
+/// Returns whether this is the first update of a PersistentVolumeClaim. A new PVC is stored without
+/// its phase, which is set on read; its first update stores the phase and so is always a change.
 fn is_first_pvc_update(resource: &Resource, record: &Record) -> bool {
     resource.is("", "persistentvolumeclaims") && record.revision == record.create_revision
 }
@@ -198,19 +198,19 @@ fn write_error(error: &WriteError) -> Status {
     }
 }
 
-/// What other parts of the server keep in step with the objects.
+/// Updates state that depends on the written object.
 async fn after_write(cx: &RequestContext, record: &Arc<Record>) {
     if custom::is_crd(&cx.resource) {
         custom::reconcile(&cx.core, record.key.name()).await;
     }
 }
 
-/// A service that is made anew under the same name must not meet the endpoints of this one.
+/// Deletes the endpoints of a deleted Service: a new Service of the same name must not use them.
 async fn remove_endpoints(cx: &RequestContext, service: &Record) {
     let Some(endpoints) = cx.core.builtin("", "endpoints") else { return };
     let internal = RequestContext::internal(&cx.core, &endpoints, Verb::Delete, &service.key, None);
     let deletion = DeleteOptions::default();
-    // One deletion leads to the other, which the compiler cannot see the end of.
+    // Boxed, because the deletion is recursive.
     let removed = Box::pin(delete_named(&internal, service.key.name(), &deletion));
     if let Err(status) = removed.await
         && status.code() != 404

@@ -1,7 +1,8 @@
-//! Stage 7: the rules of the kind.
+//! Stage 9: prepares and validates the object by the rules of its kind.
 //!
-//! The server fills in what only it may set, each kind prepares the object (status apart from
-//! spec, generation), and the result is checked: metadata, schema, rules of built-in kinds.
+//! Sets fields that only the server may set, such as uid, name and cluster IP, runs the kind's
+//! strategy (status apart from spec, generation), and validates metadata, schema and the rules of
+//! built-in kinds.
 
 use std::collections::HashSet;
 
@@ -20,19 +21,19 @@ use crate::registry::resource::{Resource, TypeInfo};
 use crate::service::{AllocateError, Reservation};
 use crate::status::{GroupResource, Status};
 
-/// An object that follows the rules of its kind.
+/// An object that conforms to the rules of its kind.
 pub(crate) struct Prepared {
     pub(super) object: Value,
-    /// Addresses and ports it holds until it is stored.
+    /// The addresses and ports that are reserved until it is stored.
     pub(super) reservation: Option<Reservation>,
 }
 
-/// Which part of an object a write is about.
+/// The part of an object that a write changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part<'a> {
     Main,
     Status,
-    /// A subresource with rules of its own: `finalize`, `approval`, …
+    /// A subresource with its own rules: `finalize`, `approval`, …
     Other(&'a str),
 }
 
@@ -64,7 +65,7 @@ pub(crate) fn on_create(cx: &RequestContext, mutated: Mutated) -> Result<Prepare
     let gvk = resource.gvk();
     let empty_field = restore_empty_field(resource, applied, &mut object);
     let mut reservation = None;
-    // Who creates a service by its status gets one without an address.
+    // A Service created through its status subresource gets no address.
     if resource.is("", "services") && cx.subresource.is_none() {
         strategy::before_allocation_on_create(&mut object);
         let taken = core.services.allocate(&mut object, None, cx.is_dry_run());
@@ -159,7 +160,8 @@ pub(crate) fn on_update(
     Ok(Prepared { object, reservation })
 }
 
-/// Puts back a list or map that was given empty, for rules that can tell; see [`nil_or_empty_field`].
+/// Restores a list or map that was sent empty, for kinds whose rules distinguish nil from empty; see
+/// [`nil_or_empty_field`].
 fn restore_empty_field(
     resource: &Resource,
     applied: Applied,
@@ -171,7 +173,7 @@ fn restore_empty_field(
     Some(place)
 }
 
-/// What is stored does not show it.
+/// Removes the field that [`restore_empty_field`] added, which is not stored.
 fn remove_empty_field(empty_field: Option<NilOrEmptyField>, object: &mut Value) {
     let Some(place) = empty_field else { return };
     if let Some(Value::Object(map)) = object.pointer_mut(place.parent)
@@ -181,7 +183,7 @@ fn remove_empty_field(empty_field: Option<NilOrEmptyField>, object: &mut Value) 
     }
 }
 
-/// New finalizers should say whose they are.
+/// Warns of new finalizers without a domain.
 fn warn_unqualified_finalizers(cx: &RequestContext, object: &Value, known: &[&str]) {
     const STANDARD: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
     let known: HashSet<&str> = known.iter().copied().collect();
@@ -237,7 +239,7 @@ fn validate_update(
         },
         TypeInfo::Custom(custom) => {
             let mut errors = common();
-            // Upstream has these rules both for all kinds and for custom ones.
+            // Upstream applies these rules twice: for all kinds and for custom resources.
             errors.extend(metadata::validate_update(new_meta, old_meta, "metadata"));
             errors.extend(match part {
                 Part::Status => custom.schema.validate_status_update(old, new),
@@ -248,7 +250,7 @@ fn validate_update(
     }
 }
 
-/// Warns of formats in a definition that mean nothing to validation, but for those known of.
+/// Warns of formats in a CRD that validation does not recognize, except `known` ones.
 fn warn_unrecognized_formats(cx: &RequestContext, crd: &Value, known: &[String]) {
     for format in evenkeel_schema::unrecognized_formats(crd) {
         if !known.contains(&format) {
@@ -257,7 +259,7 @@ fn warn_unrecognized_formats(cx: &RequestContext, crd: &Value, known: &[String])
     }
 }
 
-/// What preparing an object needs to know of the request.
+/// Calls `f` with the request in the form of the kind's strategy.
 fn with_strategy_context(
     cx: &RequestContext,
     applied: &Applied,
@@ -297,7 +299,7 @@ fn metadata_of(object: &Value) -> &Value {
     object.get("metadata").unwrap_or(&Value::Null)
 }
 
-/// Fills in the name of an object that only has the beginning of one.
+/// Generates the name of an object that has a `generateName` only.
 fn generate_name(cx: &RequestContext, object: &mut Value) {
     const LONGEST_BASE: usize = 58;
     let base = object.meta_str("generateName");
@@ -309,17 +311,17 @@ fn generate_name(cx: &RequestContext, object: &mut Value) {
     set_meta(object, "name", Some(name.into()));
 }
 
-/// Keeps what no client may change: silently, as upstream does.
+/// Preserves fields that clients cannot change, without an error, as upstream does.
 fn keep_system_fields(object: &mut Value, old: &Value) {
     if object.meta_str("uid").is_empty() {
         set_meta(object, "uid", old.meta("uid").cloned());
     }
-    // Kinds that must be given a version have been checked for one; the others mean the newest.
+    // Kinds that require a resourceVersion have been checked; for the others it means the latest.
     if matches!(object.meta_str("resourceVersion"), "" | "0") {
         set_meta(object, "resourceVersion", old.meta("resourceVersion").cloned());
     }
     set_meta(object, "generation", old.meta("generation").cloned());
-    // What there is of these cannot be changed; setting them is for validation to refuse.
+    // Existing values cannot be changed; validation rejects setting them.
     for field in ["creationTimestamp", "deletionTimestamp"] {
         if let Some(time) = old.meta(field) {
             set_meta(object, field, Some(time.clone()));

@@ -1,7 +1,7 @@
-//! Stage 4: the request body, for requests that may be carried out and want one.
+//! Stage 5: reads the request body, of authorized requests that have one.
 //!
-//! A body is read after its sender is known, so that a client without rights cannot make the
-//! server keep anything. Bytes are counted for the user as they arrive.
+//! The body is read after authorization, so that a client without permissions cannot use memory of
+//! the server. Its bytes are accounted to the user as they arrive.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -17,19 +17,19 @@ use crate::limits::BODY_LIMIT;
 use crate::status::Status;
 use crate::throttle::{Permit, User};
 
-/// A request body of which nothing has been read.
+/// A request body that has not been read.
 pub(crate) struct Unread<B> {
     body: B,
     declared: Option<u64>,
-    /// Set if the request came through a socket.
+    /// Set for requests through a socket.
     counted: Option<(Arc<Core>, User)>,
 }
 
-/// A whole request body.
+/// A complete request body.
 #[derive(Debug, Default)]
 pub(crate) struct Received {
     pub(crate) bytes: Bytes,
-    /// Counts the bytes until the request is over.
+    /// Reserves the bytes until the request ends.
     _held: Option<Permit>,
 }
 
@@ -38,7 +38,7 @@ where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    /// Takes a body whose bytes count for `user`; in process they count for none.
+    /// Wraps a body whose bytes are accounted to `user`; in process they are not accounted.
     pub(crate) fn new(core: &Arc<Core>, user: Option<User>, headers: &HeaderMap, body: B) -> Self {
         let declared = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
         Self {
@@ -48,7 +48,7 @@ where
         }
     }
 
-    /// Reads the body to its end.
+    /// Reads the whole body.
     pub(crate) async fn read(self) -> Result<Received, Status> {
         if self.declared.is_some_and(|declared| declared > BODY_LIMIT as u64) {
             return Err(Status::too_large());
@@ -84,8 +84,8 @@ where
     }
 }
 
-/// Frames put together. A single one, which is the rule, is not copied; many small ones do not
-/// keep an allocation each.
+/// The received frames. A single frame, the usual case, is not copied; many small ones share one
+/// allocation.
 #[derive(Default)]
 enum Buffer {
     #[default]

@@ -1,4 +1,4 @@
-//! Stage 8: plugins may refuse the object.
+//! Stage 10: validating admission.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::context::RequestContext;
 use crate::service::Reservation;
 use crate::status::Status;
 
-/// An object that may be stored.
+/// An admitted object, which may be stored.
 pub(crate) struct Admitted {
     pub(super) object: Value,
     pub(super) reservation: Option<Reservation>,
@@ -19,8 +19,8 @@ impl Admitted {
         &self.object
     }
 
-    /// A stored object with a mark of the server's own on it: of deletion, of a node. Nothing of
-    /// it comes from a client, so there is nothing to admit.
+    /// Wraps a stored object that the server has changed, for example marked as deleted or bound to
+    /// a node. Nothing in it comes from a client, so it is not admitted again.
     pub(crate) fn by_server(object: Value) -> Self {
         Self { object, reservation: None }
     }
@@ -38,7 +38,7 @@ pub(crate) fn on_update(
     validate(cx, Operation::Update, object, Some(old))
 }
 
-/// Deletion is admitted by both kinds of plugins at once.
+/// Runs mutating and validating admission for a delete.
 pub(crate) fn on_delete(cx: &RequestContext, old: &Value) -> Result<(), Status> {
     let mut attributes =
         Attributes { cx, operation: Operation::Delete, object: None, old: Some(old) };

@@ -1,11 +1,11 @@
-//! The built-in resources: one row each, in the order discovery lists them.
+//! The built-in resources: one row each, in discovery order.
 //!
-//! This is all a default Kubernetes 1.36 serves: 22 group-versions, 68 resources,
-//! 45 subresources. Adding a built-in kind starts with a row here.
+//! These are all resources of a default Kubernetes 1.36: 22 group-versions, 68 resources, 45
+//! subresources. Adding a built-in kind starts with a row here.
 
 use self::Scope::{Cluster, Namespaced};
 
-/// Whether a resource's objects live in namespaces.
+/// The scope of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     Namespaced,
@@ -26,7 +26,7 @@ pub(crate) struct Row {
     pub(crate) subresources: &'static [SubRow],
 }
 
-/// A subresource of a row. An empty kind means the resource's own.
+/// A subresource of a row. An empty kind is that of the resource.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SubRow {
     pub(crate) name: &'static str,

@@ -1,8 +1,8 @@
-//! Custom resources: what a CustomResourceDefinition makes the server serve.
+//! Custom resources, as declared by CustomResourceDefinitions.
 //!
-//! A definition is an object like any other; [`settle`] runs after each write to one and brings
-//! the rest of the server in step: names are accepted, conditions written, resources served or
-//! withdrawn. It runs as part of the write, so nobody ever waits for a definition to take effect.
+//! A CRD is an object like any other; [`reconcile`] runs after each write to one: it accepts names,
+//! sets conditions, and serves or withdraws resources. It runs as part of the write, so a CRD takes
+//! effect immediately.
 
 mod establish;
 
@@ -24,33 +24,33 @@ use super::resource::Resource;
 use crate::object::{Metadata as _, metadata_mut, set_meta};
 use crate::pipeline::prepare::Part;
 
-/// What is special about one version of a custom resource.
+/// The schema and options of one version of a custom resource.
 pub(crate) struct Custom {
-    /// The name of the definition.
+    /// The name of the CRD.
     pub(crate) crd: Box<str>,
     pub(crate) schema: Structural,
-    /// The schemas of all versions by API version: objects are kept in one and read in another.
+    /// The schemas of all versions by API version: objects are stored in one and read in another.
     pub(crate) schemas: Arc<BTreeMap<Box<str>, Structural>>,
-    /// The schema as given, for OpenAPI and for server-side apply.
+    /// The declared schema, for OpenAPI and server-side apply.
     pub(crate) openapi: Option<Value>,
     pub(crate) has_status: bool,
     pub(crate) columns: Vec<Column>,
     pub(crate) selectable: Vec<Selectable>,
-    /// Closed once the definition has become another one or is gone: watches end.
+    /// Closed when the CRD is changed or deleted, so that watches end.
     pub(crate) lifetime: watch::Receiver<()>,
-    /// What to tell everyone who still uses this version.
+    /// The deprecation warning of this version.
     pub(crate) deprecation: Option<Box<str>>,
-    /// The definition is being deleted: no new objects.
+    /// Whether the CRD is being deleted: no objects can be created.
     pub(crate) terminating: bool,
-    /// The versions nobody can ask for; what was written in them still has owners.
+    /// The versions that are not served; fields written in them still have managers.
     pub(crate) unserved: Arc<[Arc<Resource>]>,
 }
 
-/// A field that selectors may ask for.
+/// A selectable field.
 pub(crate) struct Selectable {
-    /// As selectors name it: `spec.color`.
+    /// The name in selectors: `spec.color`.
     pub(crate) label: Box<str>,
-    /// As the definition names it: `.spec.color`.
+    /// The JSON path in the CRD: `.spec.color`.
     pub(crate) json_path: Box<str>,
     path: jsonpath::Path,
 }
@@ -65,29 +65,28 @@ pub(crate) struct Column {
     path: Option<jsonpath::Path>,
 }
 
-/// All definitions: what those that are established serve, and the names that all have been given.
-/// By group, so that a change costs what its own group does.
+/// All CRDs: the resources of established ones, and the accepted names of all. By group, so that
+/// the cost of a change depends on its own group only.
 #[derive(Default)]
 pub(crate) struct Crds {
     served: Mutex<HashMap<Box<str>, ServedGroup>>,
     names: Mutex<HashMap<Box<str>, names::AcceptedNames>>,
 }
 
-/// What the established definitions of one group serve, by name.
+/// The resources of the established CRDs of one group, by CRD name.
 type ServedGroup = BTreeMap<Box<str>, Served>;
 
 struct Served {
-    /// The revision of the definition this was made from; older ones do not replace it.
+    /// The revision of the CRD; older ones do not replace it.
     revision: u64,
-    /// The definition, its generation and the accepted names: what makes this another set of
-    /// resources.
+    /// The uid, generation and accepted names of the CRD: a change of them replaces the resources.
     identity: (String, i64, Value),
-    /// The definition is being deleted.
+    /// Whether the CRD is being deleted.
     terminating: bool,
     lifetime: watch::Sender<()>,
     resources: Vec<Arc<Resource>>,
-    /// Versions that were served once, as they were last: their OpenAPI documents stay until the
-    /// definition goes.
+    /// Versions that are no longer served, in their last form: their OpenAPI documents remain until
+    /// the CRD is deleted.
     withdrawn: Vec<Arc<Resource>>,
 }
 
@@ -95,9 +94,9 @@ pub(crate) fn is_crd(resource: &Resource) -> bool {
     resource.is("apiextensions.k8s.io", "customresourcedefinitions")
 }
 
-// === definitions as objects ===
+// === CRDs as objects ===
 
-/// A new definition has no status yet but the version its objects are stored in.
+/// Prepares a new CRD: its status contains the storage version only.
 pub(crate) fn prepare_create(crd: &mut Value) {
     set_meta(crd, "generation", Some(1.into()));
     crd["status"] = json!({
@@ -128,7 +127,7 @@ fn storage_version(crd: &Value) -> &str {
     storage.and_then(|version| version["name"].as_str()).unwrap_or("")
 }
 
-/// Takes the metadata of `old`, but for some fields.
+/// Keeps the metadata of `old`, except some fields.
 fn keep_metadata(object: &mut Value, old: &Value, but: &[&str]) {
     let kept: Vec<(&str, Option<Value>)> =
         but.iter().map(|field| (*field, object.meta(field).cloned())).collect();
@@ -169,7 +168,7 @@ impl Custom {
         }
     }
 
-    /// Whether anything but metadata (and status, where it has its own endpoint) is different.
+    /// Returns whether anything but metadata (and status, if it is a subresource) differs.
     fn differs(&self, object: &Value, old: &Value) -> bool {
         let (Value::Object(new), Value::Object(old)) = (object, old) else { return true };
         let counts = |key: &&String| match key.as_str() {
@@ -189,7 +188,7 @@ impl Custom {
         }
     }
 
-    /// The cells of a table row: the name, then the printer columns.
+    /// Returns the cells of a table row: the name, then the printer columns.
     pub(crate) fn cells(&self, object: &Value, now: i64) -> Vec<Value> {
         let name = Value::from(object.meta_str("name"));
         std::iter::once(name)
@@ -225,18 +224,18 @@ impl Column {
     }
 }
 
-// === impl Definitions ===
+// === impl Crds ===
 
-/// The group of a definition, which its name ends with.
+/// Returns the group of a CRD, which is the suffix of its name.
 fn group_of(crd: &str) -> &str {
     crd.split_once('.').map_or("", |(_, group)| group)
 }
 
 impl Crds {
-    /// Replaces what one definition serves, unless something newer is served already, and has the
-    /// registry serve it. Does nothing if the definition means the same as before.
+    /// Replaces the resources of a CRD and updates the registry, unless a newer revision is served.
+    /// Does nothing if the CRD has not changed.
     ///
-    /// Watches of its resources end if it now means something else.
+    /// Watches of its resources end if it has changed.
     fn put(
         &self,
         registry: &Registry,
@@ -277,7 +276,7 @@ impl Crds {
         publish(registry, group_of(name), group);
     }
 
-    /// Serves nothing of a definition that is gone, and forgets its names.
+    /// Stops serving a deleted CRD and forgets its names.
     fn remove(&self, registry: &Registry, name: &str) {
         let group_name = group_of(name);
         if let Some(given) = self.names().get_mut(group_name) {
@@ -293,27 +292,27 @@ impl Crds {
         }
     }
 
-    /// The resources that a definition serves.
+    /// Returns the served resources of a CRD.
     fn resources_of(&self, name: &str) -> Vec<Arc<Resource>> {
         let all = self.served();
         let served = all.get(group_of(name)).and_then(|group| group.get(name));
         served.map(|served| served.resources.clone()).unwrap_or_default()
     }
 
-    /// Records the names that a definition has been given.
+    /// Records the accepted names of a CRD.
     pub(crate) fn record_names(&self, crd: &Value) {
         let name = crd.meta_str("name");
         self.names().entry(group_of(name).into()).or_default().record(crd);
     }
 
-    /// Judges the names a definition wishes for against those that others have been given.
+    /// Checks the requested names of a CRD against the accepted names of others.
     fn check_names(&self, crd: &Value) -> names::NameCheck {
         let all = self.names();
         let given = all.get(group_of(crd.meta_str("name")));
         names::check(crd, given.unwrap_or(&names::AcceptedNames::default()))
     }
 
-    /// Definitions in the group of another one that wait for names.
+    /// Returns the CRDs in the same group that wait for names.
     fn pending_in_group_of(&self, name: &str) -> Vec<Box<str>> {
         let all = self.names();
         all.get(group_of(name)).map(names::AcceptedNames::pending).unwrap_or_default()
@@ -328,8 +327,8 @@ impl Crds {
     }
 }
 
-/// Makes the registry serve what is in a group now. Under the lock of the definitions, so that of
-/// two changes at once the later one is not undone by what the earlier one knew.
+/// Updates the registry with the resources of a group. Called with the lock held, so that an
+/// earlier change cannot overwrite a later one.
 fn publish(registry: &Registry, name: &str, group: &ServedGroup) {
     let served: Vec<_> = group.values().flat_map(|served| &served.resources).cloned().collect();
     let withdrawn = group.values().flat_map(|served| &served.withdrawn).cloned().collect();

@@ -1,7 +1,7 @@
-//! Discovery: what is served, for clients that ask before they act.
+//! Discovery documents of the served resources.
 //!
-//! Two forms of the same facts: one document per group-version, and the aggregated one that
-//! current clients fetch in a single request. Both are made once per snapshot of the registry.
+//! There are two forms: one document per group-version, and the aggregated one that current clients
+//! fetch in a single request. Both are built once per snapshot of the registry.
 
 use std::sync::OnceLock;
 
@@ -13,19 +13,19 @@ use super::{Group, GroupVersion, Snapshot};
 use crate::digest;
 use crate::pipeline::encode;
 
-/// The aggregated documents of one snapshot, encoded when first asked for.
+/// The aggregated documents of one snapshot, encoded on first use.
 #[derive(Default)]
 pub(crate) struct Documents {
     core: OnceLock<Document>,
     groups: OnceLock<Document>,
 }
 
-/// An encoded document and the tag that changes when it does.
+/// An encoded document and its ETag.
 #[derive(Clone)]
 pub(crate) struct Document {
     pub(crate) body: Bytes,
     pub(crate) etag: String,
-    /// The protobuf form, made when first asked for. It shares the tag.
+    /// The protobuf encoding, on first use. It has the same ETag.
     protobuf: OnceLock<Bytes>,
 }
 
@@ -38,16 +38,16 @@ impl Document {
         Self { body, etag, protobuf: OnceLock::new() }
     }
 
-    /// The form that `encode` makes of the document.
+    /// Returns the document encoded by `encode`.
     pub(crate) fn protobuf(&self, encode: impl FnOnce(&Value) -> Vec<u8>) -> &Bytes {
         self.protobuf.get_or_init(|| {
-            // What was printed can be read.
+            // Encoded JSON can always be decoded.
             let document = serde_json::from_slice(&self.body).unwrap_or_default();
             encode(&document).into()
         })
     }
 
-    /// A document whose tag is known without looking at it.
+    /// Creates a document with a known ETag.
     pub(crate) fn tagged(value: &Value, tag: &str) -> Self {
         let body = Bytes::from(encode::to_bytes(value));
         Self { body, etag: format!("\"{tag}\""), protobuf: OnceLock::new() }
@@ -55,7 +55,7 @@ impl Document {
 }
 
 impl Snapshot {
-    /// `/api` or `/apis` in the aggregated form.
+    /// Returns `/api` or `/apis` in the aggregated form.
     pub(crate) fn aggregated(&self, core: bool) -> &Document {
         let slot = if core { &self.documents().core } else { &self.documents().groups };
         slot.get_or_init(|| {
@@ -73,7 +73,7 @@ impl Snapshot {
         })
     }
 
-    /// `/apis`: the groups with their versions.
+    /// Returns `/apis`: the groups with their versions.
     pub(crate) fn group_list(&self) -> Value {
         let groups: Vec<Value> = self
             .groups()
@@ -84,7 +84,7 @@ impl Snapshot {
     }
 }
 
-/// `/apis/<group>`.
+/// Returns `/apis/<group>`.
 pub(crate) fn api_group(group: &Group) -> Value {
     let mut fields = group_fields(group);
     fields.insert("kind".into(), "APIGroup".into());
@@ -115,7 +115,7 @@ fn group_version_name(group: &Group, version: &GroupVersion) -> String {
     }
 }
 
-/// `/api/v1` or `/apis/<group>/<version>`: the resources and their subresources.
+/// Returns `/api/v1` or `/apis/<group>/<version>`: the resources and their subresources.
 pub(crate) fn resource_list(group: &str, version: &GroupVersion) -> Value {
     let mut resources = Vec::new();
     for resource in &version.resources {
@@ -185,7 +185,7 @@ fn aggregated_group(group: &Group) -> Value {
 }
 
 fn aggregated_resource(resource: &Resource) -> Value {
-    // The kinds of built-in resources are given without group and version there.
+    // The kinds of built-in resources have no group and version here.
     let custom = resource.is_custom();
     let own = |kind: &str| {
         let (group, version) =
@@ -224,7 +224,7 @@ fn names_and_categories(entry: &mut Value, resource: &Resource) {
     }
 }
 
-/// Tells clients when the stored form of a resource changes.
+/// Returns a hash that changes with the storage version of a resource.
 fn storage_version_hash(resource: &Resource) -> String {
     let gvk = resource.storage_gvk();
     let name = format!("{}/{}/{}", gvk.group, gvk.version, gvk.kind);

@@ -1,4 +1,4 @@
-//! One served resource: its names, its verbs, where its objects are and how they behave.
+//! One served resource: its names, verbs, table and type.
 
 use std::sync::{Arc, OnceLock};
 
@@ -17,7 +17,7 @@ use crate::storage::{Store, Table};
 pub(crate) struct Resource {
     pub(crate) group: Arc<str>,
     pub(crate) version: Arc<str>,
-    /// `v1`, `apps/v1`: the version as objects carry it.
+    /// The API version of its objects: `v1`, `apps/v1`.
     pub(crate) api_version: Arc<str>,
     pub(crate) kind: Arc<str>,
     pub(crate) list_kind: Arc<str>,
@@ -28,34 +28,34 @@ pub(crate) struct Resource {
     pub(crate) short_names: Vec<Box<str>>,
     pub(crate) categories: Vec<Box<str>>,
     pub(crate) subresources: Vec<Subresource>,
-    /// The objects; versions of one resource share it.
+    /// The table of the objects, shared by all versions of the resource.
     pub(crate) table: Table,
     /// The version objects are stored in.
     pub(crate) storage_version: Arc<str>,
-    /// The schema generation stored bodies are up to date with.
+    /// The schema generation that stored bodies are encoded under.
     pub(crate) epoch: u32,
-    /// What field selectors may ask for besides name and namespace.
+    /// The selectable fields besides name and namespace.
     pub(crate) selectable: Vec<Box<str>>,
     pub(crate) type_info: TypeInfo,
-    /// How values merge, made on first use.
+    /// The merge schema, built on first use.
     pub(crate) apply_type: OnceLock<ObjectType>,
-    /// What an empty body decodes to, made on first use.
+    /// What an empty body decodes to, built on first use.
     pub(crate) zero: OnceLock<Value>,
 }
 
-/// What kind of resource this is.
+/// The type information of a resource.
 pub(crate) enum TypeInfo {
     Builtin(Builtin),
     Custom(Box<Custom>),
 }
 
-/// The facts of a built-in kind.
+/// The type and strategy of a built-in kind.
 pub(crate) struct Builtin {
     pub(crate) ty: &'static Type,
     pub(crate) strategy: &'static Strategy,
 }
 
-/// A subresource; its kind may be another than the resource's.
+/// A subresource; its kind may differ from that of the resource.
 #[derive(Clone, Debug)]
 pub(crate) struct Subresource {
     pub(crate) name: &'static str,
@@ -115,8 +115,8 @@ impl Resource {
         Gvk::new(&self.group, &self.version, &self.kind)
     }
 
-    /// What upstream's own code calls the type of the objects, or with a suffix of their lists:
-    /// messages give it away.
+    /// Returns the Go type of the objects, or with a suffix of their lists: upstream's messages
+    /// contain it.
     pub(crate) fn go_type(&self, suffix: &str) -> String {
         match (&self.type_info, &*self.group) {
             (TypeInfo::Custom(_), _) => format!("*unstructured.Unstructured{suffix}"),
@@ -128,7 +128,7 @@ impl Resource {
         }
     }
 
-    /// The key upstream keeps an object under in etcd: refusals by the storage name it.
+    /// Returns the etcd key of an object, which storage errors contain.
     pub(crate) fn etcd_key(&self, namespace: &str, name: &str) -> String {
         let prefix = match (&self.type_info, &*self.group, &*self.plural) {
             (TypeInfo::Custom(_), group, plural)
@@ -149,12 +149,12 @@ impl Resource {
         }
     }
 
-    /// The kind in the version its objects are stored in.
+    /// Returns the kind in the storage version.
     pub(crate) fn storage_gvk(&self) -> Gvk<'_> {
         Gvk::from_api_version(&self.storage_version, &self.kind)
     }
 
-    /// How errors about objects name the resource: `deployments.apps`.
+    /// Returns the group and resource that errors contain: `deployments.apps`.
     pub(crate) fn group_resource(&self) -> GroupResource<'_> {
         GroupResource { group: &self.group, resource: &self.plural }
     }
@@ -174,7 +174,7 @@ impl Resource {
         }
     }
 
-    /// The type of a built-in resource.
+    /// Returns the type of a built-in resource.
     pub(crate) fn builtin_type(&self) -> Option<&'static Type> {
         match &self.type_info {
             TypeInfo::Builtin(builtin) => Some(builtin.ty),
@@ -190,7 +190,7 @@ impl Resource {
         &*self.group == group && &*self.plural == plural
     }
 
-    /// What users of this resource should know about its future.
+    /// Returns the deprecation warning of the resource.
     pub(crate) fn deprecation(&self) -> Option<&str> {
         match &self.type_info {
             TypeInfo::Custom(custom) => custom.deprecation.as_deref(),
@@ -198,7 +198,7 @@ impl Resource {
         }
     }
 
-    /// Whether objects are kept at all; reviews and the like only answer.
+    /// Returns whether objects are stored; reviews and the like are not.
     pub(crate) fn is_stored(&self) -> bool {
         self.supports("list") && !self.is("", "componentstatuses")
     }

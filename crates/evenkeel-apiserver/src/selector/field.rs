@@ -1,11 +1,11 @@
 //! Field selectors: `metadata.name=web,status.phase!=Running`.
 //!
-//! Only the fields a kind declares can be asked for; their values are taken out of the object
-//! when it is stored, so that no list or watch decodes objects to filter them.
+//! Only fields that a kind declares can be selected; their values are extracted when an object is
+//! stored, so that lists and watches do not decode objects to filter them.
 
 use crate::storage::Record;
 
-/// What a list asks of fields. Empty selects everything.
+/// A field selector. An empty one selects everything.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FieldSelector(Vec<Requirement>);
 
@@ -20,14 +20,14 @@ struct Requirement {
 enum Field {
     Name,
     Namespace,
-    /// Position among the fields the record carries.
+    /// The index in the fields of the record.
     Other(usize),
 }
 
 impl FieldSelector {
-    /// Reads `text` for a kind whose records carry the values of `known`, in that order.
+    /// Parses `text` for a kind whose records contain the values of `known`, in that order.
     ///
-    /// `resolve` gives the name that a label of the request has among those, or refuses it.
+    /// `resolve` maps a label of the request to one of those names, or rejects it.
     pub(crate) fn parse<'a>(
         text: &'a str,
         known: &[impl AsRef<str>],
@@ -55,7 +55,7 @@ impl FieldSelector {
         Ok(Self(all))
     }
 
-    /// Only the object of this name.
+    /// Selects the object of this name only.
     pub(crate) fn name(name: &str) -> Self {
         Self(vec![Requirement { field: Field::Name, equals: true, value: name.to_owned() }])
     }
@@ -64,7 +64,7 @@ impl FieldSelector {
         self.0.is_empty()
     }
 
-    /// The only name that can match, if the selector names one.
+    /// Returns the only name that can match, if there is one.
     pub(crate) fn exact_name(&self) -> Option<&str> {
         self.0
             .iter()

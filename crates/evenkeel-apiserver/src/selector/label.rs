@@ -1,13 +1,13 @@
 //! Label selectors: `app=web,tier in (a, b),!canary`.
 //!
-//! A hand-written reader of upstream's grammar with upstream's error texts. Requirements are
-//! kept in the order given; all must hold.
+//! A parser of upstream's grammar with upstream's error messages. Requirements are kept in order;
+//! all must match.
 
 use evenkeel_schema::names;
 
 use crate::storage::Labels;
 
-/// What a list asks of labels. Empty selects everything.
+/// A label selector. An empty one selects everything.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LabelSelector(Vec<Requirement>);
 
@@ -100,7 +100,7 @@ impl<'a> Token<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// The next token; `values` says whether `in` and `notin` are plain words here.
+    /// Returns the next token; `values` is whether `in` and `notin` are plain words here.
     fn next(&mut self, values: bool) -> Token<'a> {
         self.rest = self.rest.trim_start_matches([' ', '\t', '\r', '\n']);
         let special = |c: char| matches!(c, '=' | '!' | '(' | ')' | ',' | '>' | '<');
@@ -283,7 +283,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Whether a value is one of `values`, which are sorted.
+/// Returns whether `values`, which is sorted, contains a value.
 fn lists(values: &[String], value: &str) -> bool {
     values.binary_search_by(|listed| listed.as_str().cmp(value)).is_ok()
 }

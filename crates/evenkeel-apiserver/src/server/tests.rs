@@ -1,4 +1,4 @@
-//! What limits do to requests through a socket, with places and turns taken by the test.
+//! Limits of requests through a socket. The tests hold the permits and slots.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ impl Fixture {
         let kubeconfig = Kubeconfig::from_yaml(serving.kubeconfig()).unwrap();
         let options = KubeConfigOptions::default();
         let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
-        // Refusals are what is looked for.
+        // The tests expect rejections.
         config.default_retry = false;
         let client = kube::Client::try_from(config).unwrap();
         Self { server, serving, client, admin: User::of(&Identity::admin()) }
@@ -67,7 +67,7 @@ impl Fixture {
     }
 }
 
-/// Polls `pending` until `other` is done, and fails if it is the first.
+/// Polls `pending` until `other` is done, and fails if `pending` completes first.
 async fn while_pending<T>(
     pending: &mut (impl Future + Unpin),
     other: impl Future<Output = T>,
@@ -122,7 +122,7 @@ async fn heavy_requests_queue_and_small_ones_do_not_wait() {
     drop(slot);
     assert_eq!(timeout(SOON, large).await.unwrap(), 201);
 
-    // From now on what is stored is large, whatever the size of a patch.
+    // From now on the stored object is large, whatever the size of a patch.
     let slot = test.server.core.throttle.heavy_slot(&test.admin).await.unwrap();
     let mut table = Box::pin(test.table(""));
     let list = test.send("GET", MAPS, String::new());
@@ -142,11 +142,11 @@ async fn queued_work_is_not_started_after_the_client_disconnects() {
     let slot = test.server.core.throttle.heavy_slot(&test.admin).await.unwrap();
     {
         let mut deletion = Box::pin(test.send("DELETE", MAPS, String::new()));
-        // The server has the request once it has served one that was sent later.
+        // The server has the request once it has served a later one.
         let later = test.send("GET", MAPS, String::new());
         assert_eq!(while_pending(&mut deletion, later).await.0, 200);
     }
-    // The client has reset the stream once a later request is answered.
+    // The client has reset the stream once a later request has a response.
     assert_eq!(test.send("GET", MAPS, String::new()).await.0, 200);
     drop(slot);
     test.server.core.throttle.idle().await;
@@ -219,7 +219,7 @@ async fn response_bytes_are_reserved_until_sent() {
     let test = Fixture::new(|limits| limits.response_bytes = 1 << 20).await;
     assert_eq!(test.create("large", 700 << 10).await, 201);
     let table = || test.table("?includeObject=Object");
-    // Its window is smaller than that, so most of it stays with the server.
+    // The flow control window is smaller, so most of it stays in the server.
     let unread = table().await;
     let mut second = Box::pin(table());
     let read = async { unread.into_body().collect().await.unwrap().to_bytes().len() };

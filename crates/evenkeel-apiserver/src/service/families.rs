@@ -1,4 +1,4 @@
-//! Which families of addresses a service has, in a cluster that has one.
+//! IP families and policy of Services, in a single-stack cluster.
 
 use evenkeel_kinds::validate;
 use evenkeel_schema::field;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::AllocateError;
 
-/// A service that takes what it can get is left with what it got, unless somebody asks otherwise.
+/// Returns whether a Service that prefers dual-stack keeps its families.
 pub(super) fn are_unchanged(service: &Value, old: Option<&Value>) -> bool {
     let (spec, Some(old)) = (&service["spec"], old.map(|old| &old["spec"])) else { return false };
     let prefers = |spec: &Value| spec["ipFamilyPolicy"] == "PreferDualStack";
@@ -15,7 +15,7 @@ pub(super) fn are_unchanged(service: &Value, old: Option<&Value>) -> bool {
         && ["type", "clusterIPs", "ipFamilies"].iter().all(|field| spec[field] == old[field])
 }
 
-/// Fills in policy and families, in upstream's order of checks.
+/// Sets the IP family policy and IP families, in upstream's order of checks.
 pub(super) fn set_families(service: &mut Value, old: Option<&Value>) -> Result<(), AllocateError> {
     let none = Value::Null;
     let old_spec = old.map_or(&none, |old| &old["spec"]);
@@ -24,7 +24,7 @@ pub(super) fn set_families(service: &mut Value, old: Option<&Value>) -> Result<(
     if spec["ipFamilyPolicy"].is_null() {
         spec["ipFamilyPolicy"] = match &old_spec["ipFamilyPolicy"] {
             Value::String(before) => before.as_str(),
-            // Who manages endpoints on their own may give them addresses of either family.
+            // Endpoints without a selector may have addresses of either family.
             _ if headless => "RequireDualStack",
             _ => "SingleStack",
         }
@@ -96,7 +96,7 @@ pub(super) fn set_families(service: &mut Value, old: Option<&Value>) -> Result<(
     Ok(())
 }
 
-/// Addresses say of which family they are.
+/// Infers the IP families from the cluster IPs.
 fn infer(spec: &mut Value, errors: &mut Vec<field::Error>) {
     let addresses = spec["clusterIPs"].clone();
     let mut families = spec["ipFamilies"].as_array().cloned().unwrap_or_default();
@@ -120,7 +120,7 @@ fn infer(spec: &mut Value, errors: &mut Vec<field::Error>) {
     }
 }
 
-/// A headless service whose endpoints somebody else manages.
+/// Returns whether a Service is headless and has no selector.
 fn is_selectorless(spec: &Value) -> bool {
     let selects = spec["selector"].as_object().is_some_and(|selector| !selector.is_empty());
     spec["clusterIP"] == "None" && !selects

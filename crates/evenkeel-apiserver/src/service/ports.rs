@@ -1,4 +1,4 @@
-//! Node ports: those of a service's ports, and the one its health is asked at.
+//! Node ports: those of a Service's ports, and its health check node port.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -10,14 +10,14 @@ use crate::status::Status;
 
 const NODE_PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
 
-/// Ports below this are handed out last: they are for those who ask for a certain one.
+/// Ports below this are allocated last, as they are for static assignment.
 const DYNAMIC_PORTS_START: u16 = 30_086;
 
 const OUT_OF_RANGE: &str =
     "provided port is not in the valid range. The range of valid ports is 30000-32767";
 const ALLOCATED: &str = "provided port is already allocated";
 
-/// Takes the ports that `service` needs and `old` has not.
+/// Allocates the ports that `service` needs and `old` does not have.
 pub(super) fn allocate(
     reservation: &mut Reservation,
     service: &mut Value,
@@ -39,12 +39,12 @@ pub(super) fn allocate(
     Ok(())
 }
 
-/// Load balancers that keep traffic on a node ask it there whether it has any pods.
+/// Returns whether a load balancer checks on each node whether it has endpoints.
 fn needs_health_check(spec: &Value) -> bool {
     spec["type"] == "LoadBalancer" && spec["externalTrafficPolicy"] == "Local"
 }
 
-/// Load balancers may be told to do without ports of their own.
+/// Returns whether node ports are allocated; load balancers may disable it.
 fn allocates_node_ports(spec: &Value) -> bool {
     spec["type"] != "LoadBalancer" || spec["allocateLoadBalancerNodePorts"] != false
 }
@@ -55,12 +55,12 @@ fn number(port: &Value, field: &str) -> i64 {
 
 struct Ports<'a> {
     reservation: &'a mut Reservation,
-    /// What a dry run pretends to have taken.
+    /// The ports a dry run would have allocated.
     dry_run_ports: Option<BTreeSet<i64>>,
 }
 
 impl Ports<'_> {
-    /// Ports of the same number, say for TCP and UDP, share a node port.
+    /// Allocates node ports. Ports of the same number, for example TCP and UDP, share one.
     fn on_create(&mut self, spec: &mut Value) -> Result<(), AllocateError> {
         let allocates = allocates_node_ports(spec);
         let Some(ports) = spec["ports"].as_array_mut() else { return Ok(()) };
@@ -161,7 +161,8 @@ impl Ports<'_> {
         Ok(())
     }
 
-    /// Any free port: in turn, so that one that was given back is not met again at once.
+    /// Allocates the next free port. Round-robin, so that a released port is not reused
+    /// immediately.
     fn allocate_next(&mut self) -> Result<i64, AllocateError> {
         if let Some(dry_run_ports) = &mut self.dry_run_ports {
             let next = 1 + dry_run_ports.last().copied().unwrap_or(32_768);

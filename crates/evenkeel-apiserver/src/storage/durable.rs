@@ -1,19 +1,18 @@
 //! The store on disk: an append-only log with group commit, bounded by snapshots.
 //!
-//! Reading never touches it: everything is in memory, the disk only remembers. What it promises:
+//! Reads never touch it: all objects are in memory. It guarantees:
 //!
-//! - what was acknowledged is there after the process was killed, and with [`Durability::Disk`]
-//!   after a power failure;
-//! - a batch of commits is there as a whole or not at all;
-//! - revisions go on from the last one, even if all objects are gone;
-//! - damage is either an end that was never acknowledged, which is cut off, or an error that names
-//!   the place; a log that was removed is an error too;
-//! - a write that could not be written is refused and leaves nothing behind; once there is space
-//!   again, writes are accepted again.
+//! - acknowledged writes survive a kill of the process, and with [`Durability::Disk`] a power
+//!   failure;
+//! - a batch of commits is recovered as a whole or not at all;
+//! - revisions continue from the last one, even if all objects are deleted;
+//! - corruption is either an unacknowledged tail, which is truncated, or an error with path and
+//!   offset; a removed log is an error, too;
+//! - a failed write leaves nothing behind; once there is space again, writes are accepted again.
 //!
-//! From a byte up: [`frame`] makes bytes whole, [`codec`] gives them meaning, [`dir`] names the
-//! files, [`log`] appends, [`acknowledged`] remembers how far, [`committer`] decides what,
-//! [`snapshot`] shortens, [`recover`] reads it all back.
+//! The layers, from the bottom: [`frame`] checksums, [`codec`] encodes, [`dir`] manages the files,
+//! [`log`] appends, [`acknowledged`] records the last acknowledged revision, [`committer`] batches
+//! writes, [`snapshot`] replaces logs, [`recover`] reads everything back.
 
 mod acknowledged;
 mod codec;
@@ -35,11 +34,11 @@ use super::{Options, Shared};
 /// What an acknowledged write survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// The end of the process and of the machine: each batch is flushed to disk.
+    /// The end of the process and a power failure: each batch is flushed to disk.
     #[default]
     Disk,
-    /// The end of the process: the system writes to disk when it likes. After a power failure
-    /// the directory may hold less, or be refused as damaged.
+    /// The end of the process only: the operating system flushes later. After a power failure the
+    /// directory may lack writes, or be rejected as corrupt.
     Process,
 }
 
@@ -47,7 +46,7 @@ pub enum Durability {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// Another process has it open, or this one does.
+    /// Another process has it open, or this one has.
     #[error("data directory {} is in use", .0.display())]
     InUse(PathBuf),
     /// A file cannot be read or written.
@@ -55,20 +54,20 @@ pub enum OpenError {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         source: io::Error,
     },
-    /// A file is not as it was written.
+    /// A file is corrupt.
     #[error("{} is corrupt at byte {offset}: {reason}", path.display())]
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// Where in it the trouble begins.
+        /// The offset of the corruption.
         offset: u64,
-        /// What was found, or expected.
+        /// The detected problem.
         reason: &'static str,
     },
-    /// There is a snapshot, but not the log that goes on from it.
+    /// There is a snapshot, but not the log that follows it.
     #[error("no log in {} goes on after revision {after}", path.display())]
     NoLog {
         /// The data directory.
@@ -76,7 +75,7 @@ pub enum OpenError {
         /// The snapshot's revision.
         after: u64,
     },
-    /// Files with commits that were acknowledged are missing.
+    /// Files with acknowledged commits are missing.
     #[error(
         "the log in {} is missing commits: it ends at revision {last}, and revision {acknowledged} \
          was acknowledged; restore the directory from a copy, or remove it to start empty",
@@ -92,7 +91,7 @@ pub enum OpenError {
     },
 }
 
-/// Fills `shared` from `path` and starts the thread that writes there.
+/// Fills `shared` from `path` and starts the thread that writes to it.
 pub(super) fn open(
     path: &Path,
     shared: &Arc<Shared>,

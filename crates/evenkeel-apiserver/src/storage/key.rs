@@ -1,4 +1,4 @@
-//! Names one object of a table, and puts objects in the order every list shows.
+//! The key of an object in a table, and the order of lists.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -8,17 +8,17 @@ use std::sync::Arc;
 ///
 /// Keys order as the bytes of `namespace/name`, which is how Kubernetes orders lists: all of
 /// `kube-system` comes *before* all of `kube`, because `-` sorts before `/`. Neither part may
-/// contain a slash; a key that breaks this names no object that could have been created.
+/// contain a slash; no object has a key that does.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// `namespace/name`. First field, so that the derived order is the order of this text.
     text: Arc<str>,
-    /// Where the slash is.
+    /// The offset of the slash.
     slash: u32,
 }
 
 impl Key {
-    /// The key of `name` in `namespace`, which is empty for cluster-scoped objects.
+    /// Creates the key of `name` in `namespace`, which is empty for cluster-scoped objects.
     pub fn new(namespace: &str, name: &str) -> Self {
         let mut text = String::with_capacity(namespace.len() + 1 + name.len());
         text.push_str(namespace);
@@ -27,23 +27,24 @@ impl Key {
         Self { slash: namespace.len() as u32, text: text.into() }
     }
 
-    /// Empty for cluster-scoped objects.
+    /// Returns the namespace; empty for cluster-scoped objects.
     pub fn namespace(&self) -> &str {
         &self.text[..self.slash as usize]
     }
 
-    /// The object's name.
+    /// Returns the name of the object.
     pub fn name(&self) -> &str {
         &self.text[self.slash as usize + 1..]
     }
 
-    /// `namespace/name`, or `/name` for a cluster-scoped object.
+    /// Returns `namespace/name`, or `/name` for a cluster-scoped object.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 }
 
-// Sound because the text alone decides order and equality of keys whose parts hold no slash.
+// Sound because the text alone determines order and equality of keys without slashes in their
+// parts.
 impl Borrow<str> for Key {
     fn borrow(&self) -> &str {
         &self.text

@@ -1,7 +1,7 @@
-//! One stored version of an object, and the event that made it.
+//! One stored version of an object, and the event that created it.
 //!
 //! A body is the object's JSON, encoded once. Its `metadata.resourceVersion` is known only at
-//! commit, so a [`UnsavedRecord`] leaves a hole there and the commit splices the revision in.
+//! commit, so an [`UnsavedRecord`] omits it and the commit inserts the revision.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -10,35 +10,35 @@ use bytes::Bytes;
 
 use super::{Key, Labels, Strings};
 
-/// What a writer wants stored.
+/// An encoded object to be stored.
 #[derive(Clone, Debug)]
 pub struct UnsavedRecord {
     body: Vec<u8>,
     revision_offset: usize,
     /// The object's labels, for selectors.
     pub labels: Labels,
-    /// Values of the selectable fields; which is which is known to the caller.
+    /// Values of the selectable fields, in an order the caller knows.
     pub fields: Strings,
-    /// The schema generation the body was encoded under. Opaque here.
+    /// The schema generation the body was encoded under. Opaque to the store.
     pub epoch: u32,
-    /// The `apiVersion` the body is encoded in. Opaque here.
+    /// The `apiVersion` the body is encoded in. Opaque to the store.
     pub version: Arc<str>,
-    /// The object's identity. Opaque here.
+    /// The uid of the object. Opaque to the store.
     pub uid: Box<str>,
 }
 
-/// One version of one object, as committed.
+/// One committed version of one object.
 #[derive(Debug)]
 pub struct Record {
-    /// Which object.
+    /// The key of the object.
     pub key: Key,
-    /// The commit that made this version.
+    /// The commit that created this version.
     pub revision: u64,
     /// The commit that created the object.
     pub create_revision: u64,
-    /// The object's JSON, carrying [`revision`](Self::revision).
+    /// The object's JSON, with [`revision`](Self::revision) in it.
     pub body: Bytes,
-    /// Where the revision's digits begin in the body.
+    /// The offset of the revision's digits in the body.
     pub(super) revision_offset: u32,
     /// See [`UnsavedRecord::epoch`].
     pub epoch: u32,
@@ -50,55 +50,55 @@ pub struct Record {
     pub version: Arc<str>,
     /// See [`UnsavedRecord::uid`].
     pub uid: Box<str>,
-    /// See [`Measure`]; 0 where it is not known.
+    /// See [`Measure`]; 0 if unknown.
     pub(super) measured: [AtomicU32; 2],
 }
 
-/// What an encoder may note of a version once it has measured it.
+/// A length that an encoder caches.
 #[derive(Clone, Copy, Debug)]
 pub enum Measure {
-    /// How long the whole object is in protobuf.
+    /// The length of the object in protobuf.
     Object,
-    /// How long its metadata is.
+    /// The length of its metadata in protobuf.
     Metadata,
 }
 
-/// One committed change of one object.
+/// A committed change of one object.
 #[derive(Debug)]
 pub struct Event {
-    /// The object after the change; if it was deleted, its last state under the revision of the
+    /// The object after the change; if it was deleted, its last state with the revision of the
     /// deletion.
     pub record: Arc<Record>,
-    /// The object before the change; none if it was created.
+    /// The object before the change; `None` if it was created.
     pub previous: Option<Arc<Record>>,
-    /// Whether the object is gone.
+    /// Whether the object was deleted.
     pub deleted: bool,
-    /// Bytes the window may hold on behalf of this event: the version it superseded, the final
-    /// state of a deleted object, and the frame, which is about as long as the body.
+    /// Bytes that the window may hold for this event: the superseded version, the last state of a
+    /// deleted object, and the frame, which is about as long as the body.
     pub(super) cost: usize,
     frame: OnceLock<Bytes>,
 }
 
-// === impl Draft ===
+// === impl UnsavedRecord ===
 
 impl UnsavedRecord {
-    /// A body whose resource version goes at byte `revision_offset`, with nothing else known of it.
+    /// Creates a record from a body; the resource version is inserted at byte `revision_offset`.
     ///
     /// # Panics
     ///
-    /// If `revision_offset` lies outside the body.
+    /// If `revision_offset` is outside the body.
     pub fn new(body: Vec<u8>, revision_offset: usize, version: Arc<str>) -> Self {
         assert!(revision_offset <= body.len(), "the hole of a draft lies in its body");
         let (labels, fields) = Default::default();
         Self { body, revision_offset, labels, fields, epoch: 0, version, uid: Box::default() }
     }
 
-    /// The body without a resource version, and where it goes.
+    /// Returns the body without a resource version, and the offset at which it is inserted.
     pub fn body(&self) -> (&[u8], usize) {
         (&self.body, self.revision_offset)
     }
 
-    /// Bytes of all that is in it.
+    /// Returns the size in bytes.
     pub(super) fn size(&self) -> usize {
         self.body.len()
             + self.labels.as_strings().heap_size()
@@ -131,10 +131,10 @@ impl UnsavedRecord {
 // === impl Record ===
 
 impl Record {
-    /// The body with another resource version in it.
+    /// Returns the body with another resource version.
     ///
-    /// A watcher whose selector an object has left is sent the state it last matched, under the
-    /// revision of the change that made it leave.
+    /// When an object no longer matches the selector of a watch, the watcher gets its last matching
+    /// state with the revision of the change.
     pub fn body_at(&self, revision: u64) -> Bytes {
         if revision == self.revision {
             return self.body.clone();
@@ -143,13 +143,13 @@ impl Record {
         splice(head, revision, tail)
     }
 
-    /// The body before and after the resource version's digits.
+    /// Returns the body before and after the resource version.
     pub fn around_revision(&self) -> (&[u8], &[u8]) {
         let start = self.revision_offset as usize;
         (&self.body[..start], &self.body[start + digits(self.revision)..])
     }
 
-    /// The same object under another revision: what a deletion leaves behind.
+    /// Returns the same object with another revision, for a deletion.
     pub(super) fn at(&self, revision: u64) -> Self {
         Self {
             key: self.key.clone(),
@@ -166,20 +166,20 @@ impl Record {
         }
     }
 
-    /// A length that was noted.
+    /// Returns a cached length.
     pub fn measured(&self, what: Measure) -> Option<usize> {
         let length = self.measured[what as usize].load(Ordering::Relaxed);
         (length > 0).then_some(length as usize)
     }
 
-    /// Notes a length.
+    /// Caches a length.
     pub fn set_measured(&self, what: Measure, length: usize) {
         if let Ok(length) = u32::try_from(length) {
             self.measured[what as usize].store(length, Ordering::Relaxed);
         }
     }
 
-    /// Bytes this version takes, near enough for budgets.
+    /// Returns the approximate size of this version in bytes.
     pub(super) fn cost(&self) -> usize {
         size_of::<Self>()
             + self.key.as_str().len()
@@ -200,13 +200,13 @@ impl Event {
         Self { record: Arc::new(record), previous, deleted, cost, frame: OnceLock::new() }
     }
 
-    /// The commit that made the change.
+    /// Returns the revision of the change.
     pub fn revision(&self) -> u64 {
         self.record.revision
     }
 
-    /// The event as sent to watchers: `encode` runs for the first of them, all others share what
-    /// it returned. Callers agree among themselves on the one encoding that is shared.
+    /// Returns the event as sent to watchers: `encode` runs once, later calls share its result.
+    /// Callers must agree on the encoding.
     pub fn frame(&self, encode: impl FnOnce(&Self) -> Bytes) -> Bytes {
         self.frame.get_or_init(|| encode(self)).clone()
     }
@@ -222,7 +222,7 @@ fn splice(head: &[u8], revision: u64, tail: &[u8]) -> Bytes {
     body.into()
 }
 
-/// How many decimal digits `n` has.
+/// Returns the number of decimal digits of `n`.
 pub(super) fn digits(n: u64) -> usize {
     n.checked_ilog10().unwrap_or(0) as usize + 1
 }

@@ -1,11 +1,11 @@
-//! The objects of one table at every revision the window still covers.
+//! The objects of one table at every revision in the window.
 //!
 //! Invariants:
-//! - events lie in the log in revision order, and a version stays reachable as long as the event
-//!   that superseded it is in the log;
-//! - `compacted` never exceeds the store's revision, because the newest event is never dropped
-//!   for want of room;
-//! - a watch reaches back at least as far as a list: `oldest <= compacted`.
+//! - events are in the log in revision order, and a version can be read as long as the event that
+//!   superseded it is in the log;
+//! - `compacted` never exceeds the store's revision, because the newest event is never dropped for
+//!   lack of space;
+//! - a watch can start at least as early as a list: `oldest <= compacted`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -15,26 +15,26 @@ use tokio::sync::Notify;
 
 use super::{Event, Key, Record, Window};
 
-/// Everything one table holds. Guarded by the table's lock.
+/// The content of one table. Guarded by the table's lock.
 pub(super) struct State {
     objects: BTreeMap<Key, Slot>,
     log: EventLog,
-    /// The log once more for each namespace that is being watched on its own, so that such a
-    /// watcher neither wakes for nor searches through the others' events.
+    /// A copy of the log for each namespace with its own watchers, so that they neither wake for
+    /// nor search through events of other namespaces.
     namespaces: BTreeMap<Box<str>, NamespaceLog>,
     log_cost: usize,
-    /// Lists below this revision are refused.
+    /// Lists below this revision are rejected.
     compacted: u64,
-    /// Watches from below this revision are refused.
+    /// Watches from below this revision are rejected.
     oldest: u64,
     live: usize,
     live_cost: usize,
 }
 
-/// Events in revision order, and those who wait for more of them.
+/// Events in revision order, and the waiters for new ones.
 pub(super) struct EventLog {
     events: VecDeque<Arc<Event>>,
-    /// The last event that left the lane: who has not seen it has lost something.
+    /// The last event dropped from the log: a cursor before it has missed events.
     dropped: u64,
     wake: Arc<Notify>,
 }
@@ -44,17 +44,17 @@ struct NamespaceLog {
     watchers: usize,
 }
 
-/// All known versions of one object. Without any it has no slot.
+/// All known versions of one object.
 struct Slot {
-    /// Beside the record, so that counting does not touch it.
+    /// A copy of the record's revision, so that counting does not read the record.
     revision: u64,
-    /// None if the object was deleted, at `revision`.
+    /// `None` if the object was deleted at `revision`.
     current: Option<Arc<Record>>,
     #[expect(clippy::box_collection, reason = "most objects have no past: 8 bytes instead of 32")]
     superseded: Option<Box<VecDeque<Superseded>>>,
 }
 
-/// A version that was live up to, and not at, the revision `until`.
+/// A version that was live until (excluding) the revision `until`.
 struct Superseded {
     record: Arc<Record>,
     until: u64,
@@ -84,22 +84,22 @@ impl State {
         self.compacted
     }
 
-    /// The oldest revision a watch may start from.
+    /// Returns the oldest revision a watch may start from.
     pub(super) fn oldest(&self) -> u64 {
         self.oldest
     }
 
-    /// Live objects and the bytes they take.
+    /// Returns the number of live objects and their size in bytes.
     pub(super) fn size(&self) -> (usize, usize) {
         (self.live, self.live_cost)
     }
 
-    /// Events in the window and the bytes it holds for them.
+    /// Returns the number of events in the window and the bytes held for them.
     pub(super) fn window_size(&self) -> (usize, usize) {
         (self.log.events.len(), self.log_cost)
     }
 
-    /// Makes a committed event visible. Returns those to wake once the lock is gone.
+    /// Makes a committed event visible. Returns the waiters to notify after the lock is released.
     pub(super) fn apply(&mut self, event: Arc<Event>) -> [Option<Arc<Notify>>; 2] {
         self.update_slot(&event);
         self.log_cost += event.cost;
@@ -114,7 +114,7 @@ impl State {
         [Some(self.log.wake.clone()), namespaces]
     }
 
-    /// Takes over an object as it was found on disk, without an event.
+    /// Inserts an object read from disk, without an event.
     pub(super) fn restore(&mut self, record: Arc<Record>) {
         let cost = record.cost();
         let key = record.key.clone();
@@ -126,7 +126,7 @@ impl State {
         self.live_cost += cost;
     }
 
-    /// Takes out an object, as the log on disk says, without an event.
+    /// Removes an object while replaying the log, without an event.
     pub(super) fn remove(&mut self, key: &Key) {
         if let Some(old) = self.objects.remove(key).and_then(|old| old.current) {
             self.live -= 1;
@@ -134,7 +134,7 @@ impl State {
         }
     }
 
-    /// Puts the event's outcome into the object's slot.
+    /// Updates the object's slot with the event.
     fn update_slot(&mut self, event: &Event) {
         let revision = event.revision();
         let current = (!event.deleted).then(|| event.record.clone());
@@ -162,8 +162,8 @@ impl State {
         }
     }
 
-    /// Drops what exceeds the window, sparing the newest event and whatever a reader at `pinned`
-    /// still needs.
+    /// Drops events that exceed the window, except the newest one and those that a reader at
+    /// `pinned` needs.
     pub(super) fn trim(&mut self, window: &Window, pinned: Option<u64>) {
         while let Some(oldest) = self.log.events.front().map(|event| event.revision()) {
             let over = self.log.events.len() > 1
@@ -177,18 +177,18 @@ impl State {
         }
     }
 
-    /// Refuses lists and watches below `revision` from now on, and drops what only they needed.
+    /// Rejects lists and watches below `revision` from now on, and drops what only they needed.
     pub(super) fn compact(&mut self, revision: u64, window: &Window, pinned: Option<u64>) {
         self.compacted = self.compacted.max(revision);
         self.oldest = self.oldest.max(revision);
         self.trim(window, pinned);
     }
 
-    /// Refuses lists below `revision` from now on. Watches may still start from the newest `events`
-    /// events, however old they are; older events and superseded versions are dropped.
+    /// Rejects lists below `revision` from now on. Watches may still start from the newest `events`
+    /// events; older events and superseded versions are dropped.
     pub(super) fn compact_lists(&mut self, revision: u64, events: usize, pinned: Option<u64>) {
         self.compacted = self.compacted.max(revision);
-        // A reader at the pinned revision needs what was superseded after it.
+        // A reader at the pinned revision needs the versions superseded after it.
         let revision = pinned.map_or(revision, |pin| pin.min(revision));
         while let Some(oldest) = self.log.events.front().map(|event| event.revision()) {
             if self.log.events.len() <= events || oldest > revision {
@@ -217,7 +217,7 @@ impl State {
     }
 
     /// Visits the versions live at `revision` of keys in `bounds`, at most `keys` of them; returns
-    /// the last key visited if there may be more.
+    /// the last visited key if there may be more.
     pub(super) fn walk(
         &self,
         bounds: &Bounds<'_>,
@@ -236,8 +236,8 @@ impl State {
         range.next().and(last.cloned())
     }
 
-    /// How many objects in `bounds` are live at `revision`, looking at no more than `keys` of them;
-    /// and the last key visited if there may be more.
+    /// Counts the objects in `bounds` that are live at `revision`, visiting at most `keys` of them;
+    /// also returns the last visited key if there may be more.
     pub(super) fn count(
         &self,
         bounds: &Bounds<'_>,
@@ -253,10 +253,10 @@ impl State {
         (count, range.next().and(last.cloned()))
     }
 
-    /// The lane of a watcher: all events, or those of one namespace.
+    /// Returns the log of a watcher: all events, or those of one namespace.
     pub(super) fn log(&self, namespace: Option<&str>) -> &EventLog {
         match namespace {
-            // A scope lives as long as its watchers, so the fallback is never taken.
+            // A namespace log exists as long as its watchers, so the fallback is never used.
             Some(namespace) => {
                 self.namespaces.get(namespace).map_or(&self.log, |namespace_log| &namespace_log.log)
             }
@@ -264,7 +264,7 @@ impl State {
         }
     }
 
-    /// Registers a watcher and returns what wakes it.
+    /// Registers a watcher and returns its waiter.
     pub(super) fn subscribe(&mut self, namespace: Option<&str>) -> Arc<Notify> {
         let Some(namespace) = namespace else { return self.log.wake.clone() };
         let log = &self.log;
@@ -277,13 +277,13 @@ impl State {
         namespace_log.log.wake.clone()
     }
 
-    /// How many namespaces are watched on their own.
+    /// Returns the number of namespaces with their own log.
     #[cfg(test)]
     pub(super) fn watched_namespaces(&self) -> usize {
         self.namespaces.len()
     }
 
-    /// The reverse of [`subscribe`](Self::subscribe).
+    /// Reverses [`subscribe`](Self::subscribe).
     pub(super) fn unsubscribe(&mut self, namespace: &str) {
         let Some(namespace_log) = self.namespaces.get_mut(namespace) else { return };
         namespace_log.watchers -= 1;
@@ -303,7 +303,7 @@ fn drop_superseded(objects: &mut BTreeMap<Key, Slot>, event: &Event) {
     }
 }
 
-// === impl Lane ===
+// === impl EventLog ===
 
 impl EventLog {
     fn new() -> Self {
@@ -316,12 +316,12 @@ impl EventLog {
         Some(event)
     }
 
-    /// Whether an event after `cursor` is gone.
+    /// Returns whether an event after `cursor` was dropped.
     pub(super) fn has_dropped_after(&self, cursor: u64) -> bool {
         self.dropped > cursor
     }
 
-    /// Events after `cursor`, oldest first.
+    /// Iterates over the events after `cursor`, oldest first.
     pub(super) fn after(&self, cursor: u64) -> impl Iterator<Item = &Arc<Event>> {
         let start = self.events.partition_point(|event| event.revision() <= cursor);
         self.events.range(start..)
@@ -357,14 +357,14 @@ impl Slot {
     }
 }
 
-/// A stretch of keys: one namespace or all of them, behind a key or from the start.
+/// A range of keys: one namespace or all, after a key or from the start.
 pub(super) struct Bounds<'a> {
     start: Bound<&'a str>,
     end: Bound<&'a str>,
 }
 
 impl<'a> Bounds<'a> {
-    /// Behind `after`, which may lie anywhere, even outside the stretch.
+    /// Creates the range after `after`, which may be outside of `key_range`.
     pub(super) fn new(key_range: Option<&'a NamespaceRange>, after: Option<&'a str>) -> Self {
         let (first, end) = match key_range {
             Some(key_range) => (key_range.first.as_str(), Bound::Excluded(key_range.end.as_str())),
@@ -385,14 +385,14 @@ impl<'a> Bounds<'a> {
             (Bound::Included(start) | Bound::Excluded(start), Bound::Excluded(end)) => start >= end,
             _ => false,
         };
-        // `range` panics on bounds the wrong way round, which a made-up `after` would give.
+        // `range` panics if the start is after the end, which a made-up `after` can cause.
         let bounds =
             if empty { (Bound::Included(""), Bound::Excluded("")) } else { (self.start, self.end) };
         objects.range::<str, _>(bounds)
     }
 }
 
-/// The texts between which the keys of one namespace lie.
+/// The bounds of the keys of one namespace.
 pub(super) struct NamespaceRange {
     first: String,
     end: String,

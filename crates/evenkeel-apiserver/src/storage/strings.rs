@@ -1,10 +1,10 @@
-//! Lists of short strings in one allocation: a store holds millions of labels.
+//! Lists of short strings in one allocation: a store contains millions of labels.
 
-/// An immutable list of strings, packed. An empty one allocates nothing.
+/// An immutable, packed list of strings. An empty one does not allocate.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Strings {
     text: Box<str>,
-    /// Where each string ends in `text`.
+    /// The end of each string in `text`.
     ends: Box<[u32]>,
 }
 
@@ -15,24 +15,24 @@ pub struct Labels(Strings);
 // === impl Strings ===
 
 impl Strings {
-    /// How many strings there are.
+    /// Returns the number of strings.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The string at `index`.
+    /// Returns the string at `index`.
     pub fn get(&self, index: usize) -> Option<&str> {
         let end = *self.ends.get(index)? as usize;
         let start = if index == 0 { 0 } else { self.ends[index - 1] as usize };
         Some(&self.text[start..end])
     }
 
-    /// All strings, in order.
+    /// Iterates over the strings, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
         let mut start = 0;
         self.ends.iter().map(move |&end| {
@@ -42,7 +42,7 @@ impl Strings {
         })
     }
 
-    /// Bytes held on the heap.
+    /// Returns the bytes allocated on the heap.
     pub(super) fn heap_size(&self) -> usize {
         self.text.len() + std::mem::size_of_val(&*self.ends)
     }
@@ -78,33 +78,33 @@ impl Labels {
         Self(pairs.into_iter().flat_map(|(key, value)| [key, value]).collect())
     }
 
-    /// The value of the label `key`.
+    /// Returns the value of the label `key`.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.iter().find_map(|(k, value)| (k == key).then_some(value))
     }
 
-    /// All labels, by key.
+    /// Iterates over the labels, by key.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         let mut pieces = self.0.iter();
         std::iter::from_fn(move || Some((pieces.next()?, pieces.next()?)))
     }
 
-    /// How many labels there are.
+    /// Returns the number of labels.
     pub fn len(&self) -> usize {
         self.0.len() / 2
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no labels.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Keys and values in turn: how labels are logged.
+    /// Returns keys and values alternately, as they are logged.
     pub(super) fn as_strings(&self) -> &Strings {
         &self.0
     }
 
-    /// The reverse of [`as_strings`](Self::as_strings).
+    /// The inverse of [`as_strings`](Self::as_strings).
     pub(super) fn from_strings(strings: Strings) -> Self {
         Self(strings)
     }
@@ -138,7 +138,7 @@ mod tests {
         let labels = Labels::new([("tier", "web"), ("app", "shop")]);
         assert_eq!(labels.iter().collect::<Vec<_>>(), [("app", "shop"), ("tier", "web")]);
         assert_eq!(labels.get("tier"), Some("web"));
-        // A value is no key.
+        // A value is not a key.
         assert_eq!(labels.get("shop"), None);
         assert_eq!(labels.len(), 2);
     }

@@ -9,7 +9,7 @@ use super::state::{Bounds, NamespaceRange, State};
 use super::write::Change;
 use super::{Compacted, Inner, Key, ReadError, Record, Shared, UnsavedRecord, Watcher, WriteError};
 
-/// Keys visited under one lock hold: a long list lets writers in between.
+/// Keys visited per lock acquisition, so that a long list does not block writers.
 const CHUNK: usize = 512;
 
 /// A handle of one table. Cheap to clone; keeps its store open.
@@ -19,35 +19,35 @@ pub struct Table {
     pub(super) inner: Arc<TableInner>,
 }
 
-/// Which objects a list wants.
+/// The objects to list.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Range<'a> {
-    /// Only those in this namespace.
+    /// Only objects in this namespace.
     pub namespace: Option<&'a str>,
-    /// Only those behind this key.
+    /// Only objects after this key.
     pub after: Option<&'a Key>,
-    /// No more than this many.
+    /// At most this many.
     pub limit: Option<usize>,
 }
 
-/// What a list found.
+/// The result of a list.
 #[derive(Clone, Debug)]
 pub struct Page {
     /// The revision at which the items are exactly the table's objects in the range.
     pub revision: u64,
     /// In key order.
     pub items: Vec<Arc<Record>>,
-    /// The last item's key, if the limit left out others behind it.
+    /// The last item's key, if there are more objects after it.
     pub next: Option<Key>,
 }
 
-/// What the store keeps of one table.
+/// The shared state of one table.
 pub(super) struct TableInner {
     pub(super) name: Arc<str>,
     pub(super) state: RwLock<State>,
-    /// No watch begins before this, even where lists still reach further back.
+    /// The earliest revision a watch may start from, even if lists can read earlier ones.
     pub(super) created_at_revision: u64,
-    /// Revisions that lists in progress read at, and how many of them. Taken inside `state`.
+    /// Revisions of lists in progress, with their count. Locked after `state`.
     pins: Mutex<BTreeMap<u64, usize>>,
 }
 
@@ -60,24 +60,24 @@ pub(super) struct Pin {
 // === impl Table ===
 
 impl Table {
-    /// The name it was opened by.
+    /// Returns the name of the table.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// The object as it is now.
+    /// Returns the current object.
     pub fn get(&self, key: &Key) -> Option<Arc<Record>> {
         self.inner.state.read().get(key).cloned()
     }
 
-    /// Stores an object that must not exist.
+    /// Stores a new object.
     ///
-    /// Like every write: with a data directory a future dropped half-way may or may not have
-    /// written, without one it never waits.
+    /// Like every write: with a data directory a dropped future may or may not have written;
+    /// without one it never waits.
     ///
     /// # Errors
     ///
-    /// [`WriteError::Exists`] if it does.
+    /// [`WriteError::Exists`] if the object exists.
     pub async fn create(
         &self,
         key: Key,
@@ -90,7 +90,7 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`WriteError::Moved`] if it is not.
+    /// [`WriteError::Conflict`] if it is not.
     pub async fn update(
         &self,
         key: Key,
@@ -100,12 +100,12 @@ impl Table {
         self.store.write(&self.inner, key, Change::Update { expected, unsaved }).await
     }
 
-    /// Deletes the object if it is at revision `expected`. Returns its final state under the
-    /// revision of the deletion: `last` if given, else what was stored.
+    /// Deletes the object if it is at revision `expected`. Returns its last state with the revision
+    /// of the deletion: `last` if given, otherwise the stored one.
     ///
     /// # Errors
     ///
-    /// [`WriteError::Moved`] if it is not.
+    /// [`WriteError::Conflict`] if it is not.
     pub async fn delete(
         &self,
         key: Key,
@@ -115,23 +115,23 @@ impl Table {
         self.store.write(&self.inner, key, Change::Delete { expected, last }).await
     }
 
-    /// Objects in `range` at revision `at`, or now.
+    /// Lists the objects in `range` at revision `at`, or now.
     ///
-    /// To page, ask again behind [`Page::next`] at [`Page::revision`].
+    /// The next page starts after [`Page::next`] at [`Page::revision`].
     ///
     /// # Errors
     ///
-    /// If the window does not reach back to `at`, or the store has not come to it yet.
+    /// If `at` is compacted or in the future.
     pub fn list(&self, range: Range<'_>, at: Option<u64>) -> Result<Page, ReadError> {
         self.list_where(range, at, |_| true)
     }
 
-    /// As [`list`](Self::list), passing over objects that `keep` refuses: they do not count
-    /// against the limit, though one of them behind the last item makes a next page.
+    /// Like [`list`](Self::list), without the objects that `keep` rejects: they do not count
+    /// against the limit, but one after the last item causes a next page.
     ///
     /// # Errors
     ///
-    /// As [`list`](Self::list).
+    /// Like [`list`](Self::list).
     pub fn list_where(
         &self,
         range: Range<'_>,
@@ -145,7 +145,7 @@ impl Table {
         let mut chunk = Vec::new();
         let mut after = range.after.cloned();
         loop {
-            // One more than wanted, to know whether there is more.
+            // One more than requested, to know whether there are more.
             let keys = (limit - page.items.len()).saturating_add(1).clamp(32, CHUNK);
             let bounds = Bounds::new(key_range.as_ref(), after.as_ref().map(Key::as_str));
             let rest = self
@@ -169,11 +169,11 @@ impl Table {
         }
     }
 
-    /// How many objects in `range` there are at revision `at`, or now; the limit does not matter.
+    /// Counts the objects in `range` at revision `at`, or now; ignores the limit.
     ///
     /// # Errors
     ///
-    /// As [`list`](Self::list).
+    /// Like [`list`](Self::list).
     pub fn count(&self, range: Range<'_>, at: Option<u64>) -> Result<usize, ReadError> {
         let pin = self.inner.pin(&self.store.shared, at)?;
         let key_range = range.namespace.map(NamespaceRange::of);
@@ -182,7 +182,7 @@ impl Table {
         loop {
             let bounds = Bounds::new(key_range.as_ref(), after.as_ref().map(Key::as_str));
             let state = self.inner.state.read();
-            // Cheaper per key than a list, so more of them at once.
+            // Cheaper per key than a list, so the chunks are larger.
             let (count, rest) = state.count(&bounds, pin.revision, 16 * CHUNK);
             drop(state);
             total += count;
@@ -193,38 +193,38 @@ impl Table {
         }
     }
 
-    /// Follows all events after revision `after`, of one namespace or of all.
+    /// Watches all events after revision `after`, of one namespace or of all.
     ///
-    /// A revision the store has not come to is fine: events up to it are passed over.
+    /// A future revision is allowed: events up to it are skipped.
     ///
     /// # Errors
     ///
-    /// If the window does not reach back to `after`.
+    /// If `after` is compacted.
     pub fn watch(&self, namespace: Option<&str>, after: u64) -> Result<Watcher, Compacted> {
         Watcher::new(self.store.shared.clone(), self.inner.clone(), namespace, after)
     }
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.inner.state.read().size().0
     }
 
-    /// Whether there is no object.
+    /// Returns whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes the objects take, near enough.
+    /// Returns the approximate size of the objects in bytes.
     pub fn bytes(&self) -> usize {
         self.inner.state.read().size().1
     }
 
-    /// Events the window holds, and bytes it may hold on their behalf.
+    /// Returns the number of events in the window, and the bytes that may be held for them.
     pub fn window(&self) -> (usize, usize) {
         self.inner.state.read().window_size()
     }
 
-    /// The oldest revision that can be listed at.
+    /// Returns the oldest revision that can be listed.
     pub fn compacted_revision(&self) -> u64 {
         self.inner.state.read().compacted()
     }
@@ -236,7 +236,7 @@ impl std::fmt::Debug for Table {
     }
 }
 
-// === impl Shelf ===
+// === impl TableInner ===
 
 impl TableInner {
     pub(super) fn new(name: Arc<str>, compacted: u64, created_at_revision: u64) -> Self {
@@ -248,14 +248,14 @@ impl TableInner {
         }
     }
 
-    /// Keeps `at`, or the present, readable until the pin is dropped.
+    /// Keeps `at`, or the current revision, readable until the pin is dropped.
     pub(super) fn pin(
         self: &Arc<Self>,
         shared: &Shared,
         at: Option<u64>,
     ) -> Result<Pin, ReadError> {
         let state = self.state.read();
-        // Under the table's lock, so that no write of this table up to here is still on its way.
+        // Under the table's lock, so that all events of this table up to here are in the log.
         let current = shared.revision();
         let revision = at.unwrap_or(current);
         if revision > current {
@@ -270,8 +270,7 @@ impl TableInner {
         Ok(Pin { inner: self.clone(), revision })
     }
 
-    /// The oldest revision someone reads at. Only exact while the table's lock is held for
-    /// writing.
+    /// Returns the oldest pinned revision. Exact only while the table's lock is held for writing.
     pub(super) fn oldest_pin(&self) -> Option<u64> {
         self.pins.lock().keys().next().copied()
     }
@@ -280,7 +279,7 @@ impl TableInner {
 // === impl Pin ===
 
 impl Pin {
-    /// Every object at the pinned revision, `visit`ed outside of all locks, until it says stop.
+    /// Visits every object at the pinned revision, without holding a lock, until `visit` fails.
     pub(super) fn for_each<E>(
         &self,
         mut visit: impl FnMut(&Record) -> Result<(), E>,

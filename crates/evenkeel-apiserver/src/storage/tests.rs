@@ -1,4 +1,4 @@
-//! Claims about the store in memory. Durability has its own tests.
+//! Tests of the store in memory. Durability has its own tests.
 
 mod concurrent;
 mod model;
@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::*;
 
-/// A draft whose body is `{"v":<value>,"rv":"<revision>"}`.
+/// Creates an unsaved record with the body `{"v":<value>,"rv":"<revision>"}`.
 pub(super) fn unsaved(value: u64) -> UnsavedRecord {
     let body = format!(r#"{{"v":{value},"rv":""}}"#).into_bytes();
     let revision_offset = body.len() - 2;
@@ -261,7 +261,7 @@ fn compacted_lists_expire_and_watches_keep_the_newest_events() {
     assert_eq!(table.list(Range::default(), Some(149)).unwrap_err(), gone.into());
     assert_eq!(table.list(Range::default(), Some(150)).unwrap().items[0].revision, 150);
     assert!(weak.upgrade().is_none(), "superseded versions are let go");
-    // Of the events up to 150 those remain that make a hundred with the two after it.
+    // A hundred events remain: the two after 150 and the 98 before them.
     assert_eq!(table.window().0, 100);
     let mut watcher = table.watch(None, 52).unwrap();
     assert_eq!(drain(&mut watcher).len(), 100);
@@ -323,7 +323,7 @@ fn the_window_is_bounded_by_bytes_too() {
         now(table.update(key("a/x"), revision, large())).unwrap();
         assert!(table.window().1 <= 100_000);
     }
-    // Each event is charged the version it superseded and the frame it may be encoded to.
+    // Each event is charged the superseded version and the frame it may be encoded to.
     assert_eq!(table.window().0, 4);
     now(table.create(key("a/y"), UnsavedRecord::new(vec![b'x'; 200_000], 0, "v1".into()))).unwrap();
     assert_eq!(table.window().0, 1, "the newest event stays, whatever its size");
@@ -434,7 +434,7 @@ fn a_list_in_progress_keeps_its_revision() {
     for n in 0..1200 {
         create(&table, &format!("a/{n:04}"));
     }
-    // The filter runs between lock holds, so it can play a writer that overtakes the list.
+    // The filter runs without a lock, so it can simulate a concurrent writer.
     let mut writes = 0;
     let page = table
         .list_where(Range::default(), None, |record| {
@@ -507,7 +507,7 @@ async fn watchers_wake_in_the_order_they_began_to_wait() {
             order.lock().push(n);
         });
     }
-    // One is not enough: the scheduler comes back here before it has run a hundred tasks.
+    // One yield is not enough: the scheduler returns here before it has run a hundred tasks.
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }

@@ -1,7 +1,7 @@
-//! Follows the events of one table.
+//! Watches the events of one table.
 //!
-//! A watcher is a cursor into the table's log: it pulls, nothing is pushed to it, so a slow one
-//! costs nothing and is told once its place has left the window.
+//! A watcher is a cursor into the table's log. It pulls events, so a slow watcher costs nothing,
+//! and it gets an error once its position has left the window.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use super::table::TableInner;
 use super::{Compacted, Event, Shared};
 
-/// Events taken from the log under one lock hold.
+/// Events read from the log per lock acquisition.
 const BATCH: usize = 64;
 
 /// A cursor into a table's events. Delivers each event after its start once, in revision order.
@@ -19,9 +19,9 @@ pub struct Watcher {
     shared: Arc<Shared>,
     table: Arc<TableInner>,
     namespace: Option<Box<str>>,
-    /// Everything up to here has been taken from the log.
+    /// Everything up to this revision has been read from the log.
     cursor: u64,
-    /// Taken from the log, and not yet handed out.
+    /// Events read from the log but not yet returned.
     batch: VecDeque<Arc<Event>>,
     wake: Arc<Notify>,
 }
@@ -46,19 +46,19 @@ impl Watcher {
 
     /// Waits for the next event.
     ///
-    /// Cancel safe: an event is either returned or still to come.
+    /// Cancel safe: an event is either returned or returned by the next call.
     ///
     /// # Errors
     ///
-    /// If events were dropped before this watcher came to fetch them. It stays that way.
+    /// If events were dropped before this watcher read them. The error is permanent.
     pub async fn next(&mut self) -> Result<Arc<Event>, Compacted> {
         loop {
             if let Some(event) = self.try_next()? {
                 return Ok(event);
             }
             let wake = self.wake.clone();
-            // From here on a wake-up is not missed; what came just before is found by looking
-            // once more.
+            // From here on no notification is missed; an event from just before is found by the
+            // second check.
             let woken = wake.notified();
             if let Some(event) = self.try_next()? {
                 return Ok(event);
@@ -67,11 +67,11 @@ impl Watcher {
         }
     }
 
-    /// The next event if it is there already.
+    /// Returns the next event if there is one.
     ///
     /// # Errors
     ///
-    /// As [`next`](Self::next).
+    /// Like [`next`](Self::next).
     pub fn try_next(&mut self) -> Result<Option<Arc<Event>>, Compacted> {
         if self.batch.is_empty() {
             self.fetch()?;
@@ -79,13 +79,13 @@ impl Watcher {
         Ok(self.batch.pop_front())
     }
 
-    /// The revision up to which every event meant for this watcher has been handed out: what a
-    /// bookmark may promise. None if the watch started ahead of the store and that has not caught
-    /// up: a bookmark would confirm a revision that no write has had.
+    /// Returns the revision up to which every event of this watcher has been returned, for
+    /// bookmarks. `None` if the watch started at a future revision that the store has not reached:
+    /// a bookmark must not confirm a revision without a write.
     ///
     /// # Errors
     ///
-    /// As [`next`](Self::next).
+    /// Like [`next`](Self::next).
     pub fn synced_revision(&mut self) -> Result<Option<u64>, Compacted> {
         if self.batch.is_empty() {
             self.fetch()?;
@@ -96,7 +96,7 @@ impl Watcher {
 
     fn fetch(&mut self) -> Result<(), Compacted> {
         let state = self.table.state.read();
-        // Under the table's lock, so that no event of this table up to here is still on its way.
+        // Under the table's lock, so that all events of this table up to here are in the log.
         let current = self.shared.revision();
         let log = state.log(self.namespace.as_deref());
         if log.has_dropped_after(self.cursor) {
@@ -106,7 +106,7 @@ impl Watcher {
         self.batch.extend(events.by_ref().take(BATCH).cloned());
         self.cursor = match self.batch.back() {
             Some(last) if events.next().is_some() => last.revision(),
-            // Never back: a watch may have been started ahead of the store.
+            // Never decreases: a watch may start at a future revision.
             _ => self.cursor.max(current),
         };
         Ok(())

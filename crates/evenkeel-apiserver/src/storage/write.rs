@@ -1,36 +1,37 @@
-//! What a write asks for, and the one place that decides whether it may happen.
+//! Writes and their conditions, checked in one place.
 
 use std::sync::Arc;
 
 use super::{Event, Key, Record, UnsavedRecord};
 
-/// A draft above this is refused: far beyond what the request limits let through, and low enough
-/// that every length in the log fits 32 bits.
+/// The maximum size of a record: far beyond the request limits, and small enough that every length
+/// in the log fits into 32 bits.
 pub(super) const SIZE_MAX: usize = 256 << 20;
 
-/// Why a write did not happen.
+/// Why a write failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// A create found the object already there, in this state.
+    /// A create found this object.
     #[error("object already exists at revision {}", .0.revision)]
     Exists(Arc<Record>),
-    /// An update or delete expected another revision than the object has; none if it is gone.
+    /// An update or delete expected another revision than the object has; `None` if it does not
+    /// exist.
     #[error("object is not at the expected revision")]
     Conflict(Option<Arc<Record>>),
-    /// The object is beyond any sensible size.
+    /// The object exceeds the maximum size.
     #[error("object of {0} bytes is too large to store")]
     TooLarge(usize),
-    /// There is no space for the log. Reads go on; the next write is tried again.
+    /// There is no space for the log. Reads continue; the next write retries.
     #[error("no space left: {0}")]
     NoSpace(Arc<str>),
-    /// The log could not be written. Reads go on; the next write is tried again. If the process
-    /// ends before that, this write may or may not be there at the next start.
+    /// The log could not be written. Reads continue; the next write retries. If the process ends
+    /// before that, this write may or may not be recovered.
     #[error("storage takes no writes: {0}")]
     Unavailable(Arc<str>),
 }
 
-/// A change of one object, with its condition.
+/// A change of one object, with its precondition.
 #[derive(Debug)]
 pub(super) enum Change {
     Create(UnsavedRecord),
@@ -39,7 +40,7 @@ pub(super) enum Change {
 }
 
 impl Change {
-    /// Turns the change into the event at `revision`, given the object's state before it.
+    /// Turns the change into the event at `revision`, given the current object.
     pub(super) fn decide(
         self,
         key: &Key,

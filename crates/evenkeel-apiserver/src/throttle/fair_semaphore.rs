@@ -1,4 +1,4 @@
-//! Places that users share: so many in all, of which one user may take a part.
+//! A semaphore with a limit per user.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,17 +15,17 @@ pub(super) struct FairSemaphore {
     waiting: AtomicUsize,
 }
 
-/// Places taken; dropping it gives them back.
+/// Acquired permits; dropping it releases them.
 #[derive(Debug)]
 pub(crate) struct Permit {
     own: OwnedSemaphorePermit,
     all: OwnedSemaphorePermit,
 }
 
-/// Users whose counters are kept at least, though they take no place.
+/// The number of users whose semaphores are kept without permits.
 const USERS: usize = 256;
 
-/// Requests that may wait, for each place.
+/// Waiting requests per permit.
 const WAITERS_PER_PERMIT: usize = 4;
 
 impl FairSemaphore {
@@ -39,7 +39,7 @@ impl FairSemaphore {
         }
     }
 
-    /// Takes places that are free now.
+    /// Acquires permits if they are available.
     pub(super) fn try_acquire(&self, user: &User, permits: usize) -> Option<Permit> {
         let permits = self.clamp(user, permits);
         let own = self.user_semaphore(user).try_acquire_many_owned(permits).ok()?;
@@ -47,7 +47,7 @@ impl FairSemaphore {
         Some(Permit { own, all })
     }
 
-    /// Waits for places; more than a user may have count as that many. `None` if too many wait.
+    /// Waits for permits, at most the limit of a user. Returns `None` if too many requests wait.
     pub(super) async fn acquire(&self, user: &User, permits: usize) -> Option<Permit> {
         let permits = self.clamp(user, permits);
         let _waiting =
@@ -57,7 +57,7 @@ impl FairSemaphore {
         Some(Permit { own, all })
     }
 
-    /// What one user may take.
+    /// Returns the maximum number of permits of one user.
     fn user_limit(&self, user: &User) -> usize {
         if user.is_anonymous() { self.total.div_ceil(8) } else { (self.total * 3).div_ceil(4) }
     }
@@ -72,7 +72,7 @@ impl FairSemaphore {
             return own.clone();
         }
         if users.len() >= USERS {
-            // A permit holds its semaphore, so what is held by the map alone is not in use.
+            // A permit keeps its semaphore, so one that only the map holds is not in use.
             users.retain(|_, own| Arc::strong_count(own) > 1);
         }
         let own = Arc::new(Semaphore::new(self.user_limit(user)));
@@ -91,9 +91,9 @@ impl Permit {
         self.own.num_permits()
     }
 
-    /// Puts two places of one user together.
+    /// Merges two permits of one user.
     pub(super) fn merge(&mut self, other: Self) {
-        // Both are of one gate and one user: `merge` panics otherwise.
+        // Both are of one semaphore and user: `merge` panics otherwise.
         if Arc::ptr_eq(self.own.semaphore(), other.own.semaphore()) {
             self.own.merge(other.own);
             self.all.merge(other.all);

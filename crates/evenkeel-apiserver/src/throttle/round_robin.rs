@@ -1,7 +1,7 @@
-//! Turns at heavy work: so many at once, and from user to user.
+//! Slots for heavy work, granted round-robin by user.
 //!
-//! A semaphore would serve in order of arrival, and one user's hundred lists would all come before
-//! another's first.
+//! A semaphore would grant them in order of arrival, and a hundred lists of one user would all
+//! precede the first of another.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ struct State {
     users: VecDeque<(Arc<str>, VecDeque<oneshot::Sender<Slot>>)>,
 }
 
-/// The right to work now; dropping it lets the next one work.
+/// The right to do heavy work; dropping it grants the next one.
 #[derive(Debug)]
 pub(crate) struct Slot {
     queue: Option<Arc<RoundRobin>>,
@@ -47,7 +47,7 @@ impl RoundRobin {
             }
             slot
         };
-        // A sender is never dropped unused while a turn is out, and one is: none was free.
+        // A sender is not dropped while another slot is in use, and one is: none was free.
         slot.await.unwrap_or(Slot { queue: None })
     }
 
@@ -67,7 +67,7 @@ impl RoundRobin {
 }
 
 impl State {
-    /// The request that works next: the first of the next user.
+    /// Returns the next waiter: the first of the next user.
     fn next(&mut self) -> Option<oneshot::Sender<Slot>> {
         let (user, mut queue) = self.users.pop_front()?;
         let next = queue.pop_front();
@@ -96,7 +96,7 @@ impl Drop for Slot {
                 next
             };
             let slot = Slot { queue: Some(queue.clone()) };
-            // One that is no longer waiting gives the turn back unused.
+            // A waiter that has given up returns the slot unused.
             match next.map(|next| next.send(slot)) {
                 Some(Err(mut unused)) => unused.queue = None,
                 _ => return,

@@ -1,4 +1,4 @@
-//! Shares, queues and turns, without a server.
+//! Limits, queues and slots, without a server.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn throttle(change: impl FnOnce(&mut Limits)) -> Throttle {
     Throttle::new(limits)
 }
 
-/// Takes places until none is left for this user.
+/// Acquires permits until none is left for this user.
 fn fill(semaphore: &FairSemaphore, user: &User) -> Vec<Permit> {
     std::iter::from_fn(|| semaphore.try_acquire(user, 1)).collect()
 }
@@ -128,7 +128,7 @@ async fn cancelled_waiter_passes_its_slot_on() {
     drop(slot);
     throttle.idle().now_or_never().expect("all turns are given back");
 
-    // The turn has been given but not yet taken when the request ends.
+    // The slot has been granted but not received when the request ends.
     let first = throttle.heavy_slot(&user).await.unwrap();
     let mut given_up = Box::pin(throttle.heavy_slot(&user));
     assert!(given_up.as_mut().now_or_never().is_none());

@@ -1,4 +1,4 @@
-//! ComponentStatus: whether the parts of a control plane are healthy. Not stored, read only.
+//! ComponentStatus: the health of control plane components. Not stored, read only.
 
 use http::StatusCode;
 use parking_lot::Mutex;
@@ -10,11 +10,11 @@ use crate::pipeline::encode::{self, Include, Reply};
 use crate::route::Verb;
 use crate::status::Status;
 
-/// The components that upstream probes, and the ports it probes them at. etcd is part of this
-/// server, which answers, so it is healthy.
+/// The components that upstream probes, with their ports. etcd is part of this server, and so
+/// always healthy here.
 const PROBED: [(&str, u16); 2] = [("controller-manager", 10257), ("scheduler", 10259)];
 
-/// The components that run beside the server.
+/// The components that run with the server.
 #[derive(Default)]
 pub(crate) struct Components(Mutex<Vec<String>>);
 
@@ -23,7 +23,7 @@ impl Components {
         self.0.lock().push(name.to_owned());
     }
 
-    /// Why a component is not healthy.
+    /// Returns why a component is not healthy.
     fn failure(&self, name: &str, port: u16) -> Option<String> {
         let running = self.0.lock().iter().any(|running| running == name);
         (!running).then(|| {

@@ -1,4 +1,4 @@
-//! `create`: a new object under a given or a generated name.
+//! `create`: a new object with a given or generated name.
 
 use http::StatusCode;
 use serde_json::Value;
@@ -15,7 +15,7 @@ use crate::query::WriteOptions;
 use crate::route::Verb;
 use crate::status::Status;
 
-/// Names tried before the client is told to try again later.
+/// Generated names to try before the create fails.
 const NAME_ATTEMPTS: usize = 8;
 
 pub(super) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> {
@@ -28,7 +28,7 @@ pub(super) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, St
     })
 }
 
-/// Creates an object the server itself has made.
+/// Creates an object of the server itself.
 pub(crate) async fn create_value(cx: &RequestContext, object: Value) -> Result<Persisted, Status> {
     let options = super::update::internal_options();
     let body = object.to_string();
@@ -36,7 +36,7 @@ pub(crate) async fn create_value(cx: &RequestContext, object: Value) -> Result<P
     create(cx, object, &options).await
 }
 
-/// All stages of a create after decoding; used by update and patch where they create.
+/// Runs all stages of a create after decoding; also used by update and patch.
 pub(super) async fn create(
     cx: &RequestContext,
     mut object: Decoded,
@@ -76,14 +76,14 @@ async fn attempt(
     create_managed(cx, managed, options).await
 }
 
-/// The stages from mutating admission on.
+/// Runs the stages from mutating admission on.
 pub(super) async fn create_managed(
     cx: &RequestContext,
     managed: Managed,
     options: &WriteOptions,
 ) -> Result<Persisted, Status> {
     let mutated = mutate::on_create(cx, managed)?;
-    // Only a create is not asked which version it is of, until it comes to storage.
+    // A create is checked for its resourceVersion in storage only.
     if cx.verb != Verb::Create {
         parse_sent_version(mutated.value().meta_str("resourceVersion"))?;
     }
@@ -92,7 +92,7 @@ pub(super) async fn create_managed(
     persist::create(cx, admitted, options.dry_run).await
 }
 
-/// The namespace is that of the URL: another one is a mistake, unless there is none at all.
+/// Checks that the namespace matches the URL; it is removed for cluster-scoped resources.
 pub(super) fn check_namespace(cx: &RequestContext, object: &mut Value) -> Result<(), Status> {
     let given = object.meta_str("namespace");
     if given.is_empty() || given == cx.namespace {
@@ -107,7 +107,7 @@ pub(super) fn check_namespace(cx: &RequestContext, object: &mut Value) -> Result
     ))
 }
 
-/// What only the server may set is taken out before anyone is recorded as its owner.
+/// Removes fields that only the server may set, before managed fields are recorded.
 pub(super) fn wipe_system_fields(object: &mut Value) {
     for field in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         set_meta(object, field, None);

@@ -1,7 +1,7 @@
-//! `delete`: an object is gone, or marked and on its way.
+//! `delete`: deletes an object or marks it for deletion.
 //!
-//! Finalizers, grace periods and propagation policies decide between the two exactly as
-//! upstream's registry does; see [`DeleteOptions::decide`].
+//! Finalizers, grace periods and propagation policies decide as in upstream's registry; see
+//! [`DeleteOptions::decide`].
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -28,7 +28,7 @@ use crate::storage::Record;
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
-/// What upstream's decoder of options knows besides DeleteOptions.
+/// The kinds besides DeleteOptions that upstream's options decoder knows.
 const OPTIONS_SCHEME: [&str; 5] =
     ["Status", "GetOptions", "CreateOptions", "UpdateOptions", "PatchOptions"];
 
@@ -38,17 +38,17 @@ pub(super) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, St
     Ok(outcome.into_reply(cx, &options))
 }
 
-/// What became of a deletion.
+/// The outcome of a deletion.
 pub(crate) enum Outcome {
-    /// Gone. Its last state.
+    /// Deleted, with its last state.
     Deleted(Persisted),
-    /// Still there, waiting for finalizers or its grace period.
+    /// Marked, waiting for finalizers or its grace period.
     Pending(Persisted),
 }
 
 impl Outcome {
     fn into_reply(self, cx: &RequestContext, options: &DeleteOptions) -> Reply {
-        // The one case in which upstream says that it has only accepted the wish.
+        // The only case in which upstream responds with 202 Accepted.
         let (code, persisted) = match self {
             Self::Pending(persisted) if options.orphan_dependents == Some(false) => {
                 (StatusCode::ACCEPTED, persisted)
@@ -77,7 +77,7 @@ impl Outcome {
     }
 }
 
-/// A Status that reports success.
+/// Returns a Status with status `Success`.
 pub(super) fn success(details: &Details) -> Value {
     json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
@@ -92,7 +92,7 @@ fn returns_object(cx: &RequestContext) -> bool {
     }
 }
 
-/// How dependents are treated.
+/// The propagation policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Policy {
     Orphan,
@@ -115,7 +115,7 @@ impl DeleteOptions {
     pub(super) fn parse(cx: &RequestContext, body: &[u8]) -> Result<Self, Status> {
         let given = if body.is_empty() { from_query(&cx.query)? } else { from_body(cx, body)? };
         let options = Self::read(&given)?;
-        // The one kind whose dependents stay behind unless somebody says otherwise.
+        // The only kind whose dependents are orphaned by default.
         if cx.resource.is("batch", "jobs")
             && options.policy.is_none()
             && options.orphan_dependents.is_none()
@@ -129,7 +129,7 @@ impl DeleteOptions {
         Ok(options)
     }
 
-    /// Reads a DeleteOptions object.
+    /// Parses a DeleteOptions object.
     pub(super) fn read(given: &Value) -> Result<Self, Status> {
         let mut errors = Vec::new();
         let policy = match given["propagationPolicy"].as_str() {
@@ -169,7 +169,7 @@ impl DeleteOptions {
         })
     }
 
-    /// The object has been written on behalf of this deletion, which goes on from there.
+    /// Updates the precondition after a write on behalf of this deletion.
     pub(super) fn expect_revision(&mut self, revision: u64) {
         if let Some(version) = &mut self.resource_version {
             *version = revision.to_string();
@@ -185,7 +185,7 @@ impl DeleteOptions {
         if cx.resource.is("", "namespaces") {
             return self.check_namespace_preconditions(cx, name, object);
         }
-        // Upstream names the kind, not the plural, here.
+        // Upstream's message contains the kind here, not the plural.
         let named = GroupResource { group: &cx.resource.group, resource: &cx.resource.kind };
         let check =
             |what: &str, field: &str, requested: &Option<String>, since: &str| match requested {
@@ -203,7 +203,8 @@ impl DeleteOptions {
         check("ResourceVersion", "resourceVersion", &self.resource_version, "modified")
     }
 
-    /// Namespaces are looked at before the common rules are, and in other words.
+    /// Checks the preconditions of a namespace, which upstream checks earlier and with other
+    /// messages.
     fn check_namespace_preconditions(
         &self,
         cx: &RequestContext,
@@ -226,7 +227,7 @@ impl DeleteOptions {
         Ok(())
     }
 
-    /// What happens to `object` now. `Ok(None)`: it can go at once.
+    /// Decides what happens to `object`.
     fn decide(&self, cx: &RequestContext, object: &Value) -> Decision {
         let now = cx.core.clock_rng.now();
         let graceful = self.grace(cx, object, now);
@@ -263,7 +264,7 @@ impl DeleteOptions {
         }
     }
 
-    /// Whether the object goes gracefully; only pods do.
+    /// Returns the grace period of the object; only pods have one.
     fn grace(&self, cx: &RequestContext, object: &Value, now: Timestamp) -> Grace {
         if !is_graceful(cx) {
             return Grace::None;
@@ -278,13 +279,13 @@ impl DeleteOptions {
             if left == 0 {
                 return Grace::None;
             }
-            // A later wish can only shorten the period.
+            // A later request can only shorten the period.
             let Some(requested) = requested.filter(|requested| *requested < left) else {
                 return Grace::Pending;
             };
             let marked = object.meta_str("deletionTimestamp").parse().unwrap_or(now);
             let until = after(marked, requested - left);
-            // Nor can it end in the past, though whoever stops the object gets a moment.
+            // It cannot end in the past, and leaves up to a second to stop the object.
             return if until < now {
                 Grace::Until { deletion_timestamp: now, seconds: requested.min(1) }
             } else {
@@ -302,7 +303,7 @@ impl DeleteOptions {
         Grace::Until { deletion_timestamp: after(now, seconds), seconds }
     }
 
-    /// The finalizers the object waits for, given what shall become of its dependents.
+    /// Returns the finalizers to wait for, including those of the propagation policy.
     fn finalizers(&self, cx: &RequestContext, object: &Value) -> Vec<String> {
         let existing = object.finalizers();
         let supported = default_propagation(cx) != GarbageCollection::Unsupported;
@@ -333,7 +334,7 @@ impl DeleteOptions {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Grace {
     None,
-    /// It is going already, and no sooner.
+    /// Already terminating, and not shortened.
     Pending,
     Until {
         deletion_timestamp: Timestamp,
@@ -344,12 +345,12 @@ enum Grace {
 enum Decision {
     Keep,
     Mark(Value),
-    /// No time is left: watchers see the mark, and then that the object is gone.
+    /// The grace period is zero: watchers see the mark, then the deletion.
     MarkAndRemove(Value),
     Remove,
 }
 
-/// Deletes one object, or starts to.
+/// Deletes an object or marks it for deletion.
 pub(crate) async fn delete_named(
     cx: &RequestContext,
     name: &str,
@@ -361,7 +362,7 @@ pub(crate) async fn delete_named(
         validate::on_delete(cx, old)?;
         let decision = decide_by_kind(cx, options, old).unwrap_or_else(|| options.decide(cx, old));
         let (change, next) = match decision {
-            // What its schema has made of it since it was stored is written down.
+            // Stores what pruning and defaulting changed since the last write.
             Decision::Keep if cx.resource.is_custom() => {
                 (Change::Write(Admitted::by_server(old.clone())), Progress::Kept)
             }
@@ -386,7 +387,7 @@ pub(crate) async fn delete_named(
     })
 }
 
-/// Where one round of a deletion leads.
+/// The progress of a deletion after one attempt.
 #[derive(Clone, Copy)]
 enum Progress {
     Kept,
@@ -394,7 +395,7 @@ enum Progress {
     Removed,
 }
 
-/// Removes the very object that has just been marked.
+/// Deletes the object that was marked.
 async fn remove_marked(
     cx: &RequestContext,
     name: &str,
@@ -405,14 +406,14 @@ async fn remove_marked(
     });
     match removed.await {
         Ok(Persisted::Stored(gone)) if gone.uid == marked.uid => Ok(Persisted::Stored(gone)),
-        // Somebody else was faster, which is what was wanted.
+        // Deleted or replaced concurrently.
         Ok(_) => Ok(Persisted::Stored(marked)),
         Err(status) if status.code() == 404 => Ok(Persisted::Stored(marked)),
         Err(status) => Err(status),
     }
 }
 
-/// Kinds whose deletion is a process of its own.
+/// Decides for kinds with their own deletion process.
 fn decide_by_kind(
     cx: &RequestContext,
     options: &DeleteOptions,
@@ -429,7 +430,7 @@ fn decide_by_kind(
     None
 }
 
-/// A namespace turns Terminating first, and goes like others once its content has.
+/// Marks a namespace as Terminating; it is deleted like other objects once it is empty.
 fn namespace(cx: &RequestContext, options: &DeleteOptions, object: &Value) -> Option<Decision> {
     if object.is_deleting() {
         let content = object.pointer("/spec/finalizers").and_then(Value::as_array);
@@ -519,7 +520,7 @@ fn from_query(query: &Query) -> Result<Value, Status> {
     Ok(options)
 }
 
-/// The last state of a record, for callers that list before they delete.
+/// Decodes the last state of a record, for callers that list before they delete.
 pub(super) fn last_state(cx: &RequestContext, record: &Record) -> Result<Value, Status> {
     encode::value(&cx.resource, record)
 }

@@ -1,4 +1,4 @@
-//! `deletecollection`: every object a selection meets, one after the other.
+//! `deletecollection`: deletes every selected object, one after the other.
 
 use super::delete::{DeleteOptions, delete_named};
 use super::list::{Filter, select};
@@ -17,7 +17,7 @@ pub(super) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, St
         let item = cx.in_namespace(record.key.namespace());
         match delete_named(&item, record.key.name(), &deletion).await {
             Ok(_) => {}
-            // Somebody else was faster, which is what was wanted.
+            // Deleted concurrently.
             Err(status) if status.code() == 404 => {}
             Err(status) => return Err(status),
         }

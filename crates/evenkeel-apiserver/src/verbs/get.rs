@@ -1,4 +1,4 @@
-//! `get`: one object.
+//! `get`: returns one object.
 
 use evenkeel_schema::names;
 use evenkeel_types::go::Quoted;
@@ -24,7 +24,7 @@ pub(super) fn handle(cx: &RequestContext) -> Result<Reply, Status> {
     }
 }
 
-/// A name that would lead somewhere else in storage.
+/// Rejects names that are not a path segment.
 fn check_name(name: &str) -> Result<(), Status> {
     let why = match names::path_segment(name, false).first() {
         Some(why) => why.clone(),

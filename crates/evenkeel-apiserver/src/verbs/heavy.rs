@@ -1,4 +1,4 @@
-//! Which requests work on much data at once, and so run on a thread of their own.
+//! Decides which requests are heavy, and so run on their own thread.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::pipeline::encode::{self, Reply};
 use crate::route::Verb;
 use crate::status::Status;
 
-/// Whether a request is heavy before anything is done.
+/// Returns whether a request is heavy, before it is executed.
 pub(super) fn is_heavy(cx: &RequestContext, body: &[u8]) -> bool {
     match cx.verb {
         Verb::Get | Verb::List | Verb::Watch | Verb::Other => false,
@@ -20,19 +20,19 @@ pub(super) fn is_heavy(cx: &RequestContext, body: &[u8]) -> bool {
         Verb::Create | Verb::Update | Verb::Patch | Verb::Delete => {
             body.len() > HEAVY_BYTES
                 || stored_bytes(cx) > HEAVY_BYTES
-                // Serves other resources from then on, and may delete all their objects.
+                // Changes the served resources, and may delete all objects of one.
                 || cx.resource.is("apiextensions.k8s.io", "customresourcedefinitions")
         }
     }
 }
 
-/// The size of the object that the request changes.
+/// Returns the size of the object that the request changes.
 fn stored_bytes(cx: &RequestContext) -> usize {
     let Some(name) = &cx.name else { return 0 };
     cx.resource.table.get(&cx.key(name)).map_or(0, |record| record.body.len())
 }
 
-/// Encodes an answer; a large one that is made as a whole is counted until it is sent.
+/// Encodes a reply; a large buffered response is accounted until it is sent.
 pub(super) async fn encode(
     cx: &Arc<RequestContext>,
     output: Output,

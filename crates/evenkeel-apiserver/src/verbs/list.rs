@@ -1,4 +1,4 @@
-//! `list`: a collection at one revision, whole or in pages.
+//! `list`: a collection at one revision, whole or paged.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::selector::{FieldSelector, LabelSelector};
 use crate::status::Status;
 use crate::storage::{Key, Range, ReadError, Record};
 
-/// How long a list waits for a revision the server has not reached, as upstream does.
+/// How long a list waits for a future revision, as upstream does.
 const FUTURE_WAIT: Duration = Duration::from_secs(3);
 
-/// Which objects of a collection are meant.
+/// The label and field selectors of a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Filter {
     labels: LabelSelector,
@@ -42,7 +42,7 @@ impl Filter {
         Ok(Self { labels, fields })
     }
 
-    /// Only the object of this name.
+    /// Selects the object of this name only.
     pub(crate) fn named(name: &str) -> Self {
         Self { labels: LabelSelector::default(), fields: FieldSelector::name(name) }
     }
@@ -67,7 +67,7 @@ pub(super) async fn handle(cx: &RequestContext) -> Result<Reply, Status> {
     Ok(Reply::List(list))
 }
 
-/// One page of a collection, as `options` want it.
+/// Lists one page of a collection.
 pub(super) async fn select(
     cx: &RequestContext,
     options: &ListOptions,
@@ -75,8 +75,8 @@ pub(super) async fn select(
 ) -> Result<List, Status> {
     let table = &cx.resource.table;
     let namespace = (!cx.namespace.is_empty()).then_some(cx.namespace.as_str());
-    // Upstream answers "any version will do" from a cache that knows no pages, and goes on with
-    // all that is left.
+    // Upstream serves resourceVersion 0 from a cache that ignores the limit, and returns everything
+    // that is left.
     let any_version = options.resource_version == "0";
     let limit = usize::try_from(options.limit).ok().filter(|limit| *limit > 0 && !any_version);
 
@@ -96,7 +96,7 @@ pub(super) async fn select(
         None => (None, starting_revision(cx, options).await?),
     };
 
-    // A single name needs no walk over the collection.
+    // A single name is looked up directly.
     if let (Some(name), Some(namespace), None, None) =
         (filter.exact_name(), namespace.or((!cx.resource.namespaced).then_some("")), at, &token)
     {
@@ -127,7 +127,7 @@ pub(super) async fn select(
     Ok(List::new(cx.resource.clone(), page.items, Some(page.revision), next, remaining))
 }
 
-/// The revision to list at: a fixed one, or none for the newest.
+/// Returns the revision to list at: an exact one, or `None` for the latest.
 async fn starting_revision(
     cx: &RequestContext,
     options: &ListOptions,
@@ -142,13 +142,13 @@ async fn starting_revision(
     let exact = match options.version_match {
         Some(VersionMatch::Exact) => true,
         Some(VersionMatch::NotOlderThan) => false,
-        // What a page of a fixed revision meant before the match could be said.
+        // The meaning of a page at a revision before `resourceVersionMatch` existed.
         None => options.limit > 0 && requested > 0,
     };
     Ok(exact.then_some(requested))
 }
 
-/// Waits a little for a revision another server may have handed out.
+/// Waits for a future revision, which another server may have returned.
 pub(super) async fn wait_for(cx: &RequestContext, requested: u64) -> Result<(), Status> {
     let store = &cx.core.store;
     if requested <= store.revision() {
@@ -164,7 +164,7 @@ pub(super) async fn wait_for(cx: &RequestContext, requested: u64) -> Result<(), 
     Err(Status::too_large_resource_version(requested, store.revision()))
 }
 
-/// Reads a resource version; the error is what a watch says of a bad one.
+/// Parses a resource version; the error is that of a watch.
 pub(super) fn parse_version(text: &str) -> Result<u64, Status> {
     text.parse().map_err(|_| {
         Status::without_reason(
@@ -191,9 +191,9 @@ fn list_error(error: ReadError, token: Option<&Token>, namespace: Option<&str>) 
     }
 }
 
-/// Where a paged list goes on.
+/// The continue token of a paged list.
 struct Token {
-    /// None once the first page's revision has expired: go on with what there is now.
+    /// `None` once the revision of the first page is compacted: continue at the latest one.
     revision: Option<u64>,
     after: Key,
 }
@@ -251,12 +251,12 @@ impl Token {
     }
 }
 
-/// A text behind which `name` comes first, as far as names of objects go. Tokens of ours end in a
-/// zero, the first name after the last that was shown; others begin with the name they carry.
+/// Returns a text just before `name`, in the order of object names. Our tokens end with a zero
+/// byte, the first name after the last item; other tokens begin with the name they contain.
 fn just_before(name: &str) -> String {
     let mut text = name.to_owned();
     if let Some(last) = text.pop() {
-        // The surrogates are the one gap among characters.
+        // Surrogates are the only gap in the range of characters.
         text.push(char::from_u32(u32::from(last).saturating_sub(1)).unwrap_or('\u{D7FF}'));
         text.push(char::MAX);
     }

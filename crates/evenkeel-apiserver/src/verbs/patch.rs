@@ -1,8 +1,8 @@
-//! `patch`: a change described rather than a new whole.
+//! `patch`: changes an object by a patch.
 //!
-//! Three of the four kinds are worked out on the stored object and then go on like an update.
-//! Server-side apply is different: it merges what its sender declares with what others own, and
-//! creates the object if there is none.
+//! Three of the four patch types are applied to the stored object, and then processed like an
+//! update. Server-side apply merges the applied configuration with the fields of other managers,
+//! and creates the object if it does not exist.
 
 pub(super) mod apply;
 
@@ -27,7 +27,7 @@ use crate::registry::resource::TypeInfo;
 use crate::route::Verb;
 use crate::status::{GroupResource, Status};
 
-/// The kinds of patches, by their content type.
+/// The patch types, by content type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Json,
@@ -50,7 +50,7 @@ pub(super) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, St
     if kind == Kind::Apply {
         return apply::handle(cx, body, &options).await;
     }
-    // Whether there is anything to patch comes before what is wrong with the patch.
+    // A missing object is reported before an invalid patch.
     let patch = Patch::parse(kind, body, options.field_validation);
     let part = Part::of(cx.subresource.as_deref());
     let persisted = persist::update(cx, cx.name(), options.dry_run, |old, record| {
@@ -67,7 +67,7 @@ pub(super) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, St
     Ok(ok_reply(persisted))
 }
 
-/// Built-in objects are decoded into their type; the others could become of any kind.
+/// Checks the kind of a patched custom object; built-in objects are decoded into their type.
 fn check_type(cx: &RequestContext, object: &Value) -> Result<(), Status> {
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or("");
     let (api_version, kind) = (text("apiVersion"), text("kind"));
@@ -102,12 +102,12 @@ pub(super) fn kind(cx: &RequestContext) -> Result<Kind, Status> {
     }
 }
 
-/// Whether a request merges a configuration.
+/// Returns whether a request is a server-side apply.
 pub(crate) fn is_apply(cx: &RequestContext) -> bool {
     cx.verb == Verb::Patch && matches!(kind(cx), Ok(Kind::Apply))
 }
 
-/// A patch that can be read.
+/// A parsed patch.
 pub(super) struct Patch {
     change: Change,
     duplicates: Vec<String>,
@@ -126,7 +126,7 @@ impl Patch {
         body: &[u8],
         validation: FieldValidation,
     ) -> Result<Self, Status> {
-        // Who does not care for unknown fields is spared the decoder that finds them.
+        // With `fieldValidation=Ignore` upstream does not run the strict decoder.
         let lenient = validation == FieldValidation::Ignore;
         let bad = |why: &str| match kind {
             Kind::Merge if lenient => Status::bad_request(BAD_PATCH),
@@ -163,7 +163,7 @@ impl Patch {
         Ok(Self { change, duplicates, validation })
     }
 
-    /// What becomes of an object of the request's resource.
+    /// Applies the patch to an object of the request's resource.
     fn object(&self, cx: &RequestContext, old: &Value) -> Result<Decoded, Status> {
         let ty = match &cx.resource.type_info {
             TypeInfo::Builtin(builtin) => Some(builtin.ty),
@@ -173,7 +173,7 @@ impl Patch {
         self.checks().object(cx, patched).map_err(|why| self.refuse(ty, old, &why))
     }
 
-    /// What becomes of a Scale.
+    /// Applies the patch to a Scale.
     pub(super) fn scale(
         &self,
         cx: &RequestContext,
@@ -193,8 +193,8 @@ impl Patch {
         }
     }
 
-    /// The refusal of a patch that leaves no object of the kind. It shows what was looked at: the
-    /// outcome, which is worked out anew since that is rare, or the strategic patch itself.
+    /// Returns the error of a patch whose result is not a valid object. It contains the result,
+    /// which is computed again since that is rare, or the strategic patch.
     fn refuse(&self, ty: Option<&'static Type>, old: &Value, why: &str) -> Status {
         let shown = match &self.change {
             Change::Strategic(patch) => go::plain(&Value::Object(patch.clone())),
@@ -209,7 +209,7 @@ impl Patch {
 
     fn apply(&self, ty: Option<&'static Type>, object: &Value) -> Result<Value, Status> {
         let mut patched = match &self.change {
-            // Go's library takes a list for the new whole.
+            // Go's library treats a list as the new value.
             Change::Merge(patch @ Value::Array(_)) => patch.clone(),
             Change::Merge(patch) => merge_patch(object.clone(), patch.clone())
                 .map_err(|error| Status::bad_request(error.to_string()))?,
@@ -224,8 +224,8 @@ impl Patch {
                 merged.map(Value::Object).map_err(not_merged)?
             }
         };
-        // Patches are worked out on untyped values, where `1.0` counts as an integer. In custom
-        // objects it is one only once it is stored.
+        // Patches are applied to untyped values, where `1.0` counts as an integer. In custom
+        // objects it is one only once stored.
         if ty.is_some() {
             json::normalize_floats(&mut patched);
         }

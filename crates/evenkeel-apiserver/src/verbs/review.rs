@@ -1,4 +1,4 @@
-//! Resources that only answer: access reviews and token reviews.
+//! Reviews, which are not stored: access reviews and token reviews.
 
 use evenkeel_kinds::validate;
 use http::StatusCode;
@@ -59,7 +59,7 @@ pub(super) fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> 
         }
         _ => return Err(Status::method_not_allowed()),
     };
-    // The answers to these are new objects.
+    // These responses are new objects.
     match gvk.kind {
         "SelfSubjectReview" => {
             let now = cx.core.clock_rng.timestamp();
@@ -122,7 +122,7 @@ fn decide(cx: &RequestContext, user: &Identity, review: &Value) -> Value {
             name: text("/spec/resourceAttributes/name"),
         }),
     };
-    // A subject is asked about, so it counts as authenticated.
+    // The subject of a review counts as authenticated.
     match cx.core.authorizer.decide(&attributes) {
         Decision::Allow => json!({"allowed": true}),
         Decision::Deny(reason) if reason.is_empty() => json!({"allowed": false}),

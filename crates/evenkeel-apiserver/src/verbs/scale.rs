@@ -1,4 +1,4 @@
-//! The `scale` subresource: how many, in one form for everything that can be scaled.
+//! The `scale` subresource.
 
 use evenkeel_schema::{Scale, ScaleValues, field};
 use evenkeel_types::Gvk;
@@ -25,7 +25,7 @@ use crate::status::{GroupResource, Status};
 
 const SCALE: Gvk<'static> = Gvk::new("autoscaling", "v1", "Scale");
 
-/// Stands for replicas that a custom object does not say: whoever writes its Scale has to.
+/// The replicas of a custom object that has none: a write to its Scale must set them.
 const UNSET: i64 = i32::MIN as i64;
 
 pub(super) async fn handle(
@@ -79,7 +79,7 @@ async fn scale(cx: &RequestContext, body: &[u8]) -> Result<Value, Status> {
     }
 }
 
-/// The handler of custom resources does not know a Scale well enough to say what is wrong with it.
+/// Returns the error of the custom resource handler for an invalid Scale, which gives no details.
 fn undecodable(cx: &RequestContext, status: Status) -> Status {
     if status.code() != 400 || !cx.resource.is_custom() {
         return status;
@@ -89,7 +89,7 @@ fn undecodable(cx: &RequestContext, status: Status) -> Status {
     )
 }
 
-/// Carries the number of replicas in a Scale over to the object.
+/// Writes the replicas of a Scale to its object.
 async fn write(
     cx: &RequestContext,
     options: &WriteOptions,
@@ -122,11 +122,11 @@ async fn write(
     }
 }
 
-/// Whether the Scale may be written over that of `old`.
+/// Checks whether the Scale may replace that of `old`.
 fn check(cx: &RequestContext, scale: &Value, old: &Value) -> Result<(), Status> {
     let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
     if let Some(custom) = custom_scale(cx) {
-        // Custom resources have rules of their own for replicas, which say where the fault is.
+        // Custom resources validate replicas by their schema, with its field path.
         return if replicas == UNSET {
             Err(Status::bad_request(format!(
                 "the spec replicas field {} cannot be empty",
@@ -170,7 +170,7 @@ fn custom_scale(cx: &RequestContext) -> Option<&Scale> {
     }
 }
 
-/// What is asked for and what is there.
+/// Returns the desired and current replicas.
 fn replicas_of(cx: &RequestContext, object: &Value) -> Result<ScaleValues, Status> {
     if let Some(scale) = custom_scale(cx) {
         return scale.read(object).map_err(Status::internal);
@@ -194,7 +194,7 @@ fn scale_of(cx: &RequestContext, object: &Value) -> Result<Value, Status> {
     }
 }
 
-/// The scale a write starts from.
+/// Returns the Scale before a write.
 fn scale_before(cx: &RequestContext, object: &Value) -> Result<Value, Status> {
     let mut replicas = replicas_of(cx, object)?;
     replicas.spec.get_or_insert(UNSET);
@@ -222,7 +222,7 @@ fn to_scale(object: &Value, replicas: ScaleValues) -> Value {
     })
 }
 
-/// A label selector as the text that kubectl and autoscalers pass on.
+/// Formats a label selector, for kubectl and autoscalers.
 fn selector_text(selector: Option<&Value>) -> String {
     let Some(Value::Object(selector)) = selector else { return String::new() };
     let structured =

@@ -1,4 +1,4 @@
-//! Subresources with a meaning of their own: binding, eviction, finalize, approval and others.
+//! Subresources with their own semantics: binding, eviction, finalize, approval and others.
 
 mod binding;
 
@@ -51,7 +51,7 @@ pub(super) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, St
     }
 }
 
-/// What is done is done; there is nothing to show.
+/// Returns a Status with status `Success` and code 201.
 fn done() -> Reply {
     Reply::Other(
         http::StatusCode::CREATED,
@@ -61,7 +61,7 @@ fn done() -> Reply {
     )
 }
 
-/// Sets a condition of a pod that is true as of now, unless it was before.
+/// Sets a condition of a pod to true; keeps the transition time if it was true before.
 fn set_condition(pod: &mut Value, kind: &str, reason: &str, message: &str, now: &str) {
     let mut condition = json!({
         "type": kind, "status": "True", "lastProbeTime": null, "lastTransitionTime": now,

@@ -1,4 +1,4 @@
-//! `update`: an object replaced as a whole, or its status, or another part with rules of its own.
+//! `update`: replaces an object, its status, or another subresource.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ pub(super) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, St
     Ok(ok_reply(persisted))
 }
 
-/// A write of the server itself to the status of an object.
+/// Writes the status of an object on behalf of the server.
 pub(crate) async fn write_status(
     cx: &RequestContext,
     edit: impl Fn(&mut Value) + Send + Sync,
@@ -55,7 +55,7 @@ pub(crate) async fn write_status(
     write_part(cx, Part::Status, edit).await
 }
 
-/// A write of the server itself to an object.
+/// Writes an object on behalf of the server.
 pub(crate) async fn write_object(
     cx: &RequestContext,
     edit: impl Fn(&mut Value) + Send + Sync,
@@ -77,7 +77,7 @@ async fn write_part(
     .await
 }
 
-/// Takes one finalizer from an object, on behalf of the server.
+/// Removes a finalizer from an object on behalf of the server.
 pub(crate) async fn release_finalizer(cx: &RequestContext, finalizer: &str) -> Result<(), Status> {
     write_object(cx, |object| {
         let left = object.finalizers().into_iter().filter(|name| *name != finalizer);
@@ -88,7 +88,7 @@ pub(crate) async fn release_finalizer(cx: &RequestContext, finalizer: &str) -> R
     Ok(())
 }
 
-/// The server's own writes: as they are, at once.
+/// Returns the options of the server's own writes.
 pub(super) fn internal_options() -> WriteOptions {
     WriteOptions {
         dry_run: false,
@@ -105,7 +105,7 @@ pub(super) fn ok_reply(persisted: Persisted) -> Reply {
     }
 }
 
-/// The stages from managed fields to validating admission, on one state of the object.
+/// Runs the stages from managed fields to validating admission, on one version of the object.
 pub(super) fn replace(
     cx: &RequestContext,
     mut object: Decoded,
@@ -116,7 +116,7 @@ pub(super) fn replace(
 ) -> Result<Change, Status> {
     let resource = &cx.resource;
     let given_version = object.value().meta_str("resourceVersion").to_owned();
-    // A patch has no preconditions of its own; validation refuses to change a uid.
+    // A patch has no preconditions; validation rejects a changed uid.
     if cx.verb == Verb::Update {
         check_uid(cx, object.value(), old.meta_str("uid"), options.dry_run)?;
     }
@@ -127,7 +127,7 @@ pub(super) fn replace(
     replace_managed(cx, managed, &given_version, old, record, part)
 }
 
-/// The stages from mutating admission on.
+/// Runs the stages from mutating admission on.
 pub(super) fn replace_managed(
     cx: &RequestContext,
     managed: Managed,
@@ -149,7 +149,7 @@ pub(super) fn replace_managed(
     })
 }
 
-/// Collections of custom resources take a PUT or PATCH up to here.
+/// Rejects a PUT or PATCH of a collection, which custom resources route to here.
 pub(super) fn require_name(cx: &RequestContext) -> Result<(), Status> {
     match &cx.name {
         Some(_) => Ok(()),
@@ -157,7 +157,7 @@ pub(super) fn require_name(cx: &RequestContext) -> Result<(), Status> {
     }
 }
 
-/// As [`check_name`], for objects that have to carry their name.
+/// Like [`check_name`], for objects that must have a name.
 pub(super) fn check_named(cx: &RequestContext, object: &Value) -> Result<(), Status> {
     if object.meta_str("name").is_empty() {
         return Err(Status::bad_request(format!(
@@ -179,7 +179,7 @@ pub(super) fn check_name(cx: &RequestContext, object: &Value) -> Result<(), Stat
     )))
 }
 
-/// Whoever gives a uid means the object that has it. The storage minds, so its words show.
+/// Checks the uid precondition. Upstream checks it in storage, which shows in the message.
 pub(super) fn check_uid(
     cx: &RequestContext,
     object: &Value,
@@ -193,7 +193,7 @@ pub(super) fn check_uid(
     Err(precondition_failed(cx, "UID", given, stored, dry_run))
 }
 
-/// The refusal of a write to another object than was meant, or to another version of it.
+/// Returns the error of a failed precondition.
 pub(super) fn precondition_failed(
     cx: &RequestContext,
     what: &str,
@@ -201,7 +201,7 @@ pub(super) fn precondition_failed(
     stored: &str,
     dry_run: bool,
 ) -> Status {
-    // A dry run asks the layer above the one that knows where in etcd it all is.
+    // A dry run fails in the layer above etcd, which does not know the key prefix.
     let root = if dry_run { "" } else { "/registry" };
     let key = cx.resource.etcd_key(&cx.namespace, cx.name());
     let why = format!(
@@ -212,7 +212,7 @@ pub(super) fn precondition_failed(
     Status::conflict(cx.resource.group_resource(), cx.name(), &why)
 }
 
-/// Whoever names a version means that one; some kinds must be named one.
+/// Checks the resourceVersion precondition, which some kinds require.
 fn check_version(cx: &RequestContext, given: &str, record: &Record) -> Result<(), Status> {
     let resource = &cx.resource;
     let version = parse_sent_version(given)?;
@@ -235,20 +235,20 @@ fn check_version(cx: &RequestContext, given: &str, record: &Record) -> Result<()
     Err(Status::invalid(named, cx.name(), &[error]))
 }
 
-/// The resourceVersion of an object that is sent; 0 if it has none.
+/// Parses the resourceVersion of a sent object; 0 if it has none.
 pub(super) fn parse_sent_version(given: &str) -> Result<u64, Status> {
     if given.is_empty() {
         return Ok(0);
     }
     let digits = given.bytes().all(|byte| byte.is_ascii_digit());
-    // Rust's parser also takes a sign.
+    // Rust's parser also accepts a sign.
     given.parse().ok().filter(|_| digits).ok_or_else(|| {
         let why = if digits { "value out of range" } else { "invalid syntax" };
         Status::without_reason(500, format!("strconv.ParseUint: parsing {}: {why}", Quoted(given)))
     })
 }
 
-/// Whether a write to what does not exist creates it, be it to its status.
+/// Returns whether an update of a missing object, or of its status, creates it.
 pub(super) fn may_create(cx: &RequestContext) -> bool {
     match &cx.resource.type_info {
         TypeInfo::Builtin(builtin) => builtin.strategy.create_on_update,
@@ -256,7 +256,7 @@ pub(super) fn may_create(cx: &RequestContext) -> bool {
     }
 }
 
-/// Whether this was the write that lets a deleted object go.
+/// Returns whether this write removes the last finalizer of an object that is being deleted.
 fn completes_deletion(cx: &RequestContext, admitted: &Admitted) -> bool {
     let object = admitted.value();
     if !object.is_deleting() || !object.finalizers().is_empty() {
@@ -269,7 +269,7 @@ fn completes_deletion(cx: &RequestContext, admitted: &Admitted) -> bool {
     object.meta_i64("deletionGracePeriodSeconds").unwrap_or(0) == 0
 }
 
-/// The current object in the version of the request.
+/// Returns the current object in the version of the request.
 pub(super) fn current(cx: &RequestContext) -> Result<(Arc<Record>, Value), Status> {
     let record = cx
         .resource

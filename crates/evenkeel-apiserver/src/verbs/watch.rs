@@ -1,4 +1,4 @@
-//! `watch`: what happens to a collection, from a revision on.
+//! `watch`: the events of a collection, from a revision on.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::status::Status;
 use crate::storage::Range;
 use crate::watch::{Events, Start};
 
-/// Without a wish of the client, watches end after 30 to 60 minutes, spread at random.
+/// By default, watches end after 30 to 60 minutes, at random.
 const DEFAULT_TIMEOUT_SECONDS: u64 = 1800;
 
-/// What is longer than this is as good as for ever, and no trouble to add to a time.
+/// The maximum timeout, so that adding it to a time cannot overflow.
 const MAX_TIMEOUT: Duration = Duration::from_secs(u32::MAX as u64);
 
 pub(super) async fn handle(cx: &RequestContext, output: Output) -> Result<Reply, Status> {
@@ -31,7 +31,7 @@ pub(super) async fn handle(cx: &RequestContext, output: Output) -> Result<Reply,
     let marks_end = cx.query.get("sendInitialEvents").is_some()
         || (options.send_initial_events == Some(true) && options.allow_watch_bookmarks);
     if options.send_initial_events.is_none() && version == 0 {
-        // State first, then changes: what a watch without a version always meant.
+        // For compatibility, a watch without a resourceVersion starts with the current state.
         options.send_initial_events = Some(true);
     }
     let start = if options.send_initial_events == Some(true) {
@@ -53,7 +53,7 @@ pub(super) async fn handle(cx: &RequestContext, output: Output) -> Result<Reply,
             Duration::from_secs(DEFAULT_TIMEOUT_SECONDS + extra)
         }
     };
-    // Lists can be YAML and streams cannot, which upstream finds out once it has one.
+    // Lists can be YAML but streams cannot, which upstream checks last.
     if output.format == Format::Yaml {
         return Err(Status::not_acceptable(&[
             "application/json;stream=watch",
@@ -64,7 +64,7 @@ pub(super) async fn handle(cx: &RequestContext, output: Output) -> Result<Reply,
     Ok(Reply::Watch(Box::new(Events::new(cx, output, include, filter, start, bookmarks, timeout))))
 }
 
-/// Everything there is now.
+/// Returns the current state as the start of a watch.
 fn initial_state(cx: &RequestContext, filter: &Filter, mark_end: bool) -> Result<Start, Status> {
     let namespace = (!cx.namespace.is_empty()).then_some(cx.namespace.as_str());
     let range = Range { namespace, after: None, limit: None };

@@ -1,10 +1,9 @@
 //! Comma-separated values as Go's `encoding/csv` reads them, errors included.
 //!
-//! Token files are written for kube-apiserver, so what it accepts and how it complains is the
-//! format. Fields may be quoted, quoted fields may span lines, empty lines are skipped, and records
-//! may differ in length.
+//! Token files are written for kube-apiserver, so the format and the errors are Go's. Fields may be
+//! quoted, quoted fields may span lines, empty lines are skipped, and records may differ in length.
 
-/// Where and why the text is not CSV; columns count bytes from one.
+/// The position and kind of a syntax error; columns count bytes from one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     record_line: usize,
@@ -30,7 +29,7 @@ impl<'a> Records<'a> {
         Self { rest: text, line: 0 }
     }
 
-    /// The next line without its terminator, and whether it had one.
+    /// Returns the next line without its terminator, and whether it had one.
     fn next_line(&mut self) -> Option<(&'a str, bool)> {
         if self.rest.is_empty() {
             return None;

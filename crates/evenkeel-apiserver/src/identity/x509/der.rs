@@ -1,13 +1,13 @@
-//! The sliver of DER that a certificate subject needs: definite lengths, low tags, text.
+//! The subset of DER that a certificate subject needs: definite lengths, low tags, text.
 //!
-//! Every read checks its length against the remaining input first, and nothing here recurses.
+//! Every read checks its length against the remaining input first, and nothing recurses.
 
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
 
 use super::Error;
 
-/// An identifier octet. High tag numbers (31 and up) do not occur on the way to a subject.
+/// An identifier octet. High tag numbers (31 and up) do not occur before the subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tag(u8);
 
@@ -29,7 +29,7 @@ impl Tag {
     pub(super) const VERSION: Self = Self(0xa0);
 }
 
-/// What is left to read of one DER value.
+/// The remaining input of one DER value.
 pub(super) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -41,17 +41,17 @@ impl<'a> Reader<'a> {
         self.0.is_empty()
     }
 
-    /// Whether the next value carries `tag`.
+    /// Returns whether the next value has the tag `tag`.
     pub(super) fn begins_with(&self, tag: Tag) -> bool {
         self.0.first() == Some(&tag.0)
     }
 
-    /// Everything not read yet.
+    /// Returns the remaining input.
     pub(super) fn rest(self) -> &'a [u8] {
         self.0
     }
 
-    /// The next value, whatever its tag; `missing` says what should have been there.
+    /// Returns the next value with its tag; `missing` is the error if there is none.
     pub(super) fn next(&mut self, missing: &'static str) -> Result<(Tag, &'a [u8]), Error> {
         let malformed = Error::Malformed(missing);
         let &[tag, first, ref rest @ ..] = self.0 else { return Err(malformed) };
@@ -65,7 +65,7 @@ impl<'a> Reader<'a> {
                 let (octets, rest) =
                     rest.split_at_checked(usize::from(first & 0x7f)).ok_or(malformed.clone())?;
                 let length = octets.iter().fold(0_u64, |sum, &octet| sum << 8 | u64::from(octet));
-                // DER has one spelling for each length: the shortest.
+                // DER requires the shortest encoding of a length.
                 if octets[0] == 0 || length < 0x80 {
                     return Err(malformed);
                 }
@@ -78,7 +78,7 @@ impl<'a> Reader<'a> {
         Ok((Tag(tag), value))
     }
 
-    /// The inside of the next value, which must carry `tag`.
+    /// Returns a reader of the next value, which must have the tag `tag`.
     pub(super) fn enter(&mut self, tag: Tag, missing: &'static str) -> Result<Self, Error> {
         match self.next(missing)? {
             (found, value) if found == tag => Ok(Reader(value)),
@@ -86,7 +86,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Passes over the next value if it carries `tag`.
+    /// Skips the next value if it has the tag `tag`.
     pub(super) fn skip_if(&mut self, tag: Tag) -> Result<(), Error> {
         if self.begins_with(tag) {
             self.next("truncated value")?;
@@ -95,7 +95,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Decodes a character string by the alphabet its tag names.
+/// Decodes a string in the character set of its tag.
 pub(super) fn text(tag: Tag, value: &[u8]) -> Result<String, &'static str> {
     let ascii = |allowed: fn(&u8) -> bool, refusal: &'static str| {
         if value.iter().all(allowed) {
@@ -113,21 +113,21 @@ pub(super) fn text(tag: Tag, value: &[u8]) -> Result<String, &'static str> {
         Tag::NUMERIC_STRING => {
             ascii(|byte| byte.is_ascii_digit() || *byte == b' ', "invalid NumericString")
         }
-        // T.61 is read as Latin-1, as everybody does.
+        // T.61 is read as Latin-1, like other implementations do.
         Tag::T61_STRING => Ok(value.iter().copied().map(char::from).collect()),
         Tag::BMP_STRING => bmp(value).ok_or("invalid BMPString"),
         _ => Err("unsupported string type"),
     }
 }
 
-/// Decodes a time to seconds since the epoch; those before it count as its first.
+/// Decodes a time to seconds since the epoch; earlier times become 0.
 pub(super) fn time(tag: Tag, value: &[u8]) -> Option<u64> {
     let text = str::from_utf8(value).ok()?.strip_suffix('Z')?;
     let (year, rest) = match tag {
         Tag::UTC_TIME => {
             let (year, rest) = text.split_at_checked(2)?;
             let year = number(year)?;
-            // RFC 5280: two digits reach from 1950 to 2049.
+            // RFC 5280: two-digit years range from 1950 to 2049.
             (if year < 50 { 2000 + year } else { 1900 + year }, rest)
         }
         Tag::GENERALIZED_TIME => {
@@ -149,12 +149,13 @@ fn number(digits: &str) -> Option<i16> {
     digits.bytes().all(|digit| digit.is_ascii_digit()).then(|| digits.parse().ok())?
 }
 
-/// RFC 5280's PrintableString, plus the two characters that real certificates use regardless.
+/// Returns whether a byte is allowed in a PrintableString of RFC 5280, or is one of two more that
+/// occur in real certificates.
 fn is_printable(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || b" '()+,-./:=?*&".contains(byte)
 }
 
-/// UCS-2 in network order, with an optional terminator.
+/// Decodes big-endian UCS-2 with an optional terminator.
 fn bmp(value: &[u8]) -> Option<String> {
     let value = match value {
         [text @ .., 0, 0] if value.len().is_multiple_of(2) => text,
@@ -168,7 +169,7 @@ fn bmp(value: &[u8]) -> Option<String> {
         .iter()
         .map(|&unit| match u16::from_be_bytes(unit) {
             0xfdd0..=0xfdef | 0xfffe | 0xffff => None,
-            // `from_u32` refuses the surrogates.
+            // `from_u32` rejects surrogates.
             unit => char::from_u32(u32::from(unit)),
         })
         .collect()

@@ -1,4 +1,4 @@
-//! Subjects made by Go, by openssl and by rcgen, and bytes that are no certificate at all.
+//! Subjects issued by Go, openssl and rcgen, and invalid input.
 
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 
@@ -17,7 +17,7 @@ fn names(pem: &str) -> (String, Vec<String>) {
 fn go_certificate_gives_user_and_every_group() {
     let (user, mut groups) = names(include_str!("fixtures/go.pem"));
     assert_eq!(user, "default");
-    // Go puts them into one SET, which DER sorts by encoding.
+    // Go encodes them in one SET, which DER sorts by encoding.
     groups.sort();
     assert_eq!(groups, ["beta", "ops", "system:masters"]);
 }
@@ -152,19 +152,19 @@ fn every_prefix_of_a_subject_is_an_error_and_no_byte_can_panic() {
 
 #[test]
 fn lengths_longer_than_needed_are_refused() {
-    // 0x81 0x03 says three the long way.
+    // 0x81 0x03 is the long form of the length three.
     assert_eq!(subject(&[0x30, 0x81, 0x03, 1, 2, 3]), Err(Error::Malformed("no certificate")));
     assert_eq!(subject(&[0x30, 0x82, 0x00, 0x80]), Err(Error::Malformed("no certificate")));
     assert_eq!(subject(&[0x30, 0x80, 0x00, 0x00]), Err(Error::Malformed("no certificate")));
 }
 
-/// One relative distinguished name with one attribute.
+/// Encodes a relative distinguished name with one attribute.
 fn attribute(oid: &[u8], tag: u8, value: &[u8]) -> Vec<u8> {
     let inside = [der(0x06, oid), der(tag, value)].concat();
     der(0x31, &der(0x30, &inside))
 }
 
-/// The smallest certificate with these names as its subject.
+/// Encodes a minimal certificate with these names as its subject.
 fn certificate(names: &[u8]) -> Vec<u8> {
     let version = der(0xa0, &der(0x02, &[2]));
     let empty = der(0x30, &[]);

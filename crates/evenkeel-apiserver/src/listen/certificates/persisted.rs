@@ -1,13 +1,13 @@
-//! Certificates that are kept in a directory, so that kubeconfigs go on working after a restart.
+//! Certificates persisted in a directory, so that kubeconfigs keep working after a restart.
 //!
 //! ```text
 //! ca.pem       the authority
 //! admin.pem    the administrator's client certificate
 //! ```
 //!
-//! Each file holds a certificate and its key and is replaced in one step, for the owner alone.
-//! What comes near its end is replaced. Serving certificates are issued anew at each start:
-//! clients verify them by the authority, and the addresses may be others.
+//! Each file contains a certificate and its key, has owner-only permissions, and is replaced
+//! atomically. Certificates close to expiry are replaced. Serving certificates are issued at each
+//! start: clients verify them by the authority, and the addresses may differ.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -29,11 +29,11 @@ const AUTHORITY: &str = "ca.pem";
 const ADMIN: &str = "admin.pem";
 const KEY: &str = "-----BEGIN PRIVATE KEY-----";
 
-/// Certificates are replaced when they have less than this left.
+/// Certificates with less than this left are replaced.
 const RENEWAL: Duration = DAY.saturating_mul(90);
 
 impl Authority {
-    /// The authority kept in `directory`, or a new one that is kept there from now on.
+    /// Loads the authority in `directory`, or generates one and saves it there.
     pub(crate) fn load_or_generate(
         directory: &Path,
         name: &str,
@@ -54,7 +54,7 @@ impl Authority {
             tracing::warn!(%path, "replacing the certificate authority; it expires: kubeconfigs \
                 written before this start stop working");
         }
-        // Certificates of another authority are of no use.
+        // The certificate was issued by the replaced authority.
         let admin = directory.join(ADMIN);
         match fs::remove_file(&admin) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
@@ -67,8 +67,7 @@ impl Authority {
         Ok(generated)
     }
 
-    /// The administrator's certificate kept in `directory`, or a new one that is kept there from
-    /// now on.
+    /// Loads the administrator's certificate in `directory`, or issues one and saves it there.
     pub(crate) fn load_or_issue_admin(&self, directory: &Path) -> Result<KeyedCertificate, Error> {
         let path = directory.join(ADMIN);
         if let Some(found) = load(&path)?
@@ -82,7 +81,7 @@ impl Authority {
     }
 }
 
-/// The certificate and key at `path`; `None` if there is no such file.
+/// Loads the certificate and key at `path`; returns `None` if the file does not exist.
 fn load(path: &Path) -> Result<Option<KeyedCertificate>, Error> {
     if !path.exists() {
         return Ok(None);
@@ -99,7 +98,7 @@ fn load(path: &Path) -> Result<Option<KeyedCertificate>, Error> {
     Ok(Some(KeyedCertificate { chain, key, certificate_pem, key_pem }))
 }
 
-/// Whether a certificate is valid, and not about to expire.
+/// Returns whether a certificate is valid and not close to expiry.
 fn is_fresh(certificate: &KeyedCertificate, now_unix: u64) -> bool {
     let validity = certificate.chain.first().and_then(|der| x509::validity(der));
     let renewed_at = now_unix.saturating_add(RENEWAL.as_secs());
@@ -157,7 +156,7 @@ mod tests {
         let (another, admin) = load_or_generate(&directory, NOW + 3600 * DAY.as_secs());
         assert_ne!(another.certificate(), authority.certificate());
         assert_ne!(admin.chain, renewed.chain);
-        // A clock that went back, beyond the time the certificates are from.
+        // The clock went back to before the certificates became valid.
         let (past, _) = load_or_generate(&directory, NOW);
         assert_ne!(past.certificate(), another.certificate());
     }

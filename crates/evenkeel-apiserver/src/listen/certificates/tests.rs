@@ -1,4 +1,4 @@
-//! Issued certificates as another implementation sees them, and files as users leave them.
+//! Issued certificates as read by another implementation, and the files on disk.
 
 use std::os::unix::fs::PermissionsExt as _;
 

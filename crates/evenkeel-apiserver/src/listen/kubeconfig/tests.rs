@@ -1,4 +1,4 @@
-//! What a YAML parser and the file system make of a kubeconfig.
+//! Kubeconfigs as read by a YAML parser, and the file on disk.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -81,7 +81,7 @@ fn written_file_is_private_and_replaces_the_old_one_without_leftovers() {
 #[test]
 fn failed_write_reports_and_leaves_nothing_behind() {
     let directory = Directory::new();
-    // A directory in the way makes the final rename fail.
+    // A directory at the path makes the final rename fail.
     let path = directory.path().join("config");
     fs::create_dir(&path).unwrap();
     write_atomically(&path, b"new", 0o600).unwrap_err();

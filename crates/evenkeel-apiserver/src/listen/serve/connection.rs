@@ -42,26 +42,26 @@ use crate::listen::{
     tls::{ClientCertificate, Protocol, Tls},
 };
 
-/// Room for one API object in a frame and in a stream's window: upstream found 99 % of objects to
-/// be smaller.
+/// Room for one API object in a frame and in a stream's window: according to upstream, 99 % of
+/// objects are smaller.
 const OBJECT_SIZE: u32 = 256 * 1024;
-/// Upload windows of a whole connection: many writers at once, yet bounded memory.
+/// The upload window of a whole connection: bounds memory with many concurrent writers.
 const CONNECTION_WINDOW: u32 = 64 * OBJECT_SIZE;
-/// Go's limit for a request's header; hyper's own would be 16 KiB.
+/// Go's limit for the header of a request; hyper's default is 16 KiB.
 const HEADER_SIZE_MAX: u32 = 1 << 20;
 
-/// How long a connection that may take no more requests has to finish those at hand.
+/// How long a draining connection may take to finish its requests.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a client without a request has to answer that the server stops, over HTTP/2.
+/// How long an idle HTTP/2 client may take to react to GOAWAY on a stop.
 const GOAWAY_TIMEOUT: Duration = Duration::from_millis(100);
 
 task_local! {
-    /// Of the request that an HTTP/2 stream carries: whether it has no end.
+    /// Whether the request of an HTTP/2 stream is long-running.
     static LONG_RUNNING: Arc<AtomicBool>;
 }
 
-/// A connection just accepted.
+/// An accepted connection.
 pub(super) struct Connection<S> {
     pub(super) address: SocketAddr,
     pub(super) tls: Option<Tls>,
@@ -75,7 +75,7 @@ pub(super) struct Connection<S> {
 #[derive(Clone)]
 struct StreamTasks {
     tasks: Arc<Mutex<JoinSet<()>>>,
-    /// How long a stream may take, unless it carries a request without an end.
+    /// How long a stream may take, unless its request is long-running.
     limit: Duration,
 }
 
@@ -89,7 +89,7 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn StdError + Send + Sync>>,
 {
-    /// Serves the connection until either side has had enough, following the server's phases.
+    /// Serves the connection until either side closes it, following the server's phases.
     pub(super) async fn run(mut self, stream: TcpStream) {
         let address = self.address;
         if let Err(error) = stream.set_nodelay(true) {
@@ -102,7 +102,7 @@ where
         let handshake = time::timeout(self.options.handshake_timeout, tls.accept(stream));
         let handshake = tokio::select! {
             biased;
-            // No request has been made yet, so none is lost.
+            // There is no request yet, so none is lost.
             _ = self.phase.changed() => return,
             _ = tracked.close_mode_changed(CloseMode::KeepOpen) => return,
             handshake = handshake => handshake,
@@ -116,7 +116,7 @@ where
         }
     }
 
-    /// Speaks HTTP over `stream`: `protocol`, or whichever the client begins with.
+    /// Serves HTTP over `stream`, with `protocol` or the one the client starts with.
     async fn serve_http(
         mut self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -146,8 +146,8 @@ where
                 request.extensions_mut().insert(peer.with_request(long_running));
                 let Ok(()) = poll_fn(|cx| service.poll_ready(cx)).await;
                 let Ok(response) = service.call(request).await;
-                // The request is served until its response is sent, that is, until the body and
-                // this closure are dropped.
+                // The request counts as running until its response is sent, that is, until the body
+                // and this closure are dropped.
                 let keep = move |error| {
                     let _running = &running;
                     error
@@ -163,7 +163,7 @@ where
                 tokio::select! {
                     ended = http.as_mut() => {
                         if let Err(error) = ended {
-                            // Clients hang up in the middle of things all the time.
+                            // Clients often disconnect early.
                             tracing::trace!(error, "connection ended early");
                         }
                         break;
@@ -188,14 +188,14 @@ where
                         }
                     }
                     () = due.as_mut() => match (mode, tracked.check_timeouts(&options)) {
-                        // A client that does not answer the farewell has nothing to lose.
+                        // An idle client that ignores GOAWAY has no request to lose.
                         _ if draining && tracked.is_idle() => break,
                         _ if draining => due.as_mut().reset(Instant::now() + GOAWAY_TIMEOUT),
                         (CloseMode::KeepOpen, Ok(mode)) => tracked.request_close(mode),
                         (CloseMode::KeepOpen, Err(later)) => due.as_mut().reset(later),
                         (_, Ok(_)) => break,
                         (_, Err(_)) if tracked.is_anonymous() => break,
-                        // Watches of a user may go on to their end.
+                        // Watches of a user may continue to their end.
                         (_, Err(later)) => due.as_mut().reset(later),
                     },
                 }
@@ -217,7 +217,7 @@ fn builder(
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(streams_max)
-        // A client that drops all its watches at once is no attacker.
+        // A client may drop all its watches at the same time.
         .max_pending_accept_reset_streams(Some(streams_max as usize))
         .initial_stream_window_size(OBJECT_SIZE)
         .initial_connection_window_size(CONNECTION_WINDOW)
@@ -233,7 +233,7 @@ fn builder(
 // === impl StreamTasks ===
 
 impl StreamTasks {
-    /// Ends the streams that are left, if any, and waits until they are gone.
+    /// Aborts the remaining streams and waits until they have ended.
     async fn shutdown(self) {
         let mut tasks = mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         tasks.shutdown().await;
@@ -246,7 +246,7 @@ where
 {
     fn execute(&self, stream: F) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        // Forget the finished ones here, or a connection that lives for days would collect them.
+        // Finished tasks are removed here, or a long-lived connection would accumulate them.
         while let Some(ended) = tasks.try_join_next() {
             super::report(ended);
         }

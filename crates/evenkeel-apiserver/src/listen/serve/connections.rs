@@ -1,9 +1,9 @@
-//! All connections of a listener: whose they are, how many there may be, which one has to go.
+//! All connections of a listener, by user, with their limits.
 //!
-//! File descriptors are few and a connection costs its client nothing, so the number of connections
-//! is bounded: for clients without credentials, for each user, and in all. At a bound the
-//! connection that has been idle for longest makes room. One that has not presented credentials is
-//! never worth more than a new one.
+//! File descriptors are scarce and a connection costs its client nothing, so the number of
+//! connections is bounded: for anonymous clients, for each user, and in total. At a bound the
+//! connection that has been idle for longest is closed. An anonymous connection is never preferred
+//! to a new one.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::Options;
 
-/// The open connections, by owner and age.
+/// The open connections, by user and age.
 #[derive(Debug)]
 pub(super) struct Connections {
     bounds: Bounds,
@@ -36,7 +36,7 @@ struct State {
     users: HashMap<Arc<str>, BTreeMap<u64, Arc<TrackedConnection>>>,
 }
 
-/// What one connection is doing.
+/// The state of one connection.
 #[derive(Debug)]
 pub(in crate::listen) struct TrackedConnection {
     id: u64,
@@ -50,35 +50,35 @@ pub(in crate::listen) struct TrackedConnection {
 struct Activity {
     user: Option<Arc<str>>,
     requests: usize,
-    /// When the number of requests last became or ceased to be zero.
+    /// When the connection last became idle or busy.
     since: Instant,
-    /// Of the request under way over HTTP/1, which has one at a time: whether it has no end.
+    /// Whether the current HTTP/1 request is long-running; `None` for HTTP/2.
     http1_long_running: Option<Arc<AtomicBool>>,
     close_mode: CloseMode,
 }
 
-/// What a connection is to do next.
+/// Whether and how a connection is to be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum CloseMode {
     KeepOpen,
-    /// Finish the requests at hand and take no more.
+    /// Finish the current requests and accept no more.
     Drain,
-    /// End now.
+    /// Close immediately.
     Close,
 }
 
-/// A connection's place among the others; dropping it leaves.
+/// The entry of a connection; dropping it removes the connection.
 #[derive(Debug)]
 pub(super) struct ConnectionGuard(Arc<TrackedConnection>);
 
-/// A request being served; dropping it ends it.
+/// A request being served; dropping it ends the request.
 #[derive(Debug)]
 pub(super) struct RequestGuard(Arc<TrackedConnection>);
 
 // === impl Connections ===
 
 impl Connections {
-    /// Bounds that `options` and the number of files the process may open set.
+    /// Creates a registry with the bounds of `options`.
     pub(super) fn new(options: &Options) -> Arc<Self> {
         let total = options.connections_max.max(1);
         let bounds = Bounds {
@@ -89,12 +89,12 @@ impl Connections {
         Arc::new(Self { bounds, state: Mutex::default() })
     }
 
-    /// Takes in a new connection, at the expense of an idle one if there are too many. `None` if
-    /// all are busy.
+    /// Adds a new connection, and closes an idle one if there are too many. Returns `None` if all
+    /// are busy.
     pub(super) fn open(self: &Arc<Self>) -> Option<ConnectionGuard> {
         let mut state = self.lock();
         if state.anonymous.len() >= self.bounds.anonymous {
-            // The first in line, idle or not: a request without credentials is answered at once.
+            // The oldest one, idle or not: requests without credentials are short.
             state.close_oldest_anonymous();
         } else if state.total >= self.bounds.total && !state.close_idle() {
             return None;
@@ -126,15 +126,15 @@ impl Connections {
 
 impl State {
     fn close_oldest_anonymous(&mut self) {
-        // It leaves the count here and not when its task has ended, or all that come meanwhile
-        // would cut the same one.
+        // It is removed here and not when its task has ended, or all new connections meanwhile
+        // would close the same one.
         if let Some((_, tracked)) = self.anonymous.pop_first() {
             self.total -= 1;
             tracked.request_close(CloseMode::Close);
         }
     }
 
-    /// Cuts an idle connection: one without credentials, else one of the user with most of them.
+    /// Closes an idle connection: an anonymous one, or one of the user with the most connections.
     fn close_idle(&mut self) -> bool {
         if !self.anonymous.is_empty() {
             self.close_oldest_anonymous();
@@ -145,7 +145,7 @@ impl State {
         self.close_idle_of(&user)
     }
 
-    /// Cuts the connection of `user` that has been idle for longest.
+    /// Closes the connection of `user` that has been idle for longest.
     fn close_idle_of(&mut self, user: &Arc<str>) -> bool {
         let Some(own) = self.users.get(user) else { return false };
         let idle =
@@ -174,10 +174,10 @@ impl State {
     }
 }
 
-// === impl Life ===
+// === impl TrackedConnection ===
 
 impl TrackedConnection {
-    /// Makes the connection `user`'s. The first user of a connection keeps it.
+    /// Assigns the connection to `user`. The first user of a connection keeps it.
     pub(in crate::listen) fn assign_user(self: &Arc<Self>, user: &Arc<str>) {
         if self.activity().user.is_some() {
             return;
@@ -185,7 +185,7 @@ impl TrackedConnection {
         let Some(all) = self.all.upgrade() else { return };
         let mut state = all.lock();
         if state.anonymous.remove(&self.id).is_none() {
-            // Cut meanwhile.
+            // Closed meanwhile.
             return;
         }
         let full = state.users.get(user).is_some_and(|own| own.len() >= all.bounds.user);
@@ -198,7 +198,7 @@ impl TrackedConnection {
         state.users.entry(user.clone()).or_default().insert(self.id, self.clone());
     }
 
-    /// Lets the connection end with its requests.
+    /// Closes the connection after its current requests.
     pub(in crate::listen) fn drain(&self) {
         self.request_close(CloseMode::Drain);
     }
@@ -211,7 +211,7 @@ impl TrackedConnection {
         }
     }
 
-    /// Waits for an order other than `known`.
+    /// Waits for a close mode other than `known`.
     pub(super) async fn close_mode_changed(&self, known: CloseMode) -> CloseMode {
         loop {
             let now = self.activity().close_mode;
@@ -222,7 +222,7 @@ impl TrackedConnection {
         }
     }
 
-    /// What becomes of the connection if it goes on like this, and when.
+    /// Returns the next timeout of the connection, and how it is closed then.
     fn next_timeout(&self, options: &Options) -> Option<(Instant, CloseMode)> {
         let activity = self.activity();
         let current = match (&activity.user, activity.requests, &activity.http1_long_running) {
@@ -233,7 +233,7 @@ impl TrackedConnection {
             (_, _, Some(long_running)) if !long_running.load(Ordering::Relaxed) => {
                 Some((activity.since + options.request_timeout, CloseMode::Close))
             }
-            // The streams of HTTP/2 each have a limit of their own.
+            // Each HTTP/2 stream has its own timeout.
             _ => None,
         };
         let end = self.opened + options.anonymous_lifetime;
@@ -241,11 +241,11 @@ impl TrackedConnection {
         current.into_iter().chain(anonymous).min_by_key(|(when, _)| *when)
     }
 
-    /// What is to become of a connection that has been idle, busy with one answer, or without
-    /// credentials for too long; or when to ask again.
+    /// Returns how to close a connection that has been idle, busy with one HTTP/1 response, or
+    /// anonymous for too long; otherwise when to check again.
     pub(super) fn check_timeouts(&self, options: &Options) -> Result<CloseMode, Instant> {
         let now = Instant::now();
-        // Soon enough for a request that begins meanwhile.
+        // Early enough for a request that begins meanwhile.
         let recheck = now + options.request_timeout;
         match self.next_timeout(options) {
             Some((when, mode)) if when <= now => Ok(mode),
@@ -254,12 +254,12 @@ impl TrackedConnection {
         }
     }
 
-    /// Whether no credentials have been accepted yet.
+    /// Returns whether no credentials have been accepted yet.
     pub(super) fn is_anonymous(&self) -> bool {
         self.activity().user.is_none()
     }
 
-    /// Takes note of a request; `http1_long_running` is set for HTTP/1 and tells whether it has no end.
+    /// Records a request; `http1_long_running` is set for HTTP/1.
     pub(super) fn begin_request(
         self: &Arc<Self>,
         http1_long_running: Option<Arc<AtomicBool>>,
@@ -274,12 +274,12 @@ impl TrackedConnection {
         RequestGuard(self.clone())
     }
 
-    /// Whether no request is served.
+    /// Returns whether no request is being served.
     pub(super) fn is_idle(&self) -> bool {
         self.idle_since().is_some()
     }
 
-    /// Since when no request is served, if none is.
+    /// Returns since when no request is being served, if none is.
     fn idle_since(&self) -> Option<Instant> {
         let activity = self.activity();
         (activity.requests == 0).then_some(activity.since)

@@ -1,4 +1,4 @@
-//! Whole connections over the loopback: handshakes, identities, streams and stops.
+//! Connections over loopback: handshakes, identities, streams and stops.
 
 mod harness;
 
@@ -20,10 +20,11 @@ use super::*;
 use crate::{identity::x509, listen::certificates::KeyedCertificate};
 
 const SOON: Duration = Duration::from_secs(10);
-/// Longer than any test may take: whatever depends on it has failed.
+/// Longer than any test may take: a test that waits for it has failed.
 const NEVER: Duration = Duration::from_secs(600);
 
-/// Fails unless all tasks but `count` end. The client's need a moment; a leaked one never would.
+/// Fails unless all tasks but `count` end. Those of the client take a moment; a leaked task never
+/// ends.
 async fn tasks_fall_to(count: usize) {
     let settled = async {
         while Handle::current().metrics().num_alive_tasks() > count {
@@ -253,7 +254,7 @@ async fn stop_is_immediate_once_the_service_ends_its_streams() {
         let client = Client::new(&pki, &[protocol], Credentials::None);
         let watch = client.open(server.address, "/watch").await;
         assert_eq!(timeout(SOON, server.stop()).await.unwrap(), Stopped { connections_aborted: 0 });
-        // The client saw an orderly end, not a cut.
+        // The client saw a graceful end, not an abort.
         assert!(watch.ends_cleanly().await);
         tasks_fall_to(before).await;
     }
@@ -315,7 +316,7 @@ async fn idle_client_that_ignores_goaway_does_not_delay_a_stop() {
     let server = Server::start(&pki, Options { grace: NEVER, ..Options::default() });
     let client = Client::new(&pki, &["h2"], Credentials::None);
     let mut silent = client.connect(server.address).await.unwrap();
-    // The preface and empty settings: a connection, as far as the server can tell.
+    // The connection preface and empty settings: a complete HTTP/2 connection to the server.
     silent.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
     let mut settings = [0; 9];
     timeout(SOON, silent.read_exact(&mut settings)).await.unwrap().unwrap();
@@ -339,7 +340,7 @@ async fn http1_connection_without_a_request_is_dropped_after_the_idle_timeout() 
     let server = Server::start(&pki, options);
     let client = Client::new(&pki, &["http/1.1"], Credentials::None);
     let mut stream = client.connect(server.address).await.unwrap();
-    // Clean or not, the stream ends without a byte of response.
+    // Graceful or not, the stream ends without a byte of response.
     let end = timeout(SOON, stream.read(&mut [0; 16])).await.unwrap();
     assert!(!matches!(end, Ok(1..)), "{end:?}");
     server.stop().await;
@@ -372,7 +373,7 @@ async fn busy_anonymous_connection_is_closed_after_its_lifetime() {
     let server = Server::start(&pki, options);
     let client = Client::new(&pki, &["h2"], Credentials::None);
     let (mut sender, _driver) = http2(client.connect(server.address).await.unwrap()).await;
-    // Graceful: every answer that has begun arrives, until no request is taken any more.
+    // Graceful: every response that has begun completes, until no more requests are accepted.
     let refused = async {
         loop {
             let Ok(response) = sender.send_request(harness::request("/whoami")).await else {

@@ -1,10 +1,10 @@
-//! Documents are read back by a decoder that knows nothing but the messages.
+//! Documents are decoded with the message tables alone.
 
 use serde_json::{Map, Value, json};
 
 use super::super::messages::{Kind, Message, V2, V3};
 
-/// A field of a message: its number and its bytes; a varint or a double as eight bytes.
+/// Splits a message into fields: the number and the bytes; varints and doubles as eight bytes.
 fn split(mut bytes: &[u8]) -> Vec<(u32, Vec<u8>)> {
     let varint = |bytes: &mut &[u8]| {
         let (mut value, mut shift) = (0_u64, 0);
@@ -84,7 +84,7 @@ fn value(kind: Kind, bytes: &[u8]) -> Value {
         Kind::Wrapped(kind) => {
             let items: Vec<Value> =
                 split(bytes).iter().map(|(_, content)| value(*kind, content)).collect();
-            // The documents have lists only where they are empty.
+            // The documents contain lists only where they are empty.
             if items.len() == 1 { items[0].clone() } else { items.into() }
         }
         Kind::Choice(choice) => match split(bytes).first() {
@@ -97,8 +97,8 @@ fn value(kind: Kind, bytes: &[u8]) -> Value {
     }
 }
 
-/// What is lost in version 3 as gnostic defines it: defaults that are no scalars. `names` says that
-/// the keys here are names of properties.
+/// Removes what gnostic's version 3 cannot encode: defaults that are not scalars. `names` is
+/// whether the keys are property names.
 fn without_defaults(document: &mut Value, names: bool) {
     match document {
         Value::Object(map) => {
@@ -116,7 +116,7 @@ fn without_defaults(document: &mut Value, names: bool) {
     }
 }
 
-/// Where two documents differ first.
+/// Returns the first difference of two documents.
 fn difference(a: &Value, b: &Value) -> Option<String> {
     match (a, b) {
         (Value::Object(a), Value::Object(b)) => {
@@ -201,7 +201,7 @@ async fn server_documents_round_trip() {
         let response =
             server.service().call(request.body(Empty::<Bytes>::new()).unwrap()).await.unwrap();
         assert_eq!(response.status(), 200, "{path}");
-        // What is asked for with an `@` is answered by a name that is a media type.
+        // The requested name with `@` is not a valid media type; the response has the valid one.
         let media = response.headers()["content-type"].to_str().unwrap();
         let expected = accept.replace("@v1.0", ".v1.0");
         assert!(accept == "*/*" || media == expected, "{path}: {media}");

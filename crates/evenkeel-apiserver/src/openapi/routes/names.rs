@@ -36,7 +36,7 @@ impl Names {
     }
 }
 
-/// Camel case: what no identifier may hold goes, and the letter after it is raised.
+/// Converts to camel case: drops invalid characters, and capitalizes the letter after each.
 pub(super) fn identifier(text: &str, capital: bool) -> String {
     let mut out = String::with_capacity(text.len());
     let mut raise = capital;

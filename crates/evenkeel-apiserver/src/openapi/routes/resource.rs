@@ -1,4 +1,4 @@
-//! The operations on one resource and its subresources, by the verbs it is served with.
+//! The operations of one resource and its subresources, by verb.
 
 use evenkeel_types::Gvk;
 
@@ -24,7 +24,7 @@ const PATCH: &[&str] = &[
     "application/strategic-merge-patch+json",
     "application/apply-patch+yaml",
 ];
-/// Custom resources have no strategic merge.
+/// Custom resources do not support strategic merge patches.
 const CUSTOM_PATCH: &[&str] = &[
     "application/json-patch+json",
     "application/merge-patch+json",
@@ -35,7 +35,7 @@ const OK_CREATED: &[u16] = &[200, 201];
 const OK_ACCEPTED: &[u16] = &[200, 202];
 const OK_CREATED_ACCEPTED: &[u16] = &[200, 201, 202];
 
-/// The resources that answer a deletion with the object instead of a `Status`.
+/// The resources whose delete returns the object instead of a `Status`.
 const RETURNED_WHEN_DELETED: [(&str, &str); 16] = [
     ("", "persistentvolumeclaims"),
     ("", "persistentvolumes"),
@@ -55,14 +55,14 @@ const RETURNED_WHEN_DELETED: [(&str, &str); 16] = [
     ("storage.k8s.io", "volumeattributesclasses"),
 ];
 
-/// A resource, and what its operations have in common.
+/// A resource, and what its operations share.
 pub(super) struct Resource<'a> {
     served: &'a Served<'a>,
     pub(super) builtin: bool,
     names: Names,
-    /// `/namespaces/{namespace}`, or nothing.
+    /// `/namespaces/{namespace}`, or empty.
     scope: &'static str,
-    /// How operation ids speak of it: `NamespacedPod`.
+    /// The name of the resource in operation ids: `NamespacedPod`.
     noun: String,
     model: Model,
     list: Model,
@@ -100,12 +100,12 @@ impl<'a> Resource<'a> {
         [self.served.group, self.served.version, self.served.kind]
     }
 
-    /// The path of the collection, or with `/watch` before it the one to watch it by.
+    /// Returns the path of the collection; `watch` is `/watch` for the legacy watch path.
     fn path(&self, watch: &str, scope: &str, rest: &str) -> String {
         [&self.names.root, watch, scope, "/", self.served.plural, rest].concat()
     }
 
-    /// A route with what all have in common.
+    /// Builds a route with the fields that all routes share.
     fn route(
         &self,
         method: &'static str,
@@ -171,7 +171,7 @@ impl<'a> Resource<'a> {
         }
         if has(verbs, "deletecollection") {
             let noun = format!("Collection{}", self.noun);
-            // Those of custom resources are published with the options of lists.
+            // Custom resources publish the list options.
             let (options, body) = match self.builtin {
                 true => {
                     (parameters::DELETE_COLLECTION, Some((Model::meta("DeleteOptions"), false)))
@@ -202,7 +202,7 @@ impl<'a> Resource<'a> {
         }
     }
 
-    /// Read, replace and patch one object.
+    /// Adds the operations get, replace and patch.
     fn object(
         &self,
         path: &str,
@@ -241,7 +241,7 @@ impl<'a> Resource<'a> {
         }
     }
 
-    /// A subresource that exchanges objects.
+    /// Adds the operations of a subresource that exchanges objects.
     pub(super) fn subresource(&self, sub: &Sub<'a>, routes: &mut Vec<Route<'a>>) {
         let path = self.path("", self.scope, &format!("/{{name}}/{}", sub.name));
         let noun = self.noun.clone() + &identifier(sub.name, true);
@@ -250,7 +250,7 @@ impl<'a> Resource<'a> {
             true => self.model.clone(),
             false => Model::of(Gvk::new(sub.group, sub.version, sub.kind)),
         };
-        // Even the scale of a custom resource goes by the kind of the resource.
+        // The scale of a custom resource has the kind of the resource.
         let gvk = if self.builtin { [sub.group, sub.version, sub.kind] } else { self.gvk() };
         if sub.name == "log" {
             let route = self.route("get", path, ("read", &noun), ("get", gvk), parameters::LOG);
@@ -270,7 +270,7 @@ impl<'a> Resource<'a> {
         self.object(&path, &noun, gvk, &model, sub.verbs, routes);
     }
 
-    /// A subresource that hands the connection on.
+    /// Adds the operations of a connect subresource.
     pub(super) fn connect(
         &self,
         sub: &Sub<'a>,
@@ -306,7 +306,7 @@ impl<'a> Resource<'a> {
         }
     }
 
-    /// The old way to watch, by path instead of by parameter.
+    /// Adds the legacy watch operations, by path instead of by parameter.
     pub(super) fn watch(&self, routes: &mut Vec<Route<'a>>) {
         let mut push = |path: String, noun: &str, action: &'static str| {
             let route =

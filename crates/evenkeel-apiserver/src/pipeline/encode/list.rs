@@ -1,4 +1,4 @@
-//! The answer to a list: the records, and what is known of them as a whole.
+//! The result of a list: the records and the list metadata.
 
 mod body;
 
@@ -15,7 +15,7 @@ use crate::storage::Record;
 
 pub(super) use body::ListBody;
 
-/// The answer to a list.
+/// The result of a list.
 pub(crate) struct List {
     pub(super) resource: Arc<Resource>,
     pub(super) records: Vec<Arc<Record>>,
@@ -43,7 +43,7 @@ impl List {
         Self { resource, records, metadata }
     }
 
-    /// About how many bytes are stored of its objects.
+    /// Returns the approximate number of stored bytes of its objects.
     pub(super) fn size(&self) -> usize {
         self.records.iter().map(|record| record.body.len() + 1).sum()
     }
@@ -52,7 +52,8 @@ impl List {
         &self.records
     }
 
-    /// Lists of custom resources always have a token, be it empty.
+    /// Returns the list metadata. Lists of custom resources always have a continue token, possibly
+    /// empty.
     pub(super) fn whole_metadata(&self) -> Map<String, Value> {
         let mut metadata = self.metadata.clone();
         if self.resource.is_custom() {
@@ -61,7 +62,7 @@ impl List {
         metadata
     }
 
-    /// The objects, one after the other for as long as there is a client that waits for them.
+    /// Iterates over the objects, until the request is cancelled.
     fn values(&self, cx: &RequestContext) -> impl Iterator<Item = Result<Value, Status>> {
         self.records.iter().map(|record| {
             cx.check_cancelled()?;
@@ -87,7 +88,7 @@ impl List {
             self.values(cx).map(|value| Ok(view::to_metadata(self.resource.gvk(), &value?)));
         let items = items.collect::<Result<Vec<Value>, Status>>()?;
         let mut list = self.enclose(view::METADATA_LIST, view::META, items);
-        // A Go slice that nothing was appended to.
+        // As a nil slice in Go.
         if self.records.is_empty() {
             list["items"] = Value::Null;
         }

@@ -1,6 +1,6 @@
-//! Indented JSON for people: two spaces, as Go writes it.
+//! Indented JSON with two spaces, as Go writes it.
 
-/// Indents compact JSON. Does not look at anything but structure, so it cannot fail.
+/// Indents compact JSON. Considers structure only, so it cannot fail.
 pub(crate) fn indent(compact: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(compact.len() * 2);
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);

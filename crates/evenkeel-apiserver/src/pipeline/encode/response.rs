@@ -1,4 +1,4 @@
-//! From a verb's answer to an HTTP response.
+//! Turns the reply of a verb into an HTTP response.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -23,19 +23,19 @@ use crate::status::Status;
 use crate::storage::Record;
 use crate::watch::Events;
 
-/// What a verb has to say.
+/// The reply of a verb.
 pub(crate) enum Reply {
     /// An object of the request's resource, as stored.
     Record(StatusCode, Arc<Record>),
-    /// An object of the request's resource that is not stored like that.
+    /// An object of the request's resource that is not stored in this form.
     Object(StatusCode, Value),
-    /// An object of some other kind: Scale, Status, a review.
+    /// An object of another kind: Scale, Status, a review.
     Other(StatusCode, Value),
     List(List),
     Watch(Box<Events>),
 }
 
-/// Answers larger than this are compressed for clients that take it.
+/// Responses larger than this are compressed for clients that accept it.
 const GZIP_THRESHOLD: usize = 128 * 1024;
 
 pub(crate) fn respond(
@@ -76,7 +76,8 @@ pub(crate) fn respond(
     Ok(response)
 }
 
-/// About how many stored bytes [`respond`] turns into an answer before the first one is sent.
+/// Returns the approximate number of stored bytes that [`respond`] buffers before the first byte is
+/// sent.
 pub(crate) fn buffered_size(output: Output, reply: &Reply) -> usize {
     let as_stored =
         matches!(output, Output { view: View::Object, format: Format::Json { pretty: false }, .. });
@@ -87,7 +88,7 @@ pub(crate) fn buffered_size(output: Output, reply: &Reply) -> usize {
     }
 }
 
-/// Tells the client what it should know besides the answer, be that a refusal or not.
+/// Adds the warnings of the request to a response, successful or not.
 pub(crate) fn add_warnings(cx: &RequestContext, headers: &mut HeaderMap) {
     for text in cx.warnings.take() {
         let quoted = text.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
@@ -108,7 +109,7 @@ fn respond_object(
     let shown = match output.view {
         View::Object => value,
         View::Metadata => view::to_metadata(resource.gvk(), &value),
-        // Upstream takes any custom object for a list until it looks for the items.
+        // Upstream treats any custom object as a list until it looks up the items.
         View::MetadataList if resource.is_custom() => {
             return Err(Status::without_reason(500, "content is not a list"));
         }
@@ -179,7 +180,7 @@ fn respond_list(
     }
 }
 
-/// Writes a value in the format the client reads.
+/// Encodes a value in the negotiated format.
 fn write(format: Format, value: &Value) -> Result<Bytes, Status> {
     match format {
         Format::Json { pretty: true } => Ok(pretty::indent(&stored::to_bytes(value)).into()),
@@ -207,7 +208,7 @@ fn no_protobuf(kind: &str) -> Status {
 fn full(code: StatusCode, format: Format, bytes: Bytes, gzip: bool) -> Response<Body> {
     if gzip && bytes.len() > GZIP_THRESHOLD {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-        // Writing to a vector cannot fail; if it did, the plain bytes are right too.
+        // Writing to a vector cannot fail; if it did, the uncompressed bytes are sent.
         if encoder.write_all(&bytes).is_ok()
             && let Ok(packed) = encoder.finish()
         {
@@ -231,7 +232,7 @@ fn set_gzip_headers(headers: &mut HeaderMap) {
     headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
 }
 
-/// Compresses pieces as they come.
+/// Compresses chunks as they are produced.
 struct Gzip<P> {
     chunks: P,
     encoder: Option<GzEncoder<Vec<u8>>>,
@@ -260,12 +261,12 @@ impl<P: Chunks> Chunks for Gzip<P> {
     }
 }
 
-/// A document that is no object of a resource.
+/// Builds the response of a document that is not an object of a resource.
 pub(crate) fn value_response(format: Format, value: &Value) -> Response<Body> {
     full(StatusCode::OK, format, write(format, value).unwrap_or_default(), false)
 }
 
-/// A refusal as a response: a Status, or plain text where Go's router speaks.
+/// Builds an error response: a Status, or plain text where Go's router responds.
 pub(crate) fn error_response(headers: &HeaderMap, pretty: bool, status: &Status) -> Response<Body> {
     let code = StatusCode::from_u16(status.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     if let Some(text) = status.plain_text() {
@@ -290,7 +291,7 @@ fn retry_after(response: &mut Response<Body>, status: &Status) {
     }
 }
 
-/// What every answer carries.
+/// Sets the headers that every response has.
 pub(crate) fn common_headers(core: &Core, mut response: Response<Body>) -> Response<Body> {
     let headers = response.headers_mut();
     if let Ok(id) = HeaderValue::try_from(core.clock_rng.uid()) {

@@ -1,4 +1,5 @@
-//! Objects as they are stored: JSON as Go prints it, with a hole for the revision.
+//! The stored encoding of objects: JSON as Go encodes it, with an offset where the revision is
+//! inserted.
 
 use std::borrow::Cow;
 
@@ -28,7 +29,7 @@ pub(crate) fn to_unsaved_record(
     set_meta(&mut object, "resourceVersion", None);
     let labels = match object.pointer("/metadata/labels") {
         Some(Value::Object(map)) => {
-            // A null is an empty text to Go, which then shows it so.
+            // Go decodes a null as an empty string, and encodes it so.
             let labels = map.iter().filter(|(_, value)| value.is_string() || value.is_null());
             Labels::new(labels.map(|(key, value)| (&**key, value.as_str().unwrap_or_default())))
         }
@@ -44,7 +45,7 @@ pub(crate) fn to_unsaved_record(
     replace_null_bytes(resource, &mut object);
     let ty = if resource.is_custom() { None } else { evenkeel_types::lookup(gvk) };
     let (mut body, mut revision_offset) = to_stored_bytes(ty, &mut object)?;
-    // Looking for them in the bytes is much cheaper than a walk over every object.
+    // Searching the bytes is much cheaper than walking every object.
     if !resource.is_custom() && body.windows(2).any(|pair| pair == b"[]") {
         drop_empty_lists(resource, &mut object);
         (body, revision_offset) = to_stored_bytes(ty, &mut object)?;
@@ -60,22 +61,21 @@ pub(crate) fn to_unsaved_record(
     Ok(unsaved)
 }
 
-/// The epoch of bodies that reading has to bring into shape, whatever the schema.
+/// The epoch of bodies that must be normalized on read, whatever the schema.
 const NOT_NORMALIZED: u32 = u32::MAX;
 
-/// Where an object that is about to be stored comes from.
+/// The origin of an object that is about to be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// It was decoded by its schema.
+    /// Decoded by its schema.
     Decoded,
-    /// It was merged from a configuration: a custom object may have more than its schema knows.
+    /// Merged from an applied configuration: a custom object may have fields unknown to its schema.
     Merged,
 }
 
-/// Whether readers see a custom object as it is stored. What is applied is stored as it was given,
-/// and what was written in another version without the defaults of the stored one; so the next
-/// write is a change, though readers see neither what is unknown or missing, nor what is empty in
-/// the metadata.
+/// Returns whether a custom object is stored as it is read. Applied objects are stored as sent, and
+/// objects written in another version lack the defaults of the storage version. Reading prunes
+/// unknown fields, sets defaults and drops empty metadata, so the next write is a change.
 fn is_normalized(
     resource: &Resource,
     custom: &Custom,
@@ -102,14 +102,14 @@ fn has_empty_metadata(object: &Value) -> bool {
     object["metadata"].as_object().is_some_and(|metadata| metadata.values().any(empty))
 }
 
-/// Once it has been printed, a whole number of a custom object is an integer.
+/// Normalizes the numbers of a custom object: encoded, a float without a fraction is an integer.
 fn normalize_numbers(resource: &Resource, object: &mut Value) {
     if resource.is_custom() {
         normalize_floats(object);
     }
 }
 
-/// The form in which upstream stores bytes has none that are null.
+/// Replaces null bytes by empty ones, as upstream's protobuf storage does.
 fn replace_null_bytes(resource: &Resource, object: &mut Value) {
     let field = match (&*resource.group, &*resource.plural) {
         ("", "configmaps") => "binaryData",
@@ -122,8 +122,8 @@ fn replace_null_bytes(resource: &Resource, object: &mut Value) {
     }
 }
 
-/// Built-in kinds are stored upstream in a form that does not know empty lists; definitions, which
-/// are stored as JSON, are the exception. Of custom objects only the metadata is typed.
+/// Drops empty lists, which upstream's protobuf storage does not preserve. CRDs, which are stored
+/// as JSON, are the exception. Of custom objects only the metadata is typed.
 fn drop_empty_lists(resource: &Resource, object: &mut Value) {
     match &resource.type_info {
         TypeInfo::Builtin(builtin) if !custom::is_crd(resource) => {
@@ -141,7 +141,7 @@ fn drop_empty_lists(resource: &Resource, object: &mut Value) {
     }
 }
 
-/// Makes an object that is not stored what it would be if it had been.
+/// Changes an unsaved object as a round trip through storage would.
 pub(crate) fn round_trip_storage(
     resource: &Resource,
     object: &mut Value,
@@ -161,17 +161,17 @@ pub(crate) fn round_trip_storage(
     Ok(())
 }
 
-/// Whether storing `unsaved` would change nothing.
+/// Returns whether storing `unsaved` would change nothing.
 pub(crate) fn is_unchanged(unsaved: &UnsavedRecord, record: &Record) -> bool {
     let (body, revision_offset) = unsaved.body();
     let (head, tail) = record.around_revision();
-    // One of an older schema stays as old; it is brought up to date whenever it is read.
+    // A record of an older schema keeps its epoch; it is normalized on each read.
     unsaved.version == record.version
         && body[..revision_offset] == *head
         && body[revision_offset..] == *tail
 }
 
-/// The object in the version of `resource`.
+/// Decodes the object in the version of `resource`.
 pub(crate) fn value(resource: &Resource, record: &Record) -> Result<Value, Status> {
     let mut object: Value = serde_json::from_slice(&record.body)
         .map_err(|error| Status::internal(format!("stored object {}: {error}", record.key)))?;
@@ -181,7 +181,7 @@ pub(crate) fn value(resource: &Resource, record: &Record) -> Result<Value, Statu
     Ok(object)
 }
 
-/// The object's JSON in the version of `resource`: as stored, wherever possible.
+/// Returns the object's JSON in the version of `resource`, without encoding it again if possible.
 pub(crate) fn body(resource: &Resource, record: &Record) -> Result<Bytes, Status> {
     if is_current(resource, record) {
         return Ok(record.body.clone());
@@ -191,24 +191,25 @@ pub(crate) fn body(resource: &Resource, record: &Record) -> Result<Bytes, Status
     Ok(to_bytes(&object).into())
 }
 
-/// As [`body`]. An object that cannot be converted is given as it is stored: better seen than lost.
+/// Like [`body`], but returns an object that cannot be converted as it is stored.
 pub(crate) fn body_or_stored(resource: &Resource, record: &Record) -> Bytes {
     body(resource, record).unwrap_or_else(|_| record.body.clone())
 }
 
-/// Whether the stored bytes are what the resource shows.
+/// Returns whether the stored bytes are the encoding in the version of the resource.
 pub(crate) fn is_current(resource: &Resource, record: &Record) -> bool {
     record.version == resource.api_version && record.epoch == resource.epoch
 }
 
-/// The object as Go prints it: by its built-in type, or sorted if it has none.
+/// Encodes the object as Go does: by its built-in type, or with sorted keys.
 pub(crate) fn to_bytes(object: &Value) -> Vec<u8> {
     let mut out = Vec::with_capacity(2048);
     json::write(&mut out, json::type_of(object), object);
     out
 }
 
-/// The stored form: an object with an empty resourceVersion. Also returns where that goes.
+/// Encodes an object with an empty resourceVersion. Also returns the offset at which it is
+/// inserted.
 fn to_stored_bytes(
     ty: Option<&'static Type>,
     object: &mut Value,
@@ -225,14 +226,14 @@ fn to_stored_bytes(
     Ok((body, revision_offset))
 }
 
-/// Length of the part of a stored body that items of built-in lists leave out.
+/// Returns the length of the prefix that items of built-in lists omit.
 pub(crate) fn item_prefix(resource: &Resource) -> usize {
     br#"{"kind":"","apiVersion":"","#.len() + resource.kind.len() + resource.api_version.len()
 }
 
 fn to_storage_version(resource: &Resource, object: &mut Value) -> Result<(), Status> {
     let same = resource.api_version == resource.storage_version;
-    // Kinds with several versions keep marks of the others, which a round trip settles.
+    // Kinds with several versions store annotations for the others, which a round trip normalizes.
     if same && (resource.is_custom() || convert::convertible_kinds(resource.gvk()).is_empty()) {
         return Ok(());
     }
@@ -248,10 +249,10 @@ fn to_storage_version(resource: &Resource, object: &mut Value) -> Result<(), Sta
     Ok(())
 }
 
-/// Converts from the version the object was stored in, and catches up with schema changes.
+/// Converts from the storage version, and applies schema changes since the write.
 ///
-/// A custom object is completed by the schema of the version it was stored in and then only loses
-/// what the version that is asked for does not know: the defaults of that one are for writers.
+/// A custom object is defaulted by the schema of its storage version, and then only pruned by the
+/// schema of the requested version: its defaults apply to writes.
 fn from_storage_version(resource: &Resource, object: &mut Value) -> Result<(), Status> {
     let stored = object.get("apiVersion").and_then(Value::as_str).unwrap_or("").to_owned();
     let same = stored == *resource.api_version;
@@ -272,7 +273,7 @@ fn from_storage_version(resource: &Resource, object: &mut Value) -> Result<(), S
     Ok(())
 }
 
-/// Makes an object what the schema of its own version says: nothing unknown, all defaults.
+/// Prunes unknown fields and sets defaults, by the schema of the object's version.
 fn prune_and_default(custom: &Custom, object: &mut Value) -> Result<(), Status> {
     if let Some(schema) = prune(custom, object)? {
         schema.default(object);
@@ -280,8 +281,8 @@ fn prune_and_default(custom: &Custom, object: &mut Value) -> Result<(), Status> 
     Ok(())
 }
 
-/// Takes out of an object what the schema of its version does not know. A version the definition
-/// has dropped has no say any more.
+/// Prunes fields unknown to the schema of the object's version, unless the CRD no longer has that
+/// version.
 fn prune<'c>(custom: &'c Custom, object: &mut Value) -> Result<Option<&'c Structural>, Status> {
     let version = object.get("apiVersion").and_then(Value::as_str).unwrap_or("");
     let schema = custom.schemas.get(version);

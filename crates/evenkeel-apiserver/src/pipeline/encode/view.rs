@@ -1,4 +1,4 @@
-//! Other ways to see objects: as rows of a table, or reduced to their metadata.
+//! Other representations of objects: table rows and partial metadata.
 
 use evenkeel_kinds::{columns, convert, strategy};
 use evenkeel_types::Gvk;
@@ -9,7 +9,7 @@ use crate::query::Query;
 use crate::registry::resource::{Resource, TypeInfo};
 use crate::status::Status;
 
-/// How much of the object goes with its row.
+/// How much of the object is included in its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Include {
     Nothing,
@@ -31,21 +31,21 @@ impl Include {
     }
 }
 
-/// The kind of a view that shows the metadata of one object.
+/// The kind of a single object's metadata.
 pub(super) const METADATA: &str = "PartialObjectMetadata";
 
-/// The kind of a view that shows the metadata of several.
+/// The kind of a list of metadata.
 pub(super) const METADATA_LIST: &str = "PartialObjectMetadataList";
 
-/// The group and version of all views.
+/// The API version of all views.
 pub(super) const META: &str = "meta.k8s.io/v1";
 
-/// The same, or the version before.
+/// Returns the API version of a view, `v1beta1` if `beta`.
 pub(super) fn meta(beta: bool) -> &'static str {
     if beta { "meta.k8s.io/v1beta1" } else { META }
 }
 
-/// The object with nothing but its metadata.
+/// Reduces an object to its metadata.
 pub(crate) fn to_metadata(gvk: Gvk<'_>, object: &Value) -> Value {
     let mut metadata = object.get("metadata").cloned().unwrap_or_else(|| json!({}));
     strategy::remove_versioned_metadata(gvk, &mut metadata);
@@ -56,7 +56,7 @@ pub(crate) fn to_metadata(gvk: Gvk<'_>, object: &Value) -> Value {
     })
 }
 
-/// A table or metadata in the version it was asked for.
+/// Sets the requested version of a table or metadata.
 pub(crate) fn in_version(beta: bool, mut view: Value) -> Value {
     if !beta {
         return view;
@@ -76,7 +76,7 @@ pub(crate) fn in_version(beta: bool, mut view: Value) -> Value {
     view
 }
 
-/// The columns of a kind.
+/// Returns the column definitions of a kind.
 pub(crate) fn table_definitions(resource: &Resource) -> Value {
     let define = |name: &str, ty: &str, format: &str, description: &str, priority: i32| {
         json!({
@@ -100,7 +100,7 @@ pub(crate) fn table_definitions(resource: &Resource) -> Value {
     }
 }
 
-/// One object as a row.
+/// Renders an object as a row.
 pub(crate) fn to_row(
     resource: &Resource,
     object: &Value,
@@ -109,7 +109,7 @@ pub(crate) fn to_row(
 ) -> Value {
     let cells = match &resource.type_info {
         TypeInfo::Builtin(_) if resource.api_version != resource.storage_version => {
-            // Columns are made for the stored form.
+            // Columns are defined for the storage version.
             let mut stored = object.clone();
             if let Err(why) = convert::to(resource.gvk(), resource.storage_gvk(), &mut stored) {
                 tracing::error!(%why, kind = &*resource.kind, "cannot print");
@@ -129,7 +129,7 @@ pub(crate) fn to_row(
     row
 }
 
-/// An object of a kind that is no resource, as a table of one row.
+/// Renders an object whose kind is not a resource as a table with one row.
 pub(crate) fn table_of(gvk: Gvk<'_>, object: &Value, now: Timestamp, include: Include) -> Value {
     let definitions = columns::definitions(gvk).iter().map(columns::Column::to_json).collect();
     let row = json!({
@@ -147,13 +147,13 @@ fn included(gvk: Gvk<'_>, object: &Value, include: Include) -> Value {
     }
 }
 
-/// The table metadata of a single object: its resource version.
+/// Returns the table metadata of a single object: its resource version.
 pub(crate) fn table_metadata_of(object: &Value) -> Map<String, Value> {
     let version = object.pointer("/metadata/resourceVersion").cloned();
     version.map(|version| ("resourceVersion".to_owned(), version)).into_iter().collect()
 }
 
-/// Puts rows together. In a watch only the first table repeats the definitions.
+/// Builds a table. In a watch only the first table contains the definitions.
 pub(crate) fn table(
     metadata: Map<String, Value>,
     definitions: Option<Value>,

@@ -1,4 +1,4 @@
-//! How values of a kind merge: the schema view that ownership is worked out on.
+//! The merge schema of a kind, which managed fields are computed with.
 
 use std::sync::OnceLock;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::registry::resource::{Resource, TypeInfo};
 
-/// The type of a resource's objects, made on first use.
+/// Returns the type of a resource's objects, built on first use.
 pub(super) fn of(resource: &Resource) -> &ObjectType {
     resource.apply_type.get_or_init(|| match &resource.type_info {
         TypeInfo::Builtin(builtin) => builtin_type(builtin.ty),
@@ -24,7 +24,7 @@ pub(super) fn of(resource: &Resource) -> &ObjectType {
     })
 }
 
-/// What an empty body decodes to.
+/// Returns what an empty body decodes to.
 pub(super) fn zero(resource: &Resource) -> &Value {
     static EMPTY: OnceLock<Value> = OnceLock::new();
     match &resource.type_info {
@@ -41,7 +41,7 @@ pub(super) fn zero(resource: &Resource) -> &Value {
 
 pub(super) const SCALE_VERSION: &str = "autoscaling/v1";
 
-/// The only version of a Scale.
+/// Returns the only version of Scale.
 pub(super) fn scale() -> &'static SingleVersion {
     static SCALE: OnceLock<SingleVersion> = OnceLock::new();
     SCALE.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! Bringing the server in step with a definition: conditions, serving, clean-up.
+//! Reconciles a CRD: conditions, serving, and clean-up.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use crate::verbs::{self, DeleteOptions};
 
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// Runs after each write to a definition. Boxed, since its own writes come back here.
+/// Reconciles a CRD after each write to it. Boxed, because its own writes call it again.
 pub(crate) fn reconcile<'a>(
     core: &'a Arc<Core>,
     name: &'a str,
 ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
     Box::pin(async move {
         if let Err(status) = try_reconcile(core, name).await
-            // Deleting its last object may already have let the definition go.
+            // Deleting the last object may already have deleted the CRD.
             && status.code() != 404
         {
             tracing::error!(crd = name, error = status.message(), "cannot settle");
@@ -48,11 +48,12 @@ async fn try_reconcile(core: &Arc<Core>, name: &str) -> Result<(), Status> {
     if let Some(status) = next_status(core, &crd) {
         let mut next = crd;
         next["status"] = status.clone();
-        // Given from now on: others must not be given them meanwhile.
+        // The names are accepted from now on: other CRDs must not get them meanwhile.
         core.crds.record_names(&next);
-        // Served before it is told: whoever sees it established finds the type.
+        // Serve before the status is written, so that clients that see `Established` find the
+        // resource.
         serve_if_established(core, &next, record.revision);
-        // The write comes back here with the new state.
+        // The write reconciles again with the new status.
         let cx = RequestContext::internal(core, &resource, Verb::Update, &key, Some("status"));
         verbs::write_status(&cx, move |crd| crd["status"] = status.clone()).await?;
         return Ok(());
@@ -64,7 +65,7 @@ async fn try_reconcile(core: &Arc<Core>, name: &str) -> Result<(), Status> {
     Ok(())
 }
 
-/// Serves what an established definition defines.
+/// Serves the resources of an established CRD.
 fn serve_if_established(core: &Core, crd: &Value, revision: u64) {
     if is_true(crd, "Established") {
         core.crds.put(&core.registry, crd, revision, |lifetime| {
@@ -73,14 +74,14 @@ fn serve_if_established(core: &Core, crd: &Value, revision: u64) {
     }
 }
 
-/// Names of a definition that is gone may be what others of its group have been waiting for.
+/// Retries CRDs of the same group that wait for names, after a CRD was deleted.
 async fn retry_pending_names(core: &Arc<Core>, gone: &str) {
     for other in core.crds.pending_in_group_of(gone) {
         reconcile(core, &other).await;
     }
 }
 
-/// The status the definition should have next, if it is not the one it has.
+/// Returns the next status of the CRD, if it differs from the current one.
 fn next_status(core: &Core, crd: &Value) -> Option<Value> {
     let now = core.clock_rng.timestamp();
     let name_check = core.crds.check_names(crd);
@@ -100,7 +101,7 @@ fn next_status(core: &Core, crd: &Value) -> Option<Value> {
         ),
     }
     if !is_true(crd, "Established") {
-        // Two writes, as upstream: accepted first, established once that is known.
+        // Two writes, as upstream: names are accepted first, then the CRD is established.
         let (status, reason, message) = if name_check.conflict.is_some() {
             ("False", "NotAccepted", "not all names are accepted")
         } else if is_true(crd, "NamesAccepted") {
@@ -145,7 +146,7 @@ fn set_condition(
     }
 }
 
-/// What deleting a definition does to it at first. `None`: nothing holds it, it can go.
+/// Marks a CRD as terminating. Returns `None` if no finalizer is left and it can be deleted.
 pub(crate) fn mark_terminating(crd: &Value, now: &str) -> Option<Value> {
     if crd.is_deleting() {
         return (!crd.finalizers().is_empty()).then(|| crd.clone());
@@ -169,7 +170,7 @@ pub(crate) fn mark_terminating(crd: &Value, now: &str) -> Option<Value> {
     Some(next)
 }
 
-/// Deletes the objects of a terminating definition, and lets it go once there are none.
+/// Deletes the objects of a terminating CRD, and removes its finalizer once there are none.
 async fn clean_up(core: &Arc<Core>, resource: &Arc<Resource>, crd: &Value) -> Result<(), Status> {
     const REASON: &str = "InstanceDeletionInProgress";
     let key = Key::new("", crd.meta_str("name"));
@@ -201,7 +202,7 @@ async fn clean_up(core: &Arc<Core>, resource: &Arc<Resource>, crd: &Value) -> Re
             }
         }
         if !served.table.is_empty() {
-            // Finalizers hold some back; the last of them to go brings us here again.
+            // Some objects have finalizers; deleting the last of them reconciles again.
             return Ok(());
         }
     }
@@ -209,7 +210,7 @@ async fn clean_up(core: &Arc<Core>, resource: &Arc<Resource>, crd: &Value) -> Re
     verbs::release_finalizer(&cx, CLEANUP).await
 }
 
-/// Runs after an object of a custom kind is gone.
+/// Runs after a custom object was deleted.
 pub(crate) async fn instance_removed(core: &Arc<Core>, crd: &str) {
     let served = core.crds.resources_of(crd);
     let terminating = served.iter().any(|resource| {

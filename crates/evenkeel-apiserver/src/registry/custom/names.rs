@@ -1,4 +1,4 @@
-//! Which of a definition's names are free in its group.
+//! Checks which names of a CRD are free in its group.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,18 +6,18 @@ use serde_json::{Value, json};
 
 use crate::object::Metadata as _;
 
-/// The names a definition gets, and what stands against the others.
+/// The accepted names of a CRD, and the conflict of the others.
 pub(super) struct NameCheck {
     pub(super) accepted: Value,
-    /// Reason and message of the last conflict, which is the one upstream tells.
+    /// Reason and message of the last conflict, which is the one upstream reports.
     pub(super) conflict: Option<(&'static str, String)>,
 }
 
-/// The names that the definitions of one group have been given.
+/// The accepted names of the CRDs of one group.
 #[derive(Default)]
 pub(super) struct AcceptedNames {
     by_crd: HashMap<Box<str>, Names>,
-    /// How many definitions have a resource name, and how many a kind.
+    /// The number of CRDs with each resource name and each kind.
     resources: HashMap<Box<str>, usize>,
     kinds: HashMap<Box<str>, usize>,
 }
@@ -26,12 +26,12 @@ pub(super) struct AcceptedNames {
 struct Names {
     resources: HashSet<Box<str>>,
     kinds: HashSet<Box<str>>,
-    /// Whether these are all the names it wishes for.
+    /// Whether all requested names are accepted.
     accepted: bool,
 }
 
 impl AcceptedNames {
-    /// Records the names a definition has been given.
+    /// Records the accepted names of a CRD.
     pub(super) fn record(&mut self, crd: &Value) {
         let name = crd.meta_str("name");
         self.forget(name);
@@ -58,7 +58,7 @@ impl AcceptedNames {
         self.by_crd.insert(name.into(), names);
     }
 
-    /// Forgets a definition that is gone.
+    /// Forgets a deleted CRD.
     pub(super) fn forget(&mut self, crd: &str) {
         let Some(names) = self.by_crd.remove(crd) else { return };
         let counts = [(names.resources, &mut self.resources), (names.kinds, &mut self.kinds)];
@@ -74,7 +74,7 @@ impl AcceptedNames {
         }
     }
 
-    /// The definitions that were not given all the names they wish for.
+    /// Returns the CRDs whose names are not all accepted.
     pub(super) fn pending(&self) -> Vec<Box<str>> {
         let pending = self.by_crd.iter().filter(|(_, names)| !names.accepted);
         let mut pending: Vec<Box<str>> = pending.map(|(name, _)| name.clone()).collect();
@@ -82,20 +82,20 @@ impl AcceptedNames {
         pending
     }
 
-    /// Whether a definition other than `own` has this resource name.
+    /// Returns whether a CRD other than `own` has this resource name.
     fn has_resource(&self, own: Option<&Names>, name: &str) -> bool {
         let own = own.is_some_and(|own| own.resources.contains(name));
         self.resources.get(name).copied().unwrap_or_default() > usize::from(own)
     }
 
-    /// Whether a definition other than `own` has this kind.
+    /// Returns whether a CRD other than `own` has this kind.
     fn has_kind(&self, own: Option<&Names>, name: &str) -> bool {
         let own = own.is_some_and(|own| own.kinds.contains(name));
         self.kinds.get(name).copied().unwrap_or_default() > usize::from(own)
     }
 }
 
-/// Judges the wished-for names against those that others in the same group have been `given`.
+/// Checks the requested names against the accepted names of the other CRDs in the group.
 pub(super) fn check(crd: &Value, given: &AcceptedNames) -> NameCheck {
     let own = given.by_crd.get(crd.meta_str("name"));
     let is_taken_resource = |name: &str| !name.is_empty() && given.has_resource(own, name);

@@ -1,4 +1,4 @@
-//! From a definition to the resources it declares.
+//! Builds the resources of a CRD.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -13,13 +13,13 @@ use crate::registry::resource::{Resource, Subresource, TypeInfo};
 use crate::registry::version_rank;
 use crate::storage::Store;
 
-/// In the order upstream lists them for custom resources.
+/// In upstream's order for custom resources.
 const VERBS: &[&str] =
     &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 const EDIT: &[&str] = &["get", "patch", "update"];
 
-/// The resources of all served versions. Empty if a schema cannot be compiled, which
-/// validation has made sure cannot happen.
+/// Returns the resources of all served versions. Empty if a schema cannot be compiled, which
+/// validation prevents.
 pub(super) fn resources(
     store: &Store,
     crd: &Value,
@@ -46,7 +46,7 @@ pub(super) fn resources(
 
 fn resource(store: &Store, crd: &Value, version: &Value, custom: Custom) -> Option<Resource> {
     let spec = &crd["spec"];
-    // Accepted names rule, not wished-for ones.
+    // The accepted names are served, not the requested ones.
     let names = &crd["status"]["acceptedNames"];
     let text = |name: &str| names[name].as_str().unwrap_or("");
     let list = |name: &str| -> Vec<Box<str>> {
@@ -140,7 +140,7 @@ fn compile(crd: &Value, version: &Value) -> Option<Structural> {
     compiled.ok()
 }
 
-/// The best version that is served and not deprecated.
+/// Returns the version with the highest priority that is served and not deprecated.
 fn best_version(spec: &Value) -> Option<&str> {
     let versions = spec["versions"].as_array();
     versions
@@ -151,7 +151,8 @@ fn best_version(spec: &Value) -> Option<&str> {
         .max_by_key(|version| version_rank(version))
 }
 
-/// The declared warning, or one that points to the best version if that is none the worse.
+/// Returns the declared deprecation warning, or one that names the preferred version if that has a
+/// higher priority.
 fn deprecation(spec: &Value, version: &Value, best: Option<&str>) -> Option<Box<str>> {
     if version["deprecated"] != true {
         return None;
@@ -169,7 +170,7 @@ fn deprecation(spec: &Value, version: &Value, best: Option<&str>) -> Option<Box<
     Some(warning.into())
 }
 
-/// The declared printer columns, or the age if there are none.
+/// Returns the declared printer columns, or the age if there are none.
 fn columns(version: &Value) -> Vec<Column> {
     let declared = version["additionalPrinterColumns"].as_array().filter(|list| !list.is_empty());
     let Some(declared) = declared else {

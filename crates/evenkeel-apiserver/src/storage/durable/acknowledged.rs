@@ -1,10 +1,9 @@
 //! The last acknowledged revision, in a small file beside the log.
 //!
-//! A log that does not end with a whole frame was either cut short before its last commit was
-//! acknowledged, or is damaged. The two look alike; this file tells them apart, and tells a
-//! directory whose log was removed from a new one. It is overwritten in place after each batch
-//! and flushed by the system when it likes: after a power failure it may name an older revision,
-//! which is true as well.
+//! A log without a complete frame at its end was either interrupted before its last commit was
+//! acknowledged, or is corrupt. This file distinguishes the two, and a directory whose log was
+//! removed from a new one. It is overwritten in place after each batch and flushed by the operating
+//! system: after a power failure it may contain an older revision, which is safe.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -15,7 +14,7 @@ use super::frame::{self, Frames, Next};
 
 const NAME: &str = "acknowledged";
 
-/// The file, open for the next revision.
+/// The open file.
 pub(super) struct Acknowledged {
     file: File,
     buffer: Vec<u8>,
@@ -23,8 +22,8 @@ pub(super) struct Acknowledged {
 }
 
 impl Acknowledged {
-    /// The last revision acknowledged in `dir`; `None` if there never was a log. A file that is
-    /// not whole reads as zero: there was a log.
+    /// Returns the last revision acknowledged in `dir`; `None` if there never was a log. A file
+    /// without a complete frame reads as 0: there was a log.
     pub(super) fn read(dir: &Path) -> io::Result<Option<u64>> {
         let mut bytes = Vec::new();
         match File::open(dir.join(NAME)) {
@@ -44,7 +43,7 @@ impl Acknowledged {
         Ok(Some(revision.map_or(0, |bytes| u64::from_le_bytes(*bytes))))
     }
 
-    /// Opens the file of `dir`, which is at `revision`.
+    /// Opens the file in `dir` and records `revision`.
     pub(super) fn open(dir: &Path, revision: u64) -> io::Result<Self> {
         let path = dir.join(NAME);
         let mut buffer = Vec::new();
@@ -61,7 +60,7 @@ impl Acknowledged {
     pub(super) fn record(&mut self, revision: u64) {
         let bytes = sealed(&mut self.buffer, revision);
         let written = self.file.seek(SeekFrom::Start(0)).and_then(|_| self.file.write_all(bytes));
-        // An older revision in the file is true as well, so commits go on.
+        // An older revision in the file is safe, so commits continue.
         if let Err(error) = written
             && !std::mem::replace(&mut self.warned, true)
         {

@@ -1,7 +1,7 @@
-//! How commits and records are spelled inside frames.
+//! The encoding of commits and records inside frames.
 //!
-//! Every payload begins with a tag byte. Integers are little-endian and of fixed width, strings
-//! and bodies carry a 32-bit length.
+//! Every payload begins with a tag byte. Integers are little-endian and of fixed width, strings and
+//! bodies have a 32-bit length.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::storage::record::digits;
 use crate::storage::{Event, Key, Labels, Record, Strings};
 
-/// What this version writes and reads.
+/// The version of the format.
 const FORMAT: u32 = 1;
 
 const TAG_LOG: u8 = b'L';
@@ -21,12 +21,12 @@ const TAG_END: u8 = b'E';
 const OP_PUT: u8 = b'+';
 const OP_DELETE: u8 = b'-';
 
-/// A payload, taken apart. Ops and records are still encoded, behind the [`Decoder`].
+/// The head of a payload. Ops and records follow it, still encoded.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Payload {
-    /// The first frame of a log: it goes on from where `follows` ended, counting from `base`.
+    /// The first frame of a log, which starts at `base` and follows a log that ended at `follows`.
     Log { follows: u64, base: u64 },
-    /// Ops, of which the first took revision `first`.
+    /// Ops; the first one has revision `first`.
     Batch { first: u64 },
     /// The first frame of a snapshot taken at `revision`.
     Snapshot { revision: u64 },
@@ -36,7 +36,7 @@ pub(super) enum Payload {
     End { count: u64 },
 }
 
-/// One change, as logged.
+/// A logged change.
 pub(super) enum Op<'a> {
     Put { table: &'a str, record: Record },
     Delete { table: &'a str, key: Key },
@@ -114,12 +114,12 @@ fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 
 // === reading ===
 
-/// Takes a payload apart from front to back. `None` means that it is not what was written.
+/// Decodes a payload. `None` means that it is invalid.
 pub(super) struct Decoder<'a> {
     rest: &'a [u8],
 }
 
-/// Versions seen so far: thousands of records share a handful of them.
+/// Interned API versions: thousands of records share a few of them.
 #[derive(Default)]
 pub(super) struct Versions(BTreeSet<Arc<str>>);
 
@@ -128,8 +128,8 @@ impl<'a> Decoder<'a> {
         Self { rest: payload }
     }
 
-    /// The payload's head. A file of another format gives none, like one that is damaged: its
-    /// checksum told already that it is not.
+    /// Decodes the head of the payload. Returns `None` for another format version; corruption was
+    /// already detected by the checksum.
     pub(super) fn payload(&mut self) -> Option<Payload> {
         match self.u8()? {
             TAG_LOG => {
@@ -158,7 +158,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Whether all has been read.
+    /// Returns whether everything has been decoded.
     pub(super) fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }

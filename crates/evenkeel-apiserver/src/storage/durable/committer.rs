@@ -1,9 +1,10 @@
-//! The one writer of a durable store: gathers writes, logs them with one flush, publishes them.
+//! The only writer of a durable store: batches writes, logs them with one flush, and publishes
+//! them.
 //!
-//! It runs on a thread of its own, which ends when the last handle of the store goes. Order is
-//! everything: conditions are checked against memory and the batch so far, the batch reaches the
-//! disk, then it becomes visible, then it is acknowledged. A batch that does not reach the disk
-//! leaves nothing behind; the next one is tried anew.
+//! It runs on its own thread, which ends when the last handle of the store is dropped. The order
+//! matters: conditions are checked against memory and the batch so far, the batch is written to
+//! disk, then it becomes visible, then it is acknowledged. A batch that cannot be written leaves
+//! nothing behind; the next one is tried again.
 
 use std::collections::HashMap;
 use std::io;
@@ -21,18 +22,19 @@ use crate::storage::table::TableInner;
 use crate::storage::write::Change;
 use crate::storage::{Event, Key, Record, Shared, WriteError, wake_all};
 
-/// Writes that may wait before writers themselves do.
+/// Queued writes before writers wait.
 const QUEUE: usize = 1024;
-/// A batch is full at this many writes, or
+/// The maximum number of writes in a batch.
 const BATCH_WRITES: usize = 1024;
-/// with this many bytes.
+/// The maximum number of bytes in a batch.
 const BATCH_BYTES: usize = 8 << 20;
 
 type Outcome = Result<Arc<Record>, WriteError>;
 
-/// The way to the committer's thread. Dropping it waits until all is written and the thread gone.
+/// The handle of the committer's thread. Dropping it waits until everything is written and the
+/// thread has ended.
 pub(in crate::storage) struct Committer {
-    /// None only while being dropped.
+    /// `None` only while being dropped.
     requests: Option<mpsc::Sender<Message>>,
     thread: Option<JoinHandle<()>>,
     closing: Arc<AtomicBool>,
@@ -41,7 +43,7 @@ pub(in crate::storage) struct Committer {
 
 enum Message {
     Write(Request),
-    /// Try whether the disk takes writes again.
+    /// Checks whether the disk accepts writes again.
     Probe,
 }
 
@@ -52,14 +54,14 @@ struct Request {
     reply: oneshot::Sender<Outcome>,
 }
 
-/// A request with its fate.
+/// A request with its outcome.
 struct Decided {
     table: Arc<TableInner>,
     reply: oneshot::Sender<Outcome>,
     outcome: Result<Event, WriteError>,
 }
 
-/// What lives on the thread.
+/// The state of the thread.
 struct Worker {
     shared: Arc<Shared>,
     log: Log,
@@ -67,16 +69,16 @@ struct Worker {
     failure: Arc<Mutex<Option<WriteError>>>,
     snapshot: Option<Snapshot>,
     closing: Arc<AtomicBool>,
-    /// The log may always grow to this before a snapshot is thought of.
+    /// The size of the log below which no snapshot is written.
     floor: u64,
-    /// The length of the log at which to look at the live data again.
+    /// The size of the log at which the live data is measured again.
     check_at: u64,
 }
 
 /// A snapshot being written.
 struct Snapshot {
     thread: JoinHandle<io::Result<()>>,
-    /// The length of the log it will replace.
+    /// The size of the log it will replace.
     replaces: u64,
 }
 
@@ -115,12 +117,12 @@ impl Committer {
         outcome.await.map_err(|_| closed())?
     }
 
-    /// Why writes are refused at present. Also has the disk tried again, so that an idle server
-    /// notices when there is space.
+    /// Returns why writes currently fail. Also retries the disk, so that an idle server detects
+    /// freed space.
     pub(in crate::storage) fn failure(&self) -> Option<WriteError> {
         let failure = self.failure.lock().clone()?;
         if let Some(requests) = &self.requests {
-            // With a full queue the next write tries.
+            // If the queue is full, the next write retries.
             drop(requests.try_send(Message::Probe));
         }
         Some(failure)
@@ -174,13 +176,13 @@ impl Worker {
         if changes && let Err(error) = self.log.commit() {
             let failure = self.fail(&error);
             for Decided { reply, .. } in decided {
-                // Refusals too: they may rest on what has just failed to be written.
+                // Also for rejected requests: they may depend on a write that failed in this batch.
                 send_reply(reply, Err(failure.clone()));
             }
             return;
         }
         if changes {
-            // Before the writers get their answers: a client that got one finds the server healthy.
+            // Before the replies are sent, so that a client with a reply finds the server healthy.
             self.recovered();
         }
         self.publish(decided);
@@ -198,11 +200,12 @@ impl Worker {
         }
     }
 
-    /// Settles each request against memory and those before it, and encodes the accepted ones.
+    /// Decides each request against memory and the requests before it, and encodes the accepted
+    /// ones.
     fn decide(&mut self, batch: &mut Vec<Request>) -> Vec<Decided> {
         let mut next = self.shared.revision() + 1;
         self.log.begin(next);
-        // Only ever looked up in, so its order does not matter.
+        // Used for lookups only, so its order does not matter.
         let mut pending: HashMap<(*const TableInner, Key), Option<Arc<Record>>> = HashMap::new();
         let decide = |Request { table, key, change, reply }: Request| {
             let place = (Arc::as_ptr(&table), key);
@@ -241,7 +244,7 @@ impl Worker {
         }
     }
 
-    /// Has a snapshot written when the log has outgrown the data in it.
+    /// Starts a snapshot when the log has outgrown the data in it.
     fn snapshot_if_due(&mut self) {
         match self.snapshot.take() {
             Some(running) if !running.thread.is_finished() => {
@@ -265,7 +268,7 @@ impl Worker {
 
     fn start_snapshot(&mut self) {
         let revision = self.shared.revision();
-        // Nobody else publishes, so this is the present, which can always be pinned.
+        // There is no other publisher, so this is the current revision, which can always be pinned.
         let Ok(tables) = self.shared.pin_all(revision) else { return };
         let replaces = self.log.bytes;
         if let Err(error) = self.log.rotate(revision) {
@@ -292,7 +295,7 @@ impl Worker {
         }
     }
 
-    /// The logs so far stay, and the next attempt waits until there is a floor's worth more.
+    /// Keeps the existing logs; the next attempt is made after another `floor` bytes.
     fn abandon_snapshot(&mut self, replaces: u64, error: &io::Error) {
         if !self.closing.load(Ordering::Relaxed) {
             tracing::warn!(%error, "cannot write a snapshot; the log goes on growing");
@@ -334,6 +337,6 @@ impl Request {
 }
 
 fn send_reply(reply: oneshot::Sender<Outcome>, outcome: Outcome) {
-    // A writer that no longer waits does not want to know.
+    // The writer may no longer wait for it.
     drop(reply.send(outcome));
 }

@@ -1,16 +1,16 @@
-//! The data directory: which files there are, and how one comes to be.
+//! The data directory and its files.
 //!
 //! ```text
 //! lock                    held by the process that has the directory open
 //! acknowledged            the last acknowledged revision
 //! snapshot-<revision>     all objects at that revision
 //! log-<revision>          commits after that revision
-//! *.tmp                   a file in the making; worthless after a crash
+//! *.tmp                   a temporary file, removed after a crash
 //! ```
 //!
-//! A file gets its name only when it is whole and on disk, so whatever bears a name was finished
-//! once. The objects include secrets: the directory and its files are the owner's alone, and
-//! those of earlier versions are made so.
+//! A file gets its final name only when it is complete and on disk. The objects include secrets: the
+//! directory and its files have owner-only permissions, and files of earlier versions are changed to
+//! them.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
@@ -21,7 +21,7 @@ use super::OpenError;
 /// A data directory, locked for this process.
 pub(super) struct Dir {
     path: PathBuf,
-    /// Unlocked by the system when it is closed, however the process ends.
+    /// Unlocked by the operating system when it is closed, however the process ends.
     _lock: File,
 }
 
@@ -33,12 +33,12 @@ pub(super) struct Contents {
 }
 
 impl Dir {
-    /// Opens the directory, making it if need be, and takes its lock.
+    /// Opens the directory, creates it if needed, and locks it.
     pub(super) fn open(path: &Path) -> Result<Self, OpenError> {
         let wrap = |source| OpenError::Io { path: path.to_owned(), source };
         let lock_path = path.join("lock");
         create(path).map_err(wrap)?;
-        // A directory that also holds other things may be a home directory.
+        // A directory with other files may be a home directory.
         let ours = lock_path.exists() || fs::read_dir(path).map_err(wrap)?.next().is_none();
         if ours {
             restrict(path, 0o700).map_err(wrap)?;
@@ -72,7 +72,7 @@ impl Dir {
         snapshot_path(&self.path, revision)
     }
 
-    /// Files of earlier versions could be read by all.
+    /// Restricts the permissions of files that earlier versions created.
     fn restrict_files(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.path)? {
             let entry = entry?;
@@ -87,7 +87,7 @@ impl Dir {
         Ok(())
     }
 
-    /// Removes what a crash left half-made.
+    /// Removes temporary files left by a crash.
     pub(super) fn remove_temporary_files(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.path)? {
             let path = entry?.path();
@@ -100,7 +100,7 @@ impl Dir {
 }
 
 impl Contents {
-    /// What `dir` holds under its final name.
+    /// Returns the complete files in `dir`.
     pub(super) fn of(dir: &Path) -> io::Result<Self> {
         let mut contents = Self::default();
         for entry in fs::read_dir(dir)? {
@@ -115,7 +115,7 @@ impl Contents {
     }
 }
 
-/// Removes what a snapshot at `revision` has made superfluous.
+/// Removes the files that a snapshot at `revision` replaces.
 pub(super) fn remove_before(dir: &Path, revision: u64) -> io::Result<()> {
     let contents = Contents::of(dir)?;
     let snapshots = contents.snapshots.iter().map(|&it| (it, snapshot_path(dir, it)));
@@ -132,7 +132,7 @@ pub(super) fn snapshot_path(dir: &Path, revision: u64) -> PathBuf {
     dir.join(format!("snapshot-{revision:020}"))
 }
 
-/// Makes a file that is whole once it bears its name: `fill` writes it under another one.
+/// Creates a file atomically: `fill` writes it under a temporary name.
 pub(super) fn create_atomically<T>(
     path: &Path,
     fill: impl FnOnce(&mut File) -> io::Result<T>,
@@ -149,14 +149,14 @@ pub(super) fn create_atomically<T>(
     match filled {
         Ok(output) => Ok((file, output)),
         Err(error) => {
-            // The first error is the one to tell; what is left goes at the next start.
+            // The first error is reported; the next start removes the temporary file.
             drop(fs::remove_file(&temporary));
             Err(error)
         }
     }
 }
 
-/// Makes the directory, and those above it that are missing, for the owner alone.
+/// Creates the directory and missing parents with owner-only permissions.
 fn create(path: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -165,14 +165,14 @@ fn create(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Files that these options make are the owner's alone.
+/// Sets owner-only permissions for created files.
 pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
     options
 }
 
-/// Takes from a file or directory the permissions beyond `mode`.
+/// Removes permissions beyond `mode` from a file or directory.
 #[cfg(unix)]
 fn restrict(path: &Path, mode: u32) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
@@ -184,7 +184,7 @@ fn restrict(path: &Path, mode: u32) -> io::Result<()> {
     fs::set_permissions(path, permissions)
 }
 
-/// Elsewhere access is inherited from the directory above.
+/// On other platforms permissions are inherited from the parent directory.
 #[cfg(not(unix))]
 fn restrict(_: &Path, _: u32) -> io::Result<()> {
     Ok(())
@@ -195,7 +195,8 @@ fn sync_parent(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
 }
 
-/// Elsewhere a directory cannot be opened, and a rename is as durable as the system makes it.
+/// On other platforms directories cannot be opened, and renames are as durable as the system makes
+/// them.
 #[cfg(not(unix))]
 fn sync_parent(_: &Path) -> io::Result<()> {
     Ok(())

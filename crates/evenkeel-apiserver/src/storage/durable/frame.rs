@@ -1,25 +1,24 @@
-//! How bytes lie in a file: frames that show whether they are whole.
+//! Frames with checksums.
 //!
 //! ```text
 //! magic u32 | length u32 | crc32c of payload u32 | crc32c of the 12 bytes before u32 | payload
 //! ```
 //!
-//! Integers are little-endian. The header has a checksum of its own, so a length is never
-//! believed that was not written.
+//! Integers are little-endian. The header has its own checksum, so a corrupt length is never used.
 
 use std::io::{self, Read};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"\xE5EK\x01");
 const HEADER: usize = 16;
 
-/// What comes next in a file.
+/// The next item in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// A whole frame, which began at this offset.
+    /// A valid frame, which began at this offset.
     Frame(u64),
-    /// The end of the file, between two frames.
+    /// The end of the file, after a frame.
     End,
-    /// At this offset, something that is not a whole frame.
+    /// Not a valid frame, at this offset.
     Broken(u64),
 }
 
@@ -31,12 +30,12 @@ pub(super) struct Frames<R> {
 }
 
 impl<R: Read> Frames<R> {
-    /// `input` is `end` bytes long.
+    /// Creates a reader of `input`, which is `end` bytes long.
     pub(super) fn new(input: R, end: u64) -> Self {
         Self { input, offset: 0, end }
     }
 
-    /// Reads the next frame's payload. After anything but a frame there is no going on.
+    /// Reads the next frame's payload. Must not be called again after `End` or `Broken`.
     pub(super) fn next(&mut self, payload: &mut Vec<u8>) -> io::Result<Next> {
         let start = self.offset;
         let left = self.end - start;
@@ -62,13 +61,13 @@ impl<R: Read> Frames<R> {
     }
 }
 
-/// Makes room for a frame's header at the start of `buffer`; the payload goes behind it.
+/// Reserves the frame header at the start of `buffer`; the payload is appended after it.
 pub(super) fn begin(buffer: &mut Vec<u8>) {
     buffer.clear();
     buffer.resize(HEADER, 0);
 }
 
-/// Turns what was put into `buffer` since [`begin`] into a frame. `false` if it is too long.
+/// Completes the frame in `buffer` that [`begin`] started. Returns `false` if it is too long.
 #[must_use]
 pub(super) fn seal(buffer: &mut [u8]) -> bool {
     let (header, payload) = buffer.split_at_mut(HEADER);
@@ -81,7 +80,7 @@ pub(super) fn seal(buffer: &mut [u8]) -> bool {
     true
 }
 
-/// Whether a whole frame begins anywhere in `bytes`.
+/// Returns whether a valid frame begins anywhere in `bytes`.
 pub(super) fn any_within(bytes: &[u8]) -> bool {
     bytes.windows(HEADER).enumerate().any(|(start, header)| {
         parse_header(header).is_some_and(|(length, crc)| {
@@ -91,7 +90,7 @@ pub(super) fn any_within(bytes: &[u8]) -> bool {
     })
 }
 
-/// Length and checksum of the payload, if this is a header.
+/// Returns the length and checksum of the payload, if this is a valid header.
 fn parse_header(header: &[u8]) -> Option<(u32, u32)> {
     let word = |index: usize| {
         let bytes = header.get(4 * index..)?.first_chunk()?;
@@ -101,7 +100,7 @@ fn parse_header(header: &[u8]) -> Option<(u32, u32)> {
     if sound { Some((word(1)?, word(2)?)) } else { None }
 }
 
-/// CRC-32C (Castagnoli), eight bytes at a time.
+/// Computes CRC-32C (Castagnoli), eight bytes at a time.
 fn crc32c(bytes: &[u8]) -> u32 {
     let mut crc = !0;
     let (chunks, rest) = bytes.as_chunks::<8>();

@@ -1,4 +1,4 @@
-//! The end of the log, where commits are appended.
+//! The open log, to which commits are appended.
 
 use std::fs::{self, File};
 use std::io::{self, Seek as _, SeekFrom, Write};
@@ -9,15 +9,15 @@ use super::codec::{Payload, put_payload};
 use super::dir::{Dir, create_atomically};
 use super::{Durability, frame};
 
-/// A buffer that grew beyond this for one large batch is given back.
+/// A buffer that grew beyond this for one large batch is freed.
 const BUFFER_KEPT: usize = 4 << 20;
 
-/// Where a log goes. Files in earnest; tests put faults here.
+/// The file of a log; tests inject faults here.
 pub(super) trait Medium: Write + Send {
     /// Returns once everything written is on disk.
     fn sync(&mut self) -> io::Result<()>;
 
-    /// Cuts off what is beyond `length`; the next write follows there.
+    /// Truncates to `length`; the next write is appended there.
     fn truncate(&mut self, length: u64) -> io::Result<()>;
 }
 
@@ -40,20 +40,20 @@ pub(super) struct Log {
     out: Box<dyn Medium>,
     durability: Durability,
     acknowledged: Acknowledged,
-    /// What the next start would have to replay.
+    /// The bytes that the next start would replay.
     pub(super) bytes: u64,
     pub(super) buffer: Vec<u8>,
-    /// The length of the file up to its last whole commit.
+    /// The length of the file up to its last complete commit.
     length: u64,
-    /// There may be more in the file than that.
+    /// Whether the file may be longer than that.
     torn: bool,
-    /// The next log, which could not be started and may be there all the same.
+    /// The next log, which could not be created but may exist.
     stale: Option<PathBuf>,
 }
 
 impl Log {
-    /// Goes on with the log at `path`, which is `length` bytes long and ends at `last`. `bytes`
-    /// are to be replayed at a start.
+    /// Opens the log at `path`, which is `length` bytes long and ends at `last`. A start replays
+    /// `bytes`.
     pub(super) fn resume(
         dir: Dir,
         path: PathBuf,
@@ -77,7 +77,7 @@ impl Log {
         })
     }
 
-    /// Starts a log that counts from `base`, where the previous one ended at `follows`.
+    /// Creates a log that starts at `base`, where the previous one ended at `follows`.
     pub(super) fn create(
         dir: Dir,
         follows: u64,
@@ -97,7 +97,7 @@ impl Log {
         &self.path
     }
 
-    /// Starts a new file at `revision`, which is where the present one ends.
+    /// Starts a new file at `revision`, where the current one ends.
     pub(super) fn rotate(&mut self, revision: u64) -> io::Result<()> {
         let path = self.dir.log(revision);
         match create_log(&path, revision, revision) {
@@ -113,14 +113,14 @@ impl Log {
         }
     }
 
-    /// Starts a batch; its ops go into `buffer`.
+    /// Starts a batch; its ops are appended to `buffer`.
     pub(super) fn begin(&mut self, first: u64) {
         frame::begin(&mut self.buffer);
         put_payload(&mut self.buffer, &Payload::Batch { first });
     }
 
-    /// Writes the batch. When this returns, it survives; when it fails, the next call takes back
-    /// what there is of it.
+    /// Writes the batch. After success it is durable; after an error the next call removes the
+    /// partial write.
     pub(super) fn commit(&mut self) -> io::Result<()> {
         if !frame::seal(&mut self.buffer) {
             return Err(io::Error::other("a batch is too long for one frame"));
@@ -145,21 +145,21 @@ impl Log {
         self.acknowledged.record(revision);
     }
 
-    /// Whether a batch could be written now. Leaves the log as it was.
+    /// Checks whether a batch can be written. Leaves the log unchanged.
     pub(super) fn probe(&mut self) -> io::Result<()> {
         const ROOM: usize = 1 << 16;
         self.repair()?;
         self.torn = true;
-        // At a start, zeros are an end that was never finished.
+        // At a start, zeros are an incomplete tail and truncated.
         self.out.write_all(&[0; ROOM])?;
         self.out.sync()?;
         self.repair()
     }
 
-    /// Takes back what a failure left behind.
+    /// Removes what a failed write left behind.
     fn repair(&mut self) -> io::Result<()> {
         if let Some(path) = &self.stale {
-            // With it the next start would expect this log to end here.
+            // Otherwise the next start would expect this log to end here.
             match fs::remove_file(path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => self.stale = None,
@@ -172,7 +172,7 @@ impl Log {
         Ok(())
     }
 
-    /// Writes to something else from now on.
+    /// Writes to another file from now on.
     #[cfg(test)]
     pub(super) fn redirect(&mut self, out: Box<dyn Medium>) {
         self.out = out;
@@ -186,7 +186,7 @@ fn create_log(path: &Path, follows: u64, base: u64) -> io::Result<(File, u64)> {
     })
 }
 
-/// Writes a frame that holds nothing but `payload`'s head. Returns its length.
+/// Writes a frame with the head of `payload` only. Returns its length.
 pub(super) fn write_frame(
     out: &mut impl Write,
     buffer: &mut Vec<u8>,

@@ -1,7 +1,7 @@
-//! Brings back what was there: the newest snapshot, then every log after it.
+//! Recovers the store: reads the newest snapshot, then every log after it.
 //!
-//! Nothing is skipped in silence. The one thing cut off is a batch at the very end of the last
-//! log that was not written whole and was never acknowledged.
+//! Nothing is skipped silently. Only an incomplete, unacknowledged batch at the end of the last log
+//! is truncated.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -16,7 +16,7 @@ use super::log::Log;
 use super::{Durability, OpenError};
 use crate::storage::Shared;
 
-/// Fills `shared` from the directory and opens its log for more.
+/// Fills `shared` from the directory and opens its log for writing.
 pub(super) fn recover(
     dir: Dir,
     shared: &Shared,
@@ -77,20 +77,20 @@ fn create(dir: Dir, follows: u64, base: u64, durability: Durability) -> Result<L
 struct Recovery<'a> {
     shared: &'a Shared,
     versions: Versions,
-    /// The last revision brought back.
+    /// The last recovered revision.
     last: u64,
-    /// The last revision that was acknowledged, as far as is known.
+    /// The last known acknowledged revision.
     acknowledged: u64,
 }
 
-/// What to make of a log that does not end with a whole frame.
+/// How to treat a log without a complete frame at its end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tail {
     MayBeTorn,
     MustBeWhole,
 }
 
-/// A file being read, and the frame read last.
+/// A file being read, and its last frame.
 struct Source<'a> {
     path: &'a Path,
     frames: Frames<BufReader<File>>,
@@ -127,7 +127,7 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Replays one log and returns its length, which is shorter than before if it was torn.
+    /// Replays one log and returns its length, after truncating an incomplete tail.
     fn replay(&mut self, path: &Path, base: u64, tail: Tail) -> Result<u64, OpenError> {
         let mut source = Source::open(path)?;
         source.next_whole()?;
@@ -218,8 +218,8 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Cuts off what begins at `offset`, unless a whole frame lies behind it: then the damage is
-    /// in the middle, and cutting would lose what was acknowledged.
+    /// Truncates the file at `offset`, unless a valid frame follows: then the corruption is in the
+    /// middle, and truncating would lose acknowledged writes.
     fn truncate_tail(&self, offset: u64) -> Result<u64, OpenError> {
         let scan = || {
             let mut file = File::open(self.path)?;

@@ -1,4 +1,4 @@
-//! All objects at one revision, in one file, so that the log before it can go.
+//! Snapshots: all objects at one revision in one file, which replaces the logs before it.
 
 use std::fs::File;
 use std::io;
@@ -12,10 +12,11 @@ use super::frame;
 use super::log::{finish_frame, write_frame};
 use crate::storage::table::Pin;
 
-/// Records are gathered to frames of about this size.
+/// The approximate size of a frame of records.
 const FRAME: usize = 1 << 20;
 
-/// Writes what the pins hold, then removes the files it replaces. Gives up when told to `stop`.
+/// Writes the pinned tables, then removes the files that the snapshot replaces. Aborts when `stop`
+/// is set.
 pub(super) fn write(
     dir: &Path,
     revision: u64,
@@ -24,7 +25,7 @@ pub(super) fn write(
 ) -> io::Result<()> {
     create_atomically(&snapshot_path(dir, revision), |file| fill(file, revision, tables, stop))?;
     if let Err(error) = remove_before(dir, revision) {
-        // They do no harm, and the next snapshot tries again.
+        // They are harmless, and the next snapshot retries.
         tracing::warn!(%error, "cannot remove what a snapshot made superfluous");
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Hazards of a disk: ends that are torn, bytes that flip, files that go, writes that fail.
+//! Hazards of a disk: torn writes, flipped bits, missing files, failing writes.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -20,7 +20,7 @@ use crate::storage::{
     Compacted, Inner, Key, Labels, Range, Record, Store, Table, WriteError, Writer,
 };
 
-/// A directory that goes with the test.
+/// A temporary directory, removed when dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -33,7 +33,7 @@ impl Scratch {
         Self(path)
     }
 
-    /// A directory with the same files in it.
+    /// Copies the files to a new directory.
     fn copy(&self) -> Self {
         let copy = Self::new();
         for entry in fs::read_dir(&self.0).unwrap() {
@@ -46,7 +46,7 @@ impl Scratch {
     fn options(&self) -> Options {
         Options {
             data_dir: Some(self.0.clone()),
-            // No power fails here, and the tests are many.
+            // No test needs a flush, and there are many.
             durability: Durability::Process,
             ..Options::default()
         }
@@ -64,7 +64,7 @@ impl Scratch {
         Contents::of(&self.0).unwrap()
     }
 
-    /// The only log, as bytes.
+    /// Returns the only log, as bytes.
     fn log(&self) -> (PathBuf, Vec<u8>) {
         let logs = self.contents().logs;
         assert_eq!(logs.len(), 1);
@@ -233,7 +233,7 @@ async fn torn_tail_is_truncated_at_any_offset() {
     fs::write(scratch.0.join("acknowledged"), acknowledged).unwrap();
     let (path, bytes) = scratch.log();
     let name = path.file_name().unwrap();
-    // Ends that are missing, and ends the file system made room for and never wrote.
+    // Missing tails, and tails that the file system allocated but never wrote.
     let missing = (whole..bytes.len()).map(|end| bytes[..end].to_vec());
     let zeroed = (whole..bytes.len()).map(|end| {
         let mut torn = bytes.clone();
@@ -274,7 +274,7 @@ async fn log_truncated_anywhere_recovers_a_past_state() {
     let mut cut_short = 0;
     for end in (header..=bytes.len()).rev().step_by(11) {
         fs::write(&path, &bytes[..end]).unwrap();
-        // Without it no commit is known to be acknowledged.
+        // Without the file no commit is known to be acknowledged.
         fs::remove_file(scratch.0.join("acknowledged")).unwrap();
         let store = scratch.open();
         let state = (store.revision(), all(&store.table("pods")));
@@ -351,7 +351,7 @@ async fn a_removed_log_is_an_error() {
     fs::remove_file(scratch.log().0).unwrap();
     let missing = scratch.error();
     assert!(matches!(missing, OpenError::Missing { last: 0, acknowledged: 2, .. }), "{missing}");
-    // Even if what was acknowledged is not known.
+    // Even if the acknowledged revision is unknown.
     fs::write(scratch.0.join("acknowledged"), "rubbish").unwrap();
     let missing = scratch.error();
     assert!(matches!(missing, OpenError::Missing { acknowledged: 0, .. }), "{missing}");
@@ -375,7 +375,7 @@ async fn directory_and_files_are_private_to_the_owner() {
     drop(store);
     owned();
     assert_eq!(files().count(), 4, "lock, acknowledged, a snapshot and a log");
-    // As an earlier version left them.
+    // Permissions of an earlier version.
     set(&scratch.0, 0o755).unwrap();
     files().for_each(|file| set(&file, 0o644).unwrap());
     scratch.open();
@@ -445,7 +445,7 @@ async fn leftover_files_of_a_snapshot_are_removed() {
     let contents = scratch.contents();
     assert_eq!(contents.snapshots, [newest]);
     assert!(contents.logs.iter().all(|&base| base >= newest), "{contents:?}");
-    let files = contents.snapshots.len() + contents.logs.len() + 2; // The lock, and what was acknowledged.
+    let files = contents.snapshots.len() + contents.logs.len() + 2; // The lock and the acknowledged file.
     assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), files, "nothing half-made is left");
 }
 
@@ -473,8 +473,7 @@ async fn corrupt_snapshot_or_missing_log_is_an_error() {
     assert!(matches!(scratch.error(), OpenError::NoLog { after, .. } if after == newest));
 }
 
-/// A store's directory with three logs in a row and no snapshot: each was to be replaced by one,
-/// and the process ended before.
+/// Creates three consecutive logs without a snapshot, as if the process ended before each snapshot.
 async fn three_logs(scratch: &Scratch) {
     for _ in 0..3 {
         let options = scratch.options();
@@ -530,7 +529,7 @@ async fn failed_snapshot_does_not_block_writes() {
     let store = Store::open(&small_floor(&scratch)).unwrap();
     let table = store.table("pods");
     let key = Key::new("a", "x");
-    // A directory stands where each snapshot would be made.
+    // A directory blocks the temporary file of each snapshot.
     let blocks: Vec<_> = (1..400)
         .map(|revision| dir::snapshot_path(&scratch.0, revision).with_added_extension("tmp"))
         .collect();
@@ -555,7 +554,7 @@ async fn failed_log_rotation_does_not_block_writes() {
     let scratch = Scratch::new();
     let store = Store::open(&small_floor(&scratch)).unwrap();
     let table = store.table("pods");
-    // A directory stands where each next log would be made.
+    // A directory blocks the temporary file of each next log.
     for revision in 2..400 {
         let block = dir::log_path(&scratch.0, revision).with_added_extension("tmp");
         fs::create_dir(block).unwrap();
@@ -575,7 +574,7 @@ async fn failed_log_rotation_does_not_block_writes() {
     assert_eq!(scratch.open().revision(), record.revision);
 }
 
-/// A disk that takes so many bytes, and so many syncs.
+/// A disk that accepts a limited number of bytes and syncs.
 struct Faulty {
     file: File,
     left: Arc<Left>,
@@ -627,7 +626,7 @@ impl Medium for Faulty {
     }
 }
 
-/// Opens the store on a disk that will fail.
+/// Opens the store on a failing disk.
 fn open_faulty(scratch: &Scratch, left: Arc<Left>) -> Store {
     let options = Options { durability: Durability::Disk, ..scratch.options() };
     let shared = Arc::new(Shared::new(&options));
@@ -747,7 +746,7 @@ async fn closing_waits_for_queued_writes() {
     let store = scratch.open();
     let table = store.table("pods");
     {
-        // Polled once, then dropped: handed over, and nobody waits for the answer.
+        // Polled once, then dropped: the write is queued, but the reply is not awaited.
         let mut write = std::pin::pin!(table.create(Key::new("a", "x"), unsaved(0)));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         let _ = write.as_mut().poll(&mut context);

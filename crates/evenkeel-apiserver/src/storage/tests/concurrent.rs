@@ -1,4 +1,4 @@
-//! Writers and watchers on several threads at once.
+//! Concurrent writers and watchers.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +18,11 @@ fn revisions(table: &Table, namespace: Option<&str>) -> (u64, Revisions) {
     (page.revision, pairs.collect())
 }
 
-/// Creates, updates and deletes a few keys, so that writers meet.
+/// Creates, updates and deletes a few keys, so that writers conflict.
 async fn write(table: Table, writer: u64) {
     for n in 0..WRITES {
         let key = Key::new(["a", "b"][(n % 2) as usize], &format!("{}", n % 7));
-        // Losing a race is part of the game; what counts is what the watchers make of it.
+        // Conflicts are expected; the watchers' view is what is tested.
         match table.get(&key) {
             None => drop(table.create(key, unsaved(writer)).await),
             Some(found) if n % 5 == 0 => drop(table.delete(key, found.revision, None).await),
@@ -32,7 +32,7 @@ async fn write(table: Table, writer: u64) {
     }
 }
 
-/// Lists, then watches until `end` appears; returns what should exist by then.
+/// Lists, then watches until `end` appears; returns the expected objects.
 async fn follow(table: Table, namespace: Option<&'static str>, end: Key) -> Revisions {
     let (mut cursor, mut seen) = revisions(&table, namespace);
     let mut watcher = table.watch(namespace, cursor).unwrap();

@@ -1,4 +1,4 @@
-//! The store against a naive model that keeps every version for ever.
+//! Compares the store with a naive model that keeps every version.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,15 @@ const NAMESPACES: [&str; 3] = ["a", "a-b", "b"];
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Create, update or delete, whichever the flavour and the object's presence make possible.
+    /// Create, update or delete, depending on `operation` and on whether the object exists.
     Write { table: usize, key: Key, operation: u8 },
-    /// Forget the past below the given fraction of it.
+    /// Compact below a fraction of the history.
     Compact(u8),
-    /// List at a fraction of the past, in pages of this size.
+    /// List at a fraction of the history, in pages of this size.
     List { table: usize, namespace: Option<usize>, at: u8, page: usize },
-    /// Start a watch at a fraction of the past.
+    /// Start a watch at a fraction of the history.
     Watch { table: usize, namespace: Option<usize>, at: u8 },
-    /// Let one of the watchers take some events.
+    /// Let one of the watchers read some events.
     Read { watcher: usize, events: usize },
 }
 
@@ -46,10 +46,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..200)
 }
 
-/// A state: what exists, and at which revision it was last written.
+/// The objects and the revision of their last write.
 type Objects = BTreeMap<Key, u64>;
 
-/// One table's past: its state after each of its events, oldest first.
+/// The history of one table: its state after each event, oldest first.
 struct Past {
     states: Vec<(u64, Objects)>,
     /// All events, by revision.
@@ -61,7 +61,7 @@ struct Follower {
     table: usize,
     namespace: Option<usize>,
     watcher: Watcher,
-    /// The model's state at the watch's start, moved on by each event.
+    /// The model's state at the start of the watch, updated by each event.
     objects: Objects,
     cursor: u64,
     lost: bool,
@@ -92,7 +92,7 @@ impl Past {
         self.compacted = self.compacted.max(revision);
     }
 
-    /// The first event after `cursor` and after `kept` that a watcher should see.
+    /// Returns the first event after `cursor` and after `kept` that a watcher should receive.
     fn next(&self, cursor: u64, namespace: Option<usize>, kept: u64) -> Option<u64> {
         let seen = cursor.max(kept);
         let mut events = self.events.iter();
@@ -244,8 +244,9 @@ impl Run {
         }
     }
 
-    /// One event for one follower. It may hold a batch, so a follower that the model takes for
-    /// lost may still deliver; but never wrongly, and once it reports the loss it must be true.
+    /// Reads one event of one follower. It may have a batch, so a follower that has missed events
+    /// in the model may still deliver; but only correct events, and once it reports the loss it
+    /// must be true.
     fn read(&mut self, watcher: usize) {
         let follower = &mut self.followers[watcher];
         let past = &self.past[follower.table];
@@ -262,7 +263,7 @@ impl Run {
                 } else {
                     follower.objects.insert(event.record.key.clone(), event.revision());
                 }
-                // Replaying the watch over the list it started from gives the list at any time.
+                // Replaying the watch over its initial list gives the list at any revision.
                 assert_eq!(follower.objects, past.at(event.revision(), follower.namespace));
                 let synced = follower.watcher.synced_revision();
                 assert!(

@@ -1,4 +1,4 @@
-//! Server-side apply: declare what you care about, leave the rest to its owners.
+//! Server-side apply: merges a configuration, and leaves other fields to their managers.
 
 use evenkeel_types::go;
 use http::StatusCode;
@@ -17,7 +17,7 @@ use crate::query::{FieldValidation, WriteOptions};
 use crate::status::Status;
 use crate::yaml::{self, already_set};
 
-/// How often a create that finds the object there after all starts over.
+/// Attempts when the object is created or deleted concurrently.
 const ATTEMPTS: usize = 8;
 
 pub(super) async fn handle(
@@ -42,7 +42,7 @@ pub(super) async fn handle(
             })
             .await;
             return match done {
-                // It went away in between: create it.
+                // Deleted concurrently: create it.
                 Err(status) if status.code() == 404 && creates => continue,
                 other => other.map(ok_reply),
             };
@@ -79,15 +79,15 @@ async fn create(
     })
 }
 
-/// What somebody applies.
+/// An applied configuration.
 pub(in crate::verbs) struct Config {
     pub(in crate::verbs) value: Value,
-    /// Keys that are there twice, in the words of a strict reader; of YAML, the first.
+    /// Duplicate keys, as messages of a strict decoder; for YAML only the first.
     duplicates: Vec<String>,
 }
 
 impl Config {
-    /// Reads a configuration: YAML, of which JSON is a part.
+    /// Parses a configuration: YAML, which includes JSON.
     pub(in crate::verbs) fn parse(body: &[u8]) -> Result<Self, Status> {
         let (mut value, duplicates) = match json::decode(body) {
             Ok((value, duplicates)) if duplicates.is_empty() => (value, Vec::new()),
@@ -108,7 +108,7 @@ impl Config {
         json::normalize_floats(&mut value);
         match value {
             Value::Object(_) => Ok(Self { value, duplicates }),
-            // As an object without anything in it.
+            // Treated like an empty object.
             Value::Null => Err(Status::bad_request("invalid object type: /, Kind=")),
             other => Err(Status::bad_request(format!(
                 "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot \
@@ -118,7 +118,7 @@ impl Config {
         }
     }
 
-    /// Warns of or refuses keys that are there twice. Unknown fields have been refused by now.
+    /// Warns of or rejects duplicate keys. Unknown fields have been rejected before.
     pub(in crate::verbs) fn report(
         &self,
         cx: &RequestContext,

@@ -1,4 +1,4 @@
-//! Strategic merge patch on built-in kinds: the table of types says how each list merges.
+//! Strategic merge patch of built-in kinds; the type table defines how each list is merged.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -17,7 +17,7 @@ pub(super) fn apply(
     strategic_merge_patch(object, patch, of(ty))
 }
 
-/// A type of the table, seen as what a patch needs of it.
+/// A type of the table as a patch schema.
 struct Struct(&'static Type);
 
 /// Scalars and maps whose keys are data.
@@ -43,7 +43,7 @@ impl PatchSchema for Struct {
             match name {
                 "merge" => strategy = PatchStrategy::Merge,
                 "replace" => strategy = PatchStrategy::Replace,
-                // `retainKeys` is a wish of the patch, not a way to merge.
+                // `retainKeys` is a directive of the patch, not a merge strategy.
                 _ => {}
             }
         }
@@ -69,7 +69,7 @@ impl PatchSchema for Leaf {
     }
 }
 
-/// One handle per type of the table; they refer to each other, so they live as long as it does.
+/// Returns the schema of a type. The schemas refer to each other, so they are static.
 fn of(ty: &'static Type) -> &'static Struct {
     static ALL: OnceLock<HashMap<&'static str, Struct>> = OnceLock::new();
     let all = ALL.get_or_init(|| evenkeel_types::all().map(|ty| (ty.name, Struct(ty))).collect());

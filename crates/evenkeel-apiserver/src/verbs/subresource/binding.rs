@@ -1,4 +1,4 @@
-//! Binding: a pod is put on a node, once.
+//! Binding: assigns a pod to a node.
 
 use evenkeel_schema::field;
 use evenkeel_types::Gvk;
@@ -25,7 +25,7 @@ pub(super) async fn bind(cx: &RequestContext, body: &[u8]) -> Result<Reply, Stat
     assign(cx, &binding, options.dry_run).await
 }
 
-/// The older way to bind: the pod is named in the body.
+/// Binds by the legacy resource: the body contains the name of the pod.
 pub(in crate::verbs) async fn bind_by_body(
     cx: &RequestContext,
     body: &[u8],
@@ -33,7 +33,7 @@ pub(in crate::verbs) async fn bind_by_body(
     let options = WriteOptions::parse(&cx.query, "CreateOptions", false)?;
     let mut binding = decode::of_kind(cx, body, BINDING, options.field_validation)?;
     check_namespace(cx, &mut binding)?;
-    // This is a resource of its own, and its uid is not for clients to say.
+    // The uid is that of the Binding, which clients cannot set.
     set_meta(&mut binding, "uid", None);
     let mut cx = cx.in_namespace(&cx.namespace);
     cx.resource = cx.core.builtin("", "pods").ok_or_else(Status::resource_not_found)?;
@@ -55,7 +55,7 @@ async fn assign(cx: &RequestContext, binding: &Value, dry_run: bool) -> Result<R
     if target("name").is_empty() {
         errors.push(field::Error::required("target.name", ""));
     }
-    // Upstream passes these on without making a refusal of them.
+    // Upstream returns these errors without a reason.
     match errors.as_slice() {
         [] => {}
         [one] => return Err(Status::without_reason(500, one.to_string())),
@@ -81,7 +81,8 @@ async fn assign(cx: &RequestContext, binding: &Value, dry_run: bool) -> Result<R
         } else if gates.is_some_and(|gates| !gates.is_empty()) {
             format!("pod {name} has non-empty .spec.schedulingGates")
         } else {
-            // What is written is the binding: the pod has no new owner and needs no second check.
+            // Only the binding is written: managed fields do not change, and admission does not run
+            // again.
             let now = cx.core.clock_rng.timestamp();
             return Ok(Change::Write(Admitted::by_server(bound(old, binding, &now))));
         };

@@ -1,4 +1,4 @@
-//! Eviction: a pod is deleted if its disruption budget allows.
+//! Eviction: deletes a pod if its PodDisruptionBudget allows it.
 
 use evenkeel_types::Gvk;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ use crate::storage::Range;
 
 const EVICTION: Gvk<'static> = Gvk::new("policy", "v1", "Eviction");
 
-/// Evictions that may be under way before the keeper of the budget has noticed any.
+/// Evictions that the disruption controller may not have observed yet.
 const MAX_DISRUPTED: usize = 2000;
 
 pub(super) async fn evict(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> {
@@ -51,7 +51,7 @@ pub(super) async fn evict(cx: &RequestContext, body: &[u8]) -> Result<Reply, Sta
     Ok(done())
 }
 
-/// Says on the pod why it will go; whoever replaces it wants to know. Returns the new revision.
+/// Sets the DisruptionTarget condition of the pod. Returns the new revision.
 async fn set_disruption_target(
     cx: &RequestContext,
     deletion: Option<&DeleteOptions>,
@@ -116,7 +116,7 @@ async fn decrement_budget(cx: &RequestContext, pod: &Value, dry_run: bool) -> Re
     Ok(())
 }
 
-/// Whether the budget lets a pod go now.
+/// Checks whether the budget allows an eviction.
 fn check(name: &str, budget: &Value) -> Result<(), Status> {
     let number = |path: &str| budget.pointer(path).and_then(Value::as_i64).unwrap_or(0);
     let violates = |retry, cause: String| {
@@ -177,7 +177,7 @@ fn check(name: &str, budget: &Value) -> Result<(), Status> {
     violates(0, cause)
 }
 
-/// Nothing is left of a budget, and its condition says so.
+/// Sets the DisruptionAllowed condition of an exhausted budget to false.
 fn set_insufficient_pods(status: &mut Value, now: &str) {
     const KIND: &str = "DisruptionAllowed";
     let mut condition = json!({
@@ -207,14 +207,15 @@ fn is_ready(pod: &Value) -> bool {
     conditions.into_iter().flatten().any(|c| c["type"] == "Ready" && c["status"] == "True")
 }
 
-/// Pods that serve nobody can go, if the budget is met without them or does not mind.
+/// Returns whether unready pods can be evicted: the budget is met without them, or its policy
+/// allows it.
 fn allows_unready(budget: &Value) -> bool {
     let number = |field: &str| budget["status"][field].as_i64().unwrap_or(0);
     let (has, needs) = (number("currentHealthy"), number("desiredHealthy"));
     budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow" || (has >= needs && needs > 0)
 }
 
-/// Whether a LabelSelector object selects the pod.
+/// Returns whether a LabelSelector object selects the pod.
 fn selects(selector: Option<&Value>, pod: &Value) -> bool {
     let Some(selector) = selector else { return false };
     let labels = pod.meta("labels").and_then(Value::as_object);

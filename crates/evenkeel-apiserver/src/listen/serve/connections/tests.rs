@@ -1,4 +1,4 @@
-//! Which connection makes room for which.
+//! Which connection is closed at which bound.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ async fn authenticated_connections_are_not_closed_for_anonymous_ones() {
     };
     let own: Vec<ConnectionGuard> = (0..4).map(|_| open()).collect();
     for _ in 0..100 {
-        // At most a quarter of all is anonymous.
+        // At most a quarter of all connections is anonymous.
         let _ = all.open();
         assert!(all.lock().anonymous.len() <= 2);
     }

@@ -1,4 +1,4 @@
-//! A server with a scripted service, and clients of every kind.
+//! A server with a scripted service, and clients.
 
 use std::{
     convert::Infallible,
@@ -49,7 +49,7 @@ use crate::{
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Everything an authority makes for one server.
+/// An authority and the certificates of one server.
 pub(super) struct Pki {
     authority: Authority,
     pub(super) serving: KeyedCertificate,
@@ -65,14 +65,14 @@ pub(super) struct Server {
     task: JoinSet<Stopped>,
 }
 
-/// Answers by path: `/whoami`, `/watch` (ends on shutdown), `/endless`, `/hang`, `/panic`.
+/// Responds by path: `/whoami`, `/watch` (ends on shutdown), `/endless`, `/hang`, `/panic`.
 #[derive(Clone)]
 pub(super) struct TestService {
     shutdown_signal: watch::Receiver<bool>,
     hanging: watch::Sender<usize>,
 }
 
-/// The number of `/hang` calls that are being worked on.
+/// The number of `/hang` calls in progress.
 pub(super) struct Hanging(watch::Receiver<usize>);
 
 pub(super) enum TestBody {
@@ -116,14 +116,14 @@ impl Pki {
         Self { authority, serving, admin }
     }
 
-    /// A server that takes its time from `clock`.
+    /// Starts a server that reads the time from `clock`.
     pub(super) fn serve_at(&self, clock: Arc<AtomicU64>) -> Server {
         let authorities = [self.authority.certificate()];
         let now = move || clock.load(Ordering::Relaxed);
         Server::start_with(Tls::new(&self.serving, &authorities, now).unwrap(), Options::default())
     }
 
-    /// A client certificate by the same authority that ended ten years ago.
+    /// Issues a client certificate by the same authority that expired ten years ago.
     pub(super) fn issued_in_the_past(&self) -> KeyedCertificate {
         self.authority.issue_client_at("admin", NOW - 10 * 365 * 86_400)
     }
@@ -155,7 +155,7 @@ impl Server {
             TestService { shutdown_signal: shutdown_signal.subscribe(), hanging: hanging.clone() };
         let mut task = JoinSet::new();
         task.spawn(listener.serve(service, async {
-            // A dropped sender means the same.
+            // A dropped sender stops the server, too.
             let _ = stopped.await;
         }));
         Self { address, stop, shutdown_signal, hanging, task }
@@ -358,7 +358,7 @@ impl Open {
     }
 }
 
-/// The certificate, whatever authorities the server hints at.
+/// Sends the certificate regardless of the authorities in the server's request.
 #[derive(Debug)]
 struct Always(Arc<CertifiedKey>);
 
@@ -389,7 +389,8 @@ pub(super) async fn http2(
     (sender, drive(connection))
 }
 
-/// Runs the client's half of a connection until the set is dropped; its errors show elsewhere.
+/// Drives the client's half of a connection until the set is dropped; its errors appear in the
+/// requests.
 fn drive<E: fmt::Debug>(
     connection: impl Future<Output = Result<(), E>> + Send + 'static,
 ) -> JoinSet<()> {
@@ -411,7 +412,7 @@ pub(super) async fn text(body: Incoming) -> Result<String, AnyError> {
     Ok(String::from_utf8(body.collect().await?.to_bytes().to_vec())?)
 }
 
-/// The body after its first frame, which says that the stream is open.
+/// Returns the body after its first frame, which shows that the stream is open.
 pub(super) async fn first_frame(mut body: Incoming) -> Incoming {
     let frame = body.frame().await.unwrap().unwrap();
     assert_eq!(frame.into_data().unwrap(), "tick");

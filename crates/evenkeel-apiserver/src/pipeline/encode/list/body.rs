@@ -1,8 +1,8 @@
-//! A list as bytes: stored objects between two brackets, or messages in an envelope, produced as
-//! the client reads them.
+//! A list as bytes: stored objects in a JSON array, or messages in an envelope, produced as the
+//! client reads them.
 //!
-//! An envelope begins with its length, so a list in protobuf is measured before it is sent. What an
-//! object measures is kept with its record; the message is made again when its turn comes.
+//! An envelope begins with its length, so a protobuf list is measured before it is sent. The length
+//! of an object is cached with its record; the message is encoded again when it is sent.
 
 use std::borrow::Cow;
 
@@ -18,7 +18,7 @@ use crate::pipeline::encode::{stored, view};
 use crate::registry::resource::{Resource, TypeInfo};
 use crate::storage::{Measure, Record};
 
-/// The forms of a list that need no tree of values.
+/// The encodings of a list that need no [`Value`] tree.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Json,
@@ -27,18 +27,18 @@ enum Form {
     MetadataProtobuf(&'static Type),
 }
 
-/// A list in one of these forms.
+/// A list in one of these encodings.
 pub(crate) struct ListBody {
     list: List,
     form: Form,
-    /// The kind and the version of the list.
+    /// The kind and the API version of the list.
     kind: Cow<'static, str>,
     api_version: Cow<'static, str>,
     stage: Stage,
     encoder: Encoder,
 }
 
-/// How far the encoding has come.
+/// The progress of the encoding.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stage {
     Measuring { at: usize, total: usize },
@@ -47,21 +47,21 @@ enum Stage {
     Done,
 }
 
-/// Bytes per piece, about.
+/// The approximate size of a chunk in bytes.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Lists in protobuf up to this size are made at once, which spares measuring them.
+/// Protobuf lists up to this size are buffered, which avoids measuring them.
 const BUFFERED_MAX: usize = 1024 * 1024;
 
-/// Bytes measured before other tasks get a turn, about.
+/// Bytes measured before yielding to other tasks.
 const YIELD_BYTES: usize = 1024 * 1024;
 
-/// The numbers of all lists: metadata and items.
+/// The field numbers of all lists: metadata and items.
 const METADATA: u32 = 1;
 const ITEMS: u32 = 2;
 
 impl Form {
-    /// The form that is asked for, unless it takes a tree.
+    /// Returns the negotiated encoding, unless it needs a tree.
     fn of(list: &List, output: Output) -> Option<Self> {
         Some(match (output.view, output.format, &list.resource.type_info) {
             (View::Object, Format::Json { pretty: false }, _) => Self::Json,
@@ -76,7 +76,7 @@ impl Form {
 }
 
 impl ListBody {
-    /// The list in the form that is asked for, or the list itself if that form takes a tree.
+    /// Creates the body in the negotiated encoding; returns the list if that needs a tree.
     pub(in crate::pipeline::encode) fn new(list: List, output: Output) -> Result<Self, List> {
         let Some(form) = Form::of(&list, output) else { return Err(list) };
         let (kind, api_version) = match form {
@@ -95,17 +95,17 @@ impl ListBody {
         Ok(Self { list, form, kind, api_version, stage, encoder: Encoder::default() })
     }
 
-    /// Whether the list can be had in pieces in the form that is asked for.
+    /// Returns whether the list can be streamed in the negotiated encoding.
     pub(in crate::pipeline::encode) fn has_form(list: &List, output: Output) -> bool {
         Form::of(list, output).is_some()
     }
 
-    /// About how long the encoding will be.
+    /// Returns the approximate length of the encoding.
     pub(in crate::pipeline::encode) fn size(&self) -> usize {
         self.list.size()
     }
 
-    /// The whole encoding, if it is short.
+    /// Returns the whole encoding, if it is short.
     pub(in crate::pipeline::encode) fn encode_small(&mut self) -> Option<Vec<u8>> {
         let size = self.size();
         match self.form {
@@ -128,7 +128,7 @@ impl ListBody {
         }
     }
 
-    /// What comes before the first item.
+    /// Returns the bytes before the first item.
     fn head(&mut self, total: usize) -> Vec<u8> {
         match self.form {
             Form::Json if self.list.resource.is_custom() => {
@@ -142,7 +142,7 @@ impl ListBody {
                 )
                 .into_bytes();
                 out.extend_from_slice(&self.list_metadata());
-                // A Go slice that nothing was appended to.
+                // As a nil slice in Go.
                 let none = matches!(self.form, Form::MetadataJson) && self.list.records.is_empty();
                 out.extend_from_slice(if none { b",\"items\":null" } else { b",\"items\":[" });
                 out
@@ -158,7 +158,7 @@ impl ListBody {
         }
     }
 
-    /// What comes after the last item.
+    /// Returns the bytes after the last item.
     fn tail(&self) -> Vec<u8> {
         match self.form {
             Form::Json if self.list.resource.is_custom() => {
@@ -175,7 +175,7 @@ impl ListBody {
         }
     }
 
-    /// The metadata of the list, as a typed one has it.
+    /// Returns the list metadata of a typed list.
     fn list_metadata(&self) -> Vec<u8> {
         let mut out = Vec::new();
         json::write(&mut out, list_meta(), &Value::Object(self.list.metadata.clone()));
@@ -219,7 +219,7 @@ impl ListBody {
         }
     }
 
-    /// Appends an item to what the encoder holds. One that cannot be encoded is left out.
+    /// Appends an item to the encoder. Items that cannot be encoded are skipped.
     fn write_message(&mut self, at: usize) {
         let (resource, record) = (&self.list.resource, &self.list.records[at]);
         let written: Result<(), EncodeError> = match self.form {
@@ -238,7 +238,7 @@ impl ListBody {
         }
     }
 
-    /// How long the message of an item is.
+    /// Returns the length of an item's message.
     fn measure(&mut self, at: usize) -> usize {
         let record = self.list.records[at].clone();
         let measure = match self.form {
@@ -316,7 +316,7 @@ impl Chunks for ListBody {
     }
 }
 
-/// The JSON of an object's metadata, as Go prints it.
+/// Returns the JSON of an object's metadata, as Go encodes it.
 fn metadata<'r>(resource: &Resource, record: &'r Record) -> Cow<'r, [u8]> {
     if !resource.is_custom()
         && stored::is_current(resource, record)
