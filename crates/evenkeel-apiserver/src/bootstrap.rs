@@ -59,7 +59,7 @@ pub(crate) async fn advertise(core: &Arc<Core>, address: SocketAddr) -> Result<(
     create_or_update(core, ("", "services"), json!({"metadata": {"name": "kubernetes"}}), target)
         .await?;
     let Some(ip) = endpoint_address(address.ip()) else {
-        tracing::debug!("no address but loopback: the service kubernetes has no endpoints");
+        tracing::debug!("no non-loopback address; service default/kubernetes has no endpoints");
         return Ok(());
     };
     let ports = json!([{"name": "https", "port": port, "protocol": "TCP"}]);

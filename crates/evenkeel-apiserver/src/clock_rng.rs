@@ -105,8 +105,8 @@ impl ClockRng {
 impl fmt::Debug for ClockRng {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.clock {
-            Clock::System => "Sources(system)",
-            Clock::Virtual { .. } => "Sources(seeded)",
+            Clock::System => "ClockRng(system)",
+            Clock::Virtual { .. } => "ClockRng(seeded)",
         })
     }
 }

@@ -35,7 +35,7 @@ impl Metadata for Value {
 /// Returns the metadata, inserted if it is missing.
 pub(crate) fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
     let Value::Object(object) = object else {
-        unreachable!("objects are JSON objects: every decoder refuses anything else")
+        unreachable!("every decoder rejects values that are not objects")
     };
     let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
     if !metadata.is_object() {
@@ -43,7 +43,7 @@ pub(crate) fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
     }
     match metadata {
         Value::Object(map) => map,
-        _ => unreachable!("it was made an object just above"),
+        _ => unreachable!("set to an object above"),
     }
 }
 

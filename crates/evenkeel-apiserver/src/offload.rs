@@ -80,7 +80,7 @@ pub(crate) async fn run<T: Send + 'static>(
         })
     });
     job.await.unwrap_or_else(|error| {
-        tracing::error!(%error, "a request failed");
+        tracing::error!(%error, "task of a heavy request failed");
         Err(Status::internal("the request could not be completed"))
     })
 }

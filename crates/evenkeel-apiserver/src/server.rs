@@ -74,10 +74,10 @@ pub enum BuildError {
     #[error(transparent)]
     Storage(#[from] storage::OpenError),
     /// An option is invalid.
-    #[error("bad option: {0}")]
+    #[error("invalid option: {0}")]
     Option(String),
     /// The initial objects could not be created.
-    #[error("cannot make the initial objects: {0}")]
+    #[error("cannot create the initial objects: {0}")]
     Bootstrap(String),
 }
 
@@ -234,7 +234,10 @@ impl ApiServer {
     /// [`service`](Self::service).
     pub async fn advertise(&self, address: SocketAddr) {
         if let Err(status) = bootstrap::advertise(&self.core, address).await {
-            tracing::warn!(why = status.message(), "the server's endpoints are not told");
+            tracing::warn!(
+                why = status.message(),
+                "cannot publish endpoints of service default/kubernetes"
+            );
         }
     }
 

@@ -206,7 +206,7 @@ impl Events {
         if let TypeInfo::Builtin(builtin) = &self.resource.type_info {
             // Typed objects have required fields: `"spec": {"containers": null}`.
             if let Err(why) = evenkeel_types::conform(builtin.ty, &mut object) {
-                tracing::error!(%why, kind = &*self.resource.kind, "cannot make a bookmark");
+                tracing::error!(%why, kind = &*self.resource.kind, "cannot build a bookmark");
             }
             strategy::complete_bookmark(self.resource.gvk(), &mut object);
         }

@@ -77,7 +77,11 @@ impl TokenFile {
             identity.uid.clone_from(uid);
             match entries.iter_mut().find(|entry| entry.token == *token) {
                 Some(earlier) => {
-                    tracing::warn!(path, record = number, "a duplicate token replaces another");
+                    tracing::warn!(
+                        path,
+                        record = number,
+                        "duplicate token replaces an earlier one"
+                    );
                     earlier.identity = identity;
                 }
                 None => entries.push(Entry { token: token.clone(), identity }),

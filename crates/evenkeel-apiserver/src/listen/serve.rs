@@ -82,7 +82,7 @@ pub enum BindError {
     /// The address is reachable from other machines, which was not allowed.
     #[error(
         "refusing to listen on {0}: it is not a loopback address, and this server is made for \
-         tests and development, where nothing guards it from the network\n\
+         tests and development and is not protected from the network\n\
          hint: listen on 127.0.0.1 or [::1], or allow it (flag --allow-non-loopback, of the drop-in \
          --evenkeel-allow-non-loopback, field `allow_non_loopback`)"
     )]
@@ -177,7 +177,10 @@ impl Listener {
                 Some(ended) = connections.join_next() => report(ended),
                 accepted = backoff.accept(&socket) => if let Some((stream, peer)) = accepted {
                     let Some(guard) = all.open() else {
-                        tracing::warn!(%peer, "too many connections, and none is idle");
+                        tracing::warn!(
+                            %peer,
+                            "rejecting a connection: too many connections, none idle"
+                        );
                         continue;
                     };
                     let connection = Connection {
@@ -253,7 +256,7 @@ async fn join(connections: &mut JoinSet<()>) {
 
 fn report(ended: Result<(), JoinError>) {
     if let Err(error) = ended {
-        tracing::error!(%error, "a connection's task failed");
+        tracing::error!(%error, "connection task failed");
     }
 }
 

@@ -88,7 +88,7 @@ fn properties(schema: &mut Schema) -> &mut Schema {
     }
     match properties {
         Value::Object(properties) => properties,
-        _ => unreachable!("made an object just above"),
+        _ => unreachable!("set to an object above"),
     }
 }
 

@@ -117,7 +117,7 @@ fn assert_closed(document: &Value) {
     references(document, &mut found);
     for reference in found {
         let pointer = reference.strip_prefix('#').expect("within the document");
-        assert!(document.pointer(pointer).is_some(), "{reference} leads nowhere");
+        assert!(document.pointer(pointer).is_some(), "{reference} does not resolve");
     }
 }
 
@@ -186,7 +186,7 @@ fn operation_ids_are_unique() {
         let mut seen = HashSet::new();
         for (path, method, operation) in operations(&document) {
             let id = operation["operationId"].as_str().expect("an id");
-            assert!(seen.insert(id), "{id} again at {method} {path}");
+            assert!(seen.insert(id), "duplicate {id} at {method} {path}");
         }
     });
 }

@@ -215,7 +215,11 @@ async fn remove_endpoints(cx: &RequestContext, service: &Record) {
     if let Err(status) = removed.await
         && status.code() != 404
     {
-        tracing::warn!(service = %service.key, why = status.message(), "endpoints stay behind");
+        tracing::warn!(
+            service = %service.key,
+            why = status.message(),
+            "cannot delete the endpoints of a deleted service"
+        );
     }
 }
 

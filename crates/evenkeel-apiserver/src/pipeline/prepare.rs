@@ -52,8 +52,8 @@ pub(crate) fn on_create(cx: &RequestContext, mutated: Mutated) -> Result<Prepare
     let resource = &*cx.resource;
     let core = &cx.core;
     let metadata = metadata_mut(&mut object);
-    for gone in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
-        metadata.remove(gone);
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+        metadata.remove(field);
     }
     metadata.insert("creationTimestamp".into(), core.clock_rng.timestamp().into());
     metadata.insert("uid".into(), core.clock_rng.uid().into());

@@ -73,7 +73,8 @@ impl Resource {
             "" => row.plural.to_owned(),
             group => format!("{group}/{}", row.plural),
         };
-        let ty = evenkeel_types::lookup(gvk).expect("every row names a known type, by a test");
+        let ty =
+            evenkeel_types::lookup(gvk).expect("every row has a known type, which a test checks");
         Self {
             group: row.group.into(),
             version: row.version.into(),

@@ -23,7 +23,7 @@ const SOON: Duration = Duration::from_secs(30);
 
 struct Fixture {
     server: ApiServer,
-    serving: ServerHandle,
+    handle: ServerHandle,
     client: kube::Client,
     admin: User,
 }
@@ -33,14 +33,14 @@ impl Fixture {
         let mut limits = Limits { heavy_in_flight: 1, ..Limits::default() };
         change(&mut limits);
         let server = ApiServer::builder().limits(limits).build().await.unwrap();
-        let serving = server.serve(([127, 0, 0, 1], 0).into()).await.unwrap();
-        let kubeconfig = Kubeconfig::from_yaml(serving.kubeconfig()).unwrap();
+        let handle = server.serve(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let kubeconfig = Kubeconfig::from_yaml(handle.kubeconfig()).unwrap();
         let options = KubeConfigOptions::default();
         let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
         // The tests expect rejections.
         config.default_retry = false;
         let client = kube::Client::try_from(config).unwrap();
-        Self { server, serving, client, admin: User::of(&Identity::admin()) }
+        Self { server, handle, client, admin: User::of(&Identity::admin()) }
     }
 
     async fn send(&self, method: &str, path: &str, body: String) -> (u16, http::HeaderMap, String) {
@@ -75,7 +75,7 @@ async fn while_pending<T>(
     tokio::select! {
         biased;
         done = other => done,
-        _ = pending => panic!("it does not wait"),
+        _ = pending => panic!("completed instead of waiting"),
     }
 }
 
@@ -92,11 +92,7 @@ async fn request_beyond_the_in_flight_limit_gets_429_with_retry_after() {
     let (code, headers, body) = test.send("POST", MAPS, "{}".into()).await;
     assert_eq!((code, headers["retry-after"].to_str().unwrap()), (429, "1"));
     assert_eq!(body, "Too many requests, please try again later.\n");
-    assert_eq!(
-        test.send("GET", MAPS, String::new()).await.0,
-        200,
-        "reads have places of their own"
-    );
+    assert_eq!(test.send("GET", MAPS, String::new()).await.0, 200, "reads have their own limit");
     assert_eq!(test.send("GET", "/readyz", String::new()).await.0, 200);
     let inside = Request::post(MAPS).body(http_body_util::Full::new(Bytes::from("{}"))).unwrap();
     let inside = tower_service::Service::call(&mut test.server.service(), inside).await.unwrap();
@@ -104,7 +100,7 @@ async fn request_beyond_the_in_flight_limit_gets_429_with_retry_after() {
 
     drop(held);
     assert_eq!(test.create("a", 1).await, 201);
-    test.serving.stop().await;
+    test.handle.stop().await;
 }
 
 #[tokio::test]
@@ -129,7 +125,7 @@ async fn heavy_requests_queue_and_small_ones_do_not_wait() {
     assert_eq!(while_pending(&mut table, timeout(SOON, list)).await.unwrap().0, 200);
     drop(slot);
     assert_eq!(timeout(SOON, table).await.unwrap().status(), 200);
-    test.serving.stop().await;
+    test.handle.stop().await;
 }
 
 #[tokio::test]
@@ -151,7 +147,7 @@ async fn queued_work_is_not_started_after_the_client_disconnects() {
     drop(slot);
     test.server.core.throttle.idle().await;
     assert_eq!(test.count(), before);
-    test.serving.stop().await;
+    test.handle.stop().await;
 }
 
 #[tokio::test]
@@ -171,13 +167,13 @@ async fn running_work_is_cancelled_when_the_client_disconnects() {
         }));
     while_pending(&mut busy, start).await.unwrap();
     drop((busy, guard));
-    timeout(SOON, throttle.idle()).await.expect("it goes on");
+    timeout(SOON, throttle.idle()).await.expect("work was not cancelled");
 
     let waiting =
         offload::run(&test.server.core, &test.admin, &cancellation, std::future::pending());
-    let outcome: Result<(), Status> = timeout(SOON, waiting).await.expect("it goes on");
+    let outcome: Result<(), Status> = timeout(SOON, waiting).await.expect("work was not cancelled");
     assert_eq!(outcome.unwrap_err().code(), 504);
-    test.serving.stop().await;
+    test.handle.stop().await;
 }
 
 #[tokio::test]
@@ -200,7 +196,7 @@ async fn list_is_not_encoded_after_the_client_disconnects() {
     let gone = Remote::new(test.admin.clone());
     drop(gone.cancellation.drop_guard());
     assert_eq!(encode(Some(gone)).unwrap_err().code(), 504);
-    test.serving.stop().await;
+    test.handle.stop().await;
 }
 
 #[tokio::test]
@@ -211,7 +207,7 @@ async fn request_beyond_its_timeout_gets_504() {
     drop(slot);
     assert_eq!(code, 504);
     assert!(body.contains("request did not complete within the allotted timeout"), "{body}");
-    test.serving.stop().await;
+    test.handle.stop().await;
 }
 
 #[tokio::test]
@@ -225,9 +221,9 @@ async fn response_bytes_are_reserved_until_sent() {
     let read = async { unread.into_body().collect().await.unwrap().to_bytes().len() };
     tokio::select! {
         biased;
-        _ = &mut second => panic!("there is no room for a second one"),
+        _ = &mut second => panic!("the second response exceeds the limit"),
         length = read => assert!(length > 700 << 10),
     }
     assert_eq!(timeout(SOON, second).await.unwrap().status(), 200);
-    test.serving.stop().await;
+    test.handle.stop().await;
 }

@@ -68,7 +68,7 @@ pub enum OpenError {
         reason: &'static str,
     },
     /// There is a snapshot, but not the log that follows it.
-    #[error("no log in {} goes on after revision {after}", path.display())]
+    #[error("no log in {} continues after revision {after}", path.display())]
     NoLog {
         /// The data directory.
         path: PathBuf,

@@ -88,7 +88,7 @@ impl UnsavedRecord {
     ///
     /// If `revision_offset` is outside the body.
     pub fn new(body: Vec<u8>, revision_offset: usize, version: Arc<str>) -> Self {
-        assert!(revision_offset <= body.len(), "the hole of a draft lies in its body");
+        assert!(revision_offset <= body.len(), "revision_offset must be within the body");
         let (labels, fields) = Default::default();
         Self { body, revision_offset, labels, fields, epoch: 0, version, uid: Box::default() }
     }

@@ -257,10 +257,10 @@ fn compacted_lists_expire_and_watches_keep_the_newest_events() {
         update(&table, "a/x"); // 3 to 152
     }
     store.compact_lists(150);
-    let gone = Compacted { compacted: 150, current: 152 };
-    assert_eq!(table.list(Range::default(), Some(149)).unwrap_err(), gone.into());
+    let compacted = Compacted { compacted: 150, current: 152 };
+    assert_eq!(table.list(Range::default(), Some(149)).unwrap_err(), compacted.into());
     assert_eq!(table.list(Range::default(), Some(150)).unwrap().items[0].revision, 150);
-    assert!(weak.upgrade().is_none(), "superseded versions are let go");
+    assert!(weak.upgrade().is_none(), "superseded versions are dropped");
     // A hundred events remain: the two after 150 and the 98 before them.
     assert_eq!(table.window().0, 100);
     let mut watcher = table.watch(None, 52).unwrap();
@@ -305,9 +305,9 @@ fn a_full_window_drops_its_oldest_event() {
         create(&table, at); // 2 to 6
     }
     assert_eq!((table.compacted_revision(), table.window().0), (3, 3));
-    let gone = Compacted { compacted: 3, current: 6 };
-    assert_eq!(table.watch(None, 2).unwrap_err(), gone);
-    assert_eq!(table.list(Range::default(), Some(2)).unwrap_err(), gone.into());
+    let compacted = Compacted { compacted: 3, current: 6 };
+    assert_eq!(table.watch(None, 2).unwrap_err(), compacted);
+    assert_eq!(table.list(Range::default(), Some(2)).unwrap_err(), compacted.into());
     assert_eq!(drain(&mut table.watch(None, 3).unwrap()), ["+a/3@4", "+a/4@5", "+a/5@6"]);
     assert_eq!(list(&table, 3), ["a/1@2", "a/2@3"]);
 }
@@ -343,7 +343,7 @@ fn all_tables_together_hold_twice_the_window_at_most() {
         for _ in 0..100 {
             last = now(table.update(key("a/x"), last, large())).unwrap().revision;
         }
-        assert!(table.window().0 > 1, "the busy one keeps some of its past");
+        assert!(table.window().0 > 1, "the busy table keeps some history");
         assert!(held() + small.window().1 <= 200_000, "{}", held());
     }
     assert_eq!(small.window().0, 1, "it is not the largest");
@@ -375,10 +375,10 @@ fn watcher_outside_the_window_gets_an_error() {
     assert_eq!(drain(&mut early), ["+a/1@2"]);
     create(&table, "a/2");
     create(&table, "a/3");
-    let gone = Compacted { compacted: 2, current: 4 };
-    assert_eq!(late.try_next().unwrap_err(), gone);
-    assert_eq!(late.try_next().unwrap_err(), gone);
-    assert_eq!(late.synced_revision(), Err(gone));
+    let compacted = Compacted { compacted: 2, current: 4 };
+    assert_eq!(late.try_next().unwrap_err(), compacted);
+    assert_eq!(late.try_next().unwrap_err(), compacted);
+    assert_eq!(late.synced_revision(), Err(compacted));
     assert_eq!(drain(&mut early), ["+a/2@3", "+a/3@4"]);
 }
 
@@ -417,15 +417,15 @@ fn compaction_applies_to_existing_and_new_tables() {
     update(&table, "a/x"); // 3
     create(&table, "a/y"); // 4
     store.compact(3);
-    let gone = Compacted { compacted: 3, current: 4 };
-    assert_eq!(table.list(Range::default(), Some(2)).unwrap_err(), gone.into());
-    assert_eq!(store.table("nodes").watch(None, 2).unwrap_err(), gone);
+    let compacted = Compacted { compacted: 3, current: 4 };
+    assert_eq!(table.list(Range::default(), Some(2)).unwrap_err(), compacted.into());
+    assert_eq!(store.table("nodes").watch(None, 2).unwrap_err(), compacted);
     assert_eq!(list(&table, 3), ["a/x@3"]);
     assert_eq!(drain(&mut table.watch(None, 3).unwrap()), ["+a/y@4"]);
     store.compact(99);
-    assert_eq!(table.compacted_revision(), 4, "the future cannot be forgotten");
+    assert_eq!(table.compacted_revision(), 4, "future revisions cannot be compacted");
     store.compact(2);
-    assert_eq!(table.compacted_revision(), 4, "nor the past brought back");
+    assert_eq!(table.compacted_revision(), 4, "compaction is not undone");
 }
 
 #[test]
@@ -448,9 +448,9 @@ fn a_list_in_progress_keeps_its_revision() {
         .unwrap();
     assert_eq!((page.revision, page.items.len()), (1201, 1200));
     assert_eq!(page.items[1100].revision, 1102);
-    assert_eq!(table.window().0, writes, "all of the list's past was kept");
+    assert_eq!(table.window().0, writes, "the history of the list was kept");
     create(&table, "b/x");
-    assert_eq!(table.window().0, 1, "and let go of afterwards");
+    assert_eq!(table.window().0, 1, "and dropped afterwards");
 }
 
 #[test]
@@ -513,7 +513,10 @@ async fn watchers_wake_in_the_order_they_began_to_wait() {
     }
     create(&table, "a/x");
     tasks.join_all().await;
-    assert!(order.lock().iter().copied().eq(0..100), "runs repeat only if wake-ups do");
+    assert!(
+        order.lock().iter().copied().eq(0..100),
+        "runs are reproducible only if the wake-up order is"
+    );
 }
 
 #[test]

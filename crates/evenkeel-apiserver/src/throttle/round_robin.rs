@@ -107,6 +107,6 @@ impl Drop for Slot {
 
 impl std::fmt::Debug for RoundRobin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Turns")
+        f.write_str("RoundRobin")
     }
 }

@@ -46,7 +46,7 @@ fn users_without_permits_are_forgotten() {
         semaphore.try_acquire(&user(&n.to_string()), 1).unwrap();
     }
     assert!(semaphore.users() <= 257, "{}", semaphore.users());
-    assert_eq!(fill(&semaphore, &user("kept")).len(), 7, "its share is 8 and it holds 1");
+    assert_eq!(fill(&semaphore, &user("kept")).len(), 7, "its limit is 8 and it holds 1");
     drop(kept);
 }
 
@@ -109,7 +109,7 @@ async fn slots_are_granted_round_robin_by_user() {
         release,
     );
     assert_eq!(*order.lock(), ["greedy 1", "other", "greedy 2", "greedy 3"]);
-    throttle.idle().now_or_never().expect("all turns are given back");
+    throttle.idle().now_or_never().expect("all slots are released");
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,10 +123,10 @@ async fn cancelled_waiter_passes_its_slot_on() {
     assert!(waits.as_mut().now_or_never().is_none());
     drop(given_up);
     drop(first);
-    let slot = waits.now_or_never().expect("the turn is passed on").unwrap();
+    let slot = waits.now_or_never().expect("the slot is passed on").unwrap();
     assert!(throttle.idle().now_or_never().is_none());
     drop(slot);
-    throttle.idle().now_or_never().expect("all turns are given back");
+    throttle.idle().now_or_never().expect("all slots are released");
 
     // The slot has been granted but not received when the request ends.
     let first = throttle.heavy_slot(&user).await.unwrap();
@@ -134,7 +134,7 @@ async fn cancelled_waiter_passes_its_slot_on() {
     assert!(given_up.as_mut().now_or_never().is_none());
     drop(first);
     drop(given_up);
-    throttle.idle().now_or_never().expect("all turns are given back");
+    throttle.idle().now_or_never().expect("all slots are released");
 }
 
 #[tokio::test(start_paused = true)]

@@ -51,8 +51,10 @@ impl Authority {
                 });
             }
             let path = path.display();
-            tracing::warn!(%path, "replacing the certificate authority; it expires: kubeconfigs \
-                written before this start stop working");
+            tracing::warn!(
+                %path,
+                "certificate authority expires; replacing it invalidates existing kubeconfigs"
+            );
         }
         // The certificate was issued by the replaced authority.
         let admin = directory.join(ADMIN);

@@ -16,8 +16,11 @@ fn client_certificate_names_user_and_group() {
     assert_eq!(identity.user, "admin");
     assert_eq!(identity.groups, ["system:masters", "system:authenticated"]);
 
-    let nobody = authority.issue_client("carol", None).unwrap();
-    assert_eq!(x509::identity(&nobody.chain[0]).unwrap().unwrap().groups, ["system:authenticated"]);
+    let no_group = authority.issue_client("carol", None).unwrap();
+    assert_eq!(
+        x509::identity(&no_group.chain[0]).unwrap().unwrap().groups,
+        ["system:authenticated"]
+    );
 }
 
 #[test]

@@ -93,7 +93,7 @@ where
     pub(super) async fn run(mut self, stream: TcpStream) {
         let address = self.address;
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%address, %error, "cannot switch off Nagle's algorithm");
+            tracing::debug!(%address, %error, "cannot set TCP_NODELAY");
         }
         let Some(tls) = self.tls.take() else {
             return self.serve_http(stream, None, None).await;

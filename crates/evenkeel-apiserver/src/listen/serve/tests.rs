@@ -31,7 +31,7 @@ async fn tasks_fall_to(count: usize) {
             tokio::task::yield_now().await;
         }
     };
-    timeout(SOON, settled).await.expect("tasks were left behind");
+    timeout(SOON, settled).await.expect("tasks were leaked");
 }
 
 #[tokio::test]
@@ -82,10 +82,10 @@ async fn connection_without_certificate_carries_no_identity() {
 
 #[tokio::test]
 async fn certificate_of_another_authority_is_unverifiable() {
-    let (pki, stranger) = (Pki::new(), Pki::new());
+    let (pki, other) = (Pki::new(), Pki::new());
     let server = Server::start(&pki, Options::default());
     for protocol in ["http/1.1", "h2"] {
-        let client = Client::new(&pki, &[protocol], Credentials::Issued(&stranger.admin));
+        let client = Client::new(&pki, &[protocol], Credentials::Issued(&other.admin));
         let reply = client.get(server.address, "/whoami").await.unwrap();
         assert!(
             reply.body.starts_with("unverifiable: verifying certificate failed"),
@@ -291,7 +291,7 @@ async fn service_call_in_flight_is_dropped_on_abort() {
         let (reply, stopped) = tokio::join!(reply, stop);
         assert!(reply.is_err());
         assert_eq!(stopped, Stopped { connections_aborted: 1 });
-        assert_eq!(calls.now(), 0, "{protocol}: the service still works on a request");
+        assert_eq!(calls.now(), 0, "{protocol}: the service still processes a request");
     }
 }
 

@@ -134,7 +134,11 @@ fn drop_empty_lists(resource: &Resource, object: &mut Value) {
             if let Some(metadata) = object.get_mut("metadata")
                 && let Err(why) = coerce(metadata, Malformed::Reject, "metadata", &mut Vec::new())
             {
-                tracing::error!(%why, kind = &*resource.kind, "metadata was not checked");
+                tracing::error!(
+                    %why,
+                    kind = &*resource.kind,
+                    "invalid metadata of a custom object"
+                );
             }
         }
         TypeInfo::Custom(_) => {}

@@ -112,7 +112,11 @@ pub(crate) fn to_row(
             // Columns are defined for the storage version.
             let mut stored = object.clone();
             if let Err(why) = convert::to(resource.gvk(), resource.storage_gvk(), &mut stored) {
-                tracing::error!(%why, kind = &*resource.kind, "cannot print");
+                tracing::error!(
+                    %why,
+                    kind = &*resource.kind,
+                    "cannot convert an object for its table row"
+                );
             }
             columns::row(resource.storage_gvk(), &stored, now.as_second())
         }

@@ -32,7 +32,7 @@ pub(super) fn zero(resource: &Resource) -> &Value {
         TypeInfo::Builtin(builtin) => resource.zero.get_or_init(|| {
             let mut zero = super::empty();
             if let Err(why) = evenkeel_types::conform(builtin.ty, &mut zero) {
-                tracing::error!(%why, kind = &*resource.kind, "no zero value");
+                tracing::error!(%why, kind = &*resource.kind, "cannot build the zero value");
             }
             zero
         }),

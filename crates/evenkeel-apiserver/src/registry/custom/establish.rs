@@ -28,7 +28,11 @@ pub(crate) fn reconcile<'a>(
             // Deleting the last object may already have deleted the CRD.
             && status.code() != 404
         {
-            tracing::error!(crd = name, error = status.message(), "cannot settle");
+            tracing::error!(
+                crd = name,
+                error = status.message(),
+                "cannot reconcile a CustomResourceDefinition"
+            );
         }
     })
 }
@@ -75,8 +79,8 @@ fn serve_if_established(core: &Core, crd: &Value, revision: u64) {
 }
 
 /// Retries CRDs of the same group that wait for names, after a CRD was deleted.
-async fn retry_pending_names(core: &Arc<Core>, gone: &str) {
-    for other in core.crds.pending_in_group_of(gone) {
+async fn retry_pending_names(core: &Arc<Core>, deleted: &str) {
+    for other in core.crds.pending_in_group_of(deleted) {
         reconcile(core, &other).await;
     }
 }

@@ -135,7 +135,11 @@ fn compile(crd: &Value, version: &Value) -> Option<Structural> {
     let schema = version.pointer("/schema/openAPIV3Schema").unwrap_or(&free);
     let compiled = Structural::compile(schema);
     if let Err(why) = &compiled {
-        tracing::error!(crd = crd.meta_str("name"), %why, "unusable schema");
+        tracing::error!(
+            crd = crd.meta_str("name"),
+            %why,
+            "cannot compile the schema of a CustomResourceDefinition"
+        );
     }
     compiled.ok()
 }
@@ -210,10 +214,13 @@ mod tests {
             {"name": "v4", "served": true, "deprecated": true},
         ]});
         let best = best_version(&spec);
-        let said = |at: usize| deprecation(&spec, &spec["versions"][at], best);
-        assert_eq!(said(0).as_deref(), Some("x.io/v1beta1 Foo is deprecated; use x.io/v1 Foo"));
-        assert_eq!(said(1), None);
-        assert_eq!(said(3).as_deref(), Some("gone soon"));
-        assert_eq!(said(4).as_deref(), Some("x.io/v4 Foo is deprecated"));
+        let warning_of = |at: usize| deprecation(&spec, &spec["versions"][at], best);
+        assert_eq!(
+            warning_of(0).as_deref(),
+            Some("x.io/v1beta1 Foo is deprecated; use x.io/v1 Foo")
+        );
+        assert_eq!(warning_of(1), None);
+        assert_eq!(warning_of(3).as_deref(), Some("gone soon"));
+        assert_eq!(warning_of(4).as_deref(), Some("x.io/v4 Foo is deprecated"));
     }
 }

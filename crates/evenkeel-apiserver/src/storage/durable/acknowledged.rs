@@ -37,7 +37,7 @@ impl Acknowledged {
         if revision.is_none() {
             tracing::warn!(
                 path = %dir.join(NAME).display(),
-                "not readable; damage to the last commits cannot be detected",
+                "cannot read the last acknowledged revision; lost commits cannot be detected",
             );
         }
         Ok(Some(revision.map_or(0, |bytes| u64::from_le_bytes(*bytes))))

@@ -134,7 +134,7 @@ impl Drop for Committer {
         self.closing.store(true, Ordering::Relaxed);
         self.requests = None;
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the storage thread has panicked");
+            tracing::error!("storage thread panicked");
         }
     }
 }
@@ -289,7 +289,7 @@ impl Worker {
             Ok(Ok(())) => tracing::debug!(bytes = snapshot.replaces, "a snapshot replaced the log"),
             Ok(Err(error)) => self.abandon_snapshot(snapshot.replaces, &error),
             Err(_) => {
-                let panicked = io::Error::other("its thread has panicked");
+                let panicked = io::Error::other("the snapshot thread panicked");
                 self.abandon_snapshot(snapshot.replaces, &panicked);
             }
         }
@@ -298,7 +298,7 @@ impl Worker {
     /// Keeps the existing logs; the next attempt is made after another `floor` bytes.
     fn abandon_snapshot(&mut self, replaces: u64, error: &io::Error) {
         if !self.closing.load(Ordering::Relaxed) {
-            tracing::warn!(%error, "cannot write a snapshot; the log goes on growing");
+            tracing::warn!(%error, "cannot write a snapshot; the log keeps growing");
         }
         self.log.bytes += replaces;
         self.check_at = self.log.bytes + self.floor;
@@ -314,7 +314,7 @@ impl Worker {
             _ => WriteError::Unavailable(reason),
         };
         if self.failure.lock().replace(failure.clone()).is_none() {
-            tracing::error!(%path, %error, "cannot write the log; refusing writes until it can be");
+            tracing::error!(%path, %error, "cannot write the log; rejecting writes");
         }
         failure
     }

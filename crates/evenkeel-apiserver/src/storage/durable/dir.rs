@@ -44,7 +44,7 @@ impl Dir {
             restrict(path, 0o700).map_err(wrap)?;
         } else {
             let path = path.display();
-            tracing::warn!(%path, "data directory holds other files; its permissions are kept");
+            tracing::warn!(%path, "data directory contains other files; keeping its permissions");
         }
         let lock = private(File::options().create(true).write(true).truncate(false))
             .open(&lock_path)

@@ -104,7 +104,7 @@ impl Recovery<'_> {
         let mut source = Source::open(path)?;
         source.next_whole()?;
         if Decoder::new(&source.payload).payload() != Some(Payload::Snapshot { revision }) {
-            return Err(source.corrupt("not a snapshot of this revision in a known format"));
+            return Err(source.corrupt("not a snapshot of this revision, or an unknown format"));
         }
         let mut loaded = 0;
         loop {
@@ -113,12 +113,12 @@ impl Recovery<'_> {
             match decoder.payload() {
                 Some(Payload::Records) => {}
                 Some(Payload::End { count }) if count == loaded => break,
-                _ => return Err(source.corrupt("not what belongs into a snapshot")),
+                _ => return Err(source.corrupt("unexpected frame in a snapshot")),
             }
             while !decoder.is_empty() {
                 match decoder.op(&mut self.versions) {
                     Some(op @ Op::Put { .. }) => self.apply(op),
-                    _ => return Err(source.corrupt("not a record")),
+                    _ => return Err(source.corrupt("invalid record")),
                 }
                 loaded += 1;
             }
@@ -139,19 +139,19 @@ impl Recovery<'_> {
                 }
                 self.last = base;
             }
-            _ => return Err(source.corrupt("not a log of this revision in a known format")),
+            _ => return Err(source.corrupt("not a log of this revision, or an unknown format")),
         }
         loop {
             match source.next()? {
                 Next::Frame(_) => self.batch(&source)?,
                 Next::End => return Ok(source.length),
                 Next::Broken(_) if self.last < self.acknowledged => {
-                    return Err(source.corrupt("damaged, in a commit that was acknowledged"));
+                    return Err(source.corrupt("corrupt frame in an acknowledged commit"));
                 }
                 Next::Broken(offset) if tail == Tail::MayBeTorn => {
                     return source.truncate_tail(offset);
                 }
-                Next::Broken(_) => return Err(source.corrupt("damaged")),
+                Next::Broken(_) => return Err(source.corrupt("corrupt frame")),
             }
         }
     }
@@ -160,17 +160,17 @@ impl Recovery<'_> {
         let mut decoder = Decoder::new(&source.payload);
         match decoder.payload() {
             Some(Payload::Batch { first }) if first == self.last + 1 => {}
-            _ => return Err(source.corrupt("not the batch that follows")),
+            _ => return Err(source.corrupt("unexpected batch")),
         }
         while !decoder.is_empty() {
             let op = decoder.op(&mut self.versions);
             self.last += 1;
             match op {
                 Some(Op::Put { record, .. }) if record.revision != self.last => {
-                    return Err(source.corrupt("a record with another revision than its commit"));
+                    return Err(source.corrupt("the revision of a record differs from its commit"));
                 }
                 Some(op) => self.apply(op),
-                None => return Err(source.corrupt("not a commit")),
+                None => return Err(source.corrupt("invalid commit")),
             }
         }
         Ok(())
@@ -210,10 +210,10 @@ impl<'a> Source<'a> {
     fn next_whole(&mut self) -> Result<(), OpenError> {
         match self.next()? {
             Next::Frame(_) => Ok(()),
-            Next::Broken(_) => Err(self.corrupt("damaged")),
+            Next::Broken(_) => Err(self.corrupt("corrupt frame")),
             Next::End => {
                 self.offset = self.length;
-                Err(self.corrupt("the file ends too early"))
+                Err(self.corrupt("unexpected end of file"))
             }
         }
     }
@@ -229,13 +229,13 @@ impl<'a> Source<'a> {
             Ok(frame::any_within(&rest))
         };
         if scan().map_err(|source| self.io(source))? {
-            return Err(self.corrupt("damaged"));
+            return Err(self.corrupt("corrupt frame"));
         }
         tracing::warn!(
             path = %self.path.display(),
             offset,
             bytes = self.length - offset,
-            "cutting off a commit that was never finished"
+            "truncating an incomplete commit"
         );
         let truncate = || {
             let file = File::options().write(true).open(self.path)?;

@@ -26,7 +26,7 @@ pub(super) fn write(
     create_atomically(&snapshot_path(dir, revision), |file| fill(file, revision, tables, stop))?;
     if let Err(error) = remove_before(dir, revision) {
         // They are harmless, and the next snapshot retries.
-        tracing::warn!(%error, "cannot remove what a snapshot made superfluous");
+        tracing::warn!(%error, "cannot remove files replaced by a snapshot");
     }
     Ok(())
 }

@@ -136,9 +136,9 @@ async fn restart_compacts_earlier_revisions() {
     create(&scratch.open().table("pods"), "y").await;
     let store = scratch.open();
     let table = store.table("pods");
-    let gone = Compacted { compacted: 3, current: 3 };
-    assert_eq!(table.watch(None, 2).unwrap_err(), gone);
-    assert_eq!(store.table("new").watch(None, 2).unwrap_err(), gone);
+    let compacted = Compacted { compacted: 3, current: 3 };
+    assert_eq!(table.watch(None, 2).unwrap_err(), compacted);
+    assert_eq!(store.table("new").watch(None, 2).unwrap_err(), compacted);
     let mut watcher = table.watch(None, 3).unwrap();
     create(&table, "z").await;
     assert_eq!(watcher.next().await.unwrap().revision(), 4);
@@ -250,7 +250,7 @@ async fn torn_tail_is_truncated_at_any_offset() {
         assert_eq!(store.revision(), 2);
         assert_eq!(create(&table, "new").await.revision, 3);
         drop((store, table));
-        assert_eq!(copy.open().table("pods").len(), 2, "what comes after a cut is kept");
+        assert_eq!(copy.open().table("pods").len(), 2, "writes after a truncation are kept");
     }
 }
 
@@ -304,7 +304,7 @@ async fn corruption_in_the_middle_is_an_error_with_path_and_offset() {
             }
             other => panic!("{other}"),
         }
-        assert_eq!(fs::read(&path).unwrap(), damaged, "nothing was cut");
+        assert_eq!(fs::read(&path).unwrap(), damaged, "nothing was truncated");
     }
     fs::write(&path, &bytes).unwrap();
     assert_eq!(scratch.open().table("pods").len(), 2);
@@ -335,7 +335,7 @@ async fn corruption_of_the_last_acknowledged_commit_is_an_error() {
             }
             other => panic!("{other}"),
         }
-        assert_eq!(fs::read(&path).unwrap(), damaged, "nothing was cut");
+        assert_eq!(fs::read(&path).unwrap(), damaged, "nothing was truncated");
     }
     fs::write(&path, &bytes[..start]).unwrap();
     let missing = scratch.error();
@@ -385,7 +385,7 @@ async fn directory_and_files_are_private_to_the_owner() {
     fs::write(shared.0.join("notes"), "of the user").unwrap();
     set(&shared.0, 0o755).unwrap();
     shared.open();
-    assert_eq!(mode(&shared.0), 0o755, "a directory with other files is left as it is");
+    assert_eq!(mode(&shared.0), 0o755, "a directory with other files is not changed");
     let below = shared.0.join("a/b");
     Store::open(&Options { data_dir: Some(below.clone()), ..shared.options() }).unwrap();
     assert_eq!([mode(&below), mode(&shared.0.join("a"))], [0o700; 2]);
@@ -446,7 +446,7 @@ async fn leftover_files_of_a_snapshot_are_removed() {
     assert_eq!(contents.snapshots, [newest]);
     assert!(contents.logs.iter().all(|&base| base >= newest), "{contents:?}");
     let files = contents.snapshots.len() + contents.logs.len() + 2; // The lock and the acknowledged file.
-    assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), files, "nothing half-made is left");
+    assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), files, "no temporary file is left");
 }
 
 #[tokio::test]
@@ -657,7 +657,7 @@ async fn writes_are_refused_while_the_disk_fails_and_accepted_afterwards() {
             assert!(reason.contains("log-") && reason.contains(cause), "{reason}");
             assert_eq!(store.failure().unwrap().to_string(), reason);
         }
-        assert_eq!((table.len(), store.revision()), (1, 2), "what failed was never visible");
+        assert_eq!((table.len(), store.revision()), (1, 2), "failed writes are never visible");
         assert_eq!(watcher.next().await.unwrap().revision(), 2);
         assert_eq!(watcher.try_next().unwrap().map(|event| event.revision()), None);
         let copy = scratch.copy();
@@ -690,7 +690,7 @@ async fn freed_space_is_detected_without_a_write() {
     };
     tokio::time::timeout(std::time::Duration::from_secs(60), noticed).await.unwrap();
     drop((store, table));
-    assert_eq!(scratch.open().revision(), 1, "trying leaves nothing behind");
+    assert_eq!(scratch.open().revision(), 1, "a probe leaves nothing behind");
 }
 
 /// Sends a request to a server; returns the status code and the body.
@@ -717,7 +717,7 @@ async fn health_checks_fail_while_the_disk_is_full() {
     let (status, body) = send(&server, "POST", path, object).await;
     assert_eq!(status, 500);
     assert!(body.contains("etcdserver: mvcc: database space exceeded"), "{body}");
-    assert_eq!(send(&server, "GET", path, "").await.0, 200, "reads go on");
+    assert_eq!(send(&server, "GET", path, "").await.0, 200, "reads continue");
     for endpoint in ["readyz", "livez", "healthz"] {
         let (status, body) = send(&server, "GET", &format!("/{endpoint}"), "").await;
         assert_eq!(status, 500);

@@ -41,7 +41,7 @@ async fn follow(table: Table, namespace: Option<&'static str>, end: Key) -> Revi
         assert!(event.revision() > cursor, "events come in order, each once");
         cursor = event.revision();
         let before = event.previous.as_ref().map(|record| record.revision);
-        assert_eq!(seen.get(&event.record.key).copied(), before, "no event was left out");
+        assert_eq!(seen.get(&event.record.key).copied(), before, "no event is missing");
         if event.deleted {
             seen.remove(&event.record.key);
         } else {

@@ -191,9 +191,9 @@ impl Run {
         let expected = past.at(at, namespace);
         let page = match handle.list(whole, Some(at)) {
             Ok(page) => page,
-            Err(ReadError::Compacted(gone)) => {
+            Err(ReadError::Compacted(error)) => {
                 assert!(at < past.compacted);
-                assert_eq!(gone.compacted, past.compacted);
+                assert_eq!(error.compacted, past.compacted);
                 return;
             }
             Err(other) => panic!("{other}"),
@@ -237,9 +237,9 @@ impl Run {
                     lost: false,
                 });
             }
-            Err(gone) => {
+            Err(error) => {
                 assert!(at < past.compacted);
-                assert_eq!(gone.compacted, past.compacted);
+                assert_eq!(error.compacted, past.compacted);
             }
         }
     }
@@ -276,10 +276,10 @@ impl Run {
                 let synced = follower.watcher.synced_revision();
                 assert_eq!(synced, Ok(Some(self.store.revision())));
             }
-            Err(gone) => {
-                assert_eq!(gone.compacted, past.compacted);
+            Err(error) => {
+                assert_eq!(error.compacted, past.compacted);
                 let unseen = past.next(follower.cursor, follower.namespace, 0);
-                assert!(unseen.is_some_and(|made| made <= past.compacted), "something was lost");
+                assert!(unseen.is_some_and(|made| made <= past.compacted), "an event was lost");
                 follower.lost = true;
             }
         }

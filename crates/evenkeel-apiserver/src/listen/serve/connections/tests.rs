@@ -107,7 +107,7 @@ async fn timeouts_depend_on_credentials_and_activity() {
     let request = tracked.begin_request(Some(long_running.clone()));
     assert_eq!(left(tracked), Err(60), "without credentials");
     tracked.assign_user(&user("bob"));
-    assert_eq!(left(tracked), Err(65), "one answer over HTTP/1");
+    assert_eq!(left(tracked), Err(65), "one response over HTTP/1");
     long_running.store(true, Ordering::Relaxed);
     tokio::time::advance(Duration::from_secs(3600)).await;
     assert_eq!(left(tracked), Err(65), "a watch has no limit");

@@ -220,7 +220,7 @@ impl TestService {
                 let _working = Working(self.hanging);
                 std::future::pending().await
             }
-            "/panic" => panic!("as asked"),
+            "/panic" => panic!("requested by the test"),
             _ => {
                 let peer: &Peer = request.extensions().get().unwrap();
                 assert!(peer.address().ip().is_loopback());
