@@ -1,7 +1,7 @@
 //! The request path, top to bottom.
 //!
-//! [`run`] calls every stage of a request. Each stage consumes the output of the one before it, so a
-//! stage cannot be left out. For writes the verbs call the remaining stages:
+//! [`run`] calls every stage of a request. Each stage consumes the output of the one before it, so
+//! a stage cannot be left out. For writes the verbs call the remaining stages:
 //!
 //! ```text
 //! route → authenticate → impersonate → authorize → receive → decode → manage → mutate
@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Of an update, everything from `manage` to `validate` runs inside the compare-and-swap loop of
-//! `persist`, once for each version of the object it finds. Of a patch, so does decoding the patched
-//! object.
+//! `persist`, once for each version of the object it finds. Of a patch, so does decoding the
+//! patched object.
 
 pub(crate) mod authenticate;
 

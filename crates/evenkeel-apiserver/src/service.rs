@@ -197,8 +197,8 @@ impl Allocator {
         }
         if outside {
             return refuse(&format!(
-                "the provided IP ({requested}) is not in the valid range. The range of valid IPs is \
-                 {}/{}",
+                "the provided IP ({requested}) is not in the valid range. The range of valid \
+                 IPs is {}/{}",
                 Ipv4Addr::from(self.base),
                 32 - self.size.trailing_zeros()
             ));

@@ -394,7 +394,8 @@ impl Status {
         Self::new(410, "Expired", message)
     }
 
-    /// Returns the error of a compacted continue token, with one that continues at the latest revision.
+    /// Returns the error of a compacted continue token, with one that continues at the latest
+    /// revision.
     pub(crate) fn continue_expired(token: String) -> Self {
         let mut status = Self::expired(
             "The provided continue parameter is too old to display a consistent list result. You \

@@ -6,8 +6,8 @@
 //! - every committed write gets the next revision, over all tables; revisions never repeat or
 //!   decrease;
 //! - an event is visible only after its commit, in revision order;
-//! - a list is exact at its revision, whatever is written meanwhile; it can be repeated or continued
-//!   as long as the window covers that revision;
+//! - a list is exact at its revision, whatever is written meanwhile; it can be repeated or
+//!   continued as long as the window covers that revision;
 //! - a watcher receives every event after its start, or an error.
 //!
 //! Without a data directory there are no threads and nothing waits: writes complete immediately,

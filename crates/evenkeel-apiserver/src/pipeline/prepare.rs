@@ -160,8 +160,8 @@ pub(crate) fn on_update(
     Ok(Prepared { object, reservation })
 }
 
-/// Restores a list or map that was sent empty, for kinds whose rules distinguish nil from empty; see
-/// [`nil_or_empty_field`].
+/// Restores a list or map that was sent empty, for kinds whose rules distinguish nil from empty;
+/// see [`nil_or_empty_field`].
 fn restore_empty_field(
     resource: &Resource,
     applied: Applied,

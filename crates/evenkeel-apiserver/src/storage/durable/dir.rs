@@ -8,9 +8,9 @@
 //! *.tmp                   a temporary file, removed after a crash
 //! ```
 //!
-//! A file gets its final name only when it is complete and on disk. The objects include secrets: the
-//! directory and its files have owner-only permissions, and files of earlier versions are changed to
-//! them.
+//! A file gets its final name only when it is complete and on disk. The objects include secrets:
+//! the directory and its files have owner-only permissions, and files of earlier versions are
+//! changed to them.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;

@@ -445,7 +445,8 @@ async fn leftover_files_of_a_snapshot_are_removed() {
     let contents = scratch.contents();
     assert_eq!(contents.snapshots, [newest]);
     assert!(contents.logs.iter().all(|&base| base >= newest), "{contents:?}");
-    let files = contents.snapshots.len() + contents.logs.len() + 2; // The lock and the acknowledged file.
+    // The lock and the acknowledged file.
+    let files = contents.snapshots.len() + contents.logs.len() + 2;
     assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), files, "no temporary file is left");
 }
 
