@@ -292,7 +292,7 @@ impl Status {
     }
 
     /// Returns the error of a view that is for lists only, or for objects only.
-    pub(crate) fn wrong_shape(message: impl Into<String>) -> Self {
+    pub(crate) fn view_mismatch(message: impl Into<String>) -> Self {
         Self::new(406, "NotAcceptable", message)
     }
 

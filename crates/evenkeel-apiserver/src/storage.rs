@@ -239,7 +239,7 @@ impl Inner {
         change: Change,
     ) -> Result<Arc<Record>, WriteError> {
         match &self.writer {
-            Writer::Memory(turn) => self.shared.write(turn, table, &key, change),
+            Writer::Memory(write_lock) => self.shared.write(write_lock, table, &key, change),
             Writer::Disk(committer) => committer.write(table.clone(), key, change).await,
         }
     }
@@ -283,17 +283,17 @@ impl Shared {
     /// Decides a write and makes it visible.
     fn write(
         &self,
-        turn: &Mutex<()>,
+        write_lock: &Mutex<()>,
         table: &TableInner,
         key: &Key,
         change: Change,
     ) -> Result<Arc<Record>, WriteError> {
-        let turn = turn.lock();
+        let write_lock = write_lock.lock();
         let state = table.state.write();
         let event = change.decide(key, state.get(key), self.revision() + 1)?;
         let record = event.record.clone();
         let wake = self.publish(table, state, event);
-        drop(turn);
+        drop(write_lock);
         wake_all(wake);
         Ok(record)
     }

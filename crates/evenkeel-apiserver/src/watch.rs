@@ -172,7 +172,7 @@ impl Events {
     }
 
     fn frame_of_value(&mut self, kind: &str, object: Value) -> Bytes {
-        let shown = match self.output.view {
+        let rendered = match self.output.view {
             View::Object => object,
             View::Metadata | View::MetadataList => {
                 encode::to_metadata(self.resource.gvk(), &object)
@@ -185,11 +185,11 @@ impl Events {
                 encode::table(encode::table_metadata_of(&object), definitions, vec![row])
             }
         };
-        let shown = match self.output.view {
-            View::Object => shown,
-            _ => encode::in_version(self.output.beta, shown),
+        let rendered = match self.output.view {
+            View::Object => rendered,
+            _ => encode::in_version(self.output.beta, rendered),
         };
-        wrap(kind, &encode::to_bytes(&shown))
+        wrap(kind, &encode::to_bytes(&rendered))
     }
 
     /// Encodes a bookmark: an empty object with the revision.

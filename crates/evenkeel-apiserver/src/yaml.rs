@@ -78,8 +78,8 @@ fn first_document(text: &str) -> &str {
         if begun && (is_marker(line, "---") || is_marker(line, "...")) {
             return &text[..at];
         }
-        let line_says_nothing = line.trim().is_empty() || line.starts_with(['#', '%']);
-        begun |= !line_says_nothing && !is_marker(line, "---");
+        let is_blank = line.trim().is_empty() || line.starts_with(['#', '%']);
+        begun |= !is_blank && !is_marker(line, "---");
         at += line.len();
     }
     text

@@ -134,14 +134,14 @@ impl<'a> Schemas<'a> {
     /// Returns the kinds of a type. Options have a kind in every group; a document of one group
     /// lists that group and the core group.
     fn kinds(&self, ty: &'static Type) -> Vec<Value> {
-        let concerns = |group: &str, version: &str| match self.group_version {
+        let is_relevant = |group: &str, version: &str| match self.group_version {
             Some(group_version) => {
                 ty.gvks.len() == 1 || (group, version) == group_version || group.is_empty()
             }
             None => true,
         };
         let mut gvks: Vec<_> =
-            ty.gvks.iter().filter(|gvk| concerns(gvk.group, gvk.version)).collect();
+            ty.gvks.iter().filter(|gvk| is_relevant(gvk.group, gvk.version)).collect();
         gvks.sort_unstable_by_key(|gvk| (gvk.group, gvk.version, gvk.kind));
         gvks.into_iter()
             .map(|gvk| json!({ "group": gvk.group, "version": gvk.version, "kind": gvk.kind }))

@@ -346,12 +346,15 @@ fn options_name_the_core_and_the_group_of_the_document() {
 fn delete_responses_match_what_the_server_returns() {
     let events = builtin(Gvk::new("", "v1", "Event"), "EventList", "events");
     let document = v2_document(&[pods(), events]);
-    let answer = |plural: &str| {
+    let response_schema = |plural: &str| {
         let path = format!("/api/v1/namespaces/{{namespace}}/{plural}/{{name}}");
         document["paths"][path]["delete"]["responses"]["202"]["schema"]["$ref"].clone()
     };
-    assert_eq!(answer("pods"), "#/definitions/io.k8s.api.core.v1.Pod");
-    assert_eq!(answer("events"), "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.Status");
+    assert_eq!(response_schema("pods"), "#/definitions/io.k8s.api.core.v1.Pod");
+    assert_eq!(
+        response_schema("events"),
+        "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.Status"
+    );
 }
 
 #[test]

@@ -288,7 +288,7 @@ fn expect_kind(
         });
     }
     if api_version != &*resource.api_version {
-        check_in_its_own_version(cx, parsed, api_version, validation)?;
+        check_in_own_version(cx, parsed, api_version, validation)?;
         return Err(version_mismatch(api_version, &resource.api_version));
     }
     if kind != &*resource.kind {
@@ -305,7 +305,7 @@ fn expect_kind(
 }
 
 /// Validates an object of another version against the schema of that version first.
-fn check_in_its_own_version(
+fn check_in_own_version(
     cx: &RequestContext,
     parsed: &Parsed,
     api_version: &str,
@@ -422,10 +422,10 @@ fn set_kind(value: &mut Value, gvk: Gvk<'_>) {
 
 /// See [`nil_or_empty_field`]. Must be called before the object is pruned.
 pub(crate) fn is_sent_empty(resource: &Resource, value: &Value) -> bool {
-    let Some(place) = nil_or_empty_field(resource.gvk()) else { return false };
-    match value.pointer(place.parent).and_then(|parent| parent.get(place.field)) {
-        Some(Value::Array(items)) => !place.is_map && items.is_empty(),
-        Some(Value::Object(map)) => place.is_map && map.is_empty(),
+    let Some(empty_field) = nil_or_empty_field(resource.gvk()) else { return false };
+    match value.pointer(empty_field.parent).and_then(|parent| parent.get(empty_field.field)) {
+        Some(Value::Array(items)) => !empty_field.is_map && items.is_empty(),
+        Some(Value::Object(map)) => empty_field.is_map && map.is_empty(),
         _ => false,
     }
 }

@@ -167,19 +167,19 @@ fn restore_empty_field(
     applied: Applied,
     object: &mut Value,
 ) -> Option<NilOrEmptyField> {
-    let place = nil_or_empty_field(resource.gvk()).filter(|_| applied.sent_empty)?;
-    let map = object.pointer_mut(place.parent)?.as_object_mut()?;
-    map.entry(place.field).or_insert_with(|| if place.is_map { json!({}) } else { json!([]) });
-    Some(place)
+    let field = nil_or_empty_field(resource.gvk()).filter(|_| applied.sent_empty)?;
+    let map = object.pointer_mut(field.parent)?.as_object_mut()?;
+    map.entry(field.field).or_insert_with(|| if field.is_map { json!({}) } else { json!([]) });
+    Some(field)
 }
 
 /// Removes the field that [`restore_empty_field`] added, which is not stored.
 fn remove_empty_field(empty_field: Option<NilOrEmptyField>, object: &mut Value) {
-    let Some(place) = empty_field else { return };
-    if let Some(Value::Object(map)) = object.pointer_mut(place.parent)
-        && map.get(place.field).is_some_and(|value| *value == json!([]) || *value == json!({}))
+    let Some(field) = empty_field else { return };
+    if let Some(Value::Object(map)) = object.pointer_mut(field.parent)
+        && map.get(field.field).is_some_and(|value| *value == json!([]) || *value == json!({}))
     {
-        map.remove(place.field);
+        map.remove(field.field);
     }
 }
 

@@ -19,7 +19,7 @@ use crate::throttle::{Access, User};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
-const SOON: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 struct Fixture {
     server: ApiServer,
@@ -114,17 +114,17 @@ async fn heavy_requests_queue_and_small_ones_do_not_wait() {
             assert_eq!(test.create(&n.to_string(), 1).await, 201);
         }
     };
-    while_pending(&mut large, timeout(SOON, small)).await.unwrap();
+    while_pending(&mut large, timeout(TIMEOUT, small)).await.unwrap();
     drop(slot);
-    assert_eq!(timeout(SOON, large).await.unwrap(), 201);
+    assert_eq!(timeout(TIMEOUT, large).await.unwrap(), 201);
 
     // From now on the stored object is large, whatever the size of a patch.
     let slot = test.server.core.throttle.heavy_slot(&test.admin).await.unwrap();
     let mut table = Box::pin(test.table(""));
     let list = test.send("GET", MAPS, String::new());
-    assert_eq!(while_pending(&mut table, timeout(SOON, list)).await.unwrap().0, 200);
+    assert_eq!(while_pending(&mut table, timeout(TIMEOUT, list)).await.unwrap().0, 200);
     drop(slot);
-    assert_eq!(timeout(SOON, table).await.unwrap().status(), 200);
+    assert_eq!(timeout(TIMEOUT, table).await.unwrap().status(), 200);
     test.handle.stop().await;
 }
 
@@ -167,11 +167,12 @@ async fn running_work_is_cancelled_when_the_client_disconnects() {
         }));
     while_pending(&mut busy, start).await.unwrap();
     drop((busy, guard));
-    timeout(SOON, throttle.idle()).await.expect("work was not cancelled");
+    timeout(TIMEOUT, throttle.idle()).await.expect("work was not cancelled");
 
     let waiting =
         offload::run(&test.server.core, &test.admin, &cancellation, std::future::pending());
-    let outcome: Result<(), Status> = timeout(SOON, waiting).await.expect("work was not cancelled");
+    let outcome: Result<(), Status> =
+        timeout(TIMEOUT, waiting).await.expect("work was not cancelled");
     assert_eq!(outcome.unwrap_err().code(), 504);
     test.handle.stop().await;
 }
@@ -224,6 +225,6 @@ async fn response_bytes_are_reserved_until_sent() {
         _ = &mut second => panic!("the second response exceeds the limit"),
         length = read => assert!(length > 700 << 10),
     }
-    assert_eq!(timeout(SOON, second).await.unwrap().status(), 200);
+    assert_eq!(timeout(TIMEOUT, second).await.unwrap().status(), 200);
     test.handle.stop().await;
 }

@@ -148,11 +148,11 @@ where
                 let Ok(response) = service.call(request).await;
                 // The request counts as running until its response is sent, that is, until the body
                 // and this closure are dropped.
-                let keep = move |error| {
+                let hold_guard = move |error| {
                     let _running = &running;
                     error
                 };
-                Ok::<_, Infallible>(response.map(|body| body.map_err(keep)))
+                Ok::<_, Infallible>(response.map(|body| body.map_err(hold_guard)))
             }
         });
         {

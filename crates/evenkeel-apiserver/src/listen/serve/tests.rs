@@ -19,19 +19,19 @@ use self::harness::{Client, Credentials, Pki, Server, http2};
 use super::*;
 use crate::{identity::x509, listen::certificates::KeyedCertificate};
 
-const SOON: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Longer than any test may take: a test that waits for it has failed.
 const NEVER: Duration = Duration::from_secs(600);
 
 /// Fails unless all tasks but `count` end. Those of the client take a moment; a leaked task never
 /// ends.
-async fn tasks_fall_to(count: usize) {
-    let settled = async {
+async fn wait_for_tasks(count: usize) {
+    let ended = async {
         while Handle::current().metrics().num_alive_tasks() > count {
             tokio::task::yield_now().await;
         }
     };
-    timeout(SOON, settled).await.expect("tasks were leaked");
+    timeout(TIMEOUT, ended).await.expect("tasks were leaked");
 }
 
 #[tokio::test]
@@ -238,7 +238,7 @@ async fn hundreds_of_watches_share_one_connection() {
     for _ in 0..600 {
         let mut sender = sender.clone();
         let request = harness::request("/watch");
-        let response = timeout(SOON, sender.send_request(request)).await.unwrap().unwrap();
+        let response = timeout(TIMEOUT, sender.send_request(request)).await.unwrap().unwrap();
         watches.push(harness::first_frame(response.into_body()).await);
     }
     assert_eq!(watches.len(), 600);
@@ -253,10 +253,13 @@ async fn stop_is_immediate_once_the_service_ends_its_streams() {
         let server = Server::start(&pki, Options { grace: NEVER, ..Options::default() });
         let client = Client::new(&pki, &[protocol], Credentials::None);
         let watch = client.open(server.address, "/watch").await;
-        assert_eq!(timeout(SOON, server.stop()).await.unwrap(), Stopped { connections_aborted: 0 });
+        assert_eq!(
+            timeout(TIMEOUT, server.stop()).await.unwrap(),
+            Stopped { connections_aborted: 0 }
+        );
         // The client saw a graceful end, not an abort.
         assert!(watch.ends_cleanly().await);
-        tasks_fall_to(before).await;
+        wait_for_tasks(before).await;
     }
 }
 
@@ -269,9 +272,12 @@ async fn endless_response_is_aborted_after_the_grace_period_and_leaves_no_task()
         let server = Server::start(&pki, Options { grace, ..Options::default() });
         let client = Client::new(&pki, &[protocol], Credentials::None);
         let watch = client.open(server.address, "/endless").await;
-        assert_eq!(timeout(SOON, server.stop()).await.unwrap(), Stopped { connections_aborted: 1 });
+        assert_eq!(
+            timeout(TIMEOUT, server.stop()).await.unwrap(),
+            Stopped { connections_aborted: 1 }
+        );
         assert!(!watch.ends_cleanly().await);
-        tasks_fall_to(before).await;
+        wait_for_tasks(before).await;
     }
 }
 
@@ -286,7 +292,7 @@ async fn service_call_in_flight_is_dropped_on_abort() {
         let reply = client.get(server.address, "/hang");
         let stop = async {
             calls.wait_for(1).await;
-            timeout(SOON, server.stop()).await.unwrap()
+            timeout(TIMEOUT, server.stop()).await.unwrap()
         };
         let (reply, stopped) = tokio::join!(reply, stop);
         assert!(reply.is_err());
@@ -299,14 +305,14 @@ async fn service_call_in_flight_is_dropped_on_abort() {
 async fn idle_connections_and_unfinished_handshakes_do_not_delay_a_stop() {
     let pki = Pki::new();
     let server = Server::start(&pki, Options { grace: NEVER, ..Options::default() });
-    let mut mute = TcpStream::connect(server.address).await.unwrap();
+    let mut silent = TcpStream::connect(server.address).await.unwrap();
     let client = Client::new(&pki, &["h2"], Credentials::None);
     let (mut sender, _driver) = http2(client.connect(server.address).await.unwrap()).await;
     let response = sender.send_request(harness::request("/whoami")).await.unwrap();
     assert_eq!(harness::text(response.into_body()).await.unwrap(), "absent");
 
-    assert_eq!(timeout(SOON, server.stop()).await.unwrap(), Stopped { connections_aborted: 0 });
-    let end = timeout(SOON, mute.read(&mut [0])).await.unwrap();
+    assert_eq!(timeout(TIMEOUT, server.stop()).await.unwrap(), Stopped { connections_aborted: 0 });
+    let end = timeout(TIMEOUT, silent.read(&mut [0])).await.unwrap();
     assert!(!matches!(end, Ok(1..)), "{end:?}");
 }
 
@@ -319,8 +325,8 @@ async fn idle_client_that_ignores_goaway_does_not_delay_a_stop() {
     // The connection preface and empty settings: a complete HTTP/2 connection to the server.
     silent.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
     let mut settings = [0; 9];
-    timeout(SOON, silent.read_exact(&mut settings)).await.unwrap().unwrap();
-    assert_eq!(timeout(SOON, server.stop()).await.unwrap(), Stopped { connections_aborted: 0 });
+    timeout(TIMEOUT, silent.read_exact(&mut settings)).await.unwrap().unwrap();
+    assert_eq!(timeout(TIMEOUT, server.stop()).await.unwrap(), Stopped { connections_aborted: 0 });
 }
 
 #[tokio::test]
@@ -328,8 +334,8 @@ async fn silent_client_is_dropped_when_the_handshake_times_out() {
     let pki = Pki::new();
     let options = Options { handshake_timeout: Duration::from_millis(10), ..Options::default() };
     let server = Server::start(&pki, options);
-    let mut mute = TcpStream::connect(server.address).await.unwrap();
-    assert_eq!(timeout(SOON, mute.read(&mut [0])).await.unwrap().unwrap(), 0);
+    let mut silent = TcpStream::connect(server.address).await.unwrap();
+    assert_eq!(timeout(TIMEOUT, silent.read(&mut [0])).await.unwrap().unwrap(), 0);
     server.stop().await;
 }
 
@@ -341,7 +347,7 @@ async fn http1_connection_without_a_request_is_dropped_after_the_idle_timeout() 
     let client = Client::new(&pki, &["http/1.1"], Credentials::None);
     let mut stream = client.connect(server.address).await.unwrap();
     // Graceful or not, the stream ends without a byte of response.
-    let end = timeout(SOON, stream.read(&mut [0; 16])).await.unwrap();
+    let end = timeout(TIMEOUT, stream.read(&mut [0; 16])).await.unwrap();
     assert!(!matches!(end, Ok(1..)), "{end:?}");
     server.stop().await;
 }
@@ -360,7 +366,7 @@ async fn http2_connection_without_a_request_is_closed_after_the_idle_timeout() {
         let server = Server::start(&pki, options);
         let client = Client::new(&pki, &["h2"], credentials);
         let (sender, mut driver) = http2(client.connect(server.address).await.unwrap()).await;
-        timeout(SOON, driver.join_next()).await.unwrap();
+        timeout(TIMEOUT, driver.join_next()).await.unwrap();
         drop(sender);
         server.stop().await;
     }
@@ -382,7 +388,7 @@ async fn busy_anonymous_connection_is_closed_after_its_lifetime() {
             assert_eq!(harness::text(response.into_body()).await.unwrap(), "absent");
         }
     };
-    timeout(SOON, refused).await.unwrap();
+    timeout(TIMEOUT, refused).await.unwrap();
 
     let client = Client::new(&pki, &["h2"], Credentials::Issued(&pki.admin));
     let watch = client.open(server.address, "/watch").await;
@@ -399,7 +405,7 @@ async fn response_beyond_the_request_timeout_is_aborted_unless_it_is_a_watch() {
         let client = Client::new(&pki, &[protocol], Credentials::Issued(&pki.admin));
         let watch = client.open(server.address, "/watch").await;
         let endless = client.open(server.address, "/endless").await;
-        assert!(!timeout(SOON, endless.ends_cleanly()).await.unwrap(), "{protocol}");
+        assert!(!timeout(TIMEOUT, endless.ends_cleanly()).await.unwrap(), "{protocol}");
         server.stop().await;
         assert!(watch.ends_cleanly().await, "{protocol}");
     }
@@ -419,11 +425,11 @@ async fn idle_anonymous_connections_do_not_block_new_ones() {
     }
     for credentials in [Credentials::None, Credentials::Issued(&pki.admin)] {
         let client = Client::new(&pki, &["h2"], credentials);
-        timeout(SOON, client.get(server.address, "/whoami")).await.unwrap().unwrap();
+        timeout(TIMEOUT, client.get(server.address, "/whoami")).await.unwrap().unwrap();
     }
     // All but the last four are closed.
-    for mute in &mut flood[..60] {
-        let end = timeout(SOON, mute.read(&mut [0])).await.unwrap();
+    for silent in &mut flood[..60] {
+        let end = timeout(TIMEOUT, silent.read(&mut [0])).await.unwrap();
         assert!(!matches!(end, Ok(1..)), "{end:?}");
     }
     server.stop().await;

@@ -106,7 +106,7 @@ fn respond_object(
     gzip: bool,
 ) -> Result<Response<Body>, Status> {
     let resource = &cx.resource;
-    let shown = match output.view {
+    let rendered = match output.view {
         View::Object => value,
         View::Metadata => view::to_metadata(resource.gvk(), &value),
         // Upstream treats any custom object as a list until it looks up the items.
@@ -114,7 +114,7 @@ fn respond_object(
             return Err(Status::without_reason(500, "content is not a list"));
         }
         View::MetadataList => {
-            return Err(Status::wrong_shape(format!(
+            return Err(Status::view_mismatch(format!(
                 "you requested PartialObjectMetadataList, but the requested object is not a list \
                  ({})",
                 resource.go_type("")
@@ -127,11 +127,11 @@ fn respond_object(
             view::table(metadata, Some(view::table_definitions(resource)), vec![row])
         }
     };
-    let shown = match output.view {
-        View::Object => shown,
-        _ => view::in_version(output.beta, shown),
+    let rendered = match output.view {
+        View::Object => rendered,
+        _ => view::in_version(output.beta, rendered),
     };
-    Ok(full(code, output.format, write(output.format, &shown)?, gzip))
+    Ok(full(code, output.format, write(output.format, &rendered)?, gzip))
 }
 
 fn respond_list(
@@ -163,7 +163,7 @@ fn respond_list(
         Output { view: View::Object, format, .. } => {
             Ok(full(StatusCode::OK, format, write(format, &list.to_value(cx)?)?, gzip))
         }
-        Output { view: View::Metadata, .. } => Err(Status::wrong_shape(format!(
+        Output { view: View::Metadata, .. } => Err(Status::view_mismatch(format!(
             "you requested PartialObjectMetadata, but the requested object is a list ({})",
             cx.resource.go_type("List")
         ))),

@@ -35,9 +35,9 @@ impl AcceptedNames {
     pub(super) fn record(&mut self, crd: &Value) {
         let name = crd.meta_str("name");
         self.forget(name);
-        let given = &crd["status"]["acceptedNames"];
-        let text = |field: &str| given[field].as_str();
-        let short = given["shortNames"].as_array().into_iter().flatten();
+        let accepted_names = &crd["status"]["acceptedNames"];
+        let text = |field: &str| accepted_names[field].as_str();
+        let short = accepted_names["shortNames"].as_array().into_iter().flatten();
         let resources = [text("plural"), text("singular")].into_iter().flatten();
         let resources = resources.chain(short.filter_map(Value::as_str));
         let kinds = [text("kind"), text("listKind")].into_iter().flatten();
@@ -96,10 +96,10 @@ impl AcceptedNames {
 }
 
 /// Checks the requested names against the accepted names of the other CRDs in the group.
-pub(super) fn check(crd: &Value, given: &AcceptedNames) -> NameCheck {
-    let own = given.by_crd.get(crd.meta_str("name"));
-    let is_taken_resource = |name: &str| !name.is_empty() && given.has_resource(own, name);
-    let is_taken_kind = |name: &str| !name.is_empty() && given.has_kind(own, name);
+pub(super) fn check(crd: &Value, accepted_names: &AcceptedNames) -> NameCheck {
+    let own = accepted_names.by_crd.get(crd.meta_str("name"));
+    let is_taken_resource = |name: &str| !name.is_empty() && accepted_names.has_resource(own, name);
+    let is_taken_kind = |name: &str| !name.is_empty() && accepted_names.has_kind(own, name);
     let requested = &crd["spec"]["names"];
     let mut accepted = crd["status"]["acceptedNames"].clone();
     if !accepted.is_object() {

@@ -208,9 +208,9 @@ impl Worker {
         // Used for lookups only, so its order does not matter.
         let mut pending: HashMap<(*const TableInner, Key), Option<Arc<Record>>> = HashMap::new();
         let decide = |Request { table, key, change, reply }: Request| {
-            let place = (Arc::as_ptr(&table), key);
-            let key = &place.1;
-            let outcome = match pending.get(&place) {
+            let entry = (Arc::as_ptr(&table), key);
+            let key = &entry.1;
+            let outcome = match pending.get(&entry) {
                 Some(current) => change.decide(key, current.as_ref(), next),
                 None => {
                     let current = table.state.read().get(key).cloned();
@@ -219,7 +219,7 @@ impl Worker {
             };
             if let Ok(event) = &outcome {
                 put_event(&mut self.log.buffer, &table.name, event);
-                pending.insert(place, (!event.deleted).then(|| event.record.clone()));
+                pending.insert(entry, (!event.deleted).then(|| event.record.clone()));
                 next += 1;
             }
             Decided { table, reply, outcome }

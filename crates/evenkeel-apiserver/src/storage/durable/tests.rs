@@ -699,9 +699,9 @@ async fn send(server: &ApiServer, method: &str, path: &str, body: &str) -> (u16,
     let request = http::Request::builder().method(method).uri(path);
     let request = request.header("content-type", "application/json");
     let request = request.body(Full::<Bytes>::from(body.to_owned())).unwrap();
-    let answer = server.service().call(request).await.unwrap();
-    let status = answer.status().as_u16();
-    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    let response = server.service().call(request).await.unwrap();
+    let status = response.status().as_u16();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
     (status, String::from_utf8(body.to_vec()).unwrap())
 }
 
