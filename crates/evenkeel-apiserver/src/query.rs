@@ -40,8 +40,8 @@ impl Query {
         self.0.iter().filter(move |(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 
-    /// Returns whether a flag is set. Like upstream, any value but `false` and `0` counts as true,
-    /// also an empty one.
+    /// Returns whether a flag is set. Any value but `false` and `0` counts as true, also an empty one,
+    /// as in upstream's `Convert_Slice_string_To_bool`.
     pub(crate) fn flag(&self, name: &str) -> bool {
         self.optional_flag(name).unwrap_or(false)
     }
@@ -265,6 +265,7 @@ impl ListOptions {
         Ok(options)
     }
 
+    /// Validates the options of a list, like upstream's `ValidateListOptions`.
     fn validate_list(&self, given: &str, errors: &mut Vec<field::Error>) {
         let mut forbid = |why: &str| errors.push(field::Error::forbidden(MATCH, why));
         if !given.is_empty() {
@@ -290,6 +291,7 @@ impl ListOptions {
         }
     }
 
+    /// Validates the options of a watch, like upstream's `ValidateListOptions`.
     fn validate_watch(&self, given: &str, errors: &mut Vec<field::Error>) {
         let initial = self.send_initial_events.is_some();
         if initial && given != "NotOlderThan" {

@@ -224,7 +224,8 @@ impl GroupVersion {
     }
 }
 
-/// Orders versions as Kubernetes does: `v2` > `v1` > `v1beta2` > `v1alpha1` > anything else.
+/// Returns the priority of a version: `v2` > `v1` > `v1beta2` > `v1alpha1` > anything else. Mirrors
+/// upstream's `CompareKubeAwareVersionStrings`.
 pub(crate) fn version_rank(version: &str) -> (u8, u64, u64, std::cmp::Reverse<String>) {
     let other = || (0, 0, 0, std::cmp::Reverse(version.to_owned()));
     let Some(rest) = version.strip_prefix('v') else { return other() };

@@ -72,7 +72,7 @@ impl Route {
     }
 }
 
-/// Routes a request by method, path and query.
+/// Routes a request by method, path and query, like upstream's `RequestInfoFactory`.
 pub(crate) fn route(method: &Method, path: &str, query: &Query) -> Route {
     // Decoded before it is split: `%2F` is equivalent to a slash.
     let path = decode_path(path);

@@ -168,7 +168,7 @@ fn merge_tolerations(first: &[Value], second: &[Value]) -> Vec<Value> {
     merge_tolerations
 }
 
-/// Returns whether `more` tolerates everything that `some` tolerates.
+/// Returns whether `more` tolerates everything that `some` tolerates, like upstream's `isSuperset`.
 fn is_superset(more: &Value, some: &Value) -> bool {
     if more == some {
         return true;

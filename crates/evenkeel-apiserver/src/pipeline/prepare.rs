@@ -299,7 +299,8 @@ fn metadata_of(object: &Value) -> &Value {
     object.get("metadata").unwrap_or(&Value::Null)
 }
 
-/// Generates the name of an object that has a `generateName` only.
+/// Generates the name of an object that has a `generateName` only, like upstream's
+/// `SimpleNameGenerator`.
 fn generate_name(cx: &RequestContext, object: &mut Value) {
     const LONGEST_BASE: usize = 58;
     let base = object.meta_str("generateName");
@@ -311,7 +312,8 @@ fn generate_name(cx: &RequestContext, object: &mut Value) {
     set_meta(object, "name", Some(name.into()));
 }
 
-/// Preserves fields that clients cannot change, without an error, as upstream does.
+/// Preserves fields that clients cannot change, without an error, as upstream's
+/// `rest.BeforeUpdate` does.
 fn keep_system_fields(object: &mut Value, old: &Value) {
     if object.meta_str("uid").is_empty() {
         set_meta(object, "uid", old.meta("uid").cloned());

@@ -15,7 +15,8 @@ pub(super) fn are_unchanged(service: &Value, old: Option<&Value>) -> bool {
         && ["type", "clusterIPs", "ipFamilies"].iter().all(|field| spec[field] == old[field])
 }
 
-/// Sets the IP family policy and IP families, in upstream's order of checks.
+/// Sets the IP family policy and IP families. Mirrors upstream's `initIPFamilyFields`, in its order
+/// of checks.
 pub(super) fn set_families(service: &mut Value, old: Option<&Value>) -> Result<(), AllocateError> {
     let none = Value::Null;
     let old_spec = old.map_or(&none, |old| &old["spec"]);

@@ -60,7 +60,8 @@ struct Ports<'a> {
 }
 
 impl Ports<'_> {
-    /// Allocates node ports. Ports of the same number, for example TCP and UDP, share one.
+    /// Allocates the node ports of a new Service, like upstream's `initNodePorts`. Ports of the same
+    /// number, for example TCP and UDP, share one.
     fn on_create(&mut self, spec: &mut Value) -> Result<(), AllocateError> {
         let allocates = allocates_node_ports(spec);
         let Some(ports) = spec["ports"].as_array_mut() else { return Ok(()) };
@@ -94,6 +95,7 @@ impl Ports<'_> {
         Ok(())
     }
 
+    /// Allocates the node ports that an update adds, like upstream's `updateNodePorts`.
     fn on_update(&mut self, spec: &mut Value, old: &Value) -> Result<(), AllocateError> {
         let allocates = allocates_node_ports(spec);
         let before = old["ports"].as_array().into_iter().flatten();

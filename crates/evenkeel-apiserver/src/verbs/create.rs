@@ -92,7 +92,8 @@ pub(super) async fn create_managed(
     persist::create(cx, admitted, options.dry_run).await
 }
 
-/// Checks that the namespace matches the URL; it is removed for cluster-scoped resources.
+/// Checks that the namespace matches the URL; it is removed for cluster-scoped resources. Mirrors
+/// upstream's `rest.EnsureObjectNamespaceMatchesRequestNamespace`.
 pub(super) fn check_namespace(cx: &RequestContext, object: &mut Value) -> Result<(), Status> {
     let given = object.meta_str("namespace");
     if given.is_empty() || given == cx.namespace {
@@ -107,7 +108,8 @@ pub(super) fn check_namespace(cx: &RequestContext, object: &mut Value) -> Result
     ))
 }
 
-/// Removes fields that only the server may set, before managed fields are recorded.
+/// Removes fields that only the server may set, before managed fields are recorded. Mirrors
+/// upstream's `rest.WipeObjectMetaSystemFields`.
 pub(super) fn wipe_system_fields(object: &mut Value) {
     for field in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         set_meta(object, field, None);

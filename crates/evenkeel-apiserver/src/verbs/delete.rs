@@ -227,7 +227,8 @@ impl DeleteOptions {
         Ok(())
     }
 
-    /// Decides what happens to `object`.
+    /// Decides what happens to `object`, as upstream's `rest.BeforeDelete` and the generic store's
+    /// `Delete` do.
     fn decide(&self, cx: &RequestContext, object: &Value) -> Decision {
         let now = cx.core.clock_rng.now();
         let graceful = self.grace(cx, object, now);
@@ -303,7 +304,8 @@ impl DeleteOptions {
         Grace::Until { deletion_timestamp: after(now, seconds), seconds }
     }
 
-    /// Returns the finalizers to wait for, including those of the propagation policy.
+    /// Returns the finalizers to wait for, including those of the propagation policy. Mirrors
+    /// upstream's `deletionFinalizersForGarbageCollection`.
     fn finalizers(&self, cx: &RequestContext, object: &Value) -> Vec<String> {
         let existing = object.finalizers();
         let supported = default_propagation(cx) != GarbageCollection::Unsupported;

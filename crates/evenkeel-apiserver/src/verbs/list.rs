@@ -191,7 +191,7 @@ fn list_error(error: ReadError, token: Option<&Token>, namespace: Option<&str>) 
     }
 }
 
-/// The continue token of a paged list.
+/// The continue token of a paged list, in the format of upstream's `storage.EncodeContinue`.
 struct Token {
     /// `None` once the revision of the first page is compacted: continue at the latest one.
     revision: Option<u64>,

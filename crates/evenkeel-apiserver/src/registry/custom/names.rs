@@ -95,7 +95,8 @@ impl AcceptedNames {
     }
 }
 
-/// Checks the requested names against the accepted names of the other CRDs in the group.
+/// Checks the requested names against the accepted names of the other CRDs in the group. Mirrors
+/// `calculateNamesAndConditions` of upstream's naming controller.
 pub(super) fn check(crd: &Value, accepted_names: &AcceptedNames) -> NameCheck {
     let own = accepted_names.by_crd.get(crd.meta_str("name"));
     let is_taken_resource = |name: &str| !name.is_empty() && accepted_names.has_resource(own, name);

@@ -116,7 +116,7 @@ async fn decrement_budget(cx: &RequestContext, pod: &Value, dry_run: bool) -> Re
     Ok(())
 }
 
-/// Checks whether the budget allows an eviction.
+/// Checks whether the budget allows an eviction. Mirrors upstream's `checkAndDecrement`.
 fn check(name: &str, budget: &Value) -> Result<(), Status> {
     let number = |path: &str| budget.pointer(path).and_then(Value::as_i64).unwrap_or(0);
     let violates = |retry, cause: String| {
