@@ -1,8 +1,8 @@
-//! How fast the store is, and how much memory an object takes.
+//! Measures the throughput of the store, and the memory per object.
 //!
-//! `cargo bench -p evenkeel-apiserver --bench storage`; names given as arguments choose figures.
+//! `cargo bench -p evenkeel-apiserver --bench storage`; arguments select benchmarks.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark talks and may die")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints and may panic")]
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -71,7 +71,7 @@ fn resident() -> usize {
 }
 
 fn memory() {
-    // A window of one event, to see the objects alone.
+    // A window of one event, to measure the objects only.
     let window = Window { events: 1, ..Window::default() };
     let store = Store::in_memory(&Options { window, ..Options::default() });
     let table = store.table("pods");

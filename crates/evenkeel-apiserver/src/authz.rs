@@ -48,7 +48,7 @@ pub trait Authorizer: Send + Sync {
     fn decide(&self, attributes: &Attributes<'_>) -> Decision;
 }
 
-/// Allows everything to authenticated users, and health checks to all.
+/// An [`Authorizer`] that allows everything to authenticated users, and health checks to all.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AllowAuthenticated;
 

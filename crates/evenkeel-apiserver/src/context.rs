@@ -44,7 +44,7 @@ pub(crate) struct Remote {
     in_flight: Mutex<Option<Permit>>,
 }
 
-/// Becomes true when the listener of the request stops, so that watches end.
+/// A signal that becomes true when the listener of the request stops, so that watches end.
 #[derive(Clone)]
 pub(crate) struct ShutdownSignal(pub(crate) watch::Receiver<bool>);
 

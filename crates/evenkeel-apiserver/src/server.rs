@@ -46,7 +46,7 @@ pub struct ApiServer {
     certificates: Option<PathBuf>,
 }
 
-/// Builds an [`ApiServer`].
+/// A builder of an [`ApiServer`].
 #[derive(Default)]
 #[must_use]
 pub struct Builder {

@@ -19,7 +19,7 @@ use crate::object::Metadata as _;
 use crate::status::{GroupResource, Status};
 use crate::storage::Record;
 
-/// Allocates cluster IPs from one IPv4 range, and node ports.
+/// An allocator of cluster IPs from one IPv4 range, and of node ports.
 pub(crate) struct Allocator {
     base: u32,
     size: u32,
@@ -111,7 +111,7 @@ impl Allocator {
     }
 
     /// Allocates what the type of a Service needs, keeping the allocations of `old`. In a dry run
-    /// nothing is allocated and the values are made up.
+    /// nothing is allocated and the values are placeholders.
     pub(crate) fn allocate(
         &self,
         service: &mut Value,

@@ -61,7 +61,7 @@ pub struct Options {
     pub data_dir: Option<PathBuf>,
     /// What an acknowledged write survives, with a data directory.
     pub durability: Durability,
-    /// Bytes below which the log on disk is never compacted. Beyond that it is bounded by twice the
+    /// Bytes below which no snapshot replaces the log on disk. Beyond that it is bounded by twice the
     /// live data.
     pub snapshot_floor: u64,
 }
@@ -113,7 +113,7 @@ struct Inner {
     writer: Writer,
 }
 
-/// Serializes writes.
+/// How writes are serialized.
 enum Writer {
     /// A lock, held during a write.
     Memory(Mutex<()>),

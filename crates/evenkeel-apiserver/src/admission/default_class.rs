@@ -7,7 +7,7 @@ use crate::object::Metadata as _;
 use crate::status::Status;
 use crate::storage::Range;
 
-/// Sets the default class on objects of one kind.
+/// The plugin that sets the default class on objects of one kind.
 pub(super) struct DefaultClass {
     pub(super) group: &'static str,
     pub(super) plural: &'static str,

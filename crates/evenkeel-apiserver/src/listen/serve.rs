@@ -260,7 +260,7 @@ fn report(ended: Result<(), JoinError>) {
     }
 }
 
-/// Waits with exponential backoff while accepting fails, for example for lack of file descriptors.
+/// Exponential backoff while accepting fails, for example for lack of file descriptors.
 #[derive(Debug, Default)]
 struct Backoff {
     /// The last delay, and when it ends.

@@ -58,10 +58,10 @@ pub(super) enum Protocol {
     Http2,
 }
 
-/// Returns the injected wall clock, in seconds since the epoch.
+/// The injected wall clock, in seconds since the epoch.
 struct Clock(Box<dyn Fn() -> u64 + Send + Sync>);
 
-/// Verifies that the client has the key of its certificate, and leaves the chain to
+/// A verifier that checks whether the client has the key of its certificate, and leaves the chain to
 /// [`Tls::verify`].
 #[derive(Debug)]
 struct OptionalClientAuth {

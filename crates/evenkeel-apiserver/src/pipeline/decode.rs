@@ -98,7 +98,7 @@ pub(crate) fn of_kind(
     Ok(parsed.value)
 }
 
-/// Decodes the result of a patch.
+/// A decoder of the result of a patch.
 #[derive(Clone, Copy)]
 pub(crate) struct Patched<'a> {
     /// Duplicate keys in the patch.

@@ -237,7 +237,7 @@ fn with_system_group(mut user: Identity) -> Identity {
     user
 }
 
-/// Checks the permissions on each part of the requested user.
+/// The checks of permissions on each part of the requested user.
 struct Check<'a> {
     core: &'a Arc<Core>,
     mode: &'a Mode,

@@ -50,7 +50,7 @@ struct Slot {
     revision: u64,
     /// `None` if the object was deleted at `revision`.
     current: Option<Arc<Record>>,
-    #[expect(clippy::box_collection, reason = "most objects have no past: 8 bytes instead of 32")]
+    #[expect(clippy::box_collection, reason = "most objects have none: 8 bytes, not 32")]
     superseded: Option<Box<VecDeque<Superseded>>>,
 }
 

@@ -51,7 +51,7 @@ pub(super) struct TableInner {
     pins: Mutex<BTreeMap<u64, usize>>,
 }
 
-/// Keeps one revision of a table readable.
+/// A guard that keeps one revision of a table readable.
 pub(super) struct Pin {
     inner: Arc<TableInner>,
     pub(super) revision: u64,

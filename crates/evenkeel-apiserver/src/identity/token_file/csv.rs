@@ -18,7 +18,7 @@ enum Kind {
     Quote,
 }
 
-/// Iterates over the records of a text; ends after the first error.
+/// An iterator over the records of a text, which ends after the first error.
 pub(super) struct Records<'a> {
     rest: &'a str,
     line: usize,

@@ -232,7 +232,7 @@ fn set_gzip_headers(headers: &mut HeaderMap) {
     headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
 }
 
-/// Compresses chunks as they are produced.
+/// A stream that compresses chunks as they are produced.
 struct Gzip<P> {
     chunks: P,
     encoder: Option<GzEncoder<Vec<u8>>>,

@@ -114,7 +114,7 @@ fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 
 // === reading ===
 
-/// Decodes a payload. `None` means that it is invalid.
+/// A decoder of payloads. `None` means that the payload is invalid.
 pub(super) struct Decoder<'a> {
     rest: &'a [u8],
 }

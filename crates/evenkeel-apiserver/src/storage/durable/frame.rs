@@ -22,7 +22,7 @@ pub(super) enum Next {
     Broken(u64),
 }
 
-/// Reads a file frame by frame.
+/// A reader of the frames of a file.
 pub(super) struct Frames<R> {
     input: R,
     offset: u64,

@@ -65,7 +65,7 @@ pub(super) struct Server {
     task: JoinSet<Stopped>,
 }
 
-/// Responds by path: `/whoami`, `/watch` (ends on shutdown), `/endless`, `/hang`, `/panic`.
+/// A service by path: `/whoami`, `/watch` (ends on shutdown), `/endless`, `/hang`, `/panic`.
 #[derive(Clone)]
 pub(super) struct TestService {
     shutdown_signal: watch::Receiver<bool>,
@@ -358,7 +358,7 @@ impl Open {
     }
 }
 
-/// Sends the certificate regardless of the authorities in the server's request.
+/// A resolver that sends the certificate regardless of the authorities in the server's request.
 #[derive(Debug)]
 struct Always(Arc<CertifiedKey>);
 
