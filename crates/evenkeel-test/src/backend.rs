@@ -186,7 +186,11 @@ impl Found {
         matches!(self, Self::Embedded)
     }
 
-    pub(crate) async fn start(self, settings: &Settings, bare: bool) -> Result<Backend, BoxError> {
+    pub(crate) async fn start(
+        self,
+        settings: &Settings,
+        api_only: bool,
+    ) -> Result<Backend, BoxError> {
         match self {
             Self::Embedded => {
                 let ruled = Ruled::default();
@@ -196,12 +200,12 @@ impl Found {
                 }
                 let server = builder.build().await?;
                 let cluster =
-                    if bare { Cluster::bare(server) } else { Cluster::on(server, settings)? };
+                    if api_only { Cluster::bare(server) } else { Cluster::on(server, settings)? };
                 let (clock, seed) = (settings.clock.clone(), settings.seed);
                 Ok(Backend::Embedded { cluster, clock, seed, ruled })
             }
             Self::Real(binaries) => {
-                let controllers = !bare && binaries.kube_controller_manager.is_some();
+                let controllers = !api_only && binaries.kube_controller_manager.is_some();
                 let mut options = evenkeel_upstream::Options::default();
                 options.controllers = controllers;
                 let cluster =

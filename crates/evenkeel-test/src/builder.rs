@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::backend::Backend;
 use crate::guard::{self, Guard, Guarded};
-use crate::{PATIENCE, TestCluster, fail};
+use crate::{DEFAULT_TIMEOUT, TestCluster, fail};
 
 /// When the wall clock of a cluster in virtual time starts.
 const EPOCH: i64 = 1_767_225_600;
@@ -22,9 +22,9 @@ const EPOCH: i64 = 1_767_225_600;
 #[must_use]
 pub struct Builder {
     settings: Settings,
-    bare: bool,
+    api_only: bool,
     virtual_time: Option<u64>,
-    patience: Duration,
+    timeout: Duration,
     spin_limit: u32,
 }
 
@@ -32,9 +32,9 @@ impl Default for Builder {
     fn default() -> Self {
         Self {
             settings: Settings::default(),
-            bare: false,
+            api_only: false,
             virtual_time: None,
-            patience: PATIENCE,
+            timeout: DEFAULT_TIMEOUT,
             spin_limit: guard::SPIN,
         }
     }
@@ -76,8 +76,8 @@ impl Builder {
     }
 
     /// Only the API server, no controllers: nothing happens but what the test does.
-    pub fn bare(mut self) -> Self {
-        self.bare = true;
+    pub fn api_only(mut self) -> Self {
+        self.api_only = true;
         self
     }
 
@@ -100,8 +100,8 @@ impl Builder {
     }
 
     /// How long [`TestCluster::eventually`] waits; thirty seconds unless set.
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
@@ -130,7 +130,7 @@ impl Builder {
             let start = Timestamp::from_second(EPOCH).unwrap_or_default();
             settings.clock = Some(evenkeel::Clock::starting_at(start));
         }
-        let backend = match found.start(&settings, self.bare).await {
+        let backend = match found.start(&settings, self.api_only).await {
             Ok(backend) => backend,
             Err(error) => cannot_start(&*error),
         };
@@ -144,7 +144,7 @@ impl Builder {
             backend,
             namespace,
             observer,
-            patience: self.patience,
+            timeout: self.timeout,
             guard: Guarded(Guard::new(self.spin_limit, virtual_time.is_some())),
             accounts: Mutex::default(),
             running: JoinSet::new(),

@@ -10,8 +10,8 @@
 //!   in the folder). Nothing runs pods there.
 //! - `EVENKEEL_TEST_KUBECONFIG`: a cluster that exists. Each test has a namespace of its own there,
 //!   which goes with it, and managers under test look into no other one. Definitions stay. What has
-//!   no namespace is shared: such things need names from [`TestCluster::unique`], tests about them
-//!   delete what they made, and operators of them run one after another (`-- --test-threads=1`).
+//!   no namespace is shared: such things need names from [`TestCluster::unique_name`], tests
+//!   about them delete what they made, and operators of them run one after another (`-- --test-threads=1`).
 //!   What a test that failed leaves there has the label
 //!   `app.kubernetes.io/managed-by=evenkeel-test`.
 //!
@@ -76,14 +76,14 @@ use backend::Backend;
 use guard::Guarded;
 
 /// How long [`TestCluster::eventually`] waits, unless the builder says otherwise.
-const PATIENCE: Duration = Duration::from_secs(30);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A cluster for one test. What it started ends with it.
 pub struct TestCluster {
     backend: Backend,
     namespace: String,
     observer: Manager,
-    patience: Duration,
+    timeout: Duration,
     /// Knows the managers under test.
     guard: Guarded,
     accounts: Mutex<Vec<Account>>,
@@ -125,7 +125,7 @@ impl TestCluster {
 
     /// A name for something without a namespace that no other test uses, wherever this one runs.
     #[must_use]
-    pub fn unique(&self, name: &str) -> String {
+    pub fn unique_name(&self, name: &str) -> String {
         format!("{}-{name}", self.namespace)
     }
 
@@ -208,7 +208,7 @@ impl TestCluster {
         }
         // As long as the operator runs: it has finalizers to take off.
         match self.backend.leave(&self.namespace).await {
-            Ok(true) => self.gone::<Namespace>(&Key::cluster(&self.namespace)).await,
+            Ok(true) => self.eventually_gone::<Namespace>(&Key::cluster(&self.namespace)).await,
             Ok(false) => {}
             Err(error) => fail(&format!("the test's namespace stays: {}", chain(&*error))),
         }

@@ -35,7 +35,7 @@ impl TestCluster {
     /// # Panics
     /// When that takes too long; the message shows what is left.
     #[track_caller]
-    pub fn gone<K: Object>(&self, key: &Key) -> impl Future<Output = ()> {
+    pub fn eventually_gone<K: Object>(&self, key: &Key) -> impl Future<Output = ()> {
         let at = Location::caller();
         self.wait(at, key.clone(), |found: &[Arc<K>]| found.is_empty().then_some(()))
     }
@@ -54,7 +54,7 @@ impl TestCluster {
         let at = Location::caller();
         let watched = self.watched::<K>();
         let namespace = Kind::of::<K>().namespaced().then(|| self.namespace.clone());
-        let deadline = self.patience;
+        let deadline = self.timeout;
         async move {
             let query = Query { namespace: namespace.as_deref(), ..Query::default() };
             watched
@@ -103,11 +103,11 @@ impl TestCluster {
         key: Key,
         check: impl FnMut(&[Arc<K>]) -> Option<T>,
     ) -> impl Future<Output = T> {
-        let (watched, patience) = (self.watched::<K>(), self.patience);
+        let (watched, timeout) = (self.watched::<K>(), self.timeout);
         async move {
             let read =
                 |informer: &Informer| informer.get(&key).ok().flatten().into_iter().collect();
-            watched.until(at, patience, read, check).await
+            watched.until(at, timeout, read, check).await
         }
     }
 
@@ -166,11 +166,11 @@ impl Watched {
     async fn until<K: Object, T>(
         mut self,
         at: &Location<'_>,
-        patience: Duration,
+        timeout: Duration,
         read: impl Fn(&Informer) -> Vec<Arc<Entry>>,
         mut check: impl FnMut(&[Arc<K>]) -> Option<T>,
     ) -> T {
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         self.listed(at).await;
         loop {
             let state = typed::<K>(read(&self.informer));
@@ -179,7 +179,7 @@ impl Watched {
             }
             if !self.changed(at, deadline).await {
                 let (kind, hint) = (self.informer.kind(), self.guard.hint());
-                fail(&format!("{at}: not so after {patience:?}; {kind} is {}{hint}", show(&state)));
+                fail(&format!("{at}: not so after {timeout:?}; {kind} is {}{hint}", show(&state)));
             }
         }
     }

@@ -30,7 +30,7 @@ impl Reconciler for Marker {
 
 #[tokio::test]
 async fn an_operator_runs_against_a_cluster_of_its_own() {
-    let mut cluster = TestCluster::builder().bare().virtual_time(1).start().await;
+    let mut cluster = TestCluster::builder().api_only().virtual_time(1).start().await;
     let manager = cluster.manager("marker");
     manager.controller(Marker).register().unwrap();
     cluster.run(&manager);
@@ -43,13 +43,13 @@ async fn an_operator_runs_against_a_cluster_of_its_own() {
     let all = cluster.eventually_all::<ConfigMap>(|maps| maps.iter().any(|map| seen(map))).await;
     assert!(all.iter().any(|map| map.metadata.name.as_deref() == Some("a")));
     cluster.client().delete_by_key::<ConfigMap>(&key).await.unwrap();
-    cluster.gone::<ConfigMap>(&key).await;
+    cluster.eventually_gone::<ConfigMap>(&key).await;
     cluster.stop().await;
 }
 
 #[tokio::test]
 async fn an_operator_may_do_what_its_rules_say_and_nothing_else() {
-    let cluster = TestCluster::builder().bare().virtual_time(1).start().await;
+    let cluster = TestCluster::builder().api_only().virtual_time(1).start().await;
     let rules = [Rule::new("", &["configmaps"], &["get", "create"])];
     let manager = cluster.manager_with("restricted", &rules).await;
     let map = cluster.parse::<ConfigMap>("metadata: {name: a}");
@@ -64,7 +64,7 @@ async fn an_operator_may_do_what_its_rules_say_and_nothing_else() {
 
 #[tokio::test]
 async fn a_definition_that_is_refused_says_why() {
-    let cluster = TestCluster::builder().bare().virtual_time(1).start().await;
+    let cluster = TestCluster::builder().api_only().virtual_time(1).start().await;
     let text = "metadata: {name: wrong.example.com}\nspec: {group: example.com, scope: Cluster, \
                 names: {kind: Thing, plural: things}, versions: []}";
     let error = cluster.install_yaml(text).await.unwrap_err();
@@ -83,7 +83,7 @@ fn failure(test: impl Future<Output = ()>) -> String {
 #[test]
 fn waiting_in_vain_shows_what_was_last() {
     let message = failure(async {
-        let cluster = TestCluster::builder().bare().virtual_time(1).start().await;
+        let cluster = TestCluster::builder().api_only().virtual_time(1).start().await;
         let map = cluster.parse::<ConfigMap>("metadata: {name: a}\ndata: {k: last-seen}");
         cluster.client().create(&map).await.unwrap();
         cluster.eventually::<ConfigMap>(&Key::of(&map), |_| false).await;
@@ -113,7 +113,7 @@ impl Reconciler for Spinner {
 
 /// A cluster in virtual time with the spinner at work, soon.
 async fn spinning() -> (TestCluster, Key) {
-    let mut cluster = TestCluster::builder().bare().virtual_time(1).start().await;
+    let mut cluster = TestCluster::builder().api_only().virtual_time(1).start().await;
     let manager = cluster.manager("spinner");
     manager.controller(Spinner).named("spinner").register().unwrap();
     cluster.run(&manager);
@@ -153,7 +153,7 @@ fn a_controller_that_spins_fails_a_test_that_only_lets_time_pass() {
 fn a_requeue_without_delay_fails_the_test_as_well() {
     let message = failure(async {
         let mut cluster =
-            TestCluster::builder().bare().virtual_time(1).spin_limit(300).start().await;
+            TestCluster::builder().api_only().virtual_time(1).spin_limit(300).start().await;
         let manager = cluster.manager("eager");
         let eager = reconciler_fn(|_: Arc<ConfigMap>, _| async {
             Ok(Action::requeue_after(Duration::ZERO))
@@ -162,7 +162,7 @@ fn a_requeue_without_delay_fails_the_test_as_well() {
         cluster.run(&manager);
         let map = cluster.parse::<ConfigMap>("metadata: {name: a}");
         cluster.client().create(&map).await.unwrap();
-        cluster.gone::<ConfigMap>(&Key::of(&map)).await;
+        cluster.eventually_gone::<ConfigMap>(&Key::of(&map)).await;
     });
     let named = "controller \"eager\" spins: it reconciled ConfigMap default/a ";
     assert!(message.contains(named), "{message}");
@@ -170,8 +170,8 @@ fn a_requeue_without_delay_fails_the_test_as_well() {
 
 #[tokio::test]
 async fn two_clusters_of_one_test_share_virtual_time() {
-    let one = TestCluster::builder().bare().virtual_time(1).start().await;
-    let other = TestCluster::builder().bare().virtual_time(2).start().await;
+    let one = TestCluster::builder().api_only().virtual_time(1).start().await;
+    let other = TestCluster::builder().api_only().virtual_time(2).start().await;
     let map = one.parse::<ConfigMap>("metadata: {name: a}");
     one.client().create(&map).await.unwrap();
     assert!(other.client().get::<ConfigMap>(&Key::of(&map)).await.unwrap().is_none());
@@ -181,12 +181,12 @@ async fn two_clusters_of_one_test_share_virtual_time() {
 
 #[tokio::test(start_paused = true)]
 async fn a_test_may_have_paused_the_clock_itself() {
-    TestCluster::builder().bare().virtual_time(1).start().await.stop().await;
+    TestCluster::builder().api_only().virtual_time(1).start().await.stop().await;
 }
 
 #[tokio::test]
 async fn the_client_of_a_test_reads_every_type() {
-    let cluster = TestCluster::builder().bare().virtual_time(1).start().await;
+    let cluster = TestCluster::builder().api_only().virtual_time(1).start().await;
     let map = cluster.parse::<ConfigMap>("metadata: {name: a}");
     cluster.client().create(&map).await.unwrap();
     assert!(cluster.client().get::<ConfigMap>(&Key::of(&map)).await.unwrap().is_some());
@@ -196,7 +196,7 @@ async fn the_client_of_a_test_reads_every_type() {
 
 #[tokio::test]
 async fn warnings_are_part_of_the_output_of_a_test() {
-    let cluster = TestCluster::builder().bare().virtual_time(1).start().await;
+    let cluster = TestCluster::builder().api_only().virtual_time(1).start().await;
     assert!(tracing::enabled!(tracing::Level::WARN));
     cluster.stop().await;
 }
@@ -208,7 +208,7 @@ async fn rules_can_be_exported_as_a_cluster_role() {
         Rule::new("apps", &["*"], &["*"]),
     ];
     let yaml = manifest::yaml(&Rule::cluster_role("operator", &rules)).unwrap();
-    let cluster = TestCluster::builder().bare().virtual_time(1).start().await;
+    let cluster = TestCluster::builder().api_only().virtual_time(1).start().await;
     let created = cluster.client().create(&cluster.parse::<ClusterRole>(&yaml)).await.unwrap();
     let granted = created.rules.as_ref().unwrap();
     assert_eq!(granted.len(), 2);
@@ -242,7 +242,7 @@ fn waiting_for_an_answer_from_outside_in_virtual_time_is_explained() {
         let _ = stream.write_all(b"!");
     });
     let message = failure(async {
-        let mut cluster = TestCluster::builder().bare().virtual_time(1).start().await;
+        let mut cluster = TestCluster::builder().api_only().virtual_time(1).start().await;
         let manager = cluster.manager("asking");
         manager.controller(Asking(address)).named("asking").register().unwrap();
         cluster.run(&manager);

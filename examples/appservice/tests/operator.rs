@@ -199,7 +199,7 @@ async fn a_record_that_cannot_be_removed_keeps_the_appservice() {
     bench.cluster.eventually::<AppService>(&key, kept).await;
     bench.cluster.consistently::<AppService>(&key, Duration::from_secs(2), kept).await;
     fs::remove_dir(&record).unwrap();
-    bench.cluster.gone::<AppService>(&key).await;
+    bench.cluster.eventually_gone::<AppService>(&key).await;
     bench.stop().await;
 }
 
@@ -225,6 +225,6 @@ async fn the_documented_permissions_are_enough() {
     bench.cluster.client().create(&secret).await.unwrap();
     bench.stated(&key, bench.in_the_end()).await;
     bench.cluster.client().delete_by_key::<AppService>(&key).await.unwrap();
-    bench.cluster.gone::<AppService>(&key).await;
+    bench.cluster.eventually_gone::<AppService>(&key).await;
     bench.stop().await;
 }

@@ -47,7 +47,7 @@ async fn each_propagation_policy_does_what_it_says() {
         cluster.client().delete(&owner).propagation(policy.clone()).await.unwrap();
         match policy {
             PropagationPolicy::Background => {
-                cluster.gone::<ConfigMap>(&owner_key).await;
+                cluster.eventually_gone::<ConfigMap>(&owner_key).await;
                 let going = |map: &ConfigMap| map.metadata.deletion_timestamp.is_some();
                 cluster.eventually::<ConfigMap>(&key, going).await;
             }
@@ -59,15 +59,15 @@ async fn each_propagation_policy_does_what_it_says() {
                 assert_eq!(finalizers, Some(&["foregroundDeletion".to_owned()][..]));
             }
             PropagationPolicy::Orphan => {
-                cluster.gone::<ConfigMap>(&owner_key).await;
+                cluster.eventually_gone::<ConfigMap>(&owner_key).await;
                 let free = |map: &ConfigMap| map.metadata.owner_references.is_none();
                 let orphan = cluster.eventually::<ConfigMap>(&key, free).await;
                 cluster.client().delete(&*orphan).await.unwrap();
             }
         }
         hold(&cluster, &key, false).await;
-        cluster.gone::<ConfigMap>(&key).await;
-        cluster.gone::<ConfigMap>(&owner_key).await;
+        cluster.eventually_gone::<ConfigMap>(&key).await;
+        cluster.eventually_gone::<ConfigMap>(&owner_key).await;
     }
     cluster.stop().await;
 }
@@ -82,8 +82,8 @@ async fn children_of_a_former_uid_go_and_those_of_the_new_one_stay() {
     let owner = parent(&cluster, "owner").await;
     let new = child(&cluster, "new", &owner).await;
     let lost = child(&cluster, "lost", &former).await;
-    cluster.gone::<ConfigMap>(&Key::of(&old)).await;
-    cluster.gone::<ConfigMap>(&Key::of(&lost)).await;
+    cluster.eventually_gone::<ConfigMap>(&Key::of(&old)).await;
+    cluster.eventually_gone::<ConfigMap>(&Key::of(&lost)).await;
     cluster
         .eventually::<ConfigMap>(&Key::of(&new), |map| map.metadata.uid == new.metadata.uid)
         .await;
@@ -93,7 +93,7 @@ async fn children_of_a_former_uid_go_and_those_of_the_new_one_stay() {
 #[tokio::test]
 async fn a_namespace_says_what_it_waits_for() {
     let Some(cluster) = cluster().await else { return };
-    let name = cluster.unique("ending");
+    let name = cluster.unique_name("ending");
     let text = format!("metadata: {{name: {name}}}");
     cluster.client().create(&cluster.parse::<Namespace>(&text)).await.unwrap();
     let text =
@@ -128,6 +128,6 @@ async fn a_namespace_says_what_it_waits_for() {
         ]
     );
     hold(&cluster, &Key::of(&held), false).await;
-    cluster.gone::<Namespace>(&key).await;
+    cluster.eventually_gone::<Namespace>(&key).await;
     cluster.stop().await;
 }

@@ -16,7 +16,7 @@ use crate::{cluster, make_ready, open_pods, report, template, words};
 #[tokio::test]
 async fn a_service_leads_to_its_pods_and_says_which_are_ready() {
     let Some(cluster) = cluster().await else { return };
-    let node = cluster.unique("node");
+    let node = cluster.unique_name("node");
     let text = json!({"metadata": {"name": node, "labels": {
         "topology.kubernetes.io/zone": "a",
     }}});
@@ -166,7 +166,7 @@ async fn a_budget_counts_what_is_healthy() {
 #[tokio::test]
 async fn every_namespace_has_an_account_and_the_authority() {
     let Some(cluster) = cluster().await else { return };
-    let name = cluster.unique("fresh");
+    let name = cluster.unique_name("fresh");
     let text = format!("metadata: {{name: {name}}}");
     let namespace = cluster.client().create(&cluster.parse::<Namespace>(&text)).await.unwrap();
     let within = |object: &str| Key::namespaced(&name, object);
@@ -180,6 +180,6 @@ async fn every_namespace_has_an_account_and_the_authority() {
         };
     cluster.eventually::<ConfigMap>(&within("kube-root-ca.crt"), authority).await;
     cluster.client().delete(&*namespace).await.unwrap();
-    cluster.gone::<Namespace>(&Key::cluster(&name)).await;
+    cluster.eventually_gone::<Namespace>(&Key::cluster(&name)).await;
     cluster.stop().await;
 }

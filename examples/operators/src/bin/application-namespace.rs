@@ -144,7 +144,7 @@ mod tests {
     ) -> Arc<ApplicationNamespace> {
         let (namespace_name, team) = (namespace.to_owned(), "shop".to_owned());
         let spec = ApplicationNamespaceSpec { namespace_name, team, on_delete };
-        let app = ApplicationNamespace::new(&cluster.unique(name), spec);
+        let app = ApplicationNamespace::new(&cluster.unique_name(name), spec);
         cluster.client().create(&app).await.unwrap()
     }
 
@@ -164,21 +164,21 @@ mod tests {
     async fn remove<K: evenkeel::Object>(cluster: &TestCluster, object: &K) {
         cluster.client().delete(object).await.unwrap();
         if cluster.runs_controllers() {
-            cluster.gone::<K>(&Key::of(object)).await;
+            cluster.eventually_gone::<K>(&Key::of(object)).await;
         }
     }
 
     #[tokio::test]
     async fn a_namespace_that_is_missing_is_made_and_goes_with_its_owner() {
         let cluster = cluster().await;
-        let name = cluster.unique("new");
+        let name = cluster.unique_name("new");
         let app = declare(&cluster, "app", &name, OnDelete::Delete).await;
         let owned = |namespace: &Namespace| is_controller(&*app, namespace);
         let made = cluster.eventually::<Namespace>(&Key::cluster(&name), owned).await;
         assert_eq!(made.labels()[TEAM], "shop");
         remove(&cluster, &*app).await;
         if cluster.runs_controllers() {
-            cluster.gone::<Namespace>(&Key::cluster(&name)).await;
+            cluster.eventually_gone::<Namespace>(&Key::cluster(&name)).await;
         }
         cluster.stop().await;
     }
@@ -186,7 +186,7 @@ mod tests {
     #[tokio::test]
     async fn a_namespace_that_exists_is_adopted_and_let_go_on_request() {
         let cluster = cluster().await;
-        let name = cluster.unique("old");
+        let name = cluster.unique_name("old");
         let before = existing(&cluster, &name).await;
         let app = declare(&cluster, "app", &name, OnDelete::Orphan).await;
         let owned = |namespace: &Namespace| {
@@ -209,7 +209,7 @@ mod tests {
     #[tokio::test]
     async fn what_another_owns_or_the_cluster_needs_is_left_alone() {
         let cluster = cluster().await;
-        let name = cluster.unique("shared");
+        let name = cluster.unique_name("shared");
         existing(&cluster, &name).await;
         let first = declare(&cluster, "first", &name, OnDelete::Delete).await;
         stated(&cluster, &first, "Owned").await;

@@ -10,7 +10,7 @@ use crate::stand_in::Fault;
 const IDENTITY_AFTER: Duration = Duration::from_secs(20);
 
 async fn cluster(provider: &StandIn) -> TestCluster {
-    let builder = TestCluster::builder().virtual_time(1).patience(Duration::from_secs(120));
+    let builder = TestCluster::builder().virtual_time(1).timeout(Duration::from_secs(120));
     let mut cluster = builder.start().await;
     cluster.install::<SecureStorage>().await.unwrap();
     let manager = cluster.manager("secure-storage");
@@ -51,7 +51,7 @@ async fn each_phase_waits_for_the_one_before() {
     assert_eq!(provider.accounts()[&name].as_deref(), Some("vault/mine"));
 
     cluster.client().delete_by_key::<SecureStorage>(&key).await.unwrap();
-    cluster.gone::<SecureStorage>(&key).await;
+    cluster.eventually_gone::<SecureStorage>(&key).await;
     assert!(provider.accounts().is_empty());
     cluster.stop().await;
 }
@@ -90,7 +90,7 @@ async fn a_provider_that_is_down_or_busy_delays_and_does_no_harm() {
     provider.fail(Fault::BusyRemoving(7));
     let deleted = Instant::now();
     cluster.client().delete_by_key::<SecureStorage>(&key).await.unwrap();
-    cluster.gone::<SecureStorage>(&key).await;
+    cluster.eventually_gone::<SecureStorage>(&key).await;
     assert!(deleted.elapsed() >= Duration::from_secs(7), "{:?}", deleted.elapsed());
     assert!(provider.accounts().is_empty());
     cluster.stop().await;
