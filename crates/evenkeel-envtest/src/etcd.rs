@@ -10,9 +10,9 @@ use http::Uri;
 use tokio::{sync::watch, task::JoinSet};
 
 use crate::{
-    answers::{Answer, Answers},
     flags::{self, Flag, Flags, Style},
     process::{self, BoxError, StopSignals},
+    static_responses::{Answer, Answers},
 };
 
 /// The version of etcd that goes with Kubernetes 1.36.

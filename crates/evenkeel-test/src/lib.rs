@@ -53,7 +53,7 @@ mod rules;
 
 mod wait;
 
-mod differ;
+mod diff;
 
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
 pub use builder::Builder;
-pub use differ::diff;
+pub use diff::diff;
 pub use evenkeel_cluster::{Capacity, Delays, PLAN_ANNOTATION, Plan, PlanError, Plans, Settings};
 pub use install::InstallError;
 pub use rules::Rule;

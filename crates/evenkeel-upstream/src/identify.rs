@@ -6,8 +6,8 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::build::KUBERNETES_VERSION;
 use crate::locate::Program;
-use crate::obtain::KUBERNETES_VERSION;
 
 /// The first etcd that streaming lists work with.
 const OLDEST_ETCD: [u64; 3] = [3, 5, 13];

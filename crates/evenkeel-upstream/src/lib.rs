@@ -18,10 +18,10 @@ mod identify;
 
 mod locate;
 
-mod obtain;
+mod build;
 
+pub use build::{ETCD_VERSION, KUBERNETES_VERSION, ObtainError, obtain};
 pub use cluster::{Cluster, Options, StartError};
 pub use etcd::EtcdError;
 pub use guard::{Guarded, SpawnError};
 pub use locate::{Binaries, Missing, Program, cache_folder, locate, locate_any_release};
-pub use obtain::{ETCD_VERSION, KUBERNETES_VERSION, ObtainError, obtain};

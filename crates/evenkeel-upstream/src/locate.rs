@@ -8,8 +8,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use crate::build::{ETCD_VERSION, KUBERNETES_VERSION};
 use crate::identify::{Release, STAND_IN, identify};
-use crate::obtain::{ETCD_VERSION, KUBERNETES_VERSION};
 
 /// An executable of a Kubernetes release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

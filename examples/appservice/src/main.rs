@@ -1,6 +1,6 @@
 //! `cargo run -p appservice`: a cluster, the operator on it, and a story that shows what it does.
 
-mod screen;
+mod output;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -8,13 +8,13 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use appservice::dns::Zone;
 use appservice::operator::{AppService, AppServices};
-use appservice::story::{self, Line, Stage};
+use appservice::scenario::{self, Line, Stage};
 use clap::Parser;
 use evenkeel::Manager;
 use evenkeel_cluster::Cluster;
 use tokio::task::JoinSet;
 
-use screen::{say, tell};
+use output::{say, tell};
 
 /// An example operator: an AppService becomes a Deployment, a Service and a DNS record.
 ///
@@ -54,8 +54,8 @@ Examples:
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let elsewhere = arguments.kubeconfig.is_some() || arguments.context.is_some();
-    if let Err(problem) = screen::log(arguments.verbose, elsewhere) {
-        screen::error(&explained(&problem));
+    if let Err(problem) = output::log(arguments.verbose, elsewhere) {
+        output::error(&explained(&problem));
         return ExitCode::from(2);
     }
     let run =
@@ -64,12 +64,12 @@ async fn main() -> ExitCode {
         biased;
         ended = run => ended,
         // As `| head -1` does.
-        () = screen::closed() => return ExitCode::SUCCESS,
+        () = output::closed() => return ExitCode::SUCCESS,
     };
     match ended {
         Ok(code) => code,
         Err(error) => {
-            screen::error(&explained(&error));
+            output::error(&explained(&error));
             ExitCode::from(2)
         }
     }
@@ -133,7 +133,7 @@ async fn here(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     };
     let told = tokio::select! {
         biased;
-        told = story::play(&stage, &mut show) => told,
+        told = scenario::play(&stage, &mut show) => told,
         // Ctrl-C, or trouble.
         Some(ended) = running.join_next() => {
             ended??;
@@ -148,7 +148,7 @@ async fn here(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             ExitCode::SUCCESS
         }
         Err(unseen) => {
-            screen::error(&format!("after {summary}: {unseen}"));
+            output::error(&format!("after {summary}: {unseen}"));
             ExitCode::FAILURE
         }
     };

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use appservice::dns::{Zone, host};
 use appservice::operator::{AppService, AppServices};
-use appservice::story::{self, Line, Stage};
+use appservice::scenario::{self, Line, Stage};
 use evenkeel::client::Patch;
 use evenkeel::prelude::*;
 use evenkeel_test::{Rule, TestCluster};
@@ -80,7 +80,7 @@ async fn the_story_is_seen_from_its_beginning_to_its_end() {
         kubelets: bench.cluster.runs_pods(),
     };
     let mut lines = Vec::new();
-    let played = story::play(&stage, &mut |line| lines.push(line)).await;
+    let played = scenario::play(&stage, &mut |line| lines.push(line)).await;
     assert!(played.is_ok(), "{}\n{lines:#?}", played.unwrap_err());
     let skipped = lines.iter().filter(|line| matches!(line, Line::Skipped(_))).count();
     let unseen = if stage.kubelets { 0 } else { 2 } + usize::from(!stage.controllers);

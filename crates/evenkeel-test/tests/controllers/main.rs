@@ -5,7 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "that is how a test fails")]
 
-mod endings;
+mod deletion;
 
 mod jobs;
 

@@ -10,7 +10,7 @@
 
 mod provider;
 
-mod stand_in;
+mod fake;
 
 #[cfg(test)]
 mod tests;
@@ -20,8 +20,8 @@ use evenkeel::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use fake::StandIn;
 use provider::{Provider, ProviderError};
-use stand_in::StandIn;
 
 const FINALIZER: &str = "storage.example.com/account";
 /// What takes minutes outside is not asked for every second.

@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::stand_in::StandIn;
+use crate::fake::StandIn;
 
 /// A provider that does not answer must not hold a worker for ever.
 const DEADLINE: Duration = Duration::from_secs(10);

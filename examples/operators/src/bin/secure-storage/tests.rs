@@ -4,7 +4,7 @@ use evenkeel_test::TestCluster;
 use tokio::time::Instant;
 
 use super::*;
-use crate::stand_in::Fault;
+use crate::fake::Fault;
 
 /// Virtual on the embedded cluster; on a real one it has to pass.
 const IDENTITY_AFTER: Duration = Duration::from_secs(20);

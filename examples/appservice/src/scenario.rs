@@ -3,7 +3,7 @@
 //! The story is a user of the cluster like any other: it edits objects as `kubectl` would and looks
 //! at what becomes of them. It never asks the operator. A step that is not seen to come true ends it.
 
-mod eyes;
+mod wait;
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ use tokio::time::Instant;
 
 use crate::dns::{Zone, address, host};
 use crate::operator::{AppService, AppServiceSpec, LABEL};
-use eyes::Eyes;
-pub use eyes::Unseen;
+use wait::Eyes;
+pub use wait::Unseen;
 
 const NAME: &str = "web";
 const IMAGE: &str = "registry.example.com/shop:1.0";

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
 
-use appservice::story::Line;
+use appservice::scenario::Line;
 use tokio::sync::Notify;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
