@@ -20,9 +20,9 @@ use tokio::time::{Instant, sleep};
 use crate::rules::Rule;
 
 /// How often the server is asked whether it knows of new permissions; it learns of them by a watch.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How long that may take.
-const LATEST: Duration = Duration::from_secs(30);
+const RBAC_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What all that a test leaves outside of its namespace is labelled with, should it not come to
 /// remove it.
@@ -80,13 +80,13 @@ impl Account {
         let mut config = config.clone();
         config.auth_info = serde_json::from_value(json!({ "token": token }))?;
         let client = kube::Client::try_from(config)?;
-        let deadline = Instant::now() + LATEST;
+        let deadline = Instant::now() + RBAC_TIMEOUT;
         for rule in rules {
-            while !may(&client, rule).await? {
+            while !is_allowed(&client, rule).await? {
                 if Instant::now() >= deadline {
                     return Err(format!("{rule:?} has not come into force").into());
                 }
-                sleep(LOOK).await;
+                sleep(POLL_INTERVAL).await;
             }
         }
         Ok(client)
@@ -113,7 +113,7 @@ where
 }
 
 /// Whether the client is allowed what the rule begins with.
-async fn may(client: &kube::Client, rule: &Rule) -> Result<bool, BoxError> {
+async fn is_allowed(client: &kube::Client, rule: &Rule) -> Result<bool, BoxError> {
     let (Some(resource), Some(verb)) = (rule.resources.first(), rule.verbs.first()) else {
         return Ok(true);
     };

@@ -13,11 +13,11 @@ use k8s_openapi::api::core::v1::{Namespace, Node, ServiceAccount};
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 
 use crate::account::{self, Account};
-use crate::guard::Guard;
-use crate::rules::{Rule, Ruled};
+use crate::guard::SpinGuard;
+use crate::rules::{Rule, RuleAuthorizer};
 
 /// Which back end the environment asks for.
-pub(crate) enum Found {
+pub(crate) enum BackendKind {
     Embedded,
     Real(Binaries),
     Existing(OsString),
@@ -25,9 +25,22 @@ pub(crate) enum Found {
 
 /// A running back end.
 pub(crate) enum Backend {
-    Embedded { cluster: Cluster, clock: Option<Clock>, seed: Option<u64>, ruled: Ruled },
-    Real { remote: Remote, cluster: Box<evenkeel_upstream::Cluster>, controllers: bool },
-    Existing { remote: Remote, controllers: bool, nodes: bool },
+    Embedded {
+        cluster: Cluster,
+        clock: Option<Clock>,
+        seed: Option<u64>,
+        authorizer: RuleAuthorizer,
+    },
+    Real {
+        remote: Remote,
+        cluster: Box<evenkeel_upstream::Cluster>,
+        controllers: bool,
+    },
+    Existing {
+        remote: Remote,
+        controllers: bool,
+        nodes: bool,
+    },
 }
 
 /// A server that is reached over the network.
@@ -38,11 +51,11 @@ pub(crate) struct Remote {
 
 impl Backend {
     /// What the environment asks for.
-    pub(crate) fn find() -> Result<Found, Missing> {
+    pub(crate) fn detect() -> Result<BackendKind, Missing> {
         // Each executable is asked what it is, which takes longer than a test does.
         static BINARIES: OnceLock<Result<Binaries, Missing>> = OnceLock::new();
         let locate = || BINARIES.get_or_init(locate_any_release).clone();
-        Found::by(|name| std::env::var_os(name), locate)
+        BackendKind::from_env(|name| std::env::var_os(name), locate)
     }
 
     pub(crate) fn client(&self) -> kube::Client {
@@ -74,22 +87,22 @@ impl Backend {
     }
 
     /// A manager on this back end with all permissions.
-    pub(crate) fn manager(&self, name: &str, namespace: &str, guard: &Guard) -> Manager {
+    pub(crate) fn manager(&self, name: &str, namespace: &str, guard: &SpinGuard) -> Manager {
         self.manager_of(name, namespace, self.client(), guard)
     }
 
     /// A manager on this back end as a service account that may do what `rules` say.
-    pub(crate) async fn restricted(
+    pub(crate) async fn restricted_manager(
         &self,
         name: &str,
         namespace: &str,
         rules: &[Rule],
-        guard: &Guard,
+        guard: &SpinGuard,
     ) -> Result<(Manager, Option<Account>), BoxError> {
         let (client, account) = match self {
-            Self::Embedded { cluster, ruled, .. } => {
+            Self::Embedded { cluster, authorizer, .. } => {
                 let user = format!("system:serviceaccount:{namespace}:{name}");
-                ruled.allow(&user, rules);
+                authorizer.allow(&user, rules);
                 let all = "system:serviceaccounts".to_owned();
                 let identity = Identity::authenticated(user, [format!("{all}:{namespace}"), all]);
                 (kube::Client::new(cluster.server().service_as(identity), "default"), None)
@@ -107,7 +120,7 @@ impl Backend {
         name: &str,
         namespace: &str,
         client: kube::Client,
-        guard: &Guard,
+        guard: &SpinGuard,
     ) -> Manager {
         let guard = guard.clone();
         let mut builder = Manager::builder(name).on_reconcile(move |record| guard.observe(record));
@@ -145,7 +158,7 @@ impl Backend {
     /// Begins to delete the test's namespace, where it is not the back end that goes.
     ///
     /// Gives whether that is worth waiting for: only a cluster with controllers ever finishes.
-    pub(crate) async fn leave(&self, namespace: &str) -> Result<bool, BoxError> {
+    pub(crate) async fn delete_namespace(&self, namespace: &str) -> Result<bool, BoxError> {
         let Self::Existing { remote, controllers, .. } = self else { return Ok(false) };
         let namespaces = Api::<Namespace>::all(remote.client.clone());
         namespaces.delete(namespace, &DeleteParams::default()).await?;
@@ -161,8 +174,8 @@ impl Backend {
     }
 }
 
-impl Found {
-    fn by(
+impl BackendKind {
+    fn from_env(
         variable: impl Fn(&str) -> Option<OsString>,
         locate: impl Fn() -> Result<Binaries, Missing>,
     ) -> Result<Self, Missing> {
@@ -193,8 +206,8 @@ impl Found {
     ) -> Result<Backend, BoxError> {
         match self {
             Self::Embedded => {
-                let ruled = Ruled::default();
-                let mut builder = ApiServer::builder().authorizer(ruled.clone());
+                let authorizer = RuleAuthorizer::default();
+                let mut builder = ApiServer::builder().authorizer(authorizer.clone());
                 if let Some(seed) = settings.seed {
                     builder = builder.seed(seed);
                 }
@@ -202,7 +215,7 @@ impl Found {
                 let cluster =
                     if api_only { Cluster::bare(server) } else { Cluster::on(server, settings)? };
                 let (clock, seed) = (settings.clock.clone(), settings.seed);
-                Ok(Backend::Embedded { cluster, clock, seed, ruled })
+                Ok(Backend::Embedded { cluster, clock, seed, authorizer })
             }
             Self::Real(binaries) => {
                 let controllers = !api_only && binaries.kube_controller_manager.is_some();
@@ -241,24 +254,24 @@ impl Remote {
 mod tests {
     use super::*;
 
-    fn found(set: &[&str], why: &str) -> Result<Found, Missing> {
+    fn found(set: &[&str], why: &str) -> Result<BackendKind, Missing> {
         let variable = |name: &str| set.contains(&name).then(|| OsString::from("/somewhere"));
         let unfit = || Missing::Unfit {
             named_by: "a test".to_owned(),
             path: "/somewhere".into(),
             why: why.to_owned(),
         };
-        Found::by(variable, || Err(unfit()))
+        BackendKind::from_env(variable, || Err(unfit()))
     }
 
     #[test]
-    fn what_is_named_is_what_a_test_runs_on() {
+    fn environment_selects_the_backend() {
         let stand_in = "is Evenkeel's own stand-in, not the real one";
         let assets = "KUBEBUILDER_ASSETS";
-        assert!(matches!(found(&[], "is broken"), Ok(Found::Embedded)));
+        assert!(matches!(found(&[], "is broken"), Ok(BackendKind::Embedded)));
         let both = [assets, "EVENKEEL_TEST_KUBECONFIG"];
-        assert!(matches!(found(&both, "is broken"), Ok(Found::Existing(_))));
-        assert!(matches!(found(&[assets], stand_in), Ok(Found::Embedded)));
+        assert!(matches!(found(&both, "is broken"), Ok(BackendKind::Existing(_))));
+        assert!(matches!(found(&[assets], stand_in), Ok(BackendKind::Embedded)));
         assert!(found(&[assets], "is broken").is_err());
         for name in ["EVENKEEL_TEST_KUBE_APISERVER", "TEST_ASSET_KUBE_APISERVER"] {
             assert!(found(&[name], stand_in).is_err(), "{name} was written for the real one");

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 use crate::backend::Backend;
-use crate::guard::{self, Guard, Guarded};
+use crate::guard::{self, SpinGuard, SpinGuardHandle};
 use crate::{DEFAULT_TIMEOUT, TestCluster, fail};
 
 /// When the wall clock of a cluster in virtual time starts.
@@ -35,7 +35,7 @@ impl Default for Builder {
             api_only: false,
             virtual_time: None,
             timeout: DEFAULT_TIMEOUT,
-            spin_limit: guard::SPIN,
+            spin_limit: guard::DEFAULT_SPIN_LIMIT,
         }
     }
 }
@@ -120,7 +120,7 @@ impl Builder {
     pub async fn start(self) -> TestCluster {
         evenkeel::logging::init_in_test();
         let mut settings = self.settings;
-        let found = Backend::find().unwrap_or_else(|missing| cannot_start(&missing));
+        let found = Backend::detect().unwrap_or_else(|missing| cannot_start(&missing));
         let virtual_time = self.virtual_time.filter(|_| found.is_embedded());
         if let Some(seed) = virtual_time {
             if !is_paused() {
@@ -145,7 +145,7 @@ impl Builder {
             namespace,
             observer,
             timeout: self.timeout,
-            guard: Guarded(Guard::new(self.spin_limit, virtual_time.is_some())),
+            guard: SpinGuardHandle(SpinGuard::new(self.spin_limit, virtual_time.is_some())),
             accounts: Mutex::default(),
             running: JoinSet::new(),
         }

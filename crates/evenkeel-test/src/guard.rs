@@ -18,26 +18,26 @@ use tokio::time::Instant;
 
 use crate::fail;
 
-/// How many reconciles of one object beyond [`RATE`] are a spin, unless the builder sets it. An
+/// How many reconciles of one object beyond [`ALLOWED_RATE`] are a spin, unless the builder sets it. An
 /// object with hundreds of children that change one after another stays below.
-pub(crate) const SPIN: u32 = 500;
+pub(crate) const DEFAULT_SPIN_LIMIT: u32 = 500;
 
 /// Reconciles a second of one object that are no spin however long they go on: more than the
 /// runtime lets a key do that runs hot, and less than a spin does before that.
-const RATE: f64 = 25.0;
+const ALLOWED_RATE: f64 = 25.0;
 
 /// Objects that were quiet are forgotten this often.
-const SWEEP: Duration = Duration::from_secs(60);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
 /// What `virtual_time` cannot do; part of messages.
-pub(crate) const OUTSIDE: &str = "in virtual time the clock moves on whenever this runtime has \
+pub(crate) const VIRTUAL_TIME_HINT: &str = "in virtual time the clock moves on whenever this runtime has \
     nothing to do, so what is answered from outside of it (another thread, process or socket) \
     comes after every timeout; serve fakes in memory within the test's runtime, call them in \
     `spawn_blocking`, or run this test without `virtual_time`";
 
 /// Counts the reconciles of all managers of a test.
 #[derive(Clone)]
-pub(crate) struct Guard(Arc<Inner>);
+pub(crate) struct SpinGuard(Arc<Inner>);
 
 struct Inner {
     limit: u32,
@@ -50,44 +50,44 @@ struct Inner {
 
 struct Counts {
     swept: Instant,
-    busy: HashMap<(Arc<str>, Key), Busy>,
+    rates: HashMap<(Arc<str>, Key), ReconcileRate>,
     /// Whether the hint about timeouts has been logged.
     hinted: bool,
 }
 
 /// The reconciles of one object.
-struct Busy {
+struct ReconcileRate {
     /// How many it is beyond the rate.
-    ahead: f64,
+    excess: f64,
     at: Instant,
     /// When it last was not.
     since: Instant,
     count: u64,
 }
 
-impl Busy {
+impl ReconcileRate {
     fn new(now: Instant) -> Self {
-        Self { ahead: 0.0, at: now, since: now, count: 0 }
+        Self { excess: 0.0, at: now, since: now, count: 0 }
     }
 
-    fn pass(&mut self, now: Instant) {
-        self.ahead -= now.duration_since(self.at).as_secs_f64() * RATE;
+    fn decay(&mut self, now: Instant) {
+        self.excess -= now.duration_since(self.at).as_secs_f64() * ALLOWED_RATE;
         self.at = now;
     }
 }
 
 /// The test's own hold on its guard: a test that does not stop its cluster fails for a spin too.
-pub(crate) struct Guarded(pub(crate) Guard);
+pub(crate) struct SpinGuardHandle(pub(crate) SpinGuard);
 
-impl Deref for Guarded {
-    type Target = Guard;
+impl Deref for SpinGuardHandle {
+    type Target = SpinGuard;
 
-    fn deref(&self) -> &Guard {
+    fn deref(&self) -> &SpinGuard {
         &self.0
     }
 }
 
-impl Drop for Guarded {
+impl Drop for SpinGuardHandle {
     fn drop(&mut self) {
         // The managers hold the guard, and the guard holds them.
         let managers = std::mem::take(&mut *self.0.0.managers.lock());
@@ -98,9 +98,9 @@ impl Drop for Guarded {
     }
 }
 
-impl Guard {
+impl SpinGuard {
     pub(crate) fn new(limit: u32, virtual_time: bool) -> Self {
-        let counts = Counts { swept: Instant::now(), busy: HashMap::new(), hinted: false };
+        let counts = Counts { swept: Instant::now(), rates: HashMap::new(), hinted: false };
         Self(Arc::new(Inner {
             limit,
             virtual_time,
@@ -129,30 +129,30 @@ impl Guard {
             && !std::mem::replace(&mut counts.hinted, true)
         {
             tracing::warn!(
-                "a reconcile of {} {} timed out after {limit:?}: {OUTSIDE}",
+                "a reconcile of {} {} timed out after {limit:?}: {VIRTUAL_TIME_HINT}",
                 record.kind,
                 record.key
             );
         }
-        if now.duration_since(counts.swept) > SWEEP {
+        if now.duration_since(counts.swept) > SWEEP_INTERVAL {
             counts.swept = now;
-            counts.busy.retain(|_, busy| {
-                busy.pass(now);
-                busy.ahead > 0.0
+            counts.rates.retain(|_, rate| {
+                rate.decay(now);
+                rate.excess > 0.0
             });
         }
         let id = (record.controller.clone(), record.key.clone());
-        let busy = counts.busy.entry(id).or_insert_with(|| Busy::new(now));
-        busy.pass(now);
-        if busy.ahead < 0.0 {
-            *busy = Busy::new(now);
+        let rate = counts.rates.entry(id).or_insert_with(|| ReconcileRate::new(now));
+        rate.decay(now);
+        if rate.excess < 0.0 {
+            *rate = ReconcileRate::new(now);
         }
-        busy.ahead += 1.0;
-        busy.count += 1;
-        if busy.ahead < f64::from(self.0.limit) {
+        rate.excess += 1.0;
+        rate.count += 1;
+        if rate.excess < f64::from(self.0.limit) {
             return;
         }
-        let (count, period) = (busy.count, now.duration_since(busy.since));
+        let (count, period) = (rate.count, now.duration_since(rate.since));
         drop(counts);
         let (controller, kind, key) = (&record.controller, &record.kind, &record.key);
         let failure = format!(
@@ -200,7 +200,10 @@ impl Guard {
             .collect();
         match active.is_empty() {
             true => String::new(),
-            false => format!("\nA reconcile of {} is still running: {OUTSIDE}.", active.join(", ")),
+            false => format!(
+                "\nA reconcile of {} is still running: {VIRTUAL_TIME_HINT}.",
+                active.join(", ")
+            ),
         }
     }
 }

@@ -73,7 +73,7 @@ pub use rules::Rule;
 
 use account::Account;
 use backend::Backend;
-use guard::Guarded;
+use guard::SpinGuardHandle;
 
 /// How long [`TestCluster::eventually`] waits, unless the builder says otherwise.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -85,7 +85,7 @@ pub struct TestCluster {
     observer: Manager,
     timeout: Duration,
     /// Knows the managers under test.
-    guard: Guarded,
+    guard: SpinGuardHandle,
     accounts: Mutex<Vec<Account>>,
     running: JoinSet<Result<(), RunError>>,
 }
@@ -162,7 +162,7 @@ impl TestCluster {
     /// # Panics
     /// When the back end does not let the test create such an account.
     pub async fn manager_with(&self, name: &str, rules: &[Rule]) -> Manager {
-        match self.backend.restricted(name, &self.namespace, rules, &self.guard).await {
+        match self.backend.restricted_manager(name, &self.namespace, rules, &self.guard).await {
             Ok((manager, account)) => {
                 self.accounts.lock().extend(account);
                 manager
@@ -207,7 +207,7 @@ impl TestCluster {
             fail(&failure);
         }
         // As long as the operator runs: it has finalizers to take off.
-        match self.backend.leave(&self.namespace).await {
+        match self.backend.delete_namespace(&self.namespace).await {
             Ok(true) => self.eventually_gone::<Namespace>(&Key::cluster(&self.namespace)).await,
             Ok(false) => {}
             Err(error) => fail(&format!("the test's namespace stays: {}", chain(&*error))),

@@ -68,15 +68,15 @@ impl Rule {
 
 /// Restricts the users it has rules for; others may do what they always may.
 #[derive(Clone, Default)]
-pub(crate) struct Ruled(Arc<RwLock<BTreeMap<String, Vec<Rule>>>>);
+pub(crate) struct RuleAuthorizer(Arc<RwLock<BTreeMap<String, Vec<Rule>>>>);
 
-impl Ruled {
+impl RuleAuthorizer {
     pub(crate) fn allow(&self, user: &str, rules: &[Rule]) {
         self.0.write().insert(user.to_owned(), rules.to_vec());
     }
 }
 
-impl Authorizer for Ruled {
+impl Authorizer for RuleAuthorizer {
     fn decide(&self, attributes: &Attributes<'_>) -> Decision {
         let users = self.0.read();
         let (Some(rules), Some(resource)) =

@@ -10,11 +10,11 @@ use evenkeel::{Key, Kind, Object};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use crate::guard::Guard;
+use crate::guard::SpinGuard;
 use crate::{TestCluster, fail};
 
 impl TestCluster {
-    /// Waits until the object exists and `holds`; gives it as it is then.
+    /// Waits until the object exists and `condition`; gives it as it is then.
     ///
     /// # Panics
     /// When that takes too long; the message shows what the object was last.
@@ -22,11 +22,11 @@ impl TestCluster {
     pub fn eventually<K: Object>(
         &self,
         key: &Key,
-        mut holds: impl FnMut(&K) -> bool,
+        mut condition: impl FnMut(&K) -> bool,
     ) -> impl Future<Output = Arc<K>> {
         let at = Location::caller();
         self.wait(at, key.clone(), move |found: &[Arc<K>]| {
-            found.first().filter(|found| holds(found)).cloned()
+            found.first().filter(|found| condition(found)).cloned()
         })
     }
 
@@ -41,7 +41,7 @@ impl TestCluster {
     }
 
     /// Waits until the objects of the test's namespace, or of the cluster for types without
-    /// namespaces, are as `holds` wants them; gives them as they are then, in the order of their
+    /// namespaces, are as `condition` wants them; gives them as they are then, in the order of their
     /// names.
     ///
     /// # Panics
@@ -49,26 +49,26 @@ impl TestCluster {
     #[track_caller]
     pub fn eventually_all<K: Object>(
         &self,
-        mut holds: impl FnMut(&[Arc<K>]) -> bool,
+        mut condition: impl FnMut(&[Arc<K>]) -> bool,
     ) -> impl Future<Output = Vec<Arc<K>>> {
         let at = Location::caller();
-        let watched = self.watched::<K>();
+        let watcher = self.watch::<K>();
         let namespace = Kind::of::<K>().namespaced().then(|| self.namespace.clone());
         let deadline = self.timeout;
         async move {
             let query = Query { namespace: namespace.as_deref(), ..Query::default() };
-            watched
-                .until(
+            watcher
+                .wait_until(
                     at,
                     deadline,
                     |informer| informer.list(&query).unwrap_or_default(),
-                    |found: &[Arc<K>]| holds(found).then(|| found.to_vec()),
+                    |found: &[Arc<K>]| condition(found).then(|| found.to_vec()),
                 )
                 .await
         }
     }
 
-    /// Checks that `holds` stays true of the object for a while; an absent object fails it.
+    /// Checks that `condition` stays true of the object for a while; an absent object fails it.
     ///
     /// # Panics
     /// As soon as it does not.
@@ -77,20 +77,20 @@ impl TestCluster {
         &self,
         key: &Key,
         period: Duration,
-        mut holds: impl FnMut(&K) -> bool,
+        mut condition: impl FnMut(&K) -> bool,
     ) -> impl Future<Output = ()> {
         let at = Location::caller();
-        let (mut watched, key) = (self.watched::<K>(), key.clone());
+        let (mut watcher, key) = (self.watch::<K>(), key.clone());
         async move {
-            watched.listed(at).await;
+            watcher.wait_for_sync(at).await;
             let end = Instant::now() + period;
             loop {
-                let entry = watched.informer.get(&key).ok().flatten();
-                let found = typed::<K>(entry);
-                if !found.first().is_some_and(|found| holds(found)) {
-                    fail(&format!("{at}: it did not stay so; {key} is {}", show(&found)));
+                let entry = watcher.informer.get(&key).ok().flatten();
+                let found = decode_all::<K>(entry);
+                if !found.first().is_some_and(|found| condition(found)) {
+                    fail(&format!("{at}: it did not stay so; {key} is {}", to_json(&found)));
                 }
-                if !watched.changed(at, end).await {
+                if !watcher.changed(at, end).await {
                     return;
                 }
             }
@@ -103,16 +103,16 @@ impl TestCluster {
         key: Key,
         check: impl FnMut(&[Arc<K>]) -> Option<T>,
     ) -> impl Future<Output = T> {
-        let (watched, timeout) = (self.watched::<K>(), self.timeout);
+        let (watcher, timeout) = (self.watch::<K>(), self.timeout);
         async move {
             let read =
                 |informer: &Informer| informer.get(&key).ok().flatten().into_iter().collect();
-            watched.until(at, timeout, read, check).await
+            watcher.wait_until(at, timeout, read, check).await
         }
     }
 
     /// An eye on a type, for as long as it is held.
-    fn watched<K: Object>(&self) -> Watched {
+    fn watch<K: Object>(&self) -> Watcher {
         let informer = match self.observer.cache().informer(&Kind::of::<K>()) {
             Ok(informer) => informer,
             Err(error) => fail(&error.to_string()),
@@ -121,19 +121,19 @@ impl TestCluster {
         let subscription = informer
             .subscribe(move |_| changes.send_modify(|count| *count = count.wrapping_add(1)));
         let guard = self.guard.clone();
-        Watched { informer, changed, _subscription: subscription, guard }
+        Watcher { informer, changed, _subscription: subscription, guard }
     }
 }
 
-struct Watched {
+struct Watcher {
     informer: Informer,
     changed: watch::Receiver<u64>,
     _subscription: Subscription,
-    guard: Guard,
+    guard: SpinGuard,
 }
 
-impl Watched {
-    async fn listed(&mut self, at: &Location<'_>) {
+impl Watcher {
+    async fn wait_for_sync(&mut self, at: &Location<'_>) {
         let guard = self.guard.clone();
         let synced = tokio::select! {
             biased;
@@ -163,7 +163,7 @@ impl Watched {
         }
     }
 
-    async fn until<K: Object, T>(
+    async fn wait_until<K: Object, T>(
         mut self,
         at: &Location<'_>,
         timeout: Duration,
@@ -171,22 +171,25 @@ impl Watched {
         mut check: impl FnMut(&[Arc<K>]) -> Option<T>,
     ) -> T {
         let deadline = Instant::now() + timeout;
-        self.listed(at).await;
+        self.wait_for_sync(at).await;
         loop {
-            let state = typed::<K>(read(&self.informer));
+            let state = decode_all::<K>(read(&self.informer));
             if let Some(found) = check(&state) {
                 return found;
             }
             if !self.changed(at, deadline).await {
                 let (kind, hint) = (self.informer.kind(), self.guard.hint());
-                fail(&format!("{at}: not so after {timeout:?}; {kind} is {}{hint}", show(&state)));
+                fail(&format!(
+                    "{at}: not so after {timeout:?}; {kind} is {}{hint}",
+                    to_json(&state)
+                ));
             }
         }
     }
 }
 
 /// The objects as `K`; one that does not decode fails the test, which is about it.
-fn typed<K: Object>(entries: impl IntoIterator<Item = Arc<Entry>>) -> Vec<Arc<K>> {
+fn decode_all<K: Object>(entries: impl IntoIterator<Item = Arc<Entry>>) -> Vec<Arc<K>> {
     let decode = |entry: Arc<Entry>| match entry.decode::<K>() {
         Ok(object) => object,
         Err(error) => fail(&error.to_string()),
@@ -194,7 +197,7 @@ fn typed<K: Object>(entries: impl IntoIterator<Item = Arc<Entry>>) -> Vec<Arc<K>
     entries.into_iter().map(decode).collect()
 }
 
-fn show<K: Object>(objects: &[Arc<K>]) -> String {
+fn to_json<K: Object>(objects: &[Arc<K>]) -> String {
     let objects: Vec<&K> = objects.iter().map(|object| &**object).collect();
     serde_json::to_string_pretty(&objects).unwrap_or_else(|error| error.to_string())
 }

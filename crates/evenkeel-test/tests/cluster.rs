@@ -29,7 +29,7 @@ impl Reconciler for Marker {
 }
 
 #[tokio::test]
-async fn an_operator_runs_against_a_cluster_of_its_own() {
+async fn operator_runs_on_its_own_cluster() {
     let mut cluster = TestCluster::builder().api_only().virtual_time(1).start().await;
     let manager = cluster.manager("marker");
     manager.controller(Marker).register().unwrap();
@@ -48,7 +48,7 @@ async fn an_operator_runs_against_a_cluster_of_its_own() {
 }
 
 #[tokio::test]
-async fn an_operator_may_do_what_its_rules_say_and_nothing_else() {
+async fn manager_with_rules_is_forbidden_everything_else() {
     let cluster = TestCluster::builder().api_only().virtual_time(1).start().await;
     let rules = [Rule::new("", &["configmaps"], &["get", "create"])];
     let manager = cluster.manager_with("restricted", &rules).await;
@@ -63,7 +63,7 @@ async fn an_operator_may_do_what_its_rules_say_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_definition_that_is_refused_says_why() {
+async fn rejected_crd_reports_the_reason() {
     let cluster = TestCluster::builder().api_only().virtual_time(1).start().await;
     let text = "metadata: {name: wrong.example.com}\nspec: {group: example.com, scope: Cluster, \
                 names: {kind: Thing, plural: things}, versions: []}";
@@ -81,7 +81,7 @@ fn failure(test: impl Future<Output = ()>) -> String {
 }
 
 #[test]
-fn waiting_in_vain_shows_what_was_last() {
+fn eventually_timeout_shows_the_last_seen_object() {
     let message = failure(async {
         let cluster = TestCluster::builder().api_only().virtual_time(1).start().await;
         let map = cluster.parse::<ConfigMap>("metadata: {name: a}\ndata: {k: last-seen}");
@@ -112,7 +112,7 @@ impl Reconciler for Spinner {
 }
 
 /// A cluster in virtual time with the spinner at work, soon.
-async fn spinning() -> (TestCluster, Key) {
+async fn start_spinning() -> (TestCluster, Key) {
     let mut cluster = TestCluster::builder().api_only().virtual_time(1).start().await;
     let manager = cluster.manager("spinner");
     manager.controller(Spinner).named("spinner").register().unwrap();
@@ -122,35 +122,35 @@ async fn spinning() -> (TestCluster, Key) {
     (cluster, Key::of(&wheel))
 }
 
-fn assert_names_the_spin(message: &str) {
+fn assert_reports_the_spin(message: &str) {
     let named = "controller \"spinner\" spins: it reconciled ConfigMap default/wheel ";
     assert!(message.contains(named), "{message}");
     assert!(message.contains("data.turns"), "it should name the field: {message}");
 }
 
 #[test]
-fn a_controller_that_spins_fails_a_test_that_waits_for_an_object() {
-    assert_names_the_spin(&failure(async {
-        let (cluster, key) = spinning().await;
+fn spinning_controller_fails_eventually() {
+    assert_reports_the_spin(&failure(async {
+        let (cluster, key) = start_spinning().await;
         cluster.eventually::<ConfigMap>(&key, |_| false).await;
     }));
 }
 
 #[test]
-fn a_controller_that_spins_fails_a_test_that_only_lets_time_pass() {
-    assert_names_the_spin(&failure(async {
-        let (cluster, _) = spinning().await;
+fn spinning_controller_fails_a_test_that_only_sleeps() {
+    assert_reports_the_spin(&failure(async {
+        let (cluster, _) = start_spinning().await;
         tokio::time::sleep(Duration::from_secs(3600)).await;
         cluster.stop().await;
     }));
-    assert_names_the_spin(&failure(async {
-        let (_cluster, _) = spinning().await;
+    assert_reports_the_spin(&failure(async {
+        let (_cluster, _) = start_spinning().await;
         tokio::time::sleep(Duration::from_secs(3600)).await;
     }));
 }
 
 #[test]
-fn a_requeue_without_delay_fails_the_test_as_well() {
+fn requeue_without_delay_is_reported_as_a_spin() {
     let message = failure(async {
         let mut cluster =
             TestCluster::builder().api_only().virtual_time(1).spin_limit(300).start().await;
@@ -169,7 +169,7 @@ fn a_requeue_without_delay_fails_the_test_as_well() {
 }
 
 #[tokio::test]
-async fn two_clusters_of_one_test_share_virtual_time() {
+async fn two_clusters_in_one_test_share_virtual_time() {
     let one = TestCluster::builder().api_only().virtual_time(1).start().await;
     let other = TestCluster::builder().api_only().virtual_time(2).start().await;
     let map = one.parse::<ConfigMap>("metadata: {name: a}");
@@ -180,12 +180,12 @@ async fn two_clusters_of_one_test_share_virtual_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_test_may_have_paused_the_clock_itself() {
+async fn virtual_time_works_with_an_already_paused_clock() {
     TestCluster::builder().api_only().virtual_time(1).start().await.stop().await;
 }
 
 #[tokio::test]
-async fn the_client_of_a_test_reads_every_type() {
+async fn test_client_reads_undeclared_types() {
     let cluster = TestCluster::builder().api_only().virtual_time(1).start().await;
     let map = cluster.parse::<ConfigMap>("metadata: {name: a}");
     cluster.client().create(&map).await.unwrap();
@@ -195,14 +195,14 @@ async fn the_client_of_a_test_reads_every_type() {
 }
 
 #[tokio::test]
-async fn warnings_are_part_of_the_output_of_a_test() {
+async fn warnings_are_logged_without_a_subscriber() {
     let cluster = TestCluster::builder().api_only().virtual_time(1).start().await;
     assert!(tracing::enabled!(tracing::Level::WARN));
     cluster.stop().await;
 }
 
 #[tokio::test]
-async fn rules_can_be_exported_as_a_cluster_role() {
+async fn rules_export_as_a_cluster_role() {
     let rules = [
         Rule::new("", &["configmaps", "configmaps/status"], &["get", "list"]),
         Rule::new("apps", &["*"], &["*"]),
@@ -218,9 +218,9 @@ async fn rules_can_be_exported_as_a_cluster_role() {
 }
 
 /// Asks a server behind a socket for each object.
-struct Asking(SocketAddr);
+struct SocketCaller(SocketAddr);
 
-impl Reconciler for Asking {
+impl Reconciler for SocketCaller {
     type Object = ConfigMap;
 
     async fn reconcile(&self, _: &Context<ConfigMap>) -> Result<Action> {
@@ -232,7 +232,7 @@ impl Reconciler for Asking {
 }
 
 #[test]
-fn waiting_for_an_answer_from_outside_in_virtual_time_is_explained() {
+fn external_call_in_virtual_time_is_explained() {
     // Accepts, and answers only when the caller has hung up.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -243,14 +243,14 @@ fn waiting_for_an_answer_from_outside_in_virtual_time_is_explained() {
     });
     let message = failure(async {
         let mut cluster = TestCluster::builder().api_only().virtual_time(1).start().await;
-        let manager = cluster.manager("asking");
-        manager.controller(Asking(address)).named("asking").register().unwrap();
+        let manager = cluster.manager("caller");
+        manager.controller(SocketCaller(address)).named("caller").register().unwrap();
         cluster.run(&manager);
         let map = cluster.parse::<ConfigMap>("metadata: {name: a}");
         cluster.client().create(&map).await.unwrap();
         cluster.eventually::<ConfigMap>(&Key::of(&map), |map| map.data.is_some()).await;
     });
     server.join().unwrap();
-    assert!(message.contains("A reconcile of \"asking\" is still running"), "{message}");
+    assert!(message.contains("A reconcile of \"caller\" is still running"), "{message}");
     assert!(message.contains("without `virtual_time`"), "{message}");
 }

@@ -17,9 +17,9 @@ impl Reconciler for Runner {
 
     async fn reconcile(&self, cx: &Context<ConfigMap>) -> Result<Action> {
         // Every namespace has a ConfigMap that is not ours.
-        let asks =
+        let requests_run =
             |map: &Arc<ConfigMap>| map.data.as_ref().is_some_and(|data| data.contains_key("run"));
-        let Some(map) = cx.object().filter(asks) else { return Ok(Action::done()) };
+        let Some(map) = cx.object().filter(requests_run) else { return Ok(Action::done()) };
         let name = map.name_any();
         let deployment = serde_json::json!({
             "metadata": {"name": name},
@@ -32,7 +32,7 @@ impl Reconciler for Runner {
     }
 }
 
-async fn story() {
+async fn scenario() {
     let mut cluster = TestCluster::start().await;
     let manager = cluster.manager("runner");
     manager.controller(Runner).owns::<Deployment>().register().unwrap();
@@ -64,7 +64,7 @@ macro_rules! hundred {
     (@ten $($name:ident)*) => { $(
         #[tokio::test]
         async fn $name() {
-            super::story().await;
+            super::scenario().await;
         }
     )* };
 }

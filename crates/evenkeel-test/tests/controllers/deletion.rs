@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::PropagationPolicy;
 use serde_json::json;
 
-use crate::{cluster, words};
+use crate::{cluster, format_condition};
 
 /// A map that another one owns, and whose going the owner's waits for.
 async fn child(cluster: &TestCluster, name: &str, owner: &ConfigMap) -> ConfigMap {
@@ -28,14 +28,14 @@ async fn create(cluster: &TestCluster, map: &ConfigMap) -> ConfigMap {
 }
 
 /// Puts a finalizer on a map, or takes it off.
-async fn hold(cluster: &TestCluster, key: &Key, held: bool) {
-    let finalizers = if held { json!(["example.com/held"]) } else { json!(null) };
+async fn set_finalizer(cluster: &TestCluster, key: &Key, present: bool) {
+    let finalizers = if present { json!(["example.com/held"]) } else { json!(null) };
     let patch = Patch::Merge(json!({"metadata": {"finalizers": finalizers}}));
     cluster.client().patch::<ConfigMap>(key, &patch).await.unwrap();
 }
 
 #[tokio::test]
-async fn each_propagation_policy_does_what_it_says() {
+async fn propagation_policies_delete_or_orphan_dependents() {
     let Some(cluster) = cluster().await else { return };
     let policies =
         [PropagationPolicy::Background, PropagationPolicy::Foreground, PropagationPolicy::Orphan];
@@ -43,7 +43,7 @@ async fn each_propagation_policy_does_what_it_says() {
         let owner = parent(&cluster, "owner").await;
         let owned = child(&cluster, "owned", &owner).await;
         let (owner_key, key) = (Key::of(&owner), Key::of(&owned));
-        hold(&cluster, &key, true).await;
+        set_finalizer(&cluster, &key, true).await;
         cluster.client().delete(&owner).propagation(policy.clone()).await.unwrap();
         match policy {
             PropagationPolicy::Background => {
@@ -65,7 +65,7 @@ async fn each_propagation_policy_does_what_it_says() {
                 cluster.client().delete(&*orphan).await.unwrap();
             }
         }
-        hold(&cluster, &key, false).await;
+        set_finalizer(&cluster, &key, false).await;
         cluster.eventually_gone::<ConfigMap>(&key).await;
         cluster.eventually_gone::<ConfigMap>(&owner_key).await;
     }
@@ -73,7 +73,7 @@ async fn each_propagation_policy_does_what_it_says() {
 }
 
 #[tokio::test]
-async fn children_of_a_former_uid_go_and_those_of_the_new_one_stay() {
+async fn dependents_of_a_deleted_owner_uid_are_collected() {
     let Some(cluster) = cluster().await else { return };
     let former = parent(&cluster, "owner").await;
     let old = child(&cluster, "old", &former).await;
@@ -91,7 +91,7 @@ async fn children_of_a_former_uid_go_and_those_of_the_new_one_stay() {
 }
 
 #[tokio::test]
-async fn a_namespace_says_what_it_waits_for() {
+async fn namespace_conditions_name_remaining_content() {
     let Some(cluster) = cluster().await else { return };
     let name = cluster.unique_name("ending");
     let text = format!("metadata: {{name: {name}}}");
@@ -101,19 +101,21 @@ async fn a_namespace_says_what_it_waits_for() {
     let held = create(&cluster, &cluster.parse::<ConfigMap>(&text)).await;
     let key = Key::cluster(&name);
     cluster.client().delete_by_key::<Namespace>(&key).await.unwrap();
-    let told = |namespace: &Namespace| -> Vec<String> {
+    let conditions = |namespace: &Namespace| -> Vec<String> {
         let status = namespace.status.clone().unwrap_or_default();
         let conditions = status.conditions.into_iter().flatten();
-        let mut told: Vec<String> = conditions
-            .map(|it| words(&it.type_, &it.status, it.reason.as_deref(), it.message.as_deref()))
+        let mut conditions: Vec<String> = conditions
+            .map(|it| {
+                format_condition(&it.type_, &it.status, it.reason.as_deref(), it.message.as_deref())
+            })
             .collect();
-        told.sort();
-        told
+        conditions.sort();
+        conditions
     };
-    let waits = |namespace: &Namespace| told(namespace).iter().any(|it| it.contains("held"));
+    let waits = |namespace: &Namespace| conditions(namespace).iter().any(|it| it.contains("held"));
     let namespace = cluster.eventually::<Namespace>(&key, waits).await;
     assert_eq!(
-        told(&namespace),
+        conditions(&namespace),
         [
             "NamespaceContentRemaining=True SomeResourcesRemain: Some resources are remaining: \
              configmaps. has 1 resource instances",
@@ -127,7 +129,7 @@ async fn a_namespace_says_what_it_waits_for() {
              has finalizers remaining: example.com/held in 1 resource instances",
         ]
     );
-    hold(&cluster, &Key::of(&held), false).await;
+    set_finalizer(&cluster, &Key::of(&held), false).await;
     cluster.eventually_gone::<Namespace>(&key).await;
     cluster.stop().await;
 }

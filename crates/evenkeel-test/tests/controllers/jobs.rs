@@ -8,19 +8,19 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-use crate::{cluster, open_pods, report, template, words};
+use crate::{cluster, format_condition, pending_pods, set_pod_status, template};
 
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
 
 /// A Job on a cluster that does not place its pods.
-struct Stage {
+struct JobTest {
     cluster: TestCluster,
     key: Key,
 }
 
-impl Stage {
-    async fn set(spec: Value) -> Option<Self> {
+impl JobTest {
+    async fn start(spec: Value) -> Option<Self> {
         let cluster = cluster().await?;
         let mut job = json!({"metadata": {"name": "sum"}, "spec": spec});
         job["spec"]["template"] = template("sum", "sum:1");
@@ -32,22 +32,22 @@ impl Stage {
     }
 
     async fn pods(&self, count: usize) -> Vec<Arc<Pod>> {
-        open_pods(&self.cluster, count).await
+        pending_pods(&self.cluster, count).await
     }
 
     /// Has a pod's container end with this code.
-    async fn end(&self, pod: &Pod, code: i32) {
+    async fn finish_pod(&self, pod: &Pod, code: i32) {
         let phase = if code == 0 { "Succeeded" } else { "Failed" };
         let container = json!({
             "name": "app", "image": "sum:1", "imageID": "", "ready": false, "restartCount": 0,
             "state": {"terminated": {"exitCode": code}},
         });
         let status = json!({"phase": phase, "containerStatuses": [container]});
-        report(&self.cluster, pod, status).await;
+        set_pod_status(&self.cluster, pod, status).await;
     }
 
     /// The conditions at the end, in words, and the Job.
-    async fn over(&self) -> (Vec<String>, Arc<Job>) {
+    async fn wait_until_finished(&self) -> (Vec<String>, Arc<Job>) {
         let conditions = |job: &Job| {
             let status = job.status.clone().unwrap_or_default();
             status.conditions.unwrap_or_default()
@@ -57,9 +57,9 @@ impl Stage {
             conditions(job).iter().any(|it| last.contains(&it.type_.as_str()))
         };
         let job = self.cluster.eventually::<Job>(&self.key, over).await;
-        let conditions = conditions(&job)
-            .into_iter()
-            .map(|it| words(&it.type_, &it.status, it.reason.as_deref(), it.message.as_deref()));
+        let conditions = conditions(&job).into_iter().map(|it| {
+            format_condition(&it.type_, &it.status, it.reason.as_deref(), it.message.as_deref())
+        });
         (conditions.collect(), job)
     }
 }
@@ -69,70 +69,70 @@ fn annotation<'a>(pod: &'a Pod, name: &str) -> Option<&'a str> {
 }
 
 #[tokio::test]
-async fn a_pod_failure_policy_ends_the_job_with_its_own_words() {
+async fn pod_failure_policy_fails_the_job() {
     let rules = json!([
         {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
         {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}},
     ]);
-    let Some(stage) = Stage::set(json!({"podFailurePolicy": {"rules": rules}})).await else {
+    let Some(test) = JobTest::start(json!({"podFailurePolicy": {"rules": rules}})).await else {
         return;
     };
-    let pods = stage.pods(1).await;
-    stage.end(&pods[0], 42).await;
-    let (conditions, job) = stage.over().await;
-    let (namespace, pod) = (stage.cluster.namespace(), pods[0].metadata.name.as_deref().unwrap());
+    let pods = test.pods(1).await;
+    test.finish_pod(&pods[0], 42).await;
+    let (conditions, job) = test.wait_until_finished().await;
+    let (namespace, pod) = (test.cluster.namespace(), pods[0].metadata.name.as_deref().unwrap());
     let why = format!(
         "PodFailurePolicy: Container app for pod {namespace}/{pod} failed with exit code 42 matching \
          FailJob rule at index 1"
     );
     assert_eq!(conditions, [format!("FailureTarget=True {why}"), format!("Failed=True {why}")]);
     assert_eq!(job.status.as_ref().unwrap().failed, Some(1));
-    stage.cluster.stop().await;
+    test.cluster.stop().await;
 }
 
 #[tokio::test]
-async fn an_index_is_given_up_by_itself() {
+async fn backoff_limit_per_index_fails_one_index() {
     let spec = json!({
         "completions": 2, "parallelism": 2, "completionMode": "Indexed", "backoffLimitPerIndex": 1,
     });
-    let Some(stage) = Stage::set(spec).await else { return };
-    let pods = stage.pods(2).await;
+    let Some(test) = JobTest::start(spec).await else { return };
+    let pods = test.pods(2).await;
     let at = |index: &str| pods.iter().find(|pod| annotation(pod, INDEX) == Some(index)).unwrap();
     assert_eq!(annotation(at("0"), FAILURES), Some("0"));
-    stage.end(at("1"), 0).await;
-    stage.end(at("0"), 1).await;
+    test.finish_pod(at("1"), 0).await;
+    test.finish_pod(at("0"), 1).await;
     // Ten seconds later, and told what came before.
-    let again = stage.pods(1).await;
+    let again = test.pods(1).await;
     assert_eq!(annotation(&again[0], INDEX), Some("0"));
     assert_eq!(annotation(&again[0], FAILURES), Some("1"));
-    stage.end(&again[0], 1).await;
-    let (conditions, job) = stage.over().await;
+    test.finish_pod(&again[0], 1).await;
+    let (conditions, job) = test.wait_until_finished().await;
     let why = "FailedIndexes: Job has failed indexes";
     assert_eq!(conditions, [format!("FailureTarget=True {why}"), format!("Failed=True {why}")]);
     let status = job.status.as_ref().unwrap();
     assert_eq!((status.succeeded, status.failed), (Some(1), Some(2)));
     let indexes = (status.completed_indexes.as_deref(), status.failed_indexes.as_deref());
     assert_eq!(indexes, (Some("1"), Some("0")));
-    stage.cluster.stop().await;
+    test.cluster.stop().await;
 }
 
 #[tokio::test]
-async fn a_success_policy_ends_the_job_before_all_is_done() {
+async fn success_policy_completes_the_job_early() {
     let spec = json!({
         "completions": 3, "parallelism": 3, "completionMode": "Indexed",
         "successPolicy": {"rules": [{"succeededIndexes": "0"}, {"succeededCount": 1}]},
     });
-    let Some(stage) = Stage::set(spec).await else { return };
-    let pods = stage.pods(3).await;
+    let Some(test) = JobTest::start(spec).await else { return };
+    let pods = test.pods(3).await;
     let two = pods.iter().find(|pod| annotation(pod, INDEX) == Some("2")).unwrap();
-    stage.end(two, 0).await;
-    let (conditions, job) = stage.over().await;
+    test.finish_pod(two, 0).await;
+    let (conditions, job) = test.wait_until_finished().await;
     let why = "SuccessPolicy: Matched rules at index 1";
     let expected = [format!("SuccessCriteriaMet=True {why}"), format!("Complete=True {why}")];
     assert_eq!(conditions, expected);
     let status = job.status.as_ref().unwrap();
     assert_eq!((status.succeeded, status.failed, status.active), (Some(1), None, None));
     assert_eq!(status.completed_indexes.as_deref(), Some("2"));
-    stage.cluster.eventually_all::<Pod>(|pods| pods.len() == 1).await;
-    stage.cluster.stop().await;
+    test.cluster.eventually_all::<Pod>(|pods| pods.len() == 1).await;
+    test.cluster.stop().await;
 }

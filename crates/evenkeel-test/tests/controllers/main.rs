@@ -42,20 +42,20 @@ fn template(app: &str, image: &str) -> Value {
     })
 }
 
-fn is_open(pod: &Pod) -> bool {
+fn is_pending(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     pod.metadata.deletion_timestamp.is_none() && phase == Some("Pending")
 }
 
 /// Waits for so many pods that have neither begun nor ended.
-async fn open_pods(cluster: &TestCluster, count: usize) -> Vec<Arc<Pod>> {
-    let wanted = |pods: &[Arc<Pod>]| pods.iter().filter(|pod| is_open(pod)).count() == count;
+async fn pending_pods(cluster: &TestCluster, count: usize) -> Vec<Arc<Pod>> {
+    let wanted = |pods: &[Arc<Pod>]| pods.iter().filter(|pod| is_pending(pod)).count() == count;
     let pods = cluster.eventually_all::<Pod>(wanted).await;
-    pods.into_iter().filter(|pod| is_open(pod)).collect()
+    pods.into_iter().filter(|pod| is_pending(pod)).collect()
 }
 
 /// Says how a pod fares, in place of a kubelet.
-async fn report(cluster: &TestCluster, pod: &Pod, status: Value) {
+async fn set_pod_status(cluster: &TestCluster, pod: &Pod, status: Value) {
     let patch = Patch::Merge(json!({ "status": status }));
     let status = cluster.client().subresource::<Pod>(&Key::of(pod), "status");
     status.patch::<Pod>(&patch).await.unwrap();
@@ -66,10 +66,15 @@ async fn make_ready(cluster: &TestCluster, pod: &Pod) {
     let conditions = json!([{
         "type": "Ready", "status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z",
     }]);
-    report(cluster, pod, json!({"phase": "Running", "conditions": conditions})).await;
+    set_pod_status(cluster, pod, json!({"phase": "Running", "conditions": conditions})).await;
 }
 
 /// A condition in words.
-fn words(type_: &str, status: &str, reason: Option<&str>, message: Option<&str>) -> String {
+fn format_condition(
+    type_: &str,
+    status: &str,
+    reason: Option<&str>,
+    message: Option<&str>,
+) -> String {
     format!("{type_}={status} {}: {}", reason.unwrap_or_default(), message.unwrap_or_default())
 }

@@ -10,7 +10,7 @@ use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus, ReplicaSet, State
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
-use crate::{cluster, is_open, make_ready, open_pods, template, words};
+use crate::{cluster, format_condition, is_pending, make_ready, pending_pods, template};
 
 /// How many pods each image is to have, by the replica sets.
 async fn sets(cluster: &TestCluster, expected: &[(&str, i32)]) -> Vec<Arc<ReplicaSet>> {
@@ -37,15 +37,16 @@ fn image(set: &ReplicaSet) -> String {
     pod.containers[0].image.clone().unwrap()
 }
 
-fn told(status: &DeploymentStatus) -> Vec<String> {
+fn condition_lines(status: &DeploymentStatus) -> Vec<String> {
     let conditions = status.conditions.iter().flatten();
-    let told = conditions
-        .map(|it| words(&it.type_, &it.status, it.reason.as_deref(), it.message.as_deref()));
-    told.collect()
+    let conditions = conditions.map(|it| {
+        format_condition(&it.type_, &it.status, it.reason.as_deref(), it.message.as_deref())
+    });
+    conditions.collect()
 }
 
 #[tokio::test]
-async fn a_rollout_goes_on_as_pods_become_ready() {
+async fn rollout_progresses_as_pods_become_ready() {
     let Some(cluster) = cluster().await else { return };
     let web = cluster.parse::<Deployment>(
         &json!({"metadata": {"name": "web"}, "spec": {
@@ -70,18 +71,18 @@ async fn a_rollout_goes_on_as_pods_become_ready() {
                    availability.";
     let progress =
         format!("Progressing=True ReplicaSetUpdated: ReplicaSet \"{name}\" is progressing.");
-    assert_eq!(told(&status), [lacking.to_owned(), progress]);
+    assert_eq!(condition_lines(&status), [lacking.to_owned(), progress]);
 
-    for pod in open_pods(&cluster, 3).await {
+    for pod in pending_pods(&cluster, 3).await {
         make_ready(&cluster, &pod).await;
     }
     let up = |web: &Deployment| {
         let status = web.status.clone().unwrap_or_default();
         status.available_replicas == Some(3)
-            && told(&status).iter().any(|it| it.contains("NewReplicaSetAvailable"))
+            && condition_lines(&status).iter().any(|it| it.contains("NewReplicaSetAvailable"))
     };
     let web = cluster.eventually::<Deployment>(&key, up).await;
-    let mut conditions = told(web.status.as_ref().unwrap());
+    let mut conditions = condition_lines(web.status.as_ref().unwrap());
     conditions.sort();
     let available =
         "Available=True MinimumReplicasAvailable: Deployment has minimum availability.".to_owned();
@@ -98,7 +99,7 @@ async fn a_rollout_goes_on_as_pods_become_ready() {
     cluster.client().patch::<Deployment>(&key, &Patch::Strategic(patch)).await.unwrap();
     for left in [3, 2, 1] {
         sets(&cluster, &[("web:1", left), ("web:2", 4 - left)]).await;
-        for pod in open_pods(&cluster, 1).await {
+        for pod in pending_pods(&cluster, 1).await {
             make_ready(&cluster, &pod).await;
         }
     }
@@ -107,7 +108,7 @@ async fn a_rollout_goes_on_as_pods_become_ready() {
     let name = new.metadata.name.clone().unwrap();
     let finished = |web: &Deployment| {
         let status = web.status.clone().unwrap_or_default();
-        status.replicas == Some(3) && told(&status).contains(&done(&name))
+        status.replicas == Some(3) && condition_lines(&status).contains(&done(&name))
     };
     let web = cluster.eventually::<Deployment>(&key, finished).await;
     let status = web.status.as_ref().unwrap();
@@ -118,7 +119,7 @@ async fn a_rollout_goes_on_as_pods_become_ready() {
 }
 
 #[tokio::test]
-async fn the_pods_of_a_stateful_set_wait_for_each_other() {
+async fn stateful_set_pods_start_and_update_in_order() {
     let Some(cluster) = cluster().await else { return };
     let db = cluster.parse::<StatefulSet>(
         &json!({"metadata": {"name": "db"}, "spec": {
@@ -132,7 +133,7 @@ async fn the_pods_of_a_stateful_set_wait_for_each_other() {
     );
     cluster.client().create(&db).await.unwrap();
     for ordinal in 4..7 {
-        let pods = open_pods(&cluster, 1).await;
+        let pods = pending_pods(&cluster, 1).await;
         assert_eq!(pods[0].metadata.name, Some(format!("db-{ordinal}")));
         let index = "apps.kubernetes.io/pod-index";
         assert_eq!(pods[0].metadata.labels.as_ref().unwrap()[index], ordinal.to_string());
@@ -152,7 +153,7 @@ async fn the_pods_of_a_stateful_set_wait_for_each_other() {
     cluster.client().patch::<StatefulSet>(&key, &Patch::Strategic(patch)).await.unwrap();
     let image = |pod: &Pod| pod.spec.as_ref().unwrap().containers[0].image.clone().unwrap();
     for name in ["db-6", "db-5"] {
-        let fresh = |pod: &Pod| is_open(pod) && image(pod) == "db:2";
+        let fresh = |pod: &Pod| is_pending(pod) && image(pod) == "db:2";
         let pod = cluster.eventually::<Pod>(&key.sibling(name), fresh).await;
         make_ready(&cluster, &pod).await;
     }

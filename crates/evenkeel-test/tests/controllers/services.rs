@@ -11,10 +11,10 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde_json::json;
 
-use crate::{cluster, make_ready, open_pods, report, template, words};
+use crate::{cluster, format_condition, make_ready, pending_pods, set_pod_status, template};
 
 #[tokio::test]
-async fn a_service_leads_to_its_pods_and_says_which_are_ready() {
+async fn endpoint_slice_lists_pods_of_the_service_with_readiness() {
     let Some(cluster) = cluster().await else { return };
     let node = cluster.unique_name("node");
     let text = json!({"metadata": {"name": node, "labels": {
@@ -35,7 +35,7 @@ async fn a_service_leads_to_its_pods_and_says_which_are_ready() {
             "phase": "Running", "podIP": address, "podIPs": [{"ip": address}],
             "conditions": [{"type": "Ready", "status": if ready { "True" } else { "False" }}],
         });
-        report(&cluster, &pod, status).await;
+        set_pod_status(&cluster, &pod, status).await;
     }
     // A real cluster has a slice of its own in `default`.
     let ours = |slice: &&Arc<EndpointSlice>| {
@@ -86,7 +86,7 @@ async fn a_service_leads_to_its_pods_and_says_which_are_ready() {
 }
 
 #[tokio::test]
-async fn endpoints_kept_by_hand_are_mirrored_into_a_slice() {
+async fn endpoints_without_selector_are_mirrored_into_a_slice() {
     let Some(cluster) = cluster().await else { return };
     let service = "metadata: {name: db}\nspec: {ports: [{name: sql, port: 5432}]}";
     cluster.client().create(&cluster.parse::<Service>(service)).await.unwrap();
@@ -128,7 +128,7 @@ async fn endpoints_kept_by_hand_are_mirrored_into_a_slice() {
 }
 
 #[tokio::test]
-async fn a_budget_counts_what_is_healthy() {
+async fn pod_disruption_budget_counts_healthy_pods() {
     let Some(cluster) = cluster().await else { return };
     let budget = cluster.parse::<PodDisruptionBudget>(
         "metadata: {name: web}\nspec: {minAvailable: 60%, selector: {matchLabels: {app: web}}}",
@@ -140,7 +140,7 @@ async fn a_budget_counts_what_is_healthy() {
     }});
     let set = cluster.parse::<k8s_openapi::api::apps::v1::ReplicaSet>(&set.to_string());
     cluster.client().create(&set).await.unwrap();
-    let pods = open_pods(&cluster, 3).await;
+    let pods = pending_pods(&cluster, 3).await;
     for (ready, allowed, reason) in [(2, 0, "InsufficientPods"), (3, 1, "SufficientPods")] {
         for pod in &pods[..ready] {
             make_ready(&cluster, pod).await;
@@ -154,17 +154,17 @@ async fn a_budget_counts_what_is_healthy() {
         assert_eq!((status.desired_healthy, status.expected_pods), (Some(2), Some(3)));
         assert_eq!(status.disruptions_allowed, Some(allowed));
         let conditions = status.conditions.iter().flatten();
-        let told: Vec<String> = conditions
-            .map(|it| words(&it.type_, &it.status, Some(&it.reason), Some(&it.message)))
+        let conditions: Vec<String> = conditions
+            .map(|it| format_condition(&it.type_, &it.status, Some(&it.reason), Some(&it.message)))
             .collect();
         let holds = if allowed > 0 { "True" } else { "False" };
-        assert_eq!(told, [words("DisruptionAllowed", holds, Some(reason), None)]);
+        assert_eq!(conditions, [format_condition("DisruptionAllowed", holds, Some(reason), None)]);
     }
     cluster.stop().await;
 }
 
 #[tokio::test]
-async fn every_namespace_has_an_account_and_the_authority() {
+async fn namespace_gets_default_service_account_and_root_ca() {
     let Some(cluster) = cluster().await else { return };
     let name = cluster.unique_name("fresh");
     let text = format!("metadata: {{name: {name}}}");
