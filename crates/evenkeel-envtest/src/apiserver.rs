@@ -90,7 +90,7 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn StdError + Send + Sync>>,
 {
-    let mut signals = StopSignals::catch()?;
+    let mut signals = StopSignals::install()?;
     // Each connection is an open file.
     raise_open_files_limit();
     let Config { serving, settings } = config;
@@ -142,15 +142,15 @@ fn serving_certificate(
         return Ok(found);
     }
     let service_addresses = settings.service_cidrs.iter().map(ServiceCidr::first_address);
-    let made = Authority::generate("evenkeel", process::now_unix())?
+    let generated = Authority::generate("evenkeel", process::now_unix())?
         .issue_serving([serving.bind_address].into_iter().chain(service_addresses))?;
     match &serving.cert_dir {
         Some(directory) => {
-            made.save_to_directory(directory)?;
+            generated.save_to_directory(directory)?;
             let shown = Path::display(directory);
             process::log(&format!("Generated self-signed cert ({shown}/apiserver.crt, .key)"));
         }
         None => process::log("Generated self-signed cert in-memory"),
     }
-    Ok(made)
+    Ok(generated)
 }

@@ -12,7 +12,7 @@ use tokio::{sync::watch, task::JoinSet};
 use crate::{
     flags::{self, Flag, Flags, Style},
     process::{self, BoxError, StopSignals},
-    static_responses::{Answer, Answers},
+    static_responses::{StaticResponse, StaticResponses},
 };
 
 /// The version of etcd that goes with Kubernetes 1.36.
@@ -21,7 +21,7 @@ const VERSION: &str = "3.6.8";
 const FLAGS: &[Flag] = &[
     Flag::switch("help", "Shows this help."),
     Flag::switch("version", "Shows the version."),
-    Flag::value("listen-client-urls", "urls", "Where to answer health checks."),
+    Flag::value("listen-client-urls", "urls", "Where to response health checks."),
     Flag::value("cert-file", "file", "The certificate for https client URLs."),
     Flag::value("key-file", "file", "The private key for https client URLs."),
     Flag::switch(
@@ -35,13 +35,13 @@ const FLAGS: &[Flag] = &[
     Flag::value("data-dir", "dir", "Accepted; nothing is stored."),
 ];
 
-const ANSWERS: Answers = Answers(&[
-    Answer {
+const RESPONSES: StaticResponses = StaticResponses(&[
+    StaticResponse {
         path: "/health",
         content_type: "application/json",
         body: r#"{"health":"true","reason":""}"#,
     },
-    Answer {
+    StaticResponse {
         path: "/version",
         content_type: "application/json",
         body: r#"{"etcdserver":"3.6.8","etcdcluster":"3.6.0","storage":"3.6.0"}"#,
@@ -74,7 +74,7 @@ pub async fn main(arguments: Vec<String>) -> Result<(), BoxError> {
     let flags = Flags::parse(FLAGS, Style::Etcd, arguments)?;
     if flags.switch("help", false)? {
         process::print(&format!(
-            "Usage:\n\n  etcd [flags]\n    Answers health checks in place of an etcd server. \
+            "Usage:\n\n  etcd [flags]\n    StaticResponses health checks in place of an etcd server. \
              Flags of the real one are accepted.\n\n{}",
             flags::help(FLAGS)
         ));
@@ -91,7 +91,7 @@ pub async fn main(arguments: Vec<String>) -> Result<(), BoxError> {
 }
 
 async fn serve(flags: &Flags) -> Result<(), BoxError> {
-    let mut signals = StopSignals::catch()?;
+    let mut signals = StopSignals::install()?;
     let mut options = Options::default();
     options.allow_non_loopback = flags.switch("evenkeel-allow-non-loopback", false)?;
     let mut urls = flags.list("listen-client-urls");
@@ -110,7 +110,7 @@ async fn serve(flags: &Flags) -> Result<(), BoxError> {
         };
         process::log(&format!("etcd: serving client traffic on {}", listener.local_addr()));
         let mut stopping = stopping.clone();
-        servers.spawn(listener.serve(ANSWERS, async move {
+        servers.spawn(listener.serve(RESPONSES, async move {
             // A sender that is gone means the same.
             let _ = stopping.wait_for(|stop| *stop).await;
         }));
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn client_urls_give_an_address_and_whether_it_is_secure() {
+    fn client_urls_parse_to_scheme_and_address() {
         for (text, secure, address) in [
             ("http://127.0.0.1:2379", false, "127.0.0.1:2379"),
             ("https://[::1]:0/", true, "[::1]:0"),
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_without_port_or_with_other_schemes_are_refused() {
+    fn urls_without_port_or_with_other_schemes_are_rejected() {
         for text in ["http://127.0.0.1", "127.0.0.1:2379", "", "http://"] {
             assert_eq!(parse_url(text), Err(UrlError::Form(text.to_owned())));
         }

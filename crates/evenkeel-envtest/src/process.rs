@@ -24,7 +24,7 @@ pub struct StopSignals {
 
 impl StopSignals {
     /// Starts catching; must be called from within a tokio runtime.
-    pub fn catch() -> io::Result<Self> {
+    pub fn install() -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,

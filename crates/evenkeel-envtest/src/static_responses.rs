@@ -12,13 +12,13 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use tower_service::Service;
 
-/// Answers GET on a few paths, and 404 elsewhere.
+/// StaticResponses GET on a few paths, and 404 elsewhere.
 #[derive(Clone, Copy, Debug)]
-pub struct Answers(pub &'static [Answer]);
+pub struct StaticResponses(pub &'static [StaticResponse]);
 
 /// What to say on one path.
 #[derive(Clone, Copy, Debug)]
-pub struct Answer {
+pub struct StaticResponse {
     /// The whole path.
     pub path: &'static str,
     /// The media type of `body`.
@@ -27,16 +27,17 @@ pub struct Answer {
     pub body: &'static str,
 }
 
-impl Answers {
-    fn answer(self, method: &Method, path: &str) -> Response<Full<Bytes>> {
+impl StaticResponses {
+    fn respond(self, method: &Method, path: &str) -> Response<Full<Bytes>> {
         const TEXT: &str = "text/plain; charset=utf-8";
-        let (status, content_type, body) = match self.0.iter().find(|answer| answer.path == path) {
-            None => (StatusCode::NOT_FOUND, TEXT, "404 page not found\n"),
-            Some(_) if method != Method::GET => {
-                (StatusCode::METHOD_NOT_ALLOWED, TEXT, "Method Not Allowed\n")
-            }
-            Some(answer) => (StatusCode::OK, answer.content_type, answer.body),
-        };
+        let (status, content_type, body) =
+            match self.0.iter().find(|response| response.path == path) {
+                None => (StatusCode::NOT_FOUND, TEXT, "404 page not found\n"),
+                Some(_) if method != Method::GET => {
+                    (StatusCode::METHOD_NOT_ALLOWED, TEXT, "Method Not Allowed\n")
+                }
+                Some(response) => (StatusCode::OK, response.content_type, response.body),
+            };
         let mut response = Response::new(Full::new(Bytes::from_static(body.as_bytes())));
         *response.status_mut() = status;
         response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static(content_type));
@@ -44,7 +45,7 @@ impl Answers {
     }
 }
 
-impl Service<Request<Incoming>> for Answers {
+impl Service<Request<Incoming>> for StaticResponses {
     type Response = Response<Full<Bytes>>;
     type Error = Infallible;
     type Future = Ready<Result<Self::Response, Infallible>>;
@@ -54,7 +55,7 @@ impl Service<Request<Incoming>> for Answers {
     }
 
     fn call(&mut self, request: Request<Incoming>) -> Self::Future {
-        ready(Ok(self.answer(request.method(), request.uri().path())))
+        ready(Ok(self.respond(request.method(), request.uri().path())))
     }
 }
 
@@ -63,16 +64,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_get_on_a_listed_path_is_answered() {
-        let answers =
-            Answers(&[Answer { path: "/health", content_type: "text/plain", body: "up" }]);
+    fn only_get_on_a_listed_path_returns_200() {
+        let responses = StaticResponses(&[StaticResponse {
+            path: "/health",
+            content_type: "text/plain",
+            body: "up",
+        }]);
         for (method, path, status) in [
             (Method::GET, "/health", 200),
             (Method::POST, "/health", 405),
             (Method::GET, "/health/", 404),
             (Method::GET, "/", 404),
         ] {
-            assert_eq!(answers.answer(&method, path).status(), status, "{method} {path}");
+            assert_eq!(responses.respond(&method, path).status(), status, "{method} {path}");
         }
     }
 }

@@ -91,7 +91,7 @@ pub(super) const FLAGS: &[Flag] = &[
     Flag::value(
         "cert-dir",
         "dir",
-        "Holds apiserver.crt and apiserver.key; they are made if absent.",
+        "Holds apiserver.crt and apiserver.key; they are generated if absent.",
     ),
     Flag::value(
         "tls-cert-file",

@@ -34,7 +34,7 @@ fn value_with_equals_signs_is_kept_whole() {
 }
 
 #[test]
-fn lists_add_up_over_commas_and_repetition() {
+fn lists_split_at_commas_and_accumulate() {
     let flags = kubernetes("--plugins=A,B --plugins C --plugins=");
     assert_eq!(flags.list("plugins"), ["A", "B", "C"]);
 }
@@ -58,7 +58,7 @@ fn switches_take_no_argument_after_a_space() {
 }
 
 #[test]
-fn unknown_flags_are_set_aside_with_their_values() {
+fn unknown_flags_are_ignored_with_their_values() {
     let flags =
         kubernetes("--audit-log-path - --audit-policy /x --profiling --port=1 --tracing=y -x 3");
     assert_eq!(
@@ -77,7 +77,7 @@ fn single_letters_follow_one_dash() {
 }
 
 #[test]
-fn etcd_takes_one_dash_as_well_as_two() {
+fn etcd_accepts_one_dash_or_two() {
     for line in ["-port=1", "--port=1", "-port 1", "--port 1"] {
         assert_eq!(parse(Style::Etcd, line).unwrap().value("port"), Ok(Some(1)), "{line}");
     }
@@ -85,7 +85,7 @@ fn etcd_takes_one_dash_as_well_as_two() {
 }
 
 #[test]
-fn missing_values_and_stray_words_are_errors() {
+fn missing_values_and_positional_arguments_are_errors() {
     let missing = parse(Style::Kubernetes, "--port").unwrap_err();
     assert_eq!(missing.to_string(), "flag needs an argument: --port");
     for line in ["word", "-", "--"] {
@@ -97,7 +97,7 @@ fn missing_values_and_stray_words_are_errors() {
 }
 
 #[test]
-fn help_lists_what_is_documented() {
+fn help_lists_documented_flags() {
     let text = help(TABLE);
     assert_eq!(text.lines().count(), 3);
     assert!(text.lines().all(|line| line.starts_with("      --")), "{text}");

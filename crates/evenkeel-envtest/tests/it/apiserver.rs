@@ -8,7 +8,7 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, pem::PemObject as _},
 };
 
-use crate::executable::{Directory, Executable, connect, get, output};
+use crate::executable::{Executable, TempDir, connect, get, output};
 
 const KUBE_APISERVER: &str = env!("CARGO_BIN_EXE_kube-apiserver");
 const READY: &str = "Serving securely on ";
@@ -30,8 +30,8 @@ fn healthz(address: std::net::SocketAddr, authority: &Path) -> (String, String) 
 }
 
 #[test]
-fn makes_its_certificate_serves_health_and_stops_on_sigterm() {
-    let directory = Directory::new();
+fn generates_its_certificate_serves_healthz_and_stops_on_sigterm() {
+    let directory = TempDir::new();
     let cert_dir = directory.path().join("certs");
     let mut server = Executable::start(
         KUBE_APISERVER,
@@ -74,7 +74,7 @@ fn makes_its_certificate_serves_health_and_stops_on_sigterm() {
 }
 
 #[test]
-fn unknown_flags_are_logged_not_refused() {
+fn unknown_flags_are_logged_not_rejected() {
     let mut server = Executable::start(
         KUBE_APISERVER,
         &["--secure-port=0", "--profiling=false", "--audit-policy-file", "x", "-v=4"],
@@ -87,7 +87,7 @@ fn unknown_flags_are_logged_not_refused() {
 }
 
 #[test]
-fn help_and_version_are_those_of_a_current_server() {
+fn help_and_version_match_a_current_server() {
     let help = output(KUBE_APISERVER, &["--help"]);
     assert!(help.status.success());
     let text = String::from_utf8([help.stdout, help.stderr].concat()).unwrap();
@@ -100,7 +100,7 @@ fn help_and_version_are_those_of_a_current_server() {
 }
 
 #[test]
-fn what_it_cannot_follow_ends_it_with_an_explanation() {
+fn invalid_arguments_exit_with_an_error() {
     for (arguments, explanation) in [
         (&["--secure-port=x"][..], "invalid argument \"x\" for \"--secure-port\" flag"),
         (&["--bind-address=0.0.0.0", "--secure-port=0"], "not a loopback address"),

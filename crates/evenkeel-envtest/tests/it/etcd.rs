@@ -1,13 +1,13 @@
 //! What envtest asks of etcd.
 
-use crate::executable::{Directory, Executable, connect, get, output};
+use crate::executable::{Executable, TempDir, connect, get, output};
 
 const ETCD: &str = env!("CARGO_BIN_EXE_etcd");
 const READY: &str = "etcd: serving client traffic on ";
 
 #[test]
-fn every_client_url_answers_health_checks_until_sigterm() {
-    let directory = Directory::new();
+fn every_client_url_serves_health_checks_until_sigterm() {
+    let directory = TempDir::new();
     let data_dir = format!("--data-dir={}", directory.path().display());
     let mut etcd = Executable::start(
         ETCD,
@@ -32,7 +32,7 @@ fn every_client_url_answers_health_checks_until_sigterm() {
 }
 
 #[test]
-fn unknown_flags_are_logged_and_single_dashes_understood() {
+fn unknown_flags_are_logged_and_single_dashes_accepted() {
     let mut etcd = Executable::start(
         ETCD,
         &["-listen-client-urls", "http://127.0.0.1:0", "--auto-tls", "-snapshot-count=5"],
@@ -45,7 +45,7 @@ fn unknown_flags_are_logged_and_single_dashes_understood() {
 }
 
 #[test]
-fn help_offers_what_envtest_looks_for() {
+fn help_lists_unsafe_no_fsync_for_envtest() {
     let help = output(ETCD, &["--help"]);
     assert!(help.status.success());
     let text = String::from_utf8(help.stdout).unwrap();
@@ -57,7 +57,7 @@ fn help_offers_what_envtest_looks_for() {
 }
 
 #[test]
-fn bad_urls_and_foreign_addresses_end_it_with_an_explanation() {
+fn invalid_urls_and_non_loopback_addresses_exit_with_an_error() {
     for (url, explanation) in [
         ("http://127.0.0.1", "host:port"),
         ("http://0.0.0.0:0", "not a loopback address"),

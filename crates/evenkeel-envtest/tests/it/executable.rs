@@ -24,7 +24,7 @@ pub(crate) struct Executable {
 }
 
 /// Removed when dropped.
-pub(crate) struct Directory(PathBuf);
+pub(crate) struct TempDir(PathBuf);
 
 impl Executable {
     pub(crate) fn start(path: &str, arguments: &[&str]) -> Self {
@@ -64,7 +64,7 @@ impl Executable {
     }
 }
 
-impl Directory {
+impl TempDir {
     pub(crate) fn new() -> Self {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);
@@ -79,7 +79,7 @@ impl Directory {
     }
 }
 
-impl Drop for Directory {
+impl Drop for TempDir {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }

@@ -9,7 +9,7 @@ fn config(arguments: &[&str]) -> Result<Config, Error> {
 }
 
 #[test]
-fn envtest_command_line_is_understood() {
+fn envtest_command_line_is_parsed() {
     let config = config(&[
         "--allow-privileged=true",
         "--authorization-mode=RBAC",
@@ -44,7 +44,7 @@ fn envtest_command_line_is_understood() {
 }
 
 #[test]
-fn bare_command_line_stays_on_the_loopback() {
+fn defaults_bind_to_loopback() {
     let config = config(&[]).unwrap();
     assert_eq!(config.serving.bind_address, Ipv4Addr::LOCALHOST);
     assert_eq!(config.serving.secure_port, 6443);
@@ -52,7 +52,7 @@ fn bare_command_line_stays_on_the_loopback() {
 }
 
 #[test]
-fn where_everything_is_allowed_the_anonymous_are_not() {
+fn always_allow_disables_anonymous_auth() {
     let anonymous = |flags: &[&str]| config(flags).unwrap().settings.anonymous_auth;
     assert!(anonymous(&["--authorization-mode=RBAC"]));
     assert!(!anonymous(&["--authorization-mode=RBAC", "--anonymous-auth=false"]));
@@ -61,7 +61,7 @@ fn where_everything_is_allowed_the_anonymous_are_not() {
 }
 
 #[test]
-fn intervals_are_durations_in_gos_notation() {
+fn compaction_interval_is_a_go_duration() {
     let interval = |text: &str| {
         config(&[&format!("--etcd-compaction-interval={text}")])
             .map(|config| config.settings.compaction_interval)
@@ -76,7 +76,7 @@ fn intervals_are_durations_in_gos_notation() {
 }
 
 #[test]
-fn kubernetes_service_takes_the_first_address_of_each_range() {
+fn kubernetes_service_gets_the_first_address_of_each_range() {
     let config = config(&["--service-cluster-ip-range=10.96.3.7/16,fd00:1::/108"]).unwrap();
     let first: Vec<_> =
         config.settings.service_cidrs.iter().map(ServiceCidr::first_address).collect();
@@ -84,7 +84,7 @@ fn kubernetes_service_takes_the_first_address_of_each_range() {
 }
 
 #[test]
-fn ranges_that_are_none_are_refused() {
+fn invalid_service_cidrs_are_rejected() {
     for text in ["10.0.0.0", "10.0.0.0/33", "10.0.0.0/32", "::/128", "x/8", "10.0.0.0/-1", "/"] {
         assert_eq!(text.parse::<ServiceCidr>(), Err(InvalidCidr(text.to_owned())));
     }
@@ -96,7 +96,7 @@ fn ranges_that_are_none_are_refused() {
 }
 
 #[test]
-fn half_a_pair_of_tls_files_is_refused() {
+fn tls_cert_without_key_is_rejected() {
     let error = config(&["--tls-cert-file=a"]).unwrap_err();
     assert_eq!(error, Error::MissingValue("tls-private-key-file".to_owned()));
     let pair = config(&["--tls-cert-file=a", "--tls-private-key-file=b"]).unwrap().serving.tls_pair;
@@ -104,6 +104,6 @@ fn half_a_pair_of_tls_files_is_refused() {
 }
 
 #[test]
-fn help_does_not_look_like_an_old_server() {
+fn help_does_not_list_insecure_port() {
     assert!(FLAGS.iter().all(|flag| !flag.name.starts_with("insecure-port")));
 }
