@@ -39,14 +39,14 @@ pub(crate) struct Start {
     #[arg(long, default_value_t = 1)]
     nodes: usize,
     /// Switch off a controller, by its name in kube-controller-manager; may be repeated
-    #[arg(long = "without", value_name = "CONTROLLER")]
-    without: Vec<String>,
+    #[arg(long = "disable-controller", value_name = "NAME")]
+    disabled_controllers: Vec<String>,
     /// Only the API server: no controllers, no nodes, nothing happens by itself
-    #[arg(long, conflicts_with_all = ["nodes", "without"])]
-    bare: bool,
+    #[arg(long, conflicts_with_all = ["nodes", "disabled_controllers"])]
+    api_only: bool,
     /// Switch off an admission plugin; may be repeated
     #[arg(long = "disable-admission-plugin", value_name = "NAME")]
-    disabled: Vec<String>,
+    disabled_admission_plugins: Vec<String>,
     /// Log what the server does
     #[arg(short, long)]
     verbose: bool,
@@ -63,16 +63,17 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<()> {
 async fn start(options: &Start) -> anyhow::Result<()> {
     // Each connection is an open file.
     raise_open_files_limit();
-    let mut builder = ApiServer::builder().disable_admission_plugins(options.disabled.clone());
+    let mut builder =
+        ApiServer::builder().disable_admission_plugins(options.disabled_admission_plugins.clone());
     if let Some(directory) = &options.data_dir {
         builder = builder.data_dir(directory);
     }
     check_kubeconfig(&options.kubeconfig).await?;
     let server = builder.build().await.context("cannot start the cluster")?;
-    let cluster = if options.bare {
+    let cluster = if options.api_only {
         Cluster::bare(server)
     } else {
-        let without = options.without.iter().cloned().collect();
+        let without = options.disabled_controllers.iter().cloned().collect();
         let settings = Settings { nodes: options.nodes, without, ..Settings::default() };
         Cluster::on(server, &settings).context("cannot start the cluster")?
     };
@@ -84,31 +85,34 @@ async fn start(options: &Start) -> anyhow::Result<()> {
         .write_kubeconfig(&options.kubeconfig)
         .with_context(|| format!("cannot write {}", options.kubeconfig.display()))?;
     let url = serving.url();
-    let mut signals = StopSignals::catch().context("cannot wait for signals")?;
+    let mut signals = StopSignals::install().context("cannot wait for signals")?;
 
     let kubeconfig = absolute(&options.kubeconfig);
-    say(&format!("A Kubernetes 1.36 API is ready at {}", serving.url()));
-    say(if options.bare {
+    print_line(&format!("A Kubernetes 1.36 API is ready at {}", serving.url()));
+    print_line(if options.api_only {
         "There are no controllers and no nodes: nothing happens by itself."
     } else {
         "Controllers run; pods are simulated, so no container is started."
     });
-    say("");
-    say(&format!("  export KUBECONFIG={}", kubeconfig.display()));
-    say(if options.bare {
+    print_line("");
+    print_line(&format!("  export KUBECONFIG={}", kubeconfig.display()));
+    print_line(if options.api_only {
         "  kubectl get namespaces"
     } else {
         "  kubectl create deployment web --image=nginx --replicas=3 && kubectl get pods --watch"
     });
-    say("");
+    print_line("");
     match &options.data_dir {
-        Some(directory) => {
-            say(&format!("Objects are kept in {}. Press Ctrl-C to stop.", directory.display()))
+        Some(directory) => print_line(&format!(
+            "Objects are kept in {}. Press Ctrl-C to stop.",
+            directory.display()
+        )),
+        None => {
+            print_line("Objects are kept in memory until the cluster stops. Press Ctrl-C to stop.")
         }
-        None => say("Objects are kept in memory until the cluster stops. Press Ctrl-C to stop."),
     }
     signals.received().await;
-    say("Stopping.");
+    print_line("Stopping.");
     let stop = async {
         // The controllers first, while the server still answers them.
         cluster.stop().await;
@@ -123,17 +127,17 @@ async fn start(options: &Start) -> anyhow::Result<()> {
         // Its certificates are of no use any more.
         remove_kubeconfig(&options.kubeconfig, &url);
     }
-    say("Stopped.");
+    print_line("Stopped.");
     Ok(())
 }
 
 /// Fails if the kubeconfig belongs to a cluster that still answers: its users would lose access.
 async fn check_kubeconfig(path: &Path) -> anyhow::Result<()> {
-    let Some(server) = server_of(path) else { return Ok(()) };
+    let Some(server) = kubeconfig_server(path) else { return Ok(()) };
     let Some(address) = server.strip_prefix("https://") else { return Ok(()) };
-    let answers = tokio::net::TcpStream::connect(address);
-    let answers = tokio::time::timeout(Duration::from_secs(1), answers).await;
-    if matches!(answers, Ok(Ok(_))) {
+    let connect = tokio::net::TcpStream::connect(address);
+    let connected = tokio::time::timeout(Duration::from_secs(1), connect).await;
+    if matches!(connected, Ok(Ok(_))) {
         anyhow::bail!(
             "{} belongs to a cluster that is running at {server}\n\
              hint: stop that cluster, or write another file with --kubeconfig FILE",
@@ -144,14 +148,14 @@ async fn check_kubeconfig(path: &Path) -> anyhow::Result<()> {
 }
 
 fn remove_kubeconfig(path: &Path, url: &str) {
-    if server_of(path).as_deref() == Some(url) {
+    if kubeconfig_server(path).as_deref() == Some(url) {
         // Gone already, or not ours to remove: either is fine.
         let _ = std::fs::remove_file(path);
     }
 }
 
 /// The URL in a kubeconfig of a single cluster.
-fn server_of(path: &Path) -> Option<String> {
+fn kubeconfig_server(path: &Path) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     let line = text.lines().find_map(|line| line.trim().strip_prefix("server:"))?;
     Some(line.trim().trim_matches('"').to_owned())
@@ -164,7 +168,7 @@ struct StopSignals {
 }
 
 impl StopSignals {
-    fn catch() -> std::io::Result<Self> {
+    fn install() -> std::io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
@@ -184,7 +188,7 @@ fn absolute(path: &Path) -> PathBuf {
 }
 
 /// One line for the person at the terminal.
-pub(crate) fn say(line: &str) {
+pub(crate) fn print_line(line: &str) {
     use std::io::Write as _;
     // A closed stderr is no reason to stop.
     let _ = writeln!(std::io::stderr(), "{line}");

@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            cluster::say(&format!("error: {error:#}"));
+            cluster::print_line(&format!("error: {error:#}"));
             // 1 would mean "the answer is no"; this is trouble.
             ExitCode::from(2)
         }

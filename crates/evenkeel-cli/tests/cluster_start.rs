@@ -6,14 +6,14 @@ use std::io::{BufRead as _, BufReader, Lines};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
-/// A folder that is removed with the test.
-struct Folder(PathBuf);
+/// A dir that is removed with the test.
+struct TempDir(PathBuf);
 
-impl Folder {
+impl TempDir {
     fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("evenkeel-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        Self(folder)
+        let dir = std::env::temp_dir().join(format!("evenkeel-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        Self(dir)
     }
 
     fn kubeconfig(&self) -> PathBuf {
@@ -21,15 +21,15 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for TempDir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-fn start(folder: &Path, arguments: &[&str]) -> Command {
+fn start(dir: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
-    command.args(["cluster", "start"]).args(arguments).current_dir(folder);
+    command.args(["cluster", "start"]).args(arguments).current_dir(dir);
     command.stderr(Stdio::piped());
     command
 }
@@ -42,16 +42,16 @@ struct Running {
 
 impl Running {
     /// Starts one and waits until it is ready.
-    fn new(folder: &Path) -> Self {
-        let mut child = start(folder, &[]).spawn().unwrap();
+    fn new(dir: &Path) -> Self {
+        let mut child = start(dir, &[]).spawn().unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let mut running = Self { child, lines };
-        running.until("Press Ctrl-C to stop.");
+        running.read_until("Press Ctrl-C to stop.");
         running
     }
 
     /// Reads lines up to one that contains `text`, and returns all of them.
-    fn until(&mut self, text: &str) -> String {
+    fn read_until(&mut self, text: &str) -> String {
         let mut all = String::new();
         for line in self.lines.by_ref() {
             let line = line.unwrap();
@@ -73,38 +73,38 @@ impl Drop for Running {
 }
 
 #[test]
-fn names_that_do_not_exist_are_refused_with_those_that_do() {
-    let folder = Folder::new("names");
+fn unknown_names_are_rejected_with_the_known_ones() {
+    let dir = TempDir::new("names");
     for (arguments, error, known) in [
-        (["--without", "nope"], "no controller \"nope\"", "deployment-controller"),
+        (["--disable-controller", "nope"], "no controller \"nope\"", "deployment-controller"),
         (["--disable-admission-plugin", "Nope"], "plugin \"Nope\" is unknown", "ResourceQuota"),
     ] {
-        let output = start(&folder.0, &arguments).output().unwrap();
+        let output = start(&dir.0, &arguments).output().unwrap();
         let text = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{text}");
         assert!(text.contains(error) && text.contains(known), "{text}");
-        assert!(!folder.kubeconfig().exists());
+        assert!(!dir.kubeconfig().exists());
     }
 }
 
 #[cfg(unix)]
 #[test]
-fn a_kubeconfig_in_use_is_kept_and_sigterm_ends_the_cluster_in_order() {
-    let folder = Folder::new("term");
-    let mut running = Running::new(&folder.0);
-    let kubeconfig = std::fs::read_to_string(folder.kubeconfig()).unwrap();
+fn kubeconfig_in_use_is_kept_and_sigterm_stops_the_cluster() {
+    let dir = TempDir::new("term");
+    let mut running = Running::new(&dir.0);
+    let kubeconfig = std::fs::read_to_string(dir.kubeconfig()).unwrap();
 
-    let second = start(&folder.0, &[]).output().unwrap();
+    let second = start(&dir.0, &[]).output().unwrap();
     let text = String::from_utf8(second.stderr).unwrap();
     assert_eq!(second.status.code(), Some(2), "{text}");
     assert!(text.contains("is running at https://127.0.0.1:"), "{text}");
     assert!(text.contains("--kubeconfig FILE"), "{text}");
-    assert_eq!(std::fs::read_to_string(folder.kubeconfig()).unwrap(), kubeconfig);
+    assert_eq!(std::fs::read_to_string(dir.kubeconfig()).unwrap(), kubeconfig);
 
     let pid = running.child.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
-    let text = running.until("Stopped.");
+    let text = running.read_until("Stopped.");
     assert!(running.child.wait().unwrap().success(), "{text}");
     assert!(!text.contains('\u{1b}'), "no colours in a file: {text}");
-    assert!(!folder.kubeconfig().exists(), "its certificates died with the cluster");
+    assert!(!dir.kubeconfig().exists(), "its certificates died with the cluster");
 }
