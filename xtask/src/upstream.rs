@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::io::{Read as _, Write as _};
 
-use evenkeel_upstream::{Cluster, Options, Program, locate, obtain};
+use evenkeel_upstream::{Cluster, Options, Program, locate};
 
 const USAGE: &str = "usage: cargo run -p xtask -- upstream <build|start|path> [programs]
 
@@ -18,14 +18,14 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
         Some("start") => start(arguments.iter().any(|argument| argument == "--controllers")),
         Some("path") => {
             let found = locate()?;
-            say(&format!("etcd {}", found.etcd.display()));
-            say(&format!("kube-apiserver {}", found.kube_apiserver.display()));
+            print_line(&format!("etcd {}", found.etcd.display()));
+            print_line(&format!("kube-apiserver {}", found.kube_apiserver.display()));
             for (name, path) in [
                 ("kube-controller-manager", &found.kube_controller_manager),
                 ("kubectl", &found.kubectl),
             ] {
                 let path = path.as_ref().map(|path| path.display().to_string());
-                say(&format!("{name} {}", path.unwrap_or_else(|| "(not there)".to_owned())));
+                print_line(&format!("{name} {}", path.unwrap_or_else(|| "(not there)".to_owned())));
             }
             Ok(())
         }
@@ -42,8 +42,8 @@ fn build(names: &[String]) -> Result<(), Box<dyn Error>> {
     if programs.is_empty() {
         programs = Program::ALL.to_vec();
     }
-    let folder = obtain(&programs, say)?;
-    say(&format!("in {}", folder.display()));
+    let dir = evenkeel_upstream::build(&programs, print_line)?;
+    print_line(&format!("in {}", dir.display()));
     Ok(())
 }
 
@@ -53,9 +53,9 @@ fn start(controllers: bool) -> Result<(), Box<dyn Error>> {
     options.controllers = controllers;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let cluster = runtime.block_on(Cluster::start(&binaries, &options))?;
-    say(&format!("ready at https://{}", cluster.address()));
-    say(&format!("export KUBECONFIG={}", cluster.kubeconfig().display()));
-    say("Enter or Ctrl-C stops.");
+    print_line(&format!("ready at https://{}", cluster.address()));
+    print_line(&format!("export KUBECONFIG={}", cluster.kubeconfig().display()));
+    print_line("Enter or Ctrl-C stops.");
     let mut byte = [0];
     // Ctrl-C ends this process at once; the programs' guards notice and end them.
     let _ = std::io::stdin().read(&mut byte);
@@ -63,6 +63,6 @@ fn start(controllers: bool) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn say(line: &str) {
+fn print_line(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }

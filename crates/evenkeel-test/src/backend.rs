@@ -8,7 +8,7 @@ use evenkeel::{BoxError, Clock, Manager};
 use evenkeel_apiserver::ApiServer;
 use evenkeel_apiserver::identity::Identity;
 use evenkeel_cluster::{Cluster, Settings};
-use evenkeel_upstream::{Binaries, Missing, locate_any_release};
+use evenkeel_upstream::{Binaries, LocateError, locate_any_release};
 use k8s_openapi::api::core::v1::{Namespace, Node, ServiceAccount};
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 
@@ -51,9 +51,9 @@ pub(crate) struct Remote {
 
 impl Backend {
     /// What the environment asks for.
-    pub(crate) fn detect() -> Result<BackendKind, Missing> {
+    pub(crate) fn detect() -> Result<BackendKind, LocateError> {
         // Each executable is asked what it is, which takes longer than a test does.
-        static BINARIES: OnceLock<Result<Binaries, Missing>> = OnceLock::new();
+        static BINARIES: OnceLock<Result<Binaries, LocateError>> = OnceLock::new();
         let locate = || BINARIES.get_or_init(locate_any_release).clone();
         BackendKind::from_env(|name| std::env::var_os(name), locate)
     }
@@ -177,8 +177,8 @@ impl Backend {
 impl BackendKind {
     fn from_env(
         variable: impl Fn(&str) -> Option<OsString>,
-        locate: impl Fn() -> Result<Binaries, Missing>,
-    ) -> Result<Self, Missing> {
+        locate: impl Fn() -> Result<Binaries, LocateError>,
+    ) -> Result<Self, LocateError> {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
         if let Some(path) = set("EVENKEEL_TEST_KUBECONFIG") {
             return Ok(Self::Existing(path));
@@ -190,7 +190,7 @@ impl BackendKind {
         }
         match locate() {
             // The folder is for others who run envtest; what they get from it is what runs here.
-            Err(missing) if missing.is_stand_in() && !written => Ok(Self::Embedded),
+            Err(missing) if missing.is_evenkeel() && !written => Ok(Self::Embedded),
             found => found.map(Self::Real),
         }
     }
@@ -254,14 +254,14 @@ impl Remote {
 mod tests {
     use super::*;
 
-    fn found(set: &[&str], why: &str) -> Result<BackendKind, Missing> {
+    fn found(set: &[&str], reason: &str) -> Result<BackendKind, LocateError> {
         let variable = |name: &str| set.contains(&name).then(|| OsString::from("/somewhere"));
-        let unfit = || Missing::Unfit {
-            named_by: "a test".to_owned(),
+        let rejected = || LocateError::Rejected {
+            origin: "a test".to_owned(),
             path: "/somewhere".into(),
-            why: why.to_owned(),
+            reason: reason.to_owned(),
         };
-        BackendKind::from_env(variable, || Err(unfit()))
+        BackendKind::from_env(variable, || Err(rejected()))
     }
 
     #[test]

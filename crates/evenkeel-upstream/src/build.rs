@@ -1,6 +1,6 @@
 //! Builds the executables from Go modules pinned by version.
 //!
-//! The module file is written by this code into the cache folder; Go downloads and verifies the
+//! The module file is written by this code into the cache dir; Go downloads and verifies the
 //! sources. Each executable appears in `bin/` whole or not at all, and one that is there is not
 //! built again.
 
@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::locate::{Program, cache_folder};
+use crate::locate::{Program, cache_dir};
 
 /// The release of Kubernetes everything is compared with.
 pub const KUBERNETES_VERSION: &str = "1.36.3";
@@ -57,14 +57,14 @@ const STAGING: [&str; 33] = [
 /// Why the executables could not be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ObtainError {
+pub enum BuildError {
     /// There is no `go` to call.
     #[error("no Go toolchain: {0}")]
     NoGo(io::Error),
-    /// The cache folder cannot be used.
+    /// The cache dir cannot be used.
     #[error("{path}: {source}")]
     Cache {
-        /// The file or folder.
+        /// The file or dir.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
@@ -79,46 +79,46 @@ pub enum ObtainError {
     },
 }
 
-/// Builds those of `programs` that the cache lacks; `say` is told of each step. Returns the folder
+/// Builds those of `programs` that the cache lacks; `say` is told of each step. Returns the dir
 /// of the executables.
 ///
 /// # Errors
 ///
 /// If there is no Go toolchain, no network for the first build, or no space.
-pub fn obtain(programs: &[Program], mut say: impl FnMut(&str)) -> Result<PathBuf, ObtainError> {
-    let folder = cache_folder();
-    let bin = folder.join("bin");
+pub fn build(programs: &[Program], mut report: impl FnMut(&str)) -> Result<PathBuf, BuildError> {
+    let dir = cache_dir();
+    let bin = dir.join("bin");
     let missing: Vec<_> =
         programs.iter().copied().filter(|program| !bin.join(program.name()).is_file()).collect();
     if missing.is_empty() {
-        say(&format!("everything is in {}", bin.display()));
+        report(&format!("everything is in {}", bin.display()));
         return Ok(bin);
     }
-    let module = folder.join("module");
+    let module = dir.join("module");
     for path in [&bin, &module] {
-        fs::create_dir_all(path).map_err(cache(path))?;
+        fs::create_dir_all(path).map_err(cache_error(path))?;
     }
     write(&module.join("go.mod"), &module_file())?;
     write(&module.join("tools.go"), TOOLS)?;
-    say("resolving modules");
+    report("resolving modules");
     go(&module, &["mod", "tidy", "-e"], Stdio::null())?;
     for program in missing {
-        say(&format!("building {} (minutes, the first time)", program.name()));
-        build(&module, &bin, program)?;
+        report(&format!("building {} (minutes, the first time)", program.name()));
+        build_program(&module, &bin, program)?;
     }
     Ok(bin)
 }
 
-fn build(module: &Path, bin: &Path, program: Program) -> Result<(), ObtainError> {
+fn build_program(module: &Path, bin: &Path, program: Program) -> Result<(), BuildError> {
     // Renamed when done, so that an interrupted build is never taken for a finished one.
     let unfinished = bin.join(format!(".{}-{}", program.name(), std::process::id()));
     let output = unfinished.to_string_lossy();
-    let stamp = stamp();
+    let ldflags = ldflags();
     let package = package(program);
-    let arguments = ["build", "-ldflags", &stamp, "-o", &*output, &*package];
+    let arguments = ["build", "-ldflags", &ldflags, "-o", &*output, &*package];
     go(module, &arguments, Stdio::inherit())?;
     let finished = bin.join(program.name());
-    fs::rename(&unfinished, &finished).map_err(cache(&finished))
+    fs::rename(&unfinished, &finished).map_err(cache_error(&finished))
 }
 
 fn package(program: Program) -> String {
@@ -129,7 +129,7 @@ fn package(program: Program) -> String {
 }
 
 /// What upstream's release build stamps into its executables, so that `kubectl version` is right.
-fn stamp() -> String {
+fn ldflags() -> String {
     let mut parts = KUBERNETES_VERSION.split('.');
     let (major, minor) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
     let variables = [
@@ -172,10 +172,10 @@ import (
 )
 "#;
 
-fn go(folder: &Path, arguments: &[&str], errors: Stdio) -> Result<(), ObtainError> {
+fn go(dir: &Path, arguments: &[&str], errors: Stdio) -> Result<(), BuildError> {
     let status = Command::new("go")
         .args(arguments)
-        .current_dir(folder)
+        .current_dir(dir)
         // A workspace or flags of the person who calls us are not part of the recipe.
         .env("GOWORK", "off")
         .env("GOFLAGS", "-mod=mod")
@@ -183,20 +183,20 @@ fn go(folder: &Path, arguments: &[&str], errors: Stdio) -> Result<(), ObtainErro
         .stdout(Stdio::null())
         .stderr(errors)
         .status()
-        .map_err(ObtainError::NoGo)?;
+        .map_err(BuildError::NoGo)?;
     if status.success() {
         return Ok(());
     }
-    Err(ObtainError::Go { arguments: arguments.join(" "), status })
+    Err(BuildError::Go { arguments: arguments.join(" "), status })
 }
 
-fn write(path: &Path, text: &str) -> Result<(), ObtainError> {
-    fs::write(path, text).map_err(cache(path))
+fn write(path: &Path, text: &str) -> Result<(), BuildError> {
+    fs::write(path, text).map_err(cache_error(path))
 }
 
-fn cache(path: &Path) -> impl FnOnce(io::Error) -> ObtainError {
+fn cache_error(path: &Path) -> impl FnOnce(io::Error) -> BuildError {
     let path = path.to_owned();
-    move |source| ObtainError::Cache { path, source }
+    move |source| BuildError::Cache { path, source }
 }
 
 #[cfg(test)]
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_module_pins_every_part_of_the_release() {
+    fn go_mod_pins_every_staging_module() {
         let text = module_file();
         assert!(text.contains("require k8s.io/kubernetes v1.36.3\n"));
         assert!(text.contains("\tk8s.io/apiserver => k8s.io/apiserver v0.36.3\n"));
@@ -213,8 +213,8 @@ mod tests {
     }
 
     #[test]
-    fn the_stamp_names_the_version() {
-        assert!(stamp().contains("version.gitVersion=v1.36.3"));
-        assert!(stamp().contains("version.gitMinor=36"));
+    fn ldflags_set_the_version() {
+        assert!(ldflags().contains("version.gitVersion=v1.36.3"));
+        assert!(ldflags().contains("version.gitMinor=36"));
     }
 }

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::client::{Client, ClientError, Credentials};
 use crate::etcd;
-use crate::guard::{Guarded, SpawnError};
+use crate::guard::{ProcessGuard, SpawnError};
 use crate::locate::Binaries;
 
 /// How the real cluster is to be.
@@ -32,7 +32,7 @@ pub struct Options {
     /// Whether the built-in controllers run too.
     pub controllers: bool,
     /// How long it may take to become ready.
-    pub patience: Duration,
+    pub startup_timeout: Duration,
 }
 
 impl Default for Options {
@@ -41,7 +41,7 @@ impl Default for Options {
             service_cluster_ip_range: "10.0.0.0/24".to_owned(),
             apiserver_flags: Vec::new(),
             controllers: false,
-            patience: Duration::from_secs(90),
+            startup_timeout: Duration::from_secs(90),
         }
     }
 }
@@ -50,7 +50,7 @@ impl Default for Options {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// A folder or port could not be had.
+    /// A dir or port could not be had.
     #[error("cannot prepare: {0}")]
     Io(#[from] io::Error),
     /// No certificates.
@@ -63,12 +63,12 @@ pub enum StartError {
     #[error("no kube-controller-manager among the executables")]
     NoControllers,
     /// A program ended, or never became ready.
-    #[error("{program} did not become ready; it said:\n{said}")]
+    #[error("{program} did not become ready; it said:\n{log}")]
     NotReady {
         /// Which.
         program: &'static str,
         /// The end of its log.
-        said: String,
+        log: String,
     },
     /// The server is ready and cannot be reached.
     #[error(transparent)]
@@ -82,9 +82,9 @@ pub enum StartError {
 #[derive(Debug)]
 pub struct Cluster {
     // In the order they end.
-    controllers: Option<Guarded>,
-    apiserver: Option<Guarded>,
-    etcd: Guarded,
+    controllers: Option<ProcessGuard>,
+    apiserver: Option<ProcessGuard>,
+    etcd: ProcessGuard,
     binaries: Binaries,
     options: Options,
     address: SocketAddr,
@@ -93,7 +93,7 @@ pub struct Cluster {
     /// Lives as long as etcd, so that the API server can be started again.
     certificates: PathBuf,
     kubeconfig: PathBuf,
-    folder: Folder,
+    dir: TempDir,
 }
 
 /// Attempts with other ports, should somebody else take one between our look and their use.
@@ -109,8 +109,8 @@ impl Cluster {
         let mut attempt = 1;
         loop {
             match Self::attempt(binaries, options).await {
-                Err(StartError::NotReady { said, .. })
-                    if said.contains("address already in use") && attempt < ATTEMPTS =>
+                Err(StartError::NotReady { log, .. })
+                    if log.contains("address already in use") && attempt < ATTEMPTS =>
                 {
                     attempt += 1;
                 }
@@ -123,23 +123,23 @@ impl Cluster {
         if options.controllers && binaries.kube_controller_manager.is_none() {
             return Err(StartError::NoControllers);
         }
-        let folder = Folder::new()?;
+        let dir = TempDir::new()?;
         let (client_port, peer_port, secure_port) = free_ports()?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, secure_port));
         let etcd_url = format!("http://127.0.0.1:{client_port}");
 
-        let etcd_folder = folder.part("etcd")?;
-        let certificates = etcd_folder.join("certificates");
+        let etcd_dir = dir.subdir("etcd")?;
+        let certificates = etcd_dir.join("certificates");
         fs::create_dir(&certificates)?;
         let credentials = write_certificates(&certificates, address)?;
         let flags = vec![
-            format!("--data-dir={}", etcd_folder.join("data").display()),
+            format!("--data-dir={}", etcd_dir.join("data").display()),
             format!("--listen-client-urls={etcd_url}"),
             format!("--advertise-client-urls={etcd_url}"),
             format!("--listen-peer-urls=http://127.0.0.1:{peer_port}"),
             "--unsafe-no-fsync=true".to_owned(),
         ];
-        let etcd = Guarded::spawn(&binaries.etcd, &flags, &etcd_folder)?;
+        let etcd = ProcessGuard::spawn(&binaries.etcd, &flags, &etcd_dir)?;
         let mut cluster = Self {
             controllers: None,
             apiserver: None,
@@ -151,23 +151,23 @@ impl Cluster {
             credentials,
             kubeconfig: certificates.join(KUBECONFIG),
             certificates,
-            folder,
+            dir,
         };
         cluster.start_apiserver().await?;
         if let (true, Some(program)) = (options.controllers, &binaries.kube_controller_manager) {
-            let part = cluster.folder.part("kube-controller-manager")?;
+            let subdir = cluster.dir.subdir("kube-controller-manager")?;
             let flags = controller_flags(cluster.kubeconfig(), &cluster.certificates);
-            cluster.controllers = Some(Guarded::spawn(program, &flags, &part)?);
+            cluster.controllers = Some(ProcessGuard::spawn(program, &flags, &subdir)?);
         }
         Ok(cluster)
     }
 
     async fn start_apiserver(&mut self) -> Result<(), StartError> {
-        let deadline = Instant::now() + self.options.patience;
-        let part = self.folder.part("kube-apiserver")?;
+        let deadline = Instant::now() + self.options.startup_timeout;
+        let subdir = self.dir.subdir("kube-apiserver")?;
         let etcd = format!("http://{}", self.etcd_address);
         let flags = apiserver_flags(&self.certificates, &etcd, self.address.port(), &self.options);
-        let apiserver = Guarded::spawn(&self.binaries.kube_apiserver, &flags, &part)?;
+        let apiserver = ProcessGuard::spawn(&self.binaries.kube_apiserver, &flags, &subdir)?;
         let apiserver = self.apiserver.insert(apiserver);
         wait_until_ready(self.address, &self.credentials, apiserver, deadline).await
     }
@@ -210,8 +210,8 @@ impl Cluster {
     }
 
     /// The end of the API server's log.
-    pub fn last_words(&self) -> String {
-        self.apiserver.as_ref().map_or_else(String::new, Guarded::last_words)
+    pub fn log_tail(&self) -> String {
+        self.apiserver.as_ref().map_or_else(String::new, ProcessGuard::log_tail)
     }
 }
 
@@ -221,9 +221,9 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         // All at once: each then only waits for itself.
         for program in [&mut self.controllers, &mut self.apiserver].into_iter().flatten() {
-            program.let_go();
+            program.begin_stop();
         }
-        self.etcd.let_go();
+        self.etcd.begin_stop();
     }
 }
 
@@ -265,24 +265,24 @@ fn controller_flags(kubeconfig: &Path, certificates: &Path) -> Vec<String> {
     ]
 }
 
-fn write_certificates(folder: &Path, address: SocketAddr) -> Result<Credentials, StartError> {
+fn write_certificates(dir: &Path, address: SocketAddr) -> Result<Credentials, StartError> {
     let authority = Authority::generate("evenkeel-upstream", now_unix())?;
     let addresses = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1))];
-    authority.issue_serving(addresses)?.save_to_directory(folder)?;
+    authority.issue_serving(addresses)?.save_to_directory(dir)?;
     let signer = authority.issue_client("sa-signer", None)?;
     let admin = authority.issue_client("admin", Some(MASTERS))?;
-    fs::write(folder.join("ca.crt"), authority.certificate_pem())?;
-    fs::write(folder.join("sa-signer.crt"), signer.certificate_pem())?;
+    fs::write(dir.join("ca.crt"), authority.certificate_pem())?;
+    fs::write(dir.join("sa-signer.crt"), signer.certificate_pem())?;
     let mut key = fs::OpenOptions::new();
     let key = key.write(true).create(true).truncate(true).mode(0o600);
-    key.open(folder.join("sa-signer.key"))?.write_all(signer.key_pem().as_bytes())?;
+    key.open(dir.join("sa-signer.key"))?.write_all(signer.key_pem().as_bytes())?;
     Kubeconfig {
         context: "upstream",
         server: &format!("https://{address}"),
         authority_pem: &authority.certificate_pem(),
         credential: Credential::Certificate(&admin),
     }
-    .write(&folder.join(KUBECONFIG))?;
+    .write(&dir.join(KUBECONFIG))?;
     Ok(Credentials {
         authority: authority.certificate_pem(),
         certificate: admin.certificate_pem().to_owned(),
@@ -293,14 +293,14 @@ fn write_certificates(folder: &Path, address: SocketAddr) -> Result<Credentials,
 async fn wait_until_ready(
     address: SocketAddr,
     credentials: &Credentials,
-    apiserver: &mut Guarded,
+    apiserver: &mut ProcessGuard,
     deadline: Instant,
 ) -> Result<(), StartError> {
     loop {
         let failed = !apiserver.is_running();
         if failed || Instant::now() >= deadline {
-            let said = apiserver.last_words();
-            return Err(StartError::NotReady { program: "kube-apiserver", said });
+            let log = apiserver.log_tail();
+            return Err(StartError::NotReady { program: "kube-apiserver", log });
         }
         if is_ready(address, credentials).await.unwrap_or(false) {
             return Ok(());
@@ -317,12 +317,12 @@ async fn is_ready(address: SocketAddr, credentials: &Credentials) -> Result<bool
 
 /// Three ports nobody listens on now. They are let go together, so they differ.
 fn free_ports() -> io::Result<(u16, u16, u16)> {
-    let listeners: [TcpListener; 3] = [any_port()?, any_port()?, any_port()?];
+    let listeners: [TcpListener; 3] = [bind_free_port()?, bind_free_port()?, bind_free_port()?];
     let port = |at: usize| -> io::Result<u16> { Ok(listeners[at].local_addr()?.port()) };
     Ok((port(0)?, port(1)?, port(2)?))
 }
 
-fn any_port() -> io::Result<TcpListener> {
+fn bind_free_port() -> io::Result<TcpListener> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
 }
 
@@ -333,12 +333,12 @@ fn now_unix() -> u64 {
         .map_or(0, |since| since.as_secs())
 }
 
-/// A folder that is ours alone. Its parts are removed by the programs' guards; what no guard took
+/// A dir that is ours alone. Its parts are removed by the programs' guards; what no guard took
 /// over goes with this.
 #[derive(Debug)]
-struct Folder(PathBuf);
+struct TempDir(PathBuf);
 
-impl Folder {
+impl TempDir {
     fn new() -> io::Result<Self> {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
         loop {
@@ -352,14 +352,14 @@ impl Folder {
         }
     }
 
-    fn part(&self, name: &str) -> io::Result<PathBuf> {
-        let part = self.0.join(name);
-        fs::create_dir(&part)?;
-        Ok(part)
+    fn subdir(&self, name: &str) -> io::Result<PathBuf> {
+        let subdir = self.0.join(name);
+        fs::create_dir(&subdir)?;
+        Ok(subdir)
     }
 }
 
-impl Drop for Folder {
+impl Drop for TempDir {
     fn drop(&mut self) {
         // Fails as long as a program is in there, whose guard will do it.
         let _ = fs::remove_dir(&self.0);

@@ -3,7 +3,7 @@
 //! A small shell stands between us and the child and reads from a pipe that only we hold. The pipe
 //! ends when we let go of it or when we are no more, however that happened: drop, panic, Ctrl-C or
 //! `kill -9`. Then the shell asks the child to stop, kills it if it has not done so in time, and
-//! removes the child's folder. Both are in a process group of their own, so that Ctrl-C at a
+//! removes the child's dir. Both are in a process group of their own, so that Ctrl-C at a
 //! terminal reaches us alone.
 
 use std::fs::File;
@@ -14,10 +14,10 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// `$1`: tenths of a second between asking and killing; `$2`: the folder to remove, which
+/// `$1`: tenths of a second between asking and killing; `$2`: the dir to remove, which
 /// holds the log; the rest: the command.
 const SCRIPT: &str = r#"
-grace=$1 folder=$2; shift 2
+grace=$1 dir=$2; shift 2
 exec 3<&0
 "$@" 3<&- </dev/null &
 child=$!
@@ -31,8 +31,8 @@ watcher=$!
 exec 3<&-
 wait "$child"; status=$?
 kill "$watcher" 2>/dev/null
-rm -rf "$folder"
-rmdir "$(dirname "$folder")" 2>/dev/null
+rm -rf "$dir"
+rmdir "$(dirname "$dir")" 2>/dev/null
 exit "$status"
 "#;
 
@@ -50,27 +50,27 @@ pub struct SpawnError {
 
 /// A running program, ended with everything it wrote when this is dropped.
 #[derive(Debug)]
-pub struct Guarded {
+pub struct ProcessGuard {
     shell: Child,
     pipe: Option<ChildStdin>,
     log: PathBuf,
 }
 
-impl Guarded {
-    /// Starts `program`, which owns `folder`: its output goes to a file in there, and all of the
-    /// folder is removed when it ends.
+impl ProcessGuard {
+    /// Starts `program`, which owns `dir`: its output goes to a file in there, and all of the
+    /// dir is removed when it ends.
     ///
     /// # Errors
     ///
-    /// If the folder cannot be written to or there is no shell. A program that is not there shows
+    /// If the dir cannot be written to or there is no shell. A program that is not there shows
     /// as one that ended at once.
-    pub fn spawn(program: &Path, arguments: &[String], folder: &Path) -> Result<Self, SpawnError> {
-        let log = folder.join("output.log");
+    pub fn spawn(program: &Path, arguments: &[String], dir: &Path) -> Result<Self, SpawnError> {
+        let log = dir.join("output.log");
         let spawn = || -> io::Result<Child> {
             let output = File::create(&log)?;
             Command::new("/bin/sh")
                 .args(["-c", SCRIPT, "guard", &(GRACE.as_millis() / 100).to_string()])
-                .arg(folder)
+                .arg(dir)
                 .arg(program)
                 .args(arguments)
                 .stdin(Stdio::piped())
@@ -91,21 +91,21 @@ impl Guarded {
     }
 
     /// The last lines of what the program said.
-    pub fn last_words(&self) -> String {
+    pub fn log_tail(&self) -> String {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<_> = text.lines().collect();
         lines[lines.len().saturating_sub(8)..].join("\n")
     }
 
     /// Begins to end the program; dropping then waits for it.
-    pub fn let_go(&mut self) {
+    pub fn begin_stop(&mut self) {
         self.pipe = None;
     }
 }
 
-impl Drop for Guarded {
+impl Drop for ProcessGuard {
     fn drop(&mut self) {
-        self.let_go();
+        self.begin_stop();
         let pause = Duration::from_millis(10);
         let mut left = GRACE + Duration::from_secs(2);
         while !left.is_zero() {

@@ -1,7 +1,7 @@
 //! Real Kubernetes on tap: the executables of one pinned release, found or built, started on
 //! loopback and ended without a trace.
 //!
-//! [`locate`] finds executables in the environment or the cache and refuses impostors, [`obtain`] builds them with a Go
+//! [`locate`] finds executables in the environment or the cache and refuses impostors, [`build`] builds them with a Go
 //! toolchain, and [`Cluster::start`] runs etcd and kube-apiserver with the flags of envtest, test
 //! certificates and an administrator's kubeconfig. [`client`] is the plain HTTPS client that
 //! comparisons are made with. Nothing of upstream's is part of this source tree.
@@ -20,8 +20,8 @@ mod locate;
 
 mod build;
 
-pub use build::{ETCD_VERSION, KUBERNETES_VERSION, ObtainError, obtain};
+pub use build::{BuildError, ETCD_VERSION, KUBERNETES_VERSION, build};
 pub use cluster::{Cluster, Options, StartError};
 pub use etcd::EtcdError;
-pub use guard::{Guarded, SpawnError};
-pub use locate::{Binaries, Missing, Program, cache_folder, locate, locate_any_release};
+pub use guard::{ProcessGuard, SpawnError};
+pub use locate::{Binaries, LocateError, Program, cache_dir, locate, locate_any_release};

@@ -1,4 +1,4 @@
-//! Where the executables are: named by the environment, in an envtest folder, or in our cache.
+//! Where the executables are: named by the environment, in an envtest dir, or in our cache.
 //!
 //! Looking never builds and never downloads. What is not there is named, with what would bring it;
 //! what is there and is not the real thing ([`identify`]) is refused.
@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::build::{ETCD_VERSION, KUBERNETES_VERSION};
-use crate::identify::{Release, STAND_IN, identify};
+use crate::identify::{DROP_IN, Release, identify};
 
 /// An executable of a Kubernetes release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,42 +63,42 @@ pub struct Binaries {
 /// Why there is no real server to compare with: a sentence to print when something is skipped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Missing {
+pub enum LocateError {
     /// Nothing names or holds the program.
     #[error(
         "no {} (set EVENKEEL_TEST_{} or KUBEBUILDER_ASSETS, or fill {} with `cargo run -p xtask -- \
          upstream build`)",
-        .program.name(), .program.variable(), .looked_in.display()
+        .program.name(), .program.variable(), .cache_dir.display()
     )]
-    Absent {
+    NotFound {
         /// Which.
         program: Program,
-        /// The folder it would be in.
-        looked_in: PathBuf,
+        /// The dir it would be in.
+        cache_dir: PathBuf,
     },
     /// There is one, and comparing with it would say nothing.
-    #[error("{named_by} names {}, which {why}", .path.display())]
-    Unfit {
+    #[error("{origin} names {}, which {reason}", .path.display())]
+    Rejected {
         /// What named it: a variable, or the cache.
-        named_by: String,
+        origin: String,
         /// The executable.
         path: PathBuf,
         /// What is wrong with it.
-        why: String,
+        reason: String,
     },
 }
 
-impl Missing {
+impl LocateError {
     /// Whether there is one, and it is Evenkeel's own.
-    pub fn is_stand_in(&self) -> bool {
-        matches!(self, Self::Unfit { why, .. } if why == STAND_IN)
+    pub fn is_evenkeel(&self) -> bool {
+        matches!(self, Self::Rejected { reason, .. } if reason == DROP_IN)
     }
 }
 
-/// Where built executables are kept: `$EVENKEEL_CACHE` or the platform's cache folder, and in it
-/// a folder for the pinned versions.
-pub fn cache_folder() -> PathBuf {
-    folder_in(|name| std::env::var_os(name))
+/// Where built executables are kept: `$EVENKEEL_CACHE` or the platform's cache dir, and in it
+/// a dir for the pinned versions.
+pub fn cache_dir() -> PathBuf {
+    cache_dir_from(|name| std::env::var_os(name))
 }
 
 /// Finds the executables, and asks each what it is.
@@ -106,7 +106,7 @@ pub fn cache_folder() -> PathBuf {
 /// # Errors
 ///
 /// If there is no etcd or no kube-apiserver, or one that is not of the pinned release.
-pub fn locate() -> Result<Binaries, Missing> {
+pub fn locate() -> Result<Binaries, LocateError> {
     locate_of(Release::Pinned)
 }
 
@@ -115,15 +115,15 @@ pub fn locate() -> Result<Binaries, Missing> {
 /// # Errors
 ///
 /// If there is no etcd or no kube-apiserver, or one that is not the real thing.
-pub fn locate_any_release() -> Result<Binaries, Missing> {
+pub fn locate_any_release() -> Result<Binaries, LocateError> {
     locate_of(Release::Any)
 }
 
-fn locate_of(release: Release) -> Result<Binaries, Missing> {
+fn locate_of(release: Release) -> Result<Binaries, LocateError> {
     locate_in(|name| std::env::var_os(name), |program, path| identify(program, path, release))
 }
 
-fn folder_in(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
+fn cache_dir_from(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
     let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = set("EVENKEEL_CACHE").unwrap_or_else(|| {
         let platform = set("XDG_CACHE_HOME").or_else(|| {
@@ -139,10 +139,10 @@ fn folder_in(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
 fn locate_in(
     variable: impl Fn(&str) -> Option<OsString>,
     identify: impl Fn(Program, &Path) -> Result<(), String>,
-) -> Result<Binaries, Missing> {
-    let folder = folder_in(&variable);
+) -> Result<Binaries, LocateError> {
+    let dir = cache_dir_from(&variable);
     let set = |name: &str| variable(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    let find = |program: Program| -> Result<Option<PathBuf>, Missing> {
+    let find = |program: Program| -> Result<Option<PathBuf>, LocateError> {
         let key = program.variable();
         // A path somebody wrote down counts even if nothing is there: silence would hide a typo.
         let written = ["EVENKEEL_TEST", "TEST_ASSET"].into_iter().find_map(|prefix| {
@@ -151,18 +151,18 @@ fn locate_in(
         });
         let kept = || {
             let assets = set("KUBEBUILDER_ASSETS").map(|f| ("KUBEBUILDER_ASSETS".to_owned(), f));
-            let cache = ("the cache".to_owned(), folder.join("bin"));
+            let cache = ("the cache".to_owned(), dir.join("bin"));
             let folders = assets.into_iter().chain([cache]);
             folders.map(|(by, f)| (by, f.join(program.name()))).find(|(_, path)| path.is_file())
         };
-        let Some((named_by, path)) = written.or_else(kept) else { return Ok(None) };
+        let Some((origin, path)) = written.or_else(kept) else { return Ok(None) };
         match identify(program, &path) {
             Ok(()) => Ok(Some(path)),
-            Err(why) => Err(Missing::Unfit { named_by, path, why }),
+            Err(reason) => Err(LocateError::Rejected { origin, path, reason }),
         }
     };
     let need = |program| {
-        find(program)?.ok_or_else(|| Missing::Absent { program, looked_in: folder.clone() })
+        find(program)?.ok_or_else(|| LocateError::NotFound { program, cache_dir: dir.clone() })
     };
     Ok(Binaries {
         etcd: need(Program::Etcd)?,

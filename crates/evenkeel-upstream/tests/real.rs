@@ -22,20 +22,22 @@ use tokio::time::Instant;
 type Check = (&'static str, fn(&Binaries) -> anyhow::Result<()>);
 
 const CHECKS: &[Check] = &[
-    ("every_program_says_the_pinned_version", versions),
-    ("a_deployment_gets_its_replica_set_from_the_controllers", controllers),
-    ("what_was_before_a_compaction_is_gone", compaction),
-    ("a_panic_ends_what_was_started", |binaries| ends_after(binaries, Death::Panic)),
-    ("ctrl_c_ends_a_server_with_an_open_watch", |binaries| ends_after(binaries, Death::Interrupt)),
-    ("kill_9_ends_what_was_started", |binaries| ends_after(binaries, Death::Kill)),
+    ("every_program_reports_the_pinned_version", versions),
+    ("controller_manager_creates_the_replica_set_of_a_deployment", controllers),
+    ("compaction_expires_older_revisions", compaction),
+    ("panic_stops_the_cluster", |binaries| cluster_stops_after(binaries, Termination::Panic)),
+    ("ctrl_c_stops_a_server_with_an_open_watch", |binaries| {
+        cluster_stops_after(binaries, Termination::Interrupt)
+    }),
+    ("kill_9_stops_the_cluster", |binaries| cluster_stops_after(binaries, Termination::Kill)),
 ];
 
 /// Set for the process that is to die.
-const CHILD: &str = "EVENKEEL_UPSTREAM_DIES";
+const CHILD: &str = "EVENKEEL_UPSTREAM_CHILD";
 
 fn main() -> ExitCode {
     if std::env::var_os(CHILD).is_some() {
-        return hold();
+        return run_child();
     }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let filters: Vec<_> = arguments.iter().filter(|a| !a.starts_with('-')).collect();
@@ -75,7 +77,7 @@ fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Resul
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(future)
 }
 
-async fn ask(client: &Client, method: &str, path: &str, body: Value) -> anyhow::Result<Value> {
+async fn request(client: &Client, method: &str, path: &str, body: Value) -> anyhow::Result<Value> {
     let request = Request::builder()
         .method(method)
         .uri(path)
@@ -91,9 +93,9 @@ fn versions(binaries: &Binaries) -> anyhow::Result<()> {
     block_on(async {
         let cluster = Cluster::start(binaries, &Options::default()).await?;
         let client = Client::connect(cluster.address(), cluster.credentials(), 1).await?;
-        let version = ask(&client, "GET", "/version", Value::Null).await?;
-        let said = version["gitVersion"].as_str().unwrap_or_default();
-        ensure!(said.starts_with("v1.36."), "{version}");
+        let version = request(&client, "GET", "/version", Value::Null).await?;
+        let server_version = version["gitVersion"].as_str().unwrap_or_default();
+        ensure!(server_version.starts_with("v1.36."), "{version}");
         let Some(kubectl) = &binaries.kubectl else {
             println!("skipped: 1 part of a check: no kubectl");
             return Ok(());
@@ -103,7 +105,7 @@ fn versions(binaries: &Binaries) -> anyhow::Result<()> {
             .arg(cluster.kubeconfig())
             .output()?;
         let text = String::from_utf8_lossy(&output.stdout);
-        ensure!(text.contains(&format!("Server Version: {said}")), "{text}");
+        ensure!(text.contains(&format!("Server Version: {server_version}")), "{text}");
         // One of another patch release may be named by the environment.
         let client = text.lines().find_map(|line| line.strip_prefix("Client Version: v"));
         let minor = KUBERNETES_VERSION.rsplit_once('.').map_or("", |(minor, _)| minor);
@@ -133,8 +135,9 @@ fn controllers(binaries: &Binaries) -> anyhow::Result<()> {
             },
         });
         let collection = "/apis/apps/v1/namespaces/default";
-        let made = ask(&client, "POST", &format!("{collection}/deployments"), deployment).await?;
-        ensure!(made["metadata"]["uid"].is_string(), "{made}");
+        let created =
+            request(&client, "POST", &format!("{collection}/deployments"), deployment).await?;
+        ensure!(created["metadata"]["uid"].is_string(), "{created}");
         // The stream ends with the first set, or the server ends it.
         let path = format!("{collection}/replicasets?watch=1&timeoutSeconds=60");
         let response = client.send(Request::get(path).body(Full::new(Bytes::new()))?).await?;
@@ -149,7 +152,7 @@ fn controllers(binaries: &Binaries) -> anyhow::Result<()> {
             .next()
             .context("no event")??;
         let owner = event.pointer("/object/metadata/ownerReferences/0/uid");
-        ensure!(owner == made.pointer("/metadata/uid"), "{event}");
+        ensure!(owner == created.pointer("/metadata/uid"), "{event}");
         Ok(())
     })
 }
@@ -162,8 +165,8 @@ fn compaction(binaries: &Binaries) -> anyhow::Result<()> {
         let mut old = String::new();
         for name in ["a", "b"] {
             let body = json!({"metadata": {"name": name}});
-            let made = ask(&client, "POST", collection, body).await?;
-            let version = made["metadata"]["resourceVersion"].as_str().context("a version")?;
+            let created = request(&client, "POST", collection, body).await?;
+            let version = created["metadata"]["resourceVersion"].as_str().context("a version")?;
             if old.is_empty() {
                 version.clone_into(&mut old);
             }
@@ -171,19 +174,19 @@ fn compaction(binaries: &Binaries) -> anyhow::Result<()> {
         cluster.compact().await?;
         let client = Client::connect(cluster.address(), cluster.credentials(), 1).await?;
         let path = format!("{collection}?resourceVersion={old}&resourceVersionMatch=Exact");
-        let list = ask(&client, "GET", &path, Value::Null).await?;
+        let list = request(&client, "GET", &path, Value::Null).await?;
         ensure!(list["reason"] == "Expired", "{list}");
         let path = format!("{collection}?watch=1&timeoutSeconds=1&resourceVersion={old}");
-        let event = ask(&client, "GET", &path, Value::Null).await?;
+        let event = request(&client, "GET", &path, Value::Null).await?;
         ensure!(event["type"] == "ERROR" && event["object"]["code"] == 410, "{event}");
-        let list = ask(&client, "GET", collection, Value::Null).await?;
+        let list = request(&client, "GET", collection, Value::Null).await?;
         ensure!(list["items"].as_array().is_some_and(|items| items.len() >= 2), "{list}");
         Ok(())
     })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Death {
+enum Termination {
     Panic,
     Interrupt,
     Kill,
@@ -191,7 +194,7 @@ enum Death {
 
 /// The process that is to die: starts a cluster, opens a watch, says where everything is and waits
 /// to be told.
-fn hold() -> ExitCode {
+fn run_child() -> ExitCode {
     let held = block_on(async {
         let binaries = locate()?;
         let cluster = Cluster::start(&binaries, &Options::default()).await?;
@@ -215,48 +218,48 @@ fn hold() -> ExitCode {
 }
 
 /// As long as a server may take to be killed, and a little for a machine that is busy.
-const GONE_WITHIN: Duration = Duration::from_secs(15);
+const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
-fn ends_after(_: &Binaries, death: Death) -> anyhow::Result<()> {
+fn cluster_stops_after(_: &Binaries, termination: Termination) -> anyhow::Result<()> {
     let mut child = Command::new(std::env::current_exe()?)
         .env(CHILD, "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()?;
-    let said = (|| {
+    let started = (|| {
         let output = child.stdout.take().context("no output")?;
         let lines: Vec<_> = BufReader::new(output).lines().take(3).collect::<Result<_, _>>()?;
         let [server, etcd, kubeconfig] = <[String; 3]>::try_from(lines)
             .map_err(|lines| anyhow::anyhow!("it said only {lines:?}"))?;
         Ok::<_, anyhow::Error>((server.parse()?, etcd.parse()?, PathBuf::from(kubeconfig)))
     })();
-    let (server, etcd, kubeconfig) = match said {
-        Ok(said) => said,
+    let (server, etcd, kubeconfig) = match started {
+        Ok(started) => started,
         Err(error) => {
             let _ = child.kill();
             return Err(error);
         }
     };
-    ensure!(listens(server) && listens(etcd), "not even up");
-    let folder = kubeconfig.ancestors().nth(3).context("a folder")?.to_owned();
-    ensure!(folder.is_dir(), "no {}", folder.display());
-    let begin = Instant::now();
-    kill(&mut child, death)?;
+    ensure!(is_listening(server) && is_listening(etcd), "not even up");
+    let dir = kubeconfig.ancestors().nth(3).context("a dir")?.to_owned();
+    ensure!(dir.is_dir(), "no {}", dir.display());
+    let start = Instant::now();
+    kill(&mut child, termination)?;
     child.wait()?;
-    while listens(server) || listens(etcd) || folder.exists() {
-        ensure!(begin.elapsed() < GONE_WITHIN, "still there: {}", left(server, etcd, &folder));
+    while is_listening(server) || is_listening(etcd) || dir.exists() {
+        ensure!(start.elapsed() < STOP_TIMEOUT, "still there: {}", remaining(server, etcd, &dir));
         std::thread::sleep(Duration::from_millis(20));
     }
-    println!("  gone {:.1} s after {death:?}", begin.elapsed().as_secs_f64());
+    println!("  gone {:.1} s after {termination:?}", start.elapsed().as_secs_f64());
     Ok(())
 }
 
-fn kill(child: &mut Child, death: Death) -> anyhow::Result<()> {
-    match death {
-        Death::Panic => child.stdin.take().context("no input")?.write_all(b"\n")?,
-        Death::Kill => child.kill()?,
-        Death::Interrupt => {
+fn kill(child: &mut Child, termination: Termination) -> anyhow::Result<()> {
+    match termination {
+        Termination::Panic => child.stdin.take().context("no input")?.write_all(b"\n")?,
+        Termination::Kill => child.kill()?,
+        Termination::Interrupt => {
             let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status()?;
             ensure!(sent.success(), "kill: {sent}");
         }
@@ -264,16 +267,16 @@ fn kill(child: &mut Child, death: Death) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn listens(address: SocketAddr) -> bool {
+fn is_listening(address: SocketAddr) -> bool {
     TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok()
 }
 
-fn left(server: SocketAddr, etcd: SocketAddr, folder: &Path) -> String {
+fn remaining(server: SocketAddr, etcd: SocketAddr, dir: &Path) -> String {
     format!(
         "server {}, etcd {}, {} {}",
-        listens(server),
-        listens(etcd),
-        folder.display(),
-        folder.exists()
+        is_listening(server),
+        is_listening(etcd),
+        dir.display(),
+        dir.exists()
     )
 }

@@ -48,10 +48,10 @@ pub(super) struct Field {
 }
 
 pub(super) fn join(facts: Facts, openapi: &Value, protobuf: &Value) -> Result<Vec<Package>, Error> {
-    let mut check = Check { facts: &facts, openapi, protobuf, complaints: Vec::new() };
+    let mut check = Check { facts: &facts, openapi, protobuf, mismatches: Vec::new() };
     check.all();
-    if !check.complaints.is_empty() {
-        return Err(Error::Disagreement(check.complaints.join("\n")));
+    if !check.mismatches.is_empty() {
+        return Err(Error::Disagreement(check.mismatches.join("\n")));
     }
     let wrapped = check.wrapped();
     let definitions = Definitions { published: &openapi["definitions"], outer: check.embedders() };
@@ -149,7 +149,7 @@ struct Check<'a> {
     facts: &'a Facts,
     openapi: &'a Value,
     protobuf: &'a Value,
-    complaints: Vec<String>,
+    mismatches: Vec<String>,
 }
 
 impl<'a> Check<'a> {
@@ -165,7 +165,7 @@ impl<'a> Check<'a> {
         }
         let aliases: BTreeSet<String> = facts.keys().map(|package| alias(package)).collect();
         if aliases.len() != facts.len() {
-            self.complaints.push("two packages share their last two labels".to_owned());
+            self.mismatches.push("two packages share their last two labels".to_owned());
         }
     }
 
@@ -180,14 +180,14 @@ impl<'a> Check<'a> {
             .flat_map(|properties| properties.keys().map(String::as_str))
             .collect();
         for name in names.symmetric_difference(&published) {
-            self.complaints.push(format!("{full}.{name}: in only one of Go and OpenAPI"));
+            self.mismatches.push(format!("{full}.{name}: in only one of Go and OpenAPI"));
         }
         for field in ty.fields.iter().filter(|field| !field.embedded) {
             let property = &definition["properties"][&field.name];
             if text(&property["x-kubernetes-patch-strategy"]) != field.patch_strategy
                 || text(&property["x-kubernetes-patch-merge-key"]) != field.merge_key
             {
-                self.complaints.push(format!("{full}.{}: patch rules differ", field.name));
+                self.mismatches.push(format!("{full}.{}: patch rules differ", field.name));
             }
         }
     }
@@ -215,13 +215,13 @@ impl<'a> Check<'a> {
                 Some(kind) if entry[2] == "repeated" => format!("[]{kind}"),
                 Some(kind) => kind.to_owned(),
                 None => {
-                    self.complaints.push(format!("{full}.{}: no such number", field.name));
+                    self.mismatches.push(format!("{full}.{}: no such number", field.name));
                     continue;
                 }
             };
             // A list that is a message of its own is recognised by being one.
             if kind != expected && !self.is_wrapper(package, &field.expression, &kind) {
-                self.complaints.push(format!("{full}.{}: {kind}, not {expected}", field.name));
+                self.mismatches.push(format!("{full}.{}: {kind}, not {expected}", field.name));
             }
         }
     }

@@ -2,16 +2,16 @@
 
 use super::*;
 
-fn folder(name: &str) -> PathBuf {
-    let folder = std::env::temp_dir()
+fn dir(name: &str) -> PathBuf {
+    let dir = std::env::temp_dir()
         .join(format!("evenkeel-guard-{}-{name}", std::process::id()))
         .join("x");
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
+    std::fs::create_dir_all(&dir).unwrap();
+    dir
 }
 
-fn shell(script: &str, folder: &Path) -> Guarded {
-    Guarded::spawn(Path::new("/bin/sh"), &["-c".to_owned(), script.to_owned()], folder).unwrap()
+fn shell(script: &str, dir: &Path) -> ProcessGuard {
+    ProcessGuard::spawn(Path::new("/bin/sh"), &["-c".to_owned(), script.to_owned()], dir).unwrap()
 }
 
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -25,28 +25,28 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 #[test]
-fn dropping_ends_the_child_and_removes_its_folder() {
-    let folder = folder("drop");
-    let child = shell("echo started; exec sleep 600", &folder);
-    until("it starts", || child.last_words().contains("started"));
+fn drop_stops_the_child_and_removes_its_directory() {
+    let dir = dir("drop");
+    let child = shell("echo started; exec sleep 600", &dir);
+    until("it starts", || child.log_tail().contains("started"));
     drop(child);
-    assert!(!folder.exists());
-    assert!(!folder.parent().unwrap().exists());
+    assert!(!dir.exists());
+    assert!(!dir.parent().unwrap().exists());
 }
 
 #[test]
-fn a_child_that_ignores_the_request_is_killed() {
-    let folder = folder("stubborn");
-    let child = shell("trap '' TERM; echo started; while :; do sleep 0.1; done", &folder);
-    until("it starts", || child.last_words().contains("started"));
+fn child_that_ignores_sigterm_is_killed() {
+    let dir = dir("stubborn");
+    let child = shell("trap '' TERM; echo started; while :; do sleep 0.1; done", &dir);
+    until("it starts", || child.log_tail().contains("started"));
     drop(child);
-    assert!(!folder.exists());
+    assert!(!dir.exists());
 }
 
 #[test]
-fn a_child_that_ends_by_itself_is_seen() {
-    let folder = folder("short");
-    let mut child = shell("exit 3", &folder);
+fn child_that_exits_by_itself_is_detected() {
+    let dir = dir("short");
+    let mut child = shell("exit 3", &dir);
     until("it ends", || !child.is_running());
-    assert!(!folder.exists());
+    assert!(!dir.exists());
 }

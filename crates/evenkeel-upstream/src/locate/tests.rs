@@ -10,12 +10,12 @@ fn environment(pairs: &[(&str, &str)]) -> impl Fn(&str) -> Option<OsString> {
     move |name| map.get(name).cloned()
 }
 
-fn all_fine(_: Program, _: &Path) -> Result<(), String> {
+fn accept_all(_: Program, _: &Path) -> Result<(), String> {
     Ok(())
 }
 
 #[test]
-fn our_variables_win_over_those_of_envtest() {
+fn evenkeel_variables_take_precedence_over_envtest() {
     let found = locate_in(
         environment(&[
             ("EVENKEEL_TEST_ETCD", "/ours/etcd"),
@@ -23,7 +23,7 @@ fn our_variables_win_over_those_of_envtest() {
             ("TEST_ASSET_KUBE_APISERVER", "/theirs/kube-apiserver"),
             ("EVENKEEL_CACHE", "/nowhere"),
         ]),
-        all_fine,
+        accept_all,
     )
     .unwrap();
     assert_eq!(found.etcd, Path::new("/ours/etcd"));
@@ -32,8 +32,9 @@ fn our_variables_win_over_those_of_envtest() {
 }
 
 #[test]
-fn what_is_missing_is_named_with_the_way_to_get_it() {
-    let missing = locate_in(environment(&[("EVENKEEL_CACHE", "/nowhere")]), all_fine).unwrap_err();
+fn missing_executable_error_names_the_remedy() {
+    let missing =
+        locate_in(environment(&[("EVENKEEL_CACHE", "/nowhere")]), accept_all).unwrap_err();
     let text = missing.to_string();
     assert!(text.contains("no etcd"), "{text}");
     assert!(text.contains("EVENKEEL_TEST_ETCD"), "{text}");
@@ -44,19 +45,19 @@ fn what_is_missing_is_named_with_the_way_to_get_it() {
 fn empty_variables_count_as_unset() {
     let missing = locate_in(
         environment(&[("EVENKEEL_TEST_ETCD", ""), ("EVENKEEL_CACHE", "/nowhere")]),
-        all_fine,
+        accept_all,
     );
     assert!(missing.is_err());
 }
 
 #[test]
-fn the_cache_follows_the_platform() {
-    let folder = folder_in(environment(&[("HOME", "/home/me"), ("XDG_CACHE_HOME", "/c")]));
-    assert!(folder.starts_with("/c/evenkeel"), "{}", folder.display());
+fn cache_dir_follows_the_platform() {
+    let dir = cache_dir_from(environment(&[("HOME", "/home/me"), ("XDG_CACHE_HOME", "/c")]));
+    assert!(dir.starts_with("/c/evenkeel"), "{}", dir.display());
 }
 
 #[test]
-fn an_impostor_is_named_with_what_named_it() {
+fn rejected_executable_error_names_its_origin() {
     let named = environment(&[
         ("EVENKEEL_TEST_ETCD", "/ours/etcd"),
         ("EVENKEEL_TEST_KUBE_APISERVER", "/ours/kube-apiserver"),
