@@ -8,18 +8,18 @@ use evenkeel::Key;
 /// A zone: names and where they lead.
 #[derive(Clone, Debug)]
 pub struct Zone {
-    folder: PathBuf,
+    dir: PathBuf,
 }
 
 impl Zone {
-    /// The zone kept in `folder`, which is made when it is missing.
+    /// The zone kept in `dir`, which is made when it is missing.
     ///
     /// # Errors
     /// When the folder cannot be made.
-    pub fn new(folder: impl Into<PathBuf>) -> Result<Self, Error> {
-        let folder = folder.into();
-        std::fs::create_dir_all(&folder)?;
-        Ok(Self { folder })
+    pub fn new(dir: impl Into<PathBuf>) -> Result<Self, Error> {
+        let dir = dir.into();
+        std::fs::create_dir_all(&dir)?;
+        Ok(Self { dir })
     }
 
     /// Has `host` lead to `target`; the same again changes nothing.
@@ -30,7 +30,7 @@ impl Zone {
         if self.get(host)?.as_deref() == Some(target) {
             return Ok(());
         }
-        std::fs::write(self.folder.join(host), target)
+        std::fs::write(self.dir.join(host), target)
     }
 
     /// Where `host` leads, if there is such a record.
@@ -38,7 +38,7 @@ impl Zone {
     /// # Errors
     /// When the record cannot be read.
     pub fn get(&self, host: &str) -> Result<Option<String>, Error> {
-        absent_is_none(std::fs::read_to_string(self.folder.join(host)))
+        absent_is_none(std::fs::read_to_string(self.dir.join(host)))
     }
 
     /// Removes the record; one that is gone already is no error.
@@ -46,13 +46,13 @@ impl Zone {
     /// # Errors
     /// When the record cannot be removed.
     pub fn remove(&self, host: &str) -> Result<(), Error> {
-        absent_is_none(std::fs::remove_file(self.folder.join(host))).map(|_| ())
+        absent_is_none(std::fs::remove_file(self.dir.join(host))).map(|_| ())
     }
 
     /// Where the records are.
     #[must_use]
-    pub fn folder(&self) -> &Path {
-        &self.folder
+    pub fn dir(&self) -> &Path {
+        &self.dir
     }
 }
 

@@ -8,13 +8,13 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use appservice::dns::Zone;
 use appservice::operator::{AppService, AppServices};
-use appservice::scenario::{self, Line, Stage};
+use appservice::scenario::{self, Environment, Progress};
 use clap::Parser;
 use evenkeel::Manager;
 use evenkeel_cluster::Cluster;
 use tokio::task::JoinSet;
 
-use output::{say, tell};
+use output::{print_line, print_progress};
 
 /// An example operator: an AppService becomes a Deployment, a Service and a DNS record.
 ///
@@ -46,20 +46,25 @@ struct Arguments {
 
 const AFTER: &str = "\
 Examples:
-  cargo run -p appservice                                  the story, then yours
-  cargo run -p appservice -- --once                        the story alone
+  cargo run -p appservice                                  the scenario, then yours
+  cargo run -p appservice -- --once                        the scenario alone
   cargo run -p appservice -- --context kind-kind --install  the operator on a cluster of yours";
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let elsewhere = arguments.kubeconfig.is_some() || arguments.context.is_some();
-    if let Err(problem) = output::log(arguments.verbose, elsewhere) {
-        output::error(&explained(&problem));
+    let existing_cluster = arguments.kubeconfig.is_some() || arguments.context.is_some();
+    if let Err(problem) = output::log(arguments.verbose, existing_cluster) {
+        output::error(&error_chain(&problem));
         return ExitCode::from(2);
     }
-    let run =
-        async { if elsewhere { elsewhere_run(&arguments).await } else { here(&arguments).await } };
+    let run = async {
+        if existing_cluster {
+            run_on_existing_cluster(&arguments).await
+        } else {
+            run_demo(&arguments).await
+        }
+    };
     let ended = tokio::select! {
         biased;
         ended = run => ended,
@@ -69,14 +74,14 @@ async fn main() -> ExitCode {
     match ended {
         Ok(code) => code,
         Err(error) => {
-            output::error(&explained(&error));
+            output::error(&error_chain(&error));
             ExitCode::from(2)
         }
     }
 }
 
 /// The error and what caused it; many repeat the words of their cause in their own.
-fn explained(error: &anyhow::Error) -> String {
+fn error_chain(error: &anyhow::Error) -> String {
     let causes = error.chain().skip(1).map(ToString::to_string);
     causes.fold(error.to_string(), |text, cause| match text.contains(&cause) {
         true => text,
@@ -85,7 +90,7 @@ fn explained(error: &anyhow::Error) -> String {
 }
 
 /// The operator alone, on a cluster that exists.
-async fn elsewhere_run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+async fn run_on_existing_cluster(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let manager = Manager::builder("appservice-operator")
         .kubeconfig(arguments.kubeconfig.clone())
         .context(arguments.context.clone())
@@ -93,28 +98,31 @@ async fn elsewhere_run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         .await?;
     if arguments.install {
         manager.client().install_crd::<AppService>().await?;
-        say("The AppService CRD is installed.");
+        print_line("The AppService CRD is installed.");
     }
-    let folder = arguments.records.clone().unwrap_or_else(|| "dns-records".into());
-    let zone = Zone::new(&folder).with_context(|| format!("cannot use {}", folder.display()))?;
+    let dir = arguments.records.clone().unwrap_or_else(|| "dns-records".into());
+    let zone = Zone::new(&dir).with_context(|| format!("cannot use {}", dir.display()))?;
     AppServices { zone }.register(&manager)?;
     manager.run().await?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// A cluster in this process, the operator and the story.
-async fn here(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let scratch = Scratch::new().context("no folder for the kubeconfig")?;
-    let folder = arguments.records.clone().unwrap_or_else(|| scratch.0.join("dns"));
-    let zone = Zone::new(&folder).with_context(|| format!("cannot use {}", folder.display()))?;
+async fn run_demo(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let temp_dir = TempDir::new().context("no directory for the kubeconfig")?;
+    let dir = arguments.records.clone().unwrap_or_else(|| temp_dir.0.join("dns"));
+    let zone = Zone::new(&dir).with_context(|| format!("cannot use {}", dir.display()))?;
 
     let cluster = Cluster::start().await.context("cannot start the cluster")?;
     let serving = cluster.serve(([127, 0, 0, 1], 0).into()).await.context("cannot listen")?;
-    let kubeconfig = scratch.0.join("kubeconfig");
+    let kubeconfig = temp_dir.0.join("kubeconfig");
     serving.write_kubeconfig(&kubeconfig).context("cannot write the kubeconfig")?;
-    say(&format!("A Kubernetes 1.36 API is ready at {}; pods are simulated.", serving.url()));
+    print_line(&format!(
+        "A Kubernetes 1.36 API is ready at {}; pods are simulated.",
+        serving.url()
+    ));
     if !arguments.once {
-        say(&format!("\n  export KUBECONFIG={}", kubeconfig.display()));
+        print_line(&format!("\n  export KUBECONFIG={}", kubeconfig.display()));
     }
 
     let manager = Manager::builder("appservice-operator").build(cluster.client());
@@ -123,28 +131,28 @@ async fn here(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut running = JoinSet::new();
     running.spawn(manager.clone().run());
 
-    let client = Manager::builder("story").build(cluster.client()).client().clone();
+    let client = Manager::builder("scenario").build(cluster.client()).client().clone();
     let namespace = "default".to_owned();
-    let stage = Stage { client, namespace, zone, controllers: true, kubelets: true };
+    let environment = Environment { client, namespace, zone, controllers: true, kubelets: true };
     let mut summary = Summary::default();
-    let mut show = |line: Line| {
+    let mut show = |line: Progress| {
         summary.count(&line);
-        tell(line);
+        print_progress(line);
     };
-    let told = tokio::select! {
+    let result = tokio::select! {
         biased;
-        told = scenario::play(&stage, &mut show) => told,
+        result = scenario::run(&environment, &mut show) => result,
         // Ctrl-C, or trouble.
         Some(ended) = running.join_next() => {
             ended??;
-            say("\nStopped before the end of the story.");
+            print_line("\nStopped before the end of the scenario.");
             return Ok(ExitCode::FAILURE);
         }
     };
-    stage.client.cache().stop().await;
-    let code = match told {
+    environment.client.cache().stop().await;
+    let code = match result {
         Ok(()) => {
-            say(&format!("\nAll of it happened: {summary}."));
+            print_line(&format!("\nAll of it happened: {summary}."));
             ExitCode::SUCCESS
         }
         Err(unseen) => {
@@ -155,13 +163,13 @@ async fn here(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if arguments.once {
         manager.stop();
     } else {
-        invite(&folder);
+        print_instructions(&dir);
     }
     let mut records = controller.journal().follow();
     loop {
         tokio::select! {
             biased;
-            Ok(record) = records.recv(), if !arguments.once => say(&record.to_string()),
+            Ok(record) = records.recv(), if !arguments.once => print_line(&record.to_string()),
             ended = running.join_next() => {
                 ended.transpose()?.transpose()?;
                 break;
@@ -169,12 +177,12 @@ async fn here(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         }
     }
     if !arguments.once {
-        say("\nStopping.");
+        print_line("\nStopping.");
     }
     serving.stop().await;
     cluster.stop().await;
     if !arguments.once {
-        say("Stopped; the cluster and its objects are gone.");
+        print_line("Stopped; the cluster and its objects are gone.");
     }
     Ok(code)
 }
@@ -183,49 +191,49 @@ async fn here(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 #[derive(Default)]
 struct Summary {
     steps: usize,
-    seen: usize,
+    verified: usize,
     skipped: usize,
 }
 
 impl Summary {
-    fn count(&mut self, line: &Line) {
+    fn count(&mut self, line: &Progress) {
         match line {
-            Line::Did(_) => self.steps += 1,
-            Line::Saw(..) => self.seen += 1,
-            Line::Skipped(_) => self.skipped += 1,
+            Progress::Step(_) => self.steps += 1,
+            Progress::Verified(..) => self.verified += 1,
+            Progress::Skipped(_) => self.skipped += 1,
         }
     }
 }
 
 impl std::fmt::Display for Summary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} steps, {} results seen", self.steps, self.seen)?;
+        write!(f, "{} steps, {} results seen", self.steps, self.verified)?;
         if self.skipped > 0 { write!(f, ", {} skipped", self.skipped) } else { Ok(()) }
     }
 }
 
-fn invite(folder: &Path) {
-    say("\nNow you. With the KUBECONFIG above, in another terminal:\n");
-    say("  kubectl apply -f examples/appservice/web.yaml");
-    say("  kubectl get appservices,deployments,pods");
-    say("  kubectl set image deployment/web app=something:else");
-    say("  kubectl delete appservice web\n");
-    say(&format!("DNS records are files in {}", folder.display()));
-    say("Each reconcile is printed below with its cause. Press Ctrl-C to stop.\n");
+fn print_instructions(dir: &Path) {
+    print_line("\nNow you. With the KUBECONFIG above, in another terminal:\n");
+    print_line("  kubectl apply -f examples/appservice/web.yaml");
+    print_line("  kubectl get appservices,deployments,pods");
+    print_line("  kubectl set image deployment/web app=something:else");
+    print_line("  kubectl delete appservice web\n");
+    print_line(&format!("DNS records are files in {}", dir.display()));
+    print_line("Each reconcile is printed below with its cause. Press Ctrl-C to stop.\n");
 }
 
 /// A folder that is gone when the program is.
-struct Scratch(PathBuf);
+struct TempDir(PathBuf);
 
-impl Scratch {
+impl TempDir {
     fn new() -> std::io::Result<Self> {
-        let folder = std::env::temp_dir().join(format!("appservice-{}", std::process::id()));
-        std::fs::create_dir_all(&folder)?;
-        Ok(Self(folder))
+        let dir = std::env::temp_dir().join(format!("appservice-{}", std::process::id()));
+        std::fs::create_dir_all(&dir)?;
+        Ok(Self(dir))
     }
 }
 
-impl Drop for Scratch {
+impl Drop for TempDir {
     fn drop(&mut self) {
         // What cannot be removed is the system's to clean.
         let _ = std::fs::remove_dir_all(&self.0);

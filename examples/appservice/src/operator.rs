@@ -24,10 +24,10 @@ use crate::dns::{Zone, address, host};
 /// Keeps a deleted `AppService` until its DNS record is gone.
 const FINALIZER: &str = "apps.example.com/dns-record";
 /// How long until a dependency that is missing is looked for again.
-const DEPENDENCY: Duration = Duration::from_secs(5);
+const DEPENDENCY_RETRY: Duration = Duration::from_secs(5);
 const PORT: i32 = 8080;
 /// Tells which `AppService` something belongs to.
-pub const LABEL: &str = "app.kubernetes.io/name";
+pub const NAME_LABEL: &str = "app.kubernetes.io/name";
 
 /// A web application: an image, run by several pods behind one name.
 #[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
@@ -129,7 +129,7 @@ async fn wait(cx: &Context<AppService>, app: &AppService, why: &str, text: &str)
     tracing::info!("{text}");
     cx.event(why, text);
     cx.status(app).condition(Condition::new("Ready", false, why, text)).write().await?;
-    Ok(Action::requeue_after(DEPENDENCY))
+    Ok(Action::requeue_after(DEPENDENCY_RETRY))
 }
 
 /// What of the Deployment is not as declared, field by field. Applying mends it; this is to tell.
@@ -158,7 +158,7 @@ fn ready_replicas(deployment: &Deployment) -> i32 {
 }
 
 fn labels(app: &AppService) -> BTreeMap<String, String> {
-    [(LABEL.to_owned(), app.name_any())].into()
+    [(NAME_LABEL.to_owned(), app.name_any())].into()
 }
 
 fn child(app: &AppService) -> ObjectMeta {

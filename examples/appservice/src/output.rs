@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
 
-use appservice::scenario::Line;
+use appservice::scenario::Progress;
 use tokio::sync::Notify;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
@@ -15,7 +15,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 static CLOSED: Notify = Notify::const_new();
 
 /// Prints one line to standard output.
-pub(crate) fn say(line: &str) {
+pub(crate) fn print_line(line: &str) {
     if writeln!(io::stdout(), "{line}").is_err_and(|it| it.kind() == io::ErrorKind::BrokenPipe) {
         CLOSED.notify_one();
     }
@@ -33,14 +33,14 @@ pub(crate) fn error(text: &str) {
 }
 
 /// One line of the story.
-pub(crate) fn tell(line: Line) {
+pub(crate) fn print_progress(line: Progress) {
     match line {
-        Line::Did(what) => say(&format!("\n{}", paint("1", &format!("▸ {what}")))),
-        Line::Saw(what, after) => {
+        Progress::Step(what) => print_line(&format!("\n{}", paint("1", &format!("▸ {what}")))),
+        Progress::Verified(what, after) => {
             let mark = paint("32", "✓");
-            say(&format!("  {mark} {what} {}", paint("2", &format!("({after:.0?})"))));
+            print_line(&format!("  {mark} {what} {}", paint("2", &format!("({after:.0?})"))));
         }
-        Line::Skipped(what) => say(&format!("  {} skipped: {what}", paint("33", "–"))),
+        Progress::Skipped(what) => print_line(&format!("  {} skipped: {what}", paint("33", "–"))),
     }
 }
 
@@ -56,23 +56,23 @@ fn paint(code: &str, text: &str) -> String {
 
 /// Shows the log: on a cluster of its own only what the operator itself logs, between the lines of
 /// the story; elsewhere, and when `verbose`, what the framework logs too.
-pub(crate) fn log(verbose: bool, elsewhere: bool) -> anyhow::Result<()> {
-    if verbose || elsewhere {
+pub(crate) fn log(verbose: bool, existing_cluster: bool) -> anyhow::Result<()> {
+    if verbose || existing_cluster {
         return Ok(evenkeel::logging::init(verbose.then_some("debug"))?);
     }
     let own = Targets::new().with_target("appservice", Level::INFO);
-    tracing_subscriber::registry().with(Said.with_filter(own)).init();
+    tracing_subscriber::registry().with(OperatorLog.with_filter(own)).init();
     Ok(())
 }
 
 /// Shows what the operator says, without where and when.
-struct Said;
+struct OperatorLog;
 
-impl<S: Subscriber> Layer<S> for Said {
+impl<S: Subscriber> Layer<S> for OperatorLog {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let mut message = Message(String::new());
         event.record(&mut message);
-        say(&format!("  {}", paint("36", &format!("operator: {}", message.0))));
+        print_line(&format!("  {}", paint("36", &format!("operator: {}", message.0))));
     }
 }
 

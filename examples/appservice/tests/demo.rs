@@ -10,7 +10,7 @@ fn demo(arguments: &[&str]) -> Command {
 }
 
 #[test]
-fn the_story_ends_with_a_summary_and_promises_no_file_that_is_gone() {
+fn once_prints_a_summary_and_no_kubeconfig() {
     let output = demo(&["--once"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{text}");
@@ -22,7 +22,7 @@ fn the_story_ends_with_a_summary_and_promises_no_file_that_is_gone() {
 }
 
 #[test]
-fn a_closed_pipe_ends_the_program() {
+fn closed_stdout_stops_the_program() {
     let mut child = demo(&[]).spawn().unwrap();
     let mut first = String::new();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());

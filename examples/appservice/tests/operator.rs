@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use appservice::dns::{Zone, host};
 use appservice::operator::{AppService, AppServices};
-use appservice::scenario::{self, Line, Stage};
+use appservice::scenario::{self, Environment, Progress};
 use evenkeel::client::Patch;
 use evenkeel::prelude::*;
 use evenkeel_test::{Rule, TestCluster};
@@ -20,28 +20,28 @@ use tokio::time::Instant;
 const WEB: &str = "metadata: {name: web}\nspec: {replicas: 2, image: 'shop:1'}";
 
 /// A cluster with the operator on it, and the folder of its records.
-struct Bench {
+struct Fixture {
     cluster: TestCluster,
     zone: Zone,
-    folder: PathBuf,
+    dir: PathBuf,
 }
 
-impl Bench {
+impl Fixture {
     async fn start(test: &str) -> Self {
-        let mut bench = Self::without_operator(test).await;
-        let manager = bench.cluster.manager("appservice-operator");
-        AppServices { zone: bench.zone.clone() }.register(&manager).unwrap();
-        bench.cluster.run(&manager);
-        bench
+        let mut fixture = Self::without_operator(test).await;
+        let manager = fixture.cluster.manager("appservice-operator");
+        AppServices { zone: fixture.zone.clone() }.register(&manager).unwrap();
+        fixture.cluster.run(&manager);
+        fixture
     }
 
     async fn without_operator(test: &str) -> Self {
-        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
-        let _ = fs::remove_dir_all(&folder);
-        let zone = Zone::new(&folder).unwrap();
+        let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
+        let _ = fs::remove_dir_all(&dir);
+        let zone = Zone::new(&dir).unwrap();
         let cluster = TestCluster::builder().virtual_time(1).start().await;
         cluster.install::<AppService>().await.unwrap();
-        Self { cluster, zone, folder }
+        Self { cluster, zone, dir }
     }
 
     async fn create(&self, text: &str) -> Key {
@@ -50,98 +50,98 @@ impl Bench {
         Key::of(&app)
     }
 
-    async fn stated(&self, key: &Key, reason: &str) -> Arc<AppService> {
-        let said = |app: &AppService| {
+    async fn wait_for_reason(&self, key: &Key, reason: &str) -> Arc<AppService> {
+        let has_reason = |app: &AppService| {
             let ready = app.status.as_ref().and_then(|status| status.conditions.get("Ready"));
             ready.is_some_and(|ready| ready.reason == reason)
         };
-        self.cluster.eventually::<AppService>(key, said).await
+        self.cluster.eventually::<AppService>(key, has_reason).await
     }
 
     /// The reason that an `AppService` has come to where all is well.
-    fn in_the_end(&self) -> &'static str {
+    fn final_reason(&self) -> &'static str {
         if self.cluster.runs_pods() { "AllReplicasReady" } else { "ReplicasStarting" }
     }
 
     async fn stop(self) {
         self.cluster.stop().await;
-        fs::remove_dir_all(self.folder).unwrap();
+        fs::remove_dir_all(self.dir).unwrap();
     }
 }
 
 #[tokio::test]
-async fn the_story_is_seen_from_its_beginning_to_its_end() {
-    let bench = Bench::start("story").await;
-    let stage = Stage {
-        client: bench.cluster.manager("story").client().clone(),
-        namespace: bench.cluster.namespace().to_owned(),
-        zone: bench.zone.clone(),
-        controllers: bench.cluster.runs_controllers(),
-        kubelets: bench.cluster.runs_pods(),
+async fn scenario_completes() {
+    let fixture = Fixture::start("scenario").await;
+    let environment = Environment {
+        client: fixture.cluster.manager("scenario").client().clone(),
+        namespace: fixture.cluster.namespace().to_owned(),
+        zone: fixture.zone.clone(),
+        controllers: fixture.cluster.runs_controllers(),
+        kubelets: fixture.cluster.runs_pods(),
     };
     let mut lines = Vec::new();
-    let played = scenario::play(&stage, &mut |line| lines.push(line)).await;
-    assert!(played.is_ok(), "{}\n{lines:#?}", played.unwrap_err());
-    let skipped = lines.iter().filter(|line| matches!(line, Line::Skipped(_))).count();
-    let unseen = if stage.kubelets { 0 } else { 2 } + usize::from(!stage.controllers);
-    assert_eq!(skipped, unseen, "{lines:#?}");
-    assert_eq!(lines.iter().filter(|line| matches!(line, Line::Did(_))).count(), 6);
-    stage.client.cache().stop().await;
-    bench.stop().await;
+    let result = scenario::run(&environment, &mut |line| lines.push(line)).await;
+    assert!(result.is_ok(), "{}\n{lines:#?}", result.unwrap_err());
+    let skipped = lines.iter().filter(|line| matches!(line, Progress::Skipped(_))).count();
+    let expected = if environment.kubelets { 0 } else { 2 } + usize::from(!environment.controllers);
+    assert_eq!(skipped, expected, "{lines:#?}");
+    assert_eq!(lines.iter().filter(|line| matches!(line, Progress::Step(_))).count(), 6);
+    environment.client.cache().stop().await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
-async fn a_secret_that_is_missing_is_waited_for() {
-    let bench = Bench::start("secret").await;
+async fn missing_secret_is_waited_for() {
+    let fixture = Fixture::start("secret").await;
     let text = "metadata: {name: web}\nspec: {replicas: 2, image: 'shop:1', secret: keys}";
-    let key = bench.create(text).await;
-    bench.stated(&key, "WaitingForSecret").await;
-    let live = bench.cluster.client().live();
+    let key = fixture.create(text).await;
+    fixture.wait_for_reason(&key, "WaitingForSecret").await;
+    let live = fixture.cluster.client().live();
     assert!(live.get::<Deployment>(&key).await.unwrap().is_none());
 
-    let secret = bench.cluster.parse::<Secret>("metadata: {name: keys}\nstringData: {A: b}");
-    bench.cluster.client().create(&secret).await.unwrap();
+    let secret = fixture.cluster.parse::<Secret>("metadata: {name: keys}\nstringData: {A: b}");
+    fixture.cluster.client().create(&secret).await.unwrap();
     let there = Instant::now();
-    let made = bench.cluster.eventually::<Deployment>(&key, |_| true).await;
+    let created = fixture.cluster.eventually::<Deployment>(&key, |_| true).await;
     assert!(there.elapsed() <= Duration::from_secs(6), "{:?}", there.elapsed());
     let expected = json!({"spec": {"template": {"spec": {"containers": [
         {"envFrom": [{"secretRef": {"name": "keys"}}]}
     ]}}}});
-    assert_eq!(evenkeel_test::diff(&expected, &*made), "");
-    bench.stop().await;
+    assert_eq!(evenkeel_test::diff(&expected, &*created), "");
+    fixture.stop().await;
 }
 
 #[tokio::test]
-async fn drift_is_mended_and_told() {
-    let bench = Bench::start("drift").await;
-    let key = bench.create(WEB).await;
+async fn drift_is_corrected_and_recorded_as_events() {
+    let fixture = Fixture::start("drift").await;
+    let key = fixture.create(WEB).await;
     // Once there is nothing else to do: what is mended in passing, before it was seen, is not told.
-    let settled = |found: &Deployment| {
+    let rolled_out = |found: &Deployment| {
         let status = found.status.as_ref();
         status.is_some_and(|status| {
             status.observed_generation == found.metadata.generation
                 && status.updated_replicas == Some(2)
         })
     };
-    let controllers = bench.cluster.runs_controllers();
-    let begun = |found: &Deployment| settled(found) || !controllers;
-    bench.cluster.eventually::<Deployment>(&key, begun).await;
-    bench.stated(&key, bench.in_the_end()).await;
+    let controllers = fixture.cluster.runs_controllers();
+    let ready = |found: &Deployment| rolled_out(found) || !controllers;
+    fixture.cluster.eventually::<Deployment>(&key, ready).await;
+    fixture.wait_for_reason(&key, fixture.final_reason()).await;
     let change = json!({"spec": {"replicas": 7, "template": {"spec": {"containers": [
         {"name": "app", "image": "other:9"}
     ]}}}});
-    let client = bench.cluster.client();
+    let client = fixture.cluster.client();
     let write = client.patch::<Deployment>(&key, &Patch::Strategic(change));
     let drifted = write.field_manager("kubectl-edit").await.unwrap();
     let declared = json!({"spec": {"replicas": 2, "template": {"spec": {"containers": [
         {"name": "app", "image": "shop:1"}
     ]}}}});
-    let mended = |found: &Deployment| {
+    let restored = |found: &Deployment| {
         found.metadata.generation > drifted.metadata.generation
             && evenkeel_test::diff(&declared, found).is_empty()
     };
-    bench.cluster.eventually::<Deployment>(&key, mended).await;
-    let told = |events: &[Arc<Event>]| {
+    fixture.cluster.eventually::<Deployment>(&key, restored).await;
+    let recorded = |events: &[Arc<Event>]| {
         ["replicas is 7, declared is 2", "image is other:9, declared is shop:1"].iter().all(
             |text| {
                 events.iter().any(|event| {
@@ -151,14 +151,14 @@ async fn drift_is_mended_and_told() {
             },
         )
     };
-    bench.cluster.eventually_all::<Event>(told).await;
-    bench.stop().await;
+    fixture.cluster.eventually_all::<Event>(recorded).await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
-async fn what_is_somebody_elses_is_left_alone() {
-    let bench = Bench::start("foreign").await;
-    let client = bench.cluster.client();
+async fn deployment_owned_by_another_is_not_modified() {
+    let fixture = Fixture::start("foreign").await;
+    let client = fixture.cluster.client();
     let text = "
 metadata: {name: web}
 spec:
@@ -168,44 +168,44 @@ spec:
     metadata: {labels: {app: theirs}}
     spec: {containers: [{name: theirs, image: theirs}]}
 ";
-    let theirs = client.create(&bench.cluster.parse::<Deployment>(text)).await.unwrap();
-    let key = bench.create(WEB).await;
+    let theirs = client.create(&fixture.cluster.parse::<Deployment>(text)).await.unwrap();
+    let key = fixture.create(WEB).await;
     let untouched = |found: &Deployment| {
         found.metadata.uid == theirs.metadata.uid
             && found.metadata.generation == theirs.metadata.generation
             && found.metadata.owner_references.is_none()
     };
-    bench.stated(&key, "NameTaken").await;
-    bench.cluster.consistently::<Deployment>(&key, Duration::from_secs(5), untouched).await;
+    fixture.wait_for_reason(&key, "NameTaken").await;
+    fixture.cluster.consistently::<Deployment>(&key, Duration::from_secs(5), untouched).await;
     // Out of the way, it makes room.
     client.delete(&*theirs).await.unwrap();
     let ours = |found: &Deployment| found.metadata.owner_references.is_some();
-    bench.cluster.eventually::<Deployment>(&key, ours).await;
-    bench.stop().await;
+    fixture.cluster.eventually::<Deployment>(&key, ours).await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
-async fn a_record_that_cannot_be_removed_keeps_the_appservice() {
-    let bench = Bench::start("finalizer").await;
-    let key = bench.create(WEB).await;
-    bench.cluster.eventually::<Service>(&key, |_| true).await;
-    bench.cluster.eventually::<AppService>(&key, |app| app.status.is_some()).await;
-    let record = bench.folder.join(host(&key));
+async fn failing_cleanup_keeps_the_finalizer() {
+    let fixture = Fixture::start("finalizer").await;
+    let key = fixture.create(WEB).await;
+    fixture.cluster.eventually::<Service>(&key, |_| true).await;
+    fixture.cluster.eventually::<AppService>(&key, |app| app.status.is_some()).await;
+    let record = fixture.dir.join(host(&key));
     fs::remove_file(&record).unwrap();
     fs::create_dir(&record).unwrap();
 
-    bench.cluster.client().delete_by_key::<AppService>(&key).await.unwrap();
+    fixture.cluster.client().delete_by_key::<AppService>(&key).await.unwrap();
     let kept = |app: &AppService| app.metadata.deletion_timestamp.is_some();
-    bench.cluster.eventually::<AppService>(&key, kept).await;
-    bench.cluster.consistently::<AppService>(&key, Duration::from_secs(2), kept).await;
+    fixture.cluster.eventually::<AppService>(&key, kept).await;
+    fixture.cluster.consistently::<AppService>(&key, Duration::from_secs(2), kept).await;
     fs::remove_dir(&record).unwrap();
-    bench.cluster.eventually_gone::<AppService>(&key).await;
-    bench.stop().await;
+    fixture.cluster.eventually_gone::<AppService>(&key).await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
-async fn the_documented_permissions_are_enough() {
-    let mut bench = Bench::without_operator("permissions").await;
+async fn documented_rbac_rules_are_sufficient() {
+    let mut fixture = Fixture::without_operator("permissions").await;
     let keep: &[&str] = &["get", "list", "watch", "create", "patch"];
     let rules = [
         Rule::new("apps.example.com", &["appservices"], &["get", "list", "watch", "patch"]),
@@ -215,16 +215,16 @@ async fn the_documented_permissions_are_enough() {
         Rule::new("", &["secrets"], &["get"]),
         Rule::new("events.k8s.io", &["events"], &["create", "patch"]),
     ];
-    let manager = bench.cluster.manager_with("appservice-operator", &rules).await;
-    AppServices { zone: bench.zone.clone() }.register(&manager).unwrap();
-    bench.cluster.run(&manager);
+    let manager = fixture.cluster.manager_with("appservice-operator", &rules).await;
+    AppServices { zone: fixture.zone.clone() }.register(&manager).unwrap();
+    fixture.cluster.run(&manager);
     let text = "metadata: {name: web}\nspec: {replicas: 2, image: 'shop:1', secret: keys}";
-    let key = bench.create(text).await;
-    bench.stated(&key, "WaitingForSecret").await;
-    let secret = bench.cluster.parse::<Secret>("metadata: {name: keys}");
-    bench.cluster.client().create(&secret).await.unwrap();
-    bench.stated(&key, bench.in_the_end()).await;
-    bench.cluster.client().delete_by_key::<AppService>(&key).await.unwrap();
-    bench.cluster.eventually_gone::<AppService>(&key).await;
-    bench.stop().await;
+    let key = fixture.create(text).await;
+    fixture.wait_for_reason(&key, "WaitingForSecret").await;
+    let secret = fixture.cluster.parse::<Secret>("metadata: {name: keys}");
+    fixture.cluster.client().create(&secret).await.unwrap();
+    fixture.wait_for_reason(&key, fixture.final_reason()).await;
+    fixture.cluster.client().delete_by_key::<AppService>(&key).await.unwrap();
+    fixture.cluster.eventually_gone::<AppService>(&key).await;
+    fixture.stop().await;
 }

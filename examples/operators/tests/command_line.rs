@@ -26,7 +26,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn help_and_version_are_answered() {
+fn help_and_version_are_printed() {
     let help = run(&["--help"]);
     assert!(help.status.success());
     let shown = text(&help.stdout);
@@ -39,7 +39,7 @@ fn help_and_version_are_answered() {
 }
 
 #[test]
-fn what_is_not_understood_is_refused_with_exit_code_2() {
+fn invalid_arguments_exit_with_code_2() {
     for (arguments, problem) in [
         (&["--kubeconfg", "x"][..], "error: unknown flag --kubeconfg\nSee greeter --help.\n"),
         (&["--log-level", "loud"], "error: \"loud\" is not a log level"),
@@ -53,7 +53,7 @@ fn what_is_not_understood_is_refused_with_exit_code_2() {
 }
 
 #[test]
-fn crds_are_printed_for_kubectl() {
+fn print_crds_writes_yaml() {
     let printed = run(&["--print-crds"]);
     assert!(printed.status.success());
     let yaml = text(&printed.stdout);
@@ -63,7 +63,7 @@ fn crds_are_printed_for_kubectl() {
 }
 
 #[test]
-fn an_error_of_main_is_printed_for_people() {
+fn main_prints_errors_with_their_causes() {
     let failed = run(&["--kubeconfig", "/nonexistent/config"]);
     assert_eq!(failed.status.code(), Some(1));
     let error = text(&failed.stderr);
@@ -86,7 +86,7 @@ impl Drop for Running {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_missing_crd_is_logged_by_name_without_a_word_from_the_program() {
+async fn missing_crd_is_logged_by_name() {
     let cluster = Cluster::start().await.unwrap();
     let serving = cluster.serve(([127, 0, 0, 1], 0).into()).await.unwrap();
     let kubeconfig = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("missing-crd.kubeconfig");

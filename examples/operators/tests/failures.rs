@@ -8,7 +8,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 
 #[tokio::test]
-async fn pods_fail_as_planned() {
+async fn simulated_pods_fail_as_planned() {
     let cluster = TestCluster::builder()
         .virtual_time(1)
         .plans(|pod| match pod.spec.as_ref()?.containers[0].image.as_deref()? {

@@ -4,7 +4,7 @@ const README: &str = include_str!("../../../README.md");
 const WORKSPACE: &str = include_str!("../../../Cargo.toml");
 
 #[test]
-fn the_readme_shows_the_greeting_operator() {
+fn readme_contains_the_greeting_operator() {
     let source = include_str!("../src/bin/greeting.rs");
     let (program, test) = source.split_once("\n#[cfg(test)]").unwrap();
     let (_header, program) = program.split_once("\n\n").unwrap();
@@ -17,7 +17,7 @@ fn the_readme_shows_the_greeting_operator() {
 }
 
 #[test]
-fn the_readme_shows_the_test_of_simulated_failures() {
+fn readme_contains_the_simulated_failures_test() {
     let source = include_str!("failures.rs");
     let at = source.find("#[tokio::test]").unwrap();
     let test = source[at..].split_once("\n}\n").unwrap().0;
@@ -32,7 +32,7 @@ fn requirement(line: &str) -> Option<(&str, bool)> {
 }
 
 #[test]
-fn the_readme_names_the_versions_that_are_built_against() {
+fn readme_names_the_workspace_dependency_versions() {
     let block = README.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
     let mut compared = Vec::new();
     for line in block.lines().filter(|line| line.contains(" = ") && !line.contains("path = ")) {

@@ -12,97 +12,99 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 /// How long the story waits for one thing.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Something that did not come true.
 #[derive(Debug)]
-pub struct Unseen(BoxError);
+pub struct ScenarioError(BoxError);
 
-impl Unseen {
+impl ScenarioError {
     /// `what` was not seen; `instead` is what there was.
-    pub(super) fn new(what: &str, instead: &impl Serialize) -> Self {
+    pub(super) fn not_observed(what: &str, instead: &impl Serialize) -> Self {
         let instead =
             serde_json::to_string_pretty(instead).unwrap_or_else(|error| error.to_string());
         Self(format!("not seen: {what}; there is {instead}").into())
     }
 }
 
-impl std::fmt::Display for Unseen {
+impl std::fmt::Display for ScenarioError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl std::error::Error for Unseen {
+impl std::error::Error for ScenarioError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.0.source()
     }
 }
 
-impl From<Error> for Unseen {
+impl From<Error> for ScenarioError {
     fn from(error: Error) -> Self {
         Self(error.into())
     }
 }
 
 /// Looks at a cluster through a cache: once, and then whenever something changes.
-pub(super) struct Eyes {
+pub(super) struct Waiter {
     client: Client,
 }
 
-impl Eyes {
+impl Waiter {
     pub(super) fn new(client: Client) -> Self {
         Self { client }
     }
 
-    /// Waits until the object is there and `is_so`; gives it as it is then.
-    pub(super) async fn see<K: Object>(
+    /// Waits until the object is there and `condition`; gives it as it is then.
+    pub(super) async fn wait_for<K: Object>(
         &self,
         what: &str,
         key: &Key,
-        is_so: impl Fn(&K) -> bool,
-    ) -> Result<Arc<K>, Unseen> {
+        condition: impl Fn(&K) -> bool,
+    ) -> Result<Arc<K>, ScenarioError> {
         let read = |informer: &Informer| informer.get(key).ok().flatten().into_iter().collect();
-        self.until(what, read, |found: &[Arc<K>]| found.first().filter(|it| is_so(it)).cloned())
-            .await
+        self.wait_until(what, read, |found: &[Arc<K>]| {
+            found.first().filter(|it| condition(it)).cloned()
+        })
+        .await
     }
 
     /// Waits until nothing in the namespace has these labels.
-    pub(super) async fn see_none<K: Object>(
+    pub(super) async fn wait_for_none<K: Object>(
         &self,
         namespace: &str,
         labels: &Selector,
-    ) -> Result<(), Unseen> {
+    ) -> Result<(), ScenarioError> {
         let query =
             Query { namespace: Some(namespace), labels: labels.clone(), ..Query::default() };
         let read = |informer: &Informer| informer.list(&query).unwrap_or_default();
         let what = format!("no {}", Kind::of::<K>());
-        self.until(&what, read, |found: &[Arc<K>]| found.is_empty().then_some(())).await
+        self.wait_until(&what, read, |found: &[Arc<K>]| found.is_empty().then_some(())).await
     }
 
-    async fn until<K: Object, T>(
+    async fn wait_until<K: Object, T>(
         &self,
         what: &str,
         read: impl Fn(&Informer) -> Vec<Arc<Entry>>,
         check: impl Fn(&[Arc<K>]) -> Option<T>,
-    ) -> Result<T, Unseen> {
-        let trouble = |error: BoxError| Unseen(error);
+    ) -> Result<T, ScenarioError> {
+        let wrap = |error: BoxError| ScenarioError(error);
         let (cache, kind) = (self.client.cache(), Kind::of::<K>());
-        cache.declare(&kind, TypeOptions::new()).map_err(|error| trouble(error.into()))?;
-        let informer = cache.informer(&kind).map_err(|error| trouble(error.into()))?;
+        cache.declare(&kind, TypeOptions::new()).map_err(|error| wrap(error.into()))?;
+        let informer = cache.informer(&kind).map_err(|error| wrap(error.into()))?;
         let (changes, mut changed) = watch::channel(());
         let _subscription = informer.subscribe(move |_| changes.send_replace(()));
-        informer.synced().await.map_err(|error| trouble(error.into()))?;
+        informer.synced().await.map_err(|error| wrap(error.into()))?;
         loop {
             let entries = read(&informer).into_iter();
             let found: Result<Vec<_>, _> = entries.map(|entry| entry.decode::<K>()).collect();
-            let found = found.map_err(|error| trouble(error.into()))?;
+            let found = found.map_err(|error| wrap(error.into()))?;
             if let Some(seen) = check(&found) {
                 return Ok(seen);
             }
-            if !matches!(timeout(PATIENCE, changed.changed()).await, Ok(Ok(()))) {
+            if !matches!(timeout(TIMEOUT, changed.changed()).await, Ok(Ok(()))) {
                 let found: Vec<&K> = found.iter().map(|found| &**found).collect();
-                return Err(Unseen::new(what, &found));
+                return Err(ScenarioError::not_observed(what, &found));
             }
         }
     }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 const FINALIZER: &str = "platform.example.com/let-go";
 const TEAM: &str = "platform.example.com/team";
 /// The owner of somebody else's namespace may go one day; nothing tells us when.
-const RIVAL: Duration = Duration::from_secs(60);
+const OWNED_RETRY: Duration = Duration::from_secs(60);
 
 /// A namespace of an application, and the team that answers for it.
 #[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
@@ -57,7 +57,7 @@ impl Reconciler for ApplicationNamespaces {
     type Object = ApplicationNamespace;
 
     async fn reconcile(&self, cx: &Context<ApplicationNamespace>) -> Result<Action> {
-        let clean_up = async |app: Arc<ApplicationNamespace>| let_go(cx, &app).await;
+        let clean_up = async |app: Arc<ApplicationNamespace>| orphan_if_requested(cx, &app).await;
         let Some(app) = cx.finalize(FINALIZER, clean_up).await? else { return Ok(Action::done()) };
         let name = &app.spec.namespace_name;
         if name == "default" || name.starts_with("kube-") {
@@ -71,12 +71,12 @@ impl Reconciler for ApplicationNamespaces {
         if let Some(found) = found.filter(|found| !is_controller(&*app, &**found)) {
             match cx.adopt(&*app, &*found).await {
                 Ok(_) => cx.event("Adopted", &format!("Namespace {name} was there already")),
-                Err(AdoptError::Owner(rival)) => {
-                    cx.warning_event("NotAdopted", &rival.to_string());
+                Err(AdoptError::Owner(owned)) => {
+                    cx.warning_event("NotAdopted", &owned.to_string());
                     let refused =
-                        Condition::new("Ready", false, "OwnedByAnother", &rival.to_string());
+                        Condition::new("Ready", false, "OwnedByAnother", &owned.to_string());
                     cx.status(&app).condition(refused).write().await?;
-                    return Ok(Action::requeue_after(RIVAL));
+                    return Ok(Action::requeue_after(OWNED_RETRY));
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -91,7 +91,10 @@ impl Reconciler for ApplicationNamespaces {
 
 /// Ends the ownership before the owner goes, if that is asked for: the garbage collector then finds
 /// nothing to collect.
-async fn let_go(cx: &Context<ApplicationNamespace>, app: &ApplicationNamespace) -> Result<()> {
+async fn orphan_if_requested(
+    cx: &Context<ApplicationNamespace>,
+    app: &ApplicationNamespace,
+) -> Result<()> {
     if app.spec.on_delete == OnDelete::Orphan
         && let Some(owned) = cx.get::<Namespace>(&Key::cluster(&app.spec.namespace_name)).await?
         && is_controller(app, &*owned)
@@ -136,7 +139,7 @@ mod tests {
         cluster
     }
 
-    async fn declare(
+    async fn create_app(
         cluster: &TestCluster,
         name: &str,
         namespace: &str,
@@ -148,20 +151,20 @@ mod tests {
         cluster.client().create(&app).await.unwrap()
     }
 
-    async fn existing(cluster: &TestCluster, name: &str) -> Arc<Namespace> {
+    async fn create_namespace(cluster: &TestCluster, name: &str) -> Arc<Namespace> {
         let namespace = cluster.parse::<Namespace>(&format!("metadata: {{name: {name}}}"));
         cluster.client().create(&namespace).await.unwrap()
     }
 
-    async fn stated(cluster: &TestCluster, app: &ApplicationNamespace, reason: &str) {
-        let said = |app: &ApplicationNamespace| {
+    async fn wait_for_reason(cluster: &TestCluster, app: &ApplicationNamespace, reason: &str) {
+        let has_reason = |app: &ApplicationNamespace| {
             let ready = app.status.as_ref().and_then(|status| status.conditions.get("Ready"));
             ready.is_some_and(|ready| ready.reason == reason)
         };
-        cluster.eventually::<ApplicationNamespace>(&Key::of(app), said).await;
+        cluster.eventually::<ApplicationNamespace>(&Key::of(app), has_reason).await;
     }
 
-    async fn remove<K: evenkeel::Object>(cluster: &TestCluster, object: &K) {
+    async fn delete<K: evenkeel::Object>(cluster: &TestCluster, object: &K) {
         cluster.client().delete(object).await.unwrap();
         if cluster.runs_controllers() {
             cluster.eventually_gone::<K>(&Key::of(object)).await;
@@ -169,14 +172,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_namespace_that_is_missing_is_made_and_goes_with_its_owner() {
+    async fn missing_namespace_is_created_and_deleted_with_its_owner() {
         let cluster = cluster().await;
         let name = cluster.unique_name("new");
-        let app = declare(&cluster, "app", &name, OnDelete::Delete).await;
+        let app = create_app(&cluster, "app", &name, OnDelete::Delete).await;
         let owned = |namespace: &Namespace| is_controller(&*app, namespace);
-        let made = cluster.eventually::<Namespace>(&Key::cluster(&name), owned).await;
-        assert_eq!(made.labels()[TEAM], "shop");
-        remove(&cluster, &*app).await;
+        let created = cluster.eventually::<Namespace>(&Key::cluster(&name), owned).await;
+        assert_eq!(created.labels()[TEAM], "shop");
+        delete(&cluster, &*app).await;
         if cluster.runs_controllers() {
             cluster.eventually_gone::<Namespace>(&Key::cluster(&name)).await;
         }
@@ -184,45 +187,45 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_namespace_that_exists_is_adopted_and_let_go_on_request() {
+    async fn existing_namespace_is_adopted_and_orphaned_on_request() {
         let cluster = cluster().await;
         let name = cluster.unique_name("old");
-        let before = existing(&cluster, &name).await;
-        let app = declare(&cluster, "app", &name, OnDelete::Orphan).await;
+        let before = create_namespace(&cluster, &name).await;
+        let app = create_app(&cluster, "app", &name, OnDelete::Orphan).await;
         let owned = |namespace: &Namespace| {
             is_controller(&*app, namespace) && namespace.labels().contains_key(TEAM)
         };
         let key = Key::cluster(&name);
         let adopted = cluster.eventually::<Namespace>(&key, owned).await;
         assert_eq!(adopted.uid(), before.uid());
-        stated(&cluster, &app, "Owned").await;
-        remove(&cluster, &*app).await;
-        let free = |namespace: &Namespace| {
+        wait_for_reason(&cluster, &app, "Owned").await;
+        delete(&cluster, &*app).await;
+        let orphaned = |namespace: &Namespace| {
             namespace.owner_references().is_empty() && namespace.uid() == before.uid()
         };
-        cluster.eventually::<Namespace>(&key, free).await;
-        cluster.consistently::<Namespace>(&key, Duration::from_secs(2), free).await;
-        remove(&cluster, &*before).await;
+        cluster.eventually::<Namespace>(&key, orphaned).await;
+        cluster.consistently::<Namespace>(&key, Duration::from_secs(2), orphaned).await;
+        delete(&cluster, &*before).await;
         cluster.stop().await;
     }
 
     #[tokio::test]
-    async fn what_another_owns_or_the_cluster_needs_is_left_alone() {
+    async fn owned_and_protected_namespaces_are_not_adopted() {
         let cluster = cluster().await;
         let name = cluster.unique_name("shared");
-        existing(&cluster, &name).await;
-        let first = declare(&cluster, "first", &name, OnDelete::Delete).await;
-        stated(&cluster, &first, "Owned").await;
-        let second = declare(&cluster, "second", &name, OnDelete::Delete).await;
-        stated(&cluster, &second, "OwnedByAnother").await;
-        let greedy = declare(&cluster, "greedy", "kube-system", OnDelete::Delete).await;
-        stated(&cluster, &greedy, "Protected").await;
+        create_namespace(&cluster, &name).await;
+        let first = create_app(&cluster, "first", &name, OnDelete::Delete).await;
+        wait_for_reason(&cluster, &first, "Owned").await;
+        let second = create_app(&cluster, "second", &name, OnDelete::Delete).await;
+        wait_for_reason(&cluster, &second, "OwnedByAnother").await;
+        let protected = create_app(&cluster, "protected", "kube-system", OnDelete::Delete).await;
+        wait_for_reason(&cluster, &protected, "Protected").await;
         let first_owns = |namespace: &Namespace| is_controller(&*first, namespace);
         cluster.eventually::<Namespace>(&Key::cluster(&name), first_owns).await;
-        let free = |namespace: &Namespace| namespace.owner_references().is_empty();
-        cluster.eventually::<Namespace>(&Key::cluster("kube-system"), free).await;
-        for app in [&greedy, &second, &first] {
-            remove(&cluster, &**app).await;
+        let orphaned = |namespace: &Namespace| namespace.owner_references().is_empty();
+        cluster.eventually::<Namespace>(&Key::cluster("kube-system"), orphaned).await;
+        for app in [&protected, &second, &first] {
+            delete(&cluster, &**app).await;
         }
         cluster.stop().await;
     }

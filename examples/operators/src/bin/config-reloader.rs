@@ -19,7 +19,7 @@ const RELOAD: &str = "reloader.example.com/reload";
 /// On its pods: what their configuration was.
 const FINGERPRINT: &str = "reloader.example.com/fingerprint";
 /// The index of Deployments by the ConfigMaps they use.
-const USES: &str = "uses-config-map";
+const CONFIG_MAP_INDEX: &str = "uses-config-map";
 
 struct Reloader;
 
@@ -97,14 +97,16 @@ impl Fingerprint {
 }
 
 fn register(manager: &Manager) -> Result<()> {
-    manager.index::<Deployment>(USES, |deployment| {
+    manager.index::<Deployment>(CONFIG_MAP_INDEX, |deployment| {
         config_maps(deployment).iter().map(Key::to_string).collect()
     })?;
     manager
         .controller(Reloader)
         .named("config-reloader")
         .filter_object(predicate::generation_changed().or(predicate::annotations_changed()))
-        .watches::<ConfigMap>(|map, cx| cx.indexed::<Deployment>(USES, Key::of(map).as_str()))
+        .watches::<ConfigMap>(|map, cx| {
+            cx.indexed::<Deployment>(CONFIG_MAP_INDEX, Key::of(map).as_str())
+        })
         .register()?;
     Ok(())
 }
@@ -147,7 +149,7 @@ spec:
     }
 
     #[tokio::test]
-    async fn a_deployment_rolls_when_any_config_map_it_uses_changes() {
+    async fn deployment_rolls_out_when_a_used_config_map_changes() {
         let cluster = cluster().await;
         let client = cluster.client();
         let pages = cluster.parse::<ConfigMap>("metadata: {name: pages}\ndata: {index: hello}");
@@ -170,7 +172,7 @@ spec:
     }
 
     #[tokio::test]
-    async fn what_does_not_concern_a_deployment_leaves_it_alone() {
+    async fn unrelated_config_maps_and_deployments_are_ignored() {
         let cluster = cluster().await;
         let client = cluster.client();
         let web = cluster.parse::<Deployment>(DEPLOYMENT);
@@ -185,15 +187,15 @@ spec:
 
         let unused = cluster.parse::<ConfigMap>("metadata: {name: unused}\ndata: {A: b}");
         client.create(&unused).await.unwrap();
-        let minute = Duration::from_secs(2);
-        cluster.consistently::<Deployment>(&key, minute, |web| fingerprint(web) == before).await;
+        let period = Duration::from_secs(2);
+        cluster.consistently::<Deployment>(&key, period, |web| fingerprint(web) == before).await;
         let untouched = |web: &Deployment| fingerprint(web).is_none();
         cluster.eventually::<Deployment>(&key.sibling("other"), untouched).await;
         cluster.stop().await;
     }
 
     #[test]
-    fn texts_are_kept_apart() {
+    fn fingerprint_separates_texts() {
         let of = |texts: &[&str]| {
             let mut fingerprint = Fingerprint::default();
             texts.iter().for_each(|text| fingerprint.add(text));

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_greeting_becomes_a_config_map() {
+    async fn greeting_creates_a_config_map() {
         let mut cluster = TestCluster::builder().virtual_time(1).start().await;
         cluster.install::<Greeting>().await.unwrap();
         let manager = cluster.manager("greeter");

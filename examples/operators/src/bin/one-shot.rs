@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_migration_is_done_once_and_never_again() {
+    async fn migration_runs_once() {
         let mut cluster = TestCluster::builder().virtual_time(1).start().await;
         cluster.install::<LabelMigration>().await.unwrap();
         let client = cluster.client();

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The index of checks by the Secret they are about.
-const SECRET: &str = "secret";
+const SECRET_INDEX: &str = "secret";
 
 /// Keys that a Secret must have.
 #[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
@@ -67,11 +67,11 @@ fn secret_of(check: &SecretCheck) -> Key {
 }
 
 fn register(manager: &Manager) -> Result<()> {
-    manager.index::<SecretCheck>(SECRET, |check| vec![secret_of(check).to_string()])?;
+    manager.index::<SecretCheck>(SECRET_INDEX, |check| vec![secret_of(check).to_string()])?;
     manager
         .controller(Checks)
         .watch(Watch::mapped_metadata::<Secret>(|meta, cx| {
-            cx.indexed::<SecretCheck>(SECRET, meta.key().as_str())
+            cx.indexed::<SecretCheck>(SECRET_INDEX, meta.key().as_str())
         }))
         .register()?;
     Ok(())
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_check_follows_its_secret_whose_data_is_never_kept() {
+    async fn check_follows_its_secret_and_caches_only_metadata() {
         let mut cluster = TestCluster::builder().virtual_time(1).start().await;
         cluster.install::<SecretCheck>().await.unwrap();
         let manager = cluster.manager_with("secret-check", RULES).await;

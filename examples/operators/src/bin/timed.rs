@@ -4,7 +4,7 @@
 //! called again. Everything that the cluster does tell, a changed spec or a ConfigMap that somebody
 //! edited or deleted, is answered at once.
 //!
-//! `cargo run -p operators --bin timed -- --kubeconfig FILE` mirrors files of the folder `mirrored`.
+//! `cargo run -p operators --bin timed -- --kubeconfig FILE` mirrors files of the dir `mirrored`.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 #[kube(status = "MirrorStatus")]
 #[serde(rename_all = "camelCase")]
 struct MirrorSpec {
-    /// The name of a file in the operator's folder. No path: who may make a `Mirror` must not be
+    /// The name of a file in the operator's dir. No path: who may make a `Mirror` must not be
     /// able to read whatever the operator can.
     #[schemars(regex(pattern = r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$"))]
     file: String,
@@ -40,7 +40,7 @@ struct MirrorStatus {
 }
 
 struct Mirrors {
-    folder: PathBuf,
+    dir: PathBuf,
 }
 
 impl Reconciler for Mirrors {
@@ -49,7 +49,7 @@ impl Reconciler for Mirrors {
     async fn reconcile(&self, cx: &Context<Mirror>) -> Result<Action> {
         let Some(mirror) = cx.object() else { return Ok(Action::done()) };
         let MirrorSpec { file, every_seconds } = &mirror.spec;
-        let fresh = match std::fs::read_to_string(self.folder.join(file)) {
+        let fresh = match std::fs::read_to_string(self.dir.join(file)) {
             Ok(content) => {
                 cx.apply(config_map_for(&mirror, content)).force().await?;
                 Condition::new("Fresh", true, "Mirrored", &format!("as {file} was when last read"))
@@ -72,8 +72,8 @@ fn config_map_for(mirror: &Mirror, content: String) -> ConfigMap {
     map
 }
 
-fn register(manager: &Manager, folder: PathBuf) -> Result<(), RegisterError> {
-    manager.controller(Mirrors { folder }).owns::<ConfigMap>().register()?;
+fn register(manager: &Manager, dir: PathBuf) -> Result<(), RegisterError> {
+    manager.controller(Mirrors { dir }).owns::<ConfigMap>().register()?;
     Ok(())
 }
 
@@ -98,32 +98,32 @@ mod tests {
 
     async fn cluster(test: &str) -> (TestCluster, PathBuf) {
         let name = format!("evenkeel-timed-{}-{test}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        fs::create_dir_all(&folder).unwrap();
+        let dir = std::env::temp_dir().join(name);
+        fs::create_dir_all(&dir).unwrap();
         let mut cluster = TestCluster::builder().virtual_time(1).start().await;
         cluster.install::<Mirror>().await.unwrap();
         let manager = cluster.manager("timed");
-        register(&manager, folder.clone()).unwrap();
+        register(&manager, dir.clone()).unwrap();
         cluster.run(&manager);
-        (cluster, folder)
+        (cluster, dir)
     }
 
-    fn says<'a>(text: &'a str) -> impl Fn(&ConfigMap) -> bool + 'a {
+    fn has_text<'a>(text: &'a str) -> impl Fn(&ConfigMap) -> bool + 'a {
         move |map| map.data.as_ref().is_some_and(|data| data["motd.txt"] == text)
     }
 
     #[tokio::test]
-    async fn a_change_outside_is_seen_at_the_next_look() {
-        let (cluster, folder) = cluster("change").await;
-        fs::write(folder.join("motd.txt"), "hello").unwrap();
+    async fn external_change_is_mirrored_at_the_next_requeue() {
+        let (cluster, dir) = cluster("change").await;
+        fs::write(dir.join("motd.txt"), "hello").unwrap();
         let mirror = cluster.parse::<Mirror>(MIRROR);
         cluster.client().create(&mirror).await.unwrap();
         let key = Key::of(&mirror);
-        cluster.eventually::<ConfigMap>(&key, says("hello")).await;
+        cluster.eventually::<ConfigMap>(&key, has_text("hello")).await;
         for text in ["good day", "good night"] {
-            fs::write(folder.join("motd.txt"), text).unwrap();
+            fs::write(dir.join("motd.txt"), text).unwrap();
             let written = Instant::now();
-            cluster.eventually::<ConfigMap>(&key, says(text)).await;
+            cluster.eventually::<ConfigMap>(&key, has_text(text)).await;
             assert!(written.elapsed() < Duration::from_secs(5), "{:?}", written.elapsed());
         }
         // What the cluster tells of is not waited for.
@@ -134,12 +134,12 @@ mod tests {
         cluster.eventually::<ConfigMap>(&key, again).await;
         assert!(deleted.elapsed() < Duration::from_secs(3), "{:?}", deleted.elapsed());
         cluster.stop().await;
-        fs::remove_dir_all(folder).unwrap();
+        fs::remove_dir_all(dir).unwrap();
     }
 
     #[tokio::test]
-    async fn a_missing_file_is_told_and_looked_for_again() {
-        let (cluster, folder) = cluster("missing").await;
+    async fn missing_file_is_reported_and_retried() {
+        let (cluster, dir) = cluster("missing").await;
         let mirror = cluster.parse::<Mirror>(MIRROR);
         cluster.client().create(&mirror).await.unwrap();
         let key = Key::of(&mirror);
@@ -149,17 +149,17 @@ mod tests {
         };
         let missing = |mirror: &Mirror| reason(mirror).as_deref() == Some("NoSuchFile");
         cluster.eventually::<Mirror>(&key, missing).await;
-        fs::write(folder.join("motd.txt"), "hello").unwrap();
+        fs::write(dir.join("motd.txt"), "hello").unwrap();
         let mirrored = |mirror: &Mirror| reason(mirror).as_deref() == Some("Mirrored");
         cluster.eventually::<Mirror>(&key, mirrored).await;
-        cluster.eventually::<ConfigMap>(&key, says("hello")).await;
+        cluster.eventually::<ConfigMap>(&key, has_text("hello")).await;
         cluster.stop().await;
-        fs::remove_dir_all(folder).unwrap();
+        fs::remove_dir_all(dir).unwrap();
     }
 
     #[tokio::test]
-    async fn a_path_is_refused_by_the_schema() {
-        let (cluster, folder) = cluster("path").await;
+    async fn schema_rejects_paths() {
+        let (cluster, dir) = cluster("path").await;
         for file in ["../secret", "/etc/passwd", ".."] {
             let text = format!("metadata: {{name: x}}\nspec: {{file: {file}, everySeconds: 3}}");
             let mirror = cluster.parse::<Mirror>(&text);
@@ -167,6 +167,6 @@ mod tests {
             assert!(error.is_invalid(), "{file}: {error}");
         }
         cluster.stop().await;
-        fs::remove_dir_all(folder).unwrap();
+        fs::remove_dir_all(dir).unwrap();
     }
 }

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 /// A storage provider with one vault, `vault`. An account gets its identity after a while.
 #[derive(Clone)]
-pub(crate) struct StandIn(Arc<Mutex<State>>);
+pub(crate) struct FakeProvider(Arc<Mutex<State>>);
 
 struct State {
     identity_after: Duration,
@@ -42,10 +42,10 @@ pub(crate) enum Fault {
     /// Come again after so many seconds.
     Busy(u64),
     /// The same, for the next who wants to remove something.
-    BusyRemoving(u64),
+    BusyOnDelete(u64),
 }
 
-impl StandIn {
+impl FakeProvider {
     pub(crate) fn new(identity_after: Duration) -> Self {
         Self(Arc::new(Mutex::new(State {
             identity_after,
@@ -68,7 +68,7 @@ impl StandIn {
         let this = self.clone();
         let service = service_fn(move |request| {
             let this = this.clone();
-            async move { Ok::<_, Infallible>(this.answer(request).await) }
+            async move { Ok::<_, Infallible>(this.handle(request).await) }
         });
         while state.connections.try_join_next().is_some() {}
         state.connections.spawn(async move {
@@ -78,7 +78,7 @@ impl StandIn {
         Ok(near)
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    async fn handle(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let (head, body) = request.into_parts();
         let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
         let path = head.uri.path();
@@ -86,14 +86,14 @@ impl StandIn {
         state.calls.push(format!("{} {path}", head.method));
         let busy = match state.faults.front() {
             Some(Fault::Busy(seconds)) => Some(*seconds),
-            Some(Fault::BusyRemoving(seconds)) if head.method == Method::DELETE => Some(*seconds),
+            Some(Fault::BusyOnDelete(seconds)) if head.method == Method::DELETE => Some(*seconds),
             _ => None,
         };
         if let Some(seconds) = busy {
             state.faults.pop_front();
-            let mut answer = respond(StatusCode::TOO_MANY_REQUESTS, "slow down");
-            answer.headers_mut().insert(header::RETRY_AFTER, seconds.into());
-            return answer;
+            let mut response = respond(StatusCode::TOO_MANY_REQUESTS, "slow down");
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+            return response;
         }
         let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
         match (&head.method, &parts[..]) {
@@ -140,13 +140,13 @@ impl State {
 }
 
 fn respond(status: StatusCode, text: &str) -> Response<Full<Bytes>> {
-    let mut answer = Response::new(Full::from(text.to_owned()));
-    *answer.status_mut() = status;
-    answer
+    let mut response = Response::new(Full::from(text.to_owned()));
+    *response.status_mut() = status;
+    response
 }
 
 #[cfg(test)]
-impl StandIn {
+impl FakeProvider {
     /// Has the next request fail like this; several are queued.
     pub(crate) fn fail(&self, fault: Fault) {
         self.0.lock().faults.push_back(fault);

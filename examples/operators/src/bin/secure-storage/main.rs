@@ -20,12 +20,12 @@ use evenkeel::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use fake::StandIn;
+use fake::FakeProvider;
 use provider::{Provider, ProviderError};
 
 const FINALIZER: &str = "storage.example.com/account";
 /// What takes minutes outside is not asked for every second.
-const PATIENCE: Duration = Duration::from_secs(30);
+const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
 /// A storage account whose data are encrypted with a key of one's own.
 #[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
@@ -59,11 +59,11 @@ impl Reconciler for SecureStorages {
 
     async fn reconcile(&self, cx: &Context<SecureStorage>) -> Result<Action> {
         let account = cx.key().as_str().replace('/', "-");
-        let clean_up = async |_| self.provider.remove_account(&account).await.map_err(steer);
+        let clean_up = async |_| self.provider.remove_account(&account).await.map_err(into_error);
         let Some(storage) = cx.finalize(FINALIZER, clean_up).await? else {
             return Ok(Action::done());
         };
-        let (outcome, principal) = match self.advance(&storage.spec, &account).await {
+        let (outcome, principal) = match self.ensure(&storage.spec, &account).await {
             Ok(Some(principal)) => {
                 let ready =
                     Condition::new("Ready", true, "Encrypted", "the account uses its own key");
@@ -72,7 +72,7 @@ impl Reconciler for SecureStorages {
             Ok(None) => {
                 let message = "the provider has not given the account an identity yet";
                 let waiting = Condition::new("Ready", false, "WaitingForIdentity", message);
-                (Ok((waiting, Action::requeue_after(PATIENCE))), None)
+                (Ok((waiting, Action::requeue_after(RETRY_INTERVAL))), None)
             }
             // Somebody has to do something, at the provider or in the spec: it is told where they
             // look, and asked for again.
@@ -80,11 +80,11 @@ impl Reconciler for SecureStorages {
                 cx.warning_event("Refused", &message);
                 let message = format!("{status}: {message}");
                 let refused = Condition::new("Ready", false, "RefusedByProvider", &message);
-                (Ok((refused, Action::requeue_after(PATIENCE))), None)
+                (Ok((refused, Action::requeue_after(RETRY_INTERVAL))), None)
             }
             Err(error) => (Err(error), None),
         };
-        let (condition, action) = outcome.map_err(steer)?;
+        let (condition, action) = outcome.map_err(into_error)?;
         let status = cx.status(&storage).set(|status| {
             status.principal = principal.or(status.principal.take());
         });
@@ -95,7 +95,7 @@ impl Reconciler for SecureStorages {
 
 impl SecureStorages {
     /// Goes as far as it can; gives the account's identity once all is done.
-    async fn advance(
+    async fn ensure(
         &self,
         spec: &SecureStorageSpec,
         name: &str,
@@ -113,9 +113,11 @@ impl SecureStorages {
 
 /// A provider that is busy says when to come again; one that cannot be reached is tried at growing
 /// intervals, as every error is.
-fn steer(error: ProviderError) -> evenkeel::Error {
+fn into_error(error: ProviderError) -> evenkeel::Error {
     match error {
-        ProviderError::Busy { retry } => evenkeel::retry_after(error, retry.unwrap_or(PATIENCE)),
+        ProviderError::Busy { retry } => {
+            evenkeel::retry_after(error, retry.unwrap_or(RETRY_INTERVAL))
+        }
         error => error.into(),
     }
 }
@@ -131,7 +133,7 @@ async fn main() -> Result<()> {
     manager.client().install_crd::<SecureStorage>().await?;
     let provider = match std::env::var("STORAGE_API") {
         Ok(address) => Provider::at(&address),
-        Err(_) => Provider::stand_in(&StandIn::new(PATIENCE)),
+        Err(_) => Provider::fake(&FakeProvider::new(RETRY_INTERVAL)),
     };
     register(&manager, provider)?;
     Ok(manager.run().await?)

@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::fake::StandIn;
+use crate::fake::FakeProvider;
 
 /// A provider that does not answer must not hold a worker for ever.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -71,10 +71,10 @@ impl Provider {
     }
 
     /// A stand-in in this process, reached without a socket.
-    pub(crate) fn stand_in(stand_in: &StandIn) -> Self {
-        let stand_in = stand_in.clone();
+    pub(crate) fn fake(fake: &FakeProvider) -> Self {
+        let fake = fake.clone();
         let dial = move || -> Dialed {
-            let stream = stand_in.connect();
+            let stream = fake.connect();
             Box::pin(async move { stream.map(|stream| Box::new(stream) as _) })
         };
         Self { dial: Arc::new(dial) }
@@ -82,8 +82,8 @@ impl Provider {
 
     /// The account, made if it is missing.
     pub(crate) async fn ensure_account(&self, name: &str) -> Result<Account, ProviderError> {
-        let answer = self.send(Method::PUT, &format!("/accounts/{name}"), Value::Null).await?;
-        serde_json::from_slice(&answer)
+        let body = self.send(Method::PUT, &format!("/accounts/{name}"), Value::Null).await?;
+        serde_json::from_slice(&body)
             .map_err(|error| ProviderError::Unreachable(io::Error::other(error)))
     }
 
@@ -128,17 +128,17 @@ impl Provider {
             let stream = (self.dial)().await.map_err(ProviderError::Unreachable)?;
             let (mut sender, connection) =
                 http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
-            let mut answer = pin!(async move {
+            let mut response = pin!(async move {
                 let (head, body) = sender.send_request(request).await?.into_parts();
                 Ok((head, body.collect().await?.to_bytes()))
             });
-            let answer = tokio::select! {
+            let response = tokio::select! {
                 biased;
-                answer = &mut answer => answer,
+                result = &mut response => result,
                 // The connection may end with the last byte of the answer.
-                _ = connection => answer.await,
+                _ = connection => response.await,
             };
-            answer.map_err(broken)
+            response.map_err(broken)
         };
         let silent = |_| ProviderError::Unreachable(io::ErrorKind::TimedOut.into());
         let (head, body) = timeout(DEADLINE, exchange).await.map_err(silent)??;

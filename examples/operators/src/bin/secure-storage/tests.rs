@@ -9,12 +9,12 @@ use crate::fake::Fault;
 /// Virtual on the embedded cluster; on a real one it has to pass.
 const IDENTITY_AFTER: Duration = Duration::from_secs(20);
 
-async fn cluster(provider: &StandIn) -> TestCluster {
+async fn cluster(provider: &FakeProvider) -> TestCluster {
     let builder = TestCluster::builder().virtual_time(1).timeout(Duration::from_secs(120));
     let mut cluster = builder.start().await;
     cluster.install::<SecureStorage>().await.unwrap();
     let manager = cluster.manager("secure-storage");
-    register(&manager, Provider::stand_in(provider)).unwrap();
+    register(&manager, Provider::fake(provider)).unwrap();
     cluster.run(&manager);
     cluster
 }
@@ -26,25 +26,25 @@ async fn create(cluster: &TestCluster, vault: &str) -> Key {
     Key::of(&storage)
 }
 
-async fn stated(cluster: &TestCluster, key: &Key, reason: &str) -> Arc<SecureStorage> {
-    let said = |storage: &SecureStorage| {
+async fn wait_for_reason(cluster: &TestCluster, key: &Key, reason: &str) -> Arc<SecureStorage> {
+    let has_reason = |storage: &SecureStorage| {
         let ready = storage.status.as_ref().and_then(|status| status.conditions.get("Ready"));
         ready.is_some_and(|ready| ready.reason == reason)
     };
-    cluster.eventually::<SecureStorage>(key, said).await
+    cluster.eventually::<SecureStorage>(key, has_reason).await
 }
 
 #[tokio::test]
-async fn each_phase_waits_for_the_one_before() {
-    let provider = StandIn::new(IDENTITY_AFTER);
+async fn each_phase_waits_for_the_previous_one() {
+    let provider = FakeProvider::new(IDENTITY_AFTER);
     let cluster = cluster(&provider).await;
-    let begun = Instant::now();
+    let start = Instant::now();
     let key = create(&cluster, "vault").await;
-    stated(&cluster, &key, "WaitingForIdentity").await;
+    wait_for_reason(&cluster, &key, "WaitingForIdentity").await;
     assert!(provider.calls().iter().all(|call| call.starts_with("PUT /accounts/")));
 
-    let ready = stated(&cluster, &key, "Encrypted").await;
-    assert!(begun.elapsed() >= PATIENCE, "it was asked again after {:?}", begun.elapsed());
+    let ready = wait_for_reason(&cluster, &key, "Encrypted").await;
+    assert!(start.elapsed() >= RETRY_INTERVAL, "it was asked again after {:?}", start.elapsed());
     let name = key.as_str().replace('/', "-");
     let principal = format!("id-of-{name}");
     assert_eq!(ready.status.as_ref().unwrap().principal.as_ref(), Some(&principal));
@@ -57,11 +57,11 @@ async fn each_phase_waits_for_the_one_before() {
 }
 
 #[tokio::test]
-async fn what_is_done_is_not_done_again() {
-    let provider = StandIn::new(Duration::ZERO);
+async fn completed_phases_are_not_repeated() {
+    let provider = FakeProvider::new(Duration::ZERO);
     let cluster = cluster(&provider).await;
     let key = create(&cluster, "vault").await;
-    stated(&cluster, &key, "Encrypted").await;
+    wait_for_reason(&cluster, &key, "Encrypted").await;
     let patch = evenkeel::client::Patch::Merge(serde_json::json!({"spec": {"key": "other"}}));
     cluster.client().patch::<SecureStorage>(&key, &patch).await.unwrap();
     let current = |storage: &SecureStorage| {
@@ -74,20 +74,20 @@ async fn what_is_done_is_not_done_again() {
 }
 
 #[tokio::test]
-async fn a_provider_that_is_down_or_busy_delays_and_does_no_harm() {
-    let provider = StandIn::new(Duration::ZERO);
+async fn unavailable_or_busy_provider_is_retried() {
+    let provider = FakeProvider::new(Duration::ZERO);
     for fault in [Fault::Down, Fault::Down, Fault::Busy(7)] {
         provider.fail(fault);
     }
     let cluster = cluster(&provider).await;
-    let begun = Instant::now();
+    let start = Instant::now();
     let key = create(&cluster, "vault").await;
-    stated(&cluster, &key, "Encrypted").await;
-    assert!(begun.elapsed() >= Duration::from_secs(7), "{:?}", begun.elapsed());
-    assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+    wait_for_reason(&cluster, &key, "Encrypted").await;
+    assert!(start.elapsed() >= Duration::from_secs(7), "{:?}", start.elapsed());
+    assert!(start.elapsed() < RETRY_INTERVAL, "{:?}", start.elapsed());
 
     // The account is removed however long it takes, and the object stays until it is.
-    provider.fail(Fault::BusyRemoving(7));
+    provider.fail(Fault::BusyOnDelete(7));
     let deleted = Instant::now();
     cluster.client().delete_by_key::<SecureStorage>(&key).await.unwrap();
     cluster.eventually_gone::<SecureStorage>(&key).await;
@@ -97,11 +97,11 @@ async fn a_provider_that_is_down_or_busy_delays_and_does_no_harm() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_told_where_people_look() {
-    let provider = StandIn::new(Duration::ZERO);
+async fn rejection_is_reported_in_the_ready_condition() {
+    let provider = FakeProvider::new(Duration::ZERO);
     let cluster = cluster(&provider).await;
     let key = create(&cluster, "nowhere").await;
-    let storage = stated(&cluster, &key, "RefusedByProvider").await;
+    let storage = wait_for_reason(&cluster, &key, "RefusedByProvider").await;
     let status = storage.status.as_ref().unwrap();
     let message = &status.conditions.get("Ready").unwrap().message;
     assert_eq!(message, "404 Not Found: there is no vault nowhere");
