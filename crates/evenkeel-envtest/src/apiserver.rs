@@ -1,8 +1,8 @@
-//! The stand-in for kube-apiserver: its command line, its certificates, its life as a process.
+//! The drop-in kube-apiserver: command line, certificates, startup and shutdown.
 //!
-//! The flags become a [`Config`]; [`run`] turns that into a listener, asks the caller for the
-//! service behind it, and serves until a signal comes. What the service does is none of this
-//! crate's business: it gets the [`Settings`] that concern it and the signal that ends its watches.
+//! The flags are parsed into a [`Config`]. [`run`] binds a listener, calls `make_service` and serves
+//! until SIGTERM or SIGINT. The service is independent of this crate: it receives the [`Settings`]
+//! that apply to it and the signal that ends its watches.
 
 mod config;
 
@@ -30,24 +30,24 @@ use crate::{
     process::{self, BoxError, StopSignals},
 };
 
-/// The release this server speaks for.
+/// The Kubernetes version that `--version` prints.
 const VERSION: &str = "v1.36.3";
 
-/// What the service behind the listener is made from.
+/// The input of `make_service`.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Startup {
-    /// The flags that concern it.
+    /// The settings of the API server.
     pub settings: Settings,
-    /// The callers known by bearer token.
+    /// The users that authenticate with a static bearer token.
     pub tokens: TokenFile,
-    /// Where clients reach it.
+    /// The address that the listener is bound to.
     pub address: SocketAddr,
-    /// Turns `true` when the process is to stop; endless responses must end then.
+    /// Becomes `true` when the process stops; watches must end then.
     pub stopping: watch::Receiver<bool>,
 }
 
-/// Does what the command line says: shows a text, or serves until a signal comes.
+/// Runs the command line: prints help or version, or serves until SIGTERM or SIGINT.
 pub async fn main<M, F, S, B, E>(arguments: Vec<String>, make_service: M) -> Result<(), BoxError>
 where
     M: FnOnce(Startup) -> F,
@@ -62,8 +62,8 @@ where
     let flags = Flags::parse(config::FLAGS, Style::Kubernetes, arguments)?;
     if flags.switch("help", false)? {
         process::print(&format!(
-            "An Evenkeel API server in place of kube-apiserver. Flags of the real one are accepted; \
-             these mean something:\n\nUsage:\n  kube-apiserver [flags]\n\n{}",
+            "The Evenkeel API server as a drop-in kube-apiserver. All flags of kube-apiserver are \
+             accepted; these are supported:\n\nUsage:\n  kube-apiserver [flags]\n\n{}",
             flags::help(config::FLAGS)
         ));
         return Ok(());
@@ -73,12 +73,12 @@ where
         return Ok(());
     }
     for flag in flags.ignored() {
-        process::log(&format!("kube-apiserver: ignoring --{flag}, which Evenkeel does not know"));
+        process::log(&format!("kube-apiserver: ignoring --{flag}: not supported by Evenkeel"));
     }
     run(Config::from_flags(&flags)?, make_service).await
 }
 
-/// Serves what `make_service` makes until SIGTERM or SIGINT.
+/// Serves the service that `make_service` returns until SIGTERM or SIGINT.
 pub async fn run<M, F, S, B, E>(config: Config, make_service: M) -> Result<(), BoxError>
 where
     M: FnOnce(Startup) -> F,
@@ -91,7 +91,7 @@ where
     B::Error: Into<Box<dyn StdError + Send + Sync>>,
 {
     let mut signals = StopSignals::install()?;
-    // Each connection is an open file.
+    // Each connection uses a file descriptor.
     raise_open_files_limit();
     let Config { serving, settings } = config;
     let listener = listen(&serving, &settings)?;
@@ -128,7 +128,7 @@ fn listen(serving: &Serving, settings: &Settings) -> Result<Listener, BoxError> 
     Ok(Listener::bind(address, tls, options)?)
 }
 
-/// The pair named by the flags, else the one in the certificate directory, else a new one.
+/// Returns the certificate named by the flags, the one in the certificate directory, or a new one.
 fn serving_certificate(
     serving: &Serving,
     settings: &Settings,
@@ -147,8 +147,8 @@ fn serving_certificate(
     match &serving.cert_dir {
         Some(directory) => {
             generated.save_to_directory(directory)?;
-            let shown = Path::display(directory);
-            process::log(&format!("Generated self-signed cert ({shown}/apiserver.crt, .key)"));
+            let dir = Path::display(directory);
+            process::log(&format!("Generated self-signed cert ({dir}/apiserver.crt, .key)"));
         }
         None => process::log("Generated self-signed cert in-memory"),
     }

@@ -1,7 +1,7 @@
-//! The stand-in for etcd: it answers health checks and stores nothing.
+//! The drop-in etcd: serves health checks and stores nothing.
 //!
-//! envtest starts an etcd, waits for its `/health` and hands its address to the API server, which
-//! keeps its own storage and never calls. So this listens where it is told, and is well.
+//! envtest starts etcd, waits for its `/health` endpoint and passes its address to the API server.
+//! The Evenkeel API server has its own storage and never connects to etcd.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 
@@ -15,24 +15,21 @@ use crate::{
     static_responses::{StaticResponse, StaticResponses},
 };
 
-/// The version of etcd that goes with Kubernetes 1.36.
+/// The etcd version that Kubernetes 1.36 ships with.
 const VERSION: &str = "3.6.8";
 
 const FLAGS: &[Flag] = &[
-    Flag::switch("help", "Shows this help."),
-    Flag::switch("version", "Shows the version."),
-    Flag::value("listen-client-urls", "urls", "Where to response health checks."),
-    Flag::value("cert-file", "file", "The certificate for https client URLs."),
-    Flag::value("key-file", "file", "The private key for https client URLs."),
-    Flag::switch(
-        "evenkeel-allow-non-loopback",
-        "Allows client URLs that other machines can reach.",
-    ),
-    // envtest passes this one only if the help mentions it.
-    Flag::switch("unsafe-no-fsync", "Accepted; nothing is written."),
-    Flag::value("advertise-client-urls", "urls", "Accepted."),
-    Flag::value("listen-peer-urls", "urls", "Accepted."),
-    Flag::value("data-dir", "dir", "Accepted; nothing is stored."),
+    Flag::switch("help", "Print this help and exit."),
+    Flag::switch("version", "Print the version and exit."),
+    Flag::value("listen-client-urls", "urls", "URLs to serve health checks on."),
+    Flag::value("cert-file", "file", "TLS certificate for https client URLs."),
+    Flag::value("key-file", "file", "TLS private key for https client URLs."),
+    Flag::switch("evenkeel-allow-non-loopback", "Allow client URLs that other machines can reach."),
+    // envtest passes this flag only if the help lists it.
+    Flag::switch("unsafe-no-fsync", "Ignored; nothing is written to disk."),
+    Flag::value("advertise-client-urls", "urls", "Ignored."),
+    Flag::value("listen-peer-urls", "urls", "Ignored."),
+    Flag::value("data-dir", "dir", "Ignored; nothing is stored."),
 ];
 
 const RESPONSES: StaticResponses = StaticResponses(&[
@@ -48,7 +45,7 @@ const RESPONSES: StaticResponses = StaticResponses(&[
     },
 ]);
 
-/// Why a client URL cannot be listened on.
+/// An invalid client URL.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UrlError {
@@ -58,7 +55,7 @@ pub enum UrlError {
     /// The scheme is neither `http` nor `https`.
     #[error("URL scheme must be http or https: {0}")]
     Scheme(String),
-    /// The host has no address.
+    /// The host does not resolve to an address.
     #[error("URL host cannot be resolved: {0}")]
     Host(String),
 }
@@ -69,13 +66,13 @@ struct ClientUrl {
     address: SocketAddr,
 }
 
-/// Does what the command line says: shows a text, or listens until a signal comes.
+/// Runs the command line: prints help or version, or serves until SIGTERM or SIGINT.
 pub async fn main(arguments: Vec<String>) -> Result<(), BoxError> {
     let flags = Flags::parse(FLAGS, Style::Etcd, arguments)?;
     if flags.switch("help", false)? {
         process::print(&format!(
-            "Usage:\n\n  etcd [flags]\n    StaticResponses health checks in place of an etcd server. \
-             Flags of the real one are accepted.\n\n{}",
+            "Usage:\n\n  etcd [flags]\n    Serves health checks in place of an etcd server. \
+             All flags of etcd are accepted.\n\n{}",
             flags::help(FLAGS)
         ));
         return Ok(());
@@ -85,7 +82,7 @@ pub async fn main(arguments: Vec<String>) -> Result<(), BoxError> {
         return Ok(());
     }
     for flag in flags.ignored() {
-        process::log(&format!("etcd: ignoring --{flag}, which means nothing to this stand-in"));
+        process::log(&format!("etcd: ignoring --{flag}: not supported by Evenkeel"));
     }
     serve(&flags).await
 }
@@ -111,7 +108,7 @@ async fn serve(flags: &Flags) -> Result<(), BoxError> {
         process::log(&format!("etcd: serving client traffic on {}", listener.local_addr()));
         let mut stopping = stopping.clone();
         servers.spawn(listener.serve(RESPONSES, async move {
-            // A sender that is gone means the same.
+            // An error means that the sender was dropped: stop as well.
             let _ = stopping.wait_for(|stop| *stop).await;
         }));
     }
@@ -141,7 +138,7 @@ fn parse_url(text: &str) -> Result<ClientUrl, UrlError> {
     let authority = url.authority().filter(|authority| authority.port_u16().is_some());
     let authority = authority.ok_or_else(form)?;
     let addresses = authority.as_str().to_socket_addrs();
-    // Like Go, prefer IPv4 for names that have both, `localhost` above all.
+    // Go prefers IPv4 for names with both, for example `localhost`.
     let address = addresses.ok().and_then(|all| all.min_by_key(SocketAddr::is_ipv6));
     let address = address.ok_or_else(|| UrlError::Host(text.to_owned()))?;
     Ok(ClientUrl { secure, address })

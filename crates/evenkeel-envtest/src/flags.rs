@@ -1,47 +1,47 @@
-//! Command lines the way the real executables read them.
+//! Parses command lines as the upstream executables do.
 //!
-//! A table names the flags that mean something; the rest of what the user typed is kept aside as
-//! ignored instead of being refused. Values stay text here, and are parsed by whoever asks.
+//! A table lists the supported flags. Unknown flags are recorded as ignored instead of rejected.
+//! Values are kept as text and parsed on access.
 
 use std::{fmt::Write as _, str::FromStr};
 
-/// A flag that means something to us.
+/// A supported flag.
 #[derive(Clone, Copy, Debug)]
 pub struct Flag {
     /// The name without dashes.
     pub name: &'static str,
-    /// What it takes.
+    /// Whether it takes a value.
     pub kind: Kind,
-    /// One sentence for `--help`; empty for flags that are accepted but do nothing.
+    /// The text for `--help`; empty for flags that are not listed.
     pub help: &'static str,
 }
 
-/// What a flag takes.
+/// Whether a flag takes a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Nothing, or `=true` and `=false`.
+    /// No value, or `=true` and `=false`.
     Switch,
-    /// A value of this type, as `--help` calls it.
+    /// A value of this type, as shown in `--help`.
     Value(&'static str),
 }
 
-/// Whose rules for dashes apply.
+/// The rules for dashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// `pflag`, as in Kubernetes: two dashes for names, one for single letters, `_` equals `-`.
     Kubernetes,
-    /// Go's `flag`, as in etcd: one dash or two, no difference.
+    /// Go's `flag` package, as in etcd: one dash and two are equivalent.
     Etcd,
 }
 
-/// The flags given on one command line.
+/// The flags of one command line.
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
     given: Vec<(String, String)>,
     ignored: Vec<String>,
 }
 
-/// Why a command line cannot be followed.
+/// An invalid command line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -58,25 +58,25 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
-    /// An argument that belongs to no flag.
+    /// A positional argument.
     #[error("the command does not take any arguments, got {0:?}")]
     Positional(String),
 }
 
 impl Flag {
-    /// A flag without a value.
+    /// Creates a boolean flag.
     pub const fn switch(name: &'static str, help: &'static str) -> Self {
         Self { name, kind: Kind::Switch, help }
     }
 
-    /// A flag with a value of type `kind`.
+    /// Creates a flag with a value of type `kind`.
     pub const fn value(name: &'static str, kind: &'static str, help: &'static str) -> Self {
         Self { name, kind: Kind::Value(kind), help }
     }
 }
 
 impl Flags {
-    /// Reads `arguments`, the command line without the program's name.
+    /// Parses `arguments`, the command line without the program name.
     pub fn parse(
         table: &[Flag],
         style: Style,
@@ -99,7 +99,7 @@ impl Flags {
                         Some(value) => Some(value),
                         None => return Err(Error::MissingValue(name)),
                     },
-                    // Neither executable takes anything but flags, so this can only be a value.
+                    // Neither executable takes positional arguments, so this is a value.
                     None => arguments.next_if(|next| split(style, next).is_none()),
                 };
             }
@@ -111,22 +111,22 @@ impl Flags {
         Ok(flags)
     }
 
-    /// The names of the flags that mean nothing to us.
+    /// Returns the names of the unknown flags.
     pub fn ignored(&self) -> impl Iterator<Item = &str> {
         self.ignored.iter().map(String::as_str)
     }
 
-    /// Every value given for `name`, in order.
+    /// Returns all values of flag `name`, in order.
     pub fn all<'a>(&'a self, name: &str) -> impl DoubleEndedIterator<Item = &'a str> {
         self.given.iter().filter(move |(own, _)| own == name).map(|(_, value)| value.as_str())
     }
 
-    /// The value that counts: the last. An empty one is as good as none.
+    /// Returns the last value of flag `name`, or `None` if it is empty.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.all(name).next_back().filter(|value| !value.is_empty())
     }
 
-    /// The items of a list that is split by commas and may be given several times.
+    /// Returns the items of a repeatable, comma-separated list.
     pub fn list(&self, name: &str) -> Vec<String> {
         self.all(name)
             .flat_map(|value| value.split(','))
@@ -135,7 +135,7 @@ impl Flags {
             .collect()
     }
 
-    /// The value that counts, parsed.
+    /// Returns the last value of flag `name`, parsed.
     pub fn value<T>(&self, name: &str) -> Result<Option<T>, Error>
     where
         T: FromStr<Err: std::fmt::Display>,
@@ -145,7 +145,7 @@ impl Flags {
         self.text(name).map(parse).transpose()
     }
 
-    /// Whether a switch is on.
+    /// Returns the value of a boolean flag.
     pub fn switch(&self, name: &str, default: bool) -> Result<bool, Error> {
         match self.text(name) {
             None => Ok(default),
@@ -156,7 +156,7 @@ impl Flags {
     }
 }
 
-/// The table as `--help` shows it.
+/// Formats the table for `--help`.
 pub fn help(table: &[Flag]) -> String {
     let mut text = String::new();
     for flag in table.iter().filter(|flag| !flag.help.is_empty()) {
@@ -175,7 +175,7 @@ fn invalid(flag: &str, value: &str, reason: impl std::fmt::Display) -> Error {
     Error::Invalid { flag: flag.to_owned(), value: value.to_owned(), reason: reason.to_string() }
 }
 
-/// The name and, if it is in the same argument, the value; `None` if this is no flag.
+/// Splits a flag into its name and the value after `=`; returns `None` if `argument` is not a flag.
 fn split(style: Style, argument: &str) -> Option<(String, Option<String>)> {
     let (dashes, rest) = match (argument.strip_prefix("--"), argument.strip_prefix('-')) {
         (Some(rest), _) => (2, rest),

@@ -1,9 +1,9 @@
-//! Executables that take the place of `kube-apiserver` and `etcd` in envtest.
+//! Drop-in `kube-apiserver` and `etcd` executables for envtest.
 //!
-//! Every kubebuilder and controller-runtime project starts these two from `KUBEBUILDER_ASSETS`, with
-//! flags of the real ones. [`apiserver`] turns those flags into a running Evenkeel server; [`etcd`]
-//! only has to look alive, because Evenkeel keeps its own storage. Whatever flag of the real ones
-//! has no meaning here is accepted with a line on stderr, so that no test suite needs changes.
+//! Kubebuilder and controller-runtime projects start these two from `KUBEBUILDER_ASSETS`, with the
+//! flags of the upstream executables. [`apiserver`] turns those flags into a running Evenkeel
+//! server. [`etcd`] only serves health checks, because Evenkeel has its own storage. Upstream flags
+//! without an effect here are accepted and logged to stderr, so that no test suite needs changes.
 
 pub mod apiserver;
 pub mod etcd;

@@ -1,6 +1,6 @@
-//! The edge to the operating system: arguments, signals, the clock, stderr and the exit code.
+//! The boundary to the operating system: arguments, signals, the clock, stderr and the exit code.
 //!
-//! Everything else in this crate is told what it needs, so that it can run inside a test.
+//! The rest of this crate takes these as parameters, so that it can run inside a test.
 
 use std::{
     env,
@@ -12,10 +12,10 @@ use std::{
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What ends an executable early.
+/// An error that ends an executable.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// The signals that ask the process to stop, caught from the moment this exists.
+/// Handlers of the signals that stop the process, SIGTERM and SIGINT.
 #[derive(Debug)]
 pub struct StopSignals {
     terminate: Signal,
@@ -23,7 +23,7 @@ pub struct StopSignals {
 }
 
 impl StopSignals {
-    /// Starts catching; must be called from within a tokio runtime.
+    /// Installs the handlers. Must be called from within a tokio runtime.
     pub fn install() -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
@@ -31,7 +31,7 @@ impl StopSignals {
         })
     }
 
-    /// Waits for the first of them.
+    /// Waits for the next signal.
     pub async fn received(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
@@ -40,7 +40,7 @@ impl StopSignals {
     }
 }
 
-/// The command line without the program's name.
+/// Returns the command line without the program name.
 pub fn arguments() -> Result<Vec<String>, BoxError> {
     env::args_os()
         .skip(1)
@@ -50,15 +50,15 @@ pub fn arguments() -> Result<Vec<String>, BoxError> {
         .collect()
 }
 
-/// The wall clock in seconds since the epoch.
+/// Returns the wall clock time in seconds since the Unix epoch.
 #[expect(clippy::disallowed_methods, reason = "real time enters the process here")]
 pub fn now_unix() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Writes one line to stderr, where the real executables log.
+/// Writes one line to stderr, where the upstream executables log.
 pub fn log(line: &str) {
-    // A closed stderr is no reason to stop serving.
+    // A closed stderr must not stop the server.
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
@@ -67,7 +67,7 @@ pub fn print(text: &str) {
     let _ = io::stdout().lock().write_all(text.as_bytes());
 }
 
-/// The exit code for `result`; an error is written to stderr with its causes.
+/// Returns the exit code for `result` and writes an error with its causes to stderr.
 pub fn exit_code(result: Result<(), BoxError>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
     log(&describe(&*error));

@@ -1,4 +1,4 @@
-//! An HTTP service of fixed answers: enough for whoever only asks whether we are alive.
+//! An HTTP service with fixed responses, for health checks.
 
 use std::{
     convert::Infallible,
@@ -12,18 +12,18 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use tower_service::Service;
 
-/// StaticResponses GET on a few paths, and 404 elsewhere.
+/// Responds to GET on the listed paths, and with 404 elsewhere.
 #[derive(Clone, Copy, Debug)]
 pub struct StaticResponses(pub &'static [StaticResponse]);
 
-/// What to say on one path.
+/// The response for one path.
 #[derive(Clone, Copy, Debug)]
 pub struct StaticResponse {
-    /// The whole path.
+    /// The full path.
     pub path: &'static str,
     /// The media type of `body`.
     pub content_type: &'static str,
-    /// The answer.
+    /// The response body.
     pub body: &'static str,
 }
 

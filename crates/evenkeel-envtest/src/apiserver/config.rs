@@ -1,4 +1,4 @@
-//! From the flags of kube-apiserver to what this server does with them.
+//! The flags of kube-apiserver that are supported, parsed into a [`Config`].
 
 use std::{
     fmt,
@@ -10,53 +10,53 @@ use std::{
 
 use crate::flags::{Error, Flag, Flags};
 
-/// Everything the command line decides.
+/// The parsed command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Config {
-    /// Where and how to listen.
+    /// The settings of the listener.
     pub serving: Serving,
-    /// What the server behind the listener does.
+    /// The settings of the API server.
     pub settings: Settings,
 }
 
-/// Where and how to listen.
+/// The settings of the listener: address, certificates, authentication files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Serving {
-    /// The address; unlike upstream the loopback unless given.
+    /// The address to bind; loopback by default, unlike upstream.
     pub bind_address: IpAddr,
-    /// The port; 0 takes any free one.
+    /// The port to bind; 0 selects a free port.
     pub secure_port: u16,
     /// Whether `bind_address` may be reachable from other machines.
     pub allow_non_loopback: bool,
-    /// Where `apiserver.crt` and `apiserver.key` are, or are to be left.
+    /// The directory of `apiserver.crt` and `apiserver.key`, which are generated if absent.
     pub cert_dir: Option<PathBuf>,
     /// A certificate and key that take precedence over `cert_dir`.
     pub tls_pair: Option<(PathBuf, PathBuf)>,
-    /// The authorities that vouch for clients.
+    /// The CA bundle that client certificates are verified with.
     pub client_ca_file: Option<PathBuf>,
-    /// The bearer tokens of static users.
+    /// The static token file.
     pub token_auth_file: Option<PathBuf>,
 }
 
-/// What the server behind the listener does.
+/// The settings of the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Settings {
-    /// Whether requests without credentials are let in as `system:anonymous`.
+    /// Whether requests without credentials are authenticated as `system:anonymous`.
     pub anonymous_auth: bool,
     /// `RBAC`, `AlwaysAllow` and so on, in order.
     pub authorization_modes: Vec<String>,
-    /// Admission plugins to switch on besides the default ones.
+    /// Admission plugins to enable in addition to the default ones.
     pub enable_admission_plugins: Vec<String>,
-    /// Admission plugins to switch off.
+    /// Admission plugins to disable.
     pub disable_admission_plugins: Vec<String>,
-    /// The ranges that Service addresses come from.
+    /// The CIDR ranges that Service cluster IPs are allocated from.
     pub service_cidrs: Vec<ServiceCidr>,
     /// The issuers of service account tokens; the first one signs.
     pub service_account_issuers: Vec<String>,
-    /// How often superseded versions are compacted; the server's default if none.
+    /// The interval of compactions; the server's default if `None`.
     pub compaction_interval: Option<Duration>,
     /// The keys that verify service account tokens.
     pub service_account_key_files: Vec<PathBuf>,
@@ -71,39 +71,31 @@ pub struct ServiceCidr {
     prefix: u8,
 }
 
-/// Text that is no range in CIDR notation.
+/// A text that is not a CIDR range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid CIDR address: {0}")]
 pub struct InvalidCidr(String);
 
 const ALWAYS_ALLOW: &str = "AlwaysAllow";
 
-/// No name here may begin with `insecure-port`: envtest takes that for a server older than 1.24.
+/// No name may start with `insecure-port`: envtest then assumes a server older than 1.24.
 pub(super) const FLAGS: &[Flag] = &[
-    Flag::switch("help", "Shows this help."),
-    Flag::switch("version", "Shows the version."),
-    Flag::value("bind-address", "ip", "The address to serve on. Default: 127.0.0.1."),
-    Flag::value("secure-port", "int", "The port to serve on; 0 takes any free one. Default: 6443."),
+    Flag::switch("help", "Print this help and exit."),
+    Flag::switch("version", "Print the version and exit."),
+    Flag::value("bind-address", "ip", "IP address to listen on. Default: 127.0.0.1."),
+    Flag::value("secure-port", "int", "Port to listen on; 0 selects a free port. Default: 6443."),
     Flag::switch(
         "evenkeel-allow-non-loopback",
-        "Allows a --bind-address that other machines can reach.",
+        "Allow a --bind-address that other machines can reach.",
     ),
     Flag::value(
         "cert-dir",
         "dir",
-        "Holds apiserver.crt and apiserver.key; they are generated if absent.",
+        "Directory of apiserver.crt and apiserver.key, which are generated if absent.",
     ),
-    Flag::value(
-        "tls-cert-file",
-        "file",
-        "The serving certificate, instead of the one in --cert-dir.",
-    ),
-    Flag::value("tls-private-key-file", "file", "The key of --tls-cert-file."),
-    Flag::value(
-        "client-ca-file",
-        "file",
-        "The authorities whose client certificates are accepted.",
-    ),
+    Flag::value("tls-cert-file", "file", "Serving certificate, instead of the one in --cert-dir."),
+    Flag::value("tls-private-key-file", "file", "Private key of --tls-cert-file."),
+    Flag::value("client-ca-file", "file", "CA bundle that client certificates are verified with."),
     Flag::value(
         "token-auth-file",
         "file",
@@ -111,40 +103,32 @@ pub(super) const FLAGS: &[Flag] = &[
     ),
     Flag::switch(
         "anonymous-auth",
-        "Lets requests without credentials in as system:anonymous. Default: true; false where \
-         --authorization-mode holds AlwaysAllow.",
+        "Authenticate requests without credentials as system:anonymous. Default: true; always \
+         false if --authorization-mode contains AlwaysAllow.",
     ),
-    Flag::value(
-        "authorization-mode",
-        "strings",
-        "The authorizers, in order. Default: AlwaysAllow.",
-    ),
-    Flag::value("enable-admission-plugins", "strings", "Admission plugins to switch on."),
-    Flag::value("disable-admission-plugins", "strings", "Admission plugins to switch off."),
+    Flag::value("authorization-mode", "strings", "Authorizers, in order. Default: AlwaysAllow."),
+    Flag::value("enable-admission-plugins", "strings", "Admission plugins to enable."),
+    Flag::value("disable-admission-plugins", "strings", "Admission plugins to disable."),
     Flag::value(
         "service-cluster-ip-range",
         "cidrs",
-        "The ranges of Service addresses. Default: 10.0.0.0/24.",
+        "CIDR ranges of Service cluster IPs. Default: 10.0.0.0/24.",
     ),
-    Flag::value("service-account-issuer", "strings", "The issuers of service account tokens."),
-    Flag::value(
-        "service-account-key-file",
-        "files",
-        "The keys that verify service account tokens.",
-    ),
+    Flag::value("service-account-issuer", "strings", "Issuers of service account tokens."),
+    Flag::value("service-account-key-file", "files", "Keys to verify service account tokens with."),
     Flag::value(
         "service-account-signing-key-file",
         "file",
-        "The key that signs service account tokens.",
+        "Key to sign service account tokens with.",
     ),
     Flag::value(
         "etcd-compaction-interval",
         "duration",
-        "How often superseded versions are compacted; never if 0. Default: 5m0s.",
+        "Interval of compactions; 0 disables them. Default: 5m0s.",
     ),
-    Flag::value("etcd-servers", "urls", "Accepted; storage is built in."),
-    Flag::switch("allow-privileged", "Accepted; privileged containers are always allowed."),
-    Flag::value("v", "level", "Accepted."),
+    Flag::value("etcd-servers", "urls", "Ignored; storage is built in."),
+    Flag::switch("allow-privileged", "Ignored; privileged containers are always allowed."),
+    Flag::value("v", "level", "Ignored."),
 ];
 
 impl Config {
@@ -169,7 +153,7 @@ impl Config {
             none if none.is_empty() => vec![ALWAYS_ALLOW.to_owned()],
             given => given,
         };
-        // As upstream: where everything is allowed, requests without credentials are not.
+        // Upstream disables anonymous authentication when the AlwaysAllow authorizer is used.
         let always_allow = authorization_modes.iter().any(|mode| mode == ALWAYS_ALLOW);
         let settings = Settings {
             anonymous_auth: flags.switch("anonymous-auth", true)? && !always_allow,
@@ -178,7 +162,7 @@ impl Config {
             disable_admission_plugins: flags.list("disable-admission-plugins"),
             service_cidrs: service_cidrs(flags)?,
             compaction_interval: duration(flags, "etcd-compaction-interval")?,
-            // Repeatable, but not split: an issuer may hold a comma.
+            // Repeatable, but not split at commas: an issuer may contain one.
             service_account_issuers: flags
                 .all("service-account-issuer")
                 .map(str::to_owned)
@@ -200,13 +184,13 @@ fn duration(flags: &Flags, flag: &str) -> Result<Option<Duration>, Error> {
         value: text.to_owned(),
         reason,
     })?;
-    // A negative interval compacts nothing, as zero does.
+    // A negative interval disables compaction, as 0 does.
     Ok(Some(Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))))
 }
 
 fn service_cidrs(flags: &Flags) -> Result<Vec<ServiceCidr>, Error> {
     const FLAG: &str = "service-cluster-ip-range";
-    // One value with commas, not a repeatable list: the last one counts.
+    // One value with commas, not a repeatable list: the last value wins.
     let text = flags.text(FLAG).unwrap_or("10.0.0.0/24");
     text.split(',')
         .map(|range| {
@@ -222,9 +206,9 @@ fn service_cidrs(flags: &Flags) -> Result<Vec<ServiceCidr>, Error> {
 // === impl ServiceCidr ===
 
 impl ServiceCidr {
-    /// The address of the `kubernetes` Service: the one after the network's own.
+    /// Returns the cluster IP of the `kubernetes` Service: the one after the network address.
     pub fn first_address(&self) -> IpAddr {
-        // The network's host bits are zero and there is at least one of them.
+        // All host bits of the network are zero, and there is at least one.
         match self.network {
             IpAddr::V4(network) => IpAddr::V4((network.to_bits() | 1).into()),
             IpAddr::V6(network) => IpAddr::V6((network.to_bits() | 1).into()),
@@ -241,7 +225,7 @@ impl FromStr for ServiceCidr {
         let address: IpAddr = address.parse().map_err(|_| invalid())?;
         let prefix: u8 = prefix.parse().map_err(|_| invalid())?;
         let network = match address {
-            // A range without room for a single Service is of no use.
+            // A range of a single address has no room for a Service.
             IpAddr::V4(address) if prefix < 32 => {
                 let host_bits = u32::MAX.checked_shr(prefix.into()).unwrap_or(0);
                 IpAddr::V4((address.to_bits() & !host_bits).into())

@@ -1,4 +1,4 @@
-//! `etcd` for envtest: alive, and nothing else.
+//! `etcd` for envtest: serves health checks only.
 
 use std::process::ExitCode;
 

@@ -1,9 +1,9 @@
-//! The spellings that users and envtest really use.
+//! Flag syntax that envtest and its users rely on.
 
 use super::*;
 
 const TABLE: &[Flag] = &[
-    Flag::switch("help", "Shows this."),
+    Flag::switch("help", "Print this help."),
     Flag::value("port", "int", "The port."),
     Flag::value("plugins", "strings", "The plugins."),
     Flag::switch("anonymous-auth", ""),

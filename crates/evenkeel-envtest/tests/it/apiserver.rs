@@ -1,4 +1,4 @@
-//! What envtest asks of kube-apiserver.
+//! The behavior of kube-apiserver that envtest relies on.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -13,7 +13,7 @@ use crate::executable::{Executable, TempDir, connect, get, output};
 const KUBE_APISERVER: &str = env!("CARGO_BIN_EXE_kube-apiserver");
 const READY: &str = "Serving securely on ";
 
-/// `/healthz` over TLS that trusts what `authority` holds.
+/// Gets `/healthz` over TLS, trusting the certificates in `authority`.
 fn healthz(address: std::net::SocketAddr, authority: &Path) -> (String, String) {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(authority).unwrap() {
@@ -54,7 +54,7 @@ fn generates_its_certificate_serves_healthz_and_stops_on_sigterm() {
     assert_eq!((status.as_str(), body.as_str()), ("HTTP/1.1 200 OK", "ok"));
     assert_eq!(server.stop("TERM").code(), Some(0));
 
-    // A second start takes the certificate it finds.
+    // A second start reuses the existing certificate.
     let before = fs::read(&certificate).unwrap();
     let mut server = Executable::start(
         KUBE_APISERVER,

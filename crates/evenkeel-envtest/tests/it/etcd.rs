@@ -1,4 +1,4 @@
-//! What envtest asks of etcd.
+//! The behavior of etcd that envtest relies on.
 
 use crate::executable::{Executable, TempDir, connect, get, output};
 

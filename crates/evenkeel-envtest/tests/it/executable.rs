@@ -1,4 +1,4 @@
-//! A running executable: its readiness line, its log, its end.
+//! Starts an executable, waits for its readiness line and stops it.
 
 use std::{
     env, fs,
@@ -19,11 +19,11 @@ const DEADLINE: Duration = Duration::from_secs(60);
 pub(crate) struct Executable {
     child: Child,
     stderr: BufReader<ChildStderr>,
-    /// The lines of the log read so far.
+    /// The log lines read so far.
     pub(crate) log: Vec<String>,
 }
 
-/// Removed when dropped.
+/// A temporary directory, removed on drop.
 pub(crate) struct TempDir(PathBuf);
 
 impl Executable {
@@ -39,12 +39,12 @@ impl Executable {
         Self { child, stderr, log: Vec::new() }
     }
 
-    /// Reads the log up to the line that starts with `prefix`, and gives the address at its end.
+    /// Reads the log up to the line that starts with `prefix` and returns the address at its end.
     pub(crate) fn address_after(&mut self, prefix: &str) -> SocketAddr {
         loop {
             let mut line = String::new();
             let read = self.stderr.read_line(&mut line).unwrap();
-            assert_ne!(read, 0, "ended before {prefix:?}: {:?}", self.log);
+            assert_ne!(read, 0, "exited before logging {prefix:?}: {:?}", self.log);
             self.log.push(line.trim_end().to_owned());
             if let Some(address) = line.strip_prefix(prefix) {
                 return address.trim().parse().unwrap();
@@ -52,15 +52,15 @@ impl Executable {
         }
     }
 
-    /// Sends a signal and waits for the end.
+    /// Sends a signal and waits for the process to exit.
     pub(crate) fn stop(self, signal: &str) -> ExitStatus {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args(["-s", signal, &id]).status().unwrap().success());
-        // Whoever waits cannot time out, so somebody else does.
+        // `Child::wait` has no timeout, so it runs in another thread.
         let (done, status) = mpsc::channel();
         let mut child = self.child;
         thread::spawn(move || done.send(child.wait().unwrap()));
-        status.recv_timeout(DEADLINE).expect("the process outlives its signal")
+        status.recv_timeout(DEADLINE).expect("the process should exit after the signal")
     }
 }
 
@@ -85,7 +85,7 @@ impl Drop for TempDir {
     }
 }
 
-/// Runs to the end, as for `--help`.
+/// Runs the executable until it exits and returns its output.
 pub(crate) fn output(path: &str, arguments: &[&str]) -> Output {
     Command::new(path).args(arguments).output().unwrap()
 }
@@ -96,11 +96,11 @@ pub(crate) fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// One GET over `stream`: status line and body.
+/// Sends a GET over `stream` and returns the status line and body.
 pub(crate) fn get(mut stream: impl Read + Write, path: &str) -> (String, String) {
     write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
-    let mut reply = String::new();
-    stream.read_to_string(&mut reply).unwrap();
-    let (head, body) = reply.split_once("\r\n\r\n").unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
     (head.lines().next().unwrap().to_owned(), body.to_owned())
 }

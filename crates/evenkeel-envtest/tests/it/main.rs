@@ -1,6 +1,6 @@
-//! The two executables, started and stopped the way envtest does it.
+//! Runs the two executables as envtest does.
 
-#![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod apiserver;
 mod etcd;

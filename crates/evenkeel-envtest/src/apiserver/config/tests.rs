@@ -1,4 +1,4 @@
-//! Command lines as envtest writes them, and the mistakes people make.
+//! The command line that envtest builds, and invalid ones.
 
 use super::*;
 use crate::flags::Style;
