@@ -1,5 +1,5 @@
-//! `evenkeel cluster`: the embedded API server behind a loopback address, with the controllers and
-//! nodes that make it a cluster.
+//! `evenkeel cluster`: the embedded API server on a loopback address, with controllers and
+//! simulated nodes.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Start a cluster and keep it running until Ctrl-C or SIGTERM
+    /// Start a cluster and run it until Ctrl-C or SIGTERM
     Start(Start),
 }
 
@@ -23,45 +23,45 @@ pub(crate) struct Start {
     /// Address to listen on
     #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     address: IpAddr,
-    /// Port to listen on; 0 takes any free one
+    /// Port to listen on; 0 selects a free port
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// Allow an address that other machines can reach
+    /// Allow an --address that other machines can reach
     #[arg(long)]
     allow_non_loopback: bool,
-    /// Keep all objects in this directory; without it they are gone at the end
+    /// Directory to store objects in; by default they are kept in memory
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Where to write the kubeconfig
+    /// File to write the kubeconfig to
     #[arg(long, value_name = "FILE", default_value = "evenkeel.kubeconfig")]
     kubeconfig: PathBuf,
-    /// How many simulated nodes run the pods
+    /// Number of simulated nodes
     #[arg(long, default_value_t = 1)]
     nodes: usize,
-    /// Switch off a controller, by its name in kube-controller-manager; may be repeated
+    /// Controller to disable, by its name in kube-controller-manager; may be repeated
     #[arg(long = "disable-controller", value_name = "NAME")]
     disabled_controllers: Vec<String>,
-    /// Only the API server: no controllers, no nodes, nothing happens by itself
+    /// Run only the API server, without controllers and nodes
     #[arg(long, conflicts_with_all = ["nodes", "disabled_controllers"])]
     api_only: bool,
-    /// Switch off an admission plugin; may be repeated
+    /// Admission plugin to disable; may be repeated
     #[arg(long = "disable-admission-plugin", value_name = "NAME")]
     disabled_admission_plugins: Vec<String>,
-    /// Log what the server does
+    /// Log at level info instead of warn
     #[arg(short, long)]
     verbose: bool,
 }
 
 pub(crate) fn run(command: &Command) -> anyhow::Result<()> {
     let Command::Start(start) = command;
-    // A full disk or a damaged log must be seen without a flag.
+    // A full disk or a corrupt log must be reported without a flag.
     evenkeel::logging::init(Some(if start.verbose { "info" } else { "warn" }))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(self::start(start))
 }
 
 async fn start(options: &Start) -> anyhow::Result<()> {
-    // Each connection is an open file.
+    // Each connection uses a file descriptor.
     raise_open_files_limit();
     let mut builder =
         ApiServer::builder().disable_admission_plugins(options.disabled_admission_plugins.clone());
@@ -90,9 +90,9 @@ async fn start(options: &Start) -> anyhow::Result<()> {
     let kubeconfig = absolute(&options.kubeconfig);
     print_line(&format!("A Kubernetes 1.36 API is ready at {}", serving.url()));
     print_line(if options.api_only {
-        "There are no controllers and no nodes: nothing happens by itself."
+        "Controllers and nodes are disabled."
     } else {
-        "Controllers run; pods are simulated, so no container is started."
+        "Controllers are running. Pods are simulated: no containers are started."
     });
     print_line("");
     print_line(&format!("  export KUBECONFIG={}", kubeconfig.display()));
@@ -104,34 +104,32 @@ async fn start(options: &Start) -> anyhow::Result<()> {
     print_line("");
     match &options.data_dir {
         Some(directory) => print_line(&format!(
-            "Objects are kept in {}. Press Ctrl-C to stop.",
+            "Objects are stored in {}. Press Ctrl-C to stop.",
             directory.display()
         )),
-        None => {
-            print_line("Objects are kept in memory until the cluster stops. Press Ctrl-C to stop.")
-        }
+        None => print_line("Objects are stored in memory only. Press Ctrl-C to stop."),
     }
     signals.received().await;
     print_line("Stopping.");
     let stop = async {
-        // The controllers first, while the server still answers them.
+        // The controllers stop first: they need the server to finish.
         cluster.stop().await;
         serving.stop().await;
     };
     tokio::select! {
         () = stop => {}
-        // A second signal does not wait.
-        () = signals.received() => anyhow::bail!("stopped at once: requests were cut off"),
+        // A second signal skips the graceful shutdown.
+        () = signals.received() => anyhow::bail!("interrupted: open requests were aborted"),
     }
     if options.data_dir.is_none() {
-        // Its certificates are of no use any more.
+        // The CA was in memory only, so the kubeconfig is useless now.
         remove_kubeconfig(&options.kubeconfig, &url);
     }
     print_line("Stopped.");
     Ok(())
 }
 
-/// Fails if the kubeconfig belongs to a cluster that still answers: its users would lose access.
+/// Fails if the kubeconfig belongs to a running cluster, whose users would lose access.
 async fn check_kubeconfig(path: &Path) -> anyhow::Result<()> {
     let Some(server) = kubeconfig_server(path) else { return Ok(()) };
     let Some(address) = server.strip_prefix("https://") else { return Ok(()) };
@@ -149,19 +147,19 @@ async fn check_kubeconfig(path: &Path) -> anyhow::Result<()> {
 
 fn remove_kubeconfig(path: &Path, url: &str) {
     if kubeconfig_server(path).as_deref() == Some(url) {
-        // Gone already, or not ours to remove: either is fine.
+        // An error means that it is deleted already or not writable.
         let _ = std::fs::remove_file(path);
     }
 }
 
-/// The URL in a kubeconfig of a single cluster.
+/// Returns the server URL of a kubeconfig with a single cluster.
 fn kubeconfig_server(path: &Path) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     let line = text.lines().find_map(|line| line.trim().strip_prefix("server:"))?;
     Some(line.trim().trim_matches('"').to_owned())
 }
 
-/// The signals that stop the cluster: SIGINT (Ctrl-C) and SIGTERM.
+/// Handlers of the signals that stop the cluster: SIGINT (Ctrl-C) and SIGTERM.
 struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
@@ -187,9 +185,9 @@ fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// One line for the person at the terminal.
+/// Prints one line to stderr.
 pub(crate) fn print_line(line: &str) {
     use std::io::Write as _;
-    // A closed stderr is no reason to stop.
+    // A closed stderr must not stop the cluster.
     let _ = writeln!(std::io::stderr(), "{line}");
 }

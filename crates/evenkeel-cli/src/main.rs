@@ -1,4 +1,4 @@
-//! The `evenkeel` command. The only crate that prints.
+//! The `evenkeel` command.
 
 mod cluster;
 
@@ -16,7 +16,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// A Kubernetes API on this machine, in one process
+    /// Run a local Kubernetes cluster in one process
     #[command(subcommand)]
     Cluster(cluster::Command),
 }
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             cluster::print_line(&format!("error: {error:#}"));
-            // 1 would mean "the answer is no"; this is trouble.
+            // Exit code 1 is reserved for commands that return a negative result.
             ExitCode::from(2)
         }
     }

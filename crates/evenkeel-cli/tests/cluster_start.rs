@@ -1,12 +1,12 @@
-//! `evenkeel cluster start` as a process: its kubeconfig, its refusals, its end.
+//! Runs `evenkeel cluster start` as a process.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "that is how a test fails")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 use std::io::{BufRead as _, BufReader, Lines};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
-/// A dir that is removed with the test.
+/// A temporary directory, removed on drop.
 struct TempDir(PathBuf);
 
 impl TempDir {
@@ -34,14 +34,14 @@ fn start(dir: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// A running cluster; killed if the test fails.
+/// A running cluster, killed on drop.
 struct Running {
     child: Child,
     lines: Lines<BufReader<ChildStderr>>,
 }
 
 impl Running {
-    /// Starts one and waits until it is ready.
+    /// Starts a cluster and waits until it is ready.
     fn new(dir: &Path) -> Self {
         let mut child = start(dir, &[]).spawn().unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
@@ -50,7 +50,7 @@ impl Running {
         running
     }
 
-    /// Reads lines up to one that contains `text`, and returns all of them.
+    /// Reads stderr up to a line that contains `text` and returns what was read.
     fn read_until(&mut self, text: &str) -> String {
         let mut all = String::new();
         for line in self.lines.by_ref() {
@@ -105,6 +105,6 @@ fn kubeconfig_in_use_is_kept_and_sigterm_stops_the_cluster() {
     assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
     let text = running.read_until("Stopped.");
     assert!(running.child.wait().unwrap().success(), "{text}");
-    assert!(!text.contains('\u{1b}'), "no colours in a file: {text}");
-    assert!(!dir.kubeconfig().exists(), "its certificates died with the cluster");
+    assert!(!text.contains('\u{1b}'), "no colors without a terminal: {text}");
+    assert!(!dir.kubeconfig().exists(), "the kubeconfig should be deleted");
 }
