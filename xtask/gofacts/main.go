@@ -1,8 +1,8 @@
-// Command gofacts prints what only the Go sources know about the built-in types: which fields are
-// pointers, which are omitted when empty, which structs are embedded, what the named scalars are
-// called, and the defaults and enums of the OpenAPI definitions compiled into the API server.
+// Command gofacts prints facts about the built-in types that only the Go sources contain: which fields
+// are pointers, which are omitted when empty, which structs are embedded, the named scalar types, and
+// the defaults and enums of the OpenAPI definitions compiled into the API server.
 //
-// Its output is committed as facts.txt, so that Go is needed only when Kubernetes moves:
+// Its output is committed as facts.txt, so that Go is needed only for a new Kubernetes release:
 //
 //	cd xtask/gofacts && go run . > facts.txt && cargo run -p xtask -- types
 package main
@@ -105,7 +105,7 @@ var registrations = []func(*runtime.Scheme) error{
 	metav1.AddMetaToScheme,
 }
 
-// discoveryDocuments registers the documents of aggregated discovery alone: their group has no
+// discoveryDocuments registers only the documents of aggregated discovery: their group has no
 // options and no watch events.
 func discoveryDocuments(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(apidiscoveryv2.SchemeGroupVersion,
@@ -156,7 +156,7 @@ func main() {
 	f.print(definitions)
 }
 
-// modelName is the name of a Go type in OpenAPI documents: the host of its import path reversed.
+// modelName returns the OpenAPI name of a Go type: its import path with the host labels reversed.
 func modelName(t reflect.Type) string {
 	return modelPackage(t) + "." + t.Name()
 }
@@ -187,7 +187,7 @@ func (f *facts) visit(t reflect.Type) {
 		}
 		f.types[name] = t
 		if custom(t) {
-			// The JSON form has nothing to do with the fields, but schemas nest in some of these.
+			// The JSON encoding is independent of the fields, but some of these contain schemas.
 			if !strings.Contains(name, "JSONSchemaPropsOr") {
 				return
 			}
@@ -204,8 +204,8 @@ func custom(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(unmarshaler)
 }
 
-// expr writes a type as seen from a package: declared types by their model name, or by their own
-// name after a dot where that package declares them.
+// expr formats a type relative to a package: declared types by their model name, or as .Name if the
+// package itself declares them.
 func expr(t reflect.Type, from string) string {
 	switch {
 	case t.Name() == "":

@@ -1,16 +1,16 @@
-//! Long random runs, named by their seeds: `cargo run -p xtask -- campaign <name> [from..to]`.
+//! Runs randomized tests with many seeds: `cargo run -p xtask -- campaign <name> [from..to]`.
 //!
-//! A campaign runs tests of the workspace that CI runs with a few fixed seeds, with as many seeds as
-//! asked for, and prints what it takes to repeat it: the commit and the seeds.
+//! CI runs the same tests with a few fixed seeds. A campaign prints what is needed to repeat it:
+//! the commit and the seeds.
 
 use std::error::Error;
 use std::process::Command;
 
-/// A campaign, and the tests that it runs.
+/// The campaigns and the arguments of `cargo` that run their tests.
 const CAMPAIGNS: &[(&str, &[&str])] =
     &[("finalizers", &["test", "-p", "evenkeel-cluster", "--lib", "finalizers::model"])];
 
-/// The variable by which the tests get their seeds.
+/// The environment variable that passes the seeds to the tests.
 const SEEDS: &str = "EVENKEEL_SEEDS";
 
 const DEFAULT_SEEDS: &str = "1000..1200";
@@ -18,9 +18,9 @@ const DEFAULT_SEEDS: &str = "1000..1200";
 /// Runs a campaign.
 ///
 /// # Errors
-/// When there is no such campaign, cargo cannot be run, or the tests fail.
+/// If the campaign is unknown, cargo cannot be run, or the tests fail.
 #[expect(clippy::print_stdout, reason = "a command line tool prints its results")]
-#[expect(clippy::disallowed_methods, reason = "how long a campaign takes is real time")]
+#[expect(clippy::disallowed_methods, reason = "measures real time")]
 pub(crate) fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     let (name, seeds) = match arguments {
         [name] => (name.as_str(), DEFAULT_SEEDS),
@@ -45,7 +45,7 @@ fn usage() -> String {
     format!("usage: campaign <name> [from..to], where <name> is one of: {}", names.join(", "))
 }
 
-/// The commit that is checked out, marked if files differ from it.
+/// Returns the checked-out commit, with a suffix if the tree is dirty.
 fn commit() -> Result<String, Box<dyn Error>> {
     let describe = ["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"];
     let output = Command::new("git").args(describe).output()?;

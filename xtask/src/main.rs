@@ -1,4 +1,4 @@
-//! Generators and checks of the workspace itself: `cargo xtask <task>`.
+//! Developer tasks of the workspace: `cargo run -p xtask -- <task>`.
 
 mod campaign;
 
@@ -16,12 +16,10 @@ const USAGE: &str = "usage: cargo xtask <task>
 
 tasks:
   campaign run tests with many random seeds (see `campaign help`)
-  package  package the published crates, and build and test an operator with them
-  tidy     check the source tree (`tidy --graph CRATE` prints the modules of a crate)
-  types    write the table of built-in types (crates/evenkeel-types/src/table/types.txt)
-  upstream build, start or find a real etcd and kube-apiserver (see `upstream help`)";
+  types    generate the table of built-in types (crates/evenkeel-types/src/table/types.txt)
+  upstream build, start or find upstream etcd and kube-apiserver (see `upstream help`)";
 
-#[expect(clippy::print_stderr, reason = "a command line tool talks to its user")]
+#[expect(clippy::print_stderr, reason = "a command line tool prints errors")]
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let done: Result<(), Box<dyn std::error::Error>> = match arguments.first().map(String::as_str) {

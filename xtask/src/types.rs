@@ -1,8 +1,8 @@
-//! `types`: writes the table of built-in types that `evenkeel-types` compiles in.
+//! `types`: generates the table of built-in types that `evenkeel-types` compiles in.
 //!
-//! Three sources are joined: `gofacts/facts.txt` (Go struct tags), `openapi-v2.json` (what is
-//! required, how lists and maps merge) and `protobuf-fields.json` (numbers and messages). Where two
-//! of them speak of the same fact they must agree, or nothing is written.
+//! Joins three sources: `gofacts/facts.txt` (Go struct tags), `openapi-v2.json` (required fields,
+//! list and map types) and `protobuf-fields.json` (field numbers and messages). Where two sources
+//! contain the same fact they must agree, or nothing is written.
 
 mod facts;
 mod join;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// Why the table could not be made.
+/// Why the table cannot be generated.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("{path}: {source}")]
@@ -30,14 +30,14 @@ pub(crate) enum Error {
     Disagreement(String),
 }
 
-/// Makes the table and writes it where the crate includes it.
+/// Generates the table and writes it into the `evenkeel-types` crate.
 pub(crate) fn write() -> Result<(), Error> {
     let table = generate(&data_dir())?;
     let path = table_path();
     fs::write(&path, table).map_err(|source| Error::Io { path, source })
 }
 
-/// The whole text of the table.
+/// Returns the text of the table.
 pub(crate) fn generate(data: &Path) -> Result<String, Error> {
     let facts = facts::parse(&read(&root().join("xtask/gofacts/facts.txt"))?)?;
     let openapi = read_json(&data.join("openapi-v2.json"))?;
@@ -46,7 +46,7 @@ pub(crate) fn generate(data: &Path) -> Result<String, Error> {
     Ok(print::print(&packages))
 }
 
-/// Where the published documents of the Kubernetes release lie; they are not part of the repository.
+/// Returns the directory of the published Kubernetes documents, which are not in the repository.
 pub(crate) fn data_dir() -> PathBuf {
     match env::var_os("EVENKEEL_K8S_DATA") {
         Some(path) => path.into(),

@@ -1,4 +1,4 @@
-//! `upstream`: the executables of a real Kubernetes, built into the cache, started and found.
+//! `upstream`: builds, starts and finds upstream Kubernetes executables.
 
 use std::error::Error;
 use std::io::{Read as _, Write as _};
@@ -7,10 +7,10 @@ use evenkeel_upstream::{Cluster, Options, Program, locate};
 
 const USAGE: &str = "usage: cargo run -p xtask -- upstream <build|start|path> [programs]
 
-  build    build etcd, kubectl, kube-apiserver and kube-controller-manager (or those named) with Go
-  start    start etcd and kube-apiserver on loopback until Enter, Ctrl-C or the end of input;
-           with --controllers, kube-controller-manager beside them
-  path     say where the executables are, or what is missing";
+  build    build etcd, kubectl, kube-apiserver and kube-controller-manager, or [programs], with Go
+  start    run etcd and kube-apiserver on loopback until Enter, Ctrl-C or the end of input;
+           with --controllers, run kube-controller-manager too
+  path     print the paths of the executables, or what is missing";
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     match arguments.first().map(String::as_str) {
@@ -25,7 +25,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
                 ("kubectl", &found.kubectl),
             ] {
                 let path = path.as_ref().map(|path| path.display().to_string());
-                print_line(&format!("{name} {}", path.unwrap_or_else(|| "(not there)".to_owned())));
+                print_line(&format!("{name} {}", path.unwrap_or_else(|| "(not found)".to_owned())));
             }
             Ok(())
         }
@@ -37,13 +37,13 @@ fn build(names: &[String]) -> Result<(), Box<dyn Error>> {
     let mut programs = Vec::new();
     for name in names {
         let program = Program::ALL.into_iter().find(|program| program.name() == name);
-        programs.push(program.ok_or_else(|| format!("no program called {name}"))?);
+        programs.push(program.ok_or_else(|| format!("unknown program {name}"))?);
     }
     if programs.is_empty() {
         programs = Program::ALL.to_vec();
     }
     let dir = evenkeel_upstream::build(&programs, print_line)?;
-    print_line(&format!("in {}", dir.display()));
+    print_line(&format!("executables are in {}", dir.display()));
     Ok(())
 }
 
@@ -55,9 +55,9 @@ fn start(controllers: bool) -> Result<(), Box<dyn Error>> {
     let cluster = runtime.block_on(Cluster::start(&binaries, &options))?;
     print_line(&format!("ready at https://{}", cluster.address()));
     print_line(&format!("export KUBECONFIG={}", cluster.kubeconfig().display()));
-    print_line("Enter or Ctrl-C stops.");
+    print_line("Press Enter or Ctrl-C to stop.");
     let mut byte = [0];
-    // Ctrl-C ends this process at once; the programs' guards notice and end them.
+    // Ctrl-C kills this process; the process guards then stop the programs.
     let _ = std::io::stdin().read(&mut byte);
     drop(cluster);
     Ok(())

@@ -1,8 +1,8 @@
 //! The drop-in kube-apiserver: command line, certificates, startup and shutdown.
 //!
-//! The flags are parsed into a [`Config`]. [`run`] binds a listener, calls `make_service` and serves
-//! until SIGTERM or SIGINT. The service is independent of this crate: it receives the [`Settings`]
-//! that apply to it and the signal that ends its watches.
+//! The flags are parsed into a [`Config`]. [`run`] binds a listener, calls `make_service` and
+//! serves until SIGTERM or SIGINT. The service is independent of this crate: it receives the
+//! [`Settings`] that apply to it and the signal that ends its watches.
 
 mod config;
 

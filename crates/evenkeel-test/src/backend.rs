@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn environment_selects_the_backend() {
-        let stand_in = "is Evenkeel's own stand-in, not the real one";
+        let stand_in = "is Evenkeel's drop-in, not the upstream program";
         let assets = "KUBEBUILDER_ASSETS";
         assert!(matches!(found(&[], "is broken"), Ok(BackendKind::Embedded)));
         let both = [assets, "EVENKEEL_TEST_KUBECONFIG"];

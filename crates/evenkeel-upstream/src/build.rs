@@ -1,8 +1,7 @@
-//! Builds the executables from Go modules pinned by version.
+//! Builds the executables from pinned Go modules.
 //!
-//! The module file is written by this code into the cache dir; Go downloads and verifies the
-//! sources. Each executable appears in `bin/` whole or not at all, and one that is there is not
-//! built again.
+//! Writes a `go.mod` into the cache directory; Go downloads and verifies the sources. Each
+//! executable is moved into `bin/` after its build succeeded. Existing ones are not rebuilt.
 
 use std::fs;
 use std::io;
@@ -11,13 +10,13 @@ use std::process::{Command, Stdio};
 
 use crate::locate::{Program, cache_dir};
 
-/// The release of Kubernetes everything is compared with.
+/// The Kubernetes release that Evenkeel is compared with.
 pub const KUBERNETES_VERSION: &str = "1.36.3";
 
-/// The release of etcd; streaming lists need 3.5.13 or newer.
+/// The etcd release; streaming lists need 3.5.13 or later.
 pub const ETCD_VERSION: &str = "3.6.8";
 
-/// The modules Kubernetes is published as; its own module file leaves their versions open.
+/// The staging modules of Kubernetes; its `go.mod` requires them at v0.0.0.
 const STAGING: [&str; 33] = [
     "api",
     "apiextensions-apiserver",
@@ -54,33 +53,33 @@ const STAGING: [&str; 33] = [
     "streaming",
 ];
 
-/// Why the executables could not be built.
+/// Why the executables cannot be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// There is no `go` to call.
+    /// The `go` command cannot be run.
     #[error("no Go toolchain: {0}")]
     NoGo(io::Error),
-    /// The cache dir cannot be used.
+    /// A file of the cache cannot be written.
     #[error("{path}: {source}")]
     Cache {
-        /// The file or dir.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         source: io::Error,
     },
-    /// Go refused; its own words went to standard error.
+    /// The `go` command failed; its output is on stderr.
     #[error("`go {arguments}` failed ({status})")]
     Go {
-        /// What it was asked.
+        /// The arguments of the command.
         arguments: String,
-        /// How it ended.
+        /// The exit status.
         status: std::process::ExitStatus,
     },
 }
 
-/// Builds those of `programs` that the cache lacks; `say` is told of each step. Returns the dir
-/// of the executables.
+/// Builds the programs that are not in the cache, calls `report` for each step, and returns the
+/// directory of the executables.
 ///
 /// # Errors
 ///
@@ -91,7 +90,7 @@ pub fn build(programs: &[Program], mut report: impl FnMut(&str)) -> Result<PathB
     let missing: Vec<_> =
         programs.iter().copied().filter(|program| !bin.join(program.name()).is_file()).collect();
     if missing.is_empty() {
-        report(&format!("everything is in {}", bin.display()));
+        report(&format!("all executables are in {}", bin.display()));
         return Ok(bin);
     }
     let module = dir.join("module");
@@ -103,14 +102,14 @@ pub fn build(programs: &[Program], mut report: impl FnMut(&str)) -> Result<PathB
     report("resolving modules");
     go(&module, &["mod", "tidy", "-e"], Stdio::null())?;
     for program in missing {
-        report(&format!("building {} (minutes, the first time)", program.name()));
+        report(&format!("building {} (the first build takes minutes)", program.name()));
         build_program(&module, &bin, program)?;
     }
     Ok(bin)
 }
 
 fn build_program(module: &Path, bin: &Path, program: Program) -> Result<(), BuildError> {
-    // Renamed when done, so that an interrupted build is never taken for a finished one.
+    // Renamed after the build, so that an interrupted build leaves no executable.
     let unfinished = bin.join(format!(".{}-{}", program.name(), std::process::id()));
     let output = unfinished.to_string_lossy();
     let ldflags = ldflags();
@@ -128,7 +127,7 @@ fn package(program: Program) -> String {
     }
 }
 
-/// What upstream's release build stamps into its executables, so that `kubectl version` is right.
+/// Returns the `-ldflags` of upstream's release build, which set the version.
 fn ldflags() -> String {
     let mut parts = KUBERNETES_VERSION.split('.');
     let (major, minor) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
@@ -159,7 +158,7 @@ fn module_file() -> String {
     text
 }
 
-/// Names the packages, so that Go keeps their dependencies in the module.
+/// Imports the packages, so that `go mod tidy` keeps their dependencies.
 const TOOLS: &str = r#"//go:build tools
 
 package upstream
@@ -176,7 +175,7 @@ fn go(dir: &Path, arguments: &[&str], errors: Stdio) -> Result<(), BuildError> {
     let status = Command::new("go")
         .args(arguments)
         .current_dir(dir)
-        // A workspace or flags of the person who calls us are not part of the recipe.
+        // The build must not depend on the user's workspace and flags.
         .env("GOWORK", "off")
         .env("GOFLAGS", "-mod=mod")
         .stdin(Stdio::null())
@@ -209,7 +208,7 @@ mod tests {
         assert!(text.contains("require k8s.io/kubernetes v1.36.3\n"));
         assert!(text.contains("\tk8s.io/apiserver => k8s.io/apiserver v0.36.3\n"));
         let mut seen = std::collections::BTreeSet::new();
-        assert!(STAGING.iter().all(|name| seen.insert(name)), "Go refuses a module replaced twice");
+        assert!(STAGING.iter().all(|name| seen.insert(name)), "Go rejects a module replaced twice");
     }
 
     #[test]

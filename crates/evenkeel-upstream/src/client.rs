@@ -1,6 +1,6 @@
-//! A plain HTTPS client: HTTP/2 over a few connections, nothing retried, nothing interpreted.
+//! A minimal HTTPS client: HTTP/2 over a few connections, without retries.
 //!
-//! Comparing servers needs every byte and header as it came, which is what client libraries hide.
+//! Comparing servers needs the unmodified bytes and headers, which client libraries hide.
 
 use std::io::{self, BufReader};
 use std::net::SocketAddr;
@@ -19,20 +19,20 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 
-/// Whom to trust and who to be, in PEM form.
+/// The CA and the client certificate, in PEM format.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Credentials {
-    /// The authority of the server's certificate.
+    /// The CA of the server certificate.
     pub authority: String,
-    /// The client's certificate.
+    /// The client certificate.
     pub certificate: String,
-    /// Its key.
+    /// The key of the client certificate.
     pub key: String,
 }
 
 impl Credentials {
-    /// Trusts `authority` and is whom `certificate` names.
+    /// Creates credentials that trust `authority` and authenticate with `certificate`.
     pub fn new(authority: String, certificate: String, key: String) -> Self {
         Self { authority, certificate, key }
     }
@@ -44,30 +44,30 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
-/// Why a request got no answer.
+/// Why a request got no response.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// No connection.
+    /// The connection failed.
     #[error("cannot connect: {0}")]
     Connect(#[from] io::Error),
-    /// The credentials cannot be used.
-    #[error("bad credentials: {0}")]
+    /// The credentials cannot be parsed.
+    #[error("invalid credentials: {0}")]
     Credentials(String),
     /// The connection broke.
     #[error(transparent)]
     Http(#[from] hyper::Error),
-    /// The request has no meaning.
-    #[error("bad request: {0}")]
+    /// The request is malformed.
+    #[error("invalid request: {0}")]
     Request(#[from] http::Error),
 }
 
-/// Connections to one server, used in turn.
+/// A client of one server; its connections are used in turn.
 pub struct Client {
     address: SocketAddr,
     senders: Vec<SendRequest<Full<Bytes>>>,
     next: AtomicUsize,
-    /// Drives the connections; they close when this goes.
+    /// Drives the connections; dropping it closes them.
     _connections: JoinSet<()>,
 }
 
@@ -76,7 +76,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If the server is not there or the two do not trust each other.
+    /// If the connection or the TLS handshake fails.
     pub async fn connect(
         address: SocketAddr,
         credentials: &Credentials,
@@ -93,7 +93,7 @@ impl Client {
                 hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
                     .await?;
             tasks.spawn(async move {
-                // How it ended is told to whoever waits for an answer on it.
+                // The pending requests return the error.
                 let _ = connection.await;
             });
             senders.push(sender);
@@ -101,11 +101,11 @@ impl Client {
         Ok(Self { address, senders, next: AtomicUsize::new(0), _connections: tasks })
     }
 
-    /// Sends `request`, whose address may leave out scheme and host.
+    /// Sends `request`, whose URI needs no scheme and host.
     ///
     /// # Errors
     ///
-    /// If the connection breaks before there is an answer.
+    /// If the connection breaks before the response.
     pub async fn send(
         &self,
         mut request: Request<Full<Bytes>>,

@@ -1,4 +1,4 @@
-//! etcd and kube-apiserver, running: envtest's flags, free loopback ports, our test certificates.
+//! Runs etcd and kube-apiserver with envtest's flags, free loopback ports and test certificates.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -21,17 +21,17 @@ use crate::etcd;
 use crate::guard::{ProcessGuard, SpawnError};
 use crate::locate::Binaries;
 
-/// How the real cluster is to be.
+/// Options of an upstream cluster.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// Where services get their addresses from.
+    /// The CIDR range of Service cluster IPs.
     pub service_cluster_ip_range: String,
-    /// More flags for kube-apiserver; a later flag wins over an earlier one.
+    /// Additional flags for kube-apiserver; a later flag overrides an earlier one.
     pub apiserver_flags: Vec<String>,
-    /// Whether the built-in controllers run too.
+    /// Whether kube-controller-manager runs.
     pub controllers: bool,
-    /// How long it may take to become ready.
+    /// How long kube-apiserver may take to become ready.
     pub startup_timeout: Duration,
 }
 
@@ -46,42 +46,42 @@ impl Default for Options {
     }
 }
 
-/// Why a real cluster did not come up.
+/// Why a cluster did not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// A dir or port could not be had.
+    /// A directory cannot be created or a port cannot be bound.
     #[error("cannot prepare: {0}")]
     Io(#[from] io::Error),
-    /// No certificates.
+    /// The certificates cannot be generated.
     #[error(transparent)]
     Certificates(#[from] certificates::Error),
-    /// A program could not be started.
+    /// A program cannot be started.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
-    /// The controllers were asked for and are not there.
+    /// Controllers are requested and kube-controller-manager was not found.
     #[error("no kube-controller-manager among the executables")]
     NoControllers,
-    /// A program ended, or never became ready.
-    #[error("{program} did not become ready; it said:\n{log}")]
+    /// A program exited or did not become ready.
+    #[error("{program} did not become ready; the end of its log:\n{log}")]
     NotReady {
-        /// Which.
+        /// The program.
         program: &'static str,
         /// The end of its log.
         log: String,
     },
-    /// The server is ready and cannot be reached.
+    /// The server is ready and a request failed.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// etcd would not forget.
-    #[error("etcd does not compact: {0}")]
+    /// etcd rejected the compaction.
+    #[error("cannot compact etcd: {0}")]
     Compact(#[from] etcd::EtcdError),
 }
 
-/// A real API server with its store. Dropping it ends both and removes what they wrote.
+/// An upstream kube-apiserver with its etcd. Dropping it stops both and removes their files.
 #[derive(Debug)]
 pub struct Cluster {
-    // In the order they end.
+    // In the order they stop.
     controllers: Option<ProcessGuard>,
     apiserver: Option<ProcessGuard>,
     etcd: ProcessGuard,
@@ -90,21 +90,21 @@ pub struct Cluster {
     address: SocketAddr,
     etcd_address: SocketAddr,
     credentials: Credentials,
-    /// Lives as long as etcd, so that the API server can be started again.
+    /// In the directory of etcd, so that the API server can be restarted.
     certificates: PathBuf,
     kubeconfig: PathBuf,
     dir: TempDir,
 }
 
-/// Attempts with other ports, should somebody else take one between our look and their use.
+/// Attempts with other ports: another process may bind one after `free_ports` released it.
 const ATTEMPTS: usize = 3;
 
 impl Cluster {
-    /// Starts etcd and kube-apiserver and waits until `/readyz` says ok.
+    /// Starts etcd and kube-apiserver and waits until `/readyz` returns ok.
     ///
     /// # Errors
     ///
-    /// If one of them does not come up; the error carries its last words.
+    /// If one of them does not start; the error contains the end of its log.
     pub async fn start(binaries: &Binaries, options: &Options) -> Result<Self, StartError> {
         let mut attempt = 1;
         loop {
@@ -172,44 +172,43 @@ impl Cluster {
         wait_until_ready(self.address, &self.credentials, apiserver, deadline).await
     }
 
-    /// Makes the cluster forget its past: what was before now can no longer be listed, paged
-    /// through or watched from.
+    /// Compacts all revisions before the current one: lists, continue tokens and watches from them
+    /// then expire.
     ///
-    /// etcd is told to compact, and the API server is started again at the same address, because
-    /// it serves watches and pages from a cache of its own that outlives any compaction of etcd.
-    /// Every connection and open watch breaks.
+    /// Compacts etcd and restarts the API server at the same address, because its watch cache
+    /// serves older revisions even after etcd is compacted. All connections and watches break.
     ///
     /// # Errors
     ///
-    /// If etcd refuses, or the API server does not come up again.
+    /// If etcd rejects the compaction, or the API server does not start again.
     pub async fn compact(&mut self) -> Result<(), StartError> {
-        // It waits for its end, and only what is gone can be started again.
+        // Dropping the guard blocks until the process has exited and released its port.
         tokio::task::block_in_place(|| self.apiserver = None);
         etcd::compact(self.etcd_address).await?;
         self.start_apiserver().await
     }
 
-    /// Where the API server listens.
+    /// Returns the address of the API server.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where etcd listens, without TLS.
+    /// Returns the client address of etcd, which is served without TLS.
     pub fn etcd_address(&self) -> SocketAddr {
         self.etcd_address
     }
 
-    /// Whom to trust, and the administrator's certificate.
+    /// Returns the CA and the admin client certificate.
     pub fn credentials(&self) -> &Credentials {
         &self.credentials
     }
 
-    /// The administrator's kubeconfig; it goes when the cluster goes.
+    /// Returns the path of the admin kubeconfig, which is deleted with the cluster.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
-    /// The end of the API server's log.
+    /// Returns the last lines of the API server's log.
     pub fn log_tail(&self) -> String {
         self.apiserver.as_ref().map_or_else(String::new, ProcessGuard::log_tail)
     }
@@ -219,7 +218,7 @@ const KUBECONFIG: &str = "kubeconfig";
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        // All at once: each then only waits for itself.
+        // Signal all first, so that they stop in parallel.
         for program in [&mut self.controllers, &mut self.apiserver].into_iter().flatten() {
             program.begin_stop();
         }
@@ -227,7 +226,7 @@ impl Drop for Cluster {
     }
 }
 
-/// The flags envtest starts kube-apiserver with.
+/// Returns the flags that envtest starts kube-apiserver with.
 fn apiserver_flags(certificates: &Path, etcd: &str, port: u16, options: &Options) -> Vec<String> {
     let file = |name: &str| certificates.join(name).display().to_string();
     let mut flags = vec![
@@ -315,7 +314,7 @@ async fn is_ready(address: SocketAddr, credentials: &Credentials) -> Result<bool
     Ok(client.send(request).await?.status().is_success())
 }
 
-/// Three ports nobody listens on now. They are let go together, so they differ.
+/// Returns three free ports. They are bound together before they are released, so they differ.
 fn free_ports() -> io::Result<(u16, u16, u16)> {
     let listeners: [TcpListener; 3] = [bind_free_port()?, bind_free_port()?, bind_free_port()?];
     let port = |at: usize| -> io::Result<u16> { Ok(listeners[at].local_addr()?.port()) };
@@ -333,8 +332,7 @@ fn now_unix() -> u64 {
         .map_or(0, |since| since.as_secs())
 }
 
-/// A dir that is ours alone. Its parts are removed by the programs' guards; what no guard took
-/// over goes with this.
+/// A temporary directory. The process guards remove its subdirectories; drop removes the rest.
 #[derive(Debug)]
 struct TempDir(PathBuf);
 
@@ -361,7 +359,7 @@ impl TempDir {
 
 impl Drop for TempDir {
     fn drop(&mut self) {
-        // Fails as long as a program is in there, whose guard will do it.
+        // Fails while a process uses a subdirectory; the guard of that process then removes it.
         let _ = fs::remove_dir(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! The one thing we ask of etcd ourselves: to forget its past. Its gateway speaks JSON.
+//! Compacts etcd through its JSON gateway.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,24 +10,24 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
-/// Why etcd did not do as it was asked.
+/// Why a request to etcd failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EtcdError {
-    /// No connection.
+    /// The connection failed.
     #[error("cannot connect: {0}")]
     Connect(#[from] io::Error),
     /// The connection broke.
     #[error(transparent)]
     Http(#[from] hyper::Error),
-    /// It answered something else.
-    #[error("it answered {0}")]
+    /// The response is not the expected one.
+    #[error("unexpected response: {0}")]
     UnexpectedResponse(String),
 }
 
-/// Removes every version of every key but the current ones.
+/// Compacts all revisions before the current one.
 pub(crate) async fn compact(address: SocketAddr) -> Result<(), EtcdError> {
-    // Any read says what the revision is; this one is of a key nobody writes.
+    // Every read returns the current revision; this key does not exist.
     let range = post(address, "/v3/kv/range", &json!({"key": "AA=="})).await?;
     let revision = &range["header"]["revision"];
     if !revision.is_string() {
@@ -35,7 +35,7 @@ pub(crate) async fn compact(address: SocketAddr) -> Result<(), EtcdError> {
     }
     let compaction = json!({"revision": revision, "physical": true});
     let response = post(address, "/v3/kv/compaction", &compaction).await?;
-    // Compacted by somebody else in the meantime is as good.
+    // A concurrent compaction has the same effect.
     let done = response["header"].is_object() || response.to_string().contains("been compacted");
     if done { Ok(()) } else { Err(EtcdError::UnexpectedResponse(response.to_string())) }
 }
@@ -56,7 +56,7 @@ async fn post(address: SocketAddr, path: &str, body: &Value) -> Result<Value, Et
         // The connection is driven here; it ends first only if it fails.
         ended = connection => {
             ended?;
-            return Err(EtcdError::UnexpectedResponse("nothing".to_owned()));
+            return Err(EtcdError::UnexpectedResponse("connection closed".to_owned()));
         }
     };
     serde_json::from_slice(&bytes)

@@ -1,10 +1,10 @@
-//! A child process that cannot outlive us.
+//! A child process that cannot outlive its parent.
 //!
-//! A small shell stands between us and the child and reads from a pipe that only we hold. The pipe
-//! ends when we let go of it or when we are no more, however that happened: drop, panic, Ctrl-C or
-//! `kill -9`. Then the shell asks the child to stop, kills it if it has not done so in time, and
-//! removes the child's dir. Both are in a process group of their own, so that Ctrl-C at a
-//! terminal reaches us alone.
+//! A small shell between parent and child reads from a pipe whose only writer is the parent. The
+//! pipe closes on drop and when the parent exits for any reason: panic, Ctrl-C or `kill -9`. Then
+//! the shell sends SIGTERM to the child, sends SIGKILL after a grace period, and removes the
+//! child's directory. Shell and child have their own process group, so that Ctrl-C at a terminal
+//! is sent to the parent only.
 
 use std::fs::File;
 use std::io;
@@ -14,8 +14,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// `$1`: tenths of a second between asking and killing; `$2`: the dir to remove, which
-/// holds the log; the rest: the command.
+/// `$1`: the grace period in tenths of a second; `$2`: the directory to remove, which contains the
+/// log; the rest: the command.
 const SCRIPT: &str = r#"
 grace=$1 dir=$2; shift 2
 exec 3<&0
@@ -36,11 +36,10 @@ rmdir "$(dirname "$dir")" 2>/dev/null
 exit "$status"
 "#;
 
-/// How long a child may take to stop by itself. A real API server with an open watch would take a
-/// minute.
+/// The time between SIGTERM and SIGKILL. kube-apiserver with an open watch takes a minute to stop.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Why a program did not start.
+/// Why a program cannot be started.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot start {program}: {source}")]
 pub struct SpawnError {
@@ -48,7 +47,7 @@ pub struct SpawnError {
     source: io::Error,
 }
 
-/// A running program, ended with everything it wrote when this is dropped.
+/// A running program. Dropping it stops the program and removes its files.
 #[derive(Debug)]
 pub struct ProcessGuard {
     shell: Child,
@@ -57,13 +56,13 @@ pub struct ProcessGuard {
 }
 
 impl ProcessGuard {
-    /// Starts `program`, which owns `dir`: its output goes to a file in there, and all of the
-    /// dir is removed when it ends.
+    /// Starts `program`, which owns `dir`: its output is written to a file in `dir`, and `dir` is
+    /// removed when it exits.
     ///
     /// # Errors
     ///
-    /// If the dir cannot be written to or there is no shell. A program that is not there shows
-    /// as one that ended at once.
+    /// If `dir` is not writable or there is no shell. A program that does not exist starts and
+    /// exits immediately.
     pub fn spawn(program: &Path, arguments: &[String], dir: &Path) -> Result<Self, SpawnError> {
         let log = dir.join("output.log");
         let spawn = || -> io::Result<Child> {
@@ -85,19 +84,19 @@ impl ProcessGuard {
         Ok(Self { shell, pipe, log })
     }
 
-    /// Whether the program still runs.
+    /// Whether the program is running.
     pub fn is_running(&mut self) -> bool {
         matches!(self.shell.try_wait(), Ok(None))
     }
 
-    /// The last lines of what the program said.
+    /// Returns the last lines of the program's output.
     pub fn log_tail(&self) -> String {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<_> = text.lines().collect();
         lines[lines.len().saturating_sub(8)..].join("\n")
     }
 
-    /// Begins to end the program; dropping then waits for it.
+    /// Starts to stop the program without waiting; drop waits for it.
     pub fn begin_stop(&mut self) {
         self.pipe = None;
     }
@@ -115,7 +114,7 @@ impl Drop for ProcessGuard {
             thread::sleep(pause);
             left = left.saturating_sub(pause);
         }
-        // The shell itself hangs; the child is gone or beyond anyone's reach.
+        // The shell hangs; the child has exited or cannot be killed.
         let _ = self.shell.kill();
         let _ = self.shell.wait();
     }

@@ -1,7 +1,7 @@
-//! Whether an executable is what its name says: upstream's own, of the release we compare with.
+//! Checks that an executable is the upstream program of the wanted release.
 //!
-//! Evenkeel ships stand-ins called kube-apiserver and etcd, and `KUBEBUILDER_ASSETS` often points
-//! at them. Comparing one of our servers with another would find nothing, for ever.
+//! Evenkeel ships drop-in executables called kube-apiserver and etcd, and `KUBEBUILDER_ASSETS`
+//! often points at them. Comparing Evenkeel with itself would find no differences.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -9,23 +9,23 @@ use std::process::{Command, Stdio};
 use crate::build::KUBERNETES_VERSION;
 use crate::locate::Program;
 
-/// The first etcd that streaming lists work with.
+/// The first etcd release that supports streaming lists.
 const ETCD_VERSION_MIN: [u64; 3] = [3, 5, 13];
 
-/// Which release will do.
+/// The accepted releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Release {
-    /// The one that Evenkeel is compared with.
+    /// The release that Evenkeel is compared with.
     Pinned,
-    /// Any.
+    /// Any release.
     Any,
 }
 
-/// What is wrong with an executable of ours.
-pub(crate) const DROP_IN: &str = "is Evenkeel's own stand-in, not the real one";
+/// Why an executable of Evenkeel is rejected.
+pub(crate) const DROP_IN: &str = "is Evenkeel's drop-in, not the upstream program";
 
-/// Asks the executable at `path` for its version and its help. The error completes the sentence
-/// "the executable …".
+/// Runs the executable at `path` with `--version` and `--help` and checks the output. The error
+/// completes the sentence "the executable …".
 pub(crate) fn identify(program: Program, path: &Path, release: Release) -> Result<(), String> {
     let version = match program {
         Program::Kubectl => output(path, &["version", "--client"])?,
@@ -42,7 +42,7 @@ fn output(path: &Path, arguments: &[&str]) -> Result<String, String> {
         .stdin(Stdio::null())
         .output()
         .map_err(|error| format!("cannot be run: {error}"))?;
-    // etcd puts its help on one stream and its errors on the other, the others the reverse.
+    // The programs differ in which stream they print help and errors to.
     let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
     text.push_str(&String::from_utf8_lossy(&output.stderr));
     Ok(text)
@@ -65,17 +65,13 @@ fn check_version(
     };
     let number = version.lines().find_map(|line| line.trim().strip_prefix(after));
     let Some(number) = number.and_then(parse_version) else {
-        return Err(format!(
-            "is no {}: asked for its version it said {:?}",
-            program.name(),
-            first_line()
-        ));
+        return Err(format!("is not {}: its version output is {:?}", program.name(), first_line()));
     };
     match program {
         Program::Etcd if number >= ETCD_VERSION_MIN => Ok(()),
         Program::Etcd => {
             let [major, minor, patch] = ETCD_VERSION_MIN;
-            Err(format!("is too old: {} where {major}.{minor}.{patch} is needed", first_line()))
+            Err(format!("is too old: {}, need at least {major}.{minor}.{patch}", first_line()))
         }
         _ if release == Release::Any => Ok(()),
         _ if Some(number[..2].to_vec())
@@ -89,7 +85,7 @@ fn check_version(
     }
 }
 
-/// `1.36.3-rc.1+x` as numbers.
+/// Parses major, minor and patch of a version such as `1.36.3-rc.1+x`.
 fn parse_version(text: &str) -> Option<[u64; 3]> {
     let plain = text.split(['-', '+', ' ']).next()?;
     let mut parts = plain.split('.').map(|part| part.parse().ok());
@@ -114,7 +110,7 @@ mod tests {
         let check_version =
             |program, version, help| check_version(program, version, help, Release::Any);
         let why =
-            check_version(Program::KubeApiserver, "Kubernetes v1.36.3", "An Evenkeel API server");
+            check_version(Program::KubeApiserver, "Kubernetes v1.36.3", "The Evenkeel API server");
         assert_eq!(why.unwrap_err(), DROP_IN);
         let why = check_version(Program::Etcd, "etcd Version: 3.6.8\nGit SHA: evenkeel", "");
         assert_eq!(why.unwrap_err(), DROP_IN);
@@ -131,8 +127,8 @@ mod tests {
             Ok(())
         );
         assert!(why(Program::Etcd, "etcd Version: 3.5.12").contains("too old"));
-        assert!(why(Program::Kubectl, "flag needs an argument").contains("is no kubectl"));
-        assert!(why(Program::Etcd, "").contains("is no etcd"));
+        assert!(why(Program::Kubectl, "flag needs an argument").contains("is not kubectl"));
+        assert!(why(Program::Etcd, "").contains("is not etcd"));
     }
 
     #[test]

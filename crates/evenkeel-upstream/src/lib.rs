@@ -1,10 +1,10 @@
-//! Real Kubernetes on tap: the executables of one pinned release, found or built, started on
-//! loopback and ended without a trace.
+//! Builds, finds and runs upstream Kubernetes executables of one pinned release.
 //!
-//! [`locate`] finds executables in the environment or the cache and refuses impostors, [`build`] builds them with a Go
-//! toolchain, and [`Cluster::start`] runs etcd and kube-apiserver with the flags of envtest, test
-//! certificates and an administrator's kubeconfig. [`client`] is the plain HTTPS client that
-//! comparisons are made with. Nothing of upstream's is part of this source tree.
+//! [`locate`] finds executables in the environment or the cache and rejects those that are not
+//! upstream's. [`build`](build()) builds them with a Go toolchain. [`Cluster::start`] runs etcd and
+//! kube-apiserver on loopback with the flags of envtest, test certificates and an admin kubeconfig.
+//! [`client`] is the HTTPS client that comparisons use. No upstream code is part of this source
+//! tree.
 
 pub mod client;
 

@@ -1,7 +1,7 @@
-//! Where the executables are: named by the environment, in an envtest dir, or in our cache.
+//! Finds the executables: in environment variables, an envtest directory, or the cache.
 //!
-//! Looking never builds and never downloads. What is not there is named, with what would bring it;
-//! what is there and is not the real thing ([`identify`]) is refused.
+//! Never builds or downloads. The error for a missing executable names the ways to provide it;
+//! executables that are not upstream's ([`identify`]) are rejected.
 //!
 //! [`identify`]: crate::identify
 
@@ -15,22 +15,22 @@ use crate::identify::{DROP_IN, Release, identify};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Program {
-    /// The store.
+    /// etcd.
     Etcd,
-    /// The API server.
+    /// kube-apiserver.
     KubeApiserver,
-    /// The built-in controllers.
+    /// kube-controller-manager.
     KubeControllerManager,
-    /// The command line client.
+    /// kubectl.
     Kubectl,
 }
 
 impl Program {
-    /// All of them, in the order they are built: the small ones first.
+    /// All programs, in build order: the smallest first.
     pub const ALL: [Self; 4] =
         [Self::Etcd, Self::Kubectl, Self::KubeApiserver, Self::KubeControllerManager];
 
-    /// The name of the executable.
+    /// Returns the file name of the executable.
     pub fn name(self) -> &'static str {
         match self {
             Self::Etcd => "etcd",
@@ -40,81 +40,81 @@ impl Program {
         }
     }
 
-    /// `KUBE_APISERVER` for kube-apiserver.
+    /// Returns the name in environment variables: `KUBE_APISERVER` for kube-apiserver.
     fn variable(self) -> String {
         self.name().to_ascii_uppercase().replace('-', "_")
     }
 }
 
-/// The executables that were found. The first two are always there.
+/// The paths of the executables. etcd and kube-apiserver are required.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Binaries {
-    /// The store.
+    /// etcd.
     pub etcd: PathBuf,
-    /// The API server.
+    /// kube-apiserver.
     pub kube_apiserver: PathBuf,
-    /// The built-in controllers, if they are there.
+    /// kube-controller-manager, if found.
     pub kube_controller_manager: Option<PathBuf>,
-    /// The command line client, if it is there.
+    /// kubectl, if found.
     pub kubectl: Option<PathBuf>,
 }
 
-/// Why there is no real server to compare with: a sentence to print when something is skipped.
+/// Why the executables cannot be used. Tests print it when they are skipped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LocateError {
-    /// Nothing names or holds the program.
+    /// The program was not found.
     #[error(
-        "no {} (set EVENKEEL_TEST_{} or KUBEBUILDER_ASSETS, or fill {} with `cargo run -p xtask -- \
-         upstream build`)",
+        "no {} (set EVENKEEL_TEST_{} or KUBEBUILDER_ASSETS, or build it into {} with `cargo run -p \
+         xtask -- upstream build`)",
         .program.name(), .program.variable(), .cache_dir.display()
     )]
     NotFound {
-        /// Which.
+        /// The program.
         program: Program,
-        /// The dir it would be in.
+        /// The cache directory that was searched.
         cache_dir: PathBuf,
     },
-    /// There is one, and comparing with it would say nothing.
+    /// The executable is not the upstream program of the wanted release.
     #[error("{origin} names {}, which {reason}", .path.display())]
     Rejected {
-        /// What named it: a variable, or the cache.
+        /// Where the path comes from: a variable, or the cache.
         origin: String,
         /// The executable.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Why it is rejected, as the end of a sentence.
         reason: String,
     },
 }
 
 impl LocateError {
-    /// Whether there is one, and it is Evenkeel's own.
+    /// Whether the executable is Evenkeel's drop-in.
     pub fn is_evenkeel(&self) -> bool {
         matches!(self, Self::Rejected { reason, .. } if reason == DROP_IN)
     }
 }
 
-/// Where built executables are kept: `$EVENKEEL_CACHE` or the platform's cache dir, and in it
-/// a dir for the pinned versions.
+/// Returns the directory of built executables: a directory for the pinned versions in
+/// `$EVENKEEL_CACHE` or in the platform's cache directory.
 pub fn cache_dir() -> PathBuf {
     cache_dir_from(|name| std::env::var_os(name))
 }
 
-/// Finds the executables, and asks each what it is.
+/// Finds the executables and checks their version.
 ///
 /// # Errors
 ///
-/// If there is no etcd or no kube-apiserver, or one that is not of the pinned release.
+/// If etcd or kube-apiserver is not found or not of the pinned release.
 pub fn locate() -> Result<Binaries, LocateError> {
     locate_of(Release::Pinned)
 }
 
-/// As [`locate`], for who is content with another release.
+/// Finds the executables like [`locate`], and accepts any release.
 ///
 /// # Errors
 ///
-/// If there is no etcd or no kube-apiserver, or one that is not the real thing.
+/// If etcd or kube-apiserver is not found or not upstream's.
 pub fn locate_any_release() -> Result<Binaries, LocateError> {
     locate_of(Release::Any)
 }
@@ -144,7 +144,7 @@ fn locate_in(
     let set = |name: &str| variable(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     let find = |program: Program| -> Result<Option<PathBuf>, LocateError> {
         let key = program.variable();
-        // A path somebody wrote down counts even if nothing is there: silence would hide a typo.
+        // An explicit path is used even if no file exists there, so that a typo is reported.
         let written = ["EVENKEEL_TEST", "TEST_ASSET"].into_iter().find_map(|prefix| {
             let name = format!("{prefix}_{key}");
             set(&name).map(|path| (name, path))

@@ -1,8 +1,8 @@
-//! A real cluster comes up, works, and is gone when its owner is, however that ends.
+//! An upstream cluster starts, works, and stops with the process that started it.
 //!
-//! Without the executables every check is skipped, and that is said and counted.
+//! Without the executables every check is skipped; the number of skipped checks is printed.
 
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a test harness of its own")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a custom test harness")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -32,7 +32,7 @@ const CHECKS: &[Check] = &[
     ("kill_9_stops_the_cluster", |binaries| cluster_stops_after(binaries, Termination::Kill)),
 ];
 
-/// Set for the process that is to die.
+/// Set in the child process that is terminated.
 const CHILD: &str = "EVENKEEL_UPSTREAM_CHILD";
 
 fn main() -> ExitCode {
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
     };
-    // All at once: most of their time is spent waiting for servers to end.
+    // In parallel: they mostly wait for servers to stop.
     let failed = std::thread::scope(|scope| {
         let run = |(name, check): &Check| match check(&binaries) {
             Ok(()) => {
@@ -84,9 +84,9 @@ async fn request(client: &Client, method: &str, path: &str, body: Value) -> anyh
         .header("content-type", "application/json")
         .body(Full::new(if body.is_null() { Bytes::new() } else { body.to_string().into() }))?;
     let bytes = client.send(request).await?.into_body().collect().await?.to_bytes();
-    // A watch gives several; the first is enough to judge.
+    // A watch returns several events; the first is sufficient.
     let mut values = serde_json::Deserializer::from_slice(&bytes).into_iter();
-    values.next().context("an empty answer")?.context("not JSON")
+    values.next().context("an empty response")?.context("not JSON")
 }
 
 fn versions(binaries: &Binaries) -> anyhow::Result<()> {
@@ -106,7 +106,7 @@ fn versions(binaries: &Binaries) -> anyhow::Result<()> {
             .output()?;
         let text = String::from_utf8_lossy(&output.stdout);
         ensure!(text.contains(&format!("Server Version: {server_version}")), "{text}");
-        // One of another patch release may be named by the environment.
+        // The environment may name another patch release.
         let client = text.lines().find_map(|line| line.strip_prefix("Client Version: v"));
         let minor = KUBERNETES_VERSION.rsplit_once('.').map_or("", |(minor, _)| minor);
         ensure!(client.is_some_and(|version| version.starts_with(minor)), "{text}");
@@ -138,13 +138,13 @@ fn controllers(binaries: &Binaries) -> anyhow::Result<()> {
         let created =
             request(&client, "POST", &format!("{collection}/deployments"), deployment).await?;
         ensure!(created["metadata"]["uid"].is_string(), "{created}");
-        // The stream ends with the first set, or the server ends it.
+        // Read until the first event, or until the server ends the watch.
         let path = format!("{collection}/replicasets?watch=1&timeoutSeconds=60");
         let response = client.send(Request::get(path).body(Full::new(Bytes::new()))?).await?;
         let mut body = response.into_body();
         let mut line = Vec::new();
         while !line.contains(&b'\n') {
-            let frame = body.frame().await.context("no replica set within a minute")??;
+            let frame = body.frame().await.context("no ReplicaSet within a minute")??;
             line.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
         }
         let event: Value = serde_json::Deserializer::from_slice(&line)
@@ -192,8 +192,8 @@ enum Termination {
     Kill,
 }
 
-/// The process that is to die: starts a cluster, opens a watch, says where everything is and waits
-/// to be told.
+/// Runs in the child process: starts a cluster, opens a watch, prints the addresses and waits for
+/// input.
 fn run_child() -> ExitCode {
     let held = block_on(async {
         let binaries = locate()?;
@@ -206,9 +206,9 @@ fn run_child() -> ExitCode {
         println!("{}", cluster.kubeconfig().display());
         let mut byte = [0];
         std::io::stdin().read_exact(&mut byte)?;
-        #[expect(clippy::panic, reason = "what is to be survived")]
+        #[expect(clippy::panic, reason = "the cluster must stop after a panic")]
         {
-            panic!("as asked");
+            panic!("requested by the test");
         }
         #[expect(unreachable_code, reason = "gives the block its type")]
         Ok(())
@@ -217,7 +217,7 @@ fn run_child() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// As long as a server may take to be killed, and a little for a machine that is busy.
+/// The grace period of the guard, plus a margin for a loaded machine.
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
 fn cluster_stops_after(_: &Binaries, termination: Termination) -> anyhow::Result<()> {
@@ -231,7 +231,7 @@ fn cluster_stops_after(_: &Binaries, termination: Termination) -> anyhow::Result
         let output = child.stdout.take().context("no output")?;
         let lines: Vec<_> = BufReader::new(output).lines().take(3).collect::<Result<_, _>>()?;
         let [server, etcd, kubeconfig] = <[String; 3]>::try_from(lines)
-            .map_err(|lines| anyhow::anyhow!("it said only {lines:?}"))?;
+            .map_err(|lines| anyhow::anyhow!("the child printed only {lines:?}"))?;
         Ok::<_, anyhow::Error>((server.parse()?, etcd.parse()?, PathBuf::from(kubeconfig)))
     })();
     let (server, etcd, kubeconfig) = match started {
@@ -241,17 +241,17 @@ fn cluster_stops_after(_: &Binaries, termination: Termination) -> anyhow::Result
             return Err(error);
         }
     };
-    ensure!(is_listening(server) && is_listening(etcd), "not even up");
+    ensure!(is_listening(server) && is_listening(etcd), "the cluster is not running");
     let dir = kubeconfig.ancestors().nth(3).context("a dir")?.to_owned();
     ensure!(dir.is_dir(), "no {}", dir.display());
     let start = Instant::now();
     kill(&mut child, termination)?;
     child.wait()?;
     while is_listening(server) || is_listening(etcd) || dir.exists() {
-        ensure!(start.elapsed() < STOP_TIMEOUT, "still there: {}", remaining(server, etcd, &dir));
+        ensure!(start.elapsed() < STOP_TIMEOUT, "still running: {}", remaining(server, etcd, &dir));
         std::thread::sleep(Duration::from_millis(20));
     }
-    println!("  gone {:.1} s after {termination:?}", start.elapsed().as_secs_f64());
+    println!("  stopped {:.1} s after {termination:?}", start.elapsed().as_secs_f64());
     Ok(())
 }
 

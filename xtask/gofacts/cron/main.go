@@ -1,5 +1,5 @@
-// Command cron prints what the cron library of Kubernetes makes of a fixed set of schedules: for each
-// a time zone, a point in time and the next four starts, or the error of the parser.
+// Command cron prints how the cron library of Kubernetes evaluates a fixed set of schedules: for each
+// a time zone, a start time and the next four activations, or the error of the parser.
 //
 // Its output is committed, so that Go is needed only when the library changes:
 //
@@ -19,14 +19,14 @@ import (
 	"k8s.io/kubernetes/pkg/util/parsers"
 )
 
-// Zones with offsets of half hours, and with days on which midnight does not exist. A zone that skipped a
-// whole day is left out: there the library loops for ever.
+// Zones with half-hour offsets, and with days on which midnight does not exist. Zones that skipped a
+// whole day are excluded, because the library loops forever there.
 var zones = []string{
 	"UTC", "Europe/Berlin", "America/New_York", "America/Sao_Paulo", "Australia/Lord_Howe",
 	"Asia/Kolkata", "Asia/Beirut", "Africa/Casablanca", "America/St_Johns",
 }
 
-// Days around which clocks change in one of the zones; the rules of these years are settled.
+// Days around which clocks change in one of the zones; the rules of these years no longer change.
 var days = []string{
 	"2017-10-14", "2018-02-17", "2018-11-03", "2021-03-27", "2023-03-11",
 	"2023-03-25", "2023-10-28", "2023-11-04", "2024-02-28", "2024-03-30", "2024-04-06",
@@ -59,7 +59,7 @@ var names = map[int][]string{
 	4: {"sun", "mon", "tue", "wed", "thu", "fri", "sat"},
 }
 
-// field makes a random field; of the day of the month and of the week most are stars.
+// field returns a random field; most day-of-month and day-of-week fields are wildcards.
 func field(random *rand.Rand, at int) string {
 	low := []int{0, 0, 1, 1, 0}[at]
 	high := []int{59, 23, 31, 12, 6}[at]

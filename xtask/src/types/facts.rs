@@ -1,17 +1,17 @@
-//! Reads `gofacts/facts.txt`: declarations in the order of the file, expressions left as text.
+//! Parses `gofacts/facts.txt`. Type expressions stay text.
 
 use std::collections::BTreeMap;
 
 use super::Error;
 
-/// Declarations by package, each under its own name.
+/// Declarations by package and name.
 pub(super) type Facts = BTreeMap<String, BTreeMap<String, Declaration>>;
 
 #[derive(Debug)]
 pub(super) enum Declaration {
-    /// A named type that is no struct, with the expression it stands for.
+    /// A named type that is not a struct, with its underlying type expression.
     Alias(String),
-    /// A struct that decodes its own JSON.
+    /// A struct that implements `json.Unmarshaler`.
     Custom,
     Struct(Struct),
 }
@@ -30,14 +30,14 @@ pub(super) struct Field {
     pub(super) embedded: bool,
     pub(super) omitempty: bool,
     pub(super) omitzero: bool,
-    /// 0 where the field has no protobuf form.
+    /// The protobuf field number; 0 if the field has none.
     pub(super) number: u32,
     pub(super) expression: String,
     pub(super) patch_strategy: String,
     pub(super) merge_key: String,
-    /// JSON text, empty where there is none.
+    /// The default as JSON text, or empty.
     pub(super) default: String,
-    /// JSON text of an array, empty where there is none.
+    /// The enum values as a JSON array, or empty.
     pub(super) allowed: String,
 }
 
@@ -66,18 +66,18 @@ pub(super) fn parse(text: &str) -> Result<Facts, Error> {
                 }
             }
             "K" => {
-                let (_, ty) = open.as_mut().ok_or_else(|| fail("a kind outside a struct"))?;
+                let (_, ty) = open.as_mut().ok_or_else(|| fail("kind outside of a struct"))?;
                 ty.kinds.push((cell(), cell()));
             }
             "F" => {
-                let (_, ty) = open.as_mut().ok_or_else(|| fail("a field outside a struct"))?;
+                let (_, ty) = open.as_mut().ok_or_else(|| fail("field outside of a struct"))?;
                 let (name, flags, number) = (cell(), cell(), cell());
                 ty.fields.push(Field {
                     name,
                     embedded: flags.contains('i'),
                     omitempty: flags.contains('e'),
                     omitzero: flags.contains('z'),
-                    number: number.parse().map_err(|_| fail("a number that is none"))?,
+                    number: number.parse().map_err(|_| fail("invalid field number"))?,
                     expression: cell(),
                     patch_strategy: cell(),
                     merge_key: cell(),
@@ -85,7 +85,7 @@ pub(super) fn parse(text: &str) -> Result<Facts, Error> {
                     allowed: cell(),
                 });
             }
-            _ => return Err(fail("an unknown line")),
+            _ => return Err(fail("unknown line type")),
         }
     }
     close(&mut facts, &package, open.take());

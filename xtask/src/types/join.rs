@@ -1,5 +1,5 @@
-//! Joins the Go facts with the published OpenAPI and protobuf documents, and checks each against
-//! the others.
+//! Joins the Go facts with the published OpenAPI and protobuf documents, and checks that they
+//! agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,14 +12,14 @@ use super::facts::{self, Declaration, Facts};
 pub(super) struct Package {
     /// The prefix of its OpenAPI names: `io.k8s.api.core.v1`.
     pub(super) name: String,
-    /// Its last two labels, which are unique: `core.v1`.
+    /// The last two labels of `name`, which are unique: `core.v1`.
     pub(super) alias: String,
     pub(super) items: BTreeMap<String, Item>,
 }
 
 #[derive(Debug)]
 pub(super) enum Item {
-    /// `wrapped`: in protobuf a message with the list as its field 1.
+    /// `wrapped`: in protobuf, a message whose field 1 is the list.
     Alias {
         expression: String,
         wrapped: bool,
@@ -31,7 +31,7 @@ pub(super) enum Item {
 #[derive(Debug)]
 pub(super) struct Struct {
     pub(super) atomic: bool,
-    /// JSON text, empty where there are none.
+    /// The `x-kubernetes-unions` extension as JSON text, or empty.
     pub(super) unions: String,
     /// API versions by kind.
     pub(super) kinds: BTreeMap<String, BTreeSet<String>>,
@@ -79,22 +79,22 @@ pub(super) fn join(facts: Facts, openapi: &Value, protobuf: &Value) -> Result<Ve
         .collect())
 }
 
-/// The last two labels of a package's name.
+/// Returns the last two labels of a package name.
 pub(super) fn alias(package: &str) -> String {
     let mut labels = package.rsplitn(3, '.');
     let (last, first) = (labels.next().unwrap_or_default(), labels.next().unwrap_or_default());
     format!("{first}.{last}")
 }
 
-/// Finds the definition that speaks of a type's fields.
+/// Finds the OpenAPI definition that contains a type's fields.
 struct Definitions<'a> {
     published: &'a Value,
-    /// The type that embeds a type, by full names.
+    /// The embedding type of each embedded type, by full name.
     outer: BTreeMap<String, String>,
 }
 
 impl Definitions<'_> {
-    /// A type that is only ever embedded is published as part of what embeds it.
+    /// Returns the definition of the type or, if it has none, of the type that embeds it.
     fn get(&self, full: &str) -> &Value {
         let mut name = full;
         while self.published.get(name).is_none() {
@@ -169,7 +169,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// The same properties in OpenAPI as in Go, with the same rules for strategic merge patches.
+    /// Checks that OpenAPI and Go have the same properties and strategic merge patch rules.
     fn properties(&mut self, full: &str, package: &str, ty: &facts::Struct) {
         let Some(definition) = self.openapi["definitions"].get(full) else { return };
         let mut names = BTreeSet::new();
@@ -204,7 +204,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// The same numbers and types in protobuf as in Go.
+    /// Checks that protobuf and Go have the same field numbers and types.
     fn numbers(&mut self, full: &str, package: &str, ty: &facts::Struct) {
         let message = message_name(full);
         for field in ty.fields.iter().filter(|field| field.number != 0) {
@@ -219,7 +219,7 @@ impl<'a> Check<'a> {
                     continue;
                 }
             };
-            // A list that is a message of its own is recognised by being one.
+            // A list may have its own wrapper message.
             if kind != expected && !self.is_wrapper(package, &field.expression, &kind) {
                 self.mismatches.push(format!("{full}.{}: {kind}, not {expected}", field.name));
             }
@@ -240,7 +240,7 @@ impl<'a> Check<'a> {
         outer
     }
 
-    /// Full names of the list types that are messages in protobuf.
+    /// Returns the full names of the list types that are messages in protobuf.
     fn wrapped(&self) -> BTreeSet<String> {
         let aliases = self.facts.iter().flat_map(|(package, declarations)| {
             declarations.iter().filter_map(move |(name, declaration)| match declaration {
@@ -258,7 +258,7 @@ impl<'a> Check<'a> {
             && self.protobuf[message]["1"][0] == "items"
     }
 
-    /// How protobuf would spell an expression.
+    /// Returns the protobuf type of a Go type expression.
     fn wire(&self, package: &str, expression: &str) -> String {
         let expression = expression.strip_prefix('*').unwrap_or(expression);
         if expression == "[]uint8" {
@@ -288,7 +288,7 @@ impl<'a> Check<'a> {
     }
 }
 
-/// `.Name` seen from a package, or a name that is already whole.
+/// Resolves `.Name` relative to a package; other names are already full.
 pub(super) fn qualify(package: &str, name: &str) -> String {
     if name.starts_with('.') { format!("{package}{name}") } else { name.to_owned() }
 }

@@ -1,4 +1,4 @@
-//! Prints the joined facts as the table. The reader is `evenkeel_types`, in `table/parse.rs`.
+//! Prints the joined facts as the table. `table/parse.rs` of `evenkeel-types` parses it.
 
 use std::fmt::Write as _;
 
@@ -100,7 +100,7 @@ fn print_field(out: &mut String, field: &Field) {
     );
 }
 
-/// Package names give way to their aliases, `.Name` to `Name`, and `[]uint8` to what it means.
+/// Replaces package names by their aliases, `.Name` by `Name` and `[]uint8` by `bytes`.
 fn shorten(expression: &str) -> String {
     if expression == "[]uint8" {
         return "bytes".to_owned();

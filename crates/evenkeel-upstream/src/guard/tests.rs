@@ -21,7 +21,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
         }
         thread::sleep(Duration::from_millis(5));
     }
-    panic!("never: {what}");
+    panic!("timed out: {what}");
 }
 
 #[test]

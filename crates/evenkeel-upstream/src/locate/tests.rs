@@ -63,11 +63,11 @@ fn rejected_executable_error_names_its_origin() {
         ("EVENKEEL_TEST_KUBE_APISERVER", "/ours/kube-apiserver"),
     ]);
     let refused = locate_in(named, |program, _| match program {
-        Program::KubeApiserver => Err("is made of paper".to_owned()),
+        Program::KubeApiserver => Err("is broken".to_owned()),
         _ => Ok(()),
     });
     assert_eq!(
         refused.unwrap_err().to_string(),
-        "EVENKEEL_TEST_KUBE_APISERVER names /ours/kube-apiserver, which is made of paper"
+        "EVENKEEL_TEST_KUBE_APISERVER names /ours/kube-apiserver, which is broken"
     );
 }
