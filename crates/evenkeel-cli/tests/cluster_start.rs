@@ -105,6 +105,6 @@ fn kubeconfig_in_use_is_kept_and_sigterm_stops_the_cluster() {
     assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
     let text = running.read_until("Stopped.");
     assert!(running.child.wait().unwrap().success(), "{text}");
-    assert!(!text.contains('\u{1b}'), "no colors without a terminal: {text}");
+    assert!(!text.contains('\u{1b}'), "no colours without a terminal: {text}");
     assert!(!dir.kubeconfig().exists(), "the kubeconfig should be deleted");
 }

@@ -1,7 +1,7 @@
-//! A service account with permissions of its own, on a server that keeps both as objects.
+//! A service account with RBAC permissions, for the upstream and existing back ends.
 //!
-//! Operators get their permissions by RBAC, so this is what they meet in production: the account,
-//! a cluster role with the rules, a binding, and a token of the account's.
+//! As in production: a ServiceAccount, a ClusterRole with the rules, a ClusterRoleBinding, and a
+//! token of the service account.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,13 +19,12 @@ use tokio::time::{Instant, sleep};
 
 use crate::rules::Rule;
 
-/// How often the server is asked whether it knows of new permissions; it learns of them by a watch.
+/// The interval of access reviews; the RBAC authorizer sees new rules through a watch.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// How long that may take.
+/// How long new RBAC rules may take to become effective.
 const RBAC_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What all that a test leaves outside of its namespace is labelled with, should it not come to
-/// remove it.
+/// Returns the labels of the cluster-scoped objects of a test, to find those of failed tests.
 pub(crate) fn labels() -> BTreeMap<String, String> {
     [("app.kubernetes.io/managed-by".to_owned(), "evenkeel-test".to_owned())].into()
 }
@@ -35,12 +34,12 @@ pub(crate) struct Account {
     client: kube::Client,
     namespace: String,
     name: String,
-    /// Of the role and of the binding.
+    /// The name of the ClusterRole and of the ClusterRoleBinding.
     role: String,
 }
 
 impl Account {
-    /// Makes the account, or gives the one that is there these permissions instead.
+    /// Creates the service account, or replaces the permissions of an existing one.
     pub(crate) async fn create(
         client: &kube::Client,
         namespace: &str,
@@ -67,7 +66,7 @@ impl Account {
         Ok(Self { client, namespace, name, role })
     }
 
-    /// A client that speaks as the account, once the server knows what it may do.
+    /// Returns a client that authenticates as the service account, once `rules` are effective.
     pub(crate) async fn client(
         &self,
         config: &kube::Config,
@@ -84,7 +83,7 @@ impl Account {
         for rule in rules {
             while !is_allowed(&client, rule).await? {
                 if Instant::now() >= deadline {
-                    return Err(format!("{rule:?} has not come into force").into());
+                    return Err(format!("{rule:?} is not effective after {RBAC_TIMEOUT:?}").into());
                 }
                 sleep(POLL_INTERVAL).await;
             }
@@ -92,7 +91,7 @@ impl Account {
         Ok(client)
     }
 
-    /// Takes the permissions away again; the account goes with its namespace.
+    /// Deletes the permissions. The ServiceAccount is deleted with its namespace.
     pub(crate) async fn remove(self) -> Result<(), kube::Error> {
         let params = DeleteParams::default();
         let bindings = Api::<ClusterRoleBinding>::all(self.client.clone());
@@ -112,7 +111,7 @@ where
     Ok(())
 }
 
-/// Whether the client is allowed what the rule begins with.
+/// Whether the client has the first verb of the rule on its first resource.
 async fn is_allowed(client: &kube::Client, rule: &Rule) -> Result<bool, BoxError> {
     let (Some(resource), Some(verb)) = (rule.resources.first(), rule.verbs.first()) else {
         return Ok(true);
@@ -122,6 +121,6 @@ async fn is_allowed(client: &kube::Client, rule: &Rule) -> Result<bool, BoxError
         "group": rule.group, "resource": resource, "subresource": subresource, "verb": verb,
     }}});
     let review: SelfSubjectAccessReview = serde_json::from_value(review)?;
-    let answer = Api::all(client.clone()).create(&PostParams::default(), &review).await?;
-    Ok(answer.status.is_some_and(|status| status.allowed))
+    let review = Api::all(client.clone()).create(&PostParams::default(), &review).await?;
+    Ok(review.status.is_some_and(|status| status.allowed))
 }

@@ -1,4 +1,4 @@
-//! Where a test's cluster runs: in this process, as real executables, or elsewhere.
+//! The back ends of a test cluster: embedded, upstream executables, or an existing cluster.
 
 use std::ffi::{OsStr, OsString};
 use std::sync::OnceLock;
@@ -16,7 +16,7 @@ use crate::account::{self, Account};
 use crate::guard::SpinGuard;
 use crate::rules::{Rule, RuleAuthorizer};
 
-/// Which back end the environment asks for.
+/// The back end that the environment selects.
 pub(crate) enum BackendKind {
     Embedded,
     Real(Binaries),
@@ -50,9 +50,9 @@ pub(crate) struct Remote {
 }
 
 impl Backend {
-    /// What the environment asks for.
+    /// Reads the back end from the environment.
     pub(crate) fn detect() -> Result<BackendKind, LocateError> {
-        // Each executable is asked what it is, which takes longer than a test does.
+        // Cached, because it runs each executable, which takes longer than a test.
         static BINARIES: OnceLock<Result<Binaries, LocateError>> = OnceLock::new();
         let locate = || BINARIES.get_or_init(locate_any_release).clone();
         BackendKind::from_env(|name| std::env::var_os(name), locate)
@@ -86,12 +86,12 @@ impl Backend {
         }
     }
 
-    /// A manager on this back end with all permissions.
+    /// Creates a manager with all permissions.
     pub(crate) fn manager(&self, name: &str, namespace: &str, guard: &SpinGuard) -> Manager {
         self.manager_of(name, namespace, self.client(), guard)
     }
 
-    /// A manager on this back end as a service account that may do what `rules` say.
+    /// Creates a manager that authenticates as a service account with the permissions in `rules`.
     pub(crate) async fn restricted_manager(
         &self,
         name: &str,
@@ -135,7 +135,7 @@ impl Backend {
                 }
             }
             Self::Real { .. } => {}
-            // Other tests, and other people, have operators and objects there too.
+            // Other tests and users have operators and objects in the same cluster.
             Self::Existing { .. } => {
                 let namespaces = Some([namespace.to_owned()].into());
                 builder = builder.cache(CacheOptions { namespaces, ..CacheOptions::default() });
@@ -144,7 +144,7 @@ impl Backend {
         builder.build(client)
     }
 
-    /// The namespace for the test's own objects: a cluster of its own has `default` to itself.
+    /// Returns the namespace of the test: a new one on an existing cluster, else `default`.
     pub(crate) async fn namespace(&self) -> Result<String, BoxError> {
         let Self::Existing { remote, .. } = self else { return Ok("default".to_owned()) };
         let mut namespace = Namespace::default();
@@ -155,9 +155,9 @@ impl Backend {
         Ok(created.metadata.name.unwrap_or_default())
     }
 
-    /// Begins to delete the test's namespace, where it is not the back end that goes.
+    /// Deletes the test's namespace on an existing cluster.
     ///
-    /// Gives whether that is worth waiting for: only a cluster with controllers ever finishes.
+    /// Returns whether to wait for it: only the namespace controller finishes the deletion.
     pub(crate) async fn delete_namespace(&self, namespace: &str) -> Result<bool, BoxError> {
         let Self::Existing { remote, controllers, .. } = self else { return Ok(false) };
         let namespaces = Api::<Namespace>::all(remote.client.clone());
@@ -189,7 +189,8 @@ impl BackendKind {
             return Ok(Self::Embedded);
         }
         match locate() {
-            // The folder is for others who run envtest; what they get from it is what runs here.
+            // `KUBEBUILDER_ASSETS` is often set for envtest suites. Its drop-in runs the same
+            // server as the embedded back end.
             Err(missing) if missing.is_evenkeel() && !written => Ok(Self::Embedded),
             found => found.map(Self::Real),
         }
@@ -230,7 +231,7 @@ impl BackendKind {
                 let remote = Remote::connect(&path).await?;
                 let nodes = Api::<Node>::all(remote.client.clone());
                 let nodes = nodes.list_metadata(&ListParams::default().limit(1)).await?;
-                // No namespace is without this one where controllers run.
+                // The service account controller creates this one in every namespace.
                 let accounts =
                     Api::<ServiceAccount>::namespaced(remote.client.clone(), "kube-system");
                 let controllers = accounts.get_metadata_opt("default").await?.is_some();
@@ -274,7 +275,7 @@ mod tests {
         assert!(matches!(found(&[assets], stand_in), Ok(BackendKind::Embedded)));
         assert!(found(&[assets], "is broken").is_err());
         for name in ["EVENKEEL_TEST_KUBE_APISERVER", "TEST_ASSET_KUBE_APISERVER"] {
-            assert!(found(&[name], stand_in).is_err(), "{name} was written for the real one");
+            assert!(found(&[name], stand_in).is_err(), "{name} names an upstream executable");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A cluster of the test's choosing.
+//! Configures and starts a test cluster.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::backend::Backend;
 use crate::guard::{self, SpinGuard, SpinGuardHandle};
 use crate::{DEFAULT_TIMEOUT, TestCluster, fail};
 
-/// When the wall clock of a cluster in virtual time starts.
+/// The start of the wall clock in virtual time, in seconds since the Unix epoch.
 const EPOCH: i64 = 1_767_225_600;
 
-/// How a test's cluster is made; see [`TestCluster::builder`].
+/// Builds a [`TestCluster`]; see [`TestCluster::builder`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Builder {
@@ -41,18 +41,18 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// How the cluster behaves: nodes, which controllers run. Replaces what [`plans`](Self::plans)
-    /// and [`delays`](Self::delays) set before.
+    /// Sets the settings of the embedded cluster: nodes, enabled controllers. Overrides earlier
+    /// calls of [`plans`](Self::plans) and [`delays`](Self::delays).
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
         self
     }
 
-    /// Sets what happens to the containers of simulated pods: `choose` returns the [`Plan`] of a
-    /// pod, or nothing for one that runs and becomes ready. The annotation
+    /// Sets the simulated outcome of containers: `choose` returns the [`Plan`] of a pod, or `None`
+    /// for a pod that runs and becomes ready. The annotation
     /// [`PLAN_ANNOTATION`](crate::PLAN_ANNOTATION) of a pod takes precedence.
     ///
-    /// Pods are simulated where [`TestCluster::simulates_pods`]; plans have no effect elsewhere.
+    /// Has no effect unless [`TestCluster::simulates_pods`] returns true.
     ///
     /// ```
     /// use evenkeel_test::{Plan, TestCluster};
@@ -68,55 +68,55 @@ impl Builder {
         self
     }
 
-    /// How long simulated pods take to be scheduled, to start, to become ready, to complete and to
-    /// stop; no time unless set, and 50 ms to stop.
+    /// Sets how long simulated pods take to be scheduled, to start, to become ready, to complete
+    /// and to stop. The default is zero, and 50 ms to stop.
     pub fn delays(mut self, delays: Delays) -> Self {
         self.settings.delays = delays;
         self
     }
 
-    /// Only the API server, no controllers: nothing happens but what the test does.
+    /// Runs only the API server, without the built-in controllers and nodes.
     pub fn api_only(mut self) -> Self {
         self.api_only = true;
         self
     }
 
-    /// Time passes only while everything waits, and the run repeats from `seed`: uids, names, times,
-    /// order. Needs tokio's single-threaded runtime, as `#[tokio::test]` has it; back ends outside
-    /// of this process ignore it. The clusters of one test share the time; each cluster's wall clock
-    /// starts at the same date.
+    /// Runs the test in virtual time: the clock advances only while all tasks wait, and uids,
+    /// names, times and order are reproducible from `seed`. Needs tokio's single-threaded runtime,
+    /// the default of `#[tokio::test]`; other back ends ignore it. Clusters of one test share the
+    /// clock; the wall clock of each starts at the same date.
     ///
-    /// **Nothing outside of the runtime is waited for.** Whenever the runtime has nothing to do, the
-    /// clock jumps to the next timer. If a reconciler calls an HTTP fake that runs in another
-    /// thread or process, or behind a socket, that is the very moment it waits for the answer, and
-    /// every timeout fires first. There are three ways out:
+    /// **The clock does not wait for anything outside of the runtime.** Whenever the runtime is
+    /// idle, it advances to the next timer. If a reconciler calls an HTTP fake that runs in another
+    /// thread or process, or behind a socket, the runtime is idle while it waits for the response,
+    /// and every timeout fires first. There are three solutions:
     /// - serve the fake in memory within the test's runtime, over [`tokio::io::duplex`] for
     ///   instance, or put a trait in front of the API that the test implements;
-    /// - make the call in [`tokio::task::spawn_blocking`]: the clock stands still until it returns;
+    /// - make the call in [`tokio::task::spawn_blocking`], which stops the clock until it returns;
     /// - run this test in real time, without `virtual_time`.
     pub fn virtual_time(mut self, seed: u64) -> Self {
         self.virtual_time = Some(seed);
         self
     }
 
-    /// How long [`TestCluster::eventually`] waits; thirty seconds unless set.
+    /// Sets how long [`TestCluster::eventually`] and its siblings wait. The default is 30 seconds.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// How many reconciles of one object in a burst fail the test, as a controller that keeps itself
-    /// busy; 500 unless set. Up to 25 a second do not count.
+    /// Sets the number of reconciles of one object in a burst that fails the test, because the
+    /// controller spins. The default is 500. Up to 25 reconciles a second do not count.
     pub fn spin_limit(mut self, reconciles: u32) -> Self {
         self.spin_limit = reconciles;
         self
     }
 
-    /// Starts it. Unless the test has a `tracing` subscriber, warnings are written to its output,
-    /// which `cargo test` shows when the test fails; `RUST_LOG` asks for more.
+    /// Starts the cluster. Unless the test sets a `tracing` subscriber, warnings are logged to the
+    /// test output, which `cargo test` prints for failed tests; `RUST_LOG` sets another level.
     ///
     /// # Panics
-    /// When it cannot be started.
+    /// If the cluster cannot be started.
     pub async fn start(self) -> TestCluster {
         evenkeel::logging::init_in_test();
         let mut settings = self.settings;
@@ -138,7 +138,7 @@ impl Builder {
         let observer = Manager::builder("test").cache(open).build(backend.client());
         let namespace = match backend.namespace().await {
             Ok(namespace) => namespace,
-            Err(error) => fail(&format!("no namespace for the test: {}", chain(&*error))),
+            Err(error) => fail(&format!("cannot create the test namespace: {}", chain(&*error))),
         };
         TestCluster {
             backend,
@@ -152,10 +152,10 @@ impl Builder {
     }
 }
 
-/// Whether tokio's clock stands still: because of another cluster of the test, or
-/// `#[tokio::test(start_paused = true)]`. Tokio has no question for it and panics when it is paused
-/// again, but a clock that runs cannot show one time twice while the machine's moves on.
-#[expect(clippy::disallowed_methods, reason = "tells a paused clock from one that runs")]
+/// Whether tokio's clock is paused, by another cluster of the test or by
+/// `#[tokio::test(start_paused = true)]`. Tokio cannot be queried for it and panics if it is paused
+/// twice. A running clock advances whenever the system clock does.
+#[expect(clippy::disallowed_methods, reason = "compares the paused clock with the system clock")]
 fn is_paused() -> bool {
     let (then, machine) = (tokio::time::Instant::now(), std::time::Instant::now());
     while std::time::Instant::now() == machine {
@@ -165,5 +165,5 @@ fn is_paused() -> bool {
 }
 
 fn cannot_start(error: &(dyn std::error::Error + 'static)) -> ! {
-    fail(&format!("the cluster cannot be started: {}", chain(error)))
+    fail(&format!("cannot start the cluster: {}", chain(error)))
 }

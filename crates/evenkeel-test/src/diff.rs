@@ -1,12 +1,12 @@
-//! What differs between what should be and what is.
+//! Compares an expected object with an actual one.
 
 use std::fmt::Write as _;
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// Lines that say where `actual` is not as `expected`; empty when it is. Fields that `expected` does
-/// not have do not matter, so a test names only what it cares about.
+/// Returns a line for each field of `expected` that differs in `actual`; empty if none does. Fields
+/// that `expected` lacks are ignored, so a test lists only the fields it checks.
 ///
 /// ```
 /// use serde_json::json;
@@ -43,7 +43,7 @@ fn compare(path: &str, expected: &Value, actual: &Value, lines: &mut String) {
         }
         _ if expected == actual => {}
         _ => {
-            // Writing to a string does not fail.
+            // Writing to a String cannot fail.
             let _ = writeln!(lines, "{path}: {expected} expected, {actual} found");
         }
     }

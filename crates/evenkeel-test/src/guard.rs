@@ -1,9 +1,9 @@
-//! Ends an operator that keeps itself busy, and fails the test that runs it.
+//! Detects controllers that spin, and fails the test.
 //!
-//! In virtual time the clock stands still while anything runs, so a reconciler whose own write
-//! causes its next run holds up every deadline of the test; the runtime slows such a key down but
-//! does not end it. So reconciles are counted: too many of one object in a short time stop the
-//! manager, and the test fails with the name of the controller and of the object.
+//! In virtual time the clock does not advance while a task runs, so a reconciler whose write causes
+//! its next reconcile keeps every timeout of the test from firing. The workqueue slows such a key
+//! down but does not stop it. The guard counts reconciles: too many of one object in a short time
+//! stop the manager, and the test fails with the names of the controller and the object.
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -18,21 +18,21 @@ use tokio::time::Instant;
 
 use crate::fail;
 
-/// How many reconciles of one object beyond [`ALLOWED_RATE`] are a spin, unless the builder sets it. An
-/// object with hundreds of children that change one after another stays below.
+/// The default number of reconciles of one object beyond [`ALLOWED_RATE`] that count as a spin. An
+/// object with hundreds of dependents that change one after another stays below.
 pub(crate) const DEFAULT_SPIN_LIMIT: u32 = 500;
 
-/// Reconciles a second of one object that are no spin however long they go on: more than the
-/// runtime lets a key do that runs hot, and less than a spin does before that.
+/// The reconciles of one object per second that never count as a spin: more than the rate limiter
+/// allows for a hot key, and less than a spinning key reaches before it is limited.
 const ALLOWED_RATE: f64 = 25.0;
 
-/// Objects that were quiet are forgotten this often.
+/// The interval at which idle objects are removed.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What `virtual_time` cannot do; part of messages.
-pub(crate) const VIRTUAL_TIME_HINT: &str = "in virtual time the clock moves on whenever this runtime has \
-    nothing to do, so what is answered from outside of it (another thread, process or socket) \
-    comes after every timeout; serve fakes in memory within the test's runtime, call them in \
+/// Explains the limits of `virtual_time` in messages.
+pub(crate) const VIRTUAL_TIME_HINT: &str = "in virtual time the clock advances whenever this \
+    runtime is idle, so every timeout fires before a response from outside of it (another thread, \
+    process or socket) arrives; serve fakes in memory within the test's runtime, call them in \
     `spawn_blocking`, or run this test without `virtual_time`";
 
 /// Counts the reconciles of all managers of a test.
@@ -57,10 +57,10 @@ struct Counts {
 
 /// The reconciles of one object.
 struct ReconcileRate {
-    /// How many it is beyond the rate.
+    /// The number of reconciles beyond [`ALLOWED_RATE`].
     excess: f64,
     at: Instant,
-    /// When it last was not.
+    /// When `excess` was last zero.
     since: Instant,
     count: u64,
 }
@@ -76,7 +76,8 @@ impl ReconcileRate {
     }
 }
 
-/// The test's own hold on its guard: a test that does not stop its cluster fails for a spin too.
+/// The guard as held by the test cluster. Fails the test on drop, for tests that do not stop their
+/// cluster.
 pub(crate) struct SpinGuardHandle(pub(crate) SpinGuard);
 
 impl Deref for SpinGuardHandle {
@@ -89,7 +90,7 @@ impl Deref for SpinGuardHandle {
 
 impl Drop for SpinGuardHandle {
     fn drop(&mut self) {
-        // The managers hold the guard, and the guard holds them.
+        // Breaks the reference cycle: the managers hold the guard, and the guard holds them.
         let managers = std::mem::take(&mut *self.0.0.managers.lock());
         drop(managers);
         if let Some(failure) = self.failure().filter(|_| !std::thread::panicking()) {
@@ -110,17 +111,17 @@ impl SpinGuard {
         }))
     }
 
-    /// From now on the manager is stopped when one of its controllers spins.
+    /// Registers a manager, which is stopped when a controller spins.
     pub(crate) fn watch(&self, manager: &Manager) {
         self.0.managers.lock().push(manager.clone());
     }
 
-    /// The managers that run.
+    /// Returns the registered managers.
     pub(crate) fn managers(&self) -> Vec<Manager> {
         self.0.managers.lock().clone()
     }
 
-    /// Takes in a reconcile.
+    /// Counts a reconcile and stops all managers if the object exceeds the limit.
     pub(crate) fn observe(&self, record: &Record) {
         let now = Instant::now();
         let mut counts = self.0.counts.lock();
@@ -157,7 +158,7 @@ impl SpinGuard {
         let (controller, kind, key) = (&record.controller, &record.kind, &record.key);
         let failure = format!(
             "controller {controller:?} spins: it reconciled {kind} {key} {count} times within \
-             {period:.1?}, so each reconcile causes the next one. The last: {record}"
+             {period:.1?}, so each reconcile causes the next one. The last reconcile: {record}"
         );
         self.0.failure.send_if_modified(|present| match present {
             Some(_) => false,
@@ -171,12 +172,12 @@ impl SpinGuard {
         }
     }
 
-    /// Resolves when the test must fail, with the reason.
+    /// Waits until a controller spins and returns the failure.
     pub(crate) async fn failed(&self) -> String {
         let mut failures = self.0.failure.subscribe();
         let failure = match failures.wait_for(Option::is_some).await {
             Ok(failure) => failure.clone(),
-            // The sender is as old as this.
+            // Unreachable: `self` owns the sender.
             Err(_) => None,
         };
         match failure {
@@ -185,13 +186,12 @@ impl SpinGuard {
         }
     }
 
-    /// Why the test must fail, if it must.
+    /// Returns why the test must fail, if it must.
     pub(crate) fn failure(&self) -> Option<String> {
         self.0.failure.borrow().clone()
     }
 
-    /// What may explain that something did not happen in time: reconciles that still run although
-    /// virtual time passed.
+    /// Returns a hint for timeouts: reconciles that are still running although virtual time passed.
     pub(crate) fn hint(&self) -> String {
         let controllers = self.managers().into_iter().flat_map(|manager| manager.controllers());
         let active: Vec<String> = controllers

@@ -1,4 +1,4 @@
-//! Custom resource definitions, from types and from files.
+//! Installs CRDs from Rust types and from YAML.
 
 use evenkeel::client::Error;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -6,36 +6,36 @@ use kube::CustomResourceExt;
 
 use crate::TestCluster;
 
-/// A definition that could not be installed.
+/// Why a CRD cannot be installed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InstallError {
-    /// The text is not a definition.
-    #[error("this is not a CustomResourceDefinition: {0}")]
+    /// The text is not YAML of CRDs.
+    #[error("cannot parse CustomResourceDefinition: {0}")]
     Parse(String),
-    /// The API server refused it.
+    /// The API server rejected it.
     #[error(transparent)]
     Apply(#[from] Error),
 }
 
 impl TestCluster {
-    /// Installs the definition of a type and waits until it is served.
+    /// Installs the CRD of a type and waits until it is established.
     ///
     /// # Errors
-    /// When the API server refuses it.
+    /// If the API server rejects it.
     pub async fn install<K: CustomResourceExt>(&self) -> Result<(), InstallError> {
         Ok(self.client().install_crd::<K>().await?)
     }
 
-    /// Installs every definition of a YAML text and waits until they are served.
+    /// Installs all CRDs of a multi-document YAML text and waits until they are established.
     ///
     /// # Errors
-    /// When the text is not YAML of definitions, or the API server refuses one.
+    /// If the text is not YAML of CRDs, or the API server rejects one.
     pub async fn install_yaml(&self, text: &str) -> Result<(), InstallError> {
-        let definitions: Vec<CustomResourceDefinition> = serde_saphyr::from_multiple(text)
+        let crds: Vec<CustomResourceDefinition> = serde_saphyr::from_multiple(text)
             .map_err(|error| InstallError::Parse(error.to_string()))?;
-        for definition in &definitions {
-            self.client().install_crd_from(definition).await?;
+        for crd in &crds {
+            self.client().install_crd_from(crd).await?;
         }
         Ok(())
     }

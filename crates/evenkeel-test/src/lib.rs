@@ -1,26 +1,26 @@
-//! What an operator's tests use: a cluster per test, ready in milliseconds.
+//! Tests operators on a Kubernetes cluster per test, ready in milliseconds.
 //!
-//! [`TestCluster`] is the embedded API server with the controllers of a cluster, in this process:
-//! Deployments become ready, owners take their children with them, namespaces die. The same tests
-//! run on two other back ends when the environment names them:
+//! [`TestCluster`] runs the embedded API server and the built-in controllers in the test process:
+//! Deployments become ready, dependents are garbage collected, namespaces are finalized. The same
+//! tests run on two other back ends, selected by environment variables:
 //!
-//! - `EVENKEEL_TEST_KUBE_APISERVER` and `EVENKEEL_TEST_ETCD`, envtest's `TEST_ASSET_…`, or a folder
-//!   `KUBEBUILDER_ASSETS`: a real kube-apiserver of its own for each test, with
-//!   kube-controller-manager beside it if there is one (`EVENKEEL_TEST_KUBE_CONTROLLER_MANAGER`, or
-//!   in the folder). Nothing runs pods there.
-//! - `EVENKEEL_TEST_KUBECONFIG`: a cluster that exists. Each test has a namespace of its own there,
-//!   which goes with it, and managers under test look into no other one. Definitions stay. What has
-//!   no namespace is shared: such things need names from [`TestCluster::unique_name`], tests
-//!   about them delete what they made, and operators of them run one after another (`-- --test-threads=1`).
-//!   What a test that failed leaves there has the label
-//!   `app.kubernetes.io/managed-by=evenkeel-test`.
+//! - `EVENKEEL_TEST_KUBE_APISERVER` and `EVENKEEL_TEST_ETCD`, envtest's `TEST_ASSET_…`, or the
+//!   directory `KUBEBUILDER_ASSETS`: an upstream kube-apiserver per test, with
+//!   kube-controller-manager if it is found (`EVENKEEL_TEST_KUBE_CONTROLLER_MANAGER`, or in the
+//!   directory). There is no kubelet, so pods do not run.
+//! - `EVENKEEL_TEST_KUBECONFIG`: an existing cluster. Each test gets its own namespace, which is
+//!   deleted at the end, and managers under test watch only that namespace. CRDs stay installed.
+//!   Cluster-scoped objects are shared between tests: they need names from
+//!   [`TestCluster::unique_name`], tests delete the ones they create, and tests of operators that
+//!   reconcile them must run sequentially (`-- --test-threads=1`). Objects left by a failed test
+//!   have the label `app.kubernetes.io/managed-by=evenkeel-test`.
 //!
-//! A test asks [`TestCluster::runs_controllers`] and [`TestCluster::runs_pods`] where it depends on
-//! them.
+//! A test that depends on controllers or running pods checks [`TestCluster::runs_controllers`] or
+//! [`TestCluster::runs_pods`].
 //!
 //! Pods of the embedded cluster are simulated, and so are their failures: images that cannot be
-//! pulled, containers that crash, hang or are killed, probes that fail. [`Builder::plans`] chooses
-//! the [`Plan`] of a pod, [`Builder::delays`] how long each step takes.
+//! pulled, containers that crash, hang or are killed, probes that fail. [`Builder::plans`] sets the
+//! [`Plan`] of a pod, [`Builder::delays`] the duration of each step.
 //!
 //! ```
 //! use evenkeel::Key;
@@ -75,120 +75,122 @@ use account::Account;
 use backend::Backend;
 use guard::SpinGuardHandle;
 
-/// How long [`TestCluster::eventually`] waits, unless the builder says otherwise.
+/// The default of [`Builder::timeout`].
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A cluster for one test. What it started ends with it.
+/// A cluster for one test. Dropping it stops everything that it started.
 pub struct TestCluster {
     backend: Backend,
     namespace: String,
     observer: Manager,
     timeout: Duration,
-    /// Knows the managers under test.
+    /// Tracks the managers under test.
     guard: SpinGuardHandle,
     accounts: Mutex<Vec<Account>>,
     running: JoinSet<Result<(), RunError>>,
 }
 
 impl TestCluster {
-    /// Starts a cluster with everything switched on.
+    /// Starts a cluster with the default settings.
     ///
     /// # Panics
-    /// When it cannot be started: there is no test without it.
+    /// If the cluster cannot be started.
     pub async fn start() -> Self {
         Self::builder().start().await
     }
 
-    /// A cluster of the test's choosing.
+    /// Returns a builder to configure the cluster.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// A client with all permissions. Its reads are cached, and a type is cached from its first read
-    /// on; nothing has to be declared.
+    /// Returns a client with all permissions. It caches every type that it reads; types need not be
+    /// declared.
     #[must_use]
     pub fn client(&self) -> &Client {
         self.observer.client()
     }
 
-    /// The `kube` client of the cluster, with all permissions.
+    /// Returns a `kube` client with all permissions.
     #[must_use]
     pub fn kube(&self) -> kube::Client {
         self.client().kube().clone()
     }
 
-    /// The namespace that belongs to this test.
+    /// Returns the namespace of this test.
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// A name for something without a namespace that no other test uses, wherever this one runs.
+    /// Returns a name for a cluster-scoped object that no other test uses, on any back end.
     #[must_use]
     pub fn unique_name(&self, name: &str) -> String {
         format!("{}-{name}", self.namespace)
     }
 
-    /// Whether the controllers of a cluster run here: on a kube-apiserver alone a Deployment has no
-    /// pods, and what nobody owns any more stays.
+    /// Whether the built-in controllers run. Without them a Deployment has no pods, and there is no
+    /// garbage collection.
     #[must_use]
     pub fn runs_controllers(&self) -> bool {
         self.backend.runs_controllers()
     }
 
-    /// Whether something runs pods here, so that they become ready: real executables come without
-    /// kubelets.
+    /// Whether pods run and become ready. Upstream executables run without kubelets.
     #[must_use]
     pub fn runs_pods(&self) -> bool {
         self.backend.runs_pods()
     }
 
-    /// Whether pods are simulated here, so that [`Builder::plans`] and [`Builder::delays`] have an
+    /// Whether pods are simulated, so that [`Builder::plans`] and [`Builder::delays`] have an
     /// effect.
     #[must_use]
     pub fn simulates_pods(&self) -> bool {
         self.backend.is_embedded() && self.runs_pods()
     }
 
-    /// A manager for the operator under test, with all permissions.
+    /// Creates a manager for the operator under test, with all permissions.
     #[must_use]
     pub fn manager(&self, name: &str) -> Manager {
         self.backend.manager(name, &self.namespace, &self.guard)
     }
 
-    /// A manager for the operator under test that may do what `rules` say and nothing else: it is
-    /// the service account `name` of the test's namespace.
+    /// Creates a manager for the operator under test with the permissions in `rules` only. It
+    /// authenticates as the service account `name` in the test's namespace.
     ///
     /// # Panics
-    /// When the back end does not let the test create such an account.
+    /// If the service account or its RBAC objects cannot be created.
     pub async fn manager_with(&self, name: &str, rules: &[Rule]) -> Manager {
         match self.backend.restricted_manager(name, &self.namespace, rules, &self.guard).await {
             Ok((manager, account)) => {
                 self.accounts.lock().extend(account);
                 manager
             }
-            Err(error) => fail(&format!("no service account {name}: {}", chain(&*error))),
+            Err(error) => {
+                fail(&format!("cannot create service account {name}: {}", chain(&*error)))
+            }
         }
     }
 
     /// Runs a manager until the test ends or the manager is stopped.
     ///
-    /// A controller that keeps itself busy, each reconcile causing the next one, fails the test: see
+    /// A controller that spins, because each reconcile causes the next one, fails the test: see
     /// [`Builder::spin_limit`].
     pub fn run(&mut self, manager: &Manager) {
         self.guard.watch(manager);
         self.running.spawn(manager.clone().run_until(std::future::pending()));
     }
 
-    /// An object from YAML or JSON; a namespaced one without a namespace goes into the test's own.
+    /// Parses an object from YAML or JSON. A namespaced object without a namespace gets the test's
+    /// namespace.
     ///
     /// # Panics
-    /// When the text is not such an object.
+    /// If the text is not an object of type `K`.
     #[must_use]
     pub fn parse<K: evenkeel::Object + DeserializeOwned>(&self, text: &str) -> K {
         let mut object: K = match serde_saphyr::from_str(text) {
             Ok(object) => object,
-            Err(error) => fail(&format!("this is no {}: {error}", evenkeel::Kind::of::<K>())),
+            Err(error) => fail(&format!("cannot parse {}: {error}", evenkeel::Kind::of::<K>())),
         };
         if evenkeel::Kind::of::<K>().namespaced() && object.meta().namespace.is_none() {
             object.meta_mut().namespace = Some(self.namespace.clone());
@@ -196,33 +198,32 @@ impl TestCluster {
         object
     }
 
-    /// Ends the managers under test in order, then the cluster. On a cluster that exists, removes
-    /// what was the test's.
+    /// Stops the managers under test, then the cluster. On an existing cluster, deletes the test's
+    /// namespace and permissions.
     ///
     /// # Panics
-    /// When a manager did not end well, a controller kept itself busy, or something stays: the test
-    /// should know.
+    /// If a manager returned an error, a controller spun, or something cannot be deleted.
     pub async fn stop(mut self) {
         if let Some(failure) = self.guard.failure() {
             fail(&failure);
         }
-        // As long as the operator runs: it has finalizers to take off.
+        // Before the managers stop: the operator has to remove its finalizers.
         match self.backend.delete_namespace(&self.namespace).await {
             Ok(true) => self.eventually_gone::<Namespace>(&Key::cluster(&self.namespace)).await,
             Ok(false) => {}
-            Err(error) => fail(&format!("the test's namespace stays: {}", chain(&*error))),
+            Err(error) => fail(&format!("cannot delete the test namespace: {}", chain(&*error))),
         }
         for manager in self.guard.managers() {
             manager.stop();
         }
         while let Some(ended) = self.running.join_next().await {
             if let Err(error) = ended.unwrap_or_else(|panic| fail(&panic.to_string())) {
-                fail(&format!("a manager under test ended badly: {}", chain(&error)));
+                fail(&format!("a manager under test failed: {}", chain(&error)));
             }
         }
         for account in self.accounts.get_mut().drain(..) {
             if let Err(error) = account.remove().await {
-                fail(&format!("permissions of the test's stay: {}", chain(&error)));
+                fail(&format!("cannot delete the permissions of the test: {}", chain(&error)));
             }
         }
         self.observer.cache().stop().await;
@@ -232,7 +233,7 @@ impl TestCluster {
 
 /// Fails the test.
 #[track_caller]
-#[expect(clippy::panic, reason = "this is how a test fails")]
+#[expect(clippy::panic, reason = "tests fail by panicking")]
 fn fail(message: &str) -> ! {
     panic!("{message}")
 }

@@ -1,4 +1,4 @@
-//! What an operator under test may do, in the words of RBAC.
+//! The permissions of an operator under test, as RBAC rules.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,19 +8,19 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use parking_lot::RwLock;
 
-/// Permission for some verbs on some resources of a group; `*` stands for all.
+/// Allows verbs on resources of an API group, like an RBAC `PolicyRule`; `*` matches all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// The API group; empty for the core group.
     pub group: &'static str,
-    /// Plural names; subresources as `deployments/status`.
+    /// The plural resource names; subresources as `deployments/status`.
     pub resources: &'static [&'static str],
-    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`.
     pub verbs: &'static [&'static str],
 }
 
 impl Rule {
-    /// Permission for `verbs` on `resources` of `group`.
+    /// Creates a rule that allows `verbs` on `resources` of `group`.
     #[must_use]
     pub const fn new(
         group: &'static str,
@@ -30,8 +30,8 @@ impl Rule {
         Self { group, resources, verbs }
     }
 
-    /// The ClusterRole that grants these rules: what a test proved to be enough can be installed as
-    /// it is.
+    /// Returns a ClusterRole with these rules, to install the permissions that a test proved to be
+    /// sufficient.
     ///
     /// ```
     /// use evenkeel_test::Rule;
@@ -43,8 +43,7 @@ impl Rule {
     /// # Ok::<(), evenkeel::manifest::ManifestError>(())
     /// ```
     ///
-    /// A test can keep the file in the repository true: with `include_str!` on one side and this on
-    /// the other.
+    /// A test can compare it with a manifest in the repository, read with `include_str!`.
     #[must_use]
     pub fn cluster_role(name: &str, rules: &[Self]) -> ClusterRole {
         let owned = |list: &[&str]| list.iter().map(|item| (*item).to_owned()).collect();
@@ -66,7 +65,7 @@ impl Rule {
     }
 }
 
-/// Restricts the users it has rules for; others may do what they always may.
+/// Restricts the users that have rules; other users have all permissions.
 #[derive(Clone, Default)]
 pub(crate) struct RuleAuthorizer(Arc<RwLock<BTreeMap<String, Vec<Rule>>>>);
 

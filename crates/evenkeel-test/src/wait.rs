@@ -1,4 +1,4 @@
-//! Waiting for what should be, awake only when something changes.
+//! Waits for conditions on cached objects, checked on every change.
 
 use std::future::Future;
 use std::panic::Location;
@@ -14,10 +14,10 @@ use crate::guard::SpinGuard;
 use crate::{TestCluster, fail};
 
 impl TestCluster {
-    /// Waits until the object exists and `condition`; gives it as it is then.
+    /// Waits until the object exists and meets `condition`, and returns it.
     ///
     /// # Panics
-    /// When that takes too long; the message shows what the object was last.
+    /// On timeout; the message contains the last seen object.
     #[track_caller]
     pub fn eventually<K: Object>(
         &self,
@@ -30,22 +30,21 @@ impl TestCluster {
         })
     }
 
-    /// Waits until the object is gone.
+    /// Waits until the object does not exist.
     ///
     /// # Panics
-    /// When that takes too long; the message shows what is left.
+    /// On timeout; the message contains the last seen object.
     #[track_caller]
     pub fn eventually_gone<K: Object>(&self, key: &Key) -> impl Future<Output = ()> {
         let at = Location::caller();
         self.wait(at, key.clone(), |found: &[Arc<K>]| found.is_empty().then_some(()))
     }
 
-    /// Waits until the objects of the test's namespace, or of the cluster for types without
-    /// namespaces, are as `condition` wants them; gives them as they are then, in the order of their
-    /// names.
+    /// Waits until the list of objects meets `condition`, and returns it, sorted by name. Lists the
+    /// test's namespace, or the whole cluster for cluster-scoped types.
     ///
     /// # Panics
-    /// When that takes too long; the message shows what there was last.
+    /// On timeout; the message contains the last seen objects.
     #[track_caller]
     pub fn eventually_all<K: Object>(
         &self,
@@ -68,7 +67,7 @@ impl TestCluster {
         }
     }
 
-    /// Checks that `condition` stays true of the object for a while; an absent object fails it.
+    /// Checks that the object exists and meets `condition` during `period`.
     ///
     /// # Panics
     /// As soon as it does not.
@@ -88,7 +87,8 @@ impl TestCluster {
                 let entry = watcher.informer.get(&key).ok().flatten();
                 let found = decode_all::<K>(entry);
                 if !found.first().is_some_and(|found| condition(found)) {
-                    fail(&format!("{at}: it did not stay so; {key} is {}", to_json(&found)));
+                    let (kind, found) = (watcher.informer.kind(), to_json(&found));
+                    fail(&format!("{at}: condition not met; last seen {kind} {key}: {found}"));
                 }
                 if !watcher.changed(at, end).await {
                     return;
@@ -111,7 +111,7 @@ impl TestCluster {
         }
     }
 
-    /// An eye on a type, for as long as it is held.
+    /// Subscribes to the changes of a type.
     fn watch<K: Object>(&self) -> Watcher {
         let informer = match self.observer.cache().informer(&Kind::of::<K>()) {
             Ok(informer) => informer,
@@ -145,8 +145,8 @@ impl Watcher {
         }
     }
 
-    /// Waits for the next change; false when there is none until `end`. A test that must fail fails
-    /// here, where it waits.
+    /// Waits for the next change and returns true, or false if there is none before `end`. Fails
+    /// the test if a controller spins.
     async fn changed(&mut self, at: &Location<'_>, end: Instant) -> bool {
         let guard = self.guard.clone();
         tokio::select! {
@@ -180,7 +180,7 @@ impl Watcher {
             if !self.changed(at, deadline).await {
                 let (kind, hint) = (self.informer.kind(), self.guard.hint());
                 fail(&format!(
-                    "{at}: not so after {timeout:?}; {kind} is {}{hint}",
+                    "{at}: condition not met within {timeout:?}; last seen {kind}: {}{hint}",
                     to_json(&state)
                 ));
             }
@@ -188,7 +188,7 @@ impl Watcher {
     }
 }
 
-/// The objects as `K`; one that does not decode fails the test, which is about it.
+/// Decodes the objects as `K`, and fails the test if one does not decode.
 fn decode_all<K: Object>(entries: impl IntoIterator<Item = Arc<Entry>>) -> Vec<Arc<K>> {
     let decode = |entry: Arc<Entry>| match entry.decode::<K>() {
         Ok(object) => object,

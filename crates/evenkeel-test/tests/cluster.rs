@@ -1,6 +1,6 @@
-//! What a test's cluster promises.
+//! Tests of `TestCluster` itself.
 
-#![expect(clippy::unwrap_used, reason = "that is how a test fails")]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -66,13 +66,13 @@ async fn manager_with_rules_is_forbidden_everything_else() {
 async fn rejected_crd_reports_the_reason() {
     let cluster = TestCluster::builder().api_only().virtual_time(1).start().await;
     let text = "metadata: {name: wrong.example.com}\nspec: {group: example.com, scope: Cluster, \
-                names: {kind: Thing, plural: things}, versions: []}";
+                names: {kind: Widget, plural: widgets}, versions: []}";
     let error = cluster.install_yaml(text).await.unwrap_err();
     assert!(error.to_string().contains("must be spec.names.plural"), "{error}");
     cluster.stop().await;
 }
 
-/// What a test that fails prints.
+/// Runs a test that must fail and returns its panic message.
 fn failure(test: impl Future<Output = ()>) -> String {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let run = std::panic::AssertUnwindSafe(|| runtime.block_on(test));
@@ -92,7 +92,7 @@ fn eventually_timeout_shows_the_last_seen_object() {
     assert!(message.contains("last-seen"), "{message}");
 }
 
-/// Counts in the object that it reconciles, so that each write causes the next one.
+/// Increments a counter in the object that it reconciles, so that each write causes a reconcile.
 struct Spinner;
 
 impl Reconciler for Spinner {
@@ -111,7 +111,7 @@ impl Reconciler for Spinner {
     }
 }
 
-/// A cluster in virtual time with the spinner at work, soon.
+/// Starts a cluster in virtual time with a spinning controller.
 async fn start_spinning() -> (TestCluster, Key) {
     let mut cluster = TestCluster::builder().api_only().virtual_time(1).start().await;
     let manager = cluster.manager("spinner");
@@ -125,7 +125,7 @@ async fn start_spinning() -> (TestCluster, Key) {
 fn assert_reports_the_spin(message: &str) {
     let named = "controller \"spinner\" spins: it reconciled ConfigMap default/wheel ";
     assert!(message.contains(named), "{message}");
-    assert!(message.contains("data.turns"), "it should name the field: {message}");
+    assert!(message.contains("data.turns"), "the message should name the field: {message}");
 }
 
 #[test]
@@ -217,7 +217,7 @@ async fn rules_export_as_a_cluster_role() {
     cluster.stop().await;
 }
 
-/// Asks a server behind a socket for each object.
+/// Calls a server over a socket in each reconcile.
 struct SocketCaller(SocketAddr);
 
 impl Reconciler for SocketCaller {
@@ -233,7 +233,7 @@ impl Reconciler for SocketCaller {
 
 #[test]
 fn external_call_in_virtual_time_is_explained() {
-    // Accepts, and answers only when the caller has hung up.
+    // Accepts a connection and responds only after the client has closed it.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let server = std::thread::spawn(move || {

@@ -1,22 +1,22 @@
-//! A hundred tests, each with a cluster and an operator of its own: what a suite feels like.
+//! A hundred tests, each with its own cluster and operator, to measure the duration of a suite.
 //!
-//! `cargo test -p evenkeel-test --test hundred` tells at its end how long they took together.
+//! `cargo test -p evenkeel-test --test hundred` prints the total duration at the end.
 
-#![expect(clippy::unwrap_used, reason = "that is how a test fails")]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use evenkeel::prelude::*;
 use evenkeel_test::TestCluster;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 
-/// Runs a Deployment for every ConfigMap that asks for one.
+/// Creates a Deployment for each ConfigMap that has the key `run`.
 struct Runner;
 
 impl Reconciler for Runner {
     type Object = ConfigMap;
 
     async fn reconcile(&self, cx: &Context<ConfigMap>) -> Result<Action> {
-        // Every namespace has a ConfigMap that is not ours.
+        // Every namespace contains the ConfigMap kube-root-ca.crt, which lacks the key.
         let requests_run =
             |map: &Arc<ConfigMap>| map.data.as_ref().is_some_and(|data| data.contains_key("run"));
         let Some(map) = cx.object().filter(requests_run) else { return Ok(Action::done()) };

@@ -1,4 +1,4 @@
-//! The behavior of kube-apiserver that envtest relies on.
+//! The behaviour of kube-apiserver that envtest relies on.
 
 use std::{fs, path::Path, sync::Arc};
 

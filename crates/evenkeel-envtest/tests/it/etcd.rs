@@ -1,4 +1,4 @@
-//! The behavior of etcd that envtest relies on.
+//! The behaviour of etcd that envtest relies on.
 
 use crate::executable::{Executable, TempDir, connect, get, output};
 

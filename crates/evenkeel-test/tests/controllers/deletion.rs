@@ -1,4 +1,4 @@
-//! What goes with what: propagation policies, uids that come and go, namespaces that end.
+//! Propagation policies, garbage collection by owner uid, and namespace deletion.
 
 use evenkeel::Key;
 use evenkeel::client::Patch;
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::{cluster, format_condition};
 
-/// A map that another one owns, and whose going the owner's waits for.
+/// Creates a ConfigMap owned by another one, with `blockOwnerDeletion`.
 async fn child(cluster: &TestCluster, name: &str, owner: &ConfigMap) -> ConfigMap {
     let child = json!({"metadata": {"name": name, "ownerReferences": [{
         "apiVersion": "v1", "kind": "ConfigMap", "name": owner.metadata.name,
@@ -27,7 +27,7 @@ async fn create(cluster: &TestCluster, map: &ConfigMap) -> ConfigMap {
     (*cluster.client().create(map).await.unwrap()).clone()
 }
 
-/// Puts a finalizer on a map, or takes it off.
+/// Adds a finalizer to a ConfigMap, or removes it.
 async fn set_finalizer(cluster: &TestCluster, key: &Key, present: bool) {
     let finalizers = if present { json!(["example.com/held"]) } else { json!(null) };
     let patch = Patch::Merge(json!({"metadata": {"finalizers": finalizers}}));

@@ -1,4 +1,4 @@
-//! Jobs, and what is made of how their pods end.
+//! Jobs: pod failure policy, backoff limit per index, success policy.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{cluster, format_condition, pending_pods, set_pod_status, template};
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
 
-/// A Job on a cluster that does not place its pods.
+/// A cluster with one Job, whose pods are not scheduled.
 struct JobTest {
     cluster: TestCluster,
     key: Key,
@@ -35,7 +35,7 @@ impl JobTest {
         pending_pods(&self.cluster, count).await
     }
 
-    /// Has a pod's container end with this code.
+    /// Sets the status of a pod whose container exited with this code.
     async fn finish_pod(&self, pod: &Pod, code: i32) {
         let phase = if code == 0 { "Succeeded" } else { "Failed" };
         let container = json!({
@@ -46,7 +46,7 @@ impl JobTest {
         set_pod_status(&self.cluster, pod, status).await;
     }
 
-    /// The conditions at the end, in words, and the Job.
+    /// Waits until the Job is complete or failed; returns its formatted conditions and the Job.
     async fn wait_until_finished(&self) -> (Vec<String>, Arc<Job>) {
         let conditions = |job: &Job| {
             let status = job.status.clone().unwrap_or_default();
@@ -101,7 +101,7 @@ async fn backoff_limit_per_index_fails_one_index() {
     assert_eq!(annotation(at("0"), FAILURES), Some("0"));
     test.finish_pod(at("1"), 0).await;
     test.finish_pod(at("0"), 1).await;
-    // Ten seconds later, and told what came before.
+    // After the backoff of ten seconds, with the failure count of the previous pod plus one.
     let again = test.pods(1).await;
     assert_eq!(annotation(&again[0], INDEX), Some("0"));
     assert_eq!(annotation(&again[0], FAILURES), Some("1"));

@@ -1,9 +1,9 @@
-//! What the controllers of a cluster do, with pods that nobody runs but the test.
+//! Tests of the built-in controllers, with pods whose status the test writes.
 //!
-//! The claims hold on every back end with controllers, so they are also checked against
-//! kube-controller-manager when the environment names one. Where none run there is nothing to see.
+//! They pass on every back end with controllers, so that they also run against
+//! kube-controller-manager when the environment names one. Without controllers they are skipped.
 
-#![expect(clippy::unwrap_used, reason = "that is how a test fails")]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod deletion;
 
@@ -21,7 +21,7 @@ use evenkeel_test::TestCluster;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-/// A cluster with controllers; none where there is not.
+/// Starts a cluster; returns `None` if it has no controllers.
 async fn cluster() -> Option<TestCluster> {
     let cluster = TestCluster::builder().virtual_time(1).start().await;
     if cluster.runs_controllers() {
@@ -31,12 +31,12 @@ async fn cluster() -> Option<TestCluster> {
     None
 }
 
-/// What pods are made from that nobody places on a node.
+/// Returns a pod template whose pods are not scheduled.
 fn template(app: &str, image: &str) -> Value {
     json!({
         "metadata": {"labels": {"app": app}},
         "spec": {
-            "schedulerName": "nobody",
+            "schedulerName": "none",
             "containers": [{"name": "app", "image": image}],
         },
     })
@@ -47,21 +47,21 @@ fn is_pending(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_none() && phase == Some("Pending")
 }
 
-/// Waits for so many pods that have neither begun nor ended.
+/// Waits until exactly `count` pods are pending, and returns them.
 async fn pending_pods(cluster: &TestCluster, count: usize) -> Vec<Arc<Pod>> {
     let wanted = |pods: &[Arc<Pod>]| pods.iter().filter(|pod| is_pending(pod)).count() == count;
     let pods = cluster.eventually_all::<Pod>(wanted).await;
     pods.into_iter().filter(|pod| is_pending(pod)).collect()
 }
 
-/// Says how a pod fares, in place of a kubelet.
+/// Writes the status of a pod, in place of a kubelet.
 async fn set_pod_status(cluster: &TestCluster, pod: &Pod, status: Value) {
     let patch = Patch::Merge(json!({ "status": status }));
     let status = cluster.client().subresource::<Pod>(&Key::of(pod), "status");
     status.patch::<Pod>(&patch).await.unwrap();
 }
 
-/// Has a pod run, and ready since long ago.
+/// Sets a pod to running and ready since 2020, beyond any `minReadySeconds`.
 async fn make_ready(cluster: &TestCluster, pod: &Pod) {
     let conditions = json!([{
         "type": "Ready", "status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z",
@@ -69,7 +69,7 @@ async fn make_ready(cluster: &TestCluster, pod: &Pod) {
     set_pod_status(cluster, pod, json!({"phase": "Running", "conditions": conditions})).await;
 }
 
-/// A condition in words.
+/// Formats a condition as `type=status reason: message`.
 fn format_condition(
     type_: &str,
     status: &str,

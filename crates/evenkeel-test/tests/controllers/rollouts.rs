@@ -1,4 +1,4 @@
-//! Deployments and StatefulSets, step by step.
+//! Rollouts of Deployments and StatefulSets.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::{cluster, format_condition, is_pending, make_ready, pending_pods, template};
 
-/// How many pods each image is to have, by the replica sets.
+/// Waits until the ReplicaSets have the expected replicas per image, and returns them.
 async fn sets(cluster: &TestCluster, expected: &[(&str, i32)]) -> Vec<Arc<ReplicaSet>> {
     let expected: BTreeMap<String, i32> =
         expected.iter().map(|(image, count)| ((*image).to_owned(), *count)).collect();
@@ -94,7 +94,7 @@ async fn rollout_progresses_as_pods_become_ready() {
     };
     assert_eq!(conditions, [available.clone(), done(&name)]);
 
-    // A quarter of three: one more at the most, and none less.
+    // The default 25 % of three replicas: maxSurge is 1 and maxUnavailable is 0.
     let patch = json!({"spec": {"template": template("web", "web:2")}});
     cluster.client().patch::<Deployment>(&key, &Patch::Strategic(patch)).await.unwrap();
     for left in [3, 2, 1] {
@@ -145,7 +145,7 @@ async fn stateful_set_pods_start_and_update_in_order() {
     };
     let key = Key::of(&db);
     let before = cluster.eventually::<StatefulSet>(&key, up).await;
-    // Before the partition, counted from the first, nothing is replaced; after it, the last one first.
+    // Pods below the partition keep their revision; the others are updated in descending order.
     let patch = json!({"spec": {
         "template": template("db", "db:2"),
         "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}},

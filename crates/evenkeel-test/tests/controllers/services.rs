@@ -1,4 +1,4 @@
-//! What follows from pods: where traffic goes, and how many may be disturbed.
+//! EndpointSlices, PodDisruptionBudgets, and the defaults of new namespaces.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ async fn endpoint_slice_lists_pods_of_the_service_with_readiness() {
         });
         set_pod_status(&cluster, &pod, status).await;
     }
-    // A real cluster has a slice of its own in `default`.
+    // `default` also contains the EndpointSlice of the `kubernetes` Service.
     let ours = |slice: &&Arc<EndpointSlice>| {
         let owners = slice.metadata.owner_references.as_deref().unwrap_or_default();
         owners.iter().any(|owner| Some(&owner.uid) == service.metadata.uid.as_ref())
@@ -77,7 +77,7 @@ async fn endpoint_slice_lists_pods_of_the_service_with_readiness() {
         "endpoints": [endpoint("a", "10.9.0.1", true), endpoint("b", "10.9.0.2", false)],
     });
     assert_eq!(evenkeel_test::diff(&expected, &found), "");
-    // No kubelet will say that they have ended.
+    // Without a kubelet, graceful deletion would not finish.
     for pod in cluster.eventually_all::<Pod>(|pods| pods.len() == 2).await {
         cluster.client().delete(&*pod).grace_period(Duration::ZERO).await.unwrap();
     }
