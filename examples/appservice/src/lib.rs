@@ -1,8 +1,8 @@
-//! The example operator, end to end.
+//! The example operator.
 //!
-//! [`operator`] is all there is to write, and the code to copy: what an `AppService` is and what is
-//! done about it. [`dns`] stands in for a system outside of the cluster. [`scenario`] plays what people
-//! do with an operator, and looks whether it answers.
+//! [`operator`] is the operator itself, and the code to copy: the `AppService` type and its
+//! reconciler. [`dns`] is a fake external system. [`scenario`] uses the operator as a user would and
+//! checks the results.
 
 pub mod operator;
 

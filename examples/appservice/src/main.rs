@@ -1,4 +1,4 @@
-//! `cargo run -p appservice`: a cluster, the operator on it, and a story that shows what it does.
+//! `cargo run -p appservice`: runs a cluster, the operator, and a scenario that demonstrates it.
 
 mod output;
 
@@ -18,37 +18,36 @@ use output::{print_line, print_progress};
 
 /// An example operator: an AppService becomes a Deployment, a Service and a DNS record.
 ///
-/// Without options it starts a cluster in this process, plays a story on it step by step, and stays
-/// up for you to try your own hand. It touches no other cluster unless told to by --kubeconfig or
-/// --context.
+/// Without options it starts a cluster in this process, runs a scenario on it step by step, and
+/// keeps running until Ctrl-C. It uses another cluster only with --kubeconfig or --context.
 #[derive(Debug, Parser)]
 #[command(version, about, after_help = AFTER)]
 struct Arguments {
-    /// End after the story; the exit code tells whether every step was seen
+    /// Exit after the scenario, with exit code 0 if every step succeeded
     #[arg(long, conflicts_with_all = ["kubeconfig", "context"])]
     once: bool,
-    /// Run on the cluster that this file names, instead of one in this process; no story is played
+    /// Run on the cluster of this kubeconfig instead, without the scenario
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Run on the cluster of this context of the kubeconfig; no story is played
+    /// Run on the cluster of this kubeconfig context instead, without the scenario
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
-    /// Install or update the AppService CRD first; on a real cluster only if asked for
+    /// Install or update the AppService CRD (always done on the cluster in this process)
     #[arg(long)]
     install: bool,
-    /// The folder that stands for a DNS zone, one file per record
+    /// Directory of the fake DNS zone, one file per record
     #[arg(long, value_name = "DIR")]
     records: Option<PathBuf>,
-    /// Log everything, also what the cluster's own controllers do
+    /// Log at level debug, including the built-in controllers
     #[arg(short, long)]
     verbose: bool,
 }
 
 const AFTER: &str = "\
 Examples:
-  cargo run -p appservice                                  the scenario, then yours
-  cargo run -p appservice -- --once                        the scenario alone
-  cargo run -p appservice -- --context kind-kind --install  the operator on a cluster of yours";
+  cargo run -p appservice                                   run the scenario, then keep running
+  cargo run -p appservice -- --once                         run the scenario and exit
+  cargo run -p appservice -- --context kind-kind --install  run the operator on an existing cluster";
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -68,7 +67,7 @@ async fn main() -> ExitCode {
     let ended = tokio::select! {
         biased;
         ended = run => ended,
-        // As `| head -1` does.
+        // For example by `| head -1`.
         () = output::closed() => return ExitCode::SUCCESS,
     };
     match ended {
@@ -80,7 +79,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// The error and what caused it; many repeat the words of their cause in their own.
+/// Formats the error and its causes, except those that the text already contains.
 fn error_chain(error: &anyhow::Error) -> String {
     let causes = error.chain().skip(1).map(ToString::to_string);
     causes.fold(error.to_string(), |text, cause| match text.contains(&cause) {
@@ -89,7 +88,7 @@ fn error_chain(error: &anyhow::Error) -> String {
     })
 }
 
-/// The operator alone, on a cluster that exists.
+/// Runs only the operator, on an existing cluster.
 async fn run_on_existing_cluster(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let manager = Manager::builder("appservice-operator")
         .kubeconfig(arguments.kubeconfig.clone())
@@ -107,7 +106,7 @@ async fn run_on_existing_cluster(arguments: &Arguments) -> anyhow::Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-/// A cluster in this process, the operator and the story.
+/// Runs a cluster in this process, the operator and the scenario.
 async fn run_demo(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let temp_dir = TempDir::new().context("no directory for the kubeconfig")?;
     let dir = arguments.records.clone().unwrap_or_else(|| temp_dir.0.join("dns"));
@@ -142,21 +141,21 @@ async fn run_demo(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let result = tokio::select! {
         biased;
         result = scenario::run(&environment, &mut show) => result,
-        // Ctrl-C, or trouble.
+        // Ctrl-C, or an error of the manager.
         Some(ended) = running.join_next() => {
             ended??;
-            print_line("\nStopped before the end of the scenario.");
+            print_line("\nStopped before the scenario completed.");
             return Ok(ExitCode::FAILURE);
         }
     };
     environment.client.cache().stop().await;
     let code = match result {
         Ok(()) => {
-            print_line(&format!("\nAll of it happened: {summary}."));
+            print_line(&format!("\nScenario completed: {summary}."));
             ExitCode::SUCCESS
         }
-        Err(unseen) => {
-            output::error(&format!("after {summary}: {unseen}"));
+        Err(error) => {
+            output::error(&format!("scenario failed after {summary}: {error}"));
             ExitCode::FAILURE
         }
     };
@@ -182,12 +181,12 @@ async fn run_demo(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     serving.stop().await;
     cluster.stop().await;
     if !arguments.once {
-        print_line("Stopped; the cluster and its objects are gone.");
+        print_line("Stopped. The cluster and its objects are deleted.");
     }
     Ok(code)
 }
 
-/// What the story has shown so far.
+/// Counts the progress of the scenario.
 #[derive(Default)]
 struct Summary {
     steps: usize,
@@ -207,22 +206,24 @@ impl Summary {
 
 impl std::fmt::Display for Summary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} steps, {} results seen", self.steps, self.verified)?;
+        write!(f, "{} steps, {} results verified", self.steps, self.verified)?;
         if self.skipped > 0 { write!(f, ", {} skipped", self.skipped) } else { Ok(()) }
     }
 }
 
 fn print_instructions(dir: &Path) {
-    print_line("\nNow you. With the KUBECONFIG above, in another terminal:\n");
+    print_line(
+        "\nThe cluster keeps running. In another terminal, with the KUBECONFIG above, try:\n",
+    );
     print_line("  kubectl apply -f examples/appservice/web.yaml");
     print_line("  kubectl get appservices,deployments,pods");
     print_line("  kubectl set image deployment/web app=something:else");
     print_line("  kubectl delete appservice web\n");
-    print_line(&format!("DNS records are files in {}", dir.display()));
+    print_line(&format!("DNS records are files in {}.", dir.display()));
     print_line("Each reconcile is printed below with its cause. Press Ctrl-C to stop.\n");
 }
 
-/// A folder that is gone when the program is.
+/// A temporary directory, removed on drop.
 struct TempDir(PathBuf);
 
 impl TempDir {
@@ -235,7 +236,7 @@ impl TempDir {
 
 impl Drop for TempDir {
     fn drop(&mut self) {
-        // What cannot be removed is the system's to clean.
+        // A failure leaves files in the system's temporary directory only.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,7 +1,7 @@
-//! The operator: what an `AppService` is, and what is done about it.
+//! The operator: the `AppService` type and its reconciler.
 //!
-//! The reconciler is told a name, compares what should be with what is, and closes the gap. It keeps
-//! no state of its own: started again at any moment, it goes on from what it finds.
+//! The reconciler gets the key of an object, compares the desired state with the actual state, and
+//! writes the difference. It keeps no state in memory, so it can be restarted at any time.
 
 use std::collections::BTreeMap;
 
@@ -21,15 +21,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::dns::{Zone, address, host};
 
-/// Keeps a deleted `AppService` until its DNS record is gone.
+/// Keeps a deleted `AppService` until its DNS record is removed.
 const FINALIZER: &str = "apps.example.com/dns-record";
-/// How long until a dependency that is missing is looked for again.
+/// The requeue interval while a dependency is missing.
 const DEPENDENCY_RETRY: Duration = Duration::from_secs(5);
 const PORT: i32 = 8080;
-/// Tells which `AppService` something belongs to.
+/// The label that names the `AppService` of an object.
 pub const NAME_LABEL: &str = "app.kubernetes.io/name";
 
-/// A web application: an image, run by several pods behind one name.
+/// A web application: pods with one image behind a Service and a DNS name.
 #[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
 #[kube(group = "apps.example.com", version = "v1", kind = "AppService", namespaced)]
 #[kube(status = "AppServiceStatus")]
@@ -38,43 +38,43 @@ pub const NAME_LABEL: &str = "app.kubernetes.io/name";
 #[kube(printcolumn = r#"{"name": "Up", "type": "integer", "jsonPath": ".status.readyReplicas"}"#)]
 #[serde(rename_all = "camelCase")]
 pub struct AppServiceSpec {
-    /// How many pods run. A single one could not be replaced without a gap.
+    /// The number of pods. A single pod could not be replaced without downtime.
     #[schemars(range(min = 2))]
     pub replicas: i32,
-    /// The container image they run; it listens on port 8080.
+    /// The container image, which listens on port 8080.
     #[schemars(length(min = 1))]
     pub image: String,
-    /// A Secret of the same namespace that becomes their environment; it is waited for.
+    /// A Secret of the same namespace to set environment variables from. The operator waits for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
 }
 
-/// How an `AppService` fares.
+/// The status of an `AppService`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AppServiceStatus {
-    /// `Ready`, or why not.
+    /// The conditions; `Ready` is the only type.
     #[serde(default, skip_serializing_if = "Conditions::is_empty")]
     pub conditions: Conditions,
-    /// The generation of the spec that this speaks of.
+    /// The generation of the spec that was last reconciled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// How many pods are ready.
+    /// The number of ready pods.
     #[serde(default)]
     pub ready_replicas: i32,
 }
 
-/// Makes every `AppService` be as declared.
+/// Reconciles `AppService` objects.
 pub struct AppServices {
-    /// Where its DNS records are.
+    /// The DNS zone of the records.
     pub zone: Zone,
 }
 
 impl AppServices {
-    /// Hands the controller to `manager`.
+    /// Registers the controller with `manager`.
     ///
     /// # Errors
-    /// When the manager has such a controller already or has ended.
+    /// If the manager already has a controller of this name or has stopped.
     pub fn register(self, manager: &Manager) -> Result<ControllerHandle, RegisterError> {
         manager.controller(self).owns::<Deployment>().owns::<Service>().workers(4).register()
     }
@@ -95,10 +95,10 @@ impl Reconciler for AppServices {
         }
         let found = cx.get::<Deployment>(cx.key()).await?;
         if found.as_ref().is_some_and(|found| !is_controller(&*app, &**found)) {
-            let message = format!("Deployment {} has another owner", cx.key().name());
+            let message = format!("Deployment {} is owned by another object", cx.key().name());
             return wait(cx, &app, "NameTaken", &message).await;
         }
-        // What differs because the AppService itself has changed is no drift.
+        // A difference caused by a change of the AppService itself is not drift.
         let observed = app.status.as_ref().and_then(|status| status.observed_generation);
         let unchanged = found.iter().filter(|_| observed == app.metadata.generation);
         for difference in unchanged.flat_map(|found| drift(&app, found)) {
@@ -124,7 +124,7 @@ impl Reconciler for AppServices {
     }
 }
 
-/// Tells why nothing can be done now, and looks again in a while.
+/// Reports why the `AppService` cannot be reconciled now, and requeues it.
 async fn wait(cx: &Context<AppService>, app: &AppService, why: &str, text: &str) -> Result<Action> {
     tracing::info!("{text}");
     cx.event(why, text);
@@ -132,7 +132,8 @@ async fn wait(cx: &Context<AppService>, app: &AppService, why: &str, text: &str)
     Ok(Action::requeue_after(DEPENDENCY_RETRY))
 }
 
-/// What of the Deployment is not as declared, field by field. Applying mends it; this is to tell.
+/// Returns the fields of the Deployment that differ from the spec, for events. The apply corrects
+/// them.
 fn drift(app: &AppService, found: &Deployment) -> Vec<String> {
     let spec = found.spec.as_ref();
     let replicas = spec.and_then(|spec| spec.replicas).unwrap_or_default();
@@ -141,15 +142,15 @@ fn drift(app: &AppService, found: &Deployment) -> Vec<String> {
     let image = container.and_then(|container| container.image.as_deref()).unwrap_or_default();
     let mut differences = Vec::new();
     if replicas != app.spec.replicas {
-        differences.push(format!("replicas is {replicas}, declared is {}", app.spec.replicas));
+        differences.push(format!("replicas is {replicas}, expected {}", app.spec.replicas));
     }
     if image != app.spec.image {
-        differences.push(format!("image is {image}, declared is {}", app.spec.image));
+        differences.push(format!("image is {image}, expected {}", app.spec.image));
     }
     differences
 }
 
-/// How many pods of the present spec are ready; what is said of a former one does not count.
+/// Returns the ready replicas, or zero if the Deployment status is of an older generation.
 fn ready_replicas(deployment: &Deployment) -> i32 {
     let status = deployment.status.as_ref();
     let current =

@@ -1,4 +1,4 @@
-//! What is shown to the person at the terminal.
+//! Terminal output.
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -11,28 +11,28 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-/// Woken when standard output is closed.
+/// Notified when stdout is closed.
 static CLOSED: Notify = Notify::const_new();
 
-/// Prints one line to standard output.
+/// Prints one line to stdout.
 pub(crate) fn print_line(line: &str) {
     if writeln!(io::stdout(), "{line}").is_err_and(|it| it.kind() == io::ErrorKind::BrokenPipe) {
         CLOSED.notify_one();
     }
 }
 
-/// Waits until the reader of standard output has closed it.
+/// Waits until stdout is closed by its reader.
 pub(crate) async fn closed() {
     CLOSED.notified().await;
 }
 
-/// Prints an error to standard error.
+/// Prints an error to stderr.
 pub(crate) fn error(text: &str) {
-    // A closed stderr is no reason to fail.
+    // A closed stderr must not cause a failure.
     let _ = writeln!(io::stderr(), "error: {text}");
 }
 
-/// One line of the story.
+/// Prints the progress of the scenario.
 pub(crate) fn print_progress(line: Progress) {
     match line {
         Progress::Step(what) => print_line(&format!("\n{}", paint("1", &format!("▸ {what}")))),
@@ -44,7 +44,7 @@ pub(crate) fn print_progress(line: Progress) {
     }
 }
 
-/// Colours a text on a terminal, unless `NO_COLOR` asks for none.
+/// Colours the text on a terminal, unless `NO_COLOR` is set.
 fn paint(code: &str, text: &str) -> String {
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     if io::stdout().is_terminal() && !plain {
@@ -54,8 +54,8 @@ fn paint(code: &str, text: &str) -> String {
     }
 }
 
-/// Shows the log: on a cluster of its own only what the operator itself logs, between the lines of
-/// the story; elsewhere, and when `verbose`, what the framework logs too.
+/// Initializes logging: on the cluster in this process only the messages of the operator, between
+/// the lines of the scenario; on an existing cluster, or if `verbose`, all messages.
 pub(crate) fn log(verbose: bool, existing_cluster: bool) -> anyhow::Result<()> {
     if verbose || existing_cluster {
         return Ok(evenkeel::logging::init(verbose.then_some("debug"))?);
@@ -65,7 +65,7 @@ pub(crate) fn log(verbose: bool, existing_cluster: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Shows what the operator says, without where and when.
+/// Prints the operator's log messages, without target and time.
 struct OperatorLog;
 
 impl<S: Subscriber> Layer<S> for OperatorLog {

@@ -1,7 +1,7 @@
-//! What people do with an operator, step by step, and whether it answers.
+//! A scenario that uses the operator step by step and checks the results.
 //!
-//! The story is a user of the cluster like any other: it edits objects as `kubectl` would and looks
-//! at what becomes of them. It never asks the operator. A step that is not seen to come true ends it.
+//! It is an ordinary user of the cluster: it writes objects as `kubectl` does and watches the
+//! results. It never calls the operator. The first step whose result is not observed ends it.
 
 mod wait;
 
@@ -26,36 +26,36 @@ const NAME: &str = "web";
 const IMAGE: &str = "registry.example.com/shop:1.0";
 const TAMPERED: &str = "registry.example.com/miner:6.6";
 
-/// Where the story plays.
+/// Where the scenario runs.
 #[derive(Clone, Debug)]
 pub struct Environment {
-    /// The cluster.
+    /// A client of the cluster.
     pub client: Client,
-    /// The namespace that the `AppService` is in; there is no other one.
+    /// The namespace of the `AppService`; it contains no other one.
     pub namespace: String,
-    /// The records that the operator keeps.
+    /// The DNS zone that the operator writes.
     pub zone: Zone,
-    /// Whether a cluster's own controllers run here; without them nothing is collected.
+    /// Whether the built-in controllers run; without them there is no garbage collection.
     pub controllers: bool,
-    /// Whether something runs pods here; without kubelets none ever becomes ready.
+    /// Whether kubelets run; without them pods do not become ready.
     pub kubelets: bool,
 }
 
-/// What the story tells.
+/// The progress of the scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// What is done now.
+    /// A step starts.
     Step(String),
-    /// What was seen to come of it, and after how long.
+    /// A result of the step was observed after this duration.
     Verified(String, Duration),
-    /// What cannot be seen here, and why.
+    /// A result cannot be observed in this environment, and why.
     Skipped(String),
 }
 
-/// Plays all of it.
+/// Runs all steps.
 ///
 /// # Errors
-/// With the first thing that was not seen, or a request that failed.
+/// On the first result that is not observed, or the first request that fails.
 pub async fn run(
     environment: &Environment,
     report: &mut (dyn FnMut(Progress) + Send),
@@ -78,13 +78,13 @@ struct Scenario<'a> {
     key: Key,
     waiter: Waiter,
     report: &'a mut (dyn FnMut(Progress) + Send),
-    /// When the last thing was done.
+    /// When the current step started.
     since: Instant,
 }
 
 impl Scenario<'_> {
     async fn declare(&mut self) -> Result<(), ScenarioError> {
-        self.step(format!("AppService {} is declared: 2 × {IMAGE}", self.key));
+        self.step(format!("create AppService {}: 2 × {IMAGE}", self.key));
         let spec = AppServiceSpec { replicas: 2, image: IMAGE.to_owned(), secret: None };
         let mut app = AppService::new(NAME, spec);
         app.meta_mut().namespace = Some(self.environment.namespace.clone());
@@ -92,15 +92,13 @@ impl Scenario<'_> {
 
         let ours = |found: &Deployment| is_controller(&*app, found) && is(found, 2, IMAGE);
         self.waiter
-            .wait_for("a Deployment of two that the AppService controls", &self.key, ours)
+            .wait_for("a Deployment with 2 replicas owned by the AppService", &self.key, ours)
             .await?;
-        self.verified(format!(
-            "Deployment {NAME} with 2 replicas, controlled by AppService {NAME}"
-        ));
+        self.verified(format!("Deployment {NAME} with 2 replicas, owned by AppService {NAME}"));
 
         let ours = |found: &Service| is_controller(&*app, found);
-        self.waiter.wait_for("a Service that the AppService controls", &self.key, ours).await?;
-        self.verified(format!("Service {NAME}, controlled by AppService {NAME}"));
+        self.waiter.wait_for("a Service owned by the AppService", &self.key, ours).await?;
+        self.verified(format!("Service {NAME}, owned by AppService {NAME}"));
 
         // The status is written last.
         let has_status = |found: &AppService| found.status.is_some();
@@ -113,13 +111,13 @@ impl Scenario<'_> {
                 &record,
             ));
         }
-        self.verified(format!("DNS record {host}, and a finalizer that will remove it"));
+        self.verified(format!("DNS record {host}, and a finalizer to remove it"));
         Ok(())
     }
 
     async fn wait_until_ready(&mut self, replicas: i32) -> Result<(), ScenarioError> {
         if !self.environment.kubelets {
-            let skipped = format!("Ready=True, {replicas}/{replicas}: no kubelet runs pods here");
+            let skipped = format!("Ready=True, {replicas}/{replicas}: no kubelet in this cluster");
             (self.report)(Progress::Skipped(skipped));
             return Ok(());
         }
@@ -138,7 +136,7 @@ impl Scenario<'_> {
     }
 
     async fn tamper(&mut self) -> Result<(), ScenarioError> {
-        self.step(format!("somebody edits the Deployment by hand: image {TAMPERED}"));
+        self.step(format!("edit the Deployment: image {TAMPERED}"));
         let containers = json!([{"name": "app", "image": TAMPERED}]);
         let patch = json!({"spec": {"template": {"spec": {"containers": containers}}}});
         let tampered = self
@@ -149,18 +147,18 @@ impl Scenario<'_> {
         let restored = |found: &Deployment| {
             found.metadata.generation > tampered.metadata.generation && is(found, 2, IMAGE)
         };
-        self.waiter.wait_for("the declared image again", &self.key, restored).await?;
-        self.verified(format!("restored: image {IMAGE} again"));
+        self.waiter.wait_for("the image of the AppService", &self.key, restored).await?;
+        self.verified(format!("drift corrected: image {IMAGE}"));
         Ok(())
     }
 
     async fn scale(&mut self) -> Result<(), ScenarioError> {
-        self.step("the AppService is scaled: replicas 2 → 4".to_owned());
+        self.step("scale the AppService: replicas 2 → 4".to_owned());
         let patch = Patch::Merge(json!({"spec": {"replicas": 4}}));
         let write = self.client().patch::<AppService>(&self.key, &patch);
         write.field_manager("kubectl-patch").await?;
         let scaled = |found: &Deployment| is(found, 4, IMAGE);
-        self.waiter.wait_for("a Deployment of four", &self.key, scaled).await?;
+        self.waiter.wait_for("a Deployment with 4 replicas", &self.key, scaled).await?;
         self.verified(format!("Deployment {NAME} with 4 replicas"));
         Ok(())
     }
@@ -169,35 +167,35 @@ impl Scenario<'_> {
         let Some(child) = self.client().live().get::<Deployment>(&self.key).await? else {
             return Err(ScenarioError::not_observed("the Deployment", &None::<Deployment>));
         };
-        self.step("somebody deletes the Deployment".to_owned());
+        self.step("delete the Deployment".to_owned());
         self.client().delete(&child).await?;
         let recreated =
             |found: &Deployment| found.metadata.uid != child.metadata.uid && is(found, 4, IMAGE);
         self.waiter.wait_for("a new Deployment", &self.key, recreated).await?;
-        self.verified(format!("recreated: Deployment {NAME} with 4 replicas and another uid"));
+        self.verified(format!("recreated: Deployment {NAME} with 4 replicas and a new uid"));
         Ok(())
     }
 
     async fn patch_invalid_replicas(&mut self) -> Result<(), ScenarioError> {
-        self.step("somebody asks for replicas: 1, which the schema does not allow".to_owned());
+        self.step("patch replicas: 1, below the minimum in the schema".to_owned());
         let patch = Patch::Merge(json!({"spec": {"replicas": 1}}));
         let write = self.client().patch::<AppService>(&self.key, &patch);
         match write.field_manager("kubectl-patch").await {
             Err(error) if error.is_invalid() => {
                 let message = error.status().map(|status| status.message.clone());
                 self.verified(format!(
-                    "refused by the API server: {}",
+                    "rejected by the API server: {}",
                     message.unwrap_or_default()
                 ));
                 Ok(())
             }
             Err(error) => Err(error.into()),
-            Ok(app) => Err(ScenarioError::not_observed("a refusal", &*app)),
+            Ok(app) => Err(ScenarioError::not_observed("a validation error", &*app)),
         }
     }
 
     async fn delete(&mut self) -> Result<(), ScenarioError> {
-        self.step(format!("AppService {} is deleted", self.key));
+        self.step(format!("delete AppService {}", self.key));
         self.client().delete_by_key::<AppService>(&self.key).await?;
         let namespace = &self.environment.namespace;
         self.waiter.wait_for_none::<AppService>(namespace, &Selector::default()).await?;
@@ -205,11 +203,9 @@ impl Scenario<'_> {
         if let Ok(Some(target)) = self.environment.zone.get(&host) {
             return Err(ScenarioError::not_observed(&format!("no record {host}"), &target));
         }
-        self.verified(format!(
-            "the finalizer ran: DNS record {host} is gone, and then the AppService"
-        ));
+        self.verified(format!("finalizer: DNS record {host} removed, then the AppService"));
         if !self.environment.controllers {
-            let skipped = "collected: no garbage collector runs here".to_owned();
+            let skipped = "garbage collection: no garbage collector in this cluster".to_owned();
             (self.report)(Progress::Skipped(skipped));
             return Ok(());
         }
@@ -218,7 +214,7 @@ impl Scenario<'_> {
         self.waiter.wait_for_none::<Service>(namespace, &labels).await?;
         self.waiter.wait_for_none::<ReplicaSet>(namespace, &labels).await?;
         self.waiter.wait_for_none::<Pod>(namespace, &labels).await?;
-        self.verified("collected: Deployment, Service, ReplicaSets and Pods".to_owned());
+        self.verified("garbage collected: Deployment, Service, ReplicaSets and Pods".to_owned());
         Ok(())
     }
 

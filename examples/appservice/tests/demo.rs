@@ -1,4 +1,4 @@
-//! `cargo run -p appservice` as a process.
+//! Runs `cargo run -p appservice` as a process.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Command, Stdio};
@@ -15,9 +15,13 @@ fn once_prints_a_summary_and_no_kubeconfig() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{text}");
     let last = text.lines().last().unwrap();
-    assert!(last.starts_with("All of it happened: 6 steps, "), "{text}");
+    assert!(last.starts_with("Scenario completed: 6 steps, "), "{text}");
     assert!(!text.contains("KUBECONFIG"), "{text}");
-    assert_eq!(text.matches("drift detected").count(), 1, "only the edit by hand: {text}");
+    assert_eq!(
+        text.matches("drift detected").count(),
+        1,
+        "only the edit of the Deployment: {text}"
+    );
     assert!(!text.contains('\u{1b}'), "no colours in a pipe: {text}");
 }
 

@@ -1,6 +1,6 @@
-//! What the operator promises, on a cluster per test and in virtual time.
+//! Tests of the operator, on a cluster per test and in virtual time.
 
-#![expect(clippy::unwrap_used, reason = "that is how a test fails")]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::fs;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 const WEB: &str = "metadata: {name: web}\nspec: {replicas: 2, image: 'shop:1'}";
 
-/// A cluster with the operator on it, and the folder of its records.
+/// A cluster with the operator, and the directory of its DNS records.
 struct Fixture {
     cluster: TestCluster,
     zone: Zone,
@@ -58,7 +58,7 @@ impl Fixture {
         self.cluster.eventually::<AppService>(key, has_reason).await
     }
 
-    /// The reason that an `AppService` has come to where all is well.
+    /// Returns the reason of the `Ready` condition that a reconciled `AppService` reaches.
     fn final_reason(&self) -> &'static str {
         if self.cluster.runs_pods() { "AllReplicasReady" } else { "ReplicasStarting" }
     }
@@ -115,7 +115,7 @@ async fn missing_secret_is_waited_for() {
 async fn drift_is_corrected_and_recorded_as_events() {
     let fixture = Fixture::start("drift").await;
     let key = fixture.create(WEB).await;
-    // Once there is nothing else to do: what is mended in passing, before it was seen, is not told.
+    // Wait until the rollout is done: drift that an earlier reconcile corrects records no event.
     let rolled_out = |found: &Deployment| {
         let status = found.status.as_ref();
         status.is_some_and(|status| {
@@ -142,14 +142,12 @@ async fn drift_is_corrected_and_recorded_as_events() {
     };
     fixture.cluster.eventually::<Deployment>(&key, restored).await;
     let recorded = |events: &[Arc<Event>]| {
-        ["replicas is 7, declared is 2", "image is other:9, declared is shop:1"].iter().all(
-            |text| {
-                events.iter().any(|event| {
-                    event.reason.as_deref() == Some("DriftDetected")
-                        && event.note.as_deref() == Some(text)
-                })
-            },
-        )
+        ["replicas is 7, expected 2", "image is other:9, expected shop:1"].iter().all(|text| {
+            events.iter().any(|event| {
+                event.reason.as_deref() == Some("DriftDetected")
+                    && event.note.as_deref() == Some(text)
+            })
+        })
     };
     fixture.cluster.eventually_all::<Event>(recorded).await;
     fixture.stop().await;
@@ -177,7 +175,7 @@ spec:
     };
     fixture.wait_for_reason(&key, "NameTaken").await;
     fixture.cluster.consistently::<Deployment>(&key, Duration::from_secs(5), untouched).await;
-    // Out of the way, it makes room.
+    // Once it is deleted, the operator creates its own.
     client.delete(&*theirs).await.unwrap();
     let ours = |found: &Deployment| found.metadata.owner_references.is_some();
     fixture.cluster.eventually::<Deployment>(&key, ours).await;

@@ -1,4 +1,4 @@
-//! Watching a cluster until something is so.
+//! Waits for conditions on cached objects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,19 +11,19 @@ use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// How long the story waits for one thing.
+/// How long to wait for the next change.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Something that did not come true.
+/// A failed request, or a result that was not observed.
 #[derive(Debug)]
 pub struct ScenarioError(BoxError);
 
 impl ScenarioError {
-    /// `what` was not seen; `instead` is what there was.
+    /// Creates the error for an expected result `what`; `instead` is the last seen state.
     pub(super) fn not_observed(what: &str, instead: &impl Serialize) -> Self {
         let instead =
             serde_json::to_string_pretty(instead).unwrap_or_else(|error| error.to_string());
-        Self(format!("not seen: {what}; there is {instead}").into())
+        Self(format!("expected {what}; last seen: {instead}").into())
     }
 }
 
@@ -45,7 +45,7 @@ impl From<Error> for ScenarioError {
     }
 }
 
-/// Looks at a cluster through a cache: once, and then whenever something changes.
+/// Waits for conditions, checked on every change in the cache.
 pub(super) struct Waiter {
     client: Client,
 }
@@ -55,7 +55,7 @@ impl Waiter {
         Self { client }
     }
 
-    /// Waits until the object is there and `condition`; gives it as it is then.
+    /// Waits until the object exists and meets `condition`, and returns it.
     pub(super) async fn wait_for<K: Object>(
         &self,
         what: &str,
@@ -69,7 +69,7 @@ impl Waiter {
         .await
     }
 
-    /// Waits until nothing in the namespace has these labels.
+    /// Waits until no object in the namespace matches the label selector.
     pub(super) async fn wait_for_none<K: Object>(
         &self,
         namespace: &str,
