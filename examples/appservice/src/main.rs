@@ -47,7 +47,7 @@ const AFTER: &str = "\
 Examples:
   cargo run -p appservice                                   run the scenario, then keep running
   cargo run -p appservice -- --once                         run the scenario and exit
-  cargo run -p appservice -- --context kind-kind --install  run the operator on an existing cluster";
+  cargo run -p appservice -- --context kind-kind --install  run the operator on your cluster";
 
 #[tokio::main]
 async fn main() -> ExitCode {

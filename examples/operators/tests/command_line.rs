@@ -1,6 +1,6 @@
-//! What an operator prints: to a user who asks, who errs, and whose cluster lacks something.
+//! The output of an operator: help, invalid arguments, errors and a missing CRD.
 
-#![expect(clippy::unwrap_used, reason = "that is how a test fails")]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
@@ -75,7 +75,7 @@ fn main_prints_errors_with_their_causes() {
     assert!(nowhere.starts_with("Error: no cluster: --kubeconfig and KUBECONFIG"), "{nowhere}");
 }
 
-/// A program that is ended with the test.
+/// A child process, killed on drop.
 struct Running(Child);
 
 impl Drop for Running {
@@ -110,7 +110,7 @@ async fn missing_crd_is_logged_by_name() {
     .unwrap();
     let named = "the API server does not serve Greeting.example.com/v1: install its CRD";
     assert!(log.contains(" WARN ") && log.contains(named), "{log}");
-    assert!(!log.contains('\u{1b}'), "no colours where there is no terminal: {log}");
+    assert!(!log.contains('\u{1b}'), "no colours without a terminal: {log}");
     serving.stop().await;
     cluster.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Simulated failures of pods, as the README shows them.
+//! Simulated failures of pods, as shown in the README.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ async fn simulated_pods_fail_as_planned() {
         .start()
         .await;
     if !cluster.simulates_pods() {
-        return cluster.stop().await; // a cluster with nodes of its own, or with none
+        return cluster.stop().await; // another back end
     }
     let started = tokio::time::Instant::now();
     for name in ["good", "missing", "broken"] {
@@ -38,7 +38,7 @@ async fn simulated_pods_fail_as_planned() {
     cluster.stop().await;
 }
 
-/// A Deployment of one pod with the image `web:{name}`.
+/// Returns a Deployment of one pod with the image `web:{name}`.
 fn web(cluster: &TestCluster, name: &str) -> Deployment {
     cluster.parse(&format!(
         "metadata: {{name: {name}}}
@@ -50,7 +50,7 @@ spec:
     ))
 }
 
-/// Why the first container of a pod waits.
+/// Returns the reason why the first container of a pod is waiting.
 fn waiting(pod: &Pod) -> Option<&str> {
     let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
     statuses.first()?.state.as_ref()?.waiting.as_ref()?.reason.as_deref()

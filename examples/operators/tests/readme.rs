@@ -1,4 +1,4 @@
-//! What the README shows is what is tested.
+//! Checks that the code in the README is the tested code.
 
 const README: &str = include_str!("../../../README.md");
 const WORKSPACE: &str = include_str!("../../../Cargo.toml");
@@ -24,7 +24,7 @@ fn readme_contains_the_simulated_failures_test() {
     assert!(README.contains(test), "the README should contain:\n{test}");
 }
 
-/// The version that a line of a Cargo.toml asks for, and whether it turns default features off.
+/// Parses the version of a Cargo.toml dependency, and whether it disables default features.
 fn requirement(line: &str) -> Option<(&str, bool)> {
     let value = line.split_once("version = ").map_or(line.split_once(" = ")?.1, |(_, rest)| rest);
     let version = value.strip_prefix('"')?.split('"').next()?;
@@ -40,7 +40,7 @@ fn readme_names_the_workspace_dependency_versions() {
         let ours = WORKSPACE.lines().find(|ours| ours.starts_with(&format!("{name} = "))).unwrap();
         let (shown, ours) = (requirement(line).unwrap(), requirement(ours).unwrap());
         let same = ours.0 == shown.0 || ours.0.starts_with(&format!("{}.", shown.0));
-        assert!(same, "{name}: the README asks for {shown:?}, the workspace for {ours:?}");
+        assert!(same, "{name}: the README requires {shown:?}, the workspace {ours:?}");
         compared.push(name);
     }
     for name in ["k8s-openapi", "kube", "schemars", "serde", "tokio"] {

@@ -1,8 +1,8 @@
-//! Takes over what exists: an `ApplicationNamespace` adopts the namespace it names, or makes it.
+//! Adopts existing objects: an `ApplicationNamespace` adopts the Namespace it names, or creates it.
 //!
-//! Both are cluster-scoped, so that one can own the other. What is adopted goes with its owner,
-//! contents and all, unless `onDelete: Orphan` asks for it to be let go first. A namespace that
-//! another controller owns, or that the cluster cannot do without, is left alone.
+//! Both are cluster-scoped, so that one can own the other. The adopted Namespace is garbage
+//! collected with its owner, unless `onDelete: Orphan` removes the owner reference first.
+//! Namespaces that another controller owns, and system namespaces, are not adopted.
 //!
 //! `cargo run -p operators --bin application-namespace -- --kubeconfig FILE`
 
@@ -13,32 +13,32 @@ use k8s_openapi::api::core::v1::Namespace;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-const FINALIZER: &str = "platform.example.com/let-go";
+const FINALIZER: &str = "platform.example.com/orphan";
 const TEAM: &str = "platform.example.com/team";
-/// The owner of somebody else's namespace may go one day; nothing tells us when.
+/// The requeue interval while another object owns the Namespace, because its owner is not watched.
 const OWNED_RETRY: Duration = Duration::from_secs(60);
 
-/// A namespace of an application, and the team that answers for it.
+/// A Namespace of an application, and the team responsible for it.
 #[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
 #[kube(group = "platform.example.com", version = "v1", kind = "ApplicationNamespace")]
 #[kube(status = "ApplicationNamespaceStatus")]
 #[serde(rename_all = "camelCase")]
 struct ApplicationNamespaceSpec {
-    /// The namespace; it may exist already.
+    /// The name of the Namespace, which may exist already.
     namespace_name: String,
-    /// The team; the namespace carries its name as a label.
+    /// The team, set as a label on the Namespace.
     team: String,
-    /// What becomes of the namespace when this object is deleted.
+    /// What happens to the Namespace when this object is deleted.
     #[serde(default)]
     on_delete: OnDelete,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
 enum OnDelete {
-    /// It goes too, with all that is in it.
+    /// It is deleted too.
     #[default]
     Delete,
-    /// It stays, and belongs to nobody.
+    /// It stays, without an owner reference.
     Orphan,
 }
 
@@ -61,7 +61,7 @@ impl Reconciler for ApplicationNamespaces {
         let Some(app) = cx.finalize(FINALIZER, clean_up).await? else { return Ok(Action::done()) };
         let name = &app.spec.namespace_name;
         if name == "default" || name.starts_with("kube-") {
-            let message = format!("{name} is the cluster's own");
+            let message = format!("{name} is a system namespace");
             let refused = Condition::new("Ready", false, "Protected", &message);
             cx.status(&app).condition(refused).write().await?;
             return Err(terminal(message));
@@ -70,7 +70,7 @@ impl Reconciler for ApplicationNamespaces {
         let found = cx.get::<Namespace>(&Key::cluster(name)).await?;
         if let Some(found) = found.filter(|found| !is_controller(&*app, &**found)) {
             match cx.adopt(&*app, &*found).await {
-                Ok(_) => cx.event("Adopted", &format!("Namespace {name} was there already")),
+                Ok(_) => cx.event("Adopted", &format!("adopted Namespace {name}")),
                 Err(AdoptError::Owner(owned)) => {
                     cx.warning_event("NotAdopted", &owned.to_string());
                     let refused =
@@ -82,15 +82,15 @@ impl Reconciler for ApplicationNamespaces {
             }
         }
         cx.apply(namespace_for(&app)).force().await?;
-        let message = format!("Namespace {name} belongs to {}", app.spec.team);
+        let message = format!("Namespace {name} is owned by team {}", app.spec.team);
         let ready = Condition::new("Ready", true, "Owned", &message);
         cx.status(&app).condition(ready).write().await?;
         Ok(Action::done())
     }
 }
 
-/// Ends the ownership before the owner goes, if that is asked for: the garbage collector then finds
-/// nothing to collect.
+/// Removes the owner reference before the owner is deleted if `onDelete` is `Orphan`, so that the
+/// garbage collector keeps the Namespace.
 async fn orphan_if_requested(
     cx: &Context<ApplicationNamespace>,
     app: &ApplicationNamespace,

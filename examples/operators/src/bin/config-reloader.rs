@@ -1,10 +1,9 @@
-//! Watches what it does not own: Deployments restart when a ConfigMap that they use changes.
+//! Watches objects it does not own: restarts Deployments when a ConfigMap that they use changes.
 //!
-//! There is no definition of its own. A Deployment that carries the annotation
-//! `reloader.example.com/reload: "true"` gets a fingerprint of its ConfigMaps into its pod template;
-//! when one of them changes, the fingerprint does, and the Deployment rolls. An index files the
-//! Deployments under the ConfigMaps they use, so that a ConfigMap's change finds them at once,
-//! however many there are.
+//! There is no CRD. A Deployment with the annotation `reloader.example.com/reload: "true"` gets a
+//! fingerprint of its ConfigMaps as an annotation in its pod template. When a ConfigMap changes,
+//! the fingerprint changes and the Deployment rolls out. An index of Deployments by the ConfigMaps
+//! they use maps a changed ConfigMap to its Deployments without a scan.
 //!
 //! `cargo run -p operators --bin config-reloader -- --kubeconfig FILE`
 
@@ -14,9 +13,9 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 
-/// On a Deployment: whether it is to be restarted.
+/// The annotation of a Deployment that enables the restart.
 const RELOAD: &str = "reloader.example.com/reload";
-/// On its pods: what their configuration was.
+/// The annotation of its pod template with the fingerprint of the ConfigMaps.
 const FINGERPRINT: &str = "reloader.example.com/fingerprint";
 /// The index of Deployments by the ConfigMaps they use.
 const CONFIG_MAP_INDEX: &str = "uses-config-map";
@@ -35,7 +34,7 @@ impl Reconciler for Reloader {
         let mut fingerprint = Fingerprint::default();
         for key in &used {
             fingerprint.add(key.as_str());
-            // One that is missing may yet come: its creation is a change like any other.
+            // A missing ConfigMap is skipped; its creation triggers another reconcile.
             if let Some(map) = cx.get::<ConfigMap>(key).await? {
                 fingerprint.add(&serde_json::to_string(&(&map.data, &map.binary_data))?);
             }
@@ -50,13 +49,14 @@ impl Reconciler for Reloader {
         let patch = json!({"spec": {"template": {"metadata": {"annotations": annotations}}}});
         cx.patch::<Deployment>(cx.key(), &Patch::Merge(patch)).await?;
         if present.is_some() {
-            cx.event("Reloaded", "the configuration changed");
+            cx.event("Reloaded", "restarted because a ConfigMap changed");
         }
         Ok(Action::done())
     }
 }
 
-/// The ConfigMaps that a Deployment's pods get as volumes or environment, if it is to be restarted.
+/// Returns the ConfigMaps that the Deployment uses as volumes or environment variables, or none if
+/// it lacks the annotation.
 fn config_maps(deployment: &Deployment) -> Vec<Key> {
     let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
     let (Some(pod), Some("true")) = (pod, deployment.annotations().get(RELOAD).map(String::as_str))
@@ -74,7 +74,7 @@ fn config_maps(deployment: &Deployment) -> Vec<Key> {
     keys
 }
 
-/// FNV-1a. It is stored in objects, so it must be the same in every build.
+/// An FNV-1a hash. It is stored in objects, so it must be stable across builds.
 struct Fingerprint(u64);
 
 impl Default for Fingerprint {
@@ -85,7 +85,7 @@ impl Default for Fingerprint {
 
 impl Fingerprint {
     fn add(&mut self, text: &str) {
-        // The byte after the text cannot be part of one: "a" and "b" differ from "ab".
+        // 0xff never occurs in UTF-8 and separates the texts: "a", "b" differs from "ab".
         for byte in text.bytes().chain([0xff]) {
             self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }

@@ -1,4 +1,4 @@
-//! The first operator, as the README shows it: a `Greeting` becomes a ConfigMap.
+//! The operator of the README: creates a ConfigMap for each `Greeting`.
 //!
 //! `cargo run -p operators --bin greeting -- --kubeconfig FILE`
 

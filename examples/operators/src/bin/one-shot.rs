@@ -1,8 +1,8 @@
-//! Does its work once and never again: a `LabelMigration` renames a label.
+//! Runs a task once: a `LabelMigration` renames a label.
 //!
-//! Whether it is done is stated in the object's status, so a restart knows. The work itself is such
-//! that doing a part of it twice does no harm: an operator that dies in the middle begins again and
-//! finds less to do. Changing or repeating a migration means making another object.
+//! Completion is recorded in the object's status, so it survives a restart. The task is idempotent:
+//! an operator that stops halfway starts over and finds fewer objects to change. To change or
+//! repeat a migration, create another object.
 //!
 //! `cargo run -p operators --bin one-shot -- --kubeconfig FILE`
 
@@ -15,14 +15,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// Renames a label of all ConfigMaps of its namespace, once.
+/// Renames a label of all ConfigMaps in its namespace, once.
 #[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
 #[kube(group = "batch.example.com", version = "v1", kind = "LabelMigration", namespaced)]
 #[kube(status = "LabelMigrationStatus")]
 struct LabelMigrationSpec {
-    /// The label's name so far.
+    /// The old label name.
     from: String,
-    /// Its name from now on.
+    /// The new label name.
     to: String,
 }
 
@@ -48,13 +48,13 @@ impl Reconciler for LabelMigrations {
         let old = Expression::Exists(from.clone());
         let maps = cx.list::<ConfigMap>().in_namespace(namespace).matching(old).await?;
         for map in &maps {
-            // The version makes sure that no change of somebody else is overlooked.
+            // The resourceVersion makes the patch fail with a conflict if the object changed.
             let labels = json!({ from: null, to: map.labels().get(from) });
             let version = map.resource_version();
             let patch = json!({"metadata": {"labels": labels, "resourceVersion": version}});
             cx.patch::<ConfigMap>(&Key::of(&**map), &Patch::Merge(patch)).await?;
         }
-        let message = format!("{} ConfigMaps carried {from}", maps.len());
+        let message = format!("migrated {} ConfigMaps with label {from}", maps.len());
         let complete = Condition::new("Complete", true, "Migrated", &message);
         cx.status(&migration).condition(complete).write().await?;
         cx.event("Complete", &message);
@@ -108,7 +108,10 @@ mod tests {
             })
             .await;
         let conditions = &done.status.as_ref().unwrap().conditions;
-        assert_eq!(conditions.get("Complete").unwrap().message, "2 ConfigMaps carried owner");
+        assert_eq!(
+            conditions.get("Complete").unwrap().message,
+            "migrated 2 ConfigMaps with label owner"
+        );
         for name in ["a", "b"] {
             let renamed = |map: &ConfigMap| {
                 map.labels().get("team").is_some_and(|team| team == "shop")
@@ -117,7 +120,7 @@ mod tests {
             cluster.eventually::<ConfigMap>(&key.sibling(name), renamed).await;
         }
 
-        // A newcomer and a changed spec find it done.
+        // A new ConfigMap and a changed spec do not restart the migration.
         let client = cluster.client();
         client.create(&labelled(&cluster, "late", "owner")).await.unwrap();
         let change = Patch::Merge(json!({"spec": {"from": "other"}}));

@@ -1,8 +1,8 @@
-//! Reads Secrets without keeping them: a `SecretCheck` tells whether a Secret has the keys it needs.
+//! Reads Secrets without caching them: a `SecretCheck` checks that a Secret has the required keys.
 //!
-//! Caching all Secrets of a cluster would put every password into the operator's memory. So only
-//! their metadata is watched, which tells when one changes, and the one Secret that a reconcile
-//! needs is read from the API server at that moment.
+//! Caching all Secrets of a cluster would keep every password in the operator's memory. Only their
+//! metadata is watched, to reconcile on changes; the reconciler reads the one Secret it needs from
+//! the API server.
 //!
 //! `cargo run -p operators --bin secret-check -- --kubeconfig FILE`
 
@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Secret;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The index of checks by the Secret they are about.
+/// The index of checks by their Secret.
 const SECRET_INDEX: &str = "secret";
 
 /// Keys that a Secret must have.
@@ -50,7 +50,7 @@ impl Reconciler for Checks {
     }
 }
 
-/// Names of keys are not secret; values stay out of statuses, events and logs.
+/// Key names are not secret; values must not appear in status, events or logs.
 fn complete(spec: &SecretCheckSpec, secret: &Secret) -> Condition {
     let has = |key: &&String| secret.data.as_ref().is_some_and(|data| data.contains_key(*key));
     let missing: Vec<&str> = spec.keys.iter().filter(|key| !has(key)).map(String::as_str).collect();
@@ -96,7 +96,7 @@ mod tests {
 
     use super::*;
 
-    /// All it needs. RBAC cannot grant metadata alone: `list` and `watch` are about whole Secrets.
+    /// The required permissions. RBAC cannot restrict `list` and `watch` to metadata.
     const RULES: &[Rule] = &[
         Rule::new("security.example.com", &["secretchecks"], &["list", "watch"]),
         Rule::new("security.example.com", &["secretchecks/status"], &["patch"]),

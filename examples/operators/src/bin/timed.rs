@@ -1,10 +1,10 @@
-//! Looks again after a while: a `Mirror` keeps a ConfigMap like a file outside of the cluster.
+//! Requeues periodically: a `Mirror` copies a file outside of the cluster into a ConfigMap.
 //!
-//! A file tells nobody that it changed, so it is read every so often: the reconciler asks to be
-//! called again. Everything that the cluster does tell, a changed spec or a ConfigMap that somebody
-//! edited or deleted, is answered at once.
+//! The file is not watched, so it is read at an interval: each reconcile requeues the object.
+//! Changes in the cluster, of the spec or of the ConfigMap, are reconciled immediately.
 //!
-//! `cargo run -p operators --bin timed -- --kubeconfig FILE` mirrors files of the dir `mirrored`.
+//! `cargo run -p operators --bin timed -- --kubeconfig FILE` mirrors files of the directory
+//! `mirrored`.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -15,17 +15,17 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A file that is to be had in the cluster too.
+/// A file to mirror into a ConfigMap.
 #[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
 #[kube(group = "files.example.com", version = "v1", kind = "Mirror", namespaced)]
 #[kube(status = "MirrorStatus")]
 #[serde(rename_all = "camelCase")]
 struct MirrorSpec {
-    /// The name of a file in the operator's dir. No path: who may make a `Mirror` must not be
-    /// able to read whatever the operator can.
+    /// The name of a file in the operator's directory. Paths are not allowed: users who can create
+    /// a `Mirror` must not be able to read every file that the operator can read.
     #[schemars(regex(pattern = r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$"))]
     file: String,
-    /// How often it is read. Signed, since Kubernetes knows no format for unsigned numbers.
+    /// The interval in seconds. Signed, because OpenAPI has no format for unsigned numbers.
     #[schemars(range(min = 1))]
     every_seconds: i32,
 }
@@ -52,11 +52,11 @@ impl Reconciler for Mirrors {
         let fresh = match std::fs::read_to_string(self.dir.join(file)) {
             Ok(content) => {
                 cx.apply(config_map_for(&mirror, content)).force().await?;
-                Condition::new("Fresh", true, "Mirrored", &format!("as {file} was when last read"))
+                Condition::new("Fresh", true, "Mirrored", &format!("mirrored {file}"))
             }
-            // What was mirrored last is better than nothing.
+            // The ConfigMap keeps the last content.
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                Condition::new("Fresh", false, "NoSuchFile", &format!("there is no file {file}"))
+                Condition::new("Fresh", false, "NoSuchFile", &format!("file {file} does not exist"))
             }
             Err(error) => return Err(error.into()),
         };
@@ -126,7 +126,7 @@ mod tests {
             cluster.eventually::<ConfigMap>(&key, has_text(text)).await;
             assert!(written.elapsed() < Duration::from_secs(5), "{:?}", written.elapsed());
         }
-        // What the cluster tells of is not waited for.
+        // A deleted ConfigMap is recreated without waiting for the interval.
         let map = cluster.client().live().get::<ConfigMap>(&key).await.unwrap().unwrap();
         let deleted = Instant::now();
         cluster.client().delete(&map).await.unwrap();

@@ -1,4 +1,4 @@
-//! A provider in this process, for tests and for trying out: HTTP without a socket.
+//! A fake provider in this process, for tests and demos: HTTP without a socket.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::convert::Infallible;
@@ -19,7 +19,7 @@ use tokio::io::DuplexStream;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// A storage provider with one vault, `vault`. An account gets its identity after a while.
+/// A storage provider with one vault, `vault`. An account gets its identity after a delay.
 #[derive(Clone)]
 pub(crate) struct FakeProvider(Arc<Mutex<State>>);
 
@@ -27,21 +27,21 @@ struct State {
     identity_after: Duration,
     accounts: BTreeMap<String, (Instant, Option<String>)>,
     access: BTreeSet<String>,
-    /// How the next requests are answered instead.
+    /// Faults to inject into the next requests.
     faults: VecDeque<Fault>,
     calls: Vec<String>,
     connections: JoinSet<()>,
 }
 
-/// What may happen to a request.
-#[cfg_attr(not(test), expect(dead_code, reason = "only tests have it fail"))]
+/// A fault to inject.
+#[cfg_attr(not(test), expect(dead_code, reason = "only tests inject faults"))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
-    /// Nobody listens.
+    /// The connection is refused.
     Down,
-    /// Come again after so many seconds.
+    /// 429 with this `Retry-After` in seconds.
     Busy(u64),
-    /// The same, for the next who wants to remove something.
+    /// The same, for the next DELETE.
     BusyOnDelete(u64),
 }
 
@@ -57,7 +57,7 @@ impl FakeProvider {
         })))
     }
 
-    /// A connection to it.
+    /// Opens a connection to it.
     pub(crate) fn connect(&self) -> io::Result<DuplexStream> {
         let mut state = self.0.lock();
         if let Some(Fault::Down) = state.faults.front() {
@@ -72,7 +72,7 @@ impl FakeProvider {
         });
         while state.connections.try_join_next().is_some() {}
         state.connections.spawn(async move {
-            // A client that hangs up is no concern of the server's.
+            // An error means that the client closed the connection.
             let _ = http1::Builder::new().serve_connection(TokioIo::new(far), service).await;
         });
         Ok(near)
@@ -147,18 +147,18 @@ fn respond(status: StatusCode, text: &str) -> Response<Full<Bytes>> {
 
 #[cfg(test)]
 impl FakeProvider {
-    /// Has the next request fail like this; several are queued.
+    /// Queues a fault for the next request.
     pub(crate) fn fail(&self, fault: Fault) {
         self.0.lock().faults.push_back(fault);
     }
 
-    /// The names of the accounts there are, and the keys they use.
+    /// Returns the accounts and their encryption keys.
     pub(crate) fn accounts(&self) -> BTreeMap<String, Option<String>> {
         let state = self.0.lock();
         state.accounts.iter().map(|(name, (_, key))| (name.clone(), key.clone())).collect()
     }
 
-    /// The requests it got.
+    /// Returns the received requests.
     pub(crate) fn calls(&self) -> Vec<String> {
         self.0.lock().calls.clone()
     }

@@ -1,12 +1,12 @@
-//! Works in phases, with a system outside of the cluster that takes its time.
+//! Works in phases, with a slow system outside of the cluster.
 //!
-//! A `SecureStorage` is an account at a storage provider whose data are encrypted with a key of
-//! one's own: create the account, wait until the provider has given it an identity, grant that
-//! identity the key, enable encryption. Which phase comes next is never remembered: each reconcile
-//! asks for all of it, in order, and what is done already answers at once.
+//! A `SecureStorage` is an account at a storage provider whose data are encrypted with a
+//! customer-managed key: create the account, wait until the provider assigns it an identity, grant
+//! that identity access to the key, enable encryption. The phase is not stored: each reconcile
+//! performs all phases in order, and completed ones are idempotent.
 //!
-//! `cargo run -p operators --bin secure-storage -- --kubeconfig FILE` talks to the provider that
-//! `STORAGE_API` names as `host:port`, or to a stand-in in the same process.
+//! `cargo run -p operators --bin secure-storage -- --kubeconfig FILE` uses the provider that
+//! `STORAGE_API` names as `host:port`, or a fake in the same process.
 
 mod provider;
 
@@ -24,17 +24,17 @@ use fake::FakeProvider;
 use provider::{Provider, ProviderError};
 
 const FINALIZER: &str = "storage.example.com/account";
-/// What takes minutes outside is not asked for every second.
+/// The requeue interval while the provider has not completed a phase.
 const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
-/// A storage account whose data are encrypted with a key of one's own.
+/// A storage account whose data are encrypted with a customer-managed key.
 #[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
 #[kube(group = "storage.example.com", version = "v1", kind = "SecureStorage", namespaced)]
 #[kube(status = "SecureStorageStatus")]
 struct SecureStorageSpec {
-    /// The vault that has the key.
+    /// The vault of the key.
     vault: String,
-    /// The key.
+    /// The name of the key.
     key: String,
 }
 
@@ -45,7 +45,7 @@ struct SecureStorageStatus {
     conditions: Conditions,
     #[serde(skip_serializing_if = "Option::is_none")]
     observed_generation: Option<i64>,
-    /// Who the account is to the vault, once known.
+    /// The identity of the account, once assigned.
     #[serde(skip_serializing_if = "Option::is_none")]
     principal: Option<String>,
 }
@@ -70,12 +70,11 @@ impl Reconciler for SecureStorages {
                 (Ok((ready, Action::done())), Some(principal))
             }
             Ok(None) => {
-                let message = "the provider has not given the account an identity yet";
+                let message = "the provider has not assigned an identity to the account yet";
                 let waiting = Condition::new("Ready", false, "WaitingForIdentity", message);
                 (Ok((waiting, Action::requeue_after(RETRY_INTERVAL))), None)
             }
-            // Somebody has to do something, at the provider or in the spec: it is told where they
-            // look, and asked for again.
+            // A user has to fix the spec or the provider: report it in event and status, and retry.
             Err(ProviderError::Refused { status, message }) => {
                 cx.warning_event("Refused", &message);
                 let message = format!("{status}: {message}");
@@ -94,7 +93,7 @@ impl Reconciler for SecureStorages {
 }
 
 impl SecureStorages {
-    /// Goes as far as it can; gives the account's identity once all is done.
+    /// Runs the phases as far as possible; returns the account's identity once all are complete.
     async fn ensure(
         &self,
         spec: &SecureStorageSpec,
@@ -111,8 +110,8 @@ impl SecureStorages {
     }
 }
 
-/// A provider that is busy says when to come again; one that cannot be reached is tried at growing
-/// intervals, as every error is.
+/// Converts a provider error: a busy provider is retried after its `Retry-After`, other errors with
+/// exponential backoff.
 fn into_error(error: ProviderError) -> evenkeel::Error {
     match error {
         ProviderError::Busy { retry } => {

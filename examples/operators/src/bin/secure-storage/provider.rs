@@ -1,4 +1,4 @@
-//! The provider's API over HTTP, and the ways it can fail.
+//! An HTTP client of the provider's API, and its errors.
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -18,49 +18,49 @@ use tokio::time::timeout;
 
 use crate::fake::FakeProvider;
 
-/// A provider that does not answer must not hold a worker for ever.
+/// The request timeout, so that a hanging provider does not block a worker forever.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// A storage account, as the provider tells of it.
+/// A storage account, as returned by the provider.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Account {
-    /// Who it is to a vault; comes some time after the account.
+    /// The identity of the account, assigned some time after its creation.
     pub(crate) principal: Option<String>,
-    /// The key its data are encrypted with, as `vault/key`.
+    /// The encryption key, as `vault/key`.
     pub(crate) key: Option<String>,
 }
 
-/// What can go wrong.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProviderError {
-    /// Nobody answered: the next try may meet somebody.
-    #[error("the storage provider cannot be reached")]
+    /// No response; a retry may succeed.
+    #[error("the storage provider is unreachable")]
     Unreachable(#[source] io::Error),
-    /// It wants to be left alone for a while.
+    /// The provider throttles requests.
     #[error("the storage provider is busy")]
     Busy {
-        /// For how long, if it said so.
+        /// The value of `Retry-After`, if present.
         retry: Option<Duration>,
     },
-    /// It will not do it; asking again changes nothing by itself.
-    #[error("the storage provider refused: {status}: {message}")]
+    /// The provider rejected the request; a retry fails until the cause is fixed.
+    #[error("the storage provider rejected the request: {status}: {message}")]
     Refused { status: StatusCode, message: String },
 }
 
-/// A connection, of whatever kind.
+/// A connection: TCP or in memory.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 type Dialed = Pin<Box<dyn Future<Output = io::Result<Box<dyn Stream>>> + Send>>;
 
-/// A client of the provider. One connection per request: an operator asks rarely.
+/// A client of the provider. It opens a connection per request, because requests are rare.
 #[derive(Clone)]
 pub(crate) struct Provider {
     dial: Arc<dyn Fn() -> Dialed + Send + Sync>,
 }
 
 impl Provider {
-    /// The provider at `host:port`.
+    /// Creates a client of the provider at `host:port`.
     pub(crate) fn at(address: &str) -> Self {
         let address = address.to_owned();
         let dial = move || -> Dialed {
@@ -70,7 +70,7 @@ impl Provider {
         Self { dial: Arc::new(dial) }
     }
 
-    /// A stand-in in this process, reached without a socket.
+    /// Creates a client of a fake provider in this process.
     pub(crate) fn fake(fake: &FakeProvider) -> Self {
         let fake = fake.clone();
         let dial = move || -> Dialed {
@@ -80,14 +80,14 @@ impl Provider {
         Self { dial: Arc::new(dial) }
     }
 
-    /// The account, made if it is missing.
+    /// Returns the account, and creates it if absent.
     pub(crate) async fn ensure_account(&self, name: &str) -> Result<Account, ProviderError> {
         let body = self.send(Method::PUT, &format!("/accounts/{name}"), Value::Null).await?;
         serde_json::from_slice(&body)
             .map_err(|error| ProviderError::Unreachable(io::Error::other(error)))
     }
 
-    /// Lets the identity use the keys of the vault.
+    /// Grants the identity access to the keys of the vault.
     pub(crate) async fn ensure_access(
         &self,
         vault: &str,
@@ -97,7 +97,7 @@ impl Provider {
         self.send(Method::PUT, &path, Value::Null).await.map(drop)
     }
 
-    /// Has the account's data encrypted with `key`.
+    /// Encrypts the account's data with `key`.
     pub(crate) async fn enable_encryption(
         &self,
         name: &str,
@@ -107,7 +107,7 @@ impl Provider {
         self.send(Method::PUT, &path, json!({ "key": key })).await.map(drop)
     }
 
-    /// Removes the account; one that is gone already is no error.
+    /// Removes the account. Idempotent.
     pub(crate) async fn remove_account(&self, name: &str) -> Result<(), ProviderError> {
         match self.send(Method::DELETE, &format!("/accounts/{name}"), Value::Null).await {
             Err(ProviderError::Refused { status: StatusCode::NOT_FOUND, .. }) => Ok(()),
@@ -135,7 +135,7 @@ impl Provider {
             let response = tokio::select! {
                 biased;
                 result = &mut response => result,
-                // The connection may end with the last byte of the answer.
+                // The connection may end with the last byte of the response.
                 _ = connection => response.await,
             };
             response.map_err(broken)

@@ -1,4 +1,4 @@
-//! The phases, and what becomes of them when the provider has other plans.
+//! Tests of the phases, also with provider faults.
 
 use evenkeel_test::TestCluster;
 use tokio::time::Instant;
@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use super::*;
 use crate::fake::Fault;
 
-/// Virtual on the embedded cluster; on a real one it has to pass.
+/// Virtual time on the embedded cluster, real time on other back ends.
 const IDENTITY_AFTER: Duration = Duration::from_secs(20);
 
 async fn cluster(provider: &FakeProvider) -> TestCluster {
@@ -44,7 +44,7 @@ async fn each_phase_waits_for_the_previous_one() {
     assert!(provider.calls().iter().all(|call| call.starts_with("PUT /accounts/")));
 
     let ready = wait_for_reason(&cluster, &key, "Encrypted").await;
-    assert!(start.elapsed() >= RETRY_INTERVAL, "it was asked again after {:?}", start.elapsed());
+    assert!(start.elapsed() >= RETRY_INTERVAL, "retried after {:?}", start.elapsed());
     let name = key.as_str().replace('/', "-");
     let principal = format!("id-of-{name}");
     assert_eq!(ready.status.as_ref().unwrap().principal.as_ref(), Some(&principal));
@@ -86,7 +86,7 @@ async fn unavailable_or_busy_provider_is_retried() {
     assert!(start.elapsed() >= Duration::from_secs(7), "{:?}", start.elapsed());
     assert!(start.elapsed() < RETRY_INTERVAL, "{:?}", start.elapsed());
 
-    // The account is removed however long it takes, and the object stays until it is.
+    // The finalizer keeps the object until the account is removed.
     provider.fail(Fault::BusyOnDelete(7));
     let deleted = Instant::now();
     cluster.client().delete_by_key::<SecureStorage>(&key).await.unwrap();
