@@ -45,10 +45,10 @@ fn invalid_arguments_exit_with_code_2() {
         (&["--log-level", "loud"], "error: \"loud\" is not a log level"),
         (&["serve"], "error: unexpected argument \"serve\""),
     ] {
-        let refused = run(arguments);
-        assert_eq!(refused.status.code(), Some(2));
-        assert!(text(&refused.stderr).starts_with(problem), "{}", text(&refused.stderr));
-        assert!(refused.stdout.is_empty());
+        let rejected = run(arguments);
+        assert_eq!(rejected.status.code(), Some(2));
+        assert!(text(&rejected.stderr).starts_with(problem), "{}", text(&rejected.stderr));
+        assert!(rejected.stdout.is_empty());
     }
 }
 

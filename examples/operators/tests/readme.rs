@@ -47,8 +47,8 @@ fn readme_names_the_workspace_dependency_versions() {
         assert!(compared.contains(&name), "the README does not name {name}");
     }
     for (_, path) in block.lines().filter_map(|line| line.split_once("path = \"../evenkeel/")) {
-        let folder = path.split('"').next().unwrap();
-        let manifest = format!("{}/../../{folder}/Cargo.toml", env!("CARGO_MANIFEST_DIR"));
+        let dir = path.split('"').next().unwrap();
+        let manifest = format!("{}/../../{dir}/Cargo.toml", env!("CARGO_MANIFEST_DIR"));
         assert!(std::path::Path::new(&manifest).exists(), "{manifest}");
     }
 }

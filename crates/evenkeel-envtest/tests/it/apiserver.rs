@@ -108,9 +108,9 @@ fn invalid_arguments_exit_with_an_error() {
         (&["--token-auth-file=does/not/exist", "--secure-port=0"], "does/not/exist"),
         (&["serve"], "does not take any arguments"),
     ] {
-        let refused = output(KUBE_APISERVER, arguments);
-        assert_eq!(refused.status.code(), Some(1), "{arguments:?}");
-        let text = String::from_utf8(refused.stderr).unwrap();
+        let rejected = output(KUBE_APISERVER, arguments);
+        assert_eq!(rejected.status.code(), Some(1), "{arguments:?}");
+        let text = String::from_utf8(rejected.stderr).unwrap();
         assert!(text.contains("Error: ") && text.contains(explanation), "{text}");
     }
 }

@@ -63,9 +63,9 @@ fn invalid_urls_and_non_loopback_addresses_exit_with_an_error() {
         ("http://0.0.0.0:0", "not a loopback address"),
         ("https://127.0.0.1:0", "--cert-file"),
     ] {
-        let refused = output(ETCD, &["--listen-client-urls", url]);
-        assert_eq!(refused.status.code(), Some(1), "{url}");
-        let text = String::from_utf8(refused.stderr).unwrap();
+        let rejected = output(ETCD, &["--listen-client-urls", url]);
+        assert_eq!(rejected.status.code(), Some(1), "{url}");
+        let text = String::from_utf8(rejected.stderr).unwrap();
         assert!(text.starts_with("Error: ") && text.contains(explanation), "{text}");
     }
 }

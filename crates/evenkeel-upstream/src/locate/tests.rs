@@ -62,12 +62,12 @@ fn rejected_executable_error_names_its_origin() {
         ("EVENKEEL_TEST_ETCD", "/ours/etcd"),
         ("EVENKEEL_TEST_KUBE_APISERVER", "/ours/kube-apiserver"),
     ]);
-    let refused = locate_in(named, |program, _| match program {
+    let rejected = locate_in(named, |program, _| match program {
         Program::KubeApiserver => Err("is broken".to_owned()),
         _ => Ok(()),
     });
     assert_eq!(
-        refused.unwrap_err().to_string(),
+        rejected.unwrap_err().to_string(),
         "EVENKEEL_TEST_KUBE_APISERVER names /ours/kube-apiserver, which is broken"
     );
 }

@@ -62,8 +62,8 @@ impl Reconciler for ApplicationNamespaces {
         let name = &app.spec.namespace_name;
         if name == "default" || name.starts_with("kube-") {
             let message = format!("{name} is a system namespace");
-            let refused = Condition::new("Ready", false, "Protected", &message);
-            cx.status(&app).condition(refused).write().await?;
+            let rejected = Condition::new("Ready", false, "Protected", &message);
+            cx.status(&app).condition(rejected).write().await?;
             return Err(terminal(message));
         }
 
@@ -73,9 +73,9 @@ impl Reconciler for ApplicationNamespaces {
                 Ok(_) => cx.event("Adopted", &format!("adopted Namespace {name}")),
                 Err(AdoptError::Owner(owned)) => {
                     cx.warning_event("NotAdopted", &owned.to_string());
-                    let refused =
+                    let rejected =
                         Condition::new("Ready", false, "OwnedByAnother", &owned.to_string());
-                    cx.status(&app).condition(refused).write().await?;
+                    cx.status(&app).condition(rejected).write().await?;
                     return Ok(Action::requeue_after(OWNED_RETRY));
                 }
                 Err(error) => return Err(error.into()),

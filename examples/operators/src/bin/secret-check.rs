@@ -140,8 +140,8 @@ mod tests {
 
         let kind = evenkeel::Kind::of::<Secret>();
         let cached = manager.cache().get(&kind, &key.sibling("login")).unwrap().unwrap();
-        let refused = cached.decode::<Secret>().unwrap_err().to_string();
-        assert!(refused.contains("metadata-only"), "its data is not in the cache: {refused}");
+        let error = cached.decode::<Secret>().unwrap_err().to_string();
+        assert!(error.contains("metadata-only"), "its data is not in the cache: {error}");
         cluster.stop().await;
     }
 }

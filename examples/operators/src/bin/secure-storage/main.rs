@@ -75,11 +75,11 @@ impl Reconciler for SecureStorages {
                 (Ok((waiting, Action::requeue_after(RETRY_INTERVAL))), None)
             }
             // A user has to fix the spec or the provider: report it in event and status, and retry.
-            Err(ProviderError::Refused { status, message }) => {
-                cx.warning_event("Refused", &message);
+            Err(ProviderError::Rejected { status, message }) => {
+                cx.warning_event("Rejected", &message);
                 let message = format!("{status}: {message}");
-                let refused = Condition::new("Ready", false, "RefusedByProvider", &message);
-                (Ok((refused, Action::requeue_after(RETRY_INTERVAL))), None)
+                let rejected = Condition::new("Ready", false, "RejectedByProvider", &message);
+                (Ok((rejected, Action::requeue_after(RETRY_INTERVAL))), None)
             }
             Err(error) => (Err(error), None),
         };

@@ -44,7 +44,7 @@ pub(crate) enum ProviderError {
     },
     /// The provider rejected the request; a retry fails until the cause is fixed.
     #[error("the storage provider rejected the request: {status}: {message}")]
-    Refused { status: StatusCode, message: String },
+    Rejected { status: StatusCode, message: String },
 }
 
 /// A connection: TCP or in memory.
@@ -110,7 +110,7 @@ impl Provider {
     /// Removes the account. Idempotent.
     pub(crate) async fn remove_account(&self, name: &str) -> Result<(), ProviderError> {
         match self.send(Method::DELETE, &format!("/accounts/{name}"), Value::Null).await {
-            Err(ProviderError::Refused { status: StatusCode::NOT_FOUND, .. }) => Ok(()),
+            Err(ProviderError::Rejected { status: StatusCode::NOT_FOUND, .. }) => Ok(()),
             outcome => outcome.map(drop),
         }
     }
@@ -154,7 +154,7 @@ impl Provider {
             }
             status => {
                 let message = String::from_utf8_lossy(&body).into_owned();
-                Err(ProviderError::Refused { status, message })
+                Err(ProviderError::Rejected { status, message })
             }
         }
     }

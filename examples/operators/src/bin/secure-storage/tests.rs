@@ -101,7 +101,7 @@ async fn rejection_is_reported_in_the_ready_condition() {
     let provider = FakeProvider::new(Duration::ZERO);
     let cluster = cluster(&provider).await;
     let key = create(&cluster, "nowhere").await;
-    let storage = wait_for_reason(&cluster, &key, "RefusedByProvider").await;
+    let storage = wait_for_reason(&cluster, &key, "RejectedByProvider").await;
     let status = storage.status.as_ref().unwrap();
     let message = &status.conditions.get("Ready").unwrap().message;
     assert_eq!(message, "404 Not Found: there is no vault nowhere");
