@@ -42,16 +42,16 @@ mod growth;
 
 mod negotiation;
 
-mod text;
+mod encoding;
 
 // The server as a thing to hold.
 mod durability;
 
-mod face;
+mod listener;
 
 mod limits;
 
-mod many;
+mod many_servers;
 
 // Others' clients.
 mod kube_rs;
