@@ -82,7 +82,7 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 const FOOS: &str = "/apis/x.io/v1/namespaces/default/foos";
 
 #[tokio::test]
-async fn a_watch_ends_after_the_last_deletion_when_its_definition_goes() {
+async fn watch_ends_after_the_last_delete_event_when_its_crd_is_deleted() {
     let cluster = Cluster::new().await;
     cluster.define_foos().await;
     let foo = json!({"apiVersion": "x.io/v1", "kind": "Foo", "metadata": {"name": "a"}});
@@ -102,7 +102,7 @@ async fn a_watch_ends_after_the_last_deletion_when_its_definition_goes() {
 }
 
 #[tokio::test]
-async fn a_watch_ends_when_the_spec_of_its_definition_changes() {
+async fn watch_ends_when_the_spec_of_its_crd_changes() {
     let cluster = Cluster::new().await;
     cluster.define_foos().await;
     let watch = Request::get(format!("{FOOS}?watch=1")).body(Body::empty()).unwrap();
@@ -116,7 +116,7 @@ async fn a_watch_ends_when_the_spec_of_its_definition_changes() {
 }
 
 #[tokio::test]
-async fn deprecated_versions_warn_even_whoever_is_refused() {
+async fn deprecated_versions_warn_on_rejected_requests_too() {
     let cluster = Cluster::new().await;
     cluster.define_foos().await;
     let answer = cluster.get("/apis/x.io/v1beta1/namespaces/default/foos/none").await;
@@ -126,7 +126,7 @@ async fn deprecated_versions_warn_even_whoever_is_refused() {
 }
 
 #[tokio::test]
-async fn events_are_selected_by_the_names_of_their_version() {
+async fn events_are_selected_by_field_names_of_the_requested_version() {
     let cluster = Cluster::new().await;
     let event = json!({
         "apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"},
@@ -141,7 +141,7 @@ async fn events_are_selected_by_the_names_of_their_version() {
 }
 
 #[tokio::test]
-async fn a_version_on_create_is_minded_by_the_storage_alone() {
+async fn resource_version_on_create_is_checked_by_the_storage_only() {
     let cluster = Cluster::new().await;
     let map = |name: &str| json!({"metadata": {"name": name, "resourceVersion": "7"}});
     let refused = cluster.post(CONFIG_MAPS, &map("a")).await;
@@ -152,7 +152,7 @@ async fn a_version_on_create_is_minded_by_the_storage_alone() {
 }
 
 #[tokio::test]
-async fn an_applied_empty_version_means_the_current_one() {
+async fn apply_with_empty_resource_version_uses_the_current_one() {
     let cluster = Cluster::new().await;
     let map = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "resourceVersion": ""},
@@ -164,7 +164,7 @@ async fn an_applied_empty_version_means_the_current_one() {
 }
 
 #[tokio::test]
-async fn a_binding_puts_the_pod_on_its_node_once() {
+async fn binding_assigns_the_pod_to_a_node_once() {
     let cluster = Cluster::new().await;
     let pod = json!({
         "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]},
@@ -183,7 +183,7 @@ async fn a_binding_puts_the_pod_on_its_node_once() {
 }
 
 #[tokio::test]
-async fn whoever_applies_a_scale_owns_the_replicas() {
+async fn applier_of_scale_owns_spec_replicas() {
     let cluster = Cluster::new().await;
     let deployments = "/apis/apps/v1/namespaces/default/deployments";
     let deployment = json!({
@@ -213,7 +213,7 @@ async fn whoever_applies_a_scale_owns_the_replicas() {
 }
 
 #[tokio::test]
-async fn a_strategic_patch_with_unknown_fields_is_shown_itself() {
+async fn error_for_unknown_fields_contains_the_strategic_patch() {
     let cluster = Cluster::new().await;
     assert_eq!(cluster.post(CONFIG_MAPS, &json!({"metadata": {"name": "a"}})).await.code, 201);
     let path = format!("{CONFIG_MAPS}/a?fieldValidation=Strict");

@@ -167,7 +167,7 @@ fn child_name() -> String {
 }
 
 #[test]
-fn what_was_acknowledged_survives_being_killed() {
+fn acknowledged_writes_survive_sigkill() {
     let name = format!("evenkeel-crash-{}", std::process::id());
     let scratch = Scratch(std::env::temp_dir().join(name));
     let mut world = World::default();

@@ -20,7 +20,7 @@ async fn watch(client: &Client) -> kube::client::Body {
 }
 
 #[tokio::test]
-async fn a_closed_address_ends_its_watches_and_leaves_others_alone() {
+async fn closing_a_listener_ends_only_its_own_watches() {
     let server = ApiServer::builder().build().await.unwrap();
     let serving = server.serve(([127, 0, 0, 1], 0).into()).await.unwrap();
     let outside = client(serving.kubeconfig()).await;

@@ -25,7 +25,7 @@ fn managers(object: &Value) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn applying_creates_then_changes_then_does_nothing() {
+async fn apply_creates_then_updates_then_is_a_no_op() {
     let cluster = Cluster::new().await;
     let created = cluster.apply(A, "m1", a(json!({"k": "1"}))).await.expect(201);
     assert_eq!(
@@ -44,7 +44,7 @@ async fn applying_creates_then_changes_then_does_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_longer_applied_goes_unless_somebody_else_owns_it() {
+async fn field_no_longer_applied_is_removed_unless_another_manager_owns_it() {
     let cluster = Cluster::new().await;
     cluster.apply(A, "m1", a(json!({"shared": "1", "mine": "1"}))).await.expect(201);
     cluster.apply(A, "m2", a(json!({"shared": "1"}))).await.expect(200);
@@ -53,7 +53,7 @@ async fn what_is_no_longer_applied_goes_unless_somebody_else_owns_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_value_is_shared_without_a_conflict_and_without_a_time() {
+async fn applying_the_same_value_shares_ownership_without_a_conflict() {
     let cluster = Cluster::new().await;
     let first = cluster.apply(A, "m1", a(json!({"k": "1"}))).await.expect(201);
     let second = cluster.apply(A, "m2", a(json!({"k": "1"}))).await.expect(200);
@@ -63,7 +63,7 @@ async fn the_same_value_is_shared_without_a_conflict_and_without_a_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_value_conflicts_with_every_owner() {
+async fn applying_another_value_conflicts_with_every_owner() {
     let cluster = Cluster::new().await;
     cluster.apply(A, "m1", a(json!({"k": "1"}))).await.expect(201);
     cluster.apply(A, "m2", a(json!({"k": "1"}))).await.expect(200);
@@ -84,7 +84,7 @@ async fn another_value_conflicts_with_every_owner() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_owns_what_it_changed() {
+async fn update_owns_the_fields_it_changed() {
     let cluster = Cluster::new().await;
     cluster.apply(A, "m1", a(json!({"k": "1"}))).await.expect(201);
     let updated = cluster
@@ -100,7 +100,7 @@ async fn an_update_owns_what_it_changed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn force_takes_over() {
+async fn force_takes_ownership() {
     let cluster = Cluster::new().await;
     cluster.apply(A, "m1", a(json!({"k": "1", "own": "1"}))).await.expect(201);
     let forced = cluster.apply(A, "m2&force=true", a(json!({"k": "2"}))).await.expect(200);
@@ -115,7 +115,7 @@ async fn force_takes_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sets_and_keyed_lists_are_owned_item_by_item() {
+async fn sets_and_map_lists_are_owned_per_item() {
     let cluster = Cluster::with_widgets().await;
     let path = format!("{WIDGETS}/w");
     let tagged = |tag: &str| widget("w", json!({"color": "red", "tags": [tag]}));
@@ -138,7 +138,7 @@ async fn sets_and_keyed_lists_are_owned_item_by_item() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_apply_respects_what_was_there() {
+async fn first_apply_conflicts_with_unmanaged_fields() {
     let cluster = Cluster::new().await;
     let mut object = a(json!({"k": "1"}));
     cluster.post(CONFIG_MAPS, object.clone()).await.expect(201);
@@ -154,7 +154,7 @@ async fn the_first_apply_respects_what_was_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_applied_must_say_who_applies_and_what() {
+async fn apply_requires_field_manager_kind_and_api_version() {
     let cluster = Cluster::new().await;
     cluster.apply(A, "m1", a(json!({"k": "1"}))).await.expect(201);
     let media = [("content-type", "application/apply-patch+yaml")];
@@ -195,7 +195,7 @@ async fn what_is_applied_must_say_who_applies_and_what() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_applied_field_must_be_in_the_schema() {
+async fn applied_field_must_be_in_the_schema() {
     let cluster = Cluster::with_widgets().await;
     let typo = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "dta": {"k": "v"},
@@ -216,7 +216,7 @@ async fn an_applied_field_must_be_in_the_schema() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_body_may_be_yaml() {
+async fn apply_accepts_yaml() {
     let cluster = Cluster::new().await;
     let media = [("content-type", "application/apply-patch+yaml")];
     let body = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  k: \"7\"\n";
@@ -226,7 +226,7 @@ async fn the_body_may_be_yaml() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn versions_and_uids_are_preconditions() {
+async fn resource_version_and_uid_are_preconditions_of_apply() {
     let cluster = Cluster::new().await;
     let with = |key: &str, value: &str| {
         let mut object = a(json!({"k": "1"}));
@@ -254,7 +254,7 @@ async fn versions_and_uids_are_preconditions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_has_owners_of_its_own() {
+async fn status_has_separate_field_managers() {
     let cluster = Cluster::with_widgets().await;
     let path = format!("{WIDGETS}/w");
     cluster.apply(&path, "spec", widget("w", json!({"color": "red"}))).await.expect(201);
@@ -274,7 +274,7 @@ async fn a_status_has_owners_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_nested_as_deep_as_is_taken_in_can_be_read_changed_and_deleted() {
+async fn object_nested_to_the_limit_can_be_read_updated_and_deleted() {
     let cluster = Cluster::new().await;
     let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let definition = json!({

@@ -21,7 +21,7 @@ fn refused(name: &str, error: &str) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_definition_is_completed_and_established() {
+async fn crd_is_defaulted_and_established() {
     let cluster = Cluster::with_widgets().await;
     let definition = cluster.get(DEFINITION).await.expect(200);
     assert_eq!(definition["spec"]["names"]["listKind"], "WidgetList");
@@ -47,7 +47,7 @@ async fn a_definition_is_completed_and_established() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_are_defaulted_pruned_and_kept() {
+async fn custom_objects_are_defaulted_pruned_and_stored() {
     let cluster = Cluster::with_widgets().await;
     let object = widget("w", json!({"color": "red", "zork": 1}));
     let answer = cluster.post(WIDGETS, object).await;
@@ -66,7 +66,7 @@ async fn objects_are_defaulted_pruned_and_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unknown_fields_are_refused_when_that_is_wished() {
+async fn strict_field_validation_rejects_unknown_fields() {
     let cluster = Cluster::with_widgets().await;
     let mut object = widget("w", json!({"color": "red", "zork": 1}));
     object["bogus"] = 2.into();
@@ -79,7 +79,7 @@ async fn unknown_fields_are_refused_when_that_is_wished() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_must_obey_the_schema() {
+async fn custom_objects_are_validated_against_the_schema() {
     let cluster = Cluster::with_widgets().await;
     let cases = [
         (json!({}), refused("w", "spec.color: Required value")),
@@ -105,7 +105,7 @@ async fn objects_must_obey_the_schema() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_must_name_its_version() {
+async fn update_of_a_custom_object_requires_resource_version() {
     let cluster = Cluster::with_widgets().await;
     cluster.post(WIDGETS, widget("w", json!({"color": "red"}))).await.expect(201);
     cluster.put(&format!("{WIDGETS}/w"), widget("w", json!({"color": "blue"}))).await.refused(
@@ -117,7 +117,7 @@ async fn an_update_must_name_its_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bodies_must_be_of_the_kind() {
+async fn body_must_have_the_kind_of_the_path() {
     let cluster = Cluster::with_widgets().await;
     let mut object = widget("w", json!({"color": "red"}));
     object["kind"] = "Gadget".into();
@@ -161,7 +161,7 @@ fn two_versions() -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_served_version_shows_the_same_objects() {
+async fn every_served_version_returns_the_same_objects() {
     let cluster = Cluster::new().await;
     cluster.post(DEFINITIONS, two_versions()).await.expect(201);
     let group = cluster.get("/apis/example.com").await.expect(200);
@@ -200,7 +200,7 @@ async fn every_served_version_shows_the_same_objects() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_changed_schema_holds_for_the_next_write() {
+async fn changed_schema_applies_to_the_next_write() {
     let cluster = Cluster::with_widgets().await;
     cluster.post(WIDGETS, widget("w", json!({"color": "red", "note": "four"}))).await.expect(201);
     let mut definition = cluster.get(DEFINITION).await.expect(200);
@@ -224,7 +224,7 @@ async fn a_changed_schema_holds_for_the_next_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn names_are_not_taken_twice() {
+async fn conflicting_crd_names_are_not_accepted() {
     let cluster = Cluster::with_widgets().await;
     let mut other = widget_definition();
     other["metadata"]["name"] = "others.example.com".into();
@@ -245,7 +245,7 @@ async fn names_are_not_taken_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_definition_takes_its_objects_with_it() {
+async fn deleting_a_crd_deletes_its_objects() {
     let cluster = Cluster::with_widgets().await;
     cluster.post(WIDGETS, widget("w", json!({"color": "red"}))).await.expect(201);
     let revision = cluster.server.revision();
@@ -265,7 +265,7 @@ async fn a_definition_takes_its_objects_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bad_definitions_are_refused() {
+async fn invalid_crds_are_rejected() {
     let cluster = Cluster::with_widgets().await;
     let bad = |name: &str, errors: &str| {
         format!("CustomResourceDefinition.apiextensions.k8s.io \"{name}\" is invalid: {errors}")
@@ -307,7 +307,7 @@ async fn cluster_scoped_resources_have_no_namespace() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 16)]
-async fn what_one_definition_serves_does_not_depend_on_when_others_change() {
+async fn crd_is_served_independently_of_changes_to_others() {
     let cluster = std::sync::Arc::new(Cluster::new().await);
     let mut lives = JoinSet::new();
     for number in 0..16 {

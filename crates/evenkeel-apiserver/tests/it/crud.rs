@@ -10,7 +10,7 @@ use crate::harness::{
 const A: &str = "/api/v1/namespaces/default/configmaps/a";
 
 #[tokio::test(start_paused = true)]
-async fn a_created_object_gets_its_system_metadata() {
+async fn create_sets_system_metadata() {
     let cluster = Cluster::new().await;
     let before = cluster.server.revision();
     let created = cluster.post(CONFIG_MAPS, config_map("a", json!({"k": "v"}))).await.expect(201);
@@ -25,7 +25,7 @@ async fn a_created_object_gets_its_system_metadata() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn system_metadata_of_the_sender_is_not_taken_over() {
+async fn create_ignores_system_metadata_of_the_client() {
     let cluster = Cluster::new().await;
     let mut given = config_map("a", json!({}));
     given["metadata"]["uid"] = "mine".into();
@@ -39,14 +39,14 @@ async fn system_metadata_of_the_sender_is_not_taken_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_without_kind_is_of_the_kind_of_its_path() {
+async fn body_without_kind_gets_the_kind_of_the_path() {
     let cluster = Cluster::new().await;
     let created = cluster.post(CONFIG_MAPS, json!({"metadata": {"name": "a"}})).await.expect(201);
     assert_eq!((&created["kind"], &created["apiVersion"]), (&json!("ConfigMap"), &json!("v1")));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_is_generated_where_only_its_beginning_is_given() {
+async fn generate_name_generates_a_name() {
     let cluster = Cluster::new().await;
     let body = json!({"metadata": {"generateName": "job-"}});
     let first = cluster.post(CONFIG_MAPS, body.clone()).await.expect(201);
@@ -62,7 +62,7 @@ async fn a_name_is_generated_where_only_its_beginning_is_given() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn defaults_are_filled_in_and_the_status_is_the_servers() {
+async fn create_sets_defaults_and_resets_status() {
     let cluster = Cluster::new().await;
     let mut given = pod("a");
     given["status"] = json!({"phase": "Running", "podIP": "10.0.0.1"});
@@ -75,7 +75,7 @@ async fn defaults_are_filled_in_and_the_status_is_the_servers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn generation_counts_changes_of_the_spec_alone() {
+async fn generation_counts_only_spec_changes() {
     let cluster = Cluster::new().await;
     let path = format!("{DEPLOYMENTS}/web");
     let created = cluster.post(DEPLOYMENTS, deployment("web")).await.expect(201);
@@ -89,7 +89,7 @@ async fn generation_counts_changes_of_the_spec_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_replaces_what_is_there() {
+async fn update_replaces_the_object() {
     let cluster = Cluster::new().await;
     let created = cluster.post(CONFIG_MAPS, config_map("a", json!({"k": "v"}))).await.expect(201);
     let updated = cluster.put(A, config_map("a", json!({"other": "w"}))).await.expect(200);
@@ -100,7 +100,7 @@ async fn an_update_replaces_what_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_that_changes_nothing_writes_nothing() {
+async fn no_op_update_writes_nothing() {
     let cluster = Cluster::new().await;
     let created = cluster.post(CONFIG_MAPS, config_map("a", json!({"k": "v"}))).await.expect(201);
     tokio::time::advance(std::time::Duration::from_secs(60)).await;
@@ -112,7 +112,7 @@ async fn an_update_that_changes_nothing_writes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_of_a_version_that_is_gone_conflicts() {
+async fn update_with_a_stale_resource_version_conflicts() {
     let cluster = Cluster::new().await;
     let first = cluster.post(CONFIG_MAPS, config_map("a", json!({"k": "1"}))).await.expect(201);
     let mut second = first.clone();
@@ -160,7 +160,7 @@ async fn concurrent_writers_lose_no_update() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_some_kinds_are_created_by_an_update() {
+async fn only_some_kinds_allow_create_on_update() {
     let cluster = Cluster::new().await;
     cluster.put(A, config_map("a", json!({}))).await.refused(
         404,
@@ -182,7 +182,7 @@ async fn only_some_kinds_are_created_by_an_update() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dry_run_answers_as_if_and_stores_nothing() {
+async fn dry_run_returns_the_result_and_stores_nothing() {
     let cluster = Cluster::new().await;
     let revision = cluster.server.revision();
     let shown = cluster
@@ -203,7 +203,7 @@ async fn a_dry_run_answers_as_if_and_stores_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_cluster_has_its_first_objects() {
+async fn system_namespaces_and_kubernetes_service_exist() {
     let cluster = Cluster::new().await;
     assert_eq!(
         cluster.names(NAMESPACES).await,
@@ -221,7 +221,7 @@ async fn every_cluster_has_its_first_objects() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn managed_fields_name_the_writer_and_what_it_set() {
+async fn managed_fields_record_the_manager_and_its_fields() {
     let cluster = Cluster::new().await;
     let headers =
         [("content-type", "application/json"), ("user-agent", "operator/v1.2 (linux/amd64)")];
@@ -247,7 +247,7 @@ async fn managed_fields_name_the_writer_and_what_it_set() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_secrets_plain_text_is_stored_encoded() {
+async fn secret_string_data_is_stored_as_data() {
     let cluster = Cluster::new().await;
     let secrets = "/api/v1/namespaces/default/secrets";
     let body = json!({"metadata": {"name": "s"}, "stringData": {"a": "hello"}});
@@ -258,7 +258,7 @@ async fn a_secrets_plain_text_is_stored_encoded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn services_get_addresses_of_the_range_and_keep_them() {
+async fn services_get_cluster_ips_of_the_range_and_keep_them() {
     let cluster = Cluster::new().await;
     let services = "/api/v1/namespaces/default/services";
     let body = |name: &str| json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}});

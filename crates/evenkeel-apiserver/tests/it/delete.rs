@@ -19,7 +19,7 @@ async fn with_a(finalizers: Value) -> (Cluster, Value) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plain_deletion_answers_with_a_status() {
+async fn delete_returns_a_status() {
     let (cluster, created) = with_a(json!([])).await;
     assert_eq!(
         cluster.delete(A).await.expect(200),
@@ -33,7 +33,7 @@ async fn a_plain_deletion_answers_with_a_status() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_can_be_used_again_by_another_object() {
+async fn name_can_be_reused_after_deletion() {
     let (cluster, first) = with_a(json!([])).await;
     cluster.delete(A).await.expect(200);
     let second = cluster.post(CONFIG_MAPS, config_map("a", json!({}))).await.expect(201);
@@ -41,7 +41,7 @@ async fn a_name_can_be_used_again_by_another_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn finalizers_hold_an_object_until_they_are_gone() {
+async fn finalizers_keep_an_object_until_they_are_removed() {
     let (cluster, created) = with_a(json!(["example.com/f"])).await;
     let marked = cluster.delete(A).await.expect(200);
     assert_eq!(marked["metadata"]["deletionTimestamp"], "2026-01-01T00:00:00Z");
@@ -84,7 +84,7 @@ async fn finalizers_must_be_qualified() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn preconditions_name_the_object_that_is_meant() {
+async fn delete_preconditions_are_checked() {
     let (cluster, created) = with_a(json!([])).await;
     let uid = text(&created["metadata"]["uid"]);
     cluster.delete_with(A, json!({"preconditions": {"uid": "x"}})).await.refused(
@@ -111,7 +111,7 @@ async fn preconditions_name_the_object_that_is_meant() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_policy_decides_which_finalizer_waits_for_dependents() {
+async fn propagation_policy_sets_the_finalizer() {
     for (policy, finalizer) in [("Orphan", "orphan"), ("Foreground", "foregroundDeletion")] {
         let (cluster, _) = with_a(json!([])).await;
         let options = json!({"propagationPolicy": policy});
@@ -128,14 +128,14 @@ async fn the_policy_decides_which_finalizer_waits_for_dependents() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_old_way_not_to_orphan_is_accepted_only() {
+async fn orphan_dependents_false_is_accepted() {
     let (cluster, _) = with_a(json!(["example.com/f"])).await;
     let marked = cluster.delete_with(A, json!({"orphanDependents": false})).await.expect(202);
     assert_eq!(marked["metadata"]["finalizers"], json!(["example.com/f"]));
 }
 
 #[tokio::test(start_paused = true)]
-async fn bad_options_are_refused_before_anything_happens() {
+async fn invalid_delete_options_are_rejected() {
     let (cluster, created) = with_a(json!([])).await;
     let policies = "supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\"";
     let unsupported = format!(
@@ -167,7 +167,7 @@ async fn bad_options_are_refused_before_anything_happens() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_on_a_node_gets_its_grace() {
+async fn pod_on_a_node_is_deleted_gracefully() {
     let cluster = Cluster::new().await;
     let path = format!("{PODS}/p");
     let mut object = pod("p");
@@ -189,7 +189,7 @@ async fn a_pod_on_a_node_gets_its_grace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_without_a_node_goes_at_once() {
+async fn pod_without_a_node_is_deleted_immediately() {
     let cluster = Cluster::new().await;
     cluster.post(PODS, pod("p")).await.expect(201);
     let last = cluster.delete(&format!("{PODS}/p")).await.expect(200);
@@ -199,7 +199,7 @@ async fn a_pod_without_a_node_goes_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_collection_is_deleted_as_far_as_it_is_selected() {
+async fn delete_collection_deletes_selected_objects() {
     let cluster = Cluster::new().await;
     for (name, label) in [("a", "x"), ("b", "x"), ("c", "y")] {
         cluster.post(CONFIG_MAPS, labelled(name, json!({"l": label}))).await.expect(201);
@@ -215,7 +215,7 @@ async fn a_collection_is_deleted_as_far_as_it_is_selected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_collection_across_namespaces_is_not_deleted() {
+async fn delete_collection_across_namespaces_is_not_allowed() {
     let cluster = Cluster::new().await;
     for path in ["/api/v1/configmaps", NAMESPACES] {
         cluster.delete(path).await.refused(
@@ -227,7 +227,7 @@ async fn a_collection_across_namespaces_is_not_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_terminates_and_takes_nothing_new() {
+async fn terminating_namespace_rejects_new_objects() {
     let cluster = Cluster::new().await;
     let path = format!("{NAMESPACES}/zoo");
     cluster.post(NAMESPACES, namespace("zoo")).await.expect(201);
@@ -257,7 +257,7 @@ async fn a_namespace_terminates_and_takes_nothing_new() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_namespaces_of_the_system_stay() {
+async fn system_namespaces_cannot_be_deleted() {
     let cluster = Cluster::new().await;
     for name in ["default", "kube-system", "kube-public"] {
         cluster.delete(&format!("{NAMESPACES}/{name}")).await.refused(

@@ -56,7 +56,7 @@ async fn run(seed: u64) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_seed_gives_the_same_bytes() {
+async fn same_seed_gives_same_bytes() {
     let first = run(42).await;
     assert!(first.contains("2026-01-01T00:01:23Z"), "time passes by tokio's clock");
     assert!(first.contains("BOOKMARK"));
@@ -64,12 +64,12 @@ async fn the_same_seed_gives_the_same_bytes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_seed_gives_other_names() {
+async fn different_seed_gives_different_names() {
     assert_ne!(run(42).await, run(43).await);
 }
 
 #[test]
-fn a_new_runtime_makes_no_difference() {
+fn same_seed_gives_same_bytes_in_another_runtime() {
     let alone = || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()

@@ -16,7 +16,7 @@ fn resource<'a>(list: &'a Value, name: &str) -> &'a Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_core_group_lists_its_one_version() {
+async fn core_group_lists_v1() {
     let cluster = Cluster::new().await;
     let versions = cluster.get("/api").await.expect(200);
     assert_eq!(versions["kind"], "APIVersions");
@@ -24,7 +24,7 @@ async fn the_core_group_lists_its_one_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_default_servers_groups_are_there_in_upstreams_order() {
+async fn groups_are_listed_in_upstream_order() {
     let cluster = Cluster::new().await;
     let list = cluster.get("/apis").await.expect(200);
     assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("APIGroupList"), &json!("v1")));
@@ -58,7 +58,7 @@ async fn a_default_servers_groups_are_there_in_upstreams_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_version_of_a_group_is_preferred() {
+async fn first_version_of_a_group_is_preferred() {
     let cluster = Cluster::new().await;
     let group = cluster.get("/apis/autoscaling").await.expect(200);
     assert_eq!(
@@ -75,7 +75,7 @@ async fn the_first_version_of_a_group_is_preferred() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resource_tells_its_names_scope_and_verbs() {
+async fn api_resource_has_names_scope_and_verbs() {
     let cluster = Cluster::new().await;
     let list = cluster.get("/api/v1").await.expect(200);
     assert_eq!(list["groupVersion"], "v1");
@@ -100,7 +100,7 @@ async fn a_resource_tells_its_names_scope_and_verbs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn aggregated_discovery_answers_with_the_type_that_was_asked_for_and_a_tag() {
+async fn aggregated_discovery_returns_the_requested_type_and_an_etag() {
     let cluster = Cluster::new().await;
     for path in ["/api", "/apis"] {
         let answer = cluster.get_as(path, AGGREGATED).await;
@@ -119,7 +119,7 @@ async fn aggregated_discovery_answers_with_the_type_that_was_asked_for_and_a_tag
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_also_reads_older_discovery_gets_the_newest() {
+async fn client_that_accepts_older_discovery_gets_the_newest() {
     let cluster = Cluster::new().await;
     let accept = format!(
         "{AGGREGATED},application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,\
@@ -131,7 +131,7 @@ async fn a_client_that_also_reads_older_discovery_gets_the_newest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn both_discoveries_name_the_same_resources() {
+async fn aggregated_and_legacy_discovery_list_the_same_resources() {
     let cluster = Cluster::with_widgets().await;
     let mut plain = Vec::new();
     let mut paths = vec!["/api/v1".to_owned()];
@@ -179,7 +179,7 @@ async fn both_discoveries_name_the_same_resources() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_definition_changes_discovery_and_its_tag() {
+async fn new_crd_changes_discovery_and_its_etag() {
     let cluster = Cluster::new().await;
     let before = cluster.get_as("/apis", AGGREGATED).await.header("etag").to_owned();
     cluster.get("/apis/example.com").await.expect(404);
@@ -201,7 +201,7 @@ async fn a_new_definition_changes_discovery_and_its_tag() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unknown_paths_are_refused_by_whoever_owns_them() {
+async fn unknown_paths_return_404_in_the_format_of_their_handler() {
     let cluster = Cluster::with_widgets().await;
     let nobodys = [
         "/foo",
@@ -239,7 +239,7 @@ async fn unknown_paths_are_refused_by_whoever_owns_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn health_is_ok_as_a_whole_and_check_by_check() {
+async fn health_endpoints_and_each_check_return_ok() {
     let cluster = Cluster::new().await;
     for path in ["/healthz", "/livez", "/readyz", "/livez/ping", "/readyz?exclude=etcd"] {
         let answer = cluster.get(path).await;
@@ -266,7 +266,7 @@ async fn health_is_ok_as_a_whole_and_check_by_check() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_version_is_one_that_clients_can_compare() {
+async fn version_is_parseable_by_clients() {
     let cluster = Cluster::new().await;
     let version = cluster.get("/version").await.expect(200);
     assert_eq!((&version["major"], &version["minor"]), (&json!("1"), &json!("36")));
@@ -274,7 +274,7 @@ async fn the_version_is_one_that_clients_can_compare() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_index_leads_to_answers() {
+async fn every_path_of_the_index_is_served() {
     let cluster = Cluster::with_widgets().await;
     let index = cluster.get("/").await.expect(200);
     let paths: Vec<String> = index["paths"].as_array().unwrap().iter().map(text).collect();
@@ -285,7 +285,7 @@ async fn the_index_leads_to_answers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_reading_makes_sense_off_the_resources() {
+async fn non_resource_paths_are_read_only() {
     let cluster = Cluster::new().await;
     for path in ["/version", "/api", "/apis/apps/v1"] {
         cluster.post(path, json!({})).await.refused(
@@ -297,7 +297,7 @@ async fn only_reading_makes_sense_off_the_resources() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn components_are_healthy_once_they_run() {
+async fn component_statuses_are_reported() {
     const COMPONENTS: &str = "/api/v1/componentstatuses";
     let cluster = Cluster::new().await;
     cluster.server.mark_component_healthy("scheduler");

@@ -37,7 +37,7 @@ async fn open(directory: &Path) -> Cluster {
 }
 
 #[tokio::test]
-async fn everything_is_there_again() {
+async fn objects_survive_a_restart() {
     let scratch = Scratch::new();
     let cluster = open(&scratch.0).await;
     cluster.post(DEFINITIONS, widget_definition()).await.expect(201);
@@ -63,7 +63,7 @@ async fn everything_is_there_again() {
 }
 
 #[tokio::test]
-async fn revisions_go_on_and_the_past_does_not() {
+async fn revisions_continue_and_older_ones_expire_after_a_restart() {
     let scratch = Scratch::new();
     let cluster = open(&scratch.0).await;
     let created = cluster.post(CONFIG_MAPS, config_map("a", json!({}))).await.expect(201);
@@ -85,7 +85,7 @@ async fn revisions_go_on_and_the_past_does_not() {
 }
 
 #[tokio::test]
-async fn custom_resources_are_served_and_checked_again() {
+async fn custom_resources_are_served_and_validated_after_a_restart() {
     let scratch = Scratch::new();
     let cluster = open(&scratch.0).await;
     cluster.post(DEFINITIONS, widget_definition()).await.expect(201);
@@ -100,7 +100,7 @@ async fn custom_resources_are_served_and_checked_again() {
 }
 
 #[tokio::test]
-async fn addresses_in_use_are_not_given_out_again() {
+async fn cluster_ips_in_use_are_not_allocated_after_a_restart() {
     let scratch = Scratch::new();
     let services = "/api/v1/namespaces/default/services";
     let body = |name: &str| json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}});
@@ -116,7 +116,7 @@ async fn addresses_in_use_are_not_given_out_again() {
 }
 
 #[tokio::test]
-async fn a_directory_has_one_server() {
+async fn data_directory_is_locked_by_one_server() {
     let scratch = Scratch::new();
     let cluster = open(&scratch.0).await;
     let second = ApiServer::builder().data_dir(&scratch.0).build().await;
@@ -126,7 +126,7 @@ async fn a_directory_has_one_server() {
 }
 
 #[tokio::test]
-async fn an_old_kubeconfig_works_after_a_restart() {
+async fn kubeconfig_stays_valid_after_a_restart() {
     let scratch = Scratch::new();
     let cluster = open(&scratch.0).await;
     let serving = cluster.server.serve(([127, 0, 0, 1], 0).into()).await.unwrap();

@@ -12,7 +12,7 @@ use crate::harness::{
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 #[tokio::test(start_paused = true)]
-async fn built_in_objects_are_printed_in_the_order_of_their_go_structs() {
+async fn built_in_objects_are_encoded_in_go_struct_order() {
     let cluster = Cluster::new().await;
     let mut object = config_map("a", json!({"b": "<&>", "a": "\u{2028}"}));
     object["metadata"]["annotations"] = json!({"resourceVersion": ""});
@@ -48,7 +48,7 @@ async fn built_in_objects_are_printed_in_the_order_of_their_go_structs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn custom_objects_are_printed_by_key() {
+async fn custom_objects_are_encoded_in_key_order() {
     let cluster = Cluster::with_widgets().await;
     let mut object = widget("w", json!({"color": "red"}));
     object["metadata"]["annotations"] = json!({"a": "<"});
@@ -69,7 +69,7 @@ async fn custom_objects_are_printed_by_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_server_makes_is_printed_in_the_order_of_go_structs() {
+async fn generated_objects_are_encoded_in_go_struct_order() {
     let cluster = Cluster::new().await;
     assert_eq!(
         cluster.get(&format!("{CONFIG_MAPS}/a")).await.text(),
@@ -115,7 +115,7 @@ async fn what_the_server_makes_is_printed_in_the_order_of_go_structs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn views_are_printed_in_the_order_of_their_go_structs() {
+async fn tables_and_metadata_are_encoded_in_go_struct_order() {
     let cluster = Cluster::with_widgets().await;
     cluster.post(WIDGETS, widget("w", json!({"color": "red"}))).await.expect(201);
     let path = format!("{WIDGETS}/w");
@@ -153,7 +153,7 @@ fn metadata_in(media: &str) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_in_protobuf_holds_what_the_one_in_json_does() {
+async fn protobuf_list_equals_json_list() {
     let cluster = Cluster::new().await;
     for name in ["a", "b"] {
         let path = "/api/v1/namespaces/default/pods";
@@ -180,7 +180,7 @@ async fn a_list_in_protobuf_holds_what_the_one_in_json_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_metadata_list_in_protobuf_has_items_without_a_kind() {
+async fn protobuf_metadata_list_items_have_no_kind() {
     let cluster = Cluster::with_widgets().await;
     for n in 0..30 {
         let mut object = config_map(&format!("c-{n}"), json!({}));

@@ -9,7 +9,7 @@ use crate::harness::{CONFIG_MAPS, Cluster, config_map, text};
 const A: &str = "/api/v1/namespaces/default/configmaps/a";
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_a_status_with_details() {
+async fn error_is_a_status_with_details() {
     let cluster = Cluster::new().await;
     let answer = cluster.get(A).await;
     assert_eq!(answer.header("content-type"), "application/json");
@@ -27,7 +27,7 @@ async fn a_refusal_is_a_status_with_details() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unreadable_bodies_are_explained() {
+async fn malformed_bodies_are_rejected_with_the_reason() {
     let cluster = Cluster::new().await;
     let unrecognized = |why: &str| {
         format!("the object provided is unrecognized (must be of type ConfigMap): {why}")
@@ -85,7 +85,7 @@ async fn unreadable_bodies_are_explained() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_is_at_most_three_mebibytes() {
+async fn body_is_limited_to_three_mebibytes() {
     let cluster = Cluster::new().await;
     let body = vec![b' '; 3 * 1024 * 1024 + 1];
     let headers = [("content-type", "application/json")];
@@ -97,7 +97,7 @@ async fn a_body_is_at_most_three_mebibytes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deeply_nested_body_is_refused_not_fatal() {
+async fn deeply_nested_body_is_rejected() {
     let cluster = Cluster::with_widgets().await;
     let body = "[".repeat(1_000_000);
     for path in [CONFIG_MAPS, crate::harness::WIDGETS] {
@@ -110,7 +110,7 @@ async fn a_deeply_nested_body_is_refused_not_fatal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn body_and_path_must_mean_the_same_object() {
+async fn body_and_path_must_name_the_same_object() {
     let cluster = Cluster::new().await;
     cluster.post(CONFIG_MAPS, config_map("a", json!({}))).await.expect(201);
     let mut elsewhere = config_map("a", json!({}));
@@ -133,7 +133,7 @@ async fn body_and_path_must_mean_the_same_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn names_are_required_and_checked() {
+async fn names_are_required_and_validated() {
     let cluster = Cluster::new().await;
     let status = cluster.post(CONFIG_MAPS, json!({})).await.refused(
         422,
@@ -164,7 +164,7 @@ async fn names_are_required_and_checked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn creating_needs_a_namespace_a_free_name_and_no_version() {
+async fn create_requires_an_existing_namespace_an_unused_name_and_no_resource_version() {
     let cluster = Cluster::new().await;
     let nowhere = "/api/v1/namespaces/none/configmaps";
     cluster.post(nowhere, config_map("a", json!({}))).await.refused(
@@ -188,7 +188,7 @@ async fn creating_needs_a_namespace_a_free_name_and_no_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_uid_is_another_object() {
+async fn update_with_another_uid_conflicts() {
     let cluster = Cluster::new().await;
     let created = cluster.post(CONFIG_MAPS, config_map("a", json!({}))).await.expect(201);
     let uid = text(&created["metadata"]["uid"]);
@@ -202,7 +202,7 @@ async fn another_uid_is_another_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn methods_must_fit_the_path() {
+async fn unsupported_methods_are_rejected() {
     let cluster = Cluster::new().await;
     cluster.post(CONFIG_MAPS, config_map("a", json!({}))).await.expect(201);
     let cases = [
@@ -225,7 +225,7 @@ async fn methods_must_fit_the_path() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn options_are_checked() {
+async fn request_options_are_validated() {
     let cluster = Cluster::new().await;
     let cases = [
         (
@@ -283,7 +283,7 @@ async fn options_are_checked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unknown_and_duplicate_fields_are_warned_of_refused_or_ignored() {
+async fn field_validation_warns_rejects_or_ignores_unknown_and_duplicate_fields() {
     let cluster = Cluster::new().await;
     let body = |name: &str| {
         format!(
@@ -318,7 +318,7 @@ async fn unknown_and_duplicate_fields_are_warned_of_refused_or_ignored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_may_do_nothing_but_look_at_health() {
+async fn anonymous_requests_may_only_read_health_endpoints() {
     let cluster = Cluster::new().await;
     let nobody = Identity::anonymous;
     cluster.send_as(nobody(), Method::GET, CONFIG_MAPS).await.refused(
@@ -352,7 +352,7 @@ async fn nobody_may_do_nothing_but_look_at_health() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unknown_token_is_not_nobody() {
+async fn unknown_bearer_token_is_unauthorized_not_anonymous() {
     let cluster = Cluster::new().await;
     let service = cluster.server.authenticating_service();
     let headers = [("authorization", "Bearer nope")];

@@ -104,7 +104,7 @@ async fn patches_of_long_lists_take_linear_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn node_ports_are_given_in_linear_time() {
+async fn node_ports_are_allocated_in_linear_time() {
     const SERVICES: &str = "/api/v1/namespaces/default/services";
     assert_linear("ports", 150, async |cluster, n| {
         let port = |i| json!({"name": format!("p{i}"), "port": i + 1});
@@ -122,7 +122,7 @@ async fn node_ports_are_given_in_linear_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tolerations_of_a_class_are_merged_in_linear_time() {
+async fn runtime_class_tolerations_are_merged_in_linear_time() {
     let tolerations = |n: usize, prefix: &str| -> Value {
         let toleration = |i| json!({"key": format!("{prefix}{i}"), "operator": "Exists"});
         (0..n).map(toleration).collect()
@@ -155,7 +155,7 @@ fn definition(i: usize, group: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn definitions_cost_no_more_the_more_there_are() {
+async fn cost_of_a_crd_does_not_grow_with_their_number() {
     const BATCH: usize = 25;
     const BATCHES: usize = 13;
     for own_group in [false, true] {
@@ -179,7 +179,7 @@ async fn definitions_cost_no_more_the_more_there_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_definition_with_many_versions_takes_linear_time() {
+async fn crd_with_many_versions_takes_linear_time() {
     assert_linear("versions", 40, async |cluster, n| {
         let mut object = definition(0, "many.io");
         let first = object["spec"]["versions"][0].clone();
@@ -198,7 +198,7 @@ async fn a_definition_with_many_versions_takes_linear_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_openapi_index_is_made_in_linear_time() {
+async fn openapi_index_is_built_in_linear_time() {
     let mut times = Vec::new();
     let cluster = Cluster::new().await;
     let mut made = 0;

@@ -50,7 +50,7 @@ async fn impersonation_headers_replace_the_user() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn impersonated_accounts_nodes_and_the_anonymous_have_their_groups() {
+async fn impersonated_service_accounts_nodes_and_anonymous_get_their_groups() {
     let cluster = Cluster::new().await;
     let groups = async |headers: &[(&str, &str)]| user(&cluster, headers).await["groups"].clone();
     assert_eq!(
@@ -80,7 +80,7 @@ async fn impersonated_accounts_nodes_and_the_anonymous_have_their_groups() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn groups_uids_and_extras_need_a_user() {
+async fn impersonating_groups_uid_or_extra_requires_a_user() {
     let cluster = Cluster::new().await;
     let refused = async |headers: &[(&str, &str)], shown: &str| {
         let message =
@@ -164,7 +164,7 @@ async fn every_part_of_an_impersonated_user_is_authorized() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_user_that_may_not_be_impersonated_is_named_in_the_refusal() {
+async fn forbidden_impersonation_names_the_user() {
     let (cluster, _) = asked(|attributes| !attributes.verb.starts_with("impersonate")).await;
     let headers = [("Impersonate-User", "jane")];
     cluster.send(Method::GET, "/api/v1/nodes", &headers, "").await.refused(
@@ -187,7 +187,7 @@ async fn a_user_that_may_not_be_impersonated_is_named_in_the_refusal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_is_authorized_within_itself() {
+async fn namespace_requests_are_authorized_with_the_namespace() {
     let cluster = Cluster::new().await;
     let refused = async |path: &str, message: &str| {
         let answer = cluster.send_as(Identity::anonymous(), Method::GET, path).await;
@@ -209,7 +209,7 @@ async fn a_namespace_is_authorized_within_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_without_credentials_are_401_where_anonymous_requests_are_off() {
+async fn requests_without_credentials_are_unauthorized_if_anonymous_auth_is_disabled() {
     let cluster = Cluster::built(ApiServer::builder().seed(1).anonymous_auth(false)).await;
     for path in ["/api/v1/pods", "/healthz"] {
         let service = cluster.server.authenticating_service();
@@ -219,7 +219,7 @@ async fn requests_without_credentials_are_401_where_anonymous_requests_are_off()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timeout_that_is_no_duration_is_refused_before_anything_else() {
+async fn invalid_timeout_is_rejected_first() {
     let cluster = Cluster::new().await;
     let message =
         "invalid timeout specified in the request URL - time: invalid duration \"garbage\"";

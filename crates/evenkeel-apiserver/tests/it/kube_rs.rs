@@ -69,7 +69,7 @@ async fn define(client: &Client) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn typed_objects_are_created_read_changed_and_deleted() {
+async fn typed_objects_are_created_read_updated_and_deleted() {
     let cluster = Cluster::new().await;
     let api: Api<ConfigMap> = Api::default_namespaced(client(&cluster));
     let created = api.create(&PostParams::default(), &config_map("a", "1")).await.unwrap();
@@ -97,7 +97,7 @@ async fn typed_objects_are_created_read_changed_and_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_raw_watch_is_decoded() {
+async fn raw_watch_is_decoded() {
     let cluster = Cluster::new().await;
     let api: Api<ConfigMap> = Api::default_namespaced(client(&cluster));
     let from = cluster.server.revision().to_string();
@@ -108,7 +108,7 @@ async fn a_raw_watch_is_decoded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn discovery_finds_every_group() {
+async fn kube_discovery_finds_every_group() {
     let cluster = Cluster::new().await;
     let client = client(&cluster);
     define(&client).await;
@@ -159,17 +159,17 @@ async fn follow(config: watcher::Config) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_watcher_follows_pages_and_a_watch() {
+async fn watcher_lists_pages_and_watches() {
     follow(watcher::Config::default().page_size(2)).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_watcher_follows_a_streamed_list() {
+async fn watcher_uses_a_streaming_list() {
     follow(watcher::Config::default().streaming_lists()).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_watcher_goes_on_after_a_watch_has_ended() {
+async fn watcher_resumes_after_a_watch_ended() {
     let cluster = Cluster::new().await;
     let api: Api<ConfigMap> = Api::default_namespaced(client(&cluster));
     let config = watcher::Config::default().timeout(5);
@@ -206,7 +206,7 @@ async fn reconcile(greeting: Arc<Greeting>, client: Arc<Client>) -> Result<Actio
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_reconciles_a_derived_resource() {
+async fn controller_reconciles_a_derived_custom_resource() {
     let cluster = Cluster::new().await;
     let client = client(&cluster);
     define(&client).await;
@@ -254,7 +254,7 @@ async fn a_controller_reconciles_a_derived_resource() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_derived_schema_is_enforced() {
+async fn derived_schema_is_enforced() {
     let cluster = Cluster::new().await;
     let client = client(&cluster);
     define(&client).await;

@@ -85,7 +85,7 @@ async fn served(limits: Limits) -> (ApiServer, ServerHandle) {
 }
 
 #[tokio::test]
-async fn nothing_is_read_of_a_body_before_its_sender_is_known() {
+async fn body_is_not_read_before_authentication() {
     let (_server, serving) = served(Limits::default()).await;
     let stranger = Raw::new(&serving, false);
     for (headers, expected) in
@@ -98,7 +98,7 @@ async fn nothing_is_read_of_a_body_before_its_sender_is_known() {
 }
 
 #[tokio::test]
-async fn body_that_is_announced_too_large_is_refused_unread() {
+async fn body_with_too_large_content_length_is_rejected_unread() {
     let (_server, serving) = served(Limits::default()).await;
     let admin = Raw::new(&serving, true);
     let mut stream = admin.post("", (3 << 20) + 1, 0).await;
@@ -107,7 +107,7 @@ async fn body_that_is_announced_too_large_is_refused_unread() {
 }
 
 #[tokio::test]
-async fn nothing_is_read_of_a_body_that_has_nowhere_to_go() {
+async fn body_of_a_request_to_an_unknown_path_is_not_read() {
     let (_server, serving) = served(Limits::default()).await;
     let mut stream = Raw::new(&serving, true).connect().await;
     let head = "POST /apis/none.example/v1/things HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n";
@@ -127,7 +127,7 @@ async fn body_that_stalls_times_out() {
 }
 
 #[tokio::test]
-async fn bodies_of_one_user_leave_room_for_others() {
+async fn body_budget_is_limited_per_user() {
     let mut limits = Limits::default();
     limits.body_bytes = 1 << 20;
     let (_server, serving) = served(limits).await;
@@ -161,7 +161,7 @@ async fn bodies_of_one_user_leave_room_for_others() {
 }
 
 #[tokio::test]
-async fn connection_over_http2_ends_with_a_request_of_a_stranger() {
+async fn http2_connection_closes_after_an_unauthenticated_request() {
     let (_server, serving) = served(Limits::default()).await;
     let stranger = Raw::new(&serving, false);
     let mut config = ClientConfig::clone(stranger.connector.config());

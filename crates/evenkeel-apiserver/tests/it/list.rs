@@ -20,7 +20,7 @@ async fn five() -> Cluster {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_is_ordered_by_name_at_the_newest_version() {
+async fn list_is_sorted_by_name_at_the_latest_revision() {
     let cluster = five().await;
     let list = cluster.get(CONFIG_MAPS).await.expect(200);
     assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("ConfigMapList"), &json!("v1")));
@@ -30,7 +30,7 @@ async fn a_list_is_ordered_by_name_at_the_newest_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_list_has_items_and_a_version() {
+async fn empty_list_has_items_and_resource_version() {
     let cluster = Cluster::new().await;
     let list = cluster.get(CONFIG_MAPS).await.expect(200);
     assert_eq!(list["items"], json!([]));
@@ -38,7 +38,7 @@ async fn an_empty_list_has_items_and_a_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_across_namespaces_goes_namespace_by_namespace() {
+async fn list_across_namespaces_is_sorted_by_namespace() {
     let cluster = Cluster::new().await;
     for (namespace_name, name) in [("b", "x"), ("a", "z"), ("a", "y")] {
         cluster.post(NAMESPACES, namespace(namespace_name)).await;
@@ -50,7 +50,7 @@ async fn a_list_across_namespaces_goes_namespace_by_namespace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_follow_each_other_at_one_version() {
+async fn pages_are_consistent_at_one_resource_version() {
     let cluster = five().await;
     let first = cluster.get(&format!("{CONFIG_MAPS}?limit=2")).await.expect(200);
     assert_eq!(names(&first), ["a", "b"]);
@@ -95,7 +95,7 @@ async fn pages_cross_namespaces() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_selective_page_does_not_count_the_rest() {
+async fn page_with_selector_has_no_remaining_item_count() {
     let cluster = five().await;
     let path = format!("{CONFIG_MAPS}?limit=2&fieldSelector=metadata.name!%3Da");
     let page = cluster.get(&path).await.expect(200);
@@ -105,7 +105,7 @@ async fn a_selective_page_does_not_count_the_rest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expired_page_offers_to_go_on_inconsistently() {
+async fn expired_continue_token_returns_an_inconsistent_one() {
     let cluster = five().await;
     let first = cluster.get(&format!("{CONFIG_MAPS}?limit=2")).await.expect(200);
     let token = text(&first["metadata"]["continue"]);
@@ -128,7 +128,7 @@ async fn an_expired_page_offers_to_go_on_inconsistently() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_exact_version_shows_the_past_while_it_is_kept() {
+async fn exact_resource_version_lists_an_older_revision() {
     let cluster = five().await;
     let then = version(&cluster.get(CONFIG_MAPS).await.expect(200));
     cluster.delete(&format!("{CONFIG_MAPS}/a")).await.expect(200);
@@ -156,7 +156,7 @@ async fn an_exact_version_shows_the_past_while_it_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_of_the_future_is_waited_for_three_seconds() {
+async fn future_resource_version_is_waited_for_three_seconds() {
     let cluster = five().await;
     let current = cluster.server.revision();
     let begun = Instant::now();
@@ -181,7 +181,7 @@ async fn a_version_of_the_future_is_waited_for_three_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_arrives_while_waited_for_is_answered() {
+async fn list_returns_once_a_future_resource_version_is_reached() {
     let cluster = five().await;
     let next = cluster.server.revision() + 1;
     let path = format!("{CONFIG_MAPS}?resourceVersion={next}");
@@ -195,7 +195,7 @@ async fn a_version_that_arrives_while_waited_for_is_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_objects_version_is_passed_by_the_list() {
+async fn list_resource_version_is_at_least_that_of_a_deletion() {
     let cluster = five().await;
     let before = version(&cluster.get(CONFIG_MAPS).await.expect(200));
     cluster.delete(&format!("{CONFIG_MAPS}/a")).await.expect(200);
@@ -203,7 +203,7 @@ async fn a_deleted_objects_version_is_passed_by_the_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_continue_token_expires_within_two_compaction_intervals() {
+async fn continue_token_expires_within_two_compaction_intervals() {
     let cluster = Cluster::new().await;
     for name in ["a", "b", "c"] {
         cluster.post(CONFIG_MAPS, config_map(name, json!({}))).await.expect(201);
@@ -238,7 +238,7 @@ async fn a_continue_token_expires_within_two_compaction_intervals() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_interval_of_zero_switches_compaction_off() {
+async fn compaction_interval_of_zero_disables_compaction() {
     let builder = ApiServer::builder().seed(1).compaction_interval(Duration::ZERO);
     let cluster = Cluster::built(builder).await;
     let version = cluster.server.revision();

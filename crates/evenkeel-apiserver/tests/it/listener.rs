@@ -93,7 +93,7 @@ impl Reply {
 }
 
 #[tokio::test]
-async fn the_kubeconfig_is_all_a_client_needs() {
+async fn client_connects_with_the_kubeconfig() {
     let (_server, serving) = serve().await;
     let client = Client::try_from(config(&serving).await).unwrap();
     let namespaces: Api<Namespace> = Api::all(client.clone());
@@ -113,7 +113,7 @@ async fn the_kubeconfig_is_all_a_client_needs() {
 }
 
 #[tokio::test]
-async fn both_versions_of_http_are_spoken() {
+async fn http1_and_http2_are_served() {
     let (_server, serving) = serve().await;
     let config = config(&serving).await;
     let cases = [("http/1.1", Version::HTTP_11), ("h2", Version::HTTP_2)];
@@ -126,7 +126,7 @@ async fn both_versions_of_http_are_spoken() {
 }
 
 #[tokio::test]
-async fn strangers_see_health_and_nothing_else() {
+async fn anonymous_clients_may_only_read_health_endpoints() {
     let (_server, serving) = serve().await;
     let config = stranger(&serving).await;
     for path in ["/healthz", "/livez", "/readyz", "/version"] {
@@ -142,7 +142,7 @@ async fn strangers_see_health_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn the_network_is_refused_unless_allowed() {
+async fn non_loopback_addresses_are_rejected_unless_allowed() {
     let server = ApiServer::builder().build().await.unwrap();
     let refused = server.serve(([0, 0, 0, 0], 0).into()).await.unwrap_err();
     assert!(matches!(refused, ServeError::Bind(BindError::NonLoopback(_))), "{refused}");
@@ -150,7 +150,7 @@ async fn the_network_is_refused_unless_allowed() {
 }
 
 #[tokio::test]
-async fn a_stop_does_not_wait_for_watches() {
+async fn stop_does_not_wait_for_watches() {
     let (server, serving) = serve().await;
     let client = Client::try_from(config(&serving).await).unwrap();
     let api: Api<ConfigMap> = Api::default_namespaced(client);
@@ -180,7 +180,7 @@ async fn a_stop_does_not_wait_for_watches() {
 }
 
 #[tokio::test]
-async fn closing_the_address_leaves_the_server_usable() {
+async fn closing_the_listener_leaves_the_server_usable() {
     let (server, serving) = serve().await;
     let address = serving.address();
     serving.stop().await;
@@ -192,7 +192,7 @@ async fn closing_the_address_leaves_the_server_usable() {
 }
 
 #[tokio::test]
-async fn a_large_list_arrives_whole_over_both_versions() {
+async fn large_list_is_complete_over_http1_and_http2() {
     let (server, serving) = serve().await;
     let client = Client::new(server.service(), "default");
     let api: Api<ConfigMap> = Api::default_namespaced(client);
@@ -220,7 +220,7 @@ async fn a_large_list_arrives_whole_over_both_versions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_service_kubernetes_leads_to_where_the_server_is() {
+async fn kubernetes_service_endpoints_are_the_server_address() {
     let cluster = Cluster::new().await;
     let default = "/api/v1/namespaces/default";
     let slice = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes";

@@ -18,7 +18,7 @@ fn proc_status(name: &str) -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_servers_come_and_go() {
+async fn thousand_servers_start_and_stop_without_leaks() {
     // The first server builds what all share.
     drop(Cluster::new().await);
     let (threads, memory) = (proc_status("Threads:"), proc_status("VmRSS:"));
@@ -40,7 +40,7 @@ async fn a_thousand_servers_come_and_go() {
 }
 
 #[tokio::test]
-async fn served_ones_leave_nothing_either() {
+async fn listening_servers_stop_without_leaks() {
     for _ in 0..20 {
         let server = ApiServer::builder().build().await.unwrap();
         let serving = server.serve(([127, 0, 0, 1], 0).into()).await.unwrap();
@@ -51,7 +51,7 @@ async fn served_ones_leave_nothing_either() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn servers_side_by_side_do_not_meet() {
+async fn concurrent_servers_are_isolated() {
     let (one, two) = (Cluster::new().await, Cluster::new().await);
     one.post(CONFIG_MAPS, config_map("a", json!({}))).await.expect(201);
     two.get(&format!("{CONFIG_MAPS}/a")).await.expect(404);

@@ -33,7 +33,7 @@ fn protobuf(api_version: &str, kind: &str, object: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_table_shows_an_object_as_kubectl_does() {
+async fn table_has_the_columns_of_the_kind() {
     let cluster = with_a().await;
     tokio::time::advance(std::time::Duration::from_secs(150)).await;
     let table = cluster.get_as(A, TABLE).await.expect(200);
@@ -53,7 +53,7 @@ async fn a_table_shows_an_object_as_kubectl_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_row_carries_as_much_of_its_object_as_is_asked_for() {
+async fn include_object_selects_the_object_in_table_rows() {
     let cluster = with_a().await;
     let row = |table: serde_json::Value| table["rows"][0]["object"].clone();
     let none = cluster.get_as(&format!("{A}?includeObject=None"), TABLE).await.expect(200);
@@ -69,7 +69,7 @@ async fn a_row_carries_as_much_of_its_object_as_is_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_as_a_table_keeps_its_pages() {
+async fn table_of_a_list_has_continue_token() {
     let cluster = with_a().await;
     cluster.post(CONFIG_MAPS, config_map("b", json!({}))).await.expect(201);
     let table = cluster.get_as(&format!("{CONFIG_MAPS}?limit=1"), TABLE).await.expect(200);
@@ -79,7 +79,7 @@ async fn a_list_as_a_table_keeps_its_pages() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_and_custom_resources_have_columns_of_their_own() {
+async fn pods_and_custom_resources_have_their_own_columns() {
     let cluster = Cluster::with_widgets().await;
     cluster.post(PODS, pod("p")).await.expect(201);
     let table = cluster.get_as(PODS, TABLE).await.expect(200);
@@ -93,7 +93,7 @@ async fn pods_and_custom_resources_have_columns_of_their_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_of_tables_falls_back_to_objects_only_where_there_is_no_table() {
+async fn accept_falls_back_from_table_to_object() {
     let cluster = with_a().await;
     let accept = format!("{TABLE},{},application/json", TABLE.replace("v=v1;", "v=v1beta1;"));
     assert_eq!(cluster.get_as(A, &accept).await.expect(200)["kind"], "Table");
@@ -102,7 +102,7 @@ async fn a_client_of_tables_falls_back_to_objects_only_where_there_is_no_table()
 }
 
 #[tokio::test(start_paused = true)]
-async fn metadata_can_be_had_alone() {
+async fn partial_object_metadata_is_returned() {
     let cluster = with_a().await;
     let object = cluster.get_as(A, METADATA).await.expect(200);
     assert_eq!(
@@ -119,7 +119,7 @@ async fn metadata_can_be_had_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_objects_metadata_is_not_a_lists() {
+async fn partial_object_metadata_must_match_object_or_list() {
     let cluster = with_a().await;
     cluster.get_as(CONFIG_MAPS, METADATA).await.refused(
         406,
@@ -136,7 +136,7 @@ async fn one_objects_metadata_is_not_a_lists() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn yaml_goes_in_and_out() {
+async fn yaml_is_accepted_and_returned() {
     let cluster = Cluster::new().await;
     let body = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  k: \"1\"\n";
     let headers = [("content-type", "application/yaml")];
@@ -153,7 +153,7 @@ async fn yaml_goes_in_and_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn protobuf_bodies_are_read() {
+async fn protobuf_bodies_are_decoded() {
     let cluster = Cluster::new().await;
     let data = [field(1, b"k"), field(2, b"v")].concat();
     let object = [field(1, &field(1, b"a")), field(2, &data)].concat();
@@ -173,7 +173,7 @@ async fn protobuf_bodies_are_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn broken_protobuf_is_refused() {
+async fn malformed_protobuf_is_rejected() {
     let cluster = Cluster::with_widgets().await;
     let headers = [("content-type", PROTOBUF)];
     let whole = protobuf("v1", "ConfigMap", &field(1, &field(1, b"a")));
@@ -186,7 +186,7 @@ async fn broken_protobuf_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn protobuf_is_written_where_the_client_prefers_it() {
+async fn protobuf_is_returned_if_preferred() {
     let cluster = with_a().await;
     let answer = cluster.get_as(A, PROTOBUF).await;
     assert_eq!((answer.status, answer.header("content-type")), (200, PROTOBUF));
@@ -211,7 +211,7 @@ async fn protobuf_is_written_where_the_client_prefers_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_written_or_read_is_named() {
+async fn unsupported_media_types_are_rejected_with_the_supported_ones() {
     let cluster = with_a().await;
     let all = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
     cluster.get_as(A, "text/html").await.refused(
@@ -238,7 +238,7 @@ async fn what_cannot_be_written_or_read_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn people_get_indented_json() {
+async fn json_is_indented_for_pretty_and_curl() {
     let cluster = with_a().await;
     let compact = cluster.get(A).await.text();
     let pretty = cluster.get(&format!("{A}?pretty=true")).await.text();
@@ -251,7 +251,7 @@ async fn people_get_indented_json() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn large_answers_are_compressed_for_those_who_take_it() {
+async fn large_responses_are_compressed_if_accepted() {
     let cluster = Cluster::new().await;
     let large = "x".repeat(200 * 1024);
     cluster.post(CONFIG_MAPS, config_map("a", json!({"k": large}))).await.expect(201);

@@ -16,7 +16,7 @@ async fn with_a() -> Cluster {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_merge_patch_sets_and_removes() {
+async fn merge_patch_sets_and_removes_fields() {
     let cluster = with_a().await;
     let set = cluster.merge(A, json!({"data": {"n": "1", "k": null}})).await.expect(200);
     assert_eq!(set["data"], json!({"n": "1"}));
@@ -25,7 +25,7 @@ async fn a_merge_patch_sets_and_removes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_json_patch_does_all_or_nothing() {
+async fn json_patch_is_atomic() {
     let cluster = with_a().await;
     let done = cluster
         .patch(
@@ -52,7 +52,7 @@ async fn a_json_patch_does_all_or_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_json_patch_that_cannot_be_carried_out_is_refused_without_details() {
+async fn failing_json_patch_is_rejected_without_details() {
     let cluster = with_a().await;
     let patches = [
         json!([{"op": "test", "path": "/data/k", "value": "zz"}]),
@@ -70,7 +70,7 @@ async fn a_json_patch_that_cannot_be_carried_out_is_refused_without_details() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_strategic_patch_merges_lists_by_their_keys() {
+async fn strategic_merge_patch_merges_lists_by_merge_key() {
     let cluster = Cluster::new().await;
     let path = format!("{DEPLOYMENTS}/web");
     cluster.post(DEPLOYMENTS, deployment("web")).await.expect(201);
@@ -104,7 +104,7 @@ async fn a_strategic_patch_merges_lists_by_their_keys() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unreadable_patches_are_refused() {
+async fn malformed_patches_are_rejected() {
     let cluster = with_a().await;
     let object = "json: cannot unmarshal array into Go value of type map[string]interface {}";
     let cases = [
@@ -129,7 +129,7 @@ async fn unreadable_patches_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_patch_does_not_change_what_an_object_is() {
+async fn patch_cannot_change_kind_or_name() {
     let cluster = with_a().await;
     cluster.merge(A, json!({"metadata": {"name": "b"}})).await.refused(
         400,
@@ -155,7 +155,7 @@ async fn a_patch_does_not_change_what_an_object_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_patch_that_names_a_version_means_it() {
+async fn resource_version_in_a_patch_is_a_precondition() {
     let cluster = with_a().await;
     let stale = json!({"metadata": {"resourceVersion": "1"}, "data": {"k": "w"}});
     cluster.merge(A, stale).await.refused(
@@ -170,7 +170,7 @@ async fn a_patch_that_names_a_version_means_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_patch_of_nothing_finds_nothing() {
+async fn patch_of_a_missing_object_is_not_found() {
     let cluster = with_a().await;
     for patch in [Patch::Merge, Patch::Strategic] {
         cluster.patch(&format!("{CONFIG_MAPS}/none"), patch, json!({})).await.refused(
@@ -182,7 +182,7 @@ async fn a_patch_of_nothing_finds_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn too_many_operations_are_too_large() {
+async fn json_patch_operations_are_limited() {
     let cluster = with_a().await;
     let operation = json!({"op": "test", "path": "/kind", "value": "ConfigMap"});
     let patch = Value::Array(vec![operation; 10_001]);
@@ -195,7 +195,7 @@ async fn too_many_operations_are_too_large() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_an_apply_can_be_forced() {
+async fn force_is_rejected_except_for_apply() {
     let cluster = with_a().await;
     cluster.merge(&format!("{A}?force=true"), json!({})).await.refused(
         422,
@@ -206,7 +206,7 @@ async fn only_an_apply_can_be_forced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_body_must_be_a_patch_of_a_kind_the_resource_takes() {
+async fn unsupported_patch_types_are_rejected() {
     let cluster = Cluster::with_widgets().await;
     cluster.post(CONFIG_MAPS, config_map("a", json!({}))).await.expect(201);
     cluster.post(WIDGETS, widget("w", json!({"color": "red"}))).await.expect(201);
@@ -230,7 +230,7 @@ async fn the_body_must_be_a_patch_of_a_kind_the_resource_takes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unknown_fields_of_a_patch_are_warned_of_or_refused() {
+async fn field_validation_of_patches_warns_or_rejects() {
     let cluster = with_a().await;
     let warned = cluster.merge(A, json!({"bogus": 1})).await;
     assert_eq!(warned.warnings(), ["299 - \"unknown field \\\"bogus\\\"\""]);

@@ -145,7 +145,7 @@ proptest! {
     }
 
     #[test]
-    fn a_watch_replayed_over_its_list_gives_the_list_of_now(
+    fn list_plus_watch_events_equals_the_current_list(
         before in vec(step(), 0..15),
         after in vec(step(), 1..30),
         selector in select(vec!["", "&labelSelector=par%3Dodd", "&fieldSelector=metadata.name!%3Dc1"]),
@@ -173,7 +173,7 @@ proptest! {
     }
 
     #[test]
-    fn pages_add_up_to_the_list_of_their_version(
+    fn pages_concatenate_to_the_list_at_their_revision(
         steps in vec(step(), 1..30),
         limit in 1..4_usize,
     ) {
@@ -417,7 +417,7 @@ proptest! {
     /// Where a 5xx is upstream's own answer it has no reason (an error passed through), is a
     /// timeout, or says that something is not implemented; `InternalError` is never right.
     #[test]
-    fn no_request_is_the_servers_fault(
+    fn no_request_causes_an_internal_error(
         requests in vec(
             (
                 select(vec!["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "FOO"]),

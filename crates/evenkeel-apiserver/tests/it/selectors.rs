@@ -17,7 +17,7 @@ async fn numbered() -> Cluster {
 }
 
 #[tokio::test(start_paused = true)]
-async fn label_selectors_select_as_upstreams() {
+async fn label_selectors_match_as_upstream() {
     let cluster = numbered().await;
     let cases: &[(&str, &[&str])] = &[
         ("par%3Deven", &["l0", "l2", "l4"]),
@@ -40,7 +40,7 @@ async fn label_selectors_select_as_upstreams() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bad_label_selectors_are_explained() {
+async fn invalid_label_selectors_are_rejected_with_the_reason() {
     let cluster = Cluster::new().await;
     let cases = [
         ("a+b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
@@ -69,7 +69,7 @@ async fn bad_label_selectors_are_explained() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn field_selectors_know_name_and_namespace_of_every_kind() {
+async fn field_selectors_support_name_and_namespace_of_every_kind() {
     let cluster = numbered().await;
     let cases: &[(&str, &[&str])] = &[
         ("metadata.name%3Dl1", &["l1"]),
@@ -88,7 +88,7 @@ async fn field_selectors_know_name_and_namespace_of_every_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bad_field_selectors_are_explained() {
+async fn invalid_field_selectors_are_rejected_with_the_reason() {
     let cluster = Cluster::with_widgets().await;
     let known = "only \"metadata.name\", \"metadata.namespace\"";
     let cases = [
@@ -134,7 +134,7 @@ async fn pods_are_selected_by_phase_and_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn custom_resources_are_selected_by_the_fields_their_definition_names() {
+async fn custom_resources_are_selected_by_selectable_fields() {
     let cluster = Cluster::with_widgets().await;
     for (name, color) in [("a", "red"), ("b", "blue"), ("c", "red")] {
         cluster.post(WIDGETS, widget(name, json!({"color": color}))).await.expect(201);
@@ -146,7 +146,7 @@ async fn custom_resources_are_selected_by_the_fields_their_definition_names() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_label_that_is_null_is_an_empty_one() {
+async fn null_label_is_stored_as_empty() {
     let cluster = Cluster::with_widgets().await;
     let mut odd = widget("odd", json!({"color": "red"}));
     odd["metadata"]["labels"] = json!({"tier": null});

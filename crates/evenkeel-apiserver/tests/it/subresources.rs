@@ -8,7 +8,7 @@ use crate::harness::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn a_status_write_leaves_the_spec_alone_and_the_other_way_round() {
+async fn status_and_spec_are_written_separately() {
     let cluster = Cluster::with_widgets().await;
     let path = format!("{WIDGETS}/w");
     let mut object = widget("w", json!({"color": "red"}));
@@ -37,7 +37,7 @@ async fn a_status_write_leaves_the_spec_alone_and_the_other_way_round() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_built_in_status_can_be_patched_in_every_way() {
+async fn built_in_status_accepts_every_patch_type() {
     let cluster = Cluster::new().await;
     cluster.post(DEPLOYMENTS, deployment("web")).await.expect(201);
     let path = format!("{DEPLOYMENTS}/web/status");
@@ -58,7 +58,7 @@ async fn a_built_in_status_can_be_patched_in_every_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_is_neither_created_nor_deleted() {
+async fn status_cannot_be_created_or_deleted() {
     let cluster = Cluster::with_widgets().await;
     cluster.post(DEPLOYMENTS, deployment("web")).await.expect(201);
     cluster.post(WIDGETS, widget("w", json!({"color": "red"}))).await.expect(201);
@@ -75,7 +75,7 @@ async fn a_status_is_neither_created_nor_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn scale_is_a_view_of_replicas() {
+async fn scale_reads_and_writes_replicas() {
     let cluster = Cluster::new().await;
     let created = cluster.post(DEPLOYMENTS, deployment("web")).await.expect(201);
     let path = format!("{DEPLOYMENTS}/web/scale");
@@ -126,7 +126,7 @@ async fn scale_is_a_view_of_replicas() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_applied_scale_needs_no_name() {
+async fn apply_of_scale_needs_no_name() {
     let cluster = Cluster::new().await;
     cluster.post(DEPLOYMENTS, deployment("web")).await.expect(201);
     let config = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": 7}});
@@ -138,7 +138,7 @@ async fn an_applied_scale_needs_no_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_custom_resource_scales_by_the_paths_of_its_definition() {
+async fn custom_resource_scale_uses_the_paths_of_its_crd() {
     let cluster = Cluster::with_widgets().await;
     let path = format!("{WIDGETS}/w");
     cluster.post(WIDGETS, widget("w", json!({"color": "red", "replicas": 2}))).await.expect(201);
@@ -155,7 +155,7 @@ async fn a_custom_resource_scales_by_the_paths_of_its_definition() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_is_bound_to_one_node_once() {
+async fn pod_is_bound_to_a_node_once() {
     let cluster = Cluster::new().await;
     cluster.post(PODS, pod("p")).await.expect(201);
     let binding = json!({
@@ -183,7 +183,7 @@ async fn a_pod_is_bound_to_one_node_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_eviction_deletes_the_pod() {
+async fn eviction_deletes_the_pod() {
     let cluster = Cluster::new().await;
     cluster.post(PODS, pod("p")).await.expect(201);
     let eviction = |name: &str| json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
@@ -197,7 +197,7 @@ async fn an_eviction_deletes_the_pod() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reviews_answer_and_are_not_stored() {
+async fn reviews_return_a_result_and_are_not_stored() {
     let cluster = Cluster::new().await;
     let revision = cluster.server.revision();
     let review = json!({

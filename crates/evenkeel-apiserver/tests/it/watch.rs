@@ -22,7 +22,7 @@ async fn from_now(cluster: &Cluster, query: &str) -> Watch {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_from_a_version_tells_every_later_change_in_order() {
+async fn watch_from_a_resource_version_sends_every_later_change_in_order() {
     let cluster = Cluster::new().await;
     cluster.post(CONFIG_MAPS, config_map("old", json!({}))).await.expect(201);
     let mut watch = from_now(&cluster, "").await;
@@ -44,7 +44,7 @@ async fn a_watch_from_a_version_tells_every_later_change_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_without_a_version_begins_with_what_is_there() {
+async fn watch_without_resource_version_starts_with_existing_objects() {
     let cluster = Cluster::new().await;
     for name in ["b", "a"] {
         cluster.post(CONFIG_MAPS, config_map(name, json!({}))).await.expect(201);
@@ -57,7 +57,7 @@ async fn a_watch_without_a_version_begins_with_what_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_from_the_past_catches_up() {
+async fn watch_from_an_older_resource_version_sends_missed_events() {
     let cluster = Cluster::new().await;
     let start = cluster.server.revision();
     for name in ["a", "b"] {
@@ -72,7 +72,7 @@ async fn a_watch_from_the_past_catches_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streamed_list_marks_its_end_and_goes_on_live() {
+async fn streaming_list_ends_with_a_bookmark_and_continues_as_watch() {
     let cluster = Cluster::new().await;
     cluster.post(CONFIG_MAPS, config_map("a", json!({}))).await.expect(201);
     // A write elsewhere: the mark names the newest version, not the newest object's.
@@ -96,7 +96,7 @@ async fn a_streamed_list_marks_its_end_and_goes_on_live() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bookmark_of_a_typed_kind_is_not_quite_empty() {
+async fn bookmark_of_a_built_in_kind_has_zero_valued_fields() {
     let cluster = Cluster::new().await;
     let mut watch = cluster.watch(&format!("{PODS}?{STREAMING}")).await;
     let object = watch.next().await["object"].clone();
@@ -105,7 +105,7 @@ async fn a_bookmark_of_a_typed_kind_is_not_quite_empty() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_from_zero_that_takes_bookmarks_is_a_streamed_list() {
+async fn watch_from_zero_with_bookmarks_is_a_streaming_list() {
     let cluster = Cluster::new().await;
     cluster.post(CONFIG_MAPS, config_map("a", json!({}))).await.expect(201);
     let path = format!("{CONFIG_MAPS}?resourceVersion=0&allowWatchBookmarks=true");
@@ -120,7 +120,7 @@ async fn a_watch_from_zero_that_takes_bookmarks_is_a_streamed_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_initial_events_means_none() {
+async fn send_initial_events_false_sends_none() {
     let cluster = Cluster::new().await;
     cluster.post(CONFIG_MAPS, config_map("a", json!({}))).await.expect(201);
     let path = format!("{CONFIG_MAPS}?sendInitialEvents=false&resourceVersionMatch=NotOlderThan");
@@ -131,7 +131,7 @@ async fn no_initial_events_means_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn options_that_do_not_fit_are_refused() {
+async fn invalid_watch_options_are_rejected() {
     let cluster = Cluster::new().await;
     let requires = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to \
                     NotOlderThan";
@@ -170,7 +170,7 @@ async fn options_that_do_not_fit_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_selection_is_entered_and_left() {
+async fn watch_with_selector_sends_added_and_deleted_on_match_changes() {
     let cluster = Cluster::new().await;
     cluster.post(CONFIG_MAPS, labelled("a", json!({"in": "yes"}))).await.expect(201);
     let mut watch = from_now(&cluster, "&labelSelector=in%3Dyes").await;
@@ -199,7 +199,7 @@ async fn a_selection_is_entered_and_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_of_a_namespace_or_a_name_sees_nothing_else() {
+async fn watch_of_a_namespace_or_name_sends_no_other_objects() {
     let cluster = Cluster::new().await;
     cluster.post(NAMESPACES, namespace("other")).await.expect(201);
     let mut here = from_now(&cluster, "").await;
@@ -224,7 +224,7 @@ async fn a_watch_of_a_namespace_or_a_name_sees_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bookmarks_come_every_minute_to_those_who_asked() {
+async fn bookmarks_are_sent_every_minute_if_allowed() {
     let cluster = Cluster::new().await;
     let mut with = from_now(&cluster, "&allowWatchBookmarks=true").await;
     let mut without = from_now(&cluster, "").await;
@@ -246,7 +246,7 @@ async fn bookmarks_come_every_minute_to_those_who_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_ends_when_its_time_is_up() {
+async fn watch_ends_after_timeout_seconds() {
     let cluster = Cluster::new().await;
     let begun = Instant::now();
     let mut watch = from_now(&cluster, "&timeoutSeconds=7").await;
@@ -255,7 +255,7 @@ async fn a_watch_ends_when_its_time_is_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_time_beyond_all_bounds_is_no_trouble() {
+async fn huge_timeout_seconds_is_accepted() {
     let cluster = Cluster::new().await;
     let mut watch = from_now(&cluster, "&timeoutSeconds=9223372036854775807").await;
     cluster.post(CONFIG_MAPS, config_map("a", json!({}))).await.expect(201);
@@ -263,7 +263,7 @@ async fn a_time_beyond_all_bounds_is_no_trouble() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_wish_a_watch_ends_within_half_an_hour_to_an_hour() {
+async fn default_watch_timeout_is_between_30_and_60_minutes() {
     let cluster = Cluster::new().await;
     let mut ends = Vec::new();
     for _ in 0..4 {
@@ -276,7 +276,7 @@ async fn without_a_wish_a_watch_ends_within_half_an_hour_to_an_hour() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_forgotten_version_is_told_within_the_stream() {
+async fn compacted_resource_version_is_a_410_event_in_the_stream() {
     let cluster = Cluster::new().await;
     let old = cluster.server.revision();
     cluster.post(CONFIG_MAPS, config_map("a", json!({}))).await.expect(201);
@@ -293,7 +293,7 @@ async fn a_forgotten_version_is_told_within_the_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_slower_than_the_window_is_cut_off_and_says_so() {
+async fn slow_watcher_gets_a_410_event_and_the_watch_ends() {
     let window = Window { events: 8, bytes: 1 << 20 };
     let cluster = Cluster::built(ApiServer::builder().seed(1).window(window)).await;
     let mut slow = from_now(&cluster, "").await;
@@ -310,7 +310,7 @@ async fn a_reader_slower_than_the_window_is_cut_off_and_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_from_the_future_waits_for_it() {
+async fn watch_from_a_future_resource_version_waits_for_it() {
     let cluster = Cluster::new().await;
     let future = cluster.server.revision() + 2;
     let mut watch = cluster.watch(&format!("{CONFIG_MAPS}?resourceVersion={future}")).await;
@@ -321,7 +321,7 @@ async fn a_watch_from_the_future_waits_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streamed_list_of_the_future_fails_within_the_stream() {
+async fn streaming_list_at_a_future_resource_version_fails_in_the_stream() {
     let cluster = Cluster::new().await;
     let current = cluster.server.revision();
     let begun = Instant::now();
@@ -339,7 +339,7 @@ async fn a_streamed_list_of_the_future_fails_within_the_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tables_define_their_columns_once() {
+async fn table_watch_sends_column_definitions_once() {
     let cluster = Cluster::new().await;
     cluster.post(CONFIG_MAPS, config_map("a", json!({"k": "v"}))).await.expect(201);
     let mut watch = cluster.watch_as(CONFIG_MAPS, TABLE).await;
@@ -355,7 +355,7 @@ async fn tables_define_their_columns_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metadata_alone_can_be_watched() {
+async fn watch_can_return_partial_object_metadata() {
     let cluster = Cluster::new().await;
     cluster.post(CONFIG_MAPS, config_map("a", json!({"k": "v"}))).await.expect(201);
     let mut watch = cluster.watch_as(&format!("{CONFIG_MAPS}?{STREAMING}"), METADATA).await;
@@ -384,7 +384,7 @@ async fn watches_end_with_the_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_ahead_of_the_server_is_not_confirmed_by_bookmarks() {
+async fn bookmarks_do_not_confirm_a_future_resource_version() {
     let cluster = Cluster::new().await;
     let ahead = cluster.server.revision() + 2;
     let query = format!("allowWatchBookmarks=true&resourceVersion={ahead}");
