@@ -1,6 +1,6 @@
-//! What clients of other languages rely on beyond the common path of reads and writes.
+//! Behaviour that clients in other languages rely on, beyond ordinary reads and writes.
 
-#![expect(clippy::unwrap_used, reason = "a test may die")]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use evenkeel_apiserver::ApiServer;
 use http::{Method, Request};

@@ -1,6 +1,6 @@
-//! What clients see of a server that stops: endings, not accidents.
+//! Responses end cleanly when a server stops.
 
-#![expect(clippy::unwrap_used, reason = "a test may die")]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use evenkeel_apiserver::ApiServer;
 use http_body_util::BodyExt as _;
@@ -29,7 +29,7 @@ async fn closing_a_listener_ends_only_its_own_watches() {
     let mut in_process = watch(&inside).await;
 
     serving.stop().await;
-    // A connection that is cut off is an error, even between two events.
+    // An aborted connection would be an error, even between two events.
     assert_eq!(over_tls.collect().await.unwrap().to_bytes(), "");
 
     let map = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"late"}}"#;

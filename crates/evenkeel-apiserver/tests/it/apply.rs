@@ -1,4 +1,4 @@
-//! Server-side apply: who owns what, and what that means.
+//! Server-side apply: field managers, conflicts and ownership.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ fn a(data: Value) -> Value {
     config_map("a", data)
 }
 
-/// `manager/operation` of every entry, in order.
+/// Returns `manager/operation` of each managedFields entry, in order.
 fn managers(object: &Value) -> Vec<String> {
     let entries = object["metadata"]["managedFields"].as_array().unwrap();
     let name = |entry: &Value| {
@@ -91,7 +91,7 @@ async fn update_owns_the_fields_it_changed() {
         .merge(&format!("{A}?fieldManager=upd"), json!({"data": {"k": "2"}}))
         .await
         .expect(200);
-    assert_eq!(managers(&updated), ["upd/Update"], "m1 owns nothing any more");
+    assert_eq!(managers(&updated), ["upd/Update"], "m1 owns no fields");
     cluster.apply(A, "m1", a(json!({"k": "3"}))).await.refused(
         409,
         "Conflict",
@@ -142,7 +142,7 @@ async fn first_apply_conflicts_with_unmanaged_fields() {
     let cluster = Cluster::new().await;
     let mut object = a(json!({"k": "1"}));
     cluster.post(CONFIG_MAPS, object.clone()).await.expect(201);
-    // An object without owners: all that is there is somebody's.
+    // Fields of an object without managedFields belong to the manager before-first-apply.
     cluster.merge(A, json!({"metadata": {"managedFields": [{}]}})).await.expect(200);
     assert_eq!(cluster.get(A).await.expect(200)["metadata"].get("managedFields"), None);
     object["data"]["k"] = "2".into();
@@ -291,7 +291,7 @@ async fn object_nested_to_the_limit_can_be_read_updated_and_deleted() {
         json!({"apiVersion": "example.com/v1", "kind": "Free", "metadata": {"name": "f"}, "spec": spec})
     };
     let path = "/apis/example.com/v1/frees/f";
-    // The object itself is one of 120 levels.
+    // The object itself is one of the 120 levels.
     cluster.apply(path, "m1", nested(119)).await.expect(201);
     cluster.merge(path, json!({"metadata": {"labels": {"a": "b"}}})).await.expect(200);
     cluster.apply(path, "m1", nested(118)).await.expect(200);

@@ -1,4 +1,4 @@
-//! Custom resources: from a definition to objects that obey it.
+//! CRDs and custom resources.
 
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -62,7 +62,7 @@ async fn custom_objects_are_defaulted_pruned_and_stored() {
         (&list["kind"], &list["apiVersion"]),
         (&json!("WidgetList"), &json!("example.com/v1"))
     );
-    assert_eq!(list["items"][0], created, "custom items repeat their kind");
+    assert_eq!(list["items"][0], created, "items of custom resources have kind and apiVersion");
 }
 
 #[tokio::test(start_paused = true)]
@@ -180,7 +180,7 @@ async fn every_served_version_returns_the_same_objects() {
         ["299 - \"example.com/v1beta1 Thing is deprecated; use example.com/v1 Thing\""]
     );
     let created = answer.expect(201);
-    assert_eq!(created.get("old"), None, "the stored version does not know it");
+    assert_eq!(created.get("old"), None, "the storage version has no such field");
     assert_eq!(
         (&created["apiVersion"], &created["both"]),
         (&json!("example.com/v1beta1"), &json!("y"))
@@ -212,14 +212,14 @@ async fn changed_schema_applies_to_the_next_write() {
     assert_eq!(changed["metadata"]["generation"], 2);
 
     let shown = cluster.get(&format!("{WIDGETS}/w")).await.expect(200);
-    assert_eq!(shown["spec"]["size"], 3, "new defaults show in old objects");
-    assert_eq!(shown["spec"]["note"], "four", "and what is there stays");
+    assert_eq!(shown["spec"]["size"], 3, "new defaults apply to stored objects on read");
+    assert_eq!(shown["spec"]["note"], "four", "stored values are kept");
     cluster.post(WIDGETS, widget("x", json!({"color": "red", "note": "four"}))).await.refused(
         422,
         "Invalid",
         &refused("x", "spec.note: Too long: may not be more than 2 bytes"),
     );
-    // What did not change is not held against the object.
+    // Ratcheting: unchanged fields are not validated against the new schema.
     cluster.merge(&format!("{WIDGETS}/w"), json!({"spec": {"color": "blue"}})).await.expect(200);
 }
 
@@ -237,7 +237,7 @@ async fn conflicting_crd_names_are_not_accepted() {
     assert_eq!(condition(&other, "Established")["status"], "False");
     cluster.get("/apis/example.com/v1/others").await.expect(404);
 
-    // The names are free once the first definition is gone.
+    // The names are accepted once the first CRD is deleted.
     cluster.delete(DEFINITION).await.expect(200);
     let other = cluster.get(&format!("{DEFINITIONS}/others.example.com")).await.expect(200);
     assert_eq!(condition(&other, "Established")["status"], "True");
@@ -259,7 +259,7 @@ async fn deleting_a_crd_deletes_its_objects() {
     cluster.get(WIDGETS).await.expect(404);
     assert_eq!(watch.take(1).await, [event("DELETED", "w")]);
 
-    // The same definition again begins with nothing.
+    // Recreating the CRD starts with an empty collection.
     cluster.post(DEFINITIONS, widget_definition()).await.expect(201);
     assert_eq!(cluster.names(WIDGETS).await, [""; 0]);
 }

@@ -1,4 +1,4 @@
-//! Create, read, update: what the server fills in, keeps and refuses to mix up.
+//! Create, get and update: system metadata, defaults, optimistic concurrency.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -141,7 +141,7 @@ async fn concurrent_writers_lose_no_update() {
             let mut done = 0;
             while done < ROUNDS {
                 let mut object = cluster.get(A).await.expect(200);
-                // Others run between read and write.
+                // Lets other writers run between read and write.
                 tokio::task::yield_now().await;
                 let count: usize = text(&object["data"]["count"]).parse().unwrap();
                 object["data"]["count"] = (count + 1).to_string().into();

@@ -1,4 +1,4 @@
-//! Deletion: at once, by and by, in the foreground, or not at all.
+//! Deletion: finalizers, preconditions, propagation policies, grace periods, collections.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::harness::{
 
 const A: &str = "/api/v1/namespaces/default/configmaps/a";
 
-/// A cluster with the config map `a`, which has these finalizers.
+/// Starts a cluster with the ConfigMap `a`, which has these finalizers.
 async fn with_a(finalizers: Value) -> (Cluster, Value) {
     let cluster = Cluster::new().await;
     let mut object = config_map("a", json!({"k": "v"}));
@@ -47,7 +47,7 @@ async fn finalizers_keep_an_object_until_they_are_removed() {
     assert_eq!(marked["metadata"]["deletionTimestamp"], "2026-01-01T00:00:00Z");
     assert_eq!(marked["metadata"]["deletionGracePeriodSeconds"], 0);
     assert!(version(&marked) > version(&created));
-    assert_eq!(cluster.delete(A).await.expect(200), marked, "the second time changes nothing");
+    assert_eq!(cluster.delete(A).await.expect(200), marked, "the second delete changes nothing");
 
     cluster.post(CONFIG_MAPS, config_map("a", json!({}))).await.refused(
         409,
@@ -62,11 +62,15 @@ async fn finalizers_keep_an_object_until_they_are_removed() {
          added if the object is being deleted, found new finalizers []string{\"example.com/g\"}",
     );
     let revived = cluster.merge(A, json!({"metadata": {"deletionTimestamp": null}})).await;
-    assert_eq!(revived.expect(200), marked, "deletion cannot be taken back");
+    assert_eq!(revived.expect(200), marked, "deletionTimestamp cannot be removed");
 
     let last = cluster.merge(A, json!({"metadata": {"finalizers": null}})).await.expect(200);
     assert_eq!(last["metadata"].get("finalizers"), None);
-    assert_eq!(version(&last), version(&marked), "the last write is the deletion");
+    assert_eq!(
+        version(&last),
+        version(&marked),
+        "the write that removes the last finalizer deletes the object"
+    );
     cluster.get(A).await.expect(404);
 }
 
@@ -182,7 +186,7 @@ async fn pod_on_a_node_is_deleted_gracefully() {
     assert_eq!(shorter["metadata"][time], "2026-01-01T00:00:05Z");
     assert_eq!(shorter["metadata"][grace], 5);
     let longer = cluster.delete(&format!("{path}?gracePeriodSeconds=50")).await.expect(200);
-    assert_eq!(longer, shorter, "grace only shrinks");
+    assert_eq!(longer, shorter, "the grace period can only be shortened");
     let forced = cluster.delete(&format!("{path}?gracePeriodSeconds=0")).await.expect(200);
     assert_eq!(forced["metadata"][grace], 0);
     cluster.get(&path).await.expect(404);

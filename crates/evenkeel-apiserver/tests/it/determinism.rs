@@ -12,7 +12,7 @@ use crate::harness::{
     widget, widget_definition,
 };
 
-/// Everything a server said, byte for byte.
+/// All response bytes of a server.
 struct Transcript(String);
 
 impl Transcript {

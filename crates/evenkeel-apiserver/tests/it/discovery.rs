@@ -1,4 +1,4 @@
-//! What a client can learn about the server: groups, resources, health, version.
+//! Discovery, health and version endpoints.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use crate::harness::{Cluster, DEFINITIONS, TABLE, names, text, widget_definition
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// The entry of `name` in an APIResourceList.
+/// Returns the entry of `name` in an APIResourceList.
 #[track_caller]
 fn resource<'a>(list: &'a Value, name: &str) -> &'a Value {
     let resources = list["resources"].as_array().unwrap();
@@ -164,7 +164,7 @@ async fn aggregated_and_legacy_discovery_list_the_same_resources() {
                     for sub in subresources.into_iter().flatten() {
                         aggregated.push(format!("{prefix}/{name}/{}", text(&sub["subresource"])));
                     }
-                    // A resource that is only the parent of others has no kind of its own.
+                    // A resource that only has subresources has no kind.
                     if resource["responseKind"]["kind"] != "" {
                         aggregated.push(format!("{prefix}/{name}"));
                     }
@@ -254,7 +254,7 @@ async fn health_endpoints_and_each_check_return_ok() {
         assert!(verbose.contains(&format!("[+]poststarthook/{hook} ok\n")), "{verbose}");
         assert_eq!(cluster.get(&format!("/livez/poststarthook/{hook}")).await.status, 200);
     }
-    assert_eq!(cluster.get("/livez/shutdown").await.status, 404, "only readiness has it");
+    assert_eq!(cluster.get("/livez/shutdown").await.status, 404, "only /readyz has this check");
     let unknown = cluster.get("/livez?verbose&exclude=b&exclude=a&exclude=b").await.text();
     assert!(
         unknown.ends_with(

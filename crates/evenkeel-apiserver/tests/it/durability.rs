@@ -1,4 +1,4 @@
-//! A server with a data directory: what was acknowledged is there the next time.
+//! A server with a data directory: acknowledged writes survive a restart.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,7 +12,7 @@ use crate::harness::{
     widget_definition,
 };
 
-/// A directory that goes with the test.
+/// A temporary directory, removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -26,12 +26,12 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // A leftover is a nuisance at most.
+        // A failure leaves files in the temporary directory only.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// No sync: these tests end the server, not the machine.
+/// Opens a server without fsync, because these tests stop the server, not the machine.
 async fn open(directory: &Path) -> Cluster {
     Cluster::built(ApiServer::builder().data_dir(directory).durability(Durability::Process)).await
 }

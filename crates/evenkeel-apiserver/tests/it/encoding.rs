@@ -1,5 +1,5 @@
-//! Bytes on the wire: the order of keys, the escapes and the last newline are Go's, and protobuf
-//! holds what JSON shows.
+//! Encoding: key order, escapes and the trailing newline of JSON are Go's, and protobuf contains
+//! the same data as JSON.
 
 use evenkeel_types::protobuf;
 use http::Method;
@@ -32,7 +32,7 @@ async fn built_in_objects_are_encoded_in_go_struct_order() {
     let managed =
         r#""managedFields":[{"manager":"unknown","operation":"Update","apiVersion":"v1","time":""#;
     assert!(created.contains(managed), "{created}");
-    // What is read, listed and watched are the same bytes.
+    // Get, list and watch return the same bytes.
     let read = cluster.get(&format!("{CONFIG_MAPS}/a")).await.text();
     assert_eq!(read, created);
     let list = cluster.get(CONFIG_MAPS).await.text();
@@ -136,12 +136,12 @@ async fn tables_and_metadata_are_encoded_in_go_struct_order() {
         table.contains(&format!(r#""rows":[{{"cells":["w","red"],"object":{head}"#)),
         "{table}"
     );
-    // Indented text is for people, and ends as Go ends it.
+    // Indented output has no trailing newline, as in Go.
     let pretty = cluster.get(&format!("{path}?pretty=true")).await.text();
     assert!(pretty.ends_with("\n}"), "{pretty}");
 }
 
-/// A list in protobuf, decoded.
+/// Gets a list as protobuf and decodes it.
 async fn decoded(cluster: &Cluster, path: &str, accept: &str) -> Value {
     let answer = cluster.get_as(path, accept).await;
     assert_eq!((answer.status, answer.header("content-type")), (200, PROTOBUF));
@@ -159,7 +159,7 @@ async fn protobuf_list_equals_json_list() {
         let path = "/api/v1/namespaces/default/pods";
         cluster.post(path, pod(name)).await.expect(201);
     }
-    // Short ones at once, long ones in pieces, and again when they have been measured.
+    // Short lists are sent whole, long ones in chunks. The second request may use cached sizes.
     let (short, long) = ("x".repeat(10), "y".repeat(60 * 1024));
     for (count, content) in [(3, short), (25, long)] {
         for n in 0..count {
@@ -198,7 +198,7 @@ async fn protobuf_metadata_list_items_have_no_kind() {
             assert_eq!(item.remove("kind").unwrap(), "PartialObjectMetadata");
             assert!(text(&item.remove("apiVersion").unwrap()).starts_with("meta.k8s.io/v1"));
         }
-        // Messages know no version of their own.
+        // Protobuf messages do not contain the version.
         list["apiVersion"] = "meta.k8s.io/v1".into();
         let media = media.replace("application/json", PROTOBUF);
         let accept = format!("{media},{},application/json", metadata_in("application/json"));
@@ -213,7 +213,7 @@ async fn protobuf_metadata_list_items_have_no_kind() {
             };
             let at = bytes.windows(version.len()).position(|window| window == version);
             assert_eq!(at, Some(7), "{path} {media}");
-            // The decoder knows the one version that the table does.
+            // The decoder supports only the version in the table of types.
             let bytes = match media.contains("beta") {
                 true => {
                     let meta = bytes[5] - 5;
@@ -229,7 +229,7 @@ async fn protobuf_metadata_list_items_have_no_kind() {
     assert_eq!(answer.header("content-type"), PROTOBUF);
     let object = protobuf::decode(&answer.bytes).unwrap().object;
     assert_eq!(object, cluster.get_as(&format!("{WIDGETS}/w-1"), METADATA).await.expect(200));
-    // A whole object of a custom resource has no such form.
+    // Custom resources cannot be encoded as protobuf.
     let accept = format!("{PROTOBUF},application/json");
     let answer = cluster.get_as(WIDGETS, &accept).await;
     assert_eq!((answer.status, answer.header("content-type")), (200, "application/json"));

@@ -1,4 +1,4 @@
-//! Refusals that belong to no area of their own: bodies, names, options, identities.
+//! Errors that belong to no other module: bodies, names, options, identities.
 
 use evenkeel_apiserver::identity::Identity;
 use http::Method;
@@ -301,7 +301,7 @@ async fn field_validation_warns_rejects_or_ignores_unknown_and_duplicate_fields(
         ],
         "as they are written"
     );
-    assert_eq!(warned.expect(201)["data"], json!({"a": "2"}), "the last one counts");
+    assert_eq!(warned.expect(201)["data"], json!({"a": "2"}), "the last value wins");
 
     let path = format!("{CONFIG_MAPS}?fieldValidation=Ignore");
     let ignored = cluster.send(Method::POST, &path, &json, body("b")).await;

@@ -1,5 +1,5 @@
-//! Work grows with the request and with the change, not with their square: whole requests whose
-//! parts the growth tests of the pure crates do not cover, and many definitions.
+//! The cost of a request is linear in its size: whole requests that the growth tests of the pure
+//! crates do not cover, and many CRDs.
 
 use std::time::Duration;
 
@@ -10,21 +10,21 @@ use crate::harness::{
     widget_definition,
 };
 
-/// How much larger the larger input is.
+/// The ratio of the two input sizes.
 const FACTOR: usize = 8;
 /// Linear work takes eight times as long, quadratic work sixty-four times.
 const LIMIT: f64 = 18.0;
 
-/// Processor time of this thread: that of other processes does not count.
+/// Returns the CPU time of this thread, which excludes other threads and processes.
 fn now() -> Duration {
-    // The system brings the figure up to date when it looks for another thread to run.
+    // The kernel updates the value on a context switch.
     std::thread::yield_now();
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     let nanoseconds = stat.split(' ').next().and_then(|text| text.parse().ok());
     Duration::from_nanos(nanoseconds.unwrap())
 }
 
-/// Sends requests of two sizes, several times, and compares the least times.
+/// Sends requests of two sizes several times and compares the minimum durations.
 async fn assert_linear(what: &str, few: usize, send: impl AsyncFn(&Cluster, usize)) {
     let mut least = [Duration::MAX; 2];
     let mut ratio = f64::MAX;
@@ -73,7 +73,7 @@ async fn owner_references_are_compared_in_linear_time() {
 #[tokio::test(start_paused = true)]
 async fn patches_of_long_lists_take_linear_time() {
     let path = format!("{DEPLOYMENTS}/d");
-    // Without one of these, an apply.
+    // An apply if there is no patch type.
     for patch in [Some(Patch::Strategic), Some(Patch::Merge), Some(Patch::Json), None] {
         assert_linear(&format!("{patch:?}"), 100, async |cluster, n| {
             let mut object = deployment("d");
@@ -142,7 +142,7 @@ async fn runtime_class_tolerations_are_merged_in_linear_time() {
     .await;
 }
 
-/// The `i`-th of many definitions, in a group of its own or in one they share.
+/// Returns the `i`-th of many CRDs.
 fn definition(i: usize, group: &str) -> Value {
     let mut definition = widget_definition();
     definition["metadata"]["name"] = format!("things{i}.{group}").into();
@@ -170,8 +170,8 @@ async fn cost_of_a_crd_does_not_grow_with_their_number() {
             }
             times.push(now().saturating_sub(start).as_secs_f64());
         }
-        // With work for each of those that are there, the last would take many times as long. The
-        // first pays for what is made on first use.
+        // With work per existing CRD, the last one would take many times as long. The first one
+        // includes one-time initialization.
         let least = |times: &[f64]| times.iter().copied().fold(f64::MAX, f64::min);
         let (first, last) = (least(&times[1..4]), least(&times[BATCHES - 3..]));
         assert!(last < 2.5 * first, "own group {own_group}: {times:?}");
@@ -210,7 +210,7 @@ async fn openapi_index_is_built_in_linear_time() {
         }
         let mut least = Duration::MAX;
         for _ in 0..3 {
-            // Made anew for each change.
+            // Rebuilt on every change.
             let name = format!("{DEFINITIONS}/things0.g0.io");
             let change = json!({"spec": {"names": {"categories": [format!("c{least:?}")]}}});
             cluster.merge(&name, change).await;

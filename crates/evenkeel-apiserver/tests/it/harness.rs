@@ -1,4 +1,4 @@
-//! A server per test and a terse way to talk to it, without a socket.
+//! A server per test, with short helpers to send requests without a socket.
 
 use std::time::Duration;
 
@@ -24,25 +24,25 @@ pub(crate) const METADATA: &str = "application/json;as=PartialObjectMetadata;v=v
 pub(crate) const METADATA_LIST: &str =
     "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 
-/// How long anything may take that should happen at once.
+/// The timeout for results that are expected immediately.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A server and its administrator.
+/// A server and a client with admin permissions.
 pub(crate) struct Cluster {
     pub(crate) server: ApiServer,
 }
 
-/// A response, read to its end.
+/// A complete response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) bytes: Bytes,
-    /// The body, if it is JSON; null otherwise.
+    /// The body if it is JSON, else null.
     pub(crate) body: Value,
 }
 
-/// The kinds of patches, by their media type.
+/// The patch types.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Patch {
     Json,
@@ -61,7 +61,7 @@ impl Patch {
 }
 
 impl Cluster {
-    /// A server whose uids, names and times follow from a seed.
+    /// Starts a server whose uids, names and times are derived from a seed.
     pub(crate) async fn new() -> Self {
         Self::built(ApiServer::builder().seed(1)).await
     }
@@ -70,7 +70,7 @@ impl Cluster {
         Self { server: builder.build().await.unwrap() }
     }
 
-    /// With the definition of [`widget`]s.
+    /// Starts a server with the CRD of [`widget`]s.
     pub(crate) async fn with_widgets() -> Self {
         let cluster = Self::new().await;
         cluster.post(DEFINITIONS, widget_definition()).await.expect(201);
@@ -116,7 +116,7 @@ impl Cluster {
         self.patch(path, Patch::Merge, body).await
     }
 
-    /// Server-side apply; `query` begins with the field manager: `m1&force=true`.
+    /// Sends a server-side apply; `query` starts with the field manager: `m1&force=true`.
     pub(crate) async fn apply(&self, path: &str, query: &str, body: Value) -> Answer {
         let path = format!("{path}?fieldManager={query}");
         let headers = [("content-type", "application/apply-patch+yaml")];
@@ -131,7 +131,7 @@ impl Cluster {
         self.send(Method::DELETE, path, JSON, options.to_string()).await
     }
 
-    /// Opens a watch: `path` is a collection with its query, without `watch`.
+    /// Opens a watch; `path` is a collection with its query, without `watch`.
     pub(crate) async fn watch(&self, path: &str) -> Watch {
         self.watch_as(path, "application/json").await
     }
@@ -145,7 +145,7 @@ impl Cluster {
         Watch { body: response.into_body(), read: Vec::new() }
     }
 
-    /// The names in a collection, in the order of the list.
+    /// Lists a collection and returns the names in order.
     pub(crate) async fn names(&self, path: &str) -> Vec<String> {
         names(&self.get(path).await.expect(200))
     }
@@ -181,14 +181,14 @@ pub(crate) async fn send(
 }
 
 impl Answer {
-    /// The body of an answer with this status.
+    /// Checks the status code and returns the body.
     #[track_caller]
     pub(crate) fn expect(self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text());
         self.body
     }
 
-    /// The body of a refusal with exactly this code, reason and message.
+    /// Checks code, reason and message of an error and returns the body.
     #[track_caller]
     pub(crate) fn refused(self, code: u16, reason: &str, message: &str) -> Value {
         let status = &self.body;
@@ -224,7 +224,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// The next event, which must be there or about to be.
+    /// Returns the next event, which must arrive within the timeout.
     pub(crate) async fn next(&mut self) -> Value {
         self.next_within(PATIENCE).await
     }
@@ -234,7 +234,7 @@ impl Watch {
         next.expect("the watch has ended")
     }
 
-    /// The next `count` events as `(type, name)`.
+    /// Returns the next `count` events as `(type, name)`.
     pub(crate) async fn take(&mut self, count: usize) -> Vec<(String, String)> {
         let mut events = Vec::new();
         for _ in 0..count {
@@ -244,17 +244,17 @@ impl Watch {
         events
     }
 
-    /// Whether no event is there to be read.
+    /// Whether no event is available.
     pub(crate) fn is_silent(&mut self) -> bool {
         self.read_event().now_or_never().is_none()
     }
 
-    /// The events that are there to be read.
+    /// Returns the available events.
     pub(crate) fn ready(&mut self) -> Vec<Value> {
         std::iter::from_fn(|| self.read_event().now_or_never().flatten()).collect()
     }
 
-    /// Reads until the server ends the watch, which it does within `time`.
+    /// Reads until the server ends the watch, which must happen within `time`.
     pub(crate) async fn rest(&mut self, time: Duration) -> Vec<Value> {
         let mut events = Vec::new();
         let read = async {
@@ -290,7 +290,7 @@ pub(crate) fn version(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
 }
 
-/// `(type, name)` of an event, to compare with.
+/// Returns `(type, name)` of an expected event.
 pub(crate) fn event(kind: &str, name: &str) -> (String, String) {
     (kind.to_owned(), name.to_owned())
 }
@@ -337,8 +337,8 @@ pub(crate) fn widget(name: &str, spec: Value) -> Value {
     })
 }
 
-/// A custom resource with everything a definition can ask for: subresources, printer columns,
-/// selectable fields, defaults, rules and a set.
+/// Returns a CRD that uses most features: subresources, printer columns, selectable fields,
+/// defaults, validation and a set.
 pub(crate) fn widget_definition() -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",

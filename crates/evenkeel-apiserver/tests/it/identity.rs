@@ -1,4 +1,4 @@
-//! Who a request is made as: anonymous requests, impersonation, and what authorization is asked.
+//! The user of a request: anonymous requests, impersonation, and the attributes for authorization.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +11,7 @@ use crate::harness::{Answer, Cluster, send};
 
 const REVIEWS: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
-/// The user that the server takes the sender of these headers for.
+/// Sends a SelfSubjectReview with these headers.
 async fn whoami(cluster: &Cluster, headers: &[(&str, &str)]) -> Answer {
     let mut all = vec![("content-type", "application/json")];
     all.extend_from_slice(headers);
@@ -69,12 +69,12 @@ async fn impersonated_service_accounts_nodes_and_anonymous_get_their_groups() {
         groups(&[("Impersonate-User", "system:node:n1")]).await,
         json!(["system:nodes", "system:authenticated"])
     );
-    // Not allowed in constrained impersonation, so the legacy verb decides.
+    // Not allowed by constrained impersonation, so the legacy verb is checked.
     assert_eq!(
         groups(&[("Impersonate-User", "root"), ("Impersonate-Group", "system:masters")]).await,
         json!(["system:masters", "system:authenticated"])
     );
-    // The group decides, and authorization refuses the unauthenticated.
+    // The group system:unauthenticated is denied by the authorizer.
     let headers = [("Impersonate-User", "x"), ("Impersonate-Group", "system:unauthenticated")];
     assert_eq!(whoami(&cluster, &headers).await.status, 403);
 }
@@ -104,7 +104,7 @@ async fn impersonating_groups_uid_or_extra_requires_a_user() {
     .await;
 }
 
-/// Allows what `allows` says, and keeps what was asked.
+/// Allows requests by `allows`, and records their attributes.
 #[derive(Clone)]
 struct Asked {
     allows: fn(&Attributes<'_>) -> bool,
@@ -236,6 +236,6 @@ async fn invalid_timeout_is_rejected_first() {
     for timeout in ["", "10s", "-1s", "0", "1.5h"] {
         cluster.get(&format!("/api/v1/pods?timeout={timeout}")).await.expect(200);
     }
-    // A watch has no timeout of that kind.
+    // The request timeout does not apply to watches.
     cluster.watch("/api/v1/pods?timeout=garbage").await;
 }

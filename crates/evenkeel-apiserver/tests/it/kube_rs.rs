@@ -1,4 +1,4 @@
-//! kube-rs on top: its client, its watcher and its controller find what they expect.
+//! kube-rs against the server: client, watcher and controller.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use tokio::time::timeout;
 
 use crate::harness::{Cluster, PATIENCE};
 
-/// Says hello in a config map.
+/// A greeting that is written to a ConfigMap.
 #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[kube(
     group = "example.com",
@@ -54,7 +54,7 @@ fn config_map(name: &str, value: &str) -> ConfigMap {
     }
 }
 
-/// Defines greetings and waits as an operator would.
+/// Installs the Greeting CRD and waits until it is established.
 async fn define(client: &Client) {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let parameters = PatchParams::apply("installer");
@@ -122,7 +122,7 @@ async fn kube_discovery_finds_every_group() {
     }
 }
 
-/// Follows config maps with kube's watcher from before the first to after the last change.
+/// Watches ConfigMaps with kube's watcher and compares its events with the changes.
 async fn follow(config: watcher::Config) {
     let cluster = Cluster::new().await;
     let api: Api<ConfigMap> = Api::default_namespaced(client(&cluster));
@@ -176,7 +176,7 @@ async fn watcher_resumes_after_a_watch_ended() {
     let mut objects = watcher(api.clone(), config).default_backoff().touched_objects().boxed();
     for round in 0..5 {
         let name = format!("c{round}");
-        // Beyond the end of the watch, and of what the server remembers.
+        // The watch ends and its revision is compacted before the object is created.
         let (object, ()) =
             tokio::join!(timeout(Duration::from_secs(120), objects.try_next()), async {
                 tokio::time::sleep(Duration::from_secs(7)).await;
@@ -226,19 +226,19 @@ async fn controller_reconciles_a_derived_custom_resource() {
     let user = async {
         let greeting = Greeting::new("g", GreetingSpec { name: "world".to_owned() });
         greetings.create(&PostParams::default(), &greeting).await.unwrap();
-        let says = |hello: &'static str| {
+        let has_text = |hello: &'static str| {
             move |map: Option<&ConfigMap>| {
                 map.and_then(|map| map.data.as_ref()?.get("k")).is_some_and(|said| said == hello)
             }
         };
-        await_condition(maps.clone(), "g", says("hello world")).await.unwrap();
+        await_condition(maps.clone(), "g", has_text("hello world")).await.unwrap();
 
-        // A change of the spec, and a change of what is owned, are both made good.
+        // A change of the spec and a change of the owned ConfigMap are both reconciled.
         let patch = Patch::Merge(json!({"spec": {"name": "moon"}}));
         greetings.patch("g", &PatchParams::default(), &patch).await.unwrap();
-        await_condition(maps.clone(), "g", says("hello moon")).await.unwrap();
+        await_condition(maps.clone(), "g", has_text("hello moon")).await.unwrap();
         maps.delete("g", &DeleteParams::default()).await.unwrap();
-        await_condition(maps.clone(), "g", says("hello moon")).await.unwrap();
+        await_condition(maps.clone(), "g", has_text("hello moon")).await.unwrap();
 
         let told = |greeting: Option<&Greeting>| {
             greeting

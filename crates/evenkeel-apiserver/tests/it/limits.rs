@@ -1,4 +1,4 @@
-//! What a client can take of a server before and after it has said who it is.
+//! Limits on request bodies and connections, before and after authentication.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::harness::{CONFIG_MAPS, PATIENCE};
 
-/// A client that writes HTTP/1.1 byte by byte.
+/// A client that writes raw HTTP/1.1.
 struct Raw {
     connector: TlsConnector,
     address: SocketAddr,
@@ -56,7 +56,7 @@ impl Raw {
         self.connector.connect(ServerName::from(self.address.ip()), stream).await.unwrap()
     }
 
-    /// Sends the head of a POST that announces `length` bytes, and `sent` of them.
+    /// Sends a POST with content length `length`, and `sent` bytes of the body.
     async fn post(&self, headers: &str, length: usize, sent: usize) -> TlsStream<TcpStream> {
         let mut stream = self.connect().await;
         let head = format!(
@@ -70,10 +70,10 @@ impl Raw {
     }
 }
 
-/// The status code of an answer that comes though nothing more is sent.
+/// Reads the status code of the response, without sending the rest of the body.
 async fn code(stream: &mut TlsStream<TcpStream>) -> u16 {
     let mut head = [0; 12];
-    timeout(PATIENCE, stream.read_exact(&mut head)).await.expect("no answer").unwrap();
+    timeout(PATIENCE, stream.read_exact(&mut head)).await.expect("no response").unwrap();
     String::from_utf8_lossy(&head)[9..].parse().unwrap()
 }
 
@@ -134,7 +134,7 @@ async fn body_budget_is_limited_per_user() {
     let admin = Raw::new(&serving, true);
     let mut answers = FuturesUnordered::new();
     for _ in 0..4 {
-        // Each holds more than half of what one user may.
+        // Each uses more than half of the budget of one user.
         let mut stream = admin.post("", 1 << 20, 500 << 10).await;
         answers.push(async move { code(&mut stream).await });
     }
@@ -147,13 +147,13 @@ async fn body_budget_is_limited_per_user() {
     stream.write_all(body.as_bytes()).await.unwrap();
     assert_eq!(code(&mut stream).await, 201);
 
-    // Given up, the fourth body makes room.
+    // Dropping the fourth request releases its budget.
     drop(answers);
     loop {
         let mut stream = admin.post("", 700 << 10, 700 << 10).await;
         match code(&mut stream).await {
             429 => continue,
-            // Blanks are no object.
+            // Blanks are not a valid object.
             other => break assert_eq!(other, 400),
         }
     }
@@ -174,8 +174,9 @@ async fn http2_connection_closes_after_an_unauthenticated_request() {
     let request = http::Request::get(format!("{}/readyz", serving.url()));
     let request = request.body(http_body_util::Empty::<bytes::Bytes>::new()).unwrap();
     let exchange = async { sender.send_request(request).await.unwrap().status() };
-    let (status, ended) =
-        timeout(PATIENCE, async { tokio::join!(exchange, connection) }).await.expect("it goes on");
+    let (status, ended) = timeout(PATIENCE, async { tokio::join!(exchange, connection) })
+        .await
+        .expect("the connection stays open");
     assert_eq!(status, 200);
     ended.unwrap();
     serving.stop().await;

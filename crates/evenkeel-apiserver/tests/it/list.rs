@@ -1,4 +1,4 @@
-//! Lists: their order, their version, their pages.
+//! Lists: order, resourceVersion and pagination.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::harness::{
     CONFIG_MAPS, Cluster, NAMESPACES, config_map, names, namespace, text, version,
 };
 
-/// A cluster with the config maps `a` to `e`.
+/// Starts a cluster with the ConfigMaps `a` to `e`.
 async fn five() -> Cluster {
     let cluster = Cluster::new().await;
     for name in ["c", "a", "e", "b", "d"] {
@@ -26,7 +26,7 @@ async fn list_is_sorted_by_name_at_the_latest_revision() {
     assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("ConfigMapList"), &json!("v1")));
     assert_eq!(names(&list), ["a", "b", "c", "d", "e"]);
     assert_eq!(version(&list), cluster.server.revision());
-    assert_eq!(list["items"][0].get("kind"), None, "items do not repeat the list's kind");
+    assert_eq!(list["items"][0].get("kind"), None, "items of built-in kinds have no kind");
 }
 
 #[tokio::test(start_paused = true)]
@@ -56,7 +56,7 @@ async fn pages_are_consistent_at_one_resource_version() {
     assert_eq!(names(&first), ["a", "b"]);
     assert_eq!(first["metadata"]["remainingItemCount"], 3);
 
-    // What happens meanwhile does not show.
+    // Writes between pages are not visible.
     cluster.delete(&format!("{CONFIG_MAPS}/c")).await.expect(200);
     cluster.post(CONFIG_MAPS, config_map("bb", json!({}))).await.expect(201);
 
@@ -216,7 +216,7 @@ async fn continue_token_expires_within_two_compaction_intervals() {
 
     tokio::time::advance(Duration::from_secs(4 * 60)).await;
     cluster.get(&next).await.expect(200);
-    // The first compaction only records where the second goes to.
+    // The first compaction only records the revision that the second one compacts to.
     tokio::time::advance(Duration::from_secs(4 * 60)).await;
     cluster.get(&next).await.expect(200);
     cluster.get(&exact).await.expect(200);
@@ -231,7 +231,7 @@ async fn continue_token_expires_within_two_compaction_intervals() {
         "Expired",
         "The resourceVersion for the provided list is too old.",
     );
-    // A watch goes on from there: the events are still kept.
+    // A watch can still start there: the events are kept.
     let mut watch = cluster.watch(&format!("{CONFIG_MAPS}?resourceVersion={version}")).await;
     cluster.post(CONFIG_MAPS, config_map("d", json!({}))).await.expect(201);
     assert_eq!(watch.next().await["object"]["metadata"]["name"], "d");

@@ -1,4 +1,4 @@
-//! The server behind a socket: TLS, certificates, both versions of HTTP, and a quick stop.
+//! The server on a socket: TLS, certificates, HTTP/1.1 and HTTP/2, and stop.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -34,22 +34,22 @@ async fn serve() -> (ApiServer, ServerHandle) {
     (server, serving)
 }
 
-/// What a client makes of the server's kubeconfig.
+/// Returns the client configuration from the server's kubeconfig.
 async fn config(serving: &ServerHandle) -> Config {
-    // Whoever links a second TLS stack has to say which one counts.
+    // rustls needs an explicit default if several crypto providers are linked.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let kubeconfig = Kubeconfig::from_yaml(serving.kubeconfig()).unwrap();
     Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap()
 }
 
-/// As [`config`], for somebody who trusts the server and has no credentials.
+/// Like [`config`], without client credentials.
 async fn stranger(serving: &ServerHandle) -> Config {
     let mut config = config(serving).await;
     config.auth_info = kube::config::AuthInfo::default();
     config
 }
 
-/// One request over one connection.
+/// Sends one request over a new connection.
 async fn get(config: &Config, address: SocketAddr, protocol: &str, path: &str) -> Reply {
     let mut tls = config.rustls_client_config().unwrap();
     tls.alpn_protocols = vec![protocol.as_bytes().to_vec()];
@@ -107,7 +107,7 @@ async fn client_connects_with_the_kubeconfig() {
         .unwrap();
     let told: Value = client.request(request).await.unwrap();
     let user = &told["status"]["userInfo"];
-    assert_eq!(user["username"], "admin", "the certificate says who is calling");
+    assert_eq!(user["username"], "admin", "the user is that of the client certificate");
     assert_eq!(user["groups"], json!(["system:masters", "system:authenticated"]));
     serving.stop().await;
 }
@@ -175,7 +175,7 @@ async fn stop_does_not_wait_for_watches() {
     assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
     for watch in &mut watches {
         let end = timeout(PATIENCE, watch.try_next()).await.unwrap();
-        assert!(!matches!(end, Ok(Some(_))), "nothing comes after the end: {end:?}");
+        assert!(!matches!(end, Ok(Some(_))), "the watch should end: {end:?}");
     }
 }
 

@@ -1,19 +1,19 @@
-//! What the embedded API server promises, checked from outside.
+//! Integration tests of the embedded API server.
 //!
-//! Each module is one area of the Kubernetes API and each test names one claim. Texts, codes and
-//! orders are those of kube-apiserver 1.36: a test that disagrees with it is wrong, not strict.
-//! Time is tokio's and paused wherever no socket or disk is involved, so nothing here sleeps.
+//! Each module covers one area of the Kubernetes API. Messages, codes and orders are those of
+//! kube-apiserver 1.36: a test that differs from it is wrong. Tests without sockets and disk run
+//! with tokio's paused clock, so none of them sleeps.
 
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
     clippy::needless_pass_by_value,
-    reason = "that is how a test fails, and how fixtures read best"
+    reason = "tests fail by panicking; fixtures take values for brevity"
 )]
 
 mod harness;
 
-// Requests and what they answer.
+// Requests and responses.
 mod discovery;
 
 mod crud;
@@ -44,7 +44,7 @@ mod negotiation;
 
 mod encoding;
 
-// The server as a thing to hold.
+// The server as a process: storage, listeners, limits.
 mod durability;
 
 mod listener;
@@ -53,10 +53,10 @@ mod limits;
 
 mod many_servers;
 
-// Others' clients.
+// Other clients.
 mod kube_rs;
 
-// What holds for all requests.
+// Properties of all requests.
 mod determinism;
 
 mod properties;

@@ -1,4 +1,4 @@
-//! Servers are cheap: a test suite has one for each test, and nothing stays behind.
+//! Many servers in one process, as in a test suite with one per test: no leaks, no interference.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::harness::{CONFIG_MAPS, Cluster, config_map, event};
 
 const SERVERS: usize = 1000;
 
-/// A number from `/proc/self/status`: threads, or kibibytes.
+/// Returns a number from `/proc/self/status`: a count, or a size in KiB.
 fn proc_status(name: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with(name)).unwrap();
@@ -19,7 +19,7 @@ fn proc_status(name: &str) -> u64 {
 
 #[tokio::test(start_paused = true)]
 async fn thousand_servers_start_and_stop_without_leaks() {
-    // The first server builds what all share.
+    // The first server initializes shared state.
     drop(Cluster::new().await);
     let (threads, memory) = (proc_status("Threads:"), proc_status("VmRSS:"));
     for seed in 0..SERVERS {
@@ -32,7 +32,7 @@ async fn thousand_servers_start_and_stop_without_leaks() {
         assert!(watch.rest(Duration::from_secs(1)).await.is_empty());
     }
     assert_eq!(Handle::current().metrics().num_alive_tasks(), 0, "a task was left behind");
-    // Other tests run meanwhile, so these are bounds that only a leak per server exceeds.
+    // Other tests run concurrently, so only a leak per server exceeds these bounds.
     let more = proc_status("Threads:").saturating_sub(threads);
     assert!(more < SERVERS as u64 / 2, "{more} threads more");
     let more = proc_status("VmRSS:").saturating_sub(memory);

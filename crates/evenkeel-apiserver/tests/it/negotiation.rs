@@ -1,4 +1,4 @@
-//! What is written and read besides plain JSON.
+//! Content negotiation: tables, partial object metadata, YAML, protobuf, compression.
 
 use std::io::Read as _;
 
@@ -19,14 +19,14 @@ async fn with_a() -> Cluster {
     cluster
 }
 
-/// A length-delimited field of a protobuf message.
+/// Encodes a length-delimited field of a protobuf message.
 fn field(number: u8, content: &[u8]) -> Vec<u8> {
     let length = u8::try_from(content.len()).unwrap();
-    assert!(length < 128, "one byte of length is enough for these tests");
+    assert!(length < 128, "this helper encodes only one byte of length");
     [&[number << 3 | 2, length], content].concat()
 }
 
-/// A Kubernetes protobuf body: the magic, then the type and the object.
+/// Encodes a Kubernetes protobuf body: the magic number, the type and the object.
 fn protobuf(api_version: &str, kind: &str, object: &[u8]) -> Vec<u8> {
     let type_meta = [field(1, api_version.as_bytes()), field(2, kind.as_bytes())].concat();
     [b"k8s\0".to_vec(), field(1, &type_meta), field(2, object)].concat()
@@ -147,7 +147,7 @@ async fn yaml_is_accepted_and_returned() {
     assert_eq!(answer.header("content-type"), "application/yaml");
     let shown = answer.text();
     assert!(shown.starts_with("apiVersion: v1\ndata:\n  k: \"1\"\nkind: ConfigMap\n"), "{shown}");
-    // And back in again: nothing has changed.
+    // Writing the returned YAML back changes nothing.
     let again = cluster.send(Method::PUT, A, &headers, shown).await.expect(200);
     assert_eq!(again, created);
 }
@@ -163,7 +163,7 @@ async fn protobuf_bodies_are_decoded() {
     assert_eq!(created["metadata"]["name"], "a");
     assert_eq!(created["data"], json!({"k": "v"}));
 
-    // DeleteOptions with a uid that does not fit.
+    // DeleteOptions with a uid that does not match.
     let options = field(2, &field(1, b"x"));
     let body = protobuf("v1", "DeleteOptions", &options);
     let status = cluster.send(Method::DELETE, A, &headers, body).await.expect(409);
@@ -192,7 +192,7 @@ async fn protobuf_is_returned_if_preferred() {
     assert_eq!((answer.status, answer.header("content-type")), (200, PROTOBUF));
     let head = [b"k8s\0".to_vec(), field(1, &[field(1, b"v1"), field(2, b"ConfigMap")].concat())];
     assert!(answer.bytes.starts_with(&head.concat()), "{:?}", answer.bytes);
-    // What went out can come back.
+    // The returned bytes are accepted as a body.
     let headers = [("content-type", PROTOBUF)];
     let again = cluster.send(Method::PUT, A, &headers, answer.bytes).await.expect(200);
     assert_eq!(again, cluster.get(A).await.expect(200));

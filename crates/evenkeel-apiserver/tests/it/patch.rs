@@ -1,4 +1,4 @@
-//! The three kinds of patches that need no owner: JSON, merge and strategic merge.
+//! JSON patch, merge patch and strategic merge patch.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -95,7 +95,7 @@ async fn strategic_merge_patch_merges_lists_by_merge_key() {
     let patch = containers(json!([{"$patch": "replace"}, {"name": "new", "image": "new:1"}]));
     let replaced = cluster.patch(&path, Patch::Strategic, patch).await.expect(200);
     assert_eq!(shown(&replaced), ["new=new:1"]);
-    // The same as a merge patch replaces the list and with it the defaults.
+    // As a merge patch, the same body replaces the list, including the defaults in it.
     let merged = cluster
         .merge(&path, containers(json!([{"name": "last", "image": "last:1"}])))
         .await
@@ -147,7 +147,7 @@ async fn patch_cannot_change_kind_or_name() {
         "ConfigMap \"a\" is invalid: metadata.uid: Invalid value: \"b\": field is immutable",
     );
     cluster.merge(A, json!({"kind": "Secret"})).await.expect(422);
-    // What is taken away is understood.
+    // Removed kind and apiVersion are restored.
     let remove =
         json!([{"op": "remove", "path": "/kind"}, {"op": "remove", "path": "/apiVersion"}]);
     let shown = cluster.patch(A, Patch::Json, remove).await.expect(200);

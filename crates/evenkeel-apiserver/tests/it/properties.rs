@@ -1,4 +1,4 @@
-//! What holds whatever is asked in whatever order.
+//! Properties that hold for any requests in any order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{CONFIG_MAPS, Cluster, Patch, config_map, text, version};
 
-/// Runs a case in a runtime of its own, with a clock that stands still.
+/// Runs a case in its own runtime, with a paused clock.
 fn block_on<T>(case: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -25,7 +25,7 @@ fn cases(cases: u32) -> Config {
     Config { cases, failure_persistence: None, ..Config::default() }
 }
 
-/// A request on one of a few config maps.
+/// A request for one of a few ConfigMaps.
 #[derive(Clone, Debug)]
 enum Step {
     Create(u8, u8),
@@ -35,7 +35,7 @@ enum Step {
     Finalize(u8, bool),
     Delete(u8),
     DeleteOdd,
-    /// Forgets the past.
+    /// Compacts all older revisions.
     Compact,
 }
 
@@ -54,7 +54,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Carries out a step; gives the object it wrote, if it did.
+/// Runs a step and returns the object it wrote, if any.
 async fn take(cluster: &Cluster, step: &Step) -> Option<Value> {
     let path = |key: &u8| format!("{CONFIG_MAPS}/c{key}");
     let object = |key: &u8, value: &u8| {
@@ -87,7 +87,7 @@ async fn take(cluster: &Cluster, step: &Step) -> Option<Value> {
     wrote.then_some(answer.body)
 }
 
-/// A collection by name.
+/// The objects of a collection by name.
 type Model = BTreeMap<String, Value>;
 
 fn model(list: &Value) -> Model {
@@ -102,7 +102,7 @@ fn model(list: &Value) -> Model {
         .collect()
 }
 
-/// Applies what a watch has to tell to a model of what it began with.
+/// Applies the events of a watch to the model of its initial list.
 fn replay(mut model: Model, watch: &mut crate::harness::Watch, from: u64) -> Model {
     let mut last = from;
     for event in watch.ready() {
@@ -160,7 +160,7 @@ proptest! {
             let start = version(&list);
             let open = format!("{path}&resourceVersion={start}");
             let mut early = cluster.watch(&open).await;
-            // Forgetting the past is another matter: it may end a watch.
+            // Compaction is excluded, because it may end a watch.
             for step in after.iter().filter(|step| !matches!(step, Step::Compact)) {
                 take(&cluster, step).await;
             }
@@ -196,7 +196,7 @@ proptest! {
                 let Some(token) = page["metadata"]["continue"].as_str() else { break };
                 assert_eq!(found.len(), limit, "only the last page may be short");
                 query = format!("limit={limit}&continue={token}");
-                // What happens between pages does not show in them.
+                // Writes between pages are not visible in them.
                 for step in during.by_ref().take(2) {
                     take(&cluster, step).await;
                 }
@@ -339,7 +339,7 @@ fn json_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Bodies: bytes, JSON, and objects that are almost right.
+/// Bodies: bytes, JSON, and almost valid objects.
 fn body() -> impl Strategy<Value = Vec<u8>> {
     let almost = (
         select(vec![
@@ -414,8 +414,8 @@ fn header() -> impl Strategy<Value = (&'static str, String)> {
 proptest! {
     #![proptest_config(cases(256))]
 
-    /// Where a 5xx is upstream's own answer it has no reason (an error passed through), is a
-    /// timeout, or says that something is not implemented; `InternalError` is never right.
+    /// A 5xx is allowed only where upstream returns one: without a reason (an error passed
+    /// through), for a timeout, or for unimplemented features. `InternalError` is always a bug.
     #[test]
     fn no_request_causes_an_internal_error(
         requests in vec(
@@ -432,7 +432,7 @@ proptest! {
         block_on(async {
             let cluster = Cluster::with_widgets().await;
             for (method, path, query, headers, body) in requests {
-                // What no client can send cannot hurt.
+                // Skip requests that are not valid HTTP.
                 let uri = if query.is_empty() { path } else { format!("{path}?{query}") };
                 if uri.parse::<Uri>().is_err() {
                     continue;
@@ -449,11 +449,11 @@ proptest! {
                 }
                 let bytes = http_body_util::BodyExt::collect(response.into_body()).await;
                 let bytes = bytes.unwrap().to_bytes();
-                let told = String::from_utf8_lossy(&bytes);
+                let status_text = String::from_utf8_lossy(&bytes);
                 let body = String::from_utf8_lossy(&body);
                 assert!(
-                    !told.contains("InternalError"),
-                    "{method} {uri} {headers:?} {body}: {status} {told}"
+                    !status_text.contains("InternalError"),
+                    "{method} {uri} {headers:?} {body}: {status} {status_text}"
                 );
             }
         });

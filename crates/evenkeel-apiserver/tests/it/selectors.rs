@@ -4,7 +4,8 @@ use serde_json::json;
 
 use crate::harness::{CONFIG_MAPS, Cluster, PODS, WIDGETS, labelled, pod, widget};
 
-/// Config maps `l0` to `l4` with labels `n` (their number) and `par` (even or odd), and `bare`.
+/// Creates ConfigMaps `l0` to `l4` with labels `n` (their number) and `par` (even or odd), and
+/// `bare` without labels.
 async fn numbered() -> Cluster {
     let cluster = Cluster::new().await;
     for n in 0..5 {

@@ -1,4 +1,4 @@
-//! Status, scale and the others that hang below an object.
+//! Subresources: status, scale, binding, eviction; and reviews.
 
 use evenkeel_apiserver::identity::Identity;
 use serde_json::json;
@@ -14,7 +14,7 @@ async fn status_and_spec_are_written_separately() {
     let mut object = widget("w", json!({"color": "red"}));
     object["status"] = json!({"phase": "mine"});
     let created = cluster.post(WIDGETS, object).await.expect(201);
-    assert_eq!(created.get("status"), None, "not the creator's to set");
+    assert_eq!(created.get("status"), None, "create drops the status");
 
     let mut update = created;
     update["spec"]["color"] = "blue".into();

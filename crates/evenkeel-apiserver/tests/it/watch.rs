@@ -1,4 +1,4 @@
-//! Watches: where they begin, what they tell, how they end.
+//! Watches: start revision, events, bookmarks and end.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const A: &str = "/api/v1/namespaces/default/configmaps/a";
 const STREAMING: &str =
     "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
 
-/// A watch of what happens to config maps from now on.
+/// Watches ConfigMaps from the current revision.
 async fn from_now(cluster: &Cluster, query: &str) -> Watch {
     let revision = cluster.server.revision();
     cluster.watch(&format!("{CONFIG_MAPS}?resourceVersion={revision}{query}")).await
@@ -37,7 +37,7 @@ async fn watch_from_a_resource_version_sends_every_later_change_in_order() {
     assert_eq!(watch.next().await, json!({"type": "MODIFIED", "object": patched}));
     let mut last = watch.next().await;
     assert_eq!(last["type"], "DELETED");
-    assert_eq!(version(&last["object"]), version(&patched) + 1, "that of the deletion");
+    assert_eq!(version(&last["object"]), version(&patched) + 1, "the revision of the deletion");
     last["object"]["metadata"]["resourceVersion"] = patched["metadata"]["resourceVersion"].clone();
     assert_eq!(last["object"], patched);
     assert!(watch.is_silent());
@@ -75,7 +75,7 @@ async fn watch_from_an_older_resource_version_sends_missed_events() {
 async fn streaming_list_ends_with_a_bookmark_and_continues_as_watch() {
     let cluster = Cluster::new().await;
     cluster.post(CONFIG_MAPS, config_map("a", json!({}))).await.expect(201);
-    // A write elsewhere: the mark names the newest version, not the newest object's.
+    // A write of another resource: the bookmark has the latest revision of the store.
     cluster.post(PODS, pod("p")).await.expect(201);
     let mut watch = cluster.watch(&format!("{CONFIG_MAPS}?{STREAMING}")).await;
     assert_eq!(watch.take(1).await, [event("ADDED", "a")]);
@@ -190,7 +190,11 @@ async fn watch_with_selector_sends_added_and_deleted_on_match_changes() {
         "shown as it last matched"
     );
     assert_eq!(deleted["object"].get("data"), None);
-    assert_eq!(version(&deleted["object"]), version(&left), "at the version it left");
+    assert_eq!(
+        version(&deleted["object"]),
+        version(&left),
+        "at the revision at which it stopped matching"
+    );
     for (kind, data) in [("ADDED", "3"), ("MODIFIED", "4"), ("DELETED", "4")] {
         let event = watch.next().await;
         assert_eq!((&event["type"], &event["object"]["data"]["k"]), (&json!(kind), &json!(data)));
@@ -229,7 +233,7 @@ async fn bookmarks_are_sent_every_minute_if_allowed() {
     let mut with = from_now(&cluster, "&allowWatchBookmarks=true").await;
     let mut without = from_now(&cluster, "").await;
     for minute in 1..=3 {
-        // Writes of other resources move the bookmark too.
+        // Writes of other resources advance the bookmark too.
         cluster.post(PODS, pod(&format!("p{minute}"))).await.expect(201);
         let begun = Instant::now();
         let mark = with.next_within(Duration::from_secs(75)).await;
@@ -272,7 +276,7 @@ async fn default_watch_timeout_is_between_30_and_60_minutes() {
         ends.push(begun.elapsed().as_secs());
     }
     assert!(ends.iter().all(|seconds| (1800..=3600).contains(seconds)), "{ends:?}");
-    assert!(ends.iter().any(|seconds| seconds != &ends[0]), "not all at once: {ends:?}");
+    assert!(ends.iter().any(|seconds| seconds != &ends[0]), "the timeouts should differ: {ends:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -395,6 +399,6 @@ async fn bookmarks_do_not_confirm_a_future_resource_version() {
         cluster.post(CONFIG_MAPS, config_map(name, json!({}))).await.expect(201);
     }
     cluster.post(CONFIG_MAPS, config_map("c", json!({}))).await.expect(201);
-    // What was written up to the version is passed over; the first event after it is shown.
+    // Events up to the requested version are skipped; the first event after it is sent.
     assert_eq!(watch.next().await["object"]["metadata"]["name"], "c");
 }
