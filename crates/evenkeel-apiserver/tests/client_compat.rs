@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 const APPLY: &str = "application/apply-patch+yaml";
 const JSON: &str = "application/json";
 
-struct Answer {
+struct TestResponse {
     code: u16,
     warnings: Vec<String>,
     body: Value,
@@ -30,33 +30,33 @@ impl Cluster {
         Self { _server: server, client }
     }
 
-    async fn send(&self, method: Method, path: &str, content: &str, body: &Value) -> Answer {
+    async fn send(&self, method: Method, path: &str, content: &str, body: &Value) -> TestResponse {
         let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
         let request = Request::builder().method(method).uri(path).header("content-type", content);
-        let answer = self.client.send(request.body(Body::from(body)).unwrap()).await.unwrap();
-        let (parts, body) = answer.into_parts();
+        let response = self.client.send(request.body(Body::from(body)).unwrap()).await.unwrap();
+        let (parts, body) = response.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
         let warnings = parts.headers.get_all("warning").iter();
-        Answer {
+        TestResponse {
             code: parts.status.as_u16(),
             warnings: warnings.map(|value| value.to_str().unwrap().to_owned()).collect(),
             body: serde_json::from_slice(&body).unwrap(),
         }
     }
 
-    async fn get(&self, path: &str) -> Answer {
+    async fn get(&self, path: &str) -> TestResponse {
         self.send(Method::GET, path, JSON, &Value::Null).await
     }
 
-    async fn post(&self, path: &str, body: &Value) -> Answer {
+    async fn post(&self, path: &str, body: &Value) -> TestResponse {
         self.send(Method::POST, path, JSON, body).await
     }
 
-    async fn apply(&self, path: &str, body: &Value) -> Answer {
+    async fn apply(&self, path: &str, body: &Value) -> TestResponse {
         self.send(Method::PATCH, path, APPLY, body).await
     }
 
-    async fn define_foos(&self) {
+    async fn install_foos(&self) {
         let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
         let definition = json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -72,11 +72,11 @@ impl Cluster {
                 ],
             },
         });
-        assert_eq!(self.post(DEFINITIONS, &definition).await.code, 201);
+        assert_eq!(self.post(CRDS, &definition).await.code, 201);
     }
 }
 
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const FOOS: &str = "/apis/x.io/v1/namespaces/default/foos";
@@ -84,13 +84,13 @@ const FOOS: &str = "/apis/x.io/v1/namespaces/default/foos";
 #[tokio::test]
 async fn watch_ends_after_the_last_delete_event_when_its_crd_is_deleted() {
     let cluster = Cluster::new().await;
-    cluster.define_foos().await;
+    cluster.install_foos().await;
     let foo = json!({"apiVersion": "x.io/v1", "kind": "Foo", "metadata": {"name": "a"}});
     assert_eq!(cluster.post(FOOS, &foo).await.code, 201);
     let watch = Request::get(format!("{FOOS}?watch=1")).body(Body::empty()).unwrap();
     let watch = cluster.client.send(watch).await.unwrap().into_body();
 
-    let path = format!("{DEFINITIONS}/foos.x.io");
+    let path = format!("{CRDS}/foos.x.io");
     assert_eq!(cluster.send(Method::DELETE, &path, JSON, &Value::Null).await.code, 200);
     let events = watch.collect().await.unwrap().to_bytes();
     let kinds: Vec<Value> = events
@@ -104,12 +104,12 @@ async fn watch_ends_after_the_last_delete_event_when_its_crd_is_deleted() {
 #[tokio::test]
 async fn watch_ends_when_the_spec_of_its_crd_changes() {
     let cluster = Cluster::new().await;
-    cluster.define_foos().await;
+    cluster.install_foos().await;
     let watch = Request::get(format!("{FOOS}?watch=1")).body(Body::empty()).unwrap();
     let watch = cluster.client.send(watch).await.unwrap().into_body();
 
     let patch = json!([{"op": "replace", "path": "/spec/versions/1/served", "value": false}]);
-    let path = format!("{DEFINITIONS}/foos.x.io");
+    let path = format!("{CRDS}/foos.x.io");
     let patched = cluster.send(Method::PATCH, &path, "application/json-patch+json", &patch).await;
     assert_eq!(patched.code, 200);
     assert_eq!(watch.collect().await.unwrap().to_bytes(), "");
@@ -118,10 +118,10 @@ async fn watch_ends_when_the_spec_of_its_crd_changes() {
 #[tokio::test]
 async fn deprecated_versions_warn_on_rejected_requests_too() {
     let cluster = Cluster::new().await;
-    cluster.define_foos().await;
-    let answer = cluster.get("/apis/x.io/v1beta1/namespaces/default/foos/none").await;
-    assert_eq!(answer.code, 404);
-    assert_eq!(answer.warnings, [r#"299 - "x.io/v1beta1 Foo is deprecated; use x.io/v1 Foo""#]);
+    cluster.install_foos().await;
+    let response = cluster.get("/apis/x.io/v1beta1/namespaces/default/foos/none").await;
+    assert_eq!(response.code, 404);
+    assert_eq!(response.warnings, [r#"299 - "x.io/v1beta1 Foo is deprecated; use x.io/v1 Foo""#]);
     assert!(cluster.get(FOOS).await.warnings.is_empty());
 }
 
@@ -134,7 +134,7 @@ async fn events_are_selected_by_field_names_of_the_requested_version() {
     });
     assert_eq!(cluster.post("/api/v1/namespaces/default/events", &event).await.code, 201);
     let list = "/apis/events.k8s.io/v1/namespaces/default/events?fieldSelector=";
-    let found = |answer: &Answer| answer.body["items"].as_array().map(Vec::len);
+    let found = |response: &TestResponse| response.body["items"].as_array().map(Vec::len);
     assert_eq!(found(&cluster.get(&format!("{list}regarding.name%3Dp")).await), Some(1));
     assert_eq!(found(&cluster.get(&format!("{list}regarding.name%3Dq")).await), Some(0));
     assert_eq!(cluster.get(&format!("{list}involvedObject.name%3Dp")).await.code, 400);

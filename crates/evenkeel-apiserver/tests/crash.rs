@@ -55,8 +55,8 @@ async fn write(table: Table, writer: u64) {
         match table.get(&key) {
             Some(found) if step % 7 == 0 => {
                 print_line(format_args!("try {name} gone"));
-                let gone = table.delete(key, found.revision, None).await.unwrap();
-                print_line(format_args!("ack {name} gone {}", gone.revision));
+                let deleted = table.delete(key, found.revision, None).await.unwrap();
+                print_line(format_args!("ack {name} gone {}", deleted.revision));
             }
             found => {
                 let value = found.as_ref().map_or(0, |found| value(found.fields.get(0))) + 1;
@@ -199,5 +199,5 @@ fn acknowledged_writes_survive_sigkill() {
         assert!(countdown > ROUNDS * 1500, "the child exited by itself in round {round}");
         world.check(&Store::open(&options(&temp_dir.0)).unwrap());
     }
-    assert!(acknowledged > ROUNDS, "too little was written to tell anything");
+    assert!(acknowledged > ROUNDS, "too few writes for a meaningful test");
 }

@@ -4,8 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::harness::{
-    CONFIG_MAPS, Cluster, DEFINITIONS, DEPLOYMENTS, WIDGETS, config_map, deployment, version,
-    widget,
+    CONFIG_MAPS, CRDS, Cluster, DEPLOYMENTS, WIDGETS, config_map, deployment, version, widget,
 };
 
 const A: &str = "/api/v1/namespaces/default/configmaps/a";
@@ -67,7 +66,7 @@ async fn applying_another_value_conflicts_with_every_owner() {
     let cluster = Cluster::new().await;
     cluster.apply(A, "m1", a(json!({"k": "1"}))).await.expect(201);
     cluster.apply(A, "m2", a(json!({"k": "1"}))).await.expect(200);
-    let status = cluster.apply(A, "m3", a(json!({"k": "2"}))).await.refused(
+    let status = cluster.apply(A, "m3", a(json!({"k": "2"}))).await.expect_error(
         409,
         "Conflict",
         "Apply failed with 2 conflicts: conflicts with \"m1\":\n- .data.k\nconflicts with \
@@ -92,7 +91,7 @@ async fn update_owns_the_fields_it_changed() {
         .await
         .expect(200);
     assert_eq!(managers(&updated), ["upd/Update"], "m1 owns no fields");
-    cluster.apply(A, "m1", a(json!({"k": "3"}))).await.refused(
+    cluster.apply(A, "m1", a(json!({"k": "3"}))).await.expect_error(
         409,
         "Conflict",
         "Apply failed with 1 conflict: conflict with \"upd\" using v1: .data.k",
@@ -146,7 +145,7 @@ async fn first_apply_conflicts_with_unmanaged_fields() {
     cluster.merge(A, json!({"metadata": {"managedFields": [{}]}})).await.expect(200);
     assert_eq!(cluster.get(A).await.expect(200)["metadata"].get("managedFields"), None);
     object["data"]["k"] = "2".into();
-    cluster.apply(A, "m1", object).await.refused(
+    cluster.apply(A, "m1", object).await.expect_error(
         409,
         "Conflict",
         "Apply failed with 1 conflict: conflict with \"before-first-apply\" using v1: .data.k",
@@ -158,7 +157,7 @@ async fn apply_requires_field_manager_kind_and_api_version() {
     let cluster = Cluster::new().await;
     cluster.apply(A, "m1", a(json!({"k": "1"}))).await.expect(201);
     let media = [("content-type", "application/apply-patch+yaml")];
-    cluster.send(Method::PATCH, A, &media, "{}").await.refused(
+    cluster.send(Method::PATCH, A, &media, "{}").await.expect_error(
         422,
         "Invalid",
         "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for \
@@ -183,10 +182,10 @@ async fn apply_requires_field_manager_kind_and_api_version() {
         ),
     ];
     for (body, message) in cases {
-        cluster.apply(A, "m1", body).await.refused(400, "BadRequest", message);
+        cluster.apply(A, "m1", body).await.expect_error(400, "BadRequest", message);
     }
     let manager = "x".repeat(129);
-    cluster.apply(A, &manager, a(json!({}))).await.refused(
+    cluster.apply(A, &manager, a(json!({}))).await.expect_error(
         422,
         "Invalid",
         "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Too long: may not be more than \
@@ -200,14 +199,14 @@ async fn applied_field_must_be_in_the_schema() {
     let typo = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "dta": {"k": "v"},
     });
-    cluster.apply(A, "m1", typo).await.refused(
+    cluster.apply(A, "m1", typo).await.expect_error(
         500,
         "",
         "failed to create typed patch object (/a; /v1, Kind=ConfigMap): .dta: field not declared \
          in schema",
     );
     let typo = widget("w", json!({"colr": "blue"}));
-    cluster.apply(&format!("{WIDGETS}/w"), "m1", typo).await.refused(
+    cluster.apply(&format!("{WIDGETS}/w"), "m1", typo).await.expect_error(
         500,
         "",
         "failed to create typed patch object (/w; example.com/v1, Kind=Widget): .spec.colr: field \
@@ -233,20 +232,20 @@ async fn resource_version_and_uid_are_preconditions_of_apply() {
         object["metadata"][key] = value.into();
         object
     };
-    cluster.apply(A, "m1", with("uid", "1")).await.refused(
+    cluster.apply(A, "m1", with("uid", "1")).await.expect_error(
         409,
         "Conflict",
         "Operation cannot be fulfilled on configmaps \"a\": uid mismatch: the provided object \
          specified uid 1, and no existing object was found",
     );
     cluster.apply(A, "m1", a(json!({"k": "1"}))).await.expect(201);
-    cluster.apply(A, "m1", with("resourceVersion", "1")).await.refused(
+    cluster.apply(A, "m1", with("resourceVersion", "1")).await.expect_error(
         409,
         "Conflict",
         "Operation cannot be fulfilled on configmaps \"a\": the object has been modified; please \
          apply your changes to the latest version and try again",
     );
-    cluster.apply(A, "m1", with("uid", "1")).await.refused(
+    cluster.apply(A, "m1", with("uid", "1")).await.expect_error(
         422,
         "Invalid",
         "ConfigMap \"a\" is invalid: metadata.uid: Invalid value: \"1\": field is immutable",
@@ -270,7 +269,7 @@ async fn status_has_separate_field_managers() {
     assert_eq!(entry["fieldsV1"], json!({"f:status": {"f:phase": {}}}));
     let path = format!("{WIDGETS}/none/status");
     let absent = cluster.apply(&path, "op", widget("none", json!({}))).await;
-    absent.refused(404, "NotFound", "widgets.example.com \"none\" not found");
+    absent.expect_error(404, "NotFound", "widgets.example.com \"none\" not found");
 }
 
 #[tokio::test(start_paused = true)]
@@ -285,7 +284,7 @@ async fn object_nested_to_the_limit_can_be_read_updated_and_deleted() {
                  "versions": [{"name": "v1", "served": true, "storage": true,
                                "schema": {"openAPIV3Schema": free}}]},
     });
-    cluster.post(DEFINITIONS, definition).await.expect(201);
+    cluster.post(CRDS, definition).await.expect(201);
     let nested = |depth: usize| {
         let spec = (0..depth).fold(json!("x"), |inner, _| json!({"a": inner}));
         json!({"apiVersion": "example.com/v1", "kind": "Free", "metadata": {"name": "f"}, "spec": spec})

@@ -3,11 +3,9 @@
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::harness::{
-    Cluster, DEFINITIONS, WIDGETS, event, text, version, widget, widget_definition,
-};
+use crate::harness::{CRDS, Cluster, WIDGETS, event, text, version, widget, widget_crd};
 
-const DEFINITION: &str =
+const WIDGET_CRD: &str =
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com";
 
 #[track_caller]
@@ -23,7 +21,7 @@ fn refused(name: &str, error: &str) -> String {
 #[tokio::test(start_paused = true)]
 async fn crd_is_defaulted_and_established() {
     let cluster = Cluster::with_widgets().await;
-    let definition = cluster.get(DEFINITION).await.expect(200);
+    let definition = cluster.get(WIDGET_CRD).await.expect(200);
     assert_eq!(definition["spec"]["names"]["listKind"], "WidgetList");
     assert_eq!(definition["spec"]["conversion"], json!({"strategy": "None"}));
     assert_eq!(definition["status"]["storedVersions"], json!(["v1"]));
@@ -50,9 +48,9 @@ async fn crd_is_defaulted_and_established() {
 async fn custom_objects_are_defaulted_pruned_and_stored() {
     let cluster = Cluster::with_widgets().await;
     let object = widget("w", json!({"color": "red", "zork": 1}));
-    let answer = cluster.post(WIDGETS, object).await;
-    assert_eq!(answer.warnings(), ["299 - \"unknown field \\\"spec.zork\\\"\""]);
-    let created = answer.expect(201);
+    let response = cluster.post(WIDGETS, object).await;
+    assert_eq!(response.warnings(), ["299 - \"unknown field \\\"spec.zork\\\"\""]);
+    let created = response.expect(201);
     assert_eq!(created["spec"], json!({"color": "red", "replicas": 1}));
     assert_eq!(created["metadata"]["generation"], 1);
     assert_eq!(cluster.get(&format!("{WIDGETS}/w")).await.expect(200), created);
@@ -70,7 +68,7 @@ async fn strict_field_validation_rejects_unknown_fields() {
     let cluster = Cluster::with_widgets().await;
     let mut object = widget("w", json!({"color": "red", "zork": 1}));
     object["bogus"] = 2.into();
-    cluster.post(&format!("{WIDGETS}?fieldValidation=Strict"), object).await.refused(
+    cluster.post(&format!("{WIDGETS}?fieldValidation=Strict"), object).await.expect_error(
         400,
         "BadRequest",
         "Widget in version \"v1\" cannot be handled as a Widget: strict decoding error: unknown \
@@ -100,7 +98,7 @@ async fn custom_objects_are_validated_against_the_schema() {
         ),
     ];
     for (spec, message) in cases {
-        cluster.post(WIDGETS, widget("w", spec)).await.refused(422, "Invalid", &message);
+        cluster.post(WIDGETS, widget("w", spec)).await.expect_error(422, "Invalid", &message);
     }
 }
 
@@ -108,7 +106,7 @@ async fn custom_objects_are_validated_against_the_schema() {
 async fn update_of_a_custom_object_requires_resource_version() {
     let cluster = Cluster::with_widgets().await;
     cluster.post(WIDGETS, widget("w", json!({"color": "red"}))).await.expect(201);
-    cluster.put(&format!("{WIDGETS}/w"), widget("w", json!({"color": "blue"}))).await.refused(
+    cluster.put(&format!("{WIDGETS}/w"), widget("w", json!({"color": "blue"}))).await.expect_error(
         422,
         "Invalid",
         "widgets.example.com \"w\" is invalid: metadata.resourceVersion: Invalid value: 0: must \
@@ -121,14 +119,14 @@ async fn body_must_have_the_kind_of_the_path() {
     let cluster = Cluster::with_widgets().await;
     let mut object = widget("w", json!({"color": "red"}));
     object["kind"] = "Gadget".into();
-    cluster.post(WIDGETS, object.clone()).await.refused(
+    cluster.post(WIDGETS, object.clone()).await.expect_error(
         422,
         "Invalid",
         "Gadget.example.com \"w\" is invalid: kind: Invalid value: \"Gadget\": must be Widget",
     );
     object["apiVersion"] = "example.com/v2".into();
     object["kind"] = "Widget".into();
-    cluster.post(WIDGETS, object).await.refused(
+    cluster.post(WIDGETS, object).await.expect_error(
         400,
         "BadRequest",
         "the API version in the data (example.com/v2) does not match the expected API version \
@@ -163,7 +161,7 @@ fn two_versions() -> Value {
 #[tokio::test(start_paused = true)]
 async fn every_served_version_returns_the_same_objects() {
     let cluster = Cluster::new().await;
-    cluster.post(DEFINITIONS, two_versions()).await.expect(201);
+    cluster.post(CRDS, two_versions()).await.expect(201);
     let group = cluster.get("/apis/example.com").await.expect(200);
     let versions: Vec<String> =
         group["versions"].as_array().unwrap().iter().map(|v| text(&v["version"])).collect();
@@ -174,12 +172,12 @@ async fn every_served_version_returns_the_same_objects() {
         "apiVersion": "example.com/v1beta1", "kind": "Thing", "metadata": {"name": "t"},
         "old": "x", "both": "y",
     });
-    let answer = cluster.post(old, body).await;
+    let response = cluster.post(old, body).await;
     assert_eq!(
-        answer.warnings(),
+        response.warnings(),
         ["299 - \"example.com/v1beta1 Thing is deprecated; use example.com/v1 Thing\""]
     );
-    let created = answer.expect(201);
+    let created = response.expect(201);
     assert_eq!(created.get("old"), None, "the storage version has no such field");
     assert_eq!(
         (&created["apiVersion"], &created["both"]),
@@ -203,18 +201,18 @@ async fn every_served_version_returns_the_same_objects() {
 async fn changed_schema_applies_to_the_next_write() {
     let cluster = Cluster::with_widgets().await;
     cluster.post(WIDGETS, widget("w", json!({"color": "red", "note": "four"}))).await.expect(201);
-    let mut definition = cluster.get(DEFINITION).await.expect(200);
+    let mut definition = cluster.get(WIDGET_CRD).await.expect(200);
     let spec = &mut definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
         ["properties"];
     spec["note"]["maxLength"] = 2.into();
     spec["size"] = json!({"type": "integer", "default": 3});
-    let changed = cluster.put(DEFINITION, definition).await.expect(200);
+    let changed = cluster.put(WIDGET_CRD, definition).await.expect(200);
     assert_eq!(changed["metadata"]["generation"], 2);
 
     let shown = cluster.get(&format!("{WIDGETS}/w")).await.expect(200);
     assert_eq!(shown["spec"]["size"], 3, "new defaults apply to stored objects on read");
     assert_eq!(shown["spec"]["note"], "four", "stored values are kept");
-    cluster.post(WIDGETS, widget("x", json!({"color": "red", "note": "four"}))).await.refused(
+    cluster.post(WIDGETS, widget("x", json!({"color": "red", "note": "four"}))).await.expect_error(
         422,
         "Invalid",
         &refused("x", "spec.note: Too long: may not be more than 2 bytes"),
@@ -226,11 +224,11 @@ async fn changed_schema_applies_to_the_next_write() {
 #[tokio::test(start_paused = true)]
 async fn conflicting_crd_names_are_not_accepted() {
     let cluster = Cluster::with_widgets().await;
-    let mut other = widget_definition();
+    let mut other = widget_crd();
     other["metadata"]["name"] = "others.example.com".into();
     other["spec"]["names"] = json!({"plural": "others", "singular": "other", "kind": "Widget"});
-    cluster.post(DEFINITIONS, other).await.expect(201);
-    let other = cluster.get(&format!("{DEFINITIONS}/others.example.com")).await.expect(200);
+    cluster.post(CRDS, other).await.expect(201);
+    let other = cluster.get(&format!("{CRDS}/others.example.com")).await.expect(200);
     assert_eq!(condition(&other, "NamesAccepted")["status"], "False");
     assert_eq!(condition(&other, "NamesAccepted")["message"], "\"WidgetList\" is already in use");
     assert_eq!(condition(&other, "NamesAccepted")["reason"], "ListKindConflict");
@@ -238,8 +236,8 @@ async fn conflicting_crd_names_are_not_accepted() {
     cluster.get("/apis/example.com/v1/others").await.expect(404);
 
     // The names are accepted once the first CRD is deleted.
-    cluster.delete(DEFINITION).await.expect(200);
-    let other = cluster.get(&format!("{DEFINITIONS}/others.example.com")).await.expect(200);
+    cluster.delete(WIDGET_CRD).await.expect(200);
+    let other = cluster.get(&format!("{CRDS}/others.example.com")).await.expect(200);
     assert_eq!(condition(&other, "Established")["status"], "True");
     cluster.get("/apis/example.com/v1/others").await.expect(200);
 }
@@ -250,17 +248,17 @@ async fn deleting_a_crd_deletes_its_objects() {
     cluster.post(WIDGETS, widget("w", json!({"color": "red"}))).await.expect(201);
     let revision = cluster.server.revision();
     let mut watch = cluster.watch(&format!("{WIDGETS}?resourceVersion={revision}")).await;
-    let marked = cluster.delete(DEFINITION).await.expect(200);
+    let marked = cluster.delete(WIDGET_CRD).await.expect(200);
     assert_eq!(
         marked["metadata"]["finalizers"],
         json!(["customresourcecleanup.apiextensions.k8s.io"])
     );
-    cluster.get(DEFINITION).await.expect(404);
+    cluster.get(WIDGET_CRD).await.expect(404);
     cluster.get(WIDGETS).await.expect(404);
     assert_eq!(watch.take(1).await, [event("DELETED", "w")]);
 
     // Recreating the CRD starts with an empty collection.
-    cluster.post(DEFINITIONS, widget_definition()).await.expect(201);
+    cluster.post(CRDS, widget_crd()).await.expect(201);
     assert_eq!(cluster.names(WIDGETS).await, [""; 0]);
 }
 
@@ -270,9 +268,9 @@ async fn invalid_crds_are_rejected() {
     let bad = |name: &str, errors: &str| {
         format!("CustomResourceDefinition.apiextensions.k8s.io \"{name}\" is invalid: {errors}")
     };
-    let mut misnamed = widget_definition();
+    let mut misnamed = widget_crd();
     misnamed["metadata"]["name"] = "x.y".into();
-    cluster.post(DEFINITIONS, misnamed).await.refused(
+    cluster.post(CRDS, misnamed).await.expect_error(
         422,
         "Invalid",
         &bad(
@@ -282,12 +280,12 @@ async fn invalid_crds_are_rejected() {
     );
     let mut schemaless = two_versions();
     schemaless["spec"]["versions"] = json!([{"name": "v1", "served": true, "storage": true}]);
-    cluster.post(DEFINITIONS, schemaless).await.refused(
+    cluster.post(CRDS, schemaless).await.expect_error(
         422,
         "Invalid",
         &bad("things.example.com", "spec.versions[0].schema.openAPIV3Schema: Required value"),
     );
-    cluster.merge(DEFINITION, json!({"spec": {"scope": "Cluster"}})).await.refused(
+    cluster.merge(WIDGET_CRD, json!({"spec": {"scope": "Cluster"}})).await.expect_error(
         422,
         "Invalid",
         &bad("widgets.example.com", "spec.scope: Invalid value: \"Cluster\": field is immutable"),
@@ -297,7 +295,7 @@ async fn invalid_crds_are_rejected() {
 #[tokio::test(start_paused = true)]
 async fn cluster_scoped_resources_have_no_namespace() {
     let cluster = Cluster::new().await;
-    cluster.post(DEFINITIONS, two_versions()).await.expect(201);
+    cluster.post(CRDS, two_versions()).await.expect(201);
     let things = "/apis/example.com/v1/things";
     let body = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}});
     let created = cluster.post(things, body).await.expect(201);
@@ -313,14 +311,14 @@ async fn crd_is_served_independently_of_changes_to_others() {
     for number in 0..16 {
         let cluster = cluster.clone();
         lives.spawn(async move {
-            let mut definition = widget_definition();
+            let mut definition = widget_crd();
             let group = format!("g{number}.example.com");
             definition["metadata"]["name"] = json!(format!("widgets.{group}"));
             definition["spec"]["group"] = json!(group);
-            let path = format!("{DEFINITIONS}/widgets.{group}");
+            let path = format!("{CRDS}/widgets.{group}");
             let objects = format!("/apis/{group}/v1/namespaces/default/widgets");
             for _ in 0..20 {
-                cluster.post(DEFINITIONS, definition.clone()).await.expect(201);
+                cluster.post(CRDS, definition.clone()).await.expect(201);
                 cluster.get(&objects).await.expect(200);
                 cluster.delete(&path).await.expect(200);
                 assert_eq!(cluster.get(&objects).await.text(), "404 page not found\n");

@@ -119,7 +119,7 @@ async fn update_with_a_stale_resource_version_conflicts() {
     second["data"]["k"] = "2".into();
     cluster.put(A, second.clone()).await.expect(200);
     second["data"]["k"] = "3".into();
-    let status = cluster.put(A, second).await.refused(
+    let status = cluster.put(A, second).await.expect_error(
         409,
         "Conflict",
         "Operation cannot be fulfilled on configmaps \"a\": the object has been modified; please \
@@ -162,7 +162,7 @@ async fn concurrent_writers_lose_no_update() {
 #[tokio::test(start_paused = true)]
 async fn only_some_kinds_allow_create_on_update() {
     let cluster = Cluster::new().await;
-    cluster.put(A, config_map("a", json!({}))).await.refused(
+    cluster.put(A, config_map("a", json!({}))).await.expect_error(
         404,
         "NotFound",
         "configmaps \"a\" not found",
@@ -173,7 +173,7 @@ async fn only_some_kinds_allow_create_on_update() {
         "spec": {"holderIdentity": "me", "leaseDurationSeconds": 15},
     });
     cluster.put(lease, body.clone()).await.expect(201);
-    cluster.put(lease, body).await.refused(
+    cluster.put(lease, body).await.expect_error(
         422,
         "Invalid",
         "leases.coordination.k8s.io \"l\" is invalid: metadata.resourceVersion: Invalid value: 0: \

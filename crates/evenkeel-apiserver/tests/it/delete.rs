@@ -28,8 +28,8 @@ async fn delete_returns_a_status() {
             "details": {"name": "a", "kind": "configmaps", "uid": created["metadata"]["uid"]},
         })
     );
-    cluster.get(A).await.refused(404, "NotFound", "configmaps \"a\" not found");
-    cluster.delete(A).await.refused(404, "NotFound", "configmaps \"a\" not found");
+    cluster.get(A).await.expect_error(404, "NotFound", "configmaps \"a\" not found");
+    cluster.delete(A).await.expect_error(404, "NotFound", "configmaps \"a\" not found");
 }
 
 #[tokio::test(start_paused = true)]
@@ -49,13 +49,13 @@ async fn finalizers_keep_an_object_until_they_are_removed() {
     assert!(version(&marked) > version(&created));
     assert_eq!(cluster.delete(A).await.expect(200), marked, "the second delete changes nothing");
 
-    cluster.post(CONFIG_MAPS, config_map("a", json!({}))).await.refused(
+    cluster.post(CONFIG_MAPS, config_map("a", json!({}))).await.expect_error(
         409,
         "AlreadyExists",
         "object is being deleted: configmaps \"a\" already exists",
     );
     let more = json!({"metadata": {"finalizers": ["example.com/f", "example.com/g"]}});
-    cluster.merge(A, more).await.refused(
+    cluster.merge(A, more).await.expect_error(
         422,
         "Invalid",
         "ConfigMap \"a\" is invalid: metadata.finalizers: Forbidden: no new finalizers can be \
@@ -79,7 +79,7 @@ async fn finalizers_must_be_qualified() {
     let cluster = Cluster::new().await;
     let mut object = config_map("a", json!({}));
     object["metadata"]["finalizers"] = json!(["plain"]);
-    cluster.post(CONFIG_MAPS, object).await.refused(
+    cluster.post(CONFIG_MAPS, object).await.expect_error(
         422,
         "Invalid",
         "ConfigMap \"a\" is invalid: metadata.finalizers[0]: Invalid value: \"plain\": name is \
@@ -91,7 +91,7 @@ async fn finalizers_must_be_qualified() {
 async fn delete_preconditions_are_checked() {
     let (cluster, created) = with_a(json!([])).await;
     let uid = text(&created["metadata"]["uid"]);
-    cluster.delete_with(A, json!({"preconditions": {"uid": "x"}})).await.refused(
+    cluster.delete_with(A, json!({"preconditions": {"uid": "x"}})).await.expect_error(
         409,
         "Conflict",
         &format!(
@@ -101,7 +101,7 @@ async fn delete_preconditions_are_checked() {
         ),
     );
     let current = version(&created);
-    cluster.delete_with(A, json!({"preconditions": {"resourceVersion": "1"}})).await.refused(
+    cluster.delete_with(A, json!({"preconditions": {"resourceVersion": "1"}})).await.expect_error(
         409,
         "Conflict",
         &format!(
@@ -146,22 +146,26 @@ async fn invalid_delete_options_are_rejected() {
         "DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Unsupported value: \"X\": \
          {policies}"
     );
-    cluster.delete_with(A, json!({"propagationPolicy": "X"})).await.refused(
+    cluster.delete_with(A, json!({"propagationPolicy": "X"})).await.expect_error(
         422,
         "Invalid",
         &unsupported,
     );
-    cluster.delete(&format!("{A}?propagationPolicy=X")).await.refused(422, "Invalid", &unsupported);
+    cluster.delete(&format!("{A}?propagationPolicy=X")).await.expect_error(
+        422,
+        "Invalid",
+        &unsupported,
+    );
     cluster
         .delete_with(A, json!({"propagationPolicy": "Orphan", "orphanDependents": true}))
         .await
-        .refused(
+        .expect_error(
             422,
             "Invalid",
             "DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Invalid value: \
              \"Orphan\": orphanDependents and deletionPropagation cannot be both set",
         );
-    cluster.delete(&format!("{A}?gracePeriodSeconds=x")).await.refused(
+    cluster.delete(&format!("{A}?gracePeriodSeconds=x")).await.expect_error(
         400,
         "BadRequest",
         "strconv.ParseInt: parsing \"x\": invalid syntax",
@@ -213,8 +217,8 @@ async fn delete_collection_deletes_selected_objects() {
     assert_eq!(names(&dry), ["a", "b"]);
     assert_eq!(cluster.names(CONFIG_MAPS).await, ["a", "b", "c"]);
 
-    let gone = cluster.delete(&selected).await.expect(200);
-    assert_eq!((&gone["kind"], names(&gone).len()), (&json!("ConfigMapList"), 2));
+    let deleted = cluster.delete(&selected).await.expect(200);
+    assert_eq!((&deleted["kind"], names(&deleted).len()), (&json!("ConfigMapList"), 2));
     assert_eq!(cluster.names(CONFIG_MAPS).await, ["c"]);
 }
 
@@ -222,7 +226,7 @@ async fn delete_collection_deletes_selected_objects() {
 async fn delete_collection_across_namespaces_is_not_allowed() {
     let cluster = Cluster::new().await;
     for path in ["/api/v1/configmaps", NAMESPACES] {
-        cluster.delete(path).await.refused(
+        cluster.delete(path).await.expect_error(
             405,
             "MethodNotAllowed",
             "the server does not allow this method on the requested resource",
@@ -241,7 +245,7 @@ async fn terminating_namespace_rejects_new_objects() {
     assert!(marked["metadata"]["deletionTimestamp"].is_string());
 
     let status =
-        cluster.post(&format!("{path}/configmaps"), config_map("b", json!({}))).await.refused(
+        cluster.post(&format!("{path}/configmaps"), config_map("b", json!({}))).await.expect_error(
             403,
             "Forbidden",
             "configmaps \"b\" is forbidden: unable to create new content in namespace zoo \
@@ -264,7 +268,7 @@ async fn terminating_namespace_rejects_new_objects() {
 async fn system_namespaces_cannot_be_deleted() {
     let cluster = Cluster::new().await;
     for name in ["default", "kube-system", "kube-public"] {
-        cluster.delete(&format!("{NAMESPACES}/{name}")).await.refused(
+        cluster.delete(&format!("{NAMESPACES}/{name}")).await.expect_error(
             403,
             "Forbidden",
             &format!("namespaces \"{name}\" is forbidden: this namespace may not be deleted"),

@@ -8,17 +8,17 @@ use http::Method;
 use serde_json::json;
 
 use crate::harness::{
-    Answer, CONFIG_MAPS, Cluster, DEFINITIONS, DEPLOYMENTS, TABLE, WIDGETS, config_map, deployment,
-    widget, widget_definition,
+    CONFIG_MAPS, CRDS, Cluster, DEPLOYMENTS, TABLE, TestResponse, WIDGETS, config_map, deployment,
+    widget, widget_crd,
 };
 
 /// All response bytes of a server.
 struct Transcript(String);
 
 impl Transcript {
-    fn note(&mut self, answer: &Answer) {
-        let Answer { status, headers, .. } = answer;
-        writeln!(self.0, "{status} {headers:?} {}", answer.text()).unwrap();
+    fn note(&mut self, response: &TestResponse) {
+        let TestResponse { status, headers, .. } = response;
+        writeln!(self.0, "{status} {headers:?} {}", response.text()).unwrap();
     }
 }
 
@@ -26,7 +26,7 @@ async fn run(seed: u64) -> String {
     let cluster = Cluster::built(ApiServer::builder().seed(seed)).await;
     let mut transcript = Transcript(String::new());
     let mut watch = cluster.watch(&format!("{CONFIG_MAPS}?allowWatchBookmarks=true")).await;
-    transcript.note(&cluster.post(DEFINITIONS, widget_definition()).await);
+    transcript.note(&cluster.post(CRDS, widget_crd()).await);
     for round in 0..3 {
         let generated = json!({"metadata": {"generateName": "g-"}});
         transcript.note(&cluster.post(CONFIG_MAPS, generated).await);

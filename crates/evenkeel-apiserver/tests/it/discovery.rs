@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Cluster, DEFINITIONS, TABLE, names, text, widget_definition};
+use crate::harness::{CRDS, Cluster, TABLE, names, text, widget_crd};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
@@ -103,12 +103,12 @@ async fn api_resource_has_names_scope_and_verbs() {
 async fn aggregated_discovery_returns_the_requested_type_and_an_etag() {
     let cluster = Cluster::new().await;
     for path in ["/api", "/apis"] {
-        let answer = cluster.get_as(path, AGGREGATED).await;
-        assert_eq!(answer.header("content-type"), AGGREGATED);
-        assert_eq!(answer.header("vary"), "Accept");
-        let tag = answer.header("etag").to_owned();
+        let response = cluster.get_as(path, AGGREGATED).await;
+        assert_eq!(response.header("content-type"), AGGREGATED);
+        assert_eq!(response.header("vary"), "Accept");
+        let tag = response.header("etag").to_owned();
         assert!(tag.starts_with('"') && tag.ends_with('"') && tag.len() > 2, "{tag}");
-        let list = answer.expect(200);
+        let list = response.expect(200);
         assert_eq!(list["kind"], "APIGroupDiscoveryList");
         assert_eq!(list["apiVersion"], "apidiscovery.k8s.io/v2");
 
@@ -125,9 +125,9 @@ async fn client_that_accepts_older_discovery_gets_the_newest() {
         "{AGGREGATED},application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,\
          application/json"
     );
-    let answer = cluster.get_as("/apis", &accept).await;
-    assert_eq!(answer.header("content-type"), AGGREGATED);
-    assert_eq!(answer.expect(200)["kind"], "APIGroupDiscoveryList");
+    let response = cluster.get_as("/apis", &accept).await;
+    assert_eq!(response.header("content-type"), AGGREGATED);
+    assert_eq!(response.expect(200)["kind"], "APIGroupDiscoveryList");
 }
 
 #[tokio::test(start_paused = true)]
@@ -183,7 +183,7 @@ async fn new_crd_changes_discovery_and_its_etag() {
     let cluster = Cluster::new().await;
     let before = cluster.get_as("/apis", AGGREGATED).await.header("etag").to_owned();
     cluster.get("/apis/example.com").await.expect(404);
-    cluster.post(DEFINITIONS, widget_definition()).await.expect(201);
+    cluster.post(CRDS, widget_crd()).await.expect(201);
 
     let after = cluster.get_as("/apis", AGGREGATED).await;
     assert_ne!(before, after.header("etag"));
@@ -195,7 +195,7 @@ async fn new_crd_changes_discovery_and_its_etag() {
     );
     assert_eq!(resource(&list, "widgets/scale")["kind"], "Scale");
 
-    cluster.delete(&format!("{DEFINITIONS}/widgets.example.com")).await.expect(200);
+    cluster.delete(&format!("{CRDS}/widgets.example.com")).await.expect(200);
     cluster.get("/apis/example.com").await.expect(404);
     assert_eq!(before, cluster.get_as("/apis", AGGREGATED).await.header("etag"));
 }
@@ -213,9 +213,9 @@ async fn unknown_paths_return_404_in_the_format_of_their_handler() {
         "/livez/nope",
     ];
     for path in nobodys {
-        let answer = cluster.get(path).await;
-        assert_eq!((answer.status, &*answer.text()), (404, "404 page not found\n"), "{path}");
-        assert_eq!(answer.header("content-type"), "text/plain; charset=utf-8", "{path}");
+        let response = cluster.get(path).await;
+        assert_eq!((response.status, &*response.text()), (404, "404 page not found\n"), "{path}");
+        assert_eq!(response.header("content-type"), "text/plain; charset=utf-8", "{path}");
     }
     let known_groups = [
         "/api/v2",
@@ -229,7 +229,7 @@ async fn unknown_paths_return_404_in_the_format_of_their_handler() {
         "/api/v1/namespaces/default/configmaps/a/b/c/d",
     ];
     for path in known_groups {
-        let status = cluster.get(path).await.refused(
+        let status = cluster.get(path).await.expect_error(
             404,
             "NotFound",
             "the server could not find the requested resource",
@@ -242,8 +242,8 @@ async fn unknown_paths_return_404_in_the_format_of_their_handler() {
 async fn health_endpoints_and_each_check_return_ok() {
     let cluster = Cluster::new().await;
     for path in ["/healthz", "/livez", "/readyz", "/livez/ping", "/readyz?exclude=etcd"] {
-        let answer = cluster.get(path).await;
-        assert_eq!((answer.status, &*answer.text()), (200, "ok"), "{path}");
+        let response = cluster.get(path).await;
+        assert_eq!((response.status, &*response.text()), (200, "ok"), "{path}");
     }
     let verbose = cluster.get("/readyz?verbose&exclude=etcd").await.text();
     assert!(verbose.contains("[+]ping ok\n"), "{verbose}");
@@ -288,7 +288,7 @@ async fn every_path_of_the_index_is_served() {
 async fn non_resource_paths_are_read_only() {
     let cluster = Cluster::new().await;
     for path in ["/version", "/api", "/apis/apps/v1"] {
-        cluster.post(path, json!({})).await.refused(
+        cluster.post(path, json!({})).await.expect_error(
             405,
             "MethodNotAllowed",
             "the server does not allow this method on the requested resource",
@@ -315,7 +315,7 @@ async fn component_statuses_are_reported() {
     let cells: Vec<&Value> =
         table["rows"].as_array().unwrap().iter().map(|row| &row["cells"][1]).collect();
     assert_eq!(cells, ["Unhealthy", "Healthy", "Healthy"]);
-    cluster.get(&format!("{COMPONENTS}/x")).await.refused(
+    cluster.get(&format!("{COMPONENTS}/x")).await.expect_error(
         404,
         "NotFound",
         "componentstatuses \"x\" not found",

@@ -8,8 +8,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::json;
 
 use crate::harness::{
-    CONFIG_MAPS, Cluster, DEFINITIONS, WIDGETS, config_map, event, text, version, widget,
-    widget_definition,
+    CONFIG_MAPS, CRDS, Cluster, WIDGETS, config_map, event, text, version, widget, widget_crd,
 };
 
 /// A temporary directory, removed on drop.
@@ -40,14 +39,13 @@ async fn open(directory: &Path) -> Cluster {
 async fn objects_survive_a_restart() {
     let scratch = Scratch::new();
     let cluster = open(&scratch.0).await;
-    cluster.post(DEFINITIONS, widget_definition()).await.expect(201);
+    cluster.post(CRDS, widget_crd()).await.expect(201);
     cluster.post(CONFIG_MAPS, config_map("gone", json!({}))).await.expect(201);
     cluster.post(CONFIG_MAPS, config_map("a", json!({"k": "1"}))).await.expect(201);
     cluster.post(WIDGETS, widget("w", json!({"color": "red"}))).await.expect(201);
     cluster.merge(&format!("{CONFIG_MAPS}/a"), json!({"data": {"k": "2"}})).await.expect(200);
     cluster.delete(&format!("{CONFIG_MAPS}/gone")).await.expect(200);
-    let paths =
-        ["/api/v1/namespaces", CONFIG_MAPS, WIDGETS, DEFINITIONS, "/apis", "/api/v1/services"];
+    let paths = ["/api/v1/namespaces", CONFIG_MAPS, WIDGETS, CRDS, "/apis", "/api/v1/services"];
     let mut before = Vec::new();
     for path in paths {
         before.push(cluster.get(path).await.expect(200));
@@ -88,12 +86,12 @@ async fn revisions_continue_and_older_ones_expire_after_a_restart() {
 async fn custom_resources_are_served_and_validated_after_a_restart() {
     let scratch = Scratch::new();
     let cluster = open(&scratch.0).await;
-    cluster.post(DEFINITIONS, widget_definition()).await.expect(201);
+    cluster.post(CRDS, widget_crd()).await.expect(201);
     drop(cluster);
     let cluster = open(&scratch.0).await;
     cluster.post(WIDGETS, widget("w", json!({"color": "red"}))).await.expect(201);
     cluster.post(WIDGETS, widget("x", json!({"color": "green"}))).await.expect(422);
-    cluster.delete(&format!("{DEFINITIONS}/widgets.example.com")).await.expect(200);
+    cluster.delete(&format!("{CRDS}/widgets.example.com")).await.expect(200);
     drop(cluster);
     let cluster = open(&scratch.0).await;
     cluster.get(WIDGETS).await.expect(404);

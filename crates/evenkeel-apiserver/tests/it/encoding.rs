@@ -89,28 +89,28 @@ async fn generated_objects_are_encoded_in_go_struct_order() {
         ("/api", r#"{"kind":"APIVersions","versions":["v1"],"serverAddressByClientCIDRs":[{"#),
         ("/version", "{\n  \"major\": \"1\",\n  \"minor\": \"36\",\n  \"emulationMajor\""),
     ] {
-        let answer = cluster.get(path).await.text();
-        assert!(answer.starts_with(head), "{path}: {answer}");
-        assert_eq!(answer.ends_with('\n'), path != "/version", "{path}: {answer}");
+        let response = cluster.get(path).await.text();
+        assert!(response.starts_with(head), "{path}: {response}");
+        assert_eq!(response.ends_with('\n'), path != "/version", "{path}: {response}");
     }
     let aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
     let head = r#"{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":[{"metadata":{"name":""#;
-    let answer = cluster.get_as("/apis", aggregated).await.text();
-    assert!(answer.starts_with(head), "{answer}");
+    let response = cluster.get_as("/apis", aggregated).await.text();
+    assert!(response.starts_with(head), "{response}");
     let version = r#""versions":[{"version":"v1","resources":[{"resource":"controllerrevisions","responseKind":{"group":"","version":"","kind":"ControllerRevision"},"scope":"Namespaced","singularResource":"controllerrevision","verbs":["#;
-    assert!(answer.contains(version), "{answer}");
+    assert!(response.contains(version), "{response}");
     let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
         "spec": {"nonResourceAttributes": {"path": "/", "verb": "get"}}});
     let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
-    let answer = cluster.post(path, review).await.text();
+    let response = cluster.post(path, review).await.text();
     let head =
         r#"{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","metadata":{"#;
-    assert!(answer.starts_with(head) && answer.ends_with("}\n"), "{answer}");
+    assert!(response.starts_with(head) && response.ends_with("}\n"), "{response}");
     assert!(
-        answer.contains(
+        response.contains(
             r#""spec":{"nonResourceAttributes":{"path":"/","verb":"get"}},"status":{"allowed":true"#
         ),
-        "{answer}"
+        "{response}"
     );
 }
 
@@ -143,9 +143,9 @@ async fn tables_and_metadata_are_encoded_in_go_struct_order() {
 
 /// Gets a list as protobuf and decodes it.
 async fn decoded(cluster: &Cluster, path: &str, accept: &str) -> Value {
-    let answer = cluster.get_as(path, accept).await;
-    assert_eq!((answer.status, answer.header("content-type")), (200, PROTOBUF));
-    protobuf::decode(&answer.bytes).unwrap().object
+    let response = cluster.get_as(path, accept).await;
+    assert_eq!((response.status, response.header("content-type")), (200, PROTOBUF));
+    protobuf::decode(&response.bytes).unwrap().object
 }
 
 fn metadata_in(media: &str) -> String {
@@ -203,9 +203,9 @@ async fn protobuf_metadata_list_items_have_no_kind() {
         let media = media.replace("application/json", PROTOBUF);
         let accept = format!("{media},{},application/json", metadata_in("application/json"));
         for _ in 0..2 {
-            let answer = cluster.get_as(path, &accept).await;
-            assert_eq!((answer.status, answer.header("content-type")), (200, PROTOBUF));
-            let bytes = answer.bytes.to_vec();
+            let response = cluster.get_as(path, &accept).await;
+            assert_eq!((response.status, response.header("content-type")), (200, PROTOBUF));
+            let bytes = response.bytes.to_vec();
             let version: &[u8] = if media.contains("beta") {
                 b"\x13meta.k8s.io/v1beta1"
             } else {
@@ -225,12 +225,12 @@ async fn protobuf_metadata_list_items_have_no_kind() {
         }
     }
     let one = METADATA.replace("application/json", PROTOBUF);
-    let answer = cluster.get_as(&format!("{WIDGETS}/w-1"), &one).await;
-    assert_eq!(answer.header("content-type"), PROTOBUF);
-    let object = protobuf::decode(&answer.bytes).unwrap().object;
+    let response = cluster.get_as(&format!("{WIDGETS}/w-1"), &one).await;
+    assert_eq!(response.header("content-type"), PROTOBUF);
+    let object = protobuf::decode(&response.bytes).unwrap().object;
     assert_eq!(object, cluster.get_as(&format!("{WIDGETS}/w-1"), METADATA).await.expect(200));
     // Custom resources cannot be encoded as protobuf.
     let accept = format!("{PROTOBUF},application/json");
-    let answer = cluster.get_as(WIDGETS, &accept).await;
-    assert_eq!((answer.status, answer.header("content-type")), (200, "application/json"));
+    let response = cluster.get_as(WIDGETS, &accept).await;
+    assert_eq!((response.status, response.header("content-type")), (200, "application/json"));
 }

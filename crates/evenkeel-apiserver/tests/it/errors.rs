@@ -11,13 +11,13 @@ const A: &str = "/api/v1/namespaces/default/configmaps/a";
 #[tokio::test(start_paused = true)]
 async fn error_is_a_status_with_details() {
     let cluster = Cluster::new().await;
-    let answer = cluster.get(A).await;
-    assert_eq!(answer.header("content-type"), "application/json");
-    assert_eq!(answer.header("cache-control"), "no-cache, private");
-    assert_eq!(answer.header("audit-id").len(), 36);
-    assert!(answer.text().ends_with("}\n"));
+    let response = cluster.get(A).await;
+    assert_eq!(response.header("content-type"), "application/json");
+    assert_eq!(response.header("cache-control"), "no-cache, private");
+    assert_eq!(response.header("audit-id").len(), 36);
+    assert!(response.text().ends_with("}\n"));
     assert_eq!(
-        answer.expect(404),
+        response.expect(404),
         json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": "configmaps \"a\" not found", "reason": "NotFound",
@@ -79,8 +79,8 @@ async fn malformed_bodies_are_rejected_with_the_reason() {
     ];
     for (body, message) in cases {
         let headers = [("content-type", "application/json")];
-        let answer = cluster.send(Method::POST, CONFIG_MAPS, &headers, body).await;
-        answer.refused(400, "BadRequest", &message);
+        let response = cluster.send(Method::POST, CONFIG_MAPS, &headers, body).await;
+        response.expect_error(400, "BadRequest", &message);
     }
 }
 
@@ -89,7 +89,7 @@ async fn body_is_limited_to_three_mebibytes() {
     let cluster = Cluster::new().await;
     let body = vec![b' '; 3 * 1024 * 1024 + 1];
     let headers = [("content-type", "application/json")];
-    cluster.send(Method::POST, CONFIG_MAPS, &headers, body).await.refused(
+    cluster.send(Method::POST, CONFIG_MAPS, &headers, body).await.expect_error(
         413,
         "RequestEntityTooLarge",
         "Request entity too large: limit is 3145728",
@@ -103,8 +103,8 @@ async fn deeply_nested_body_is_rejected() {
     for path in [CONFIG_MAPS, crate::harness::WIDGETS] {
         for media_type in ["application/json", "application/yaml"] {
             let headers = [("content-type", media_type)];
-            let answer = cluster.send(Method::POST, path, &headers, body.clone()).await;
-            assert_eq!(answer.status, 400, "{path} {media_type}: {}", answer.text());
+            let response = cluster.send(Method::POST, path, &headers, body.clone()).await;
+            assert_eq!(response.status, 400, "{path} {media_type}: {}", response.text());
         }
     }
 }
@@ -117,15 +117,15 @@ async fn body_and_path_must_name_the_same_object() {
     elsewhere["metadata"]["namespace"] = "other".into();
     let mismatch =
         "the namespace of the provided object does not match the namespace sent on the request";
-    cluster.post(CONFIG_MAPS, elsewhere.clone()).await.refused(400, "BadRequest", mismatch);
-    cluster.put(A, elsewhere).await.refused(400, "BadRequest", mismatch);
-    cluster.put(A, config_map("b", json!({}))).await.refused(
+    cluster.post(CONFIG_MAPS, elsewhere.clone()).await.expect_error(400, "BadRequest", mismatch);
+    cluster.put(A, elsewhere).await.expect_error(400, "BadRequest", mismatch);
+    cluster.put(A, config_map("b", json!({}))).await.expect_error(
         400,
         "BadRequest",
         "the name of the object (b) does not match the name on the URL (a)",
     );
     let nameless = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}});
-    cluster.put(A, nameless).await.refused(
+    cluster.put(A, nameless).await.expect_error(
         400,
         "BadRequest",
         "the name of the object (a based on URL) was undeterminable: name must be provided",
@@ -135,7 +135,7 @@ async fn body_and_path_must_name_the_same_object() {
 #[tokio::test(start_paused = true)]
 async fn names_are_required_and_validated() {
     let cluster = Cluster::new().await;
-    let status = cluster.post(CONFIG_MAPS, json!({})).await.refused(
+    let status = cluster.post(CONFIG_MAPS, json!({})).await.expect_error(
         422,
         "Invalid",
         "ConfigMap \"\" is invalid: metadata.name: Required value: name or generateName is \
@@ -152,7 +152,7 @@ async fn names_are_required_and_validated() {
             }],
         })
     );
-    cluster.post(CONFIG_MAPS, config_map("Bad_Name", json!({}))).await.refused(
+    cluster.post(CONFIG_MAPS, config_map("Bad_Name", json!({}))).await.expect_error(
         422,
         "Invalid",
         "ConfigMap \"Bad_Name\" is invalid: metadata.name: Invalid value: \"Bad_Name\": a \
@@ -167,20 +167,20 @@ async fn names_are_required_and_validated() {
 async fn create_requires_an_existing_namespace_an_unused_name_and_no_resource_version() {
     let cluster = Cluster::new().await;
     let nowhere = "/api/v1/namespaces/none/configmaps";
-    cluster.post(nowhere, config_map("a", json!({}))).await.refused(
+    cluster.post(nowhere, config_map("a", json!({}))).await.expect_error(
         404,
         "NotFound",
         "namespaces \"none\" not found",
     );
     cluster.post(CONFIG_MAPS, config_map("a", json!({}))).await.expect(201);
-    cluster.post(CONFIG_MAPS, config_map("a", json!({}))).await.refused(
+    cluster.post(CONFIG_MAPS, config_map("a", json!({}))).await.expect_error(
         409,
         "AlreadyExists",
         "configmaps \"a\" already exists",
     );
     let mut versioned = config_map("b", json!({}));
     versioned["metadata"]["resourceVersion"] = "5".into();
-    cluster.post(CONFIG_MAPS, versioned).await.refused(
+    cluster.post(CONFIG_MAPS, versioned).await.expect_error(
         500,
         "",
         "resourceVersion should not be set on objects to be created",
@@ -215,7 +215,7 @@ async fn unsupported_methods_are_rejected() {
     ];
     for (method, path) in cases {
         let headers = [("content-type", "application/merge-patch+json")];
-        let status = cluster.send(method, path, &headers, "{}").await.refused(
+        let status = cluster.send(method, path, &headers, "{}").await.expect_error(
             405,
             "MethodNotAllowed",
             "the server does not allow this method on the requested resource",
@@ -241,7 +241,7 @@ async fn request_options_are_validated() {
     ];
     for (query, message) in cases {
         let path = format!("{CONFIG_MAPS}?{query}");
-        cluster.post(&path, config_map("a", json!({}))).await.refused(422, "Invalid", message);
+        cluster.post(&path, config_map("a", json!({}))).await.expect_error(422, "Invalid", message);
     }
     let cases = [
         ("limit=x", 400, "strconv.ParseInt: parsing \"x\": invalid syntax"),
@@ -278,7 +278,7 @@ async fn request_options_are_validated() {
     ];
     for (query, code, message) in cases {
         let reason = if code == 400 { "BadRequest" } else { "Invalid" };
-        cluster.get(&format!("{CONFIG_MAPS}?{query}")).await.refused(code, reason, message);
+        cluster.get(&format!("{CONFIG_MAPS}?{query}")).await.expect_error(code, reason, message);
     }
 }
 
@@ -309,7 +309,7 @@ async fn field_validation_warns_rejects_or_ignores_unknown_and_duplicate_fields(
     ignored.expect(201);
 
     let path = format!("{CONFIG_MAPS}?fieldValidation=Strict");
-    cluster.send(Method::POST, &path, &json, body("c")).await.refused(
+    cluster.send(Method::POST, &path, &json, body("c")).await.expect_error(
         400,
         "BadRequest",
         "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: \
@@ -320,34 +320,34 @@ async fn field_validation_warns_rejects_or_ignores_unknown_and_duplicate_fields(
 #[tokio::test(start_paused = true)]
 async fn anonymous_requests_may_only_read_health_endpoints() {
     let cluster = Cluster::new().await;
-    let nobody = Identity::anonymous;
-    cluster.send_as(nobody(), Method::GET, CONFIG_MAPS).await.refused(
+    let anonymous = Identity::anonymous;
+    cluster.send_as(anonymous(), Method::GET, CONFIG_MAPS).await.expect_error(
         403,
         "Forbidden",
         "configmaps is forbidden: User \"system:anonymous\" cannot list resource \"configmaps\" \
          in API group \"\" in the namespace \"default\"",
     );
-    cluster.send_as(nobody(), Method::GET, "/api/v1/nodes/a").await.refused(
+    cluster.send_as(anonymous(), Method::GET, "/api/v1/nodes/a").await.expect_error(
         403,
         "Forbidden",
         "nodes \"a\" is forbidden: User \"system:anonymous\" cannot get resource \"nodes\" in API \
          group \"\" at the cluster scope",
     );
     let deployments = crate::harness::DEPLOYMENTS;
-    let status = cluster.send_as(nobody(), Method::POST, deployments).await.refused(
+    let status = cluster.send_as(anonymous(), Method::POST, deployments).await.expect_error(
         403,
         "Forbidden",
         "deployments.apps is forbidden: User \"system:anonymous\" cannot create resource \
          \"deployments\" in API group \"apps\" in the namespace \"default\"",
     );
     assert_eq!(status["details"], json!({"group": "apps", "kind": "deployments"}));
-    cluster.send_as(nobody(), Method::GET, "/metrics").await.refused(
+    cluster.send_as(anonymous(), Method::GET, "/metrics").await.expect_error(
         403,
         "Forbidden",
         "forbidden: User \"system:anonymous\" cannot get path \"/metrics\"",
     );
     for path in ["/healthz", "/livez", "/readyz", "/version"] {
-        assert_eq!(cluster.send_as(nobody(), Method::GET, path).await.status, 200, "{path}");
+        assert_eq!(cluster.send_as(anonymous(), Method::GET, path).await.status, 200, "{path}");
     }
 }
 
@@ -356,7 +356,7 @@ async fn unknown_bearer_token_is_unauthorized_not_anonymous() {
     let cluster = Cluster::new().await;
     let service = cluster.server.authenticating_service();
     let headers = [("authorization", "Bearer nope")];
-    crate::harness::send(service, Method::GET, "/healthz", &headers, "").await.refused(
+    crate::harness::send(service, Method::GET, "/healthz", &headers, "").await.expect_error(
         401,
         "Unauthorized",
         "Unauthorized",

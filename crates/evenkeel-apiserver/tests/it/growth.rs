@@ -6,8 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::harness::{
-    CONFIG_MAPS, Cluster, DEFINITIONS, DEPLOYMENTS, PODS, Patch, config_map, deployment, pod,
-    widget_definition,
+    CONFIG_MAPS, CRDS, Cluster, DEPLOYMENTS, PODS, Patch, config_map, deployment, pod, widget_crd,
 };
 
 /// The ratio of the two input sizes.
@@ -114,9 +113,9 @@ async fn node_ports_are_allocated_in_linear_time() {
             "apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": spec,
         });
         cluster.post(&format!("{SERVICES}?dryRun=All"), service.clone()).await.expect(201);
-        let mut made = cluster.post(SERVICES, service).await.expect(201);
-        made["spec"]["ports"].as_array_mut().unwrap().reverse();
-        cluster.put(&format!("{SERVICES}/s"), made).await.expect(200);
+        let mut created = cluster.post(SERVICES, service).await.expect(201);
+        created["spec"]["ports"].as_array_mut().unwrap().reverse();
+        cluster.put(&format!("{SERVICES}/s"), created).await.expect(200);
     })
     .await;
 }
@@ -136,15 +135,15 @@ async fn runtime_class_tolerations_are_merged_in_linear_time() {
         let mut object = pod("p");
         object["spec"]["runtimeClassName"] = "c".into();
         object["spec"]["tolerations"] = tolerations(n, "p");
-        let made = cluster.post(PODS, object).await.expect(201);
-        assert_eq!(made["spec"]["tolerations"].as_array().unwrap().len(), n + 5);
+        let created = cluster.post(PODS, object).await.expect(201);
+        assert_eq!(created["spec"]["tolerations"].as_array().unwrap().len(), n + 5);
     })
     .await;
 }
 
 /// Returns the `i`-th of many CRDs.
 fn definition(i: usize, group: &str) -> Value {
-    let mut definition = widget_definition();
+    let mut definition = widget_crd();
     definition["metadata"]["name"] = format!("things{i}.{group}").into();
     definition["spec"]["group"] = group.into();
     definition["spec"]["names"] = json!({
@@ -165,7 +164,7 @@ async fn cost_of_a_crd_does_not_grow_with_their_number() {
             let start = now();
             for i in batch * BATCH..(batch + 1) * BATCH {
                 let group = if own_group { format!("g{i}.io") } else { "shared.io".into() };
-                cluster.post(DEFINITIONS, definition(i, &group)).await.expect(201);
+                cluster.post(CRDS, definition(i, &group)).await.expect(201);
                 cluster.get(&format!("/apis/{group}/v1/things{i}")).await.expect(200);
             }
             times.push(now().saturating_sub(start).as_secs_f64());
@@ -191,7 +190,7 @@ async fn crd_with_many_versions_takes_linear_time() {
             version
         };
         object["spec"]["versions"] = (0..n).map(version).collect();
-        cluster.post(DEFINITIONS, object).await.expect(201);
+        cluster.post(CRDS, object).await.expect(201);
         cluster.get("/openapi/v3").await.expect(200);
     })
     .await;
@@ -201,17 +200,17 @@ async fn crd_with_many_versions_takes_linear_time() {
 async fn openapi_index_is_built_in_linear_time() {
     let mut times = Vec::new();
     let cluster = Cluster::new().await;
-    let mut made = 0;
+    let mut created = 0;
     for count in [20, 20 * FACTOR] {
-        while made < count {
-            let group = format!("g{made}.io");
-            cluster.post(DEFINITIONS, definition(made, &group)).await.expect(201);
-            made += 1;
+        while created < count {
+            let group = format!("g{created}.io");
+            cluster.post(CRDS, definition(created, &group)).await.expect(201);
+            created += 1;
         }
         let mut least = Duration::MAX;
         for _ in 0..3 {
             // Rebuilt on every change.
-            let name = format!("{DEFINITIONS}/things0.g0.io");
+            let name = format!("{CRDS}/things0.g0.io");
             let change = json!({"spec": {"names": {"categories": [format!("c{least:?}")]}}});
             cluster.merge(&name, change).await;
             let start = now();

@@ -17,7 +17,7 @@ pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
 pub(crate) const NAMESPACES: &str = "/api/v1/namespaces";
 pub(crate) const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 pub(crate) const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
-pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+pub(crate) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 pub(crate) const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 pub(crate) const METADATA: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
@@ -34,7 +34,7 @@ pub(crate) struct Cluster {
 
 /// A complete response.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct TestResponse {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) bytes: Bytes,
@@ -73,7 +73,7 @@ impl Cluster {
     /// Starts a server with the CRD of [`widget`]s.
     pub(crate) async fn with_widgets() -> Self {
         let cluster = Self::new().await;
-        cluster.post(DEFINITIONS, widget_definition()).await.expect(201);
+        cluster.post(CRDS, widget_crd()).await.expect(201);
         cluster
     }
 
@@ -83,51 +83,56 @@ impl Cluster {
         path: &str,
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
-    ) -> Answer {
+    ) -> TestResponse {
         send(self.server.service(), method, path, headers, body).await
     }
 
-    pub(crate) async fn send_as(&self, identity: Identity, method: Method, path: &str) -> Answer {
+    pub(crate) async fn send_as(
+        &self,
+        identity: Identity,
+        method: Method,
+        path: &str,
+    ) -> TestResponse {
         send(self.server.service_as(identity), method, path, &[], "").await
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> TestResponse {
         self.send(Method::GET, path, &[], "").await
     }
 
-    pub(crate) async fn get_as(&self, path: &str, accept: &str) -> Answer {
+    pub(crate) async fn get_as(&self, path: &str, accept: &str) -> TestResponse {
         self.send(Method::GET, path, &[("accept", accept)], "").await
     }
 
-    pub(crate) async fn post(&self, path: &str, body: Value) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: Value) -> TestResponse {
         self.send(Method::POST, path, JSON, body.to_string()).await
     }
 
-    pub(crate) async fn put(&self, path: &str, body: Value) -> Answer {
+    pub(crate) async fn put(&self, path: &str, body: Value) -> TestResponse {
         self.send(Method::PUT, path, JSON, body.to_string()).await
     }
 
-    pub(crate) async fn patch(&self, path: &str, patch: Patch, body: Value) -> Answer {
+    pub(crate) async fn patch(&self, path: &str, patch: Patch, body: Value) -> TestResponse {
         let headers = [("content-type", patch.media_type())];
         self.send(Method::PATCH, path, &headers, body.to_string()).await
     }
 
-    pub(crate) async fn merge(&self, path: &str, body: Value) -> Answer {
+    pub(crate) async fn merge(&self, path: &str, body: Value) -> TestResponse {
         self.patch(path, Patch::Merge, body).await
     }
 
     /// Sends a server-side apply; `query` starts with the field manager: `m1&force=true`.
-    pub(crate) async fn apply(&self, path: &str, query: &str, body: Value) -> Answer {
+    pub(crate) async fn apply(&self, path: &str, query: &str, body: Value) -> TestResponse {
         let path = format!("{path}?fieldManager={query}");
         let headers = [("content-type", "application/apply-patch+yaml")];
         self.send(Method::PATCH, &path, &headers, body.to_string()).await
     }
 
-    pub(crate) async fn delete(&self, path: &str) -> Answer {
+    pub(crate) async fn delete(&self, path: &str) -> TestResponse {
         self.send(Method::DELETE, path, &[], "").await
     }
 
-    pub(crate) async fn delete_with(&self, path: &str, options: Value) -> Answer {
+    pub(crate) async fn delete_with(&self, path: &str, options: Value) -> TestResponse {
         self.send(Method::DELETE, path, JSON, options.to_string()).await
     }
 
@@ -172,15 +177,15 @@ pub(crate) async fn send(
     path: &str,
     headers: &[(&str, &str)],
     body: impl Into<Bytes>,
-) -> Answer {
+) -> TestResponse {
     let response = service.call(request(method, path, headers, body)).await.unwrap();
     let (parts, body) = response.into_parts();
     let bytes = timeout(PATIENCE, body.collect()).await.unwrap().unwrap().to_bytes();
     let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
-    Answer { status: parts.status.as_u16(), headers: parts.headers, bytes, body }
+    TestResponse { status: parts.status.as_u16(), headers: parts.headers, bytes, body }
 }
 
-impl Answer {
+impl TestResponse {
     /// Checks the status code and returns the body.
     #[track_caller]
     pub(crate) fn expect(self, status: u16) -> Value {
@@ -190,16 +195,16 @@ impl Answer {
 
     /// Checks code, reason and message of an error and returns the body.
     #[track_caller]
-    pub(crate) fn refused(self, code: u16, reason: &str, message: &str) -> Value {
+    pub(crate) fn expect_error(self, code: u16, reason: &str, message: &str) -> Value {
         let status = &self.body;
         assert_eq!(status["kind"], "Status", "{}", self.text());
-        let told = (
+        let actual = (
             self.status,
             status["code"].as_u64().unwrap_or(0),
             status["reason"].as_str().unwrap_or(""),
             status["message"].as_str().unwrap_or(""),
         );
-        assert_eq!(told, (code, u64::from(code), reason, message));
+        assert_eq!(actual, (code, u64::from(code), reason, message));
         assert_eq!(status["status"], "Failure");
         self.body
     }
@@ -339,7 +344,7 @@ pub(crate) fn widget(name: &str, spec: Value) -> Value {
 
 /// Returns a CRD that uses most features: subresources, printer columns, selectable fields,
 /// defaults, validation and a set.
-pub(crate) fn widget_definition() -> Value {
+pub(crate) fn widget_crd() -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "widgets.example.com"},

@@ -7,12 +7,12 @@ use evenkeel_apiserver::{ApiServer, Attributes, Authorizer, Decision};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Cluster, send};
+use crate::harness::{Cluster, TestResponse, send};
 
 const REVIEWS: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
 /// Sends a SelfSubjectReview with these headers.
-async fn whoami(cluster: &Cluster, headers: &[(&str, &str)]) -> Answer {
+async fn whoami(cluster: &Cluster, headers: &[(&str, &str)]) -> TestResponse {
     let mut all = vec![("content-type", "application/json")];
     all.extend_from_slice(headers);
     let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
@@ -85,7 +85,7 @@ async fn impersonating_groups_uid_or_extra_requires_a_user() {
     let refused = async |headers: &[(&str, &str)], shown: &str| {
         let message =
             format!("requested &user.DefaultInfo{{{shown}}} without impersonating a user name");
-        whoami(&cluster, headers).await.refused(400, "BadRequest", &message);
+        whoami(&cluster, headers).await.expect_error(400, "BadRequest", &message);
     };
     refused(
         &[("Impersonate-Group", "dev"), ("Impersonate-Group", "ops")],
@@ -106,12 +106,12 @@ async fn impersonating_groups_uid_or_extra_requires_a_user() {
 
 /// Allows requests by `allows`, and records their attributes.
 #[derive(Clone)]
-struct Asked {
+struct RecordingAuthorizer {
     allows: fn(&Attributes<'_>) -> bool,
     log: Arc<Mutex<Vec<String>>>,
 }
 
-impl Authorizer for Asked {
+impl Authorizer for RecordingAuthorizer {
     fn decide(&self, attributes: &Attributes<'_>) -> Decision {
         let line = match &attributes.resource {
             Some(at) => format!(
@@ -131,18 +131,19 @@ impl Authorizer for Asked {
     }
 }
 
-async fn asked(allows: fn(&Attributes<'_>) -> bool) -> (Cluster, Asked) {
-    let asked = Asked { allows, log: Arc::default() };
-    let cluster = Cluster::built(ApiServer::builder().seed(1).authorizer(asked.clone())).await;
-    asked.log.lock().unwrap().clear();
-    (cluster, asked)
+async fn recording_cluster(allows: fn(&Attributes<'_>) -> bool) -> (Cluster, RecordingAuthorizer) {
+    let authorizer = RecordingAuthorizer { allows, log: Arc::default() };
+    let cluster = Cluster::built(ApiServer::builder().seed(1).authorizer(authorizer.clone())).await;
+    authorizer.log.lock().unwrap().clear();
+    (cluster, authorizer)
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_part_of_an_impersonated_user_is_authorized() {
-    let (cluster, asked) =
-        asked(|attributes| attributes.user.user != "admin" || attributes.verb == "impersonate")
-            .await;
+    let (cluster, authorizer) = recording_cluster(|attributes| {
+        attributes.user.user != "admin" || attributes.verb == "impersonate"
+    })
+    .await;
     let headers = [
         ("Impersonate-User", "jane"),
         ("Impersonate-Group", "dev"),
@@ -151,7 +152,7 @@ async fn every_part_of_an_impersonated_user_is_authorized() {
     ];
     cluster.send(Method::GET, "/api/v1/namespaces/default", &headers, "").await.expect(200);
     assert_eq!(
-        *asked.log.lock().unwrap(),
+        *authorizer.log.lock().unwrap(),
         [
             "admin impersonate-on:user-info:get /namespaces/ default/default",
             "admin impersonate /users/ /jane",
@@ -165,19 +166,20 @@ async fn every_part_of_an_impersonated_user_is_authorized() {
 
 #[tokio::test(start_paused = true)]
 async fn forbidden_impersonation_names_the_user() {
-    let (cluster, _) = asked(|attributes| !attributes.verb.starts_with("impersonate")).await;
+    let (cluster, _) =
+        recording_cluster(|attributes| !attributes.verb.starts_with("impersonate")).await;
     let headers = [("Impersonate-User", "jane")];
-    cluster.send(Method::GET, "/api/v1/nodes", &headers, "").await.refused(
+    cluster.send(Method::GET, "/api/v1/nodes", &headers, "").await.expect_error(
         403,
         "Forbidden",
         "nodes is forbidden: User \"admin\" cannot impersonate-on:user-info:list resource \"nodes\" \
          in API group \"\" at the cluster scope",
     );
-    let (cluster, _) = asked(|attributes| {
+    let (cluster, _) = recording_cluster(|attributes| {
         attributes.verb.starts_with("impersonate-on:") || !attributes.verb.starts_with("imp")
     })
     .await;
-    cluster.send(Method::GET, "/api/v1/nodes", &headers, "").await.refused(
+    cluster.send(Method::GET, "/api/v1/nodes", &headers, "").await.expect_error(
         403,
         "Forbidden",
         "users.authentication.k8s.io \"jane\" is forbidden: User \"admin\" cannot \
@@ -190,8 +192,8 @@ async fn forbidden_impersonation_names_the_user() {
 async fn namespace_requests_are_authorized_with_the_namespace() {
     let cluster = Cluster::new().await;
     let refused = async |path: &str, message: &str| {
-        let answer = cluster.send_as(Identity::anonymous(), Method::GET, path).await;
-        answer.refused(403, "Forbidden", message);
+        let response = cluster.send_as(Identity::anonymous(), Method::GET, path).await;
+        response.expect_error(403, "Forbidden", message);
     };
     refused(
         "/api/v1/namespaces/default",
@@ -213,8 +215,8 @@ async fn requests_without_credentials_are_unauthorized_if_anonymous_auth_is_disa
     let cluster = Cluster::built(ApiServer::builder().seed(1).anonymous_auth(false)).await;
     for path in ["/api/v1/pods", "/healthz"] {
         let service = cluster.server.authenticating_service();
-        let answer = send(service, Method::GET, path, &[], "").await;
-        answer.refused(401, "Unauthorized", "Unauthorized");
+        let response = send(service, Method::GET, path, &[], "").await;
+        response.expect_error(401, "Unauthorized", "Unauthorized");
     }
 }
 
@@ -225,10 +227,10 @@ async fn invalid_timeout_is_rejected_first() {
         "invalid timeout specified in the request URL - time: invalid duration \"garbage\"";
     for path in ["/api/v1/pods", "/healthz", "/api/v1/namespaces/none/pods/none"] {
         let path = format!("{path}?timeout=garbage");
-        let answer = cluster.send_as(Identity::anonymous(), Method::GET, &path).await;
-        answer.refused(400, "BadRequest", message);
+        let response = cluster.send_as(Identity::anonymous(), Method::GET, &path).await;
+        response.expect_error(400, "BadRequest", message);
     }
-    cluster.get("/api/v1/pods?timeout=5").await.refused(
+    cluster.get("/api/v1/pods?timeout=5").await.expect_error(
         400,
         "BadRequest",
         "invalid timeout specified in the request URL - time: missing unit in duration \"5\"",

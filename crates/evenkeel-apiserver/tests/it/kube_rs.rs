@@ -141,8 +141,8 @@ async fn follow(config: watcher::Config) {
             watcher::Event::Apply(object) => seen.push(format!("now {}", object.name_any())),
             watcher::Event::Delete(object) => seen.push(format!("not {}", object.name_any())),
         }
-        let settled = seen.last().is_some_and(|last| !last.starts_with("had") && last != "init");
-        if settled {
+        let synced = seen.last().is_some_and(|last| !last.starts_with("had") && last != "init");
+        if synced {
             match step {
                 0 => drop(api.create(&PostParams::default(), &config_map("d", "1")).await.unwrap()),
                 1 => drop(api.delete("a", &DeleteParams::default()).await.unwrap()),
@@ -228,7 +228,7 @@ async fn controller_reconciles_a_derived_custom_resource() {
         greetings.create(&PostParams::default(), &greeting).await.unwrap();
         let has_text = |hello: &'static str| {
             move |map: Option<&ConfigMap>| {
-                map.and_then(|map| map.data.as_ref()?.get("k")).is_some_and(|said| said == hello)
+                map.and_then(|map| map.data.as_ref()?.get("k")).is_some_and(|text| text == hello)
             }
         };
         await_condition(maps.clone(), "g", has_text("hello world")).await.unwrap();
@@ -240,12 +240,12 @@ async fn controller_reconciles_a_derived_custom_resource() {
         maps.delete("g", &DeleteParams::default()).await.unwrap();
         await_condition(maps.clone(), "g", has_text("hello moon")).await.unwrap();
 
-        let told = |greeting: Option<&Greeting>| {
+        let actual = |greeting: Option<&Greeting>| {
             greeting
                 .and_then(|greeting| greeting.status.as_ref()?.greeted.as_deref())
                 .is_some_and(|greeted| greeted == "hello moon")
         };
-        await_condition(greetings.clone(), "g", told).await.unwrap();
+        await_condition(greetings.clone(), "g", actual).await.unwrap();
     };
     tokio::select! {
         () = controller => panic!("the controller ended"),

@@ -132,14 +132,14 @@ async fn body_budget_is_limited_per_user() {
     limits.body_bytes = 1 << 20;
     let (_server, serving) = served(limits).await;
     let admin = Raw::new(&serving, true);
-    let mut answers = FuturesUnordered::new();
+    let mut responses = FuturesUnordered::new();
     for _ in 0..4 {
         // Each uses more than half of the budget of one user.
         let mut stream = admin.post("", 1 << 20, 500 << 10).await;
-        answers.push(async move { code(&mut stream).await });
+        responses.push(async move { code(&mut stream).await });
     }
     for _ in 0..3 {
-        assert_eq!(answers.next().await, Some(429));
+        assert_eq!(responses.next().await, Some(429));
     }
     let body = r#"{"metadata":{"name":"a"}}"#;
     let other = Raw::new(&serving, false);
@@ -148,7 +148,7 @@ async fn body_budget_is_limited_per_user() {
     assert_eq!(code(&mut stream).await, 201);
 
     // Dropping the fourth request releases its budget.
-    drop(answers);
+    drop(responses);
     loop {
         let mut stream = admin.post("", 700 << 10, 700 << 10).await;
         match code(&mut stream).await {

@@ -112,8 +112,8 @@ async fn expired_continue_token_returns_an_inconsistent_one() {
     cluster.delete(&format!("{CONFIG_MAPS}/d")).await.expect(200);
     cluster.server.compact();
 
-    let answer = cluster.get(&format!("{CONFIG_MAPS}?limit=2&continue={token}")).await;
-    let status = answer.refused(
+    let response = cluster.get(&format!("{CONFIG_MAPS}?limit=2&continue={token}")).await;
+    let status = response.expect_error(
         410,
         "Expired",
         "The provided continue parameter is too old to display a consistent list result. You can \
@@ -148,7 +148,7 @@ async fn exact_resource_version_lists_an_older_revision() {
     }
 
     cluster.server.compact();
-    cluster.get(&exact).await.refused(
+    cluster.get(&exact).await.expect_error(
         410,
         "Expired",
         "The resourceVersion for the provided list is too old.",
@@ -160,9 +160,9 @@ async fn future_resource_version_is_waited_for_three_seconds() {
     let cluster = five().await;
     let current = cluster.server.revision();
     let begun = Instant::now();
-    let answer = cluster.get(&format!("{CONFIG_MAPS}?resourceVersion=1000")).await;
-    assert_eq!(answer.header("retry-after"), "1");
-    let status = answer.refused(
+    let response = cluster.get(&format!("{CONFIG_MAPS}?resourceVersion=1000")).await;
+    assert_eq!(response.header("retry-after"), "1");
+    let status = response.expect_error(
         504,
         "Timeout",
         &format!("Timeout: Too large resource version: 1000, current: {current}"),
@@ -226,7 +226,7 @@ async fn continue_token_expires_within_two_compaction_intervals() {
     let token = expired["metadata"]["continue"].as_str().unwrap();
     let rest = cluster.get(&format!("{CONFIG_MAPS}?continue={token}")).await.expect(200);
     assert_eq!(names(&rest), ["b", "c"]);
-    cluster.get(&exact).await.refused(
+    cluster.get(&exact).await.expect_error(
         410,
         "Expired",
         "The resourceVersion for the provided list is too old.",

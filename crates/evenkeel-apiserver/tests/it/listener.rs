@@ -105,8 +105,8 @@ async fn client_connects_with_the_kubeconfig() {
         .header("content-type", "application/json")
         .body(review.to_string().into_bytes())
         .unwrap();
-    let told: Value = client.request(request).await.unwrap();
-    let user = &told["status"]["userInfo"];
+    let actual: Value = client.request(request).await.unwrap();
+    let user = &actual["status"]["userInfo"];
     assert_eq!(user["username"], "admin", "the user is that of the client certificate");
     assert_eq!(user["groups"], json!(["system:masters", "system:authenticated"]));
     serving.stop().await;

@@ -60,7 +60,7 @@ async fn include_object_selects_the_object_in_table_rows() {
     assert_eq!(row(none), serde_json::Value::Null);
     let whole = cluster.get_as(&format!("{A}?includeObject=Object"), TABLE).await.expect(200);
     assert_eq!(row(whole)["data"], json!({"k": "v"}));
-    cluster.get_as(&format!("{A}?includeObject=X"), TABLE).await.refused(
+    cluster.get_as(&format!("{A}?includeObject=X"), TABLE).await.expect_error(
         400,
         "BadRequest",
         "Unable to convert to Table as requested: includeObject: Invalid value: \"X\": must be \
@@ -121,13 +121,13 @@ async fn partial_object_metadata_is_returned() {
 #[tokio::test(start_paused = true)]
 async fn partial_object_metadata_must_match_object_or_list() {
     let cluster = with_a().await;
-    cluster.get_as(CONFIG_MAPS, METADATA).await.refused(
+    cluster.get_as(CONFIG_MAPS, METADATA).await.expect_error(
         406,
         "NotAcceptable",
         "you requested PartialObjectMetadata, but the requested object is a list \
          (*core.ConfigMapList)",
     );
-    cluster.get_as(A, METADATA_LIST).await.refused(
+    cluster.get_as(A, METADATA_LIST).await.expect_error(
         406,
         "NotAcceptable",
         "you requested PartialObjectMetadataList, but the requested object is not a list \
@@ -143,9 +143,9 @@ async fn yaml_is_accepted_and_returned() {
     let created = cluster.send(Method::POST, CONFIG_MAPS, &headers, body).await.expect(201);
     assert_eq!(created["data"], json!({"k": "1"}));
 
-    let answer = cluster.get_as(A, "application/yaml").await;
-    assert_eq!(answer.header("content-type"), "application/yaml");
-    let shown = answer.text();
+    let response = cluster.get_as(A, "application/yaml").await;
+    assert_eq!(response.header("content-type"), "application/yaml");
+    let shown = response.text();
     assert!(shown.starts_with("apiVersion: v1\ndata:\n  k: \"1\"\nkind: ConfigMap\n"), "{shown}");
     // Writing the returned YAML back changes nothing.
     let again = cluster.send(Method::PUT, A, &headers, shown).await.expect(200);
@@ -179,8 +179,8 @@ async fn malformed_protobuf_is_rejected() {
     let whole = protobuf("v1", "ConfigMap", &field(1, &field(1, b"a")));
     for end in 0..whole.len() {
         let body = whole[..end].to_vec();
-        let answer = cluster.send(Method::POST, CONFIG_MAPS, &headers, body).await;
-        assert!(matches!(answer.status, 400 | 422), "{end}: {}", answer.text());
+        let response = cluster.send(Method::POST, CONFIG_MAPS, &headers, body).await;
+        assert!(matches!(response.status, 400 | 422), "{end}: {}", response.text());
     }
     cluster.send(Method::POST, WIDGETS, &headers, whole).await.expect(415);
 }
@@ -188,13 +188,13 @@ async fn malformed_protobuf_is_rejected() {
 #[tokio::test(start_paused = true)]
 async fn protobuf_is_returned_if_preferred() {
     let cluster = with_a().await;
-    let answer = cluster.get_as(A, PROTOBUF).await;
-    assert_eq!((answer.status, answer.header("content-type")), (200, PROTOBUF));
+    let response = cluster.get_as(A, PROTOBUF).await;
+    assert_eq!((response.status, response.header("content-type")), (200, PROTOBUF));
     let head = [b"k8s\0".to_vec(), field(1, &[field(1, b"v1"), field(2, b"ConfigMap")].concat())];
-    assert!(answer.bytes.starts_with(&head.concat()), "{:?}", answer.bytes);
+    assert!(response.bytes.starts_with(&head.concat()), "{:?}", response.bytes);
     // The returned bytes are accepted as a body.
     let headers = [("content-type", PROTOBUF)];
-    let again = cluster.send(Method::PUT, A, &headers, answer.bytes).await.expect(200);
+    let again = cluster.send(Method::PUT, A, &headers, response.bytes).await.expect(200);
     assert_eq!(again, cluster.get(A).await.expect(200));
 
     for (accept, expected) in [
@@ -214,19 +214,19 @@ async fn protobuf_is_returned_if_preferred() {
 async fn unsupported_media_types_are_rejected_with_the_supported_ones() {
     let cluster = with_a().await;
     let all = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-    cluster.get_as(A, "text/html").await.refused(
+    cluster.get_as(A, "text/html").await.expect_error(
         406,
         "NotAcceptable",
         &format!("406: Not Acceptable\n\nAvailable representations: {all}"),
     );
-    cluster.get_as(A, "application/json;as=Foo;v=v1;g=meta.k8s.io").await.refused(
+    cluster.get_as(A, "application/json;as=Foo;v=v1;g=meta.k8s.io").await.expect_error(
         406,
         "NotAcceptable",
         &format!("only the following media types are accepted: {all}"),
     );
     for media_type in ["text/plain", "application/cbor"] {
         let headers = [("content-type", media_type)];
-        cluster.send(Method::POST, CONFIG_MAPS, &headers, "x").await.refused(
+        cluster.send(Method::POST, CONFIG_MAPS, &headers, "x").await.expect_error(
             415,
             "UnsupportedMediaType",
             &format!(

@@ -61,7 +61,7 @@ async fn failing_json_patch_is_rejected_without_details() {
         json!([{"op": "add", "value": 1}]),
     ];
     for patch in patches {
-        cluster.patch(A, Patch::Json, patch).await.refused(
+        cluster.patch(A, Patch::Json, patch).await.expect_error(
             422,
             "Invalid",
             "the server rejected our request due to an error in our request",
@@ -123,25 +123,25 @@ async fn malformed_patches_are_rejected() {
     ];
     for (patch, body, message) in cases {
         let headers = [("content-type", patch.media_type())];
-        let answer = cluster.send(Method::PATCH, A, &headers, body).await;
-        answer.refused(400, "BadRequest", &message);
+        let response = cluster.send(Method::PATCH, A, &headers, body).await;
+        response.expect_error(400, "BadRequest", &message);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn patch_cannot_change_kind_or_name() {
     let cluster = with_a().await;
-    cluster.merge(A, json!({"metadata": {"name": "b"}})).await.refused(
+    cluster.merge(A, json!({"metadata": {"name": "b"}})).await.expect_error(
         400,
         "BadRequest",
         "the name of the object (b) does not match the name on the URL (a)",
     );
-    cluster.merge(A, json!({"metadata": {"namespace": "b"}})).await.refused(
+    cluster.merge(A, json!({"metadata": {"namespace": "b"}})).await.expect_error(
         400,
         "BadRequest",
         "the namespace of the provided object does not match the namespace sent on the request",
     );
-    cluster.merge(A, json!({"metadata": {"uid": "b"}})).await.refused(
+    cluster.merge(A, json!({"metadata": {"uid": "b"}})).await.expect_error(
         422,
         "Invalid",
         "ConfigMap \"a\" is invalid: metadata.uid: Invalid value: \"b\": field is immutable",
@@ -158,7 +158,7 @@ async fn patch_cannot_change_kind_or_name() {
 async fn resource_version_in_a_patch_is_a_precondition() {
     let cluster = with_a().await;
     let stale = json!({"metadata": {"resourceVersion": "1"}, "data": {"k": "w"}});
-    cluster.merge(A, stale).await.refused(
+    cluster.merge(A, stale).await.expect_error(
         409,
         "Conflict",
         "Operation cannot be fulfilled on configmaps \"a\": the object has been modified; please \
@@ -173,7 +173,7 @@ async fn resource_version_in_a_patch_is_a_precondition() {
 async fn patch_of_a_missing_object_is_not_found() {
     let cluster = with_a().await;
     for patch in [Patch::Merge, Patch::Strategic] {
-        cluster.patch(&format!("{CONFIG_MAPS}/none"), patch, json!({})).await.refused(
+        cluster.patch(&format!("{CONFIG_MAPS}/none"), patch, json!({})).await.expect_error(
             404,
             "NotFound",
             "configmaps \"none\" not found",
@@ -186,7 +186,7 @@ async fn json_patch_operations_are_limited() {
     let cluster = with_a().await;
     let operation = json!({"op": "test", "path": "/kind", "value": "ConfigMap"});
     let patch = Value::Array(vec![operation; 10_001]);
-    cluster.patch(A, Patch::Json, patch).await.refused(
+    cluster.patch(A, Patch::Json, patch).await.expect_error(
         413,
         "RequestEntityTooLarge",
         "Request entity too large: The allowed maximum operations in a JSON patch is 10000, got \
@@ -197,7 +197,7 @@ async fn json_patch_operations_are_limited() {
 #[tokio::test(start_paused = true)]
 async fn force_is_rejected_except_for_apply() {
     let cluster = with_a().await;
-    cluster.merge(&format!("{A}?force=true"), json!({})).await.refused(
+    cluster.merge(&format!("{A}?force=true"), json!({})).await.expect_error(
         422,
         "Invalid",
         "PatchOptions.meta.k8s.io \"\" is invalid: force: Forbidden: may not be specified for \
@@ -211,7 +211,7 @@ async fn unsupported_patch_types_are_rejected() {
     cluster.post(CONFIG_MAPS, config_map("a", json!({}))).await.expect(201);
     cluster.post(WIDGETS, widget("w", json!({"color": "red"}))).await.expect(201);
     let json = [("content-type", "application/json")];
-    cluster.send(Method::PATCH, A, &json, "{}").await.refused(
+    cluster.send(Method::PATCH, A, &json, "{}").await.expect_error(
         415,
         "UnsupportedMediaType",
         "415: Unsupported Media Type",
@@ -219,7 +219,7 @@ async fn unsupported_patch_types_are_rejected() {
     let path = format!("{WIDGETS}/w");
     for media_type in ["application/json", Patch::Strategic.media_type()] {
         let headers = [("content-type", media_type)];
-        cluster.send(Method::PATCH, &path, &headers, "{}").await.refused(
+        cluster.send(Method::PATCH, &path, &headers, "{}").await.expect_error(
             415,
             "UnsupportedMediaType",
             "the body of the request was in an unknown format - accepted media types include: \

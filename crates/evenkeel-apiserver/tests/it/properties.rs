@@ -63,7 +63,7 @@ async fn take(cluster: &Cluster, step: &Step) -> Option<Value> {
         object["metadata"]["labels"] = json!({"par": parity});
         object
     };
-    let answer = match step {
+    let response = match step {
         Step::Create(k, v) => cluster.post(CONFIG_MAPS, object(k, v)).await,
         Step::Update(k, v) => cluster.put(&path(k), object(k, v)).await,
         Step::Merge(k, v) => {
@@ -82,9 +82,9 @@ async fn take(cluster: &Cluster, step: &Step) -> Option<Value> {
             return None;
         }
     };
-    assert!(answer.status < 500, "{step:?}: {}", answer.text());
-    let wrote = matches!(answer.status, 200 | 201) && answer.body["kind"] == "ConfigMap";
-    wrote.then_some(answer.body)
+    assert!(response.status < 500, "{step:?}: {}", response.text());
+    let wrote = matches!(response.status, 200 | 201) && response.body["kind"] == "ConfigMap";
+    wrote.then_some(response.body)
 }
 
 /// The objects of a collection by name.

@@ -65,7 +65,7 @@ async fn invalid_label_selectors_are_rejected_with_the_reason() {
     ];
     for (selector, message) in cases {
         let path = format!("{CONFIG_MAPS}?labelSelector={selector}");
-        cluster.get(&path).await.refused(400, "BadRequest", message);
+        cluster.get(&path).await.expect_error(400, "BadRequest", message);
     }
 }
 
@@ -109,7 +109,7 @@ async fn invalid_field_selectors_are_rejected_with_the_reason() {
     ];
     for (collection, selector, message) in cases {
         let path = format!("{collection}?fieldSelector={selector}");
-        cluster.get(&path).await.refused(400, "BadRequest", &message);
+        cluster.get(&path).await.expect_error(400, "BadRequest", &message);
     }
 }
 
@@ -151,8 +151,8 @@ async fn null_label_is_stored_as_empty() {
     let cluster = Cluster::with_widgets().await;
     let mut odd = widget("odd", json!({"color": "red"}));
     odd["metadata"]["labels"] = json!({"tier": null});
-    let made = cluster.apply(&format!("{WIDGETS}/odd"), "m", odd).await.expect(201);
-    assert_eq!(made["metadata"]["labels"], json!({"tier": ""}));
+    let created = cluster.apply(&format!("{WIDGETS}/odd"), "m", odd).await.expect(201);
+    assert_eq!(created["metadata"]["labels"], json!({"tier": ""}));
     assert_eq!(cluster.names(&format!("{WIDGETS}?labelSelector=tier%3D")).await, ["odd"]);
     assert_eq!(cluster.names(&format!("{WIDGETS}?labelSelector=!tier")).await, [""; 0]);
 }

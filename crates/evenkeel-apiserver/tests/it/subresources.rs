@@ -64,10 +64,10 @@ async fn status_cannot_be_created_or_deleted() {
     cluster.post(WIDGETS, widget("w", json!({"color": "red"}))).await.expect(201);
     let path = format!("{DEPLOYMENTS}/web/status");
     let message = "the server does not allow this method on the requested resource";
-    cluster.post(&path, deployment("web")).await.refused(405, "MethodNotAllowed", message);
-    cluster.delete(&path).await.refused(405, "MethodNotAllowed", message);
+    cluster.post(&path, deployment("web")).await.expect_error(405, "MethodNotAllowed", message);
+    cluster.delete(&path).await.expect_error(405, "MethodNotAllowed", message);
     let path = format!("{WIDGETS}/w/status");
-    cluster.delete(&path).await.refused(
+    cluster.delete(&path).await.expect_error(
         405,
         "MethodNotAllowed",
         "delete is not supported on resources of kind \"widgets.example.com\"",
@@ -106,19 +106,19 @@ async fn scale_reads_and_writes_replicas() {
 
     let mut stale = scale;
     stale["spec"]["replicas"] = 1.into();
-    cluster.put(&path, stale).await.refused(
+    cluster.put(&path, stale).await.expect_error(
         409,
         "Conflict",
         "Operation cannot be fulfilled on deployments.apps \"web\": the object has been modified; \
          please apply your changes to the latest version and try again",
     );
-    cluster.merge(&path, json!({"spec": {"replicas": -4}})).await.refused(
+    cluster.merge(&path, json!({"spec": {"replicas": -4}})).await.expect_error(
         422,
         "Invalid",
         "Scale.autoscaling \"web\" is invalid: spec.replicas: Invalid value: -4: must be greater \
          than or equal to 0",
     );
-    cluster.get(&format!("{DEPLOYMENTS}/none/scale")).await.refused(
+    cluster.get(&format!("{DEPLOYMENTS}/none/scale")).await.expect_error(
         404,
         "NotFound",
         "deployments.apps \"none\" not found",
@@ -174,7 +174,7 @@ async fn pod_is_bound_to_a_node_once() {
             "lastTransitionTime": "2026-01-01T00:00:00Z",
         }])
     );
-    cluster.post(&path, binding).await.refused(
+    cluster.post(&path, binding).await.expect_error(
         409,
         "Conflict",
         "Operation cannot be fulfilled on pods/binding \"p\": pod p is already assigned to node \
@@ -189,7 +189,7 @@ async fn eviction_deletes_the_pod() {
     let eviction = |name: &str| json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
     cluster.post(&format!("{PODS}/p/eviction"), eviction("p")).await.expect(201);
     cluster.get(&format!("{PODS}/p")).await.expect(404);
-    cluster.post(&format!("{PODS}/none/eviction"), eviction("none")).await.refused(
+    cluster.post(&format!("{PODS}/none/eviction"), eviction("none")).await.expect_error(
         404,
         "NotFound",
         "pods \"none\" not found",
@@ -205,20 +205,20 @@ async fn reviews_return_a_result_and_are_not_stored() {
         "spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}},
     });
     let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
-    let answer = cluster.post(path, review).await.expect(201);
-    assert_eq!(answer["status"]["allowed"], true);
+    let response = cluster.post(path, review).await.expect(201);
+    assert_eq!(response["status"]["allowed"], true);
 
     let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
     let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
     let bob = cluster.server.service_as(Identity::authenticated("bob", ["dev"]));
     let json = [("content-type", "application/json")];
-    let answer =
+    let response =
         crate::harness::send(bob, http::Method::POST, path, &json, review.to_string()).await;
     assert_eq!(
-        answer.expect(201)["status"]["userInfo"],
+        response.expect(201)["status"]["userInfo"],
         json!({"username": "bob", "groups": ["dev", "system:authenticated"]})
     );
-    cluster.get(path).await.refused(
+    cluster.get(path).await.expect_error(
         405,
         "MethodNotAllowed",
         "the server does not allow this method on the requested resource",

@@ -160,9 +160,9 @@ async fn invalid_watch_options_are_rejected() {
     for (query, error) in cases {
         let path = format!("{CONFIG_MAPS}?watch=true&{query}");
         let message = format!("ListOptions.meta.k8s.io \"\" is invalid: {error}");
-        cluster.get(&path).await.refused(422, "Invalid", &message);
+        cluster.get(&path).await.expect_error(422, "Invalid", &message);
     }
-    cluster.get(&format!("{CONFIG_MAPS}?watch=true&resourceVersion=x")).await.refused(
+    cluster.get(&format!("{CONFIG_MAPS}?watch=true&resourceVersion=x")).await.expect_error(
         500,
         "",
         "resourceVersion: Invalid value: \"x\": strconv.ParseUint: parsing \"x\": invalid syntax",
