@@ -1,4 +1,4 @@
-//! Developer tasks of the workspace: `cargo run -p xtask -- <task>`.
+//! Developer tasks of the workspace: `cargo xtask <task>`.
 
 mod campaign;
 
@@ -16,6 +16,8 @@ const USAGE: &str = "usage: cargo xtask <task>
 
 tasks:
   campaign run tests with many random seeds (see `campaign help`)
+  package  package the published crates, and build and test an operator with them
+  tidy     check the source tree (`tidy --graph CRATE` prints the modules of a crate)
   types    generate the table of built-in types (crates/evenkeel-types/src/table/types.txt)
   upstream build, start or find upstream etcd and kube-apiserver (see `upstream help`)";
 
