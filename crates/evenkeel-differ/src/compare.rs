@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::faults;
+use crate::apply_errors;
 use crate::run::Answer;
 
 /// One place where the servers disagree.
@@ -73,7 +73,7 @@ fn walk(
 ) {
     match (upstream, ours) {
         (Some(a), Some(b)) if a == b || is_fresher(a, b) => {}
-        (Some(Value::String(a)), Some(Value::String(b))) if faults::agree(a, b) => {}
+        (Some(Value::String(a)), Some(Value::String(b))) if apply_errors::agree(a, b) => {}
         (Some(Value::Object(a)), Some(Value::Object(b))) => {
             let names: std::collections::BTreeSet<_> = a.keys().chain(b.keys()).collect();
             for name in names {

@@ -6,7 +6,7 @@
 
 mod bad;
 
-pub mod definitions;
+pub mod shared_crds;
 
 mod kinds;
 

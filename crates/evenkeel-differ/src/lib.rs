@@ -24,7 +24,7 @@ mod facts;
 
 mod compare;
 
-mod faults;
+mod apply_errors;
 
 mod layout;
 

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand};
 use evenkeel_apiserver::ApiServer;
 use evenkeel_differ::coverage::Coverage;
-use evenkeel_differ::generate::{self, Theme, definitions};
+use evenkeel_differ::generate::{self, Theme, shared_crds};
 use evenkeel_differ::transcript::Transcript;
 use evenkeel_differ::{Finding, Known, Pair, Sequence, Server, show, shrink};
 use evenkeel_upstream::{Cluster, Options, locate};
@@ -133,14 +133,14 @@ async fn real() -> anyhow::Result<Server> {
     // Room for the services of thousands of sequences.
     "10.0.0.0/16".clone_into(&mut options.service_cluster_ip_range);
     let server = Server::real(Cluster::start(&binaries, &options).await?).await?;
-    definitions::prepare(&server).await?;
+    shared_crds::prepare(&server).await?;
     Ok(server)
 }
 
 async fn both(prefix: &str) -> anyhow::Result<Arc<Pair>> {
     let upstream = real().await?;
     let ours = Server::ours(ApiServer::builder().build().await?);
-    definitions::prepare(&ours).await?;
+    shared_crds::prepare(&ours).await?;
     Ok(Arc::new(Pair::new(upstream, ours, prefix)))
 }
 

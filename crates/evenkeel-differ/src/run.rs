@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use crate::facts;
-use crate::generate::definitions;
+use crate::generate::shared_crds;
 use crate::layout::Layout;
 use crate::sequence::{Sequence, Step, Variables, expand, expand_text, set_at, unset_at};
 use crate::server::{ResponseBody, Server};
@@ -138,7 +138,7 @@ pub(crate) async fn forget(server: &Server) -> Result<(), RunError> {
         .with_body(json!({"metadata": {"generateName": "forgotten-"}}));
     state.request(0, &write).await?;
     server.compact().await?;
-    for (at, step) in definitions::served().iter().enumerate() {
+    for (at, step) in shared_crds::served().iter().enumerate() {
         state.until_it_fits(at, step).await?;
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! A fault planted in the embedded server is found by generated sequences and shrunk to its core.
 
 use evenkeel_apiserver::ApiServer;
-use evenkeel_differ::generate::{self, definitions};
+use evenkeel_differ::generate::{self, shared_crds};
 use evenkeel_differ::{Known, Pair, Server, show, shrink};
 
 #[tokio::test(start_paused = true)]
@@ -9,8 +9,8 @@ async fn a_version_bumped_by_an_update_without_change_is_found_and_shrunk() {
     let good = ApiServer::builder().seed(1).build().await.unwrap();
     let bad = ApiServer::builder().seed(1).commit_no_changes().build().await.unwrap();
     let (good, bad) = (Server::ours(good), Server::ours(bad));
-    definitions::prepare(&good).await.unwrap();
-    definitions::prepare(&bad).await.unwrap();
+    shared_crds::prepare(&good).await.unwrap();
+    shared_crds::prepare(&bad).await.unwrap();
     let pair = Pair::new(good, bad, "planted");
     let known = Known::default();
     for number in 0..50 {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use evenkeel_apiserver::ApiServer;
-use evenkeel_differ::generate::definitions;
+use evenkeel_differ::generate::shared_crds;
 use evenkeel_differ::transcript::Transcript;
 use evenkeel_differ::{Known, Sequence, Server, generate, show};
 
@@ -32,7 +32,7 @@ fn open() -> BTreeMap<String, usize> {
 async fn recorded_answers_are_ours_too() {
     let server = ApiServer::builder().seed(1).build().await.unwrap();
     let server = Server::ours(server);
-    definitions::prepare(&server).await.unwrap();
+    shared_crds::prepare(&server).await.unwrap();
     let known = Known::built_in().unwrap();
     let transcripts = Transcript::load_folder(&folder("transcripts")).unwrap();
     assert!(!transcripts.is_empty());

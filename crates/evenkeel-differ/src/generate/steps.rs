@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::definitions::wait_for;
 use super::kinds::{KINDS, Kind};
 use super::random::Random;
+use super::shared_crds::wait_for;
 use super::{bad, schema};
 use crate::sequence::{Step, set_at};
 

@@ -9,7 +9,7 @@ mod forms;
 
 mod identity;
 
-mod life;
+mod crds;
 
 mod limits;
 
@@ -121,7 +121,7 @@ impl Theme {
     pub(super) fn write(self, random: &mut Random) -> Vec<Step> {
         match self {
             Self::Mixed => steps::write(random),
-            Self::Definitions => life::write(random),
+            Self::Definitions => crds::write(random),
             Self::Fields => fields::write(random),
             Self::Watches => watches::write(random),
             Self::Compaction => compaction::write(random),
