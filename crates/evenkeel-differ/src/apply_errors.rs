@@ -3,18 +3,20 @@
 //! A real server walks each map of an applied object in the random order of Go's maps, and leaves a
 //! map at its first undeclared field. So the order of its complaints says nothing, which of several
 //! undeclared fields of a map it names says nothing, and a complaint about such a map may be missing.
-//! Everything else has to be as it is: [`agree`] asks whether one server could have said both.
+//! Everything else has to be as it is: [`are_equivalent`] asks whether one server could have said both.
 
 const UNDECLARED: &str = ": field not declared in schema";
 
 /// Whether two messages are complaints about the same object that differ by chance alone.
-pub(crate) fn agree(a: &str, b: &str) -> bool {
-    let (Some((of_a, a)), Some((of_b, b))) = (faults(a), faults(b)) else { return false };
+pub(crate) fn are_equivalent(a: &str, b: &str) -> bool {
+    let (Some((of_a, a)), Some((of_b, b))) = (parse_errors(a), parse_errors(b)) else {
+        return false;
+    };
     of_a == of_b && covers(&a, &b) && covers(&b, &a)
 }
 
 /// What was being done, and each complaint.
-fn faults(message: &str) -> Option<(&str, Vec<&str>)> {
+fn parse_errors(message: &str) -> Option<(&str, Vec<&str>)> {
     if let Some((doing, lines)) = message.split_once("errors:\n  ") {
         return Some((doing, lines.split("\n  ").collect()));
     }
@@ -22,20 +24,20 @@ fn faults(message: &str) -> Option<(&str, Vec<&str>)> {
     Some((&message[..at], vec![&message[at..]]))
 }
 
-/// Whether each of `others` is among `faults`, or was missed because its map was left early.
-fn covers(faults: &[&str], others: &[&str]) -> bool {
-    let left: Vec<_> = faults.iter().copied().filter_map(left_early).collect();
+/// Whether each of `others` is among `errors`, or was missed because its map was left early.
+fn covers(errors: &[&str], others: &[&str]) -> bool {
+    let abandoned: Vec<_> = errors.iter().copied().filter_map(map_of_undeclared_field).collect();
     others.iter().all(|other| {
-        faults.contains(other)
-            || left
+        errors.contains(other)
+            || abandoned
                 .iter()
                 .any(|map| other.strip_prefix(map).is_some_and(|rest| rest.starts_with('.')))
     })
 }
 
 /// The map whose undeclared field this is.
-fn left_early(fault: &str) -> Option<&str> {
-    let path = fault.strip_suffix(UNDECLARED)?;
+fn map_of_undeclared_field(error: &str) -> Option<&str> {
+    let path = error.strip_suffix(UNDECLARED)?;
     path.rfind('.').map(|dot| &path[..dot])
 }
 
@@ -43,8 +45,8 @@ fn left_early(fault: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    fn message(faults: &[&str]) -> String {
-        match faults {
+    fn message(errors: &[&str]) -> String {
+        match errors {
             [only] => format!(
                 "failed to create typed patch object (ns/d; apps/v1, Kind=Deployment): {only}"
             ),
@@ -58,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_random_order_explains_agrees() {
+    fn errors_are_equivalent_only_if_map_order_explains_the_difference() {
         let number = ".spec.replicas: expected numeric (int or float), got string";
         let bogus = ".spec.bogus: field not declared in schema";
         let other = ".spec.other: field not declared in schema";
@@ -71,7 +73,7 @@ mod tests {
             (&[bogus, below], &[other, number]),
         ];
         for (a, b) in same {
-            assert!(agree(&message(a), &message(b)), "{a:?} {b:?}");
+            assert!(are_equivalent(&message(a), &message(b)), "{a:?} {b:?}");
         }
         let different: [(&[&str], &[&str]); 4] = [
             (&[number], &[bogus]),
@@ -80,8 +82,8 @@ mod tests {
             (&[number, below], &[below]),
         ];
         for (a, b) in different {
-            assert!(!agree(&message(a), &message(b)), "{a:?} {b:?}");
+            assert!(!are_equivalent(&message(a), &message(b)), "{a:?} {b:?}");
         }
-        assert!(!agree(&message(&[bogus]), &message(&[bogus]).replace("ns/d", "ns/e")));
+        assert!(!are_equivalent(&message(&[bogus]), &message(&[bogus]).replace("ns/d", "ns/e")));
     }
 }

@@ -18,16 +18,16 @@ use std::sync::LazyLock;
 use regex::{Captures, Regex};
 use serde_json::{Map, Value};
 
-use crate::run::Answer;
+use crate::run::StepResponse;
 
 /// The answers of one sequence, comparable.
-pub fn canonical(answers: &[Answer]) -> Vec<Answer> {
-    let mut canon = Canon::default();
-    answers.iter().map(|answer| canon.answer(answer)).collect()
+pub fn canonical(responses: &[StepResponse]) -> Vec<StepResponse> {
+    let mut canon = Canonicalizer::default();
+    responses.iter().map(|response| canon.canonicalize(response)).collect()
 }
 
 #[derive(Default)]
-struct Canon {
+struct Canonicalizer {
     uids: Labels,
     addresses: Labels,
     ports: Labels,
@@ -77,17 +77,17 @@ pattern!(
     r"(?i)(resourceVersion in (?:precondition|object meta)|too large resource version|current|too old resource version): [0-9]+(?: \([0-9]+\))?"
 );
 
-impl Canon {
-    fn answer(&mut self, answer: &Answer) -> Answer {
-        let mut body = answer.body.clone();
-        forget_repeated_columns(&mut body);
+impl Canonicalizer {
+    fn canonicalize(&mut self, response: &StepResponse) -> StepResponse {
+        let mut body = response.body.clone();
+        remove_repeated_columns(&mut body);
         self.walk(&mut body, "");
         sort_causes(&mut body);
-        let mut headers = answer.headers.clone();
+        let mut headers = response.headers.clone();
         for (name, value) in &mut headers {
             *value = if name == "etag" { "<etag>".to_owned() } else { self.text(value) };
         }
-        Answer { status: answer.status, headers, body, layout: answer.layout.clone() }
+        StepResponse { status: response.status, headers, body, layout: response.layout.clone() }
     }
 
     fn walk(&mut self, value: &mut Value, key: &str) {
@@ -131,19 +131,19 @@ impl Canon {
     fn object(&mut self, fields: &mut Map<String, Value>) {
         let is_list = fields.contains_key("items") || fields.contains_key("columnDefinitions");
         let is_bookmark = fields.get("type").is_some_and(|kind| kind == "BOOKMARK");
-        let loose = |metadata: &mut Map<String, Value>, canon: &mut Self| {
+        let replace_list_version = |metadata: &mut Map<String, Value>, canon: &mut Self| {
             if let Some(Value::String(version)) = metadata.get_mut("resourceVersion") {
                 *version = canon.list_version(version);
             }
         };
         if is_list && let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
-            loose(metadata, self);
+            replace_list_version(metadata, self);
         }
         if is_bookmark
             && let Some(Value::Object(metadata)) =
                 fields.get_mut("object").and_then(|object| object.get_mut("metadata"))
         {
-            loose(metadata, self);
+            replace_list_version(metadata, self);
         }
         if let Some(Value::Array(columns)) = fields.get_mut("columnDefinitions") {
             for column in columns {
@@ -151,7 +151,7 @@ impl Canon {
                 column["description"] = "<description>".into();
             }
         }
-        self.learn_name(fields);
+        self.record_generated_name(fields);
         let created = fields.get("creationTimestamp").and_then(Value::as_str).map(str::to_owned);
         for (key, value) in fields.iter_mut() {
             match value {
@@ -183,11 +183,11 @@ impl Canon {
     }
 
     /// A name the server made up is its prefix and five characters.
-    fn learn_name(&mut self, fields: &Map<String, Value>) {
+    fn record_generated_name(&mut self, fields: &Map<String, Value>) {
         let text = |key: &str| fields.get(key).and_then(Value::as_str);
         let (Some(prefix), Some(name)) = (text("generateName"), text("name")) else { return };
-        let made_up = name.strip_prefix(prefix).is_some_and(|suffix| suffix.len() == 5);
-        if made_up && !prefix.is_empty() && !self.names.contains_key(name) {
+        let generated = name.strip_prefix(prefix).is_some_and(|suffix| suffix.len() == 5);
+        if generated && !prefix.is_empty() && !self.names.contains_key(name) {
             let label = format!("{prefix}<generated>");
             self.names.insert(name.to_owned(), label);
         }
@@ -266,7 +266,7 @@ impl Canon {
 
 /// Only the first table of a watch has to define its columns. The real server repeats them if
 /// another watch happened to encode the event before.
-fn forget_repeated_columns(body: &mut Value) {
+fn remove_repeated_columns(body: &mut Value) {
     let Some(events) = body.get_mut("events").and_then(Value::as_array_mut) else { return };
     let mut defined = None;
     for event in events {

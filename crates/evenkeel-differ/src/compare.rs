@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::apply_errors;
-use crate::run::Answer;
+use crate::run::StepResponse;
 
 /// One place where the servers disagree.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,7 +31,7 @@ impl Difference {
 }
 
 /// All places where `ours` is not as `upstream`, in the order of the answer.
-pub fn compare(step: usize, upstream: &Answer, ours: &Answer) -> Vec<Difference> {
+pub fn compare(step: usize, upstream: &StepResponse, ours: &StepResponse) -> Vec<Difference> {
     let mut found = Vec::new();
     let mut note = |at: String, upstream: Option<Value>, ours: Option<Value>| {
         found.push(Difference { step, at, upstream, ours });
@@ -73,7 +73,7 @@ fn walk(
 ) {
     match (upstream, ours) {
         (Some(a), Some(b)) if a == b || is_fresher(a, b) => {}
-        (Some(Value::String(a)), Some(Value::String(b))) if apply_errors::agree(a, b) => {}
+        (Some(Value::String(a)), Some(Value::String(b))) if apply_errors::are_equivalent(a, b) => {}
         (Some(Value::Object(a)), Some(Value::Object(b))) => {
             let names: std::collections::BTreeSet<_> = a.keys().chain(b.keys()).collect();
             for name in names {
@@ -102,12 +102,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_place_is_named_once() {
-        let answer = |status, body| Answer { status, body, ..Answer::default() };
+    fn each_difference_is_reported_once() {
+        let response = |status, body| StepResponse { status, body, ..StepResponse::default() };
         let found = compare(
             2,
-            &answer(200, json!({"a": {"b": [1, 2]}, "c": 1, "d": [1]})),
-            &answer(201, json!({"a": {"b": [1, 3]}, "d": [1, 2]})),
+            &response(200, json!({"a": {"b": [1, 2]}, "c": 1, "d": [1]})),
+            &response(201, json!({"a": {"b": [1, 3]}, "d": [1, 2]})),
         );
         let places: Vec<_> = found.iter().map(|difference| difference.at.as_str()).collect();
         assert_eq!(places, ["status", "body/a/b/1", "body/c", "body/d"]);

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::run::Answer;
+use crate::run::StepResponse;
 use crate::sequence::{Scope, Sequence, Step};
 
 /// Counts of steps.
@@ -19,8 +19,8 @@ pub struct Coverage {
 
 impl Coverage {
     /// Counts a sequence that was carried out.
-    pub fn count(&mut self, sequence: &Sequence, answers: &[Answer]) {
-        for (step, answer) in sequence.steps.iter().zip(answers) {
+    pub fn count(&mut self, sequence: &Sequence, responses: &[StepResponse]) {
+        for (step, response) in sequence.steps.iter().zip(responses) {
             if step.compact {
                 *self.kinds.entry("(compaction)".to_owned()).or_default() += 1;
             }
@@ -33,7 +33,7 @@ impl Coverage {
                 *cell.entry(option).or_default() += 1;
             }
             *self.kinds.entry(resource(step)).or_default() += 1;
-            *self.outcomes.entry(answer.status).or_default() += 1;
+            *self.outcomes.entry(response.status).or_default() += 1;
         }
     }
 
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_are_counted_by_what_they_do() {
+    fn steps_are_counted_by_verb_and_resource_class() {
         let of = |call: &str| Step { call: call.to_owned(), ..Step::default() };
         let step = of("GET /api/v1/namespaces/${ns}/pods?watch=1&limit=3");
         assert_eq!((verb(&step), class(&step)), ("watch", "built-in"));

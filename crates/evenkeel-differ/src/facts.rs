@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 use crate::sequence::Scope;
 
 /// The groups of sequences end like this.
-const OURS: &str = ".differ.test";
+const SEQUENCE_GROUP_SUFFIX: &str = ".differ.test";
 
 /// What `document` says. Anything but a discovery or OpenAPI document stays as it is.
-pub(crate) fn of(document: &Value, scope: Scope, group: Option<&str>) -> Value {
+pub(crate) fn extract(document: &Value, scope: Scope, group: Option<&str>) -> Value {
     let filter = Filter { scope, group: group.unwrap_or_default() };
     let mut facts = Map::new();
     match document["kind"].as_str() {
@@ -34,13 +34,13 @@ pub(crate) fn of(document: &Value, scope: Scope, group: Option<&str>) -> Value {
             paths(document, filter, &mut facts);
             schemas(&document["definitions"], filter, &mut facts);
             for name in ["securityDefinitions", "security"] {
-                facts.insert(name.to_owned(), plain(&document[name]));
+                facts.insert(name.to_owned(), without_descriptions(&document[name]));
             }
         }
         _ if document["openapi"].is_string() => {
             paths(document, filter, &mut facts);
             schemas(&document["components"]["schemas"], filter, &mut facts);
-            let security = plain(&document["components"]["securitySchemes"]);
+            let security = without_descriptions(&document["components"]["securitySchemes"]);
             facts.insert("securitySchemes".to_owned(), security);
         }
         _ if document["paths"].is_object() => {
@@ -68,14 +68,14 @@ impl Filter<'_> {
     fn wants_group(self, name: &str) -> bool {
         match self.scope {
             Scope::Own => name == self.group,
-            Scope::BuiltIn => !name.ends_with(OURS),
+            Scope::BuiltIn => !name.ends_with(SEQUENCE_GROUP_SUFFIX),
         }
     }
 
     fn wants_path(self, path: &str) -> bool {
         match self.scope {
             Scope::Own => path.split('/').any(|part| part == self.group),
-            Scope::BuiltIn => !path.split('/').any(|part| part.ends_with(OURS)),
+            Scope::BuiltIn => !path.split('/').any(|part| part.ends_with(SEQUENCE_GROUP_SUFFIX)),
         }
     }
 
@@ -88,7 +88,7 @@ impl Filter<'_> {
         };
         match self.scope {
             Scope::Own => name.starts_with(&backwards(self.group)),
-            Scope::BuiltIn => !name.starts_with(&backwards(OURS)),
+            Scope::BuiltIn => !name.starts_with(&backwards(SEQUENCE_GROUP_SUFFIX)),
         }
     }
 }
@@ -143,7 +143,7 @@ fn paths(document: &Value, filter: Filter<'_>, facts: &mut Map<String, Value>) {
                 let (name, value) = parameter_fact(parameter);
                 facts.insert(format!("{what} parameter {name}"), value);
             }
-            let mut rest = plain(operation);
+            let mut rest = without_descriptions(operation);
             if let Value::Object(rest) = &mut rest {
                 rest.remove("parameters");
             }
@@ -166,7 +166,7 @@ fn parameter_fact(parameter: &Value) -> (&str, Value) {
             let last = reference.rsplit('/').next().unwrap_or(reference);
             (last.split('-').next().unwrap_or(last), "shared".into())
         }
-        None => (text(&parameter["name"]), plain(parameter)),
+        None => (text(&parameter["name"]), without_descriptions(parameter)),
     }
 }
 
@@ -175,7 +175,7 @@ fn schemas(schemas: &Value, filter: Filter<'_>, facts: &mut Map<String, Value>) 
         if !filter.wants_schema(name) {
             continue;
         }
-        let mut own = plain(schema);
+        let mut own = without_descriptions(schema);
         if let Value::Object(own) = &mut own
             && let Some(Value::Object(properties)) = own.remove("properties")
         {
@@ -188,7 +188,7 @@ fn schemas(schemas: &Value, filter: Filter<'_>, facts: &mut Map<String, Value>) 
 }
 
 /// Without descriptions, and with lists whose order says nothing in order.
-fn plain(value: &Value) -> Value {
+fn without_descriptions(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
             let kept = fields
@@ -205,11 +205,11 @@ fn plain(value: &Value) -> Value {
                     {
                         ("$ref".to_owned(), all[0]["$ref"].clone())
                     }
-                    (_, value) => (name.clone(), plain(value)),
+                    (_, value) => (name.clone(), without_descriptions(value)),
                 });
             kept.collect::<Map<_, _>>().into()
         }
-        Value::Array(items) => items.iter().map(plain).collect(),
+        Value::Array(items) => items.iter().map(without_descriptions).collect(),
         other => other.clone(),
     }
 }

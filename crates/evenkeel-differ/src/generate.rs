@@ -33,7 +33,7 @@ pub fn sequence(seed: u64, number: u64) -> Sequence {
 /// The sequence called `{theme}-{seed}-{number}`; mixed ones are called `seed-…`.
 pub fn themed(theme: Theme, seed: u64, number: u64) -> Sequence {
     let mut random = Random::new(seed, number);
-    let steps = theme.write(&mut random);
+    let steps = theme.generate(&mut random);
     Sequence {
         name: format!("{}-{seed}-{number}", theme.name()),
         about: format!("generated from seed {seed}, number {number}"),
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_gives_the_same_sequence_again() {
+    fn name_reproduces_the_same_sequence() {
         for theme in Theme::ALL {
             let made = themed(theme, 7, 3);
             assert!(made.steps.len() >= 30, "{}: {}", made.name, made.steps.len());
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn every_generated_sequence_survives_its_file() {
+    fn generated_sequences_round_trip_through_yaml() {
         for number in 0..60 {
             let made = sequence(1, number);
             assert_eq!(Sequence::parse(&made.name, &made.render()).unwrap(), made);
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn every_theme_gets_its_turn() {
+    fn every_theme_is_generated() {
         for theme in Theme::ALL {
             assert!((0..20).any(|number| Theme::of(number) == theme), "{theme:?}");
         }

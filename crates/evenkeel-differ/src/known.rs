@@ -12,7 +12,7 @@ use crate::compare::Difference;
 
 /// The table, with a count for each row.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct KnownDifferences {
     rows: Vec<Row>,
 }
 
@@ -29,18 +29,18 @@ struct Row {
 /// Why the table cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("DIFFERENCES.md line {line}: {message}")]
-pub struct KnownError {
+pub struct KnownDifferencesError {
     line: usize,
     message: &'static str,
 }
 
-impl Known {
+impl KnownDifferences {
     /// The table of this source tree.
     ///
     /// # Errors
     ///
     /// If a row is not of its form.
-    pub fn built_in() -> Result<Self, KnownError> {
+    pub fn built_in() -> Result<Self, KnownDifferencesError> {
         Self::parse(include_str!("../DIFFERENCES.md"))
     }
 
@@ -49,11 +49,11 @@ impl Known {
     /// # Errors
     ///
     /// If a row has not five cells, or gives no reason.
-    pub fn parse(text: &str) -> Result<Self, KnownError> {
+    pub fn parse(text: &str) -> Result<Self, KnownDifferencesError> {
         let lines = text.lines().enumerate().filter(|(_, line)| line.starts_with('|')).skip(2);
         let mut rows = Vec::new();
         for (at, line) in lines {
-            let bad = |message| KnownError { line: at + 1, message };
+            let bad = |message| KnownDifferencesError { line: at + 1, message };
             let inner = line.trim().trim_matches('|');
             let cells: Vec<_> =
                 inner.split('|').map(|cell| unquoted(cell.trim()).to_owned()).collect();
@@ -70,8 +70,8 @@ impl Known {
     /// Whether the table has this difference, in the answer to `request` (`METHOD path` or `read
     /// name`).
     pub fn explains(&self, request: &str, difference: &Difference) -> bool {
-        let upstream = plain(difference.upstream.as_ref());
-        let ours = plain(difference.ours.as_ref());
+        let upstream = display(difference.upstream.as_ref());
+        let ours = display(difference.ours.as_ref());
         let row = self.rows.iter().find(|row| {
             matches(&row.request, request)
                 && matches(&row.at, &difference.at)
@@ -96,7 +96,7 @@ fn unquoted(cell: &str) -> &str {
     cell.strip_prefix('`').and_then(|cell| cell.strip_suffix('`')).unwrap_or(cell)
 }
 
-fn plain(value: Option<&Value>) -> String {
+fn display(value: Option<&Value>) -> String {
     match value {
         None => "nothing".to_owned(),
         Some(Value::String(text)) => text.clone(),

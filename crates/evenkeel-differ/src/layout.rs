@@ -41,14 +41,14 @@ impl Layout {
         let mut found = Vec::new();
         for (place, theirs) in &self.keys {
             let Some(orders) = ours.keys.get(place) else { continue };
-            let contrary = theirs.iter().find_map(|theirs| {
+            let conflicting = theirs.iter().find_map(|theirs| {
                 orders.iter().find_map(|ours| {
                     let theirs = common(theirs, ours);
                     let ours = common(ours, &theirs);
                     (theirs != ours).then_some((theirs, ours))
                 })
             });
-            if let Some((theirs, ours)) = contrary {
+            if let Some((theirs, ours)) = conflicting {
                 found.push((format!("text/order{place}"), theirs.into(), ours.into()));
             }
         }
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn order_escapes_and_ends_are_seen_and_values_are_not() {
+    fn key_order_escapes_and_newlines_are_compared_but_values_are_not() {
         check("{\"a\":1,\"b\":[2]}\n", "{\"a\":\"x\",\"b\":null}\n", &[]);
         check("{\"a\":1,\"b\":2}", "{\"b\":2,\"a\":1}", &["text/order"]);
         check("{\"a\":[{\"b\":1,\"c\":2}]}", "{\"a\":[{\"c\":1,\"b\":1}]}", &["text/order/a/*"]);

@@ -2,7 +2,7 @@
 //!
 //! A [`Sequence`] of steps, written by hand or made by the [`generate`]or from a seed, is carried
 //! out on two servers (`run`), the answers are freed of what must differ (`canon`) and compared
-//! (`compare`). What differs on purpose stands in `DIFFERENCES.md` ([`Known`]); anything else is
+//! (`compare`). What differs on purpose stands in `DIFFERENCES.md` ([`KnownDifferences`]); anything else is
 //! shrunk to the shortest sequence that still shows it (`shrink`) and printed (`report`).
 //! [`transcript`]s of the real server's answers make the comparison possible where there is none.
 
@@ -41,11 +41,11 @@ pub mod transcript;
 
 pub use canon::canonical;
 pub use compare::{Difference, compare};
-pub use known::{Known, KnownError};
+pub use known::{KnownDifferences, KnownDifferencesError};
 pub use layout::Layout;
 pub use pair::{Finding, Pair};
-pub use report::show;
-pub use run::{Answer, RunError, Running, run};
+pub use report::render_report;
+pub use run::{RunError, RunOptions, StepResponse, run};
 pub use sequence::{Sequence, Step};
 pub use server::{Real, Server};
 pub use shrink::shrink;

@@ -12,7 +12,7 @@ use evenkeel_apiserver::ApiServer;
 use evenkeel_differ::coverage::Coverage;
 use evenkeel_differ::generate::{self, Theme, shared_crds};
 use evenkeel_differ::transcript::Transcript;
-use evenkeel_differ::{Finding, Known, Pair, Sequence, Server, show, shrink};
+use evenkeel_differ::{Finding, KnownDifferences, Pair, Sequence, Server, render_report, shrink};
 use evenkeel_upstream::{Cluster, Options, locate};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -54,12 +54,12 @@ struct Run {
     from: u64,
     /// How many at a time
     #[arg(long, default_value_t = 64)]
-    at_once: usize,
+    concurrency: usize,
     /// How many classes of differences to shrink and show
     #[arg(long, default_value_t = 10)]
     show: usize,
     /// Generated sequences of this theme alone, such as definitions
-    #[arg(long, value_parser = theme)]
+    #[arg(long, value_parser = parse_theme)]
     theme: Option<Theme>,
     /// Leave the area files out, and do not ask whether every known difference occurs
     #[arg(long)]
@@ -103,9 +103,9 @@ async fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Run(options) => run(options).await,
         Command::Replay(options) => replay(options).await,
-        Command::Generate { name } => match find(&name) {
+        Command::Generate { name } => match load_sequence(&name) {
             Ok(sequence) => {
-                say(sequence.render().trim_end());
+                print_line(sequence.render().trim_end());
                 Ok(true)
             }
             Err(error) => Err(error),
@@ -116,37 +116,37 @@ async fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            say(&format!("error: {error:#}"));
+            print_line(&format!("error: {error:#}"));
             ExitCode::from(2)
         }
     }
 }
 
-fn theme(name: &str) -> Result<Theme, String> {
+fn parse_theme(name: &str) -> Result<Theme, String> {
     let known = Theme::ALL.into_iter().find(|theme| theme.name() == name);
     known.ok_or_else(|| format!("one of {}", Theme::ALL.map(Theme::name).join(", ")))
 }
 
-async fn real() -> anyhow::Result<Server> {
+async fn start_upstream() -> anyhow::Result<Server> {
     let binaries = locate().context("there is no real server to compare with")?;
     let mut options = Options::default();
     // Room for the services of thousands of sequences.
     "10.0.0.0/16".clone_into(&mut options.service_cluster_ip_range);
     let server = Server::real(Cluster::start(&binaries, &options).await?).await?;
-    shared_crds::prepare(&server).await?;
+    shared_crds::create(&server).await?;
     Ok(server)
 }
 
-async fn both(prefix: &str) -> anyhow::Result<Arc<Pair>> {
-    let upstream = real().await?;
+async fn start_pair(prefix: &str) -> anyhow::Result<Arc<Pair>> {
+    let upstream = start_upstream().await?;
     let ours = Server::ours(ApiServer::builder().build().await?);
-    shared_crds::prepare(&ours).await?;
+    shared_crds::create(&ours).await?;
     Ok(Arc::new(Pair::new(upstream, ours, prefix)))
 }
 
 async fn run(options: Run) -> anyhow::Result<bool> {
-    let known = Arc::new(Known::built_in()?);
-    let pair = both(&format!("s{}", options.seed)).await?;
+    let known = Arc::new(KnownDifferences::built_in()?);
+    let pair = start_pair(&format!("s{}", options.seed)).await?;
     let mut sequences = Vec::new();
     if !options.generated_only {
         sequences.extend(Sequence::load_folder(&folder("sequences"))?);
@@ -159,10 +159,10 @@ async fn run(options: Run) -> anyhow::Result<bool> {
     }));
 
     let begin = Instant::now();
-    let mut total = Total::default();
-    let (forgetful, sequences): (Vec<_>, Vec<_>) =
+    let mut summary = Summary::default();
+    let (compacting, sequences): (Vec<_>, Vec<_>) =
         sequences.into_iter().partition(Sequence::compacts);
-    let permits = Arc::new(Semaphore::new(options.at_once));
+    let permits = Arc::new(Semaphore::new(options.concurrency));
     let mut tasks = JoinSet::new();
     for sequence in sequences {
         let permit = permits.clone().acquire_owned().await?;
@@ -174,47 +174,47 @@ async fn run(options: Run) -> anyhow::Result<bool> {
         });
         while let Some(done) = tasks.try_join_next() {
             let (sequence, finding) = done?;
-            total.add(&sequence, finding);
+            summary.add(&sequence, finding);
         }
     }
     while let Some(done) = tasks.join_next().await {
         let (sequence, finding) = done?;
-        total.add(&sequence, finding);
+        summary.add(&sequence, finding);
     }
     // Those that make the servers forget come last, when nobody else is there to notice.
-    for some in forgetful.chunks(options.at_once) {
+    for some in compacting.chunks(options.concurrency) {
         for (sequence, outcome) in confirm_together(&pair, &known, some).await {
-            total.add(&sequence, outcome);
+            summary.add(&sequence, outcome);
         }
     }
     let took = begin.elapsed();
-    total.show(&pair, &known, &options).await?;
-    say(&total.coverage.render());
-    let mut fine = total.unexplained == 0 && total.broken.is_empty();
-    for passing in &total.flaky {
-        say(&format!("not reproducible: {passing}"));
+    summary.print(&pair, &known, &options).await?;
+    print_line(&summary.coverage.render());
+    let mut success = summary.unexplained == 0 && summary.broken.is_empty();
+    for flaky in &summary.flaky {
+        print_line(&format!("not reproducible: {flaky}"));
     }
-    for broken in &total.broken {
-        say(&format!("not carried out: {broken}"));
+    for broken in &summary.broken {
+        print_line(&format!("not carried out: {broken}"));
     }
     if !options.generated_only {
         for row in known.unused() {
-            say(&format!("DIFFERENCES.md: no longer occurs: {row}"));
-            fine = false;
+            print_line(&format!("DIFFERENCES.md: no longer occurs: {row}"));
+            success = false;
         }
     }
-    say(&format!(
+    print_line(&format!(
         "{} sequences ({areas} area files) and {} steps in {:.1} s: {} differences explained, {} \
          unexplained in {} sequences, {} not reproducible",
-        total.sequences,
-        total.steps,
+        summary.sequences,
+        summary.steps,
         took.as_secs_f64(),
-        total.explained,
-        total.unexplained,
-        total.differing.len(),
-        total.flaky.len(),
+        summary.explained,
+        summary.unexplained,
+        summary.differing.len(),
+        summary.flaky.len(),
     ));
-    Ok(fine)
+    Ok(success)
 }
 
 /// What one sequence came to.
@@ -226,16 +226,17 @@ enum Outcome {
     Broken(String),
 }
 
-async fn confirm(pair: &Pair, known: &Known, sequence: &Sequence) -> Outcome {
-    let find = || async { pair.find(sequence, known).await.map_err(|error| error.to_string()) };
-    match find().await {
+async fn confirm(pair: &Pair, known: &KnownDifferences, sequence: &Sequence) -> Outcome {
+    let compare =
+        || async { pair.compare(sequence, known).await.map_err(|error| error.to_string()) };
+    match compare().await {
         Err(error) => Outcome::Broken(format!("{}: {error}", sequence.name)),
         Ok(finding) if finding.unexplained.is_empty() => Outcome::Same(finding),
         // Watches and clocks can make a difference that is none: it has to show twice.
-        Ok(first) => match find().await {
+        Ok(first) => match compare().await {
             Err(error) => Outcome::Broken(format!("{}: {error}", sequence.name)),
             Ok(again) if again.unexplained.is_empty() => {
-                Outcome::Flaky(again, passing(sequence, &first))
+                Outcome::Flaky(again, describe_flaky(sequence, &first))
             }
             Ok(again) => Outcome::Different(again),
         },
@@ -245,13 +246,13 @@ async fn confirm(pair: &Pair, known: &Known, sequence: &Sequence) -> Outcome {
 /// As [`confirm`], for sequences that forget together.
 async fn confirm_together(
     pair: &Pair,
-    known: &Known,
+    known: &KnownDifferences,
     sequences: &[Sequence],
 ) -> Vec<(Arc<Sequence>, Outcome)> {
     let all: Vec<_> = sequences.iter().cloned().map(Arc::new).collect();
-    let first = pair.find_together(&all, known).await;
+    let first = pair.compare_together(&all, known).await;
     let mut done = Vec::new();
-    let mut doubtful = Vec::new();
+    let mut unconfirmed = Vec::new();
     for (sequence, finding) in all.into_iter().zip(first) {
         match finding {
             Err(error) => {
@@ -261,19 +262,19 @@ async fn confirm_together(
             Ok(finding) if finding.unexplained.is_empty() => {
                 done.push((sequence, Outcome::Same(finding)));
             }
-            Ok(finding) => doubtful.push((sequence, finding)),
+            Ok(finding) => unconfirmed.push((sequence, finding)),
         }
     }
-    if doubtful.is_empty() {
+    if unconfirmed.is_empty() {
         return done;
     }
-    let again: Vec<_> = doubtful.iter().map(|(sequence, _)| sequence.clone()).collect();
-    let second = pair.find_together(&again, known).await;
-    for ((sequence, first), finding) in doubtful.into_iter().zip(second) {
+    let again: Vec<_> = unconfirmed.iter().map(|(sequence, _)| sequence.clone()).collect();
+    let second = pair.compare_together(&again, known).await;
+    for ((sequence, first), finding) in unconfirmed.into_iter().zip(second) {
         let outcome = match finding {
             Err(error) => Outcome::Broken(format!("{}: {error}", sequence.name)),
             Ok(again) if again.unexplained.is_empty() => {
-                Outcome::Flaky(again, passing(&sequence, &first))
+                Outcome::Flaky(again, describe_flaky(&sequence, &first))
             }
             Ok(again) => Outcome::Different(again),
         };
@@ -283,7 +284,7 @@ async fn confirm_together(
 }
 
 /// What differed once, for those who want to know why.
-fn passing(sequence: &Sequence, finding: &Finding) -> String {
+fn describe_flaky(sequence: &Sequence, finding: &Finding) -> String {
     let Some(first) = finding.unexplained.first() else { return sequence.name.clone() };
     let value = |value: &Option<serde_json::Value>| match value {
         Some(value) => value.to_string().chars().take(200).collect(),
@@ -300,7 +301,7 @@ fn passing(sequence: &Sequence, finding: &Finding) -> String {
 }
 
 #[derive(Default)]
-struct Total {
+struct Summary {
     sequences: usize,
     steps: usize,
     explained: usize,
@@ -311,7 +312,7 @@ struct Total {
     coverage: Coverage,
 }
 
-impl Total {
+impl Summary {
     fn add(&mut self, sequence: &Sequence, outcome: Outcome) {
         self.sequences += 1;
         self.steps += sequence.steps.len();
@@ -336,7 +337,12 @@ impl Total {
     }
 
     /// The first difference of each sequence, by class, the most frequent first.
-    async fn show(&self, pair: &Pair, known: &Known, options: &Run) -> anyhow::Result<()> {
+    async fn print(
+        &self,
+        pair: &Pair,
+        known: &KnownDifferences,
+        options: &Run,
+    ) -> anyhow::Result<()> {
         let mut classes: BTreeMap<String, Vec<&(Sequence, Finding)>> = BTreeMap::new();
         for entry in &self.differing {
             let (sequence, finding) = entry;
@@ -356,7 +362,7 @@ impl Total {
         classes.sort_by_key(|(_, entries)| std::cmp::Reverse(entries.len()));
         for (at, (class, entries)) in classes.iter().enumerate() {
             let (sequence, finding) = entries[0];
-            say(&format!(
+            print_line(&format!(
                 "\n{} sequences differ in {class}; first: {}",
                 entries.len(),
                 sequence.name
@@ -365,8 +371,8 @@ impl Total {
                 && let Some(first) = finding.unexplained.first()
             {
                 let short = shrink(pair, known, sequence, first).await;
-                let finding = pair.find(&short, known).await?;
-                say(&show(&short, &finding));
+                let finding = pair.compare(&short, known).await?;
+                print_line(&render_report(&short, &finding));
             }
         }
         Ok(())
@@ -383,27 +389,31 @@ fn without_name(call: &str) -> String {
 }
 
 async fn replay(options: Replay) -> anyhow::Result<bool> {
-    let known = Known::built_in()?;
-    let sequences: Vec<_> = options.names.iter().map(|n| find(n)).collect::<Result<_, _>>()?;
-    let pair = both("r").await?;
-    let mut fine = true;
+    let known = KnownDifferences::built_in()?;
+    let sequences: Vec<_> =
+        options.names.iter().map(|n| load_sequence(n)).collect::<Result<_, _>>()?;
+    let pair = start_pair("r").await?;
+    let mut success = true;
     for sequence in sequences {
-        let finding = pair.find(&sequence, &known).await?;
+        let finding = pair.compare(&sequence, &known).await?;
         let count = finding.unexplained.len();
-        say(&format!("{}: {count} unexplained, {} explained", sequence.name, finding.explained));
+        print_line(&format!(
+            "{}: {count} unexplained, {} explained",
+            sequence.name, finding.explained
+        ));
         let Some(first) = finding.unexplained.first() else { continue };
-        fine = false;
+        success = false;
         if options.shrink {
             let short = shrink(&pair, &known, &sequence, first).await;
-            let finding = pair.find(&short, &known).await?;
-            say(&show(&short, &finding));
+            let finding = pair.compare(&short, &known).await?;
+            print_line(&render_report(&short, &finding));
             continue;
         }
         for difference in &finding.unexplained {
             let value = |value: Option<&serde_json::Value>| {
                 value.map_or_else(|| "nothing".to_owned(), ToString::to_string)
             };
-            say(&format!(
+            print_line(&format!(
                 "  step {} {} at {}:\n    upstream {}\n    ours     {}",
                 difference.step + 1,
                 sequence.steps[difference.step].call,
@@ -413,12 +423,12 @@ async fn replay(options: Replay) -> anyhow::Result<bool> {
             ));
         }
     }
-    Ok(fine)
+    Ok(success)
 }
 
 async fn record(options: Record) -> anyhow::Result<bool> {
     let mut sequences = match &options.only {
-        Some(name) => vec![find(name)?],
+        Some(name) => vec![load_sequence(name)?],
         None => Sequence::load_folder(&folder("sequences"))?,
     };
     if options.only.is_none() {
@@ -428,7 +438,7 @@ async fn record(options: Record) -> anyhow::Result<bool> {
         }
     }
     sequences.retain(|sequence| !sequence.live);
-    let server = real().await?;
+    let server = start_upstream().await?;
     let target = folder("transcripts");
     std::fs::create_dir_all(&target)?;
     let mut changed = 0;
@@ -436,22 +446,22 @@ async fn record(options: Record) -> anyhow::Result<bool> {
         let sequence = &transcript.sequence;
         let path = target.join(format!("{}.jsonl", sequence.name));
         let old = std::fs::read_to_string(&path).ok().and_then(|old| Transcript::parse(&old).ok());
-        let same = old.is_some_and(|old| transcript.says_the_same(&old));
+        let same = old.is_some_and(|old| transcript.is_equivalent(&old));
         changed += usize::from(!same);
         if !same {
-            say(&format!("{} ({} steps) has changed", sequence.name, sequence.steps.len()));
+            print_line(&format!("{} ({} steps) has changed", sequence.name, sequence.steps.len()));
         }
         if !same && !options.check {
             std::fs::write(path, transcript.render())?;
         }
     }
-    say(&format!("{} transcripts, {changed} changed", sequences.len()));
+    print_line(&format!("{} transcripts, {changed} changed", sequences.len()));
     Ok(changed == 0 || !options.check)
 }
 
 /// Records side by side what does not make the server forget, and then the rest.
 async fn transcripts(server: &Server, all: Vec<Sequence>) -> anyhow::Result<Vec<Transcript>> {
-    let (forgetful, others): (Vec<_>, Vec<_>) = all.into_iter().partition(Sequence::compacts);
+    let (compacting, others): (Vec<_>, Vec<_>) = all.into_iter().partition(Sequence::compacts);
     let mut tasks = JoinSet::new();
     for sequence in others {
         let server = server.clone();
@@ -461,13 +471,13 @@ async fn transcripts(server: &Server, all: Vec<Sequence>) -> anyhow::Result<Vec<
     while let Some(transcript) = tasks.join_next().await {
         done.push(transcript??);
     }
-    for sequence in forgetful {
+    for sequence in compacting {
         done.push(Transcript::record(server, &sequence).await?);
     }
     Ok(done)
 }
 
-fn find(name: &str) -> anyhow::Result<Sequence> {
+fn load_sequence(name: &str) -> anyhow::Result<Sequence> {
     if let Some(generated) = generate::by_name(name) {
         return Ok(generated);
     }
@@ -483,7 +493,7 @@ fn folder(name: &str) -> PathBuf {
 }
 
 /// One line for the person at the terminal.
-fn say(line: &str) {
+fn print_line(line: &str) {
     // Nobody reads any more: nothing can be done about it, and nothing needs to be.
     let _ = writeln!(std::io::stdout(), "{line}");
 }

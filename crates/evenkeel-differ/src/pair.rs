@@ -7,8 +7,8 @@ use tokio::task::JoinSet;
 
 use crate::canon::canonical;
 use crate::compare::{Difference, compare};
-use crate::known::Known;
-use crate::run::{Answer, RunError, Running, Session, forget, run};
+use crate::known::KnownDifferences;
+use crate::run::{RunError, RunOptions, Session, StepResponse, compact_and_wait, run};
 use crate::sequence::Sequence;
 use crate::server::Server;
 
@@ -27,9 +27,9 @@ pub struct Pair {
 #[non_exhaustive]
 pub struct Finding {
     /// The judge's answers, canonical.
-    pub upstream: Vec<Answer>,
+    pub upstream: Vec<StepResponse>,
     /// Ours.
-    pub ours: Vec<Answer>,
+    pub ours: Vec<StepResponse>,
     /// How many differences the table explains.
     pub explained: usize,
     /// Those it does not.
@@ -40,13 +40,13 @@ impl Finding {
     /// What two answers to the same sequence show.
     pub fn new(
         sequence: &Sequence,
-        upstream: Vec<Answer>,
-        ours: Vec<Answer>,
-        known: &Known,
+        upstream: Vec<StepResponse>,
+        ours: Vec<StepResponse>,
+        known: &KnownDifferences,
     ) -> Self {
         let mut finding = Self { upstream, ours, ..Self::default() };
-        let answers = finding.upstream.iter().zip(&finding.ours);
-        for (step, (upstream, ours)) in answers.enumerate() {
+        let responses = finding.upstream.iter().zip(&finding.ours);
+        for (step, (upstream, ours)) in responses.enumerate() {
             for difference in compare(step, upstream, ours) {
                 if known.explains(&sequence.steps[step].request(), &difference) {
                     finding.explained += 1;
@@ -70,31 +70,35 @@ impl Pair {
     /// # Errors
     ///
     /// If one of the servers cannot be talked to.
-    pub async fn find(&self, sequence: &Sequence, known: &Known) -> Result<Finding, RunError> {
+    pub async fn compare(
+        &self,
+        sequence: &Sequence,
+        known: &KnownDifferences,
+    ) -> Result<Finding, RunError> {
         let namespace = self.namespace();
-        let running = Running { namespace: namespace.clone(), expected: None };
-        let upstream = run(&self.upstream, sequence, running).await?;
-        let running = Running { namespace, expected: Some(upstream.clone()) };
-        let ours = run(&self.ours, sequence, running).await?;
+        let options = RunOptions { namespace: namespace.clone(), expected: None };
+        let upstream = run(&self.upstream, sequence, options).await?;
+        let options = RunOptions { namespace, expected: Some(upstream.clone()) };
+        let ours = run(&self.ours, sequence, options).await?;
         Ok(Finding::new(sequence, canonical(&upstream), canonical(&ours), known))
     }
 
     /// Runs sequences side by side, which forget together: making a real server forget takes
     /// seconds, and nobody else may use it in the meantime.
-    pub async fn find_together(
+    pub async fn compare_together(
         &self,
         sequences: &[Arc<Sequence>],
-        known: &Known,
+        known: &KnownDifferences,
     ) -> Vec<Result<Finding, RunError>> {
         let runs = sequences.iter().map(|sequence| {
-            (sequence.clone(), Running { namespace: self.namespace(), expected: None })
+            (sequence.clone(), RunOptions { namespace: self.namespace(), expected: None })
         });
         let runs: Vec<_> = runs.collect();
-        let upstream = together(&self.upstream, runs.clone()).await;
-        let again = runs.into_iter().zip(&upstream).map(|((sequence, running), answers)| {
-            (sequence, Running { expected: answers.as_ref().ok().cloned(), ..running })
+        let upstream = run_together(&self.upstream, runs.clone()).await;
+        let again = runs.into_iter().zip(&upstream).map(|((sequence, options), responses)| {
+            (sequence, RunOptions { expected: responses.as_ref().ok().cloned(), ..options })
         });
-        let ours = together(&self.ours, again.collect()).await;
+        let ours = run_together(&self.ours, again.collect()).await;
         let found = sequences.iter().zip(upstream).zip(ours);
         found
             .map(|((sequence, upstream), ours)| {
@@ -109,16 +113,16 @@ impl Pair {
     }
 }
 
-type Answers = Result<Vec<Answer>, RunError>;
+type RunResult = Result<Vec<StepResponse>, RunError>;
 
-async fn together(server: &Server, runs: Vec<(Arc<Sequence>, Running)>) -> Vec<Answers> {
-    let mut results: Vec<Option<Answers>> = runs.iter().map(|_| None).collect();
+async fn run_together(server: &Server, runs: Vec<(Arc<Sequence>, RunOptions)>) -> Vec<RunResult> {
+    let mut results: Vec<Option<RunResult>> = runs.iter().map(|_| None).collect();
     let mut tasks = JoinSet::new();
-    for (at, (sequence, running)) in runs.into_iter().enumerate() {
+    for (at, (sequence, options)) in runs.into_iter().enumerate() {
         let server = server.clone();
         tasks.spawn(async move {
-            let begun = Session::begin(&server, sequence, running).await;
-            (at, advance(begun).await)
+            let session = Session::begin(&server, sequence, options).await;
+            (at, advance(session).await)
         });
     }
     loop {
@@ -134,7 +138,7 @@ async fn together(server: &Server, runs: Vec<(Arc<Sequence>, Running)>) -> Vec<A
         if waiting.is_empty() {
             break;
         }
-        match forget(server).await {
+        match compact_and_wait(server).await {
             Ok(()) => {
                 for (at, session) in waiting {
                     tasks.spawn(async move { (at, advance(Ok(session)).await) });

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use crate::pair::Finding;
-use crate::run::Answer;
+use crate::run::StepResponse;
 use crate::sequence::{Sequence, Step};
 
 /// Columns of one side.
@@ -15,10 +15,10 @@ const WIDTH: usize = 68;
 const CONTEXT: usize = 3;
 
 /// What `finding` says about `sequence`, in text.
-pub fn show(sequence: &Sequence, finding: &Finding) -> String {
+pub fn render_report(sequence: &Sequence, finding: &Finding) -> String {
     let mut text = String::new();
     for (at, step) in sequence.steps.iter().enumerate() {
-        let _ = writeln!(text, "  {}. {}", at + 1, as_typed(step));
+        let _ = writeln!(text, "  {}. {}", at + 1, as_curl(step));
     }
     let Some(first) = finding.unexplained.first() else { return text };
     for difference in finding.unexplained.iter().filter(|other| other.step == first.step).take(8) {
@@ -27,8 +27,8 @@ pub fn show(sequence: &Sequence, finding: &Finding) -> String {
             "  step {} at {}: upstream {}, ours {}",
             difference.step + 1,
             difference.at,
-            short(difference.upstream.as_ref()),
-            short(difference.ours.as_ref()),
+            truncated(difference.upstream.as_ref()),
+            truncated(difference.ours.as_ref()),
         );
     }
     if let (Some(upstream), Some(ours)) =
@@ -39,7 +39,7 @@ pub fn show(sequence: &Sequence, finding: &Finding) -> String {
     text
 }
 
-fn short(value: Option<&Value>) -> String {
+fn truncated(value: Option<&Value>) -> String {
     let text = value.map_or_else(|| "nothing".to_owned(), Value::to_string);
     if text.chars().count() <= 300 {
         return text;
@@ -47,7 +47,7 @@ fn short(value: Option<&Value>) -> String {
     text.chars().take(300).chain("…".chars()).collect()
 }
 
-fn as_typed(step: &Step) -> String {
+fn as_curl(step: &Step) -> String {
     if let Some(name) = &step.read {
         return format!("read {name}{}", if step.end { " to the end" } else { "" });
     }
@@ -106,10 +106,10 @@ fn as_typed(step: &Step) -> String {
     text
 }
 
-fn lines(answer: &Answer) -> Vec<String> {
-    let mut lines = vec![answer.status.to_string()];
-    lines.extend(answer.headers.iter().map(|(name, value)| format!("{name}: {value}")));
-    let body = serde_json::to_string_pretty(&answer.body).unwrap_or_default();
+fn lines(response: &StepResponse) -> Vec<String> {
+    let mut lines = vec![response.status.to_string()];
+    lines.extend(response.headers.iter().map(|(name, value)| format!("{name}: {value}")));
+    let body = serde_json::to_string_pretty(&response.body).unwrap_or_default();
     lines.extend(body.lines().map(str::to_owned));
     lines
 }

@@ -1,7 +1,7 @@
 //! Carries out a sequence on one server.
 //!
 //! How long to listen to a quiet watch is the one thing time decides. The real server is asked
-//! first and given [`QUIET`] since the last request; the other is then expected to send as many
+//! first and given [`IDLE_TIMEOUT`] since the last request; the other is then expected to send as many
 //! events, so that only a missing event costs time.
 
 use std::collections::BTreeMap;
@@ -27,23 +27,23 @@ use crate::sequence::{Sequence, Step, Variables, expand, expand_text, set_at, un
 use crate::server::{ResponseBody, Server};
 
 /// A watch that says nothing for so long has said everything.
-const QUIET: Duration = Duration::from_millis(500);
+const IDLE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// For one more event than expected.
-const SURPLUS: Duration = Duration::from_millis(5);
+const EXTRA_EVENT_TIMEOUT: Duration = Duration::from_millis(5);
 
 /// For events the other server has sent, or the end of its stream.
-const PATIENCE: Duration = Duration::from_secs(4);
+const EXPECTED_EVENT_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// For an end that has to come. A busy real server is seconds late.
-const END: Duration = Duration::from_secs(60);
+const END_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// For an `until` to hold. A real server looks every five seconds whether a definition is free of
 /// objects.
-const UNTIL: Duration = Duration::from_secs(60);
+const UNTIL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The same for ours, which does everything as part of the write that asks for it.
-const AT_ONCE: Duration = Duration::from_millis(300);
+const EMBEDDED_UNTIL_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// The headers clients act on.
 const HEADERS: [&str; 7] =
@@ -52,7 +52,7 @@ const HEADERS: [&str; 7] =
 /// What a server answered to one step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Answer {
+pub struct StepResponse {
     /// The status code; 0 for steps that are not requests.
     #[serde(rename = "s", default, skip_serializing_if = "is_zero")]
     pub status: u16,
@@ -68,8 +68,8 @@ pub struct Answer {
 }
 
 /// Whether a real server has yet to start what serves a definition.
-fn is_starting(answer: &Answer) -> bool {
-    answer.status == 429 && answer.body.to_string().contains("initializing")
+fn is_initializing(response: &StepResponse) -> bool {
+    response.status == 429 && response.body.to_string().contains("initializing")
 }
 
 fn is_zero(status: &u16) -> bool {
@@ -106,11 +106,11 @@ pub enum RunError {
 
 /// How a sequence is to be run.
 #[derive(Clone, Debug, Default)]
-pub struct Running {
+pub struct RunOptions {
     /// The namespace of its own, which is made first.
     pub namespace: String,
     /// The answers of the server that went first.
-    pub expected: Option<Vec<Answer>>,
+    pub expected: Option<Vec<StepResponse>>,
 }
 
 /// Carries out all steps and gives an answer for each.
@@ -121,25 +121,25 @@ pub struct Running {
 pub async fn run(
     server: &Server,
     sequence: &Sequence,
-    running: Running,
-) -> Result<Vec<Answer>, RunError> {
-    let mut session = Session::begin(server, Arc::new(sequence.clone()), running).await?;
+    options: RunOptions,
+) -> Result<Vec<StepResponse>, RunError> {
+    let mut session = Session::begin(server, Arc::new(sequence.clone()), options).await?;
     while session.advance().await? {
-        forget(server).await?;
+        compact_and_wait(server).await?;
     }
     Ok(session.finish().await)
 }
 
 /// Makes the server forget, and waits until it has taken up the shared definitions again.
-pub(crate) async fn forget(server: &Server) -> Result<(), RunError> {
+pub(crate) async fn compact_and_wait(server: &Server) -> Result<(), RunError> {
     let state = State::new(server.clone(), "none");
     // A real server writes when it starts again, which leaves what came last behind as well.
     let write = Step::call("POST", "/api/v1/namespaces/default/configmaps")
         .with_body(json!({"metadata": {"generateName": "forgotten-"}}));
     state.request(0, &write).await?;
     server.compact().await?;
-    for (at, step) in shared_crds::served().iter().enumerate() {
-        state.until_it_fits(at, step).await?;
+    for (at, step) in shared_crds::wait_until_served().iter().enumerate() {
+        state.retry_until(at, step).await?;
     }
     Ok(())
 }
@@ -148,8 +148,8 @@ pub(crate) async fn forget(server: &Server) -> Result<(), RunError> {
 /// together.
 pub(crate) struct Session {
     sequence: Arc<Sequence>,
-    expected: Option<Vec<Answer>>,
-    answers: Vec<Answer>,
+    expected: Option<Vec<StepResponse>>,
+    responses: Vec<StepResponse>,
     state: State,
 }
 
@@ -157,33 +157,33 @@ impl Session {
     pub(crate) async fn begin(
         server: &Server,
         sequence: Arc<Sequence>,
-        running: Running,
+        options: RunOptions,
     ) -> Result<Self, RunError> {
-        let state = State::new(server.clone(), &running.namespace);
+        let state = State::new(server.clone(), &options.namespace);
         let namespace = Step::call("POST", "/api/v1/namespaces")
-            .with_body(json!({"metadata": {"name": running.namespace}}));
+            .with_body(json!({"metadata": {"name": options.namespace}}));
         state.request(0, &namespace).await?;
-        Ok(Self { sequence, expected: running.expected, answers: Vec::new(), state })
+        Ok(Self { sequence, expected: options.expected, responses: Vec::new(), state })
     }
 
     /// Goes on to the end, or to just before the next compaction, which the caller is to do; then
     /// the answer is true.
     pub(crate) async fn advance(&mut self) -> Result<bool, RunError> {
-        while let Some(step) = self.sequence.steps.get(self.answers.len()) {
-            let at = self.answers.len();
+        while let Some(step) = self.sequence.steps.get(self.responses.len()) {
+            let at = self.responses.len();
             if step.compact {
-                self.answers.push(Answer::default());
+                self.responses.push(StepResponse::default());
                 return Ok(true);
             }
-            let expected = self.expected.as_ref().and_then(|answers| answers.get(at));
-            self.answers.push(self.state.step(at, step, expected).await?);
+            let expected = self.expected.as_ref().and_then(|responses| responses.get(at));
+            self.responses.push(self.state.step(at, step, expected).await?);
         }
         Ok(false)
     }
 
-    pub(crate) async fn finish(mut self) -> Vec<Answer> {
+    pub(crate) async fn finish(mut self) -> Vec<StepResponse> {
         self.state.clean_up(&self.sequence).await;
-        self.answers
+        self.responses
     }
 }
 
@@ -193,16 +193,16 @@ struct State {
     streams: BTreeMap<String, Stream>,
     readers: JoinSet<()>,
     /// When something was last asked for that watches may tell of.
-    asked: Instant,
+    last_request: Instant,
 }
 
 struct Stream {
-    events: mpsc::Receiver<Arrived>,
+    events: mpsc::Receiver<ReceivedEvent>,
     ended: bool,
 }
 
 /// An event, and when it came.
-struct Arrived {
+struct ReceivedEvent {
     event: Value,
     at: Instant,
 }
@@ -218,7 +218,7 @@ impl State {
             variables,
             streams: BTreeMap::new(),
             readers: JoinSet::new(),
-            asked: Instant::now(),
+            last_request: Instant::now(),
         }
     }
 
@@ -226,98 +226,102 @@ impl State {
         &mut self,
         at: usize,
         step: &Step,
-        expected: Option<&Answer>,
-    ) -> Result<Answer, RunError> {
+        expected: Option<&StepResponse>,
+    ) -> Result<StepResponse, RunError> {
         if let Some(name) = &step.close {
             self.streams.remove(name);
-            return Ok(Answer::default());
+            return Ok(StepResponse::default());
         }
-        let answer = match (&step.read, &step.until) {
+        let response = match (&step.read, &step.until) {
             (Some(name), _) => {
-                let mut answer = self.read(name, step.end, expected).await;
-                if let (true, Value::Object(body)) = (step.any_end, &mut answer.body) {
+                let mut response = self.read(name, step.end, expected).await;
+                if let (true, Value::Object(body)) = (step.any_end, &mut response.body) {
                     body.remove("ended");
                 }
-                answer
+                response
             }
             (None, until) => {
-                let answer = match until {
-                    None => self.answer(at, step).await?,
-                    Some(_) => self.until_it_fits(at, step).await?,
+                let response = match until {
+                    None => self.execute(at, step).await?,
+                    Some(_) => self.retry_until(at, step).await?,
                 };
-                self.asked = Instant::now();
-                answer
+                self.last_request = Instant::now();
+                response
             }
         };
         for (name, pointer) in &step.save {
-            let value = answer.body.pointer(pointer).cloned().unwrap_or(Value::Null);
+            let value = response.body.pointer(pointer).cloned().unwrap_or(Value::Null);
             self.variables.insert(name.clone(), value);
         }
         for (name, pointer) in &step.renew {
-            if let Some(value) = answer.body.pointer(pointer) {
+            if let Some(value) = response.body.pointer(pointer) {
                 self.variables.insert(name.clone(), value.clone());
             }
         }
-        Ok(answer)
+        Ok(response)
     }
 
     /// Asks again until the answer is as it should be, or there is no hope.
-    async fn until_it_fits(&self, at: usize, step: &Step) -> Result<Answer, RunError> {
+    async fn retry_until(&self, at: usize, step: &Step) -> Result<StepResponse, RunError> {
         let until = step.until.clone().unwrap_or_default();
-        let hopeless = until
+        let cannot_match = until
             .unless_null
             .as_ref()
             .is_some_and(|name| self.variables.get(name).is_none_or(Value::is_null));
-        let patience = if matches!(self.server, Server::Real(_)) { UNTIL } else { AT_ONCE };
-        let deadline = Instant::now() + patience;
+        let timeout = if matches!(self.server, Server::Real(_)) {
+            UNTIL_TIMEOUT
+        } else {
+            EMBEDDED_UNTIL_TIMEOUT
+        };
+        let deadline = Instant::now() + timeout;
         loop {
-            let answer = self.judged(at, step).await?;
-            let fits = until.status.is_none_or(|status| status == answer.status)
+            let response = self.response_or_facts(at, step).await?;
+            let matched = until.status.is_none_or(|status| status == response.status)
                 && until.contains.as_ref().is_none_or(|text| {
-                    answer.body.to_string().contains(&expand_text(text, &self.variables))
+                    response.body.to_string().contains(&expand_text(text, &self.variables))
                 });
-            if fits || hopeless || Instant::now() >= deadline {
-                return Ok(answer);
+            if matched || cannot_match || Instant::now() >= deadline {
+                return Ok(response);
             }
             tokio::time::sleep(Duration::from_millis(15)).await;
         }
     }
 
-    async fn answer(&mut self, at: usize, step: &Step) -> Result<Answer, RunError> {
-        let Some(name) = &step.watch else { return self.judged(at, step).await };
+    async fn execute(&mut self, at: usize, step: &Step) -> Result<StepResponse, RunError> {
+        let Some(name) = &step.watch else { return self.response_or_facts(at, step).await };
         let response = self.send(at, step).await?;
         if response.status().as_u16() != 200 {
-            let answer = read_answer(response).await;
-            if !is_starting(&answer) {
-                return Ok(answer);
+            let response = read_response(response).await;
+            if !is_initializing(&response) {
+                return Ok(response);
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
-            return Box::pin(self.answer(at, step)).await;
+            return Box::pin(self.execute(at, step)).await;
         }
         let headers = headers_of(response.headers());
         let (sender, events) = mpsc::channel(1024);
         self.readers.spawn(read_stream(response, sender));
         self.streams.insert(name.clone(), Stream { events, ended: false });
-        Ok(Answer { status: 200, headers, ..Answer::default() })
+        Ok(StepResponse { status: 200, headers, ..StepResponse::default() })
     }
 
     /// The answer, as facts if that is what is asked for.
-    async fn judged(&self, at: usize, step: &Step) -> Result<Answer, RunError> {
-        let mut answer = self.request(at, step).await?;
+    async fn response_or_facts(&self, at: usize, step: &Step) -> Result<StepResponse, RunError> {
+        let mut response = self.request(at, step).await?;
         if let Some(scope) = step.facts {
-            answer.body = facts::of(&answer.body, scope, self.variables["group"].as_str());
-            answer.layout = None;
+            response.body = facts::extract(&response.body, scope, self.variables["group"].as_str());
+            response.layout = None;
         }
-        Ok(answer)
+        Ok(response)
     }
 
     /// A real server that has just taken up a definition asks for patience, which ours never needs.
-    async fn request(&self, at: usize, step: &Step) -> Result<Answer, RunError> {
-        let deadline = Instant::now() + UNTIL;
+    async fn request(&self, at: usize, step: &Step) -> Result<StepResponse, RunError> {
+        let deadline = Instant::now() + UNTIL_TIMEOUT;
         loop {
-            let answer = read_answer(self.send(at, step).await?).await;
-            if !is_starting(&answer) || Instant::now() >= deadline {
-                return Ok(answer);
+            let response = read_response(self.send(at, step).await?).await;
+            if !is_initializing(&response) || Instant::now() >= deadline {
+                return Ok(response);
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -385,33 +389,41 @@ impl State {
         Some(text.into())
     }
 
-    async fn read(&mut self, name: &str, to_the_end: bool, expected: Option<&Answer>) -> Answer {
-        let Some(stream) = self.streams.get_mut(name) else { return Answer::default() };
-        let expected = expected.and_then(|answer| {
-            let count = answer.body["events"].as_array()?.len();
-            Some((count, answer.body["ended"] == true))
+    async fn read(
+        &mut self,
+        name: &str,
+        to_the_end: bool,
+        expected: Option<&StepResponse>,
+    ) -> StepResponse {
+        let Some(stream) = self.streams.get_mut(name) else { return StepResponse::default() };
+        let expected = expected.and_then(|response| {
+            let count = response.body["events"].as_array()?.len();
+            Some((count, response.body["ended"] == true))
         });
         let mut events = Vec::new();
-        let mut heard = self.asked;
+        let mut last_event = self.last_request;
         while !stream.ended {
             let now = Instant::now();
             let until = match expected {
-                _ if to_the_end => now + END,
-                Some((count, ends)) if events.len() < count || ends => now + PATIENCE,
-                Some(_) => now + SURPLUS,
-                None => heard + QUIET,
+                _ if to_the_end => now + END_TIMEOUT,
+                Some((count, ends)) if events.len() < count || ends => now + EXPECTED_EVENT_TIMEOUT,
+                Some(_) => now + EXTRA_EVENT_TIMEOUT,
+                None => last_event + IDLE_TIMEOUT,
             };
             match timeout_at(until, stream.events.recv()).await {
-                Ok(Some(Arrived { event, .. })) if is_tick(&event) => {}
-                Ok(Some(Arrived { event, at })) => {
+                Ok(Some(ReceivedEvent { event, .. })) if is_periodic_bookmark(&event) => {}
+                Ok(Some(ReceivedEvent { event, at })) => {
                     events.push(event);
-                    heard = heard.max(at);
+                    last_event = last_event.max(at);
                 }
                 Ok(None) => stream.ended = true,
                 Err(_) => break,
             }
         }
-        Answer { body: json!({"events": events, "ended": stream.ended}), ..Answer::default() }
+        StepResponse {
+            body: json!({"events": events, "ended": stream.ended}),
+            ..StepResponse::default()
+        }
     }
 
     /// Definitions are costly for a real server; what else was made does not disturb anyone.
@@ -434,7 +446,7 @@ impl State {
     }
 }
 
-async fn read_answer(response: Response<ResponseBody>) -> Answer {
+async fn read_response(response: Response<ResponseBody>) -> StepResponse {
     let status = response.status().as_u16();
     let headers = headers_of(response.headers());
     let kind = headers.get("content-type").map_or("", String::as_str);
@@ -458,11 +470,11 @@ async fn read_answer(response: Response<ResponseBody>) -> Answer {
         }
         Err(error) => Value::String(format!("<the answer broke off: {error}>")),
     };
-    Answer { status, headers, body, layout }
+    StepResponse { status, headers, body, layout }
 }
 
-async fn read_stream(response: Response<ResponseBody>, sender: mpsc::Sender<Arrived>) {
-    let arrived = |line: &[u8]| Arrived { event: parse(line), at: Instant::now() };
+async fn read_stream(response: Response<ResponseBody>, sender: mpsc::Sender<ReceivedEvent>) {
+    let received = |line: &[u8]| ReceivedEvent { event: parse(line), at: Instant::now() };
     let mut body = response.into_body();
     let mut pending = Vec::new();
     while let Some(Ok(frame)) = body.frame().await {
@@ -470,18 +482,18 @@ async fn read_stream(response: Response<ResponseBody>, sender: mpsc::Sender<Arri
         pending.extend_from_slice(&data);
         while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = pending.drain(..=end).collect();
-            if sender.send(arrived(line.trim_ascii())).await.is_err() {
+            if sender.send(received(line.trim_ascii())).await.is_err() {
                 return;
             }
         }
     }
     if !pending.trim_ascii().is_empty() {
-        let _ = sender.send(arrived(&pending)).await;
+        let _ = sender.send(received(&pending)).await;
     }
 }
 
 /// Bookmarks come when the clock says so, but for the one that ends the initial events.
-fn is_tick(event: &Value) -> bool {
+fn is_periodic_bookmark(event: &Value) -> bool {
     event["type"] == "BOOKMARK"
         && event.pointer("/object/metadata/annotations/k8s.io~1initial-events-end").is_none()
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::compare::Difference;
-use crate::known::Known;
+use crate::known::KnownDifferences;
 use crate::pair::Pair;
 use crate::sequence::{Sequence, Step};
 
@@ -21,36 +21,36 @@ const BUDGET: usize = 300;
 const SLOW_BUDGET: usize = 12;
 
 /// How long it may take: an attempt that waits for definitions to come and go takes seconds too.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-struct Shrinking<'a> {
+struct Shrinker<'a> {
     pair: &'a Pair,
-    known: &'a Known,
+    known: &'a KnownDifferences,
     /// Method and last part of the path, and where in the answer.
     wanted: (String, String),
     budget: usize,
-    until: Instant,
+    deadline: Instant,
 }
 
 /// Shrinks `sequence`, which shows `difference` on `pair`.
 pub async fn shrink(
     pair: &Pair,
-    known: &Known,
+    known: &KnownDifferences,
     sequence: &Sequence,
     difference: &Difference,
 ) -> Sequence {
     let wanted = kind(sequence, difference);
     let budget = if sequence.compacts() { SLOW_BUDGET } else { BUDGET };
-    let until = Instant::now() + PATIENCE;
-    let mut shrinking = Shrinking { pair, known, wanted, budget, until };
+    let deadline = Instant::now() + TIMEOUT;
+    let mut shrinker = Shrinker { pair, known, wanted, budget, deadline };
     // What comes after the difference cannot have caused it.
     let mut best = sequence.clone();
     best.steps.truncate(difference.step + 1);
-    if !shrinking.shows(&best).await {
+    if !shrinker.reproduces(&best).await {
         return sequence.clone();
     }
-    shrinking.steps(&mut best).await;
-    shrinking.bodies(&mut best).await;
+    shrinker.shrink_steps(&mut best).await;
+    shrinker.shrink_bodies(&mut best).await;
     best
 }
 
@@ -62,27 +62,27 @@ fn kind(sequence: &Sequence, difference: &Difference) -> (String, String) {
     (request, difference.class())
 }
 
-impl Shrinking<'_> {
-    fn goes_on(&self) -> bool {
-        self.budget > 0 && Instant::now() < self.until
+impl Shrinker<'_> {
+    fn has_budget(&self) -> bool {
+        self.budget > 0 && Instant::now() < self.deadline
     }
 
-    async fn shows(&mut self, sequence: &Sequence) -> bool {
+    async fn reproduces(&mut self, sequence: &Sequence) -> bool {
         self.budget = self.budget.saturating_sub(1);
-        let Ok(finding) = self.pair.find(sequence, self.known).await else { return false };
+        let Ok(finding) = self.pair.compare(sequence, self.known).await else { return false };
         finding.unexplained.iter().any(|found| kind(sequence, found) == self.wanted)
     }
 
-    async fn steps(&mut self, best: &mut Sequence) {
+    async fn shrink_steps(&mut self, best: &mut Sequence) {
         let mut size = best.steps.len() / 2;
-        while size > 0 && self.goes_on() {
+        while size > 0 && self.has_budget() {
             let mut start = 0;
             let mut removed = false;
-            while start < best.steps.len() && self.goes_on() {
+            while start < best.steps.len() && self.has_budget() {
                 let mut candidate = best.clone();
                 let end = (start + size).min(candidate.steps.len());
                 candidate.steps.drain(start..end);
-                if !candidate.steps.is_empty() && self.shows(&candidate).await {
+                if !candidate.steps.is_empty() && self.reproduces(&candidate).await {
                     *best = candidate;
                     removed = true;
                 } else {
@@ -94,12 +94,12 @@ impl Shrinking<'_> {
         }
     }
 
-    async fn bodies(&mut self, best: &mut Sequence) {
+    async fn shrink_bodies(&mut self, best: &mut Sequence) {
         for at in 0..best.steps.len() {
             for simpler in simpler_requests(&best.steps[at]) {
                 let mut candidate = best.clone();
                 candidate.steps[at] = simpler;
-                if self.goes_on() && self.shows(&candidate).await {
+                if self.has_budget() && self.reproduces(&candidate).await {
                     *best = candidate;
                 }
             }
@@ -115,7 +115,7 @@ impl Shrinking<'_> {
                     continue;
                 }
                 crate::sequence::unset_at(body, &pointer);
-                if self.goes_on() && self.shows(&candidate).await {
+                if self.has_budget() && self.reproduces(&candidate).await {
                     *best = candidate;
                 }
             }

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::canon::canonical;
 use crate::compare::compare;
-use crate::known::Known;
+use crate::known::KnownDifferences;
 use crate::pair::Finding;
-use crate::run::{Answer, RunError, Running, run};
+use crate::run::{RunError, RunOptions, StepResponse, run};
 use crate::sequence::{Sequence, Step};
 use crate::server::Server;
 
@@ -21,7 +21,7 @@ pub struct Transcript {
     /// What was asked.
     pub sequence: Sequence,
     /// What was answered, canonical.
-    pub answers: Vec<Answer>,
+    pub responses: Vec<StepResponse>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -35,7 +35,8 @@ struct Header {
 #[derive(Serialize, Deserialize)]
 struct Line {
     step: Step,
-    answer: Answer,
+    #[serde(rename = "answer")]
+    response: StepResponse,
 }
 
 /// Why a file is no transcript.
@@ -53,9 +54,9 @@ impl Transcript {
     ///
     /// If the server cannot be talked to.
     pub async fn record(server: &Server, sequence: &Sequence) -> Result<Self, RunError> {
-        let running = Running { namespace: namespace(sequence), expected: None };
-        let answers = canonical(&run(server, sequence, running).await?);
-        Ok(Self { sequence: sequence.clone(), answers })
+        let options = RunOptions { namespace: namespace(sequence), expected: None };
+        let responses = canonical(&run(server, sequence, options).await?);
+        Ok(Self { sequence: sequence.clone(), responses })
     }
 
     /// Asks `server` the same and compares.
@@ -63,18 +64,22 @@ impl Transcript {
     /// # Errors
     ///
     /// If the server cannot be talked to.
-    pub async fn replay(&self, server: &Server, known: &Known) -> Result<Finding, RunError> {
+    pub async fn replay(
+        &self,
+        server: &Server,
+        known: &KnownDifferences,
+    ) -> Result<Finding, RunError> {
         let namespace = namespace(&self.sequence);
-        let running = Running { namespace, expected: Some(self.answers.clone()) };
-        let ours = canonical(&run(server, &self.sequence, running).await?);
-        Ok(Finding::new(&self.sequence, self.answers.clone(), ours, known))
+        let options = RunOptions { namespace, expected: Some(self.responses.clone()) };
+        let ours = canonical(&run(server, &self.sequence, options).await?);
+        Ok(Finding::new(&self.sequence, self.responses.clone(), ours, known))
     }
 
     /// Whether another recording of the same sequence differs by chance at most.
-    pub fn says_the_same(&self, other: &Self) -> bool {
-        let as_good = |a, b| compare(0, a, b).is_empty();
-        let mut answers = self.answers.iter().zip(&other.answers);
-        self.sequence == other.sequence && answers.all(|(a, b)| as_good(a, b) || as_good(b, a))
+    pub fn is_equivalent(&self, other: &Self) -> bool {
+        let covers = |a, b| compare(0, a, b).is_empty();
+        let mut responses = self.responses.iter().zip(&other.responses);
+        self.sequence == other.sequence && responses.all(|(a, b)| covers(a, b) || covers(b, a))
     }
 
     /// Reads the form above.
@@ -89,13 +94,13 @@ impl Transcript {
         let header: Header = serde_json::from_str(first).map_err(at(0))?;
         let mut sequence =
             Sequence { name: header.name, about: header.about, ..Sequence::default() };
-        let mut answers = Vec::new();
+        let mut responses = Vec::new();
         for (number, line) in lines {
             let line: Line = serde_json::from_str(line).map_err(at(number))?;
             sequence.steps.push(line.step);
-            answers.push(line.answer);
+            responses.push(line.response);
         }
-        Ok(Self { sequence, answers })
+        Ok(Self { sequence, responses })
     }
 
     /// The text of a file.
@@ -107,8 +112,8 @@ impl Transcript {
         };
         let mut text = serde_json::to_string(&header).unwrap_or_default();
         text.push('\n');
-        for (step, answer) in self.sequence.steps.iter().zip(&self.answers) {
-            let line = Line { step: step.clone(), answer: answer.clone() };
+        for (step, response) in self.sequence.steps.iter().zip(&self.responses) {
+            let line = Line { step: step.clone(), response: response.clone() };
             text.push_str(&serde_json::to_string(&line).unwrap_or_default());
             text.push('\n');
         }

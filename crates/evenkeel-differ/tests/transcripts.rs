@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use evenkeel_apiserver::ApiServer;
 use evenkeel_differ::generate::shared_crds;
 use evenkeel_differ::transcript::Transcript;
-use evenkeel_differ::{Known, Sequence, Server, generate, show};
+use evenkeel_differ::{KnownDifferences, Sequence, Server, generate, render_report};
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
@@ -29,11 +29,11 @@ fn open() -> BTreeMap<String, usize> {
 
 // With a paused clock waiting for an event that never comes costs nothing.
 #[tokio::test(start_paused = true)]
-async fn recorded_answers_are_ours_too() {
+async fn embedded_server_responds_as_recorded() {
     let server = ApiServer::builder().seed(1).build().await.unwrap();
     let server = Server::ours(server);
-    shared_crds::prepare(&server).await.unwrap();
-    let known = Known::built_in().unwrap();
+    shared_crds::create(&server).await.unwrap();
+    let known = KnownDifferences::built_in().unwrap();
     let transcripts = Transcript::load_folder(&folder("transcripts")).unwrap();
     assert!(!transcripts.is_empty());
     let mut open = open();
@@ -46,7 +46,7 @@ async fn recorded_answers_are_ours_too() {
             wrong.push_str(&format!(
                 "{name}: {} differences instead of {expected}\n{}\n",
                 finding.unexplained.len(),
-                show(&transcript.sequence, &finding),
+                render_report(&transcript.sequence, &finding),
             ));
         }
     }
@@ -55,7 +55,7 @@ async fn recorded_answers_are_ours_too() {
 }
 
 #[test]
-fn transcripts_are_of_the_sequences_as_they_are() {
+fn transcripts_match_the_current_sequences() {
     let transcripts = Transcript::load_folder(&folder("transcripts")).unwrap();
     let recorded: BTreeMap<_, _> =
         transcripts.into_iter().map(|t| (t.sequence.name.clone(), t.sequence)).collect();

@@ -5,15 +5,15 @@ use serde_json::json;
 use super::*;
 
 fn of(bodies: &[Value]) -> Vec<Value> {
-    let answers: Vec<_> = bodies
+    let responses: Vec<_> = bodies
         .iter()
-        .map(|body| Answer { status: 200, body: body.clone(), ..Answer::default() })
+        .map(|body| StepResponse { status: 200, body: body.clone(), ..StepResponse::default() })
         .collect();
-    canonical(&answers).into_iter().map(|answer| answer.body).collect()
+    canonical(&responses).into_iter().map(|response| response.body).collect()
 }
 
 #[test]
-fn identities_become_labels_in_the_order_they_appear() {
+fn uids_become_labels_in_order_of_appearance() {
     let a = "0c4f7b1e-1111-4222-8333-444455556666";
     let b = "1c4f7b1e-1111-4222-8333-444455556666";
     let seen = of(&[
@@ -28,14 +28,14 @@ fn identities_become_labels_in_the_order_they_appear() {
 }
 
 #[test]
-fn a_version_that_was_seen_keeps_its_label() {
+fn resource_version_seen_before_keeps_its_label() {
     let object = |version: &str| json!({"metadata": {"resourceVersion": version}});
     let seen = of(&[object("7"), object("9"), object("7")]);
     assert_eq!(seen[2]["metadata"]["resourceVersion"], "<rv 1>");
 }
 
 #[test]
-fn lists_only_have_to_keep_up() {
+fn list_versions_must_not_be_older_than_versions_seen() {
     let list = |version: &str| json!({"metadata": {"resourceVersion": version}, "items": []});
     let object = json!({"metadata": {"resourceVersion": "50"}});
     let seen = of(&[object, list("50"), list("77"), list("49")]);
@@ -45,7 +45,7 @@ fn lists_only_have_to_keep_up() {
 }
 
 #[test]
-fn generated_names_are_replaced_wherever_they_show() {
+fn generated_names_are_replaced_everywhere() {
     let seen = of(&[
         json!({"metadata": {"generateName": "web-", "name": "web-x7k2p"}}),
         json!({"message": "pods \"web-x7k2p\" not found"}),
@@ -55,7 +55,7 @@ fn generated_names_are_replaced_wherever_they_show() {
 }
 
 #[test]
-fn times_keep_their_precision_and_old_ones_their_value() {
+fn recent_times_keep_their_precision_and_old_times_their_value() {
     let seen = of(&[json!({
         "a": "2026-11-16T00:45:07Z", "b": "2026-11-16T00:45:07.123456Z", "c": "2001-02-03T04:05:06Z",
     })]);
@@ -63,7 +63,7 @@ fn times_keep_their_precision_and_old_ones_their_value() {
 }
 
 #[test]
-fn a_deletion_before_its_creation_shows() {
+fn deletion_before_creation_is_marked() {
     let seen = of(&[json!({
         "creationTimestamp": "2026-11-16T00:45:07Z", "deletionTimestamp": "2026-11-16T00:45:06Z",
     })]);
@@ -71,13 +71,13 @@ fn a_deletion_before_its_creation_shows() {
 }
 
 #[test]
-fn ages_in_tables_have_no_value() {
+fn ages_in_tables_are_replaced() {
     let seen = of(&[json!({"rows": [{"cells": ["a", "3s", 3, "1m2s"]}]})]);
     assert_eq!(seen[0]["rows"][0]["cells"], json!(["a", "<age>", 3, "<age>"]));
 }
 
 #[test]
-fn versions_inside_texts_have_no_value() {
+fn resource_versions_inside_texts_are_replaced() {
     let seen = of(&[json!({
         "yaml": "metadata:\n  resourceVersion: \"226\"\n",
         "json": "Invalid value: \"{\\\"resourceVersion\\\":\\\"250\\\"}\"",
@@ -89,7 +89,7 @@ fn versions_inside_texts_have_no_value() {
 }
 
 #[test]
-fn complaints_about_custom_objects_have_no_order() {
+fn causes_for_custom_resources_are_sorted() {
     let status = |group: &str| {
         json!({
             "message": "x is invalid: [b: no, a: no]",

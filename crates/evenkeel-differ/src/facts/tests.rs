@@ -12,9 +12,9 @@ fn groups_of_other_sequences_are_left_out() {
     };
     let groups = ["apps", "s1-1.differ.test", "s1-2.differ.test"].map(group);
     let document = json!({"kind": "APIGroupList", "groups": groups});
-    let own = of(&document, Scope::Own, Some("s1-1.differ.test"));
+    let own = extract(&document, Scope::Own, Some("s1-1.differ.test"));
     assert_eq!(own.as_object().unwrap().keys().collect::<Vec<_>>(), ["group s1-1.differ.test"]);
-    let rest = of(&document, Scope::BuiltIn, Some("s1-1.differ.test"));
+    let rest = extract(&document, Scope::BuiltIn, Some("s1-1.differ.test"));
     assert_eq!(
         rest,
         json!({"group apps": {"name": "apps", "versions": ["v1"], "preferred": "v1"}})
@@ -22,7 +22,7 @@ fn groups_of_other_sequences_are_left_out() {
 }
 
 #[test]
-fn a_property_is_a_fact_and_its_description_is_none() {
+fn properties_are_facts_without_descriptions() {
     let document = json!({
         "swagger": "2.0", "paths": {"/apis/g.differ.test/v1/things": {"get": {
             "description": "list", "operationId": "listThing", "produces": ["b", "a"],
@@ -35,7 +35,7 @@ fn a_property_is_a_fact_and_its_description_is_none() {
             "io.k8s.api.core.v1.Pod": {},
         },
     });
-    let facts = of(&document, Scope::Own, Some("g.differ.test"));
+    let facts = extract(&document, Scope::Own, Some("g.differ.test"));
     let get = "GET /apis/g.differ.test/v1/things";
     assert_eq!(facts[get], json!({"operationId": "listThing", "produces": ["a", "b"]}));
     assert_eq!(facts[format!("{get} parameter limit")], "shared");
@@ -45,7 +45,7 @@ fn a_property_is_a_fact_and_its_description_is_none() {
 }
 
 #[test]
-fn what_is_no_document_stays() {
+fn other_responses_are_unchanged() {
     let status = json!({"kind": "Status", "code": 404});
-    assert_eq!(of(&status, Scope::Own, None), status);
+    assert_eq!(extract(&status, Scope::Own, None), status);
 }

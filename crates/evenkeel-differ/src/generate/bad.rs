@@ -102,7 +102,7 @@ pub(super) fn step(random: &mut Random, kind: &Kind, name: &str, object: &Value)
         }
         35..=41 => {
             let mut odd = object.clone();
-            mutate::confuse(random, &mut odd);
+            mutate::corrupt(random, &mut odd);
             match random.below(4) {
                 0 => Step::call("PUT", &named).with_body(odd),
                 1 => Step::call("PATCH", &named)

@@ -22,7 +22,7 @@ pub(super) struct Kind {
     pub(super) fields: &'static [&'static str],
 }
 
-const BLANK: Kind = Kind {
+const EMPTY: Kind = Kind {
     base: "/api/v1",
     plural: "",
     api_version: "v1",
@@ -36,20 +36,20 @@ const BLANK: Kind = Kind {
     fields: &[],
 };
 
-const APPS: Kind = Kind { base: "/apis/apps/v1", api_version: "apps/v1", scale: true, ..BLANK };
-const BATCH: Kind = Kind { base: "/apis/batch/v1", api_version: "batch/v1", ..BLANK };
+const APPS: Kind = Kind { base: "/apis/apps/v1", api_version: "apps/v1", scale: true, ..EMPTY };
+const BATCH: Kind = Kind { base: "/apis/batch/v1", api_version: "batch/v1", ..EMPTY };
 const RBAC: Kind = Kind {
     base: "/apis/rbac.authorization.k8s.io/v1",
     api_version: "rbac.authorization.k8s.io/v1",
-    ..BLANK
+    ..EMPTY
 };
 const NETWORKING: Kind =
-    Kind { base: "/apis/networking.k8s.io/v1", api_version: "networking.k8s.io/v1", ..BLANK };
+    Kind { base: "/apis/networking.k8s.io/v1", api_version: "networking.k8s.io/v1", ..EMPTY };
 const SHARED: Kind = Kind {
     base: "/apis/shared.differ.test/v1",
     api_version: "shared.differ.test/v1",
     custom: true,
-    ..BLANK
+    ..EMPTY
 };
 
 const TEMPLATE_EDITS: &[(&str, &str)] = &[
@@ -87,7 +87,7 @@ pub(super) const KINDS: &[Kind] = &[
             ("/data/bad key", "\"1\""),
             ("/immutable", "true"),
         ],
-        ..BLANK
+        ..EMPTY
     },
     Kind {
         plural: "secrets",
@@ -105,7 +105,7 @@ pub(super) const KINDS: &[Kind] = &[
             ("/immutable", "true"),
         ],
         fields: &["type=Opaque", "type!=Opaque"],
-        ..BLANK
+        ..EMPTY
     },
     Kind {
         plural: "services",
@@ -131,7 +131,7 @@ pub(super) const KINDS: &[Kind] = &[
             ("/spec/ports", "[{\"port\":1},{\"port\":2}]"),
         ],
         status: &[("/status/loadBalancer/ingress", "[{\"ip\":\"192.0.2.1\"}]")],
-        ..BLANK
+        ..EMPTY
     },
     Kind {
         plural: "pods",
@@ -170,7 +170,7 @@ pub(super) const KINDS: &[Kind] = &[
             ("/status/podIP", "\"192.0.2.7\""),
         ],
         fields: &["status.phase=Pending", "spec.nodeName=", "spec.restartPolicy!=Never"],
-        ..BLANK
+        ..EMPTY
     },
     Kind {
         plural: "deployments",
@@ -285,7 +285,7 @@ pub(super) const KINDS: &[Kind] = &[
             _ => json!({}),
         },
         edits: &[("/automountServiceAccountToken", "true"), ("/secrets", "[{\"name\":\"x\"}]")],
-        ..BLANK
+        ..EMPTY
     },
     Kind {
         plural: "persistentvolumeclaims",
@@ -298,7 +298,7 @@ pub(super) const KINDS: &[Kind] = &[
         },
         edits: &[("/spec/resources/requests/storage", "\"2Gi\""), ("/spec/volumeName", "\"pv\"")],
         status: &[("/status/phase", "\"Bound\"")],
-        ..BLANK
+        ..EMPTY
     },
     Kind {
         plural: "roles",
@@ -377,7 +377,7 @@ pub(super) const KINDS: &[Kind] = &[
         },
         edits: &[("/spec/minAvailable", "\"50%\""), ("/spec/minAvailable", "\"many\"")],
         status: &[("/status/disruptionsAllowed", "1"), ("/status/currentHealthy", "1")],
-        ..BLANK
+        ..EMPTY
     },
     Kind {
         base: "/apis/autoscaling/v2",
@@ -396,7 +396,7 @@ pub(super) const KINDS: &[Kind] = &[
             ("/spec/minReplicas", "-1"),
         ],
         status: &[("/status/currentReplicas", "1"), ("/status/desiredReplicas", "2")],
-        ..BLANK
+        ..EMPTY
     },
     Kind {
         base: "/apis/coordination.k8s.io/v1",
@@ -416,7 +416,7 @@ pub(super) const KINDS: &[Kind] = &[
             ("/spec/renewTime", "\"2001-02-03T04:05:07.000008Z\""),
             ("/spec/renewTime", "\"yesterday\""),
         ],
-        ..BLANK
+        ..EMPTY
     },
     Kind {
         base: "/apis/discovery.k8s.io/v1",
@@ -435,14 +435,14 @@ pub(super) const KINDS: &[Kind] = &[
             ("/addressType", "\"IPv6\""),
             ("/ports/0/name", "\"http\""),
         ],
-        ..BLANK
+        ..EMPTY
     },
     Kind {
         plural: "endpoints",
         kind: "Endpoints",
         make: |_| json!({"subsets": [{"addresses": [{"ip": "192.0.2.2"}, {"ip": "192.0.2.1"}], "ports": [{"port": 80}]}]}),
         edits: &[("/subsets/0/ports/0/port", "81"), ("/subsets/0/addresses/0/ip", "\"bogus\"")],
-        ..BLANK
+        ..EMPTY
     },
     Kind {
         plural: "namespaces",
@@ -451,7 +451,7 @@ pub(super) const KINDS: &[Kind] = &[
         edits: &[("/spec/finalizers", "[\"example.com/x\"]")],
         status: &[("/status/phase", "\"Active\"")],
         fields: &["status.phase=Active"],
-        ..BLANK
+        ..EMPTY
     },
     Kind {
         plural: "nodes",
@@ -467,7 +467,7 @@ pub(super) const KINDS: &[Kind] = &[
             ("/status/conditions", "[{\"type\":\"Ready\",\"status\":\"True\"}]"),
         ],
         fields: &["spec.unschedulable=true"],
-        ..BLANK
+        ..EMPTY
     },
     Kind {
         plural: "persistentvolumes",
@@ -485,7 +485,7 @@ pub(super) const KINDS: &[Kind] = &[
             ("/spec/hostPath/path", "\"/other\""),
         ],
         status: &[("/status/phase", "\"Available\"")],
-        ..BLANK
+        ..EMPTY
     },
     Kind {
         plural: "clusterroles",
@@ -503,7 +503,7 @@ pub(super) const KINDS: &[Kind] = &[
         namespaced: false,
         make: |_| json!({"provisioner": "example.com/p"}),
         edits: &[("/allowVolumeExpansion", "true"), ("/provisioner", "\"other\"")],
-        ..BLANK
+        ..EMPTY
     },
     Kind {
         base: "/apis/scheduling.k8s.io/v1",
@@ -513,7 +513,7 @@ pub(super) const KINDS: &[Kind] = &[
         namespaced: false,
         make: |random| json!({"value": random.below(1000)}),
         edits: &[("/value", "5"), ("/description", "\"d\"")],
-        ..BLANK
+        ..EMPTY
     },
     Kind {
         plural: "widgets",

@@ -26,7 +26,7 @@ pub(super) fn set_any_field(random: &mut Random, ty: &Type, object: &mut Value) 
 }
 
 /// Puts a value of another type in place of one that is there.
-pub(super) fn confuse(random: &mut Random, object: &mut Value) {
+pub(super) fn corrupt(random: &mut Random, object: &mut Value) {
     match object {
         Value::Object(fields) if !fields.is_empty() && random.percent(88) => {
             let names: Vec<_> = fields.keys().filter(|name| !is_type(name)).cloned().collect();
@@ -35,15 +35,15 @@ pub(super) fn confuse(random: &mut Random, object: &mut Value) {
                 if random.percent(8) {
                     fields.insert(format!("{name}X"), json!({"x": 1}));
                 } else {
-                    confuse(random, &mut fields[name.as_str()]);
+                    corrupt(random, &mut fields[name.as_str()]);
                 }
             }
         }
         Value::Array(items) if !items.is_empty() && random.percent(88) => {
             let at = random.below(items.len());
-            confuse(random, &mut items[at]);
+            corrupt(random, &mut items[at]);
         }
-        other => *other = odd(random),
+        other => *other = unexpected_value(random),
     }
 }
 
@@ -55,7 +55,7 @@ fn is_shared(name: &str) -> bool {
     is_type(name) || name == "metadata"
 }
 
-fn odd(random: &mut Random) -> Value {
+fn unexpected_value(random: &mut Random) -> Value {
     let odd = [
         json!(null),
         json!("odd"),
@@ -83,7 +83,7 @@ fn alter_shape(random: &mut Random, field: &Field, shape: Shape, value: &mut Val
     match shape {
         Shape::Struct(ty) if !ty.fields.is_empty() && random.percent(90) => {
             if !value.is_object() {
-                *value = made(random, field, shape, DEPTH);
+                *value = random_value(random, field, shape, DEPTH);
             }
             let Value::Object(fields) = value else { return };
             let field = random.pick(&ty.get().fields);
@@ -91,25 +91,26 @@ fn alter_shape(random: &mut Random, field: &Field, shape: Shape, value: &mut Val
         }
         Shape::List(item) if random.percent(85) => {
             if value.as_array().is_none_or(Vec::is_empty) {
-                *value = json!([made(random, field, item.shape(), DEPTH)]);
+                *value = json!([random_value(random, field, item.shape(), DEPTH)]);
             }
             let Value::Array(items) = value else { return };
             match random.below(5) {
-                0 => items.push(made(random, field, item.shape(), DEPTH)),
+                0 => items.push(random_value(random, field, item.shape(), DEPTH)),
                 _ => alter_shape(random, field, item.shape(), &mut items[0]),
             }
         }
         Shape::Custom(..) if random.percent(15) => *value = "?".into(),
         // One fault at a time, and nothing empty, which a refusal may print as it likes.
         _ if random.percent(7) => {
-            *value = Some(odd(random)).filter(|odd| !is_empty(odd)).unwrap_or(true.into());
+            *value =
+                Some(unexpected_value(random)).filter(|odd| !is_empty(odd)).unwrap_or(true.into());
         }
-        _ => *value = made(random, field, shape, DEPTH),
+        _ => *value = random_value(random, field, shape, DEPTH),
     }
 }
 
 /// A value of a shape, which may or may not be valid.
-fn made(random: &mut Random, field: &Field, shape: Shape, depth: usize) -> Value {
+fn random_value(random: &mut Random, field: &Field, shape: Shape, depth: usize) -> Value {
     match shape {
         Shape::String => {
             let allowed: Vec<_> = field.allowed().collect();
@@ -125,30 +126,32 @@ fn made(random: &mut Random, field: &Field, shape: Shape, depth: usize) -> Value
         Shape::Any => json!({"free": 1}),
         Shape::List(item) => {
             let count = if depth == 0 { 0 } else { 1 + random.below(2) };
-            (0..count).map(|_| made(random, field, item.shape(), depth - 1)).collect()
+            (0..count).map(|_| random_value(random, field, item.shape(), depth - 1)).collect()
         }
         Shape::Map { value, .. } => {
             let key = *random.pick(&["k", "app", "cpu", "example.com/k"]);
-            json!({key: made(random, field, value.shape(), depth.saturating_sub(1))})
+            json!({key: random_value(random, field, value.shape(), depth.saturating_sub(1))})
         }
         Shape::Struct(ty) => {
             let mut fields = Map::new();
             for field in &ty.get().fields {
-                let wanted = if field.required { 92 } else { 12 };
+                let percent = if field.required { 92 } else { 12 };
                 // A list with nothing in it is another matter than none.
-                let room = if matches!(field.shape, Shape::List(_)) { 1 } else { 0 };
-                if depth > room && random.percent(wanted) {
-                    fields
-                        .insert(field.name.to_owned(), made(random, field, field.shape, depth - 1));
+                let min_depth = if matches!(field.shape, Shape::List(_)) { 1 } else { 0 };
+                if depth > min_depth && random.percent(percent) {
+                    fields.insert(
+                        field.name.to_owned(),
+                        random_value(random, field, field.shape, depth - 1),
+                    );
                 }
             }
             fields.into()
         }
-        Shape::Custom(custom, _) => special(random, custom),
+        Shape::Custom(custom, _) => custom_value(random, custom),
     }
 }
 
-fn special(random: &mut Random, custom: Custom) -> Value {
+fn custom_value(random: &mut Random, custom: Custom) -> Value {
     match custom {
         Custom::Time => "2001-02-03T04:05:06Z".into(),
         Custom::MicroTime => "2001-02-03T04:05:06.000007Z".into(),

@@ -6,27 +6,27 @@ use serde_json::{Value, json};
 use crate::run::RunError;
 use crate::sequence::{Sequence, Step, Until};
 use crate::server::Server;
-use crate::{Running, run};
+use crate::{RunOptions, run};
 
 /// Makes the shared definitions on `server` and waits until they are served.
 ///
 /// # Errors
 ///
 /// If the server cannot be talked to.
-pub async fn prepare(server: &Server) -> Result<(), RunError> {
+pub async fn create(server: &Server) -> Result<(), RunError> {
     let mut steps = Vec::new();
-    for definition in [widgets(), loose(), globals()] {
+    for crd in [widgets(), loose(), globals()] {
         let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        steps.push(Step::call("POST", path).with_body(definition));
+        steps.push(Step::call("POST", path).with_body(crd));
     }
-    steps.extend(served());
+    steps.extend(wait_until_served());
     let sequence = Sequence { name: "shared".to_owned(), steps, ..Sequence::default() };
-    run(server, &sequence, Running { namespace: "setup".to_owned(), expected: None }).await?;
+    run(server, &sequence, RunOptions { namespace: "setup".to_owned(), expected: None }).await?;
     Ok(())
 }
 
 /// Waits until the shared definitions are served.
-pub(crate) fn served() -> Vec<Step> {
+pub(crate) fn wait_until_served() -> Vec<Step> {
     let paths = ["v1/widgets", "v1beta1/widgets", "v1/loose", "v1/globals"];
     paths.iter().map(|path| wait_for(format!("/apis/shared.differ.test/{path}"))).collect()
 }
@@ -100,12 +100,7 @@ fn widgets() -> Value {
             ],
         })
     };
-    definition(
-        "widgets",
-        "Widget",
-        "Namespaced",
-        &json!([version("v1", true), version("v1beta1", false)]),
-    )
+    crd("widgets", "Widget", "Namespaced", &json!([version("v1", true), version("v1beta1", false)]))
 }
 
 fn loose() -> Value {
@@ -119,7 +114,7 @@ fn loose() -> Value {
     let version = json!({
         "name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema},
     });
-    definition("loose", "Loose", "Namespaced", &json!([version]))
+    crd("loose", "Loose", "Namespaced", &json!([version]))
 }
 
 fn globals() -> Value {
@@ -130,10 +125,10 @@ fn globals() -> Value {
     let version = json!({
         "name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema},
     });
-    definition("globals", "Global", "Cluster", &json!([version]))
+    crd("globals", "Global", "Cluster", &json!([version]))
 }
 
-fn definition(plural: &str, kind: &str, scope: &str, versions: &Value) -> Value {
+fn crd(plural: &str, kind: &str, scope: &str, versions: &Value) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",

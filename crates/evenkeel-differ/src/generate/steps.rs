@@ -24,7 +24,7 @@ pub(super) fn collection(kind: &Kind) -> String {
 }
 
 /// Something that was made, or so the writer believes.
-struct Made {
+struct Created {
     kind: usize,
     name: String,
     /// Under which its last answer is saved; `…v` and `…u` hold its version and uid.
@@ -32,17 +32,17 @@ struct Made {
 }
 
 /// A mixed sequence.
-pub(super) fn write(random: &mut Random) -> Vec<Step> {
-    let mut writer = Writer::new(random);
-    writer.write();
-    writer.steps
+pub(super) fn generate(random: &mut Random) -> Vec<Step> {
+    let mut generator = Generator::new(random);
+    generator.generate();
+    generator.steps
 }
 
 /// Writes one sequence.
-struct Writer<'a> {
+struct Generator<'a> {
     random: &'a mut Random,
     kinds: Vec<usize>,
-    made: Vec<Made>,
+    created: Vec<Created>,
     watches: Vec<String>,
     pages: Vec<(usize, String, String)>,
     steps: Vec<Step>,
@@ -50,7 +50,7 @@ struct Writer<'a> {
     generated: usize,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> Generator<'a> {
     fn new(random: &'a mut Random) -> Self {
         let (custom, built_in): (Vec<_>, Vec<_>) =
             (0..KINDS.len()).partition(|kind| KINDS[*kind].custom);
@@ -62,7 +62,7 @@ impl<'a> Writer<'a> {
         Self {
             random,
             kinds,
-            made: Vec::new(),
+            created: Vec::new(),
             watches: Vec::new(),
             pages: Vec::new(),
             steps: Vec::new(),
@@ -71,9 +71,9 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn write(&mut self) {
+    fn generate(&mut self) {
         if self.random.percent(7) {
-            self.definition();
+            self.crd();
         }
         self.create();
         self.create();
@@ -117,12 +117,12 @@ impl<'a> Writer<'a> {
 
     /// Something made before; now and then a name that nobody used.
     fn target(&mut self) -> (usize, String, String) {
-        if self.made.is_empty() || self.random.percent(6) {
+        if self.created.is_empty() || self.random.percent(6) {
             let kind = self.kind();
             return (kind, self.name(kind), "none".to_owned());
         }
-        let made = &self.made[self.random.below(self.made.len())];
-        (made.kind, made.name.clone(), made.saved.clone())
+        let created = &self.created[self.random.below(self.created.len())];
+        (created.kind, created.name.clone(), created.saved.clone())
     }
 
     fn push_saving(&mut self, mut step: Step, kind: usize, name: String) {
@@ -131,8 +131,10 @@ impl<'a> Writer<'a> {
         step.save.insert(format!("{saved}v"), "/metadata/resourceVersion".to_owned());
         step.save.insert(format!("{saved}u"), "/metadata/uid".to_owned());
         self.steps.push(step);
-        self.made.retain(|made| made.kind != kind || made.name != name || made.saved == saved);
-        self.made.push(Made { kind, name, saved });
+        self.created.retain(|created| {
+            created.kind != kind || created.name != name || created.saved == saved
+        });
+        self.created.push(Created { kind, name, saved });
     }
 
     fn object(&mut self, kind: usize, name: &str) -> Value {
@@ -156,7 +158,7 @@ impl<'a> Writer<'a> {
             set_at(&mut object, "/metadata/finalizers", json!(["example.com/hold"]));
         }
         if self.random.percent(10)
-            && let Some(owner) = self.made.last()
+            && let Some(owner) = self.created.last()
         {
             let reference = json!([{
                 "apiVersion": KINDS[owner.kind].api_version, "kind": KINDS[owner.kind].kind,
@@ -270,9 +272,9 @@ impl<'a> Writer<'a> {
         let kind = self.kind();
         let mut query = self.selectors(kind);
         if self.random.percent(10)
-            && let Some(made) = self.made.last()
+            && let Some(created) = self.created.last()
         {
-            query.push(format!("resourceVersion=${{{}v}}", made.saved));
+            query.push(format!("resourceVersion=${{{}v}}", created.saved));
             query.push("resourceVersionMatch=NotOlderThan".to_owned());
         }
         let mut step = Step::call("GET", with_query(&collection(&KINDS[kind]), &query));
@@ -359,7 +361,7 @@ impl<'a> Writer<'a> {
         let path = format!("{}/{name}/status{options}", collection(&KINDS[kind]));
         let (pointer, value) = self.edit(KINDS[kind].status);
         if self.random.percent(20) {
-            let step = self.status_otherwise(kind, &name, &pointer, &value);
+            let step = self.status_by_other_request(kind, &name, &pointer, &value);
             self.push_saving(step, kind, name);
             return;
         }
@@ -386,7 +388,13 @@ impl<'a> Writer<'a> {
     }
 
     /// A status by the ways that are taken less often.
-    fn status_otherwise(&mut self, kind: usize, name: &str, pointer: &str, value: &Value) -> Step {
+    fn status_by_other_request(
+        &mut self,
+        kind: usize,
+        name: &str,
+        pointer: &str,
+        value: &Value,
+    ) -> Step {
         let path = format!("{}/{name}/status", collection(&KINDS[kind]));
         let mut body = json!({});
         set_at(&mut body, pointer, value.clone());
@@ -564,9 +572,9 @@ impl<'a> Writer<'a> {
                 query.push("allowWatchBookmarks=true".to_owned());
                 query.push("resourceVersionMatch=NotOlderThan".to_owned());
             }
-            2 | 3 if !self.made.is_empty() => {
-                let made = &self.made[self.random.below(self.made.len())];
-                query.push(format!("resourceVersion=${{{}v}}", made.saved));
+            2 | 3 if !self.created.is_empty() => {
+                let created = &self.created[self.random.below(self.created.len())];
+                query.push(format!("resourceVersion=${{{}v}}", created.saved));
             }
             4 => {
                 step.headers.insert("accept".to_owned(), TABLE.to_owned());
@@ -622,7 +630,7 @@ impl<'a> Writer<'a> {
     }
 
     /// A definition of this sequence's own, used, changed and deleted while in use.
-    fn definition(&mut self) {
+    fn crd(&mut self) {
         let spec = schema::object(self.random, 3);
         let mut version = json!({
             "name": "v1", "served": true, "storage": true,
@@ -635,7 +643,7 @@ impl<'a> Writer<'a> {
             version["additionalPrinterColumns"] =
                 json!([{"name": "A", "type": "string", "jsonPath": ".spec.a"}]);
         }
-        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         let body = json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
             "metadata": {"name": "things.${group}"},
@@ -644,7 +652,7 @@ impl<'a> Writer<'a> {
                 "names": {"plural": "things", "kind": "Thing"},
             },
         });
-        let mut step = Step::call("POST", definitions).with_body(body);
+        let mut step = Step::call("POST", crds).with_body(body);
         step.save.insert("crd".to_owned(), "/metadata/uid".to_owned());
         self.steps.push(step);
         let path = "/apis/${group}/v1/namespaces/${ns}/things";

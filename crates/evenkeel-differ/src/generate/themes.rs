@@ -42,7 +42,7 @@ pub enum Theme {
     /// Everything operators do every day.
     Mixed,
     /// Definitions made, changed and deleted while in use, with discovery and OpenAPI.
-    Definitions,
+    Crds,
     /// Any field of the built-in kinds, with values that fit and values that do not.
     Fields,
     /// Watches and streaming lists, opened, moved by selectors and resumed.
@@ -69,7 +69,7 @@ impl Theme {
     /// All of them.
     pub const ALL: [Self; 12] = [
         Self::Mixed,
-        Self::Definitions,
+        Self::Crds,
         Self::Fields,
         Self::Watches,
         Self::Compaction,
@@ -86,7 +86,7 @@ impl Theme {
     pub fn name(self) -> &'static str {
         match self {
             Self::Mixed => "seed",
-            Self::Definitions => "definitions",
+            Self::Crds => "definitions",
             Self::Fields => "fields",
             Self::Watches => "watches",
             Self::Compaction => "compaction",
@@ -103,7 +103,7 @@ impl Theme {
     /// Whose turn it is.
     pub(super) fn of(number: u64) -> Self {
         match number % 20 {
-            3 | 9 | 15 => Self::Definitions,
+            3 | 9 | 15 => Self::Crds,
             1 | 10 => Self::Fields,
             5 | 16 => Self::Watches,
             7 => Self::Pages,
@@ -118,20 +118,20 @@ impl Theme {
         }
     }
 
-    pub(super) fn write(self, random: &mut Random) -> Vec<Step> {
+    pub(super) fn generate(self, random: &mut Random) -> Vec<Step> {
         match self {
-            Self::Mixed => steps::write(random),
-            Self::Definitions => crds::write(random),
-            Self::Fields => fields::write(random),
-            Self::Watches => watches::write(random),
-            Self::Compaction => compaction::write(random),
-            Self::Pages => pages::write(random),
-            Self::Writers => writers::write(random),
-            Self::Pods => pods::write(random),
-            Self::Limits => limits::write(random),
-            Self::Identity => identity::write(random),
-            Self::Nulls => nulls::write(random),
-            Self::Forms => forms::write(random),
+            Self::Mixed => steps::generate(random),
+            Self::Crds => crds::generate(random),
+            Self::Fields => fields::generate(random),
+            Self::Watches => watches::generate(random),
+            Self::Compaction => compaction::generate(random),
+            Self::Pages => pages::generate(random),
+            Self::Writers => writers::generate(random),
+            Self::Pods => pods::generate(random),
+            Self::Limits => limits::generate(random),
+            Self::Identity => identity::generate(random),
+            Self::Nulls => nulls::generate(random),
+            Self::Forms => forms::generate(random),
         }
     }
 }
@@ -200,7 +200,7 @@ impl Step {
         self
     }
 
-    fn keeping(mut self, name: &str, pointer: &str) -> Self {
+    fn saving_field(mut self, name: &str, pointer: &str) -> Self {
         self.save.insert(name.to_owned(), pointer.to_owned());
         self
     }

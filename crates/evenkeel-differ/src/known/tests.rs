@@ -16,8 +16,8 @@ fn difference(at: &str, upstream: Option<Value>, ours: Option<Value>) -> Differe
 }
 
 #[test]
-fn a_row_explains_what_it_describes_and_nothing_else() {
-    let known = Known::parse(TABLE).unwrap();
+fn row_explains_only_matching_differences() {
+    let known = KnownDifferences::parse(TABLE).unwrap();
     let etag = difference("header/etag", Some("<etag>".into()), None);
     assert!(known.explains("GET /apis", &etag));
     assert!(!known.explains("POST /apis", &etag));
@@ -26,8 +26,8 @@ fn a_row_explains_what_it_describes_and_nothing_else() {
 }
 
 #[test]
-fn rows_that_never_matched_are_named() {
-    let known = Known::parse(TABLE).unwrap();
+fn rows_that_never_matched_are_reported() {
+    let known = KnownDifferences::parse(TABLE).unwrap();
     known.explains("GET /", &difference("header/etag", Some("<etag>".into()), None));
     let unused = known.unused();
     assert_eq!(unused.len(), 1);
@@ -35,17 +35,17 @@ fn rows_that_never_matched_are_named() {
 }
 
 #[test]
-fn a_row_without_a_reason_is_refused() {
-    assert!(Known::parse("|a|b|c|d|e|\n|-|-|-|-|-|\n| a | b | c | d | |\n").is_err());
+fn row_without_reason_is_rejected() {
+    assert!(KnownDifferences::parse("|a|b|c|d|e|\n|-|-|-|-|-|\n| a | b | c | d | |\n").is_err());
 }
 
 #[test]
-fn stars_stand_for_any_text() {
+fn star_matches_any_text() {
     assert!(matches("a*c", "abc") && matches("*", "") && matches("a*b*c", "a-b-b-c"));
     assert!(!matches("a*c", "abd") && !matches("a", "ab") && !matches("ab*b", "ab"));
 }
 
 #[test]
-fn the_table_of_this_tree_is_well_formed() {
-    Known::built_in().unwrap();
+fn differences_md_is_well_formed() {
+    KnownDifferences::built_in().unwrap();
 }

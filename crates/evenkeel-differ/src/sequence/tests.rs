@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn what_is_rendered_is_read_back_the_same() {
+fn rendered_sequence_parses_to_the_same_sequence() {
     let mut sequence = Sequence {
         name: "x".to_owned(),
         about: "a: \"quoted\" # thing".to_owned(),
@@ -23,19 +23,19 @@ fn what_is_rendered_is_read_back_the_same() {
 }
 
 #[test]
-fn unknown_words_in_a_step_are_refused() {
+fn unknown_fields_in_a_step_are_rejected() {
     assert!(Sequence::parse("x", "steps: [{do: GET /, sav: {}}]").is_err());
 }
 
 #[test]
-fn a_lone_variable_keeps_its_type() {
+fn lone_variable_keeps_its_type() {
     let variables = Variables::from([("n".to_owned(), json!(3)), ("s".to_owned(), json!("t"))]);
     let body = json!({"a": "${n}", "b": "${n}-${s}", "c": "${other}"});
     assert_eq!(expand(&body, &variables), json!({"a": 3, "b": "3-t", "c": "${other}"}));
 }
 
 #[test]
-fn pointers_make_what_is_missing_on_the_way() {
+fn set_at_creates_missing_parents() {
     let mut value = json!({"a": [1]});
     set_at(&mut value, "/b/c~1d", json!(2));
     set_at(&mut value, "/a/0", json!(5));

@@ -7,20 +7,20 @@ use crate::sequence::Step;
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
-pub(super) fn write(random: &mut Random) -> Vec<Step> {
+pub(super) fn generate(random: &mut Random) -> Vec<Step> {
     let kind = namespaced(random);
     let path = collection(kind);
     let mut steps = Vec::new();
     for (at, name) in NAMES.iter().enumerate() {
         let step = post(&path, object(random, kind, name)).saving(format!("o{at}"));
-        steps.push(step.keeping(&format!("v{at}"), "/metadata/resourceVersion"));
+        steps.push(step.saving_field(&format!("v{at}"), "/metadata/resourceVersion"));
     }
     for limit in 1..4 {
         let selector = *random.pick(&["", "", "&labelSelector=app%3Dx"]);
         steps.push(
             get(format!("{path}?limit={limit}{selector}"))
-                .keeping(&format!("t{limit}"), "/metadata/continue")
-                .keeping("before", "/metadata/resourceVersion"),
+                .saving_field(&format!("t{limit}"), "/metadata/continue")
+                .saving_field("before", "/metadata/resourceVersion"),
         );
     }
     for _ in 0..4 {
@@ -34,7 +34,7 @@ pub(super) fn write(random: &mut Random) -> Vec<Step> {
         match random.below(15) {
             0 | 1 => steps.push(
                 get(format!("{path}?limit=2&continue=${{t{token}}}"))
-                    .keeping(&format!("t{token}"), "/metadata/continue"),
+                    .saving_field(&format!("t{token}"), "/metadata/continue"),
             ),
             2 => steps
                 .push(get(format!("{path}?resourceVersion=${{v{at}}}&resourceVersionMatch=Exact"))),
@@ -65,7 +65,7 @@ pub(super) fn write(random: &mut Random) -> Vec<Step> {
             7 => steps.push(get(format!("{path}/{}?resourceVersion=${{v{at}}}", NAMES[at]))),
             8 => {
                 let step = touch(random, kind, NAMES[at]);
-                steps.push(step.keeping("now", "/metadata/resourceVersion"));
+                steps.push(step.saving_field("now", "/metadata/resourceVersion"));
             }
             9 => {
                 let step = put(format!("{path}/{}", NAMES[at]), &format!("o{at}"));
@@ -82,13 +82,13 @@ pub(super) fn write(random: &mut Random) -> Vec<Step> {
             12 => steps.push(delete(format!("{path}/{}", NAMES[at]))),
             13 => {
                 // It waits until the cache behind the next one is up to date.
-                steps.push(get(&path).keeping("now", "/metadata/resourceVersion"));
+                steps.push(get(&path).saving_field("now", "/metadata/resourceVersion"));
                 steps.push(get(format!("{path}?resourceVersion=0&limit=2")));
             }
             _ => steps.push(
                 get(format!("{path}?limit=2"))
-                    .keeping("t1", "/metadata/continue")
-                    .keeping("now", "/metadata/resourceVersion"),
+                    .saving_field("t1", "/metadata/continue")
+                    .saving_field("now", "/metadata/resourceVersion"),
             ),
         }
     }

@@ -16,8 +16,8 @@ use super::{
 };
 use crate::sequence::{Scope, Step, Until, set_at};
 
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.${group}";
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const CRD: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.${group}";
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
@@ -33,7 +33,7 @@ struct Version {
     extra: Value,
 }
 
-struct Life<'a> {
+struct CrdLifecycle<'a> {
     random: &'a mut Random,
     steps: Vec<Step>,
     versions: Vec<Version>,
@@ -43,8 +43,8 @@ struct Life<'a> {
     watches: Vec<String>,
 }
 
-pub(super) fn write(random: &mut Random) -> Vec<Step> {
-    let mut life = Life {
+pub(super) fn generate(random: &mut Random) -> Vec<Step> {
+    let mut lifecycle = CrdLifecycle {
         namespaced: random.percent(75),
         random,
         steps: Vec::new(),
@@ -53,17 +53,17 @@ pub(super) fn write(random: &mut Random) -> Vec<Step> {
         revision: 0,
         watches: Vec::new(),
     };
-    life.write();
-    life.steps
+    lifecycle.generate();
+    lifecycle.steps
 }
 
-impl Life<'_> {
-    fn write(&mut self) {
-        self.plan();
+impl CrdLifecycle<'_> {
+    fn generate(&mut self) {
+        self.choose_versions();
         while self.random.percent(35) {
             self.refused();
         }
-        self.make();
+        self.create();
         let mut changes = 0;
         while self.steps.len() < 34 {
             match self.random.weighted(&[12, 5, 4, 3, 2, 3]) {
@@ -77,22 +77,22 @@ impl Life<'_> {
                 4 => self.watch(),
                 5 if changes < 4 && self.random.percent(15) => {
                     changes += 2;
-                    self.end();
-                    self.forget_documents();
-                    self.plan();
-                    self.make();
+                    self.delete_crd();
+                    self.wait_until_undocumented();
+                    self.choose_versions();
+                    self.create();
                 }
                 _ => self.write_object(),
             }
         }
         if self.random.percent(50) {
-            self.end();
+            self.delete_crd();
         }
         self.close_watches();
     }
 
     /// Which versions there are, and what they are like.
-    fn plan(&mut self) {
+    fn choose_versions(&mut self) {
         let count = 1 + self.random.below(3);
         let skip = self.random.below(VERSIONS.len() - count + 1);
         let base = schema::object(self.random, 3);
@@ -119,7 +119,7 @@ impl Life<'_> {
         }
     }
 
-    fn definition(&self) -> Value {
+    fn crd(&self) -> Value {
         let versions: Vec<_> = self.versions.iter().map(|v| v.render(self.revision)).collect();
         json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -143,12 +143,12 @@ impl Life<'_> {
         })
     }
 
-    fn make(&mut self) {
+    fn create(&mut self) {
         self.revision += 1;
-        let step = post(DEFINITIONS, self.definition());
+        let step = post(CRDS, self.crd());
         self.steps.push(accepting_revision(step));
         self.wait();
-        let mut established = get(DEFINITION).saving("definition");
+        let mut established = get(CRD).saving("definition");
         established.until =
             Some(Until { contains: Some("InitialNamesAccepted".to_owned()), ..Self::until() });
         self.steps.push(established);
@@ -180,7 +180,7 @@ impl Life<'_> {
 
     /// A definition with one thing wrong.
     fn refused(&mut self) {
-        let mut body = self.definition();
+        let mut body = self.crd();
         let root = "/spec/versions/0/schema/openAPIV3Schema";
         let faults: &[(&str, Value)] = &[
             ("/metadata/name", json!("wrong.${group}")),
@@ -272,7 +272,7 @@ impl Life<'_> {
             // A real server dies looking for a field behind a reference.
             crate::sequence::unset_at(&mut body, "/spec/versions/0/selectableFields");
         }
-        self.steps.push(post(format!("{DEFINITIONS}?dryRun=All"), body));
+        self.steps.push(post(format!("{CRDS}?dryRun=All"), body));
     }
 
     /// Changes the definition, in a way that may be refused.
@@ -325,10 +325,10 @@ impl Life<'_> {
             12 => fields["names"] = json!({"kind": "Other"}),
             _ => fields["conversion"] = json!({"strategy": "None", "webhook": null}),
         }
-        fields["versions"] = self.definition()["spec"]["versions"].clone();
+        fields["versions"] = self.crd()["spec"]["versions"].clone();
         let step = match self.random.below(3) {
             0 => {
-                let mut step = put(DEFINITION, "definition");
+                let mut step = put(CRD, "definition");
                 for (name, value) in fields.as_object().into_iter().flatten() {
                     step.set.insert(format!("/spec/{name}"), value.clone());
                 }
@@ -338,18 +338,18 @@ impl Life<'_> {
             }
             _ => {
                 let annotations = json!({"annotations": self.annotations()});
-                patch(DEFINITION, MERGE, json!({"metadata": annotations, "spec": fields}))
+                patch(CRD, MERGE, json!({"metadata": annotations, "spec": fields}))
             }
         };
         self.steps.push(accepting_revision(step));
         self.wait();
         if self.random.percent(50) {
-            self.steps.push(get(DEFINITION).saving("definition"));
+            self.steps.push(get(CRD).saving("definition"));
         }
     }
 
     /// Deletes the definition under its objects.
-    fn end(&mut self) {
+    fn delete_crd(&mut self) {
         self.close_watches();
         let Some(version) = self.versions.iter().find(|version| version.served) else { return };
         let path = self.collection(version.name);
@@ -370,18 +370,18 @@ impl Life<'_> {
         self.steps.push(post(&path, object));
         let name = format!("w{}", self.steps.len());
         self.steps.push(watch(&name, format!("{path}?watch=1&resourceVersion=0")));
-        self.steps.push(delete(DEFINITION));
+        self.steps.push(delete(CRD));
         if held {
-            let mut going = get(DEFINITION);
-            going.until = Some(Until {
+            let mut deleting = get(CRD);
+            deleting.until = Some(Until {
                 contains: Some("InstanceDeletionInProgress".to_owned()),
                 ..Self::until()
             });
-            self.steps.push(going);
-            let mut dying = get(format!("{path}/held${{ns}}"));
-            dying.until =
+            self.steps.push(deleting);
+            let mut terminating = get(format!("{path}/held${{ns}}"));
+            terminating.until =
                 Some(Until { contains: Some("deletionTimestamp".to_owned()), ..Self::until() });
-            self.steps.push(dying);
+            self.steps.push(terminating);
             let object = self.object(self.versions[0].name, "late");
             self.steps.push(post(&path, object));
             self.steps.push(patch(
@@ -390,10 +390,10 @@ impl Life<'_> {
                 json!([{"op": "remove", "path": "/metadata/finalizers"}]),
             ));
         }
-        let mut gone = get(DEFINITION);
-        gone.until = Some(Until { status: Some(404), contains: None, ..Self::until() });
+        let mut deleted = get(CRD);
+        deleted.until = Some(Until { status: Some(404), contains: None, ..Self::until() });
         // What is not in the answer is null: there is no revision any more.
-        self.steps.push(gone.keeping("revision", "/none").keeping("served", "/none"));
+        self.steps.push(deleted.saving_field("revision", "/none").saving_field("served", "/none"));
         // A real server lets watches of what is gone run on for a while.
         self.steps.push(Step { any_end: true, ..read(&name) });
         self.steps.push(close(&name));
@@ -401,7 +401,7 @@ impl Life<'_> {
     }
 
     /// Waits until nothing is written about the definition any more.
-    fn forget_documents(&mut self) {
+    fn wait_until_undocumented(&mut self) {
         for version in VERSIONS {
             let mut step = get(format!("/openapi/v3/apis/${{group}}/{version}"));
             step.facts = Some(Scope::Own);
@@ -465,14 +465,14 @@ impl Life<'_> {
                 _ => put(format!("{named}/status"), "object"),
             },
             10 => get(&named).saving("object"),
-            11..=13 => self.more(&path, &named, body),
+            11..=13 => self.rare_request(&path, &named, body),
             _ => delete(&named),
         };
         self.steps.push(step);
     }
 
     /// What is asked of objects less often.
-    fn more(&mut self, path: &str, named: &str, body: Value) -> Step {
+    fn rare_request(&mut self, path: &str, named: &str, body: Value) -> Step {
         let spec = body["spec"].clone();
         match self.random.below(12) {
             0 => patch(format!("{named}?fieldManager=n"), APPLY, body),

@@ -10,7 +10,7 @@ use super::super::steps::collection;
 use super::{APPLY, MERGE, STRATEGIC, object, patch, post};
 use crate::sequence::Step;
 
-pub(super) fn write(random: &mut Random) -> Vec<Step> {
+pub(super) fn generate(random: &mut Random) -> Vec<Step> {
     let built_in: Vec<&Kind> = KINDS.iter().filter(|kind| !kind.custom).collect();
     let kinds = [*random.pick(&built_in), *random.pick(&built_in)];
     let mut steps = Vec::new();
@@ -36,7 +36,7 @@ fn step(random: &mut Random, kind: &Kind) -> Step {
     let ty = evenkeel_types::lookup(gvk).filter(|_| random.percent(85));
     match ty {
         Some(ty) => mutate::set_any_field(random, ty, &mut body),
-        None => mutate::confuse(random, &mut body),
+        None => mutate::corrupt(random, &mut body),
     }
     let path = collection(kind);
     let named = format!("{path}/{}", name(kind));

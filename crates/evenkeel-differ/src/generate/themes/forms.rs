@@ -27,7 +27,7 @@ const FORMS: [&str; 12] = [
     TABLE,
 ];
 
-pub(super) fn write(random: &mut Random) -> Vec<Step> {
+pub(super) fn generate(random: &mut Random) -> Vec<Step> {
     let kinds = [namespaced(random), namespaced(random)];
     let mut steps = Vec::new();
     for kind in kinds {

@@ -39,14 +39,14 @@ const TIMEOUTS: [&str; 13] = [
     "%C3%BCs",
 ];
 
-pub(super) fn write(random: &mut Random) -> Vec<Step> {
+pub(super) fn generate(random: &mut Random) -> Vec<Step> {
     let kind = namespaced(random);
     let mut steps = vec![post(collection(kind), object(random, kind, "a"))];
     while steps.len() < 30 {
         let step = match random.below(5) {
-            0 | 1 => who(random),
-            2 => acting(random, kind),
-            _ => limited(random, kind),
+            0 | 1 => self_subject_review(random),
+            2 => impersonated(random, kind),
+            _ => with_timeout(random, kind),
         };
         steps.push(step);
     }
@@ -54,7 +54,7 @@ pub(super) fn write(random: &mut Random) -> Vec<Step> {
 }
 
 /// Who the server takes the sender for.
-fn who(random: &mut Random) -> Step {
+fn self_subject_review(random: &mut Random) -> Step {
     let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
     let mut step = post(REVIEW, review);
     let mut header = |name: &str, value: &str| {
@@ -81,7 +81,7 @@ fn who(random: &mut Random) -> Step {
 }
 
 /// An everyday request by an impersonated administrator.
-fn acting(random: &mut Random, kind: &Kind) -> Step {
+fn impersonated(random: &mut Random, kind: &Kind) -> Step {
     let path = collection(kind);
     let mut step = match random.below(3) {
         0 => get(format!("{path}/a")),
@@ -93,7 +93,7 @@ fn acting(random: &mut Random, kind: &Kind) -> Step {
     step
 }
 
-fn limited(random: &mut Random, kind: &Kind) -> Step {
+fn with_timeout(random: &mut Random, kind: &Kind) -> Step {
     let path = collection(kind);
     let query = format!("timeout={}", random.pick(&TIMEOUTS[..]));
     match random.below(6) {

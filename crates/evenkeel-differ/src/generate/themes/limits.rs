@@ -11,7 +11,7 @@ use crate::sequence::Step;
 
 const LOOSE: &str = "/apis/shared.differ.test/v1/namespaces/${ns}/loose";
 
-pub(super) fn write(random: &mut Random) -> Vec<Step> {
+pub(super) fn generate(random: &mut Random) -> Vec<Step> {
     let kind = namespaced(random);
     let mut steps = vec![post(collection(kind), object(random, kind, "a"))];
     steps.push(post(LOOSE, loose("a")));

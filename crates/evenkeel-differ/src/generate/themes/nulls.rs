@@ -12,7 +12,7 @@ use crate::sequence::Step;
 const CONDITION: [&str; 5] =
     ["lastTransitionTime", "lastUpdateTime", "lastProbeTime", "reason", "message"];
 
-pub(super) fn write(random: &mut Random) -> Vec<Step> {
+pub(super) fn generate(random: &mut Random) -> Vec<Step> {
     let kind = with_status(random);
     let path = collection(kind);
     let named = format!("{path}/a");

@@ -9,14 +9,14 @@ use crate::sequence::Step;
 
 const NAMES: [&str; 9] = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
 
-pub(super) fn write(random: &mut Random) -> Vec<Step> {
+pub(super) fn generate(random: &mut Random) -> Vec<Step> {
     let kind = namespaced(random);
     let path = collection(kind);
     let other = collection(namespaced(random));
     let mut steps: Vec<_> = NAMES[..7]
         .iter()
         .map(|name| {
-            post(&path, object(random, kind, name)).keeping("v", "/metadata/resourceVersion")
+            post(&path, object(random, kind, name)).saving_field("v", "/metadata/resourceVersion")
         })
         .collect();
     // A token, and the query it goes with.
@@ -48,8 +48,8 @@ pub(super) fn write(random: &mut Random) -> Vec<Step> {
                 let query = format!("limit={}{selector}", 1 + random.below(4));
                 let token = format!("t{}", steps.len());
                 let mut step = get(format!("{path}?{query}{version}"))
-                    .keeping(&token, "/metadata/continue")
-                    .keeping("list", "/metadata/resourceVersion");
+                    .saving_field(&token, "/metadata/continue")
+                    .saving_field("list", "/metadata/resourceVersion");
                 match random.below(6) {
                     0 => step = step.accepting(TABLE),
                     1 => step = step.accepting(PARTIAL_LIST),
@@ -75,7 +75,7 @@ pub(super) fn write(random: &mut Random) -> Vec<Step> {
                 let place = if random.percent(5) { &other } else { &path };
                 steps.push(
                     get(format!("{place}?{query}&continue=${{{token}}}"))
-                        .keeping(&next, "/metadata/continue"),
+                        .saving_field(&next, "/metadata/continue"),
                 );
                 tokens[at] = (next, query);
             }
@@ -124,7 +124,7 @@ pub(super) fn write(random: &mut Random) -> Vec<Step> {
                 step.body = Some(json!({"gracePeriodSeconds": 0}));
                 steps.push(step);
             }
-            _ => steps.push(get(&path).keeping("list", "/metadata/resourceVersion")),
+            _ => steps.push(get(&path).saving_field("list", "/metadata/resourceVersion")),
         }
     }
     steps

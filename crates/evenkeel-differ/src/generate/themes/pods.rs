@@ -10,16 +10,16 @@ const PODS: &str = "/api/v1/namespaces/${ns}/pods";
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
 /// The one that is resized; it is never bound, because a bound one is checked against its node.
-const SIZED: &str = "sized";
+const RESIZED: &str = "sized";
 
-pub(super) fn write(random: &mut Random) -> Vec<Step> {
+pub(super) fn generate(random: &mut Random) -> Vec<Step> {
     let mut steps = Vec::new();
     for name in NAMES {
         steps.push(post(PODS, pod(random, name)).saving(name));
     }
-    let mut sized = pod(random, SIZED);
+    let mut sized = pod(random, RESIZED);
     sized["spec"]["nodeName"] = Value::Null;
-    steps.push(post(PODS, sized).saving(SIZED));
+    steps.push(post(PODS, sized).saving(RESIZED));
     while steps.len() < 34 {
         let name = *random.pick(&NAMES);
         let path = format!("{PODS}/{name}");
@@ -29,13 +29,13 @@ pub(super) fn write(random: &mut Random) -> Vec<Step> {
             4 | 5 => resize(random),
             6 | 7 => status(random, &path, name),
             8 => eviction(random, &path, name),
-            9 => budget(random),
+            9 => pod_disruption_budget(random),
             10 => missing(random, &path),
             11 => post(PODS, pod(random, name)).saving(name),
             12 => get(&path).saving(name),
             13 => deletion(random, &path),
             14 => spec(random, &path, name),
-            _ => elsewhere(random),
+            _ => other_kinds(random),
         };
         steps.push(step);
     }
@@ -44,7 +44,7 @@ pub(super) fn write(random: &mut Random) -> Vec<Step> {
 
 fn pod(random: &mut Random, name: &str) -> Value {
     let mut container = json!({"name": "c", "image": "image:1"});
-    if name == SIZED {
+    if name == RESIZED {
         container["resources"] = json!({
             "requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"cpu": "200m", "memory": "128Mi"},
         });
@@ -126,7 +126,7 @@ fn ephemeral(random: &mut Random, path: &str, name: &str) -> Step {
 
 /// What a container may be given, and what it may not.
 fn resize(random: &mut Random) -> Step {
-    let path = format!("{PODS}/{SIZED}/resize");
+    let path = format!("{PODS}/{RESIZED}/resize");
     let resources = random
         .pick(&[
             json!({"requests": {"cpu": "150m"}}),
@@ -153,10 +153,10 @@ fn resize(random: &mut Random) -> Step {
         json!({"spec": {"containers": [container]}})
     };
     match random.below(14) {
-        0 => get(path).saving(SIZED),
-        1 => put(path, SIZED).setting("/spec/containers/0/resources", resources).saving(SIZED),
-        2 => put(path, SIZED).setting("/spec/terminationGracePeriodSeconds", 7.into()),
-        3 => put(path, SIZED).setting("/metadata/labels/resized", "yes".into()),
+        0 => get(path).saving(RESIZED),
+        1 => put(path, RESIZED).setting("/spec/containers/0/resources", resources).saving(RESIZED),
+        2 => put(path, RESIZED).setting("/spec/terminationGracePeriodSeconds", 7.into()),
+        3 => put(path, RESIZED).setting("/metadata/labels/resized", "yes".into()),
         4 => patch(&path, STRATEGIC, container("nobody", json!({}))),
         5 => patch(&path, STRATEGIC, container("c", json!({"image": "image:9"}))),
         6 => patch(&path, STRATEGIC, container("c", json!({"env": [{"name": "A"}]}))),
@@ -177,7 +177,7 @@ fn resize(random: &mut Random) -> Step {
             JSON_PATCH,
             json!([{"op": "replace", "path": "/spec/containers/0/resources", "value": resources}]),
         ),
-        10 => patch(format!("{PODS}/{SIZED}"), STRATEGIC, container("c", json!({}))),
+        10 => patch(format!("{PODS}/{RESIZED}"), STRATEGIC, container("c", json!({}))),
         11 => patch(&path, MERGE, json!({"spec": {"resources": {"limits": {"cpu": "1"}}}})),
         _ => patch(&path, STRATEGIC, container("c", json!({}))),
     }
@@ -237,7 +237,7 @@ fn eviction(random: &mut Random, path: &str, name: &str) -> Step {
     }
 }
 
-fn budget(random: &mut Random) -> Step {
+fn pod_disruption_budget(random: &mut Random) -> Step {
     let budgets = "/apis/policy/v1/namespaces/${ns}/poddisruptionbudgets";
     match random.below(4) {
         0 => patch(
@@ -296,7 +296,7 @@ fn spec(random: &mut Random, path: &str, name: &str) -> Step {
     }
 }
 
-fn elsewhere(random: &mut Random) -> Step {
+fn other_kinds(random: &mut Random) -> Step {
     let accounts = "/api/v1/namespaces/${ns}/serviceaccounts";
     let requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
     match random.below(9) {

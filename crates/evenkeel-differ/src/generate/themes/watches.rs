@@ -67,7 +67,7 @@ const BAD_QUERIES: [&str; 14] = [
     "sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
 ];
 
-pub(super) fn write(random: &mut Random) -> Vec<Step> {
+pub(super) fn generate(random: &mut Random) -> Vec<Step> {
     let kind = namespaced(random);
     let path = collection(kind);
     let mut steps = Vec::new();
@@ -77,7 +77,7 @@ pub(super) fn write(random: &mut Random) -> Vec<Step> {
         let saved = format!("v{}", versions.len());
         let step = post(&path, object(random, kind, name));
         versions.push(saved.clone());
-        step.keeping(&saved, "/metadata/resourceVersion")
+        step.saving_field(&saved, "/metadata/resourceVersion")
     };
     for name in &NAMES[..2] {
         steps.push(create(random, name, &mut versions));
@@ -93,19 +93,19 @@ pub(super) fn write(random: &mut Random) -> Vec<Step> {
                     // It waits until the cache behind the watch is up to date.
                     steps.push(get(&path));
                 }
-                steps.push(opened(random, kind, &name, &query));
+                steps.push(open_watch(random, kind, &name, &query));
                 open.push(name);
             }
             1 => steps.push(touch(random, kind, object_name)),
             2 => steps.push(create(random, object_name, &mut versions)),
-            3 => steps.push(removed(random, &path, object_name)),
+            3 => steps.push(deletion(random, &path, object_name)),
             4 if !open.is_empty() => {
                 let name = open.remove(random.below(open.len()));
                 let seen = format!("v{}", versions.len());
                 versions.push(seen.clone());
                 let event = random.below(2);
                 let pointer = format!("/events/{event}/object/metadata/resourceVersion");
-                steps.push(read(&name).keeping(&seen, &pointer));
+                steps.push(read(&name).saving_field(&seen, &pointer));
                 steps.push(close(&name));
             }
             5 => {
@@ -128,7 +128,7 @@ pub(super) fn write(random: &mut Random) -> Vec<Step> {
                 steps.push(read(&name));
                 steps.push(close(&name));
             }
-            7 => steps.push(changed(random, kind, object_name)),
+            7 => steps.push(change(random, kind, object_name)),
             8 => {
                 let version = format!("${{{}}}", random.pick(&versions));
                 let query = random.pick(&BAD_QUERIES).replace("$v", &version);
@@ -148,7 +148,7 @@ pub(super) fn write(random: &mut Random) -> Vec<Step> {
 }
 
 /// A watch of the namespace, or of all of them with an eye on this one; in any view.
-fn opened(random: &mut Random, kind: &Kind, name: &str, query: &str) -> Step {
+fn open_watch(random: &mut Random, kind: &Kind, name: &str, query: &str) -> Step {
     let path = collection(kind);
     let mut path = match (random.below(8), query.contains("fieldSelector")) {
         (0, false) => {
@@ -178,7 +178,7 @@ fn opened(random: &mut Random, kind: &Kind, name: &str, query: &str) -> Step {
 }
 
 /// A deletion: at once, in its own time, for show, or of all that a selector finds.
-fn removed(random: &mut Random, path: &str, name: &str) -> Step {
+fn deletion(random: &mut Random, path: &str, name: &str) -> Step {
     let mut step = delete(format!("{path}/{name}"));
     match random.below(10) {
         0..3 => step.body = Some(json!({"gracePeriodSeconds": 0})),
@@ -191,7 +191,7 @@ fn removed(random: &mut Random, path: &str, name: &str) -> Step {
 }
 
 /// A change that watchers see otherwise than that of a label, or not at all.
-fn changed(random: &mut Random, kind: &Kind, name: &str) -> Step {
+fn change(random: &mut Random, kind: &Kind, name: &str) -> Step {
     let path = format!("{}/{name}", collection(kind));
     let metadata = |value: Value| patch(&path, MERGE, json!({"metadata": value}));
     match random.below(8) {

@@ -11,33 +11,34 @@ use super::{
 };
 use crate::sequence::{Step, set_at};
 
-pub(super) fn write(random: &mut Random) -> Vec<Step> {
+pub(super) fn generate(random: &mut Random) -> Vec<Step> {
     let mut steps = Vec::new();
     let kind = namespaced(random);
     while steps.len() < 32 {
-        story(random, kind, &mut steps);
+        interleaved_writes(random, kind, &mut steps);
     }
     steps
 }
 
 /// Somebody makes an object, two read it, and both go on from there.
-fn story(random: &mut Random, kind: &Kind, steps: &mut Vec<Step>) {
+fn interleaved_writes(random: &mut Random, kind: &Kind, steps: &mut Vec<Step>) {
     let name = *random.pick(&["a", "b"]);
     let path = collection(kind);
     let named = format!("{path}/{name}");
     let made = post(format!("{path}?fieldManager=maker"), object(random, kind, name));
     steps.push(made);
     steps.push(get(&named).saving("first"));
-    steps.push(keeping(get(&named), "second"));
+    steps.push(saving_all(get(&named), "second"));
     for _ in 0..7 + random.below(4) {
         let step = match random.below(20) {
-            0 | 1 => edited(random, kind, put(format!("{named}?fieldManager=one"), "first")),
+            0 | 1 => with_edit(random, kind, put(format!("{named}?fieldManager=one"), "first")),
             2 | 3 => {
-                let step = edited(random, kind, put(format!("{named}?fieldManager=two"), "second"));
-                if random.percent(50) { keeping(step, "second") } else { step }
+                let step =
+                    with_edit(random, kind, put(format!("{named}?fieldManager=two"), "second"));
+                if random.percent(50) { saving_all(step, "second") } else { step }
             }
-            4 => applied(random, kind, name, "one"),
-            5 => applied(random, kind, name, "two"),
+            4 => apply(random, kind, name, "one"),
+            5 => apply(random, kind, name, "two"),
             6 => {
                 let content_type =
                     if kind.custom || random.percent(50) { MERGE } else { STRATEGIC };
@@ -68,16 +69,16 @@ fn story(random: &mut Random, kind: &Kind, steps: &mut Vec<Step>) {
                 });
                 step
             }
-            10 => keeping(get(&named), "second"),
+            10 => saving_all(get(&named), "second"),
             11 => {
                 let step = put(format!("{named}/status"), "first");
                 match kind.status.first() {
-                    Some((pointer, value)) => step.setting(pointer, parsed(value)),
+                    Some((pointer, value)) => step.setting(pointer, parse(value)),
                     None => step,
                 }
             }
             12 => {
-                let mut step = edited(random, kind, put(&named, "second"));
+                let mut step = with_edit(random, kind, put(&named, "second"));
                 step.unset.push("/metadata/resourceVersion".to_owned());
                 step
             }
@@ -86,10 +87,10 @@ fn story(random: &mut Random, kind: &Kind, steps: &mut Vec<Step>) {
                 step.body = Some(json!({"gracePeriodSeconds": 0}));
                 step
             }
-            14 => owned(random, &named),
-            15 => checked(random, kind, &named, name),
-            16 => kept(random, &named),
-            17 => forged(random, &named),
+            14 => managed_fields_write(random, &named),
+            15 => with_field_validation(random, kind, &named, name),
+            16 => finalizers_or_deletion(random, &named),
+            17 => server_owned_metadata(random, &named),
             18 => {
                 // The rights of a writer without a name, or with none to speak of.
                 let query =
@@ -97,7 +98,7 @@ fn story(random: &mut Random, kind: &Kind, steps: &mut Vec<Step>) {
                 let body = object(random, kind, name);
                 patch(format!("{named}{query}"), APPLY, body)
             }
-            _ => dry(random, kind, &named, name),
+            _ => dry_run(random, kind, &named, name),
         };
         steps.push(step);
     }
@@ -105,7 +106,7 @@ fn story(random: &mut Random, kind: &Kind, steps: &mut Vec<Step>) {
 }
 
 /// A change of who owns what.
-fn owned(random: &mut Random, named: &str) -> Step {
+fn managed_fields_write(random: &mut Random, named: &str) -> Step {
     let choices = [
         json!([]),
         json!([{}]),
@@ -128,7 +129,7 @@ fn owned(random: &mut Random, named: &str) -> Step {
 }
 
 /// A write whose unknown and doubled fields are complained about, or not.
-fn checked(random: &mut Random, kind: &Kind, named: &str, name: &str) -> Step {
+fn with_field_validation(random: &mut Random, kind: &Kind, named: &str, name: &str) -> Step {
     let mode = *random.pick(&["Strict", "Warn", "Ignore", ""]);
     let head = format!("\"apiVersion\":\"{}\",\"kind\":\"{}\"", kind.api_version, kind.kind);
     let text = match random.below(4) {
@@ -154,7 +155,7 @@ fn checked(random: &mut Random, kind: &Kind, named: &str, name: &str) -> Step {
 }
 
 /// What holds an object back when it is deleted, and what happens to it then.
-fn kept(random: &mut Random, named: &str) -> Step {
+fn finalizers_or_deletion(random: &mut Random, named: &str) -> Step {
     let finalizers = |value: Value| patch(named, MERGE, json!({"metadata": {"finalizers": value}}));
     match random.below(8) {
         0 | 1 => finalizers(json!(["example.com/hold"])),
@@ -174,7 +175,7 @@ fn kept(random: &mut Random, named: &str) -> Step {
 }
 
 /// Metadata that is the server's to write.
-fn forged(random: &mut Random, named: &str) -> Step {
+fn server_owned_metadata(random: &mut Random, named: &str) -> Step {
     let (field, value) = random
         .pick(&[
             ("uid", json!("00000000-0000-4000-8000-00000000000b")),
@@ -204,11 +205,11 @@ fn forged(random: &mut Random, named: &str) -> Step {
 }
 
 /// A write that only looks what would happen.
-fn dry(random: &mut Random, kind: &Kind, named: &str, name: &str) -> Step {
+fn dry_run(random: &mut Random, kind: &Kind, named: &str, name: &str) -> Step {
     let path = collection(kind);
     match random.below(5) {
         0 => post(format!("{path}?dryRun=All"), object(random, kind, name)),
-        1 => edited(random, kind, put(format!("{named}?dryRun=All"), "second")),
+        1 => with_edit(random, kind, put(format!("{named}?dryRun=All"), "second")),
         2 => {
             let body = object(random, kind, name);
             patch(format!("{named}?dryRun=All&fieldManager=dry&force=true"), APPLY, body)
@@ -222,22 +223,22 @@ fn dry(random: &mut Random, kind: &Kind, named: &str, name: &str) -> Step {
     }
 }
 
-fn keeping(step: Step, name: &str) -> Step {
+fn saving_all(step: Step, name: &str) -> Step {
     step.saving(name)
-        .keeping(&format!("{name}v"), "/metadata/resourceVersion")
-        .keeping(&format!("{name}u"), "/metadata/uid")
+        .saving_field(&format!("{name}v"), "/metadata/resourceVersion")
+        .saving_field(&format!("{name}u"), "/metadata/uid")
 }
 
-fn edited(random: &mut Random, kind: &Kind, step: Step) -> Step {
+fn with_edit(random: &mut Random, kind: &Kind, step: Step) -> Step {
     let step = step.setting("/metadata/labels/edited", (*random.pick(&["1", "2"])).into());
     if kind.edits.is_empty() || random.percent(40) {
         return step;
     }
     let (pointer, value) = *random.pick(kind.edits);
-    step.setting(pointer, parsed(value))
+    step.setting(pointer, parse(value))
 }
 
-fn applied(random: &mut Random, kind: &Kind, name: &str, manager: &str) -> Step {
+fn apply(random: &mut Random, kind: &Kind, name: &str, manager: &str) -> Step {
     let force = *random.pick(&["", "&force=true", "&force=false"]);
     let mut body = json!({
         "apiVersion": kind.api_version, "kind": kind.kind,
@@ -250,7 +251,7 @@ fn applied(random: &mut Random, kind: &Kind, name: &str, manager: &str) -> Step 
         let (pointer, value) = *random.pick(kind.edits);
         // An index cannot make a list.
         if !pointer.split('/').any(|part| part.parse::<usize>().is_ok()) {
-            set_at(&mut body, pointer, parsed(value));
+            set_at(&mut body, pointer, parse(value));
         }
     }
     if random.percent(10) {
@@ -260,6 +261,6 @@ fn applied(random: &mut Random, kind: &Kind, name: &str, manager: &str) -> Step 
     patch(path, APPLY, body)
 }
 
-fn parsed(value: &str) -> Value {
+fn parse(value: &str) -> Value {
     serde_json::from_str(value).unwrap_or_default()
 }
