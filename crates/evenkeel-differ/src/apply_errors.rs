@@ -1,13 +1,14 @@
-//! What is wrong with an applied object, said by a server that looks in random order.
+//! Compares the errors of an invalid apply, which kube-apiserver finds in random order.
 //!
-//! A real server walks each map of an applied object in the random order of Go's maps, and leaves a
-//! map at its first undeclared field. So the order of its complaints says nothing, which of several
-//! undeclared fields of a map it names says nothing, and a complaint about such a map may be missing.
-//! Everything else has to be as it is: [`are_equivalent`] asks whether one server could have said both.
+//! kube-apiserver walks each map of an applied object in the random order of Go's maps and leaves a
+//! map at its first undeclared field. The order of its errors is therefore random, as is which of
+//! several undeclared fields of a map is reported, and other errors in such a map may be missing.
+//! Everything else has to be equal: [`are_equivalent`] returns whether one server could have
+//! returned both messages.
 
 const UNDECLARED: &str = ": field not declared in schema";
 
-/// Whether two messages are complaints about the same object that differ by chance alone.
+/// Returns whether two messages report errors of the same object that differ only by map order.
 pub(crate) fn are_equivalent(a: &str, b: &str) -> bool {
     let (Some((of_a, a)), Some((of_b, b))) = (parse_errors(a), parse_errors(b)) else {
         return false;
@@ -15,7 +16,7 @@ pub(crate) fn are_equivalent(a: &str, b: &str) -> bool {
     of_a == of_b && covers(&a, &b) && covers(&b, &a)
 }
 
-/// What was being done, and each complaint.
+/// Splits a message into the failed operation and its errors.
 fn parse_errors(message: &str) -> Option<(&str, Vec<&str>)> {
     if let Some((doing, lines)) = message.split_once("errors:\n  ") {
         return Some((doing, lines.split("\n  ").collect()));
@@ -24,7 +25,7 @@ fn parse_errors(message: &str) -> Option<(&str, Vec<&str>)> {
     Some((&message[..at], vec![&message[at..]]))
 }
 
-/// Whether each of `others` is among `errors`, or was missed because its map was left early.
+/// Returns whether each of `others` is in `errors`, or is in a map that was left early.
 fn covers(errors: &[&str], others: &[&str]) -> bool {
     let abandoned: Vec<_> = errors.iter().copied().filter_map(map_of_undeclared_field).collect();
     others.iter().all(|other| {
@@ -35,7 +36,7 @@ fn covers(errors: &[&str], others: &[&str]) -> bool {
     })
 }
 
-/// The map whose undeclared field this is.
+/// Returns the map of an undeclared field.
 fn map_of_undeclared_field(error: &str) -> Option<&str> {
     let path = error.strip_suffix(UNDECLARED)?;
     path.rfind('.').map(|dot| &path[..dot])

@@ -1,5 +1,5 @@
-//! Takes out of answers what must differ between two servers: identities become labels in the
-//! order they appear, revisions and times keep their order and lose their value.
+//! Makes the responses of two servers comparable: uids, addresses and generated names become labels
+//! in order of appearance; revisions and times keep their order but not their values.
 //!
 //! | what | becomes |
 //! |---|---|
@@ -9,8 +9,8 @@
 //! | a recent time | `<time>`, with its precision; `… before creation` if it is |
 //! | a page token, an ETag, the age in a table | `<continue>`, `<etag>`, `<age>` |
 //! | managed fields | sorted without their times |
-//! | the complaints about a custom object | sorted |
-//! | what a table's column is about | `<description>` |
+//! | causes for a custom resource | sorted |
+//! | the description of a table column | `<description>` |
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 
 use crate::run::StepResponse;
 
-/// The answers of one sequence, comparable.
+/// Returns the responses of one sequence in comparable form.
 pub fn canonical(responses: &[StepResponse]) -> Vec<StepResponse> {
     let mut canon = Canonicalizer::default();
     responses.iter().map(|response| canon.canonicalize(response)).collect()
@@ -53,21 +53,22 @@ impl Labels {
 macro_rules! pattern {
     ($name:ident, $text:expr) => {
         static $name: LazyLock<Regex> =
-            LazyLock::new(|| Regex::new($text).expect("a constant pattern"));
+            LazyLock::new(|| Regex::new($text).expect("the pattern is a valid constant"));
     };
 }
 
 pattern!(UID, r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}");
-// Sequences use years before 2025 for times of their own.
+// Sequences set times before 2025, which are kept.
 pattern!(TIME, r"20(2[5-9]|[3-9][0-9])-[0-9]{2}-[0-9]{2}T[0-9:]{8}(\.[0-9]+)?(Z|\+00:00)");
 pattern!(ADDRESS, r"\b10\.0\.[0-9]{1,3}\.[0-9]{1,3}\b");
-// An object inside a text, as JSON (perhaps quoted once more) or YAML; a failed precondition.
+// A serialized object inside a text, as JSON (possibly quoted twice) or YAML; a failed
+// precondition.
 pattern!(
     QUOTED_VERSION,
     r#"(resourceVersion\\*"?: ?(?:\\*")?|ResourceVersion in (?:the precondition|record) \()[0-9]+"#
 );
-// What a refused object would have been called shows nowhere but in the refusal: sequences that
-// leave names to the server use prefixes such as `gen1-`.
+// The generated name of a rejected object appears only in the error. Sequences that generate names
+// use prefixes such as `gen1-`.
 pattern!(GENERATED, r"\b((?:[a-z0-9-]+-)?gen[0-9]*-)[bcdfghjklmnpqrstvwxz2456789]{5}\b");
 pattern!(NODE_PORT, r":(3[0-2][0-9]{3})/");
 pattern!(PORT_IN_TEXT, r"(nodePort:(?: \{[A-Z]+ )?)3[0-2][0-9]{3}\b");
@@ -147,7 +148,7 @@ impl Canonicalizer {
         }
         if let Some(Value::Array(columns)) = fields.get_mut("columnDefinitions") {
             for column in columns {
-                // Texts for people, each server's own.
+                // The wording of descriptions is not compared.
                 column["description"] = "<description>".into();
             }
         }
@@ -169,20 +170,20 @@ impl Canonicalizer {
             }
         }
         if let Some(Value::Array(entries)) = fields.get_mut("managedFields") {
-            // The server sorts by seconds, which sequences on two machines do not share.
+            // The server sorts by time in seconds, which differs between two runs.
             entries.sort_by_cached_key(|entry| {
                 ["operation", "manager", "apiVersion", "subresource"]
                     .map(|key| entry[key].to_string())
             });
         }
-        // Field sets name list items by their uids.
+        // Path elements in field sets may contain uids.
         if fields.keys().any(|key| key.len() >= 36 && UID.is_match(key)) {
             let old = std::mem::take(fields);
             fields.extend(old.into_iter().map(|(key, value)| (self.text(&key), value)));
         }
     }
 
-    /// A name the server made up is its prefix and five characters.
+    /// Records a generated name: `generateName` followed by five characters.
     fn record_generated_name(&mut self, fields: &Map<String, Value>) {
         let text = |key: &str| fields.get(key).and_then(Value::as_str);
         let (Some(prefix), Some(name)) = (text("generateName"), text("name")) else { return };
@@ -205,7 +206,8 @@ impl Canonicalizer {
         if older { format!("<rv {number} older>") } else { format!("<rv {number}>") }
     }
 
-    /// Other writers move it: only that it does not fall behind what was seen is certain.
+    /// Other writers advance the resourceVersion of a list. It must only not be older than what was
+    /// seen.
     fn list_version(&self, text: &str) -> String {
         match text.parse::<u64>() {
             Ok(version) if version >= self.newest => "<list rv>".to_owned(),
@@ -215,7 +217,7 @@ impl Canonicalizer {
     }
 
     fn text(&mut self, text: &str) -> String {
-        // Most strings hold nothing of the kind.
+        // Short strings contain none of the patterns.
         if text.len() < 5 {
             return text.to_owned();
         }
@@ -264,8 +266,8 @@ impl Canonicalizer {
     }
 }
 
-/// Only the first table of a watch has to define its columns. The real server repeats them if
-/// another watch happened to encode the event before.
+/// Removes repeated column definitions: only the first table of a watch must have them, and
+/// kube-apiserver repeats them if another watch encoded the event before.
 fn remove_repeated_columns(body: &mut Value) {
     let Some(events) = body.get_mut("events").and_then(Value::as_array_mut) else { return };
     let mut defined = None;
@@ -279,15 +281,16 @@ fn remove_repeated_columns(body: &mut Value) {
     }
 }
 
-/// The real server walks the properties of a custom object, and those of a schema, in the random
-/// order of Go's maps, so the order of its complaints says nothing. That of built-in kinds does.
+/// Sorts causes and conflicts that kube-apiserver returns in the random order of Go's maps: those
+/// for custom resources and CRDs. The order of causes for built-in kinds is deterministic and
+/// compared.
 fn sort_causes(status: &mut Value) {
     let group = status.pointer("/details/group").and_then(Value::as_str);
-    // Which sources a metric of an autoscaler has too many, it finds out the same way.
+    // The superfluous metric sources of a HorizontalPodAutoscaler are also read from a map.
     let random = |group: &str| {
         group.ends_with(".test") || group == "apiextensions.k8s.io" || group == "autoscaling"
     };
-    // So do conflicts of an apply, which are of no object in particular.
+    // Conflicts of an apply have no group.
     let conflict = |cause: &Value| cause["reason"] == "FieldManagerConflict";
     let conflicts = status.pointer("/details/causes/0").is_some_and(conflict);
     if !conflicts && !group.is_some_and(random) {

@@ -1,26 +1,26 @@
-//! Where two canonical answers differ.
+//! Finds the differences between two canonical responses.
 
 use serde_json::Value;
 
 use crate::apply_errors;
 use crate::run::StepResponse;
 
-/// One place where the servers disagree.
+/// One difference between the servers.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Difference {
-    /// Which step, counted from zero.
+    /// Index of the step.
     pub step: usize,
-    /// Where in the answer: `status`, `header/warning`, `body/spec/replicas`.
+    /// Path in the response: `status`, `header/warning`, `body/spec/replicas`.
     pub at: String,
-    /// What the real server says; none if it says nothing there.
+    /// Value of kube-apiserver; none if absent.
     pub upstream: Option<Value>,
-    /// What ours says.
+    /// Value of Evenkeel's server.
     pub ours: Option<Value>,
 }
 
 impl Difference {
-    /// The place without indices and names, for telling kinds of differences apart.
+    /// Returns the path without indices and names, which groups similar differences.
     pub fn class(&self) -> String {
         let parts = self.at.split('/').map(|part| {
             let plain = part.parse::<usize>().is_err() && !part.contains(':');
@@ -30,7 +30,7 @@ impl Difference {
     }
 }
 
-/// All places where `ours` is not as `upstream`, in the order of the answer.
+/// Returns every path at which `ours` differs from `upstream`, in the order of the response.
 pub fn compare(step: usize, upstream: &StepResponse, ours: &StepResponse) -> Vec<Difference> {
     let mut found = Vec::new();
     let mut note = |at: String, upstream: Option<Value>, ours: Option<Value>| {
@@ -49,7 +49,7 @@ pub fn compare(step: usize, upstream: &StepResponse, ours: &StepResponse) -> Vec
         }
     }
     walk("body", Some(&upstream.body), Some(&ours.body), &mut note);
-    // What says something else, or the same in words of its own, is not asked how it is written.
+    // The layout is compared only if the content is equal.
     if found.is_empty()
         && upstream.body == ours.body
         && let (Some(theirs), Some(layout)) = (&upstream.layout, &ours.layout)
@@ -89,8 +89,8 @@ fn walk(
     }
 }
 
-/// A list that need not be the newest may be a little old: the real server answers it from a cache
-/// that knows of its own kind alone. One that is newer is as good.
+/// Returns whether our list is fresher than upstream's. kube-apiserver may serve a list from a
+/// watch cache that is older than the newest revision; a newer response is correct too.
 fn is_fresher(upstream: &Value, ours: &Value) -> bool {
     upstream == "<list rv older>" && ours == "<list rv>"
 }

@@ -1,5 +1,5 @@
-//! What a run has touched: verb × resource class × option, so that a quiet run is not mistaken for
-//! a thorough one.
+//! Counts what a run covered: verb × resource class × option, so that a run without differences can
+//! be checked for thoroughness.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::run::StepResponse;
 use crate::sequence::{Scope, Sequence, Step};
 
-/// Counts of steps.
+/// Number of steps by verb, class, option, resource and status code.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
     cells: BTreeMap<(&'static str, &'static str), BTreeMap<String, usize>>,
@@ -18,7 +18,7 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// Counts a sequence that was carried out.
+    /// Counts the steps of a completed sequence.
     pub fn count(&mut self, sequence: &Sequence, responses: &[StepResponse]) {
         for (step, response) in sequence.steps.iter().zip(responses) {
             if step.compact {
@@ -37,7 +37,7 @@ impl Coverage {
         }
     }
 
-    /// The table.
+    /// Renders the counts as a table.
     pub fn render(&self) -> String {
         let mut text = "coverage: verb × class, then options with counts\n".to_owned();
         for ((verb, class), options) in &self.cells {
@@ -113,7 +113,7 @@ fn class(step: &Step) -> &'static str {
     let (_, path) = step.method_and_path();
     let (parts, _) = parts(step);
     if path.contains("/customresourcedefinitions") {
-        return "definition";
+        return "crd";
     }
     if path.starts_with("/openapi") {
         return "openapi";

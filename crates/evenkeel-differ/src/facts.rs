@@ -1,16 +1,17 @@
-//! Documents as sets of facts: discovery and OpenAPI, freed of order, prose and other sequences.
+//! Extracts facts from discovery and OpenAPI documents, without order, descriptions and the groups
+//! of other sequences.
 //!
-//! A fact is a key and a value, so that a difference names the operation, resource or property it
-//! is about and not a place in a file of megabytes. Descriptions are each server's own words.
+//! A fact is a key and a value, so that a difference names the operation, resource or property
+//! instead of a position in a document of megabytes.
 
 use serde_json::{Map, Value, json};
 
 use crate::sequence::Scope;
 
-/// The groups of sequences end like this.
+/// Suffix of the API groups that sequences create.
 const SEQUENCE_GROUP_SUFFIX: &str = ".differ.test";
 
-/// What `document` says. Anything but a discovery or OpenAPI document stays as it is.
+/// Returns the facts in `document`. Other documents are returned unchanged.
 pub(crate) fn extract(document: &Value, scope: Scope, group: Option<&str>) -> Value {
     let filter = Filter { scope, group: group.unwrap_or_default() };
     let mut facts = Map::new();
@@ -79,7 +80,7 @@ impl Filter<'_> {
         }
     }
 
-    /// OpenAPI names types by their group read backwards.
+    /// OpenAPI schema names start with the reversed API group.
     fn wants_schema(self, name: &str) -> bool {
         let backwards = |group: &str| {
             let mut parts: Vec<_> = group.split('.').filter(|part| !part.is_empty()).collect();
@@ -131,7 +132,7 @@ fn aggregated(document: &Value, filter: Filter<'_>, facts: &mut Map<String, Valu
     }
 }
 
-/// Each operation, and the parameters all operations of a path share.
+/// Extracts each operation, and the parameters shared by all operations of a path.
 fn paths(document: &Value, filter: Filter<'_>, facts: &mut Map<String, Value>) {
     for (path, item) in object(&document["paths"]) {
         if !filter.wants_path(path) {
@@ -159,7 +160,7 @@ fn paths(document: &Value, filter: Filter<'_>, facts: &mut Map<String, Value>) {
     }
 }
 
-/// A shared parameter is referred to by its name and a hash.
+/// A shared parameter is referenced by its name and a hash.
 fn parameter_fact(parameter: &Value) -> (&str, Value) {
     match parameter["$ref"].as_str() {
         Some(reference) => {
@@ -187,7 +188,7 @@ fn schemas(schemas: &Value, filter: Filter<'_>, facts: &mut Map<String, Value>) 
     }
 }
 
-/// Without descriptions, and with lists whose order says nothing in order.
+/// Removes descriptions and sorts lists whose order has no meaning.
 fn without_descriptions(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -199,7 +200,7 @@ fn without_descriptions(value: &Value) -> Value {
                         "required" | "consumes" | "produces" | "tags" | "schemes",
                         Value::Array(_),
                     ) => (name.clone(), sorted(value)),
-                    // A reference in brackets, which v3 needs as soon as there is a description.
+                    // OpenAPI v3 wraps a reference in `allOf` if it has a description.
                     ("allOf", Value::Array(all))
                         if all.len() == 1 && all[0]["$ref"].is_string() =>
                     {
@@ -214,7 +215,7 @@ fn without_descriptions(value: &Value) -> Value {
     }
 }
 
-/// With every list of texts in order.
+/// Sorts every list of strings.
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(fields) => fields

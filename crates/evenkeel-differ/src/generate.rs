@@ -1,8 +1,8 @@
-//! Sequences from a seed, weighted by what operators do.
+//! Generates sequences from a seed, weighted by what operators do.
 //!
-//! A mixed sequence works on two or three kinds and a handful of names, so that its steps meet. It
-//! knows only roughly what exists: a step that finds its object gone is as good as one that does
-//! not. The other [`Theme`]s go deeper into what needs a run-up, such as a definition's life.
+//! A mixed sequence uses two or three kinds and a few names, so that its steps interact. It tracks
+//! only roughly which objects exist: requests for missing objects are also worth comparing. The
+//! other [`Theme`]s cover what needs preparation, such as the lifecycle of a CRD.
 
 mod bad;
 
@@ -25,12 +25,12 @@ pub use themes::Theme;
 
 use crate::sequence::Sequence;
 
-/// The sequence with that number, of the theme whose turn it is.
+/// Generates the sequence with this number. The number selects the theme.
 pub fn sequence(seed: u64, number: u64) -> Sequence {
     themed(Theme::of(number), seed, number)
 }
 
-/// The sequence called `{theme}-{seed}-{number}`; mixed ones are called `seed-…`.
+/// Generates the sequence called `{theme}-{seed}-{number}`; mixed ones are called `seed-…`.
 pub fn themed(theme: Theme, seed: u64, number: u64) -> Sequence {
     let mut random = Random::new(seed, number);
     let steps = theme.generate(&mut random);
@@ -42,7 +42,7 @@ pub fn themed(theme: Theme, seed: u64, number: u64) -> Sequence {
     }
 }
 
-/// The sequence of that name, if it is the name of a generated one.
+/// Generates the sequence with this name; none if it is not the name of a generated sequence.
 pub fn by_name(name: &str) -> Option<Sequence> {
     let (rest, number) = name.rsplit_once('-')?;
     let (theme, seed) = rest.rsplit_once('-')?;

@@ -1,8 +1,7 @@
-//! What differs on purpose: the table in `DIFFERENCES.md`, read as data.
+//! Intended differences: parses the table in `DIFFERENCES.md`.
 //!
-//! Each row says which requests it concerns, where in the answer, what either side says, and why
-//! it stays so. `*` in a cell is any text. A row that matches nothing any more is reported, so that
-//! the table cannot outlive its reasons.
+//! Each row has a request, a path in the response, both values and the reason. `*` in a cell
+//! matches any text. A row that no longer matches is reported, so that the table stays current.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,7 +9,7 @@ use serde_json::Value;
 
 use crate::compare::Difference;
 
-/// The table, with a count for each row.
+/// The table, with a match count for each row.
 #[derive(Debug, Default)]
 pub struct KnownDifferences {
     rows: Vec<Row>,
@@ -26,7 +25,7 @@ struct Row {
     hits: AtomicUsize,
 }
 
-/// Why the table cannot be used.
+/// Why the table is invalid.
 #[derive(Debug, thiserror::Error)]
 #[error("DIFFERENCES.md line {line}: {message}")]
 pub struct KnownDifferencesError {
@@ -35,20 +34,20 @@ pub struct KnownDifferencesError {
 }
 
 impl KnownDifferences {
-    /// The table of this source tree.
+    /// Parses the table of this source tree.
     ///
     /// # Errors
     ///
-    /// If a row is not of its form.
+    /// If a row is invalid.
     pub fn built_in() -> Result<Self, KnownDifferencesError> {
         Self::parse(include_str!("../DIFFERENCES.md"))
     }
 
-    /// Reads the table in `text`: the lines that begin with `|`, without the first two.
+    /// Parses the table in `text`: the lines that begin with `|`, without the first two.
     ///
     /// # Errors
     ///
-    /// If a row has not five cells, or gives no reason.
+    /// If a row does not have five cells or has no reason.
     pub fn parse(text: &str) -> Result<Self, KnownDifferencesError> {
         let lines = text.lines().enumerate().filter(|(_, line)| line.starts_with('|')).skip(2);
         let mut rows = Vec::new();
@@ -58,17 +57,17 @@ impl KnownDifferences {
             let cells: Vec<_> =
                 inner.split('|').map(|cell| unquoted(cell.trim()).to_owned()).collect();
             let [request, at, upstream, ours, why] =
-                <[String; 5]>::try_from(cells).map_err(|_| bad("a row has five cells"))?;
+                <[String; 5]>::try_from(cells).map_err(|_| bad("a row must have five cells"))?;
             if why.is_empty() {
-                return Err(bad("a difference needs a reason"));
+                return Err(bad("a difference must have a reason"));
             }
             rows.push(Row { request, at, upstream, ours, why, hits: AtomicUsize::new(0) });
         }
         Ok(Self { rows })
     }
 
-    /// Whether the table has this difference, in the answer to `request` (`METHOD path` or `read
-    /// name`).
+    /// Returns whether a row matches this difference in the response to `request` (`METHOD path` or
+    /// `read name`).
     pub fn explains(&self, request: &str, difference: &Difference) -> bool {
         let upstream = display(difference.upstream.as_ref());
         let ours = display(difference.ours.as_ref());
@@ -84,14 +83,14 @@ impl KnownDifferences {
         row.is_some()
     }
 
-    /// Rows that never matched.
+    /// Returns the rows that never matched.
     pub fn unused(&self) -> Vec<String> {
         let unused = self.rows.iter().filter(|row| row.hits.load(Ordering::Relaxed) == 0);
         unused.map(|row| format!("{} at {} ({})", row.request, row.at, row.why)).collect()
     }
 }
 
-/// Blanks count inside backquotes.
+/// Removes backquotes, inside which whitespace is significant.
 fn unquoted(cell: &str) -> &str {
     cell.strip_prefix('`').and_then(|cell| cell.strip_suffix('`')).unwrap_or(cell)
 }
@@ -104,7 +103,7 @@ fn display(value: Option<&Value>) -> String {
     }
 }
 
-/// Whether `text` is as `pattern` says, where `*` stands for any text.
+/// Returns whether `text` matches `pattern`, where `*` matches any text.
 fn matches(pattern: &str, text: &str) -> bool {
     let mut pieces = pattern.split('*');
     let Some(mut rest) = pieces.next().and_then(|first| text.strip_prefix(first)) else {

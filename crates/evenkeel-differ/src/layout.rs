@@ -1,5 +1,5 @@
-//! How the text of an answer is laid out, where it is JSON: in which order keys stand, what is
-//! escaped, and how the text ends. Values play no part, so the layouts of two servers compare.
+//! The layout of a JSON response: order of keys, escapes and final newline. It is independent of
+//! the values, so the layouts of two servers can be compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,18 +11,18 @@ use serde_json::Value;
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Layout {
-    /// By place without indices: the orders in which keys stand there.
+    /// The orders of keys by path, where `*` stands for list indices.
     keys: BTreeMap<String, BTreeSet<Vec<String>>>,
-    /// The escapes that need not be.
+    /// The `\u` escapes in the text.
     escapes: BTreeSet<String>,
-    /// Whether the text is one line.
+    /// Whether the text is a single line.
     compact: bool,
-    /// Whether a newline ends it.
+    /// Whether the text ends with a newline.
     newline: bool,
 }
 
 impl Layout {
-    /// The layout of a text; none if it is no JSON.
+    /// Returns the layout of a text; none if it is not JSON.
     pub fn of(text: &[u8]) -> Option<Self> {
         let mut layout = Self::default();
         let mut reader = serde_json::Deserializer::from_slice(text);
@@ -36,7 +36,7 @@ impl Layout {
         Some(layout)
     }
 
-    /// Where the layouts differ: the place, and what each has there.
+    /// Returns the differing parts of the layouts: the path and both values.
     pub fn differences(&self, ours: &Self) -> Vec<(String, Value, Value)> {
         let mut found = Vec::new();
         for (place, theirs) in &self.keys {
@@ -68,7 +68,7 @@ impl Layout {
     }
 }
 
-/// The keys of `keys` that `others` have too.
+/// Returns the keys of `keys` that are also in `others`.
 fn common(keys: &[String], others: &[String]) -> Vec<String> {
     keys.iter().filter(|key| others.contains(key)).cloned().collect()
 }
@@ -160,7 +160,7 @@ mod tests {
         check("{\"a\":1,\"b\":[2]}\n", "{\"a\":\"x\",\"b\":null}\n", &[]);
         check("{\"a\":1,\"b\":2}", "{\"b\":2,\"a\":1}", &["text/order"]);
         check("{\"a\":[{\"b\":1,\"c\":2}]}", "{\"a\":[{\"c\":1,\"b\":1}]}", &["text/order/a/*"]);
-        // What only one of them has says nothing of the order.
+        // Keys that only one text has do not affect the order.
         check("{\"a\":1,\"x\":0,\"b\":2}", "{\"y\":0,\"a\":1,\"b\":2}", &[]);
         check("{\"a\":\"\\u003c\"}", "{\"a\":\"<\"}", &["text/escapes"]);
         check("{\"a\":1}\n", "{\"a\":1}", &["text/newline"]);

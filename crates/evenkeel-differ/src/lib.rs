@@ -1,19 +1,20 @@
-//! The same requests to a real API server and to the embedded one, and every difference shown.
+//! Sends the same requests to kube-apiserver and to the embedded API server and reports every
+//! difference.
 //!
-//! A [`Sequence`] of steps, written by hand or made by the [`generate`]or from a seed, is carried
-//! out on two servers (`run`), the answers are freed of what must differ (`canon`) and compared
-//! (`compare`). What differs on purpose stands in `DIFFERENCES.md` ([`KnownDifferences`]); anything else is
-//! shrunk to the shortest sequence that still shows it (`shrink`) and printed (`report`).
-//! [`transcript`]s of the real server's answers make the comparison possible where there is none.
+//! A [`Sequence`] of steps, written by hand or generated from a seed ([`generate`]), is run on both
+//! servers (`run`). The responses are made comparable (`canon`) and compared (`compare`). Intended
+//! differences are listed in `DIFFERENCES.md` ([`KnownDifferences`]); any other is shrunk to the
+//! shortest sequence that reproduces it (`shrink`) and printed (`report`). [`transcript`]s of
+//! kube-apiserver's responses allow the comparison without one.
 
-// A sequence, and how it comes to be.
+// Sequences.
 pub mod sequence;
 
 pub mod generate;
 
 pub mod coverage;
 
-// What happens to it.
+// Running and comparing them.
 mod server;
 
 mod run;
@@ -34,7 +35,7 @@ mod pair;
 
 mod shrink;
 
-// What is shown and kept.
+// Results.
 mod report;
 
 pub mod transcript;

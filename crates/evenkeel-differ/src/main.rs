@@ -1,4 +1,4 @@
-//! `evenkeel-differ`: both servers, many sequences, one line of counts.
+//! `evenkeel-differ`: runs sequences on both servers and counts the differences.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// The same requests to a real kube-apiserver and to Evenkeel's, compared
+/// Sends the same requests to kube-apiserver and to Evenkeel's server and compares the responses
 #[derive(Parser)]
 #[command(name = "evenkeel-differ", version)]
 struct Arguments {
@@ -30,70 +30,70 @@ struct Arguments {
 enum Command {
     /// Start both servers, run the area files and seeded sequences, and count differences
     Run(Run),
-    /// Run sequences by name (`crud`, `seed-1-17`) or file, and show every difference
+    /// Run sequences by name (`crud`, `seed-1-17`) or file, and print every difference
     Replay(Replay),
-    /// Write a generated sequence as a file
+    /// Print a generated sequence as YAML
     Generate {
-        /// Its name, such as seed-1-17
+        /// Name of the sequence, such as seed-1-17
         name: String,
     },
-    /// Record the real server's answers to the area files and some generated sequences
+    /// Record kube-apiserver's responses to the area files and some generated sequences
     Record(Record),
 }
 
 #[derive(Args)]
 struct Run {
-    /// How many generated sequences
+    /// Number of generated sequences
     #[arg(long, default_value_t = 1000)]
     sequences: u64,
-    /// What they follow from
+    /// Seed of the generated sequences
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The first one
+    /// Number of the first generated sequence
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// How many at a time
+    /// Maximum number of concurrent sequences
     #[arg(long, default_value_t = 64)]
     concurrency: usize,
-    /// How many classes of differences to shrink and show
+    /// Maximum number of difference classes to shrink and print
     #[arg(long, default_value_t = 10)]
     show: usize,
-    /// Generated sequences of this theme alone, such as definitions
+    /// Generate only sequences of this theme, such as definitions
     #[arg(long, value_parser = parse_theme)]
     theme: Option<Theme>,
-    /// Leave the area files out, and do not ask whether every known difference occurs
+    /// Skip the area files and the check that every known difference occurs
     #[arg(long)]
     generated_only: bool,
-    /// Where to write sequences that show an unexplained difference
+    /// Directory for sequences with an unexplained difference
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
 }
 
 #[derive(Args)]
 struct Replay {
-    /// Names or files
+    /// Names or files of sequences
     #[arg(required = true)]
     names: Vec<String>,
-    /// Look for the shortest sequence that still shows it
+    /// Shrink to the shortest sequence that reproduces the difference
     #[arg(long)]
     shrink: bool,
 }
 
 #[derive(Args)]
 struct Record {
-    /// The seed of the generated sequences
+    /// Seed of the generated sequences
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many mixed sequences
+    /// Number of mixed sequences
     #[arg(long, default_value_t = 20)]
     generated: u64,
-    /// How many sequences of each other theme
+    /// Number of sequences of each other theme
     #[arg(long, default_value_t = 2)]
     themed: u64,
-    /// Record this one alone
+    /// Record only this sequence
     #[arg(long)]
     only: Option<String>,
-    /// Write nothing; fail if the real server answers otherwise than recorded
+    /// Write nothing; fail if kube-apiserver responds differently than recorded
     #[arg(long)]
     check: bool,
 }
@@ -128,9 +128,9 @@ fn parse_theme(name: &str) -> Result<Theme, String> {
 }
 
 async fn start_upstream() -> anyhow::Result<Server> {
-    let binaries = locate().context("there is no real server to compare with")?;
+    let binaries = locate().context("no kube-apiserver to compare with")?;
     let mut options = Options::default();
-    // Room for the services of thousands of sequences.
+    // The Services of thousands of sequences need this many addresses.
     "10.0.0.0/16".clone_into(&mut options.service_cluster_ip_range);
     let server = Server::real(Cluster::start(&binaries, &options).await?).await?;
     shared_crds::create(&server).await?;
@@ -181,7 +181,7 @@ async fn run(options: Run) -> anyhow::Result<bool> {
         let (sequence, finding) = done?;
         summary.add(&sequence, finding);
     }
-    // Those that make the servers forget come last, when nobody else is there to notice.
+    // Compaction affects every client, so these sequences run after all others.
     for some in compacting.chunks(options.concurrency) {
         for (sequence, outcome) in confirm_together(&pair, &known, some).await {
             summary.add(&sequence, outcome);
@@ -195,11 +195,11 @@ async fn run(options: Run) -> anyhow::Result<bool> {
         print_line(&format!("not reproducible: {flaky}"));
     }
     for broken in &summary.broken {
-        print_line(&format!("not carried out: {broken}"));
+        print_line(&format!("failed: {broken}"));
     }
     if !options.generated_only {
         for row in known.unused() {
-            print_line(&format!("DIFFERENCES.md: no longer occurs: {row}"));
+            print_line(&format!("DIFFERENCES.md: row no longer matches: {row}"));
             success = false;
         }
     }
@@ -217,11 +217,11 @@ async fn run(options: Run) -> anyhow::Result<bool> {
     Ok(success)
 }
 
-/// What one sequence came to.
+/// The result of one sequence.
 enum Outcome {
     Same(Finding),
     Different(Finding),
-    /// Different once, and then not again.
+    /// A difference that did not occur on the second run.
     Flaky(Finding, String),
     Broken(String),
 }
@@ -232,7 +232,7 @@ async fn confirm(pair: &Pair, known: &KnownDifferences, sequence: &Sequence) -> 
     match compare().await {
         Err(error) => Outcome::Broken(format!("{}: {error}", sequence.name)),
         Ok(finding) if finding.unexplained.is_empty() => Outcome::Same(finding),
-        // Watches and clocks can make a difference that is none: it has to show twice.
+        // Timing of watches and clocks can cause a difference, so it must occur twice.
         Ok(first) => match compare().await {
             Err(error) => Outcome::Broken(format!("{}: {error}", sequence.name)),
             Ok(again) if again.unexplained.is_empty() => {
@@ -243,7 +243,7 @@ async fn confirm(pair: &Pair, known: &KnownDifferences, sequence: &Sequence) -> 
     }
 }
 
-/// As [`confirm`], for sequences that forget together.
+/// Runs [`confirm`] for sequences that compact together.
 async fn confirm_together(
     pair: &Pair,
     known: &KnownDifferences,
@@ -283,7 +283,7 @@ async fn confirm_together(
     done
 }
 
-/// What differed once, for those who want to know why.
+/// Describes the first difference of a flaky sequence.
 fn describe_flaky(sequence: &Sequence, finding: &Finding) -> String {
     let Some(first) = finding.unexplained.first() else { return sequence.name.clone() };
     let value = |value: &Option<serde_json::Value>| match value {
@@ -336,7 +336,7 @@ impl Summary {
         self.coverage.count(sequence, &finding.upstream);
     }
 
-    /// The first difference of each sequence, by class, the most frequent first.
+    /// Prints the first difference of each sequence, grouped by class, most frequent first.
     async fn print(
         &self,
         pair: &Pair,
@@ -348,7 +348,7 @@ impl Summary {
             let (sequence, finding) = entry;
             let Some(first) = finding.unexplained.first() else { continue };
             let step = &sequence.steps[first.step];
-            let what = if step.read.is_some() { "read a watch" } else { step.call.as_str() };
+            let what = if step.read.is_some() { "a watch read" } else { step.call.as_str() };
             let (what, _) = what.split_once('?').unwrap_or((what, ""));
             let class = format!("{} of {}", first.class(), without_name(what));
             classes.entry(class).or_default().push(entry);
@@ -379,7 +379,7 @@ impl Summary {
     }
 }
 
-/// `POST /api/v1/namespaces/${ns}/pods/a` is about pods, not about `a`.
+/// Replaces object names, so that requests for different objects have the same class.
 fn without_name(call: &str) -> String {
     let parts = call.split('/').map(|part| match part.trim_start_matches("${ns}-") {
         "a" | "b" | "c" | "d" => "*",
@@ -459,7 +459,7 @@ async fn record(options: Record) -> anyhow::Result<bool> {
     Ok(changed == 0 || !options.check)
 }
 
-/// Records side by side what does not make the server forget, and then the rest.
+/// Records sequences concurrently, except those that compact, which run after the others.
 async fn transcripts(server: &Server, all: Vec<Sequence>) -> anyhow::Result<Vec<Transcript>> {
     let (compacting, others): (Vec<_>, Vec<_>) = all.into_iter().partition(Sequence::compacts);
     let mut tasks = JoinSet::new();
@@ -492,8 +492,8 @@ fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-/// One line for the person at the terminal.
+/// Prints a line to stdout.
 fn print_line(line: &str) {
-    // Nobody reads any more: nothing can be done about it, and nothing needs to be.
+    // A closed pipe is not an error.
     let _ = writeln!(std::io::stdout(), "{line}");
 }

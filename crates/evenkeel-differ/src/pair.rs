@@ -1,4 +1,4 @@
-//! Two servers side by side, and what a sequence shows of them.
+//! Two servers, and the comparison of a sequence on both.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,32 +12,32 @@ use crate::run::{RunError, RunOptions, Session, StepResponse, compact_and_wait, 
 use crate::sequence::Sequence;
 use crate::server::Server;
 
-/// Two servers to compare, the judge first.
+/// Two servers to compare: kube-apiserver as the reference, and the one under test.
 #[derive(Debug)]
 pub struct Pair {
     upstream: Server,
     ours: Server,
     prefix: String,
-    /// Every run gets a namespace nobody used before.
+    /// Number of runs; each has a new namespace.
     runs: AtomicUsize,
 }
 
-/// What one sequence showed.
+/// The result of one sequence.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Finding {
-    /// The judge's answers, canonical.
+    /// The canonical responses of the reference server.
     pub upstream: Vec<StepResponse>,
-    /// Ours.
+    /// The canonical responses of the server under test.
     pub ours: Vec<StepResponse>,
-    /// How many differences the table explains.
+    /// Number of differences that the table explains.
     pub explained: usize,
-    /// Those it does not.
+    /// Differences that it does not explain.
     pub unexplained: Vec<Difference>,
 }
 
 impl Finding {
-    /// What two answers to the same sequence show.
+    /// Compares the responses of both servers to the same sequence.
     pub fn new(
         sequence: &Sequence,
         upstream: Vec<StepResponse>,
@@ -60,16 +60,16 @@ impl Finding {
 }
 
 impl Pair {
-    /// Two servers on which namespaces beginning with `prefix` are free.
+    /// Creates a pair on which namespaces that begin with `prefix` are unused.
     pub fn new(upstream: Server, ours: Server, prefix: impl Into<String>) -> Self {
         Self { upstream, ours, prefix: prefix.into(), runs: AtomicUsize::new(0) }
     }
 
-    /// Runs a sequence on both, in a namespace of its own.
+    /// Runs a sequence on both servers, in a new namespace.
     ///
     /// # Errors
     ///
-    /// If one of the servers cannot be talked to.
+    /// If a connection to one of the servers fails.
     pub async fn compare(
         &self,
         sequence: &Sequence,
@@ -83,8 +83,8 @@ impl Pair {
         Ok(Finding::new(sequence, canonical(&upstream), canonical(&ours), known))
     }
 
-    /// Runs sequences side by side, which forget together: making a real server forget takes
-    /// seconds, and nobody else may use it in the meantime.
+    /// Runs sequences concurrently and compacts once for all of them: compacting kube-apiserver
+    /// takes seconds, and no other client may use it meanwhile.
     pub async fn compare_together(
         &self,
         sequences: &[Arc<Sequence>],
@@ -127,7 +127,7 @@ async fn run_together(server: &Server, runs: Vec<(Arc<Sequence>, RunOptions)>) -
     }
     loop {
         let mut waiting = Vec::new();
-        // A task that panicked leaves its place empty, which is reported below.
+        // The result of a task that panicked stays empty, which is reported below.
         while let Some(Ok((at, result))) = tasks.join_next().await {
             match result {
                 Ok((session, true)) => waiting.push((at, session)),

@@ -1,4 +1,4 @@
-//! A difference for people: the steps as one would type them, and both answers side by side.
+//! Renders a difference: the steps as curl commands and both responses side by side.
 
 use std::fmt::Write as _;
 
@@ -8,13 +8,13 @@ use crate::pair::Finding;
 use crate::run::StepResponse;
 use crate::sequence::{Sequence, Step};
 
-/// Columns of one side.
+/// Width of one column.
 const WIDTH: usize = 68;
 
-/// Rows beyond which an answer is cut around its differences.
+/// Number of equal rows printed around each difference.
 const CONTEXT: usize = 3;
 
-/// What `finding` says about `sequence`, in text.
+/// Renders `finding` and the steps of `sequence`.
 pub fn render_report(sequence: &Sequence, finding: &Finding) -> String {
     let mut text = String::new();
     for (at, step) in sequence.steps.iter().enumerate() {
@@ -98,10 +98,10 @@ fn as_curl(step: &Step) -> String {
         let _ = write!(text, " (unset {pointer})");
     }
     for (name, pointer) in &step.save {
-        let _ = write!(text, " (save {name} = answer{pointer})");
+        let _ = write!(text, " (save {name} = response{pointer})");
     }
     if step.until.is_some() {
-        text.push_str(" (until it fits)");
+        text.push_str(" (until it matches)");
     }
     text
 }
@@ -114,7 +114,7 @@ fn lines(response: &StepResponse) -> Vec<String> {
     lines
 }
 
-/// Two texts in columns; rows that differ are marked, and long stretches that agree left out.
+/// Renders two texts in columns, marks differing rows and omits long runs of equal rows.
 fn side_by_side(left: &[String], right: &[String]) -> String {
     let rows = align(left, right);
     let differs: Vec<bool> = rows.iter().map(|(a, b)| a != b).collect();
@@ -144,7 +144,7 @@ fn side_by_side(left: &[String], right: &[String]) -> String {
 
 type Row<'a> = (Option<&'a String>, Option<&'a String>);
 
-/// Pairs equal lines in order, looking a little ahead where they part.
+/// Pairs equal lines in order, with a bounded look-ahead where the texts diverge.
 fn align<'a>(left: &'a [String], right: &'a [String]) -> Vec<Row<'a>> {
     const AHEAD: usize = 40;
     let mut rows = Vec::new();

@@ -1,8 +1,8 @@
-//! Carries out a sequence on one server.
+//! Runs a sequence on one server.
 //!
-//! How long to listen to a quiet watch is the one thing time decides. The real server is asked
-//! first and given [`IDLE_TIMEOUT`] since the last request; the other is then expected to send as many
-//! events, so that only a missing event costs time.
+//! Only the end of an idle watch depends on time. kube-apiserver runs first and has
+//! [`IDLE_TIMEOUT`] since the last request; the other server is then expected to send the same
+//! number of events, so that only a missing event takes time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,48 +26,48 @@ use crate::layout::Layout;
 use crate::sequence::{Sequence, Step, Variables, expand, expand_text, set_at, unset_at};
 use crate::server::{ResponseBody, Server};
 
-/// A watch that says nothing for so long has said everything.
+/// A watch is complete after this long without an event.
 const IDLE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// For one more event than expected.
+/// Timeout for one more event than expected.
 const EXTRA_EVENT_TIMEOUT: Duration = Duration::from_millis(5);
 
-/// For events the other server has sent, or the end of its stream.
+/// Timeout for events that the other server sent, or for the end of its stream.
 const EXPECTED_EVENT_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// For an end that has to come. A busy real server is seconds late.
+/// Timeout for the end of a stream. A busy kube-apiserver is seconds late.
 const END_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// For an `until` to hold. A real server looks every five seconds whether a definition is free of
-/// objects.
+/// Timeout of an `until`. kube-apiserver checks only every five seconds whether a deleted CRD has
+/// custom resources left.
 const UNTIL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The same for ours, which does everything as part of the write that asks for it.
+/// Timeout of an `until` on the embedded server, which does everything as part of the write.
 const EMBEDDED_UNTIL_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// The headers clients act on.
+/// Response headers that affect clients.
 const HEADERS: [&str; 7] =
     ["content-type", "warning", "etag", "retry-after", "allow", "location", "content-encoding"];
 
-/// What a server answered to one step.
+/// The response to one step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepResponse {
     /// The status code; 0 for steps that are not requests.
     #[serde(rename = "s", default, skip_serializing_if = "is_zero")]
     pub status: u16,
-    /// Those headers that clients act on.
+    /// The headers that affect clients.
     #[serde(rename = "h", default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// The body: JSON, or text, or the events of a stream.
+    /// The body: JSON, text, or the events of a stream.
     #[serde(rename = "b", default, skip_serializing_if = "Value::is_null")]
     pub body: Value,
-    /// How the body is laid out, where it is JSON. Not part of a transcript.
+    /// The layout of a JSON body. It is not part of a transcript.
     #[serde(skip)]
     pub layout: Option<Layout>,
 }
 
-/// Whether a real server has yet to start what serves a definition.
+/// Returns whether kube-apiserver is still initializing the handler of a CRD.
 fn is_initializing(response: &StepResponse) -> bool {
     response.status == 429 && response.body.to_string().contains("initializing")
 }
@@ -76,48 +76,48 @@ fn is_zero(status: &u16) -> bool {
     *status == 0
 }
 
-/// Why a sequence could not be carried out. An answer we do not like is not among them.
+/// Why a sequence could not be run. Unexpected responses are not errors.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
     /// The connection failed.
     #[error("step {step}: {source}")]
     Connection {
-        /// Counted from one.
+        /// Number of the step, starting at one.
         step: usize,
-        /// What happened.
+        /// The cause.
         source: ClientError,
     },
-    /// The server did not survive forgetting.
+    /// The server failed to compact or restart.
     #[error("compaction: {0}")]
     Compact(#[from] StartError),
-    /// Another sequence, with which this one was to forget, failed.
-    #[error("given up because the server did not survive forgetting")]
+    /// Another sequence that compacts together with this one failed.
+    #[error("abandoned because the server failed to compact")]
     Abandoned,
-    /// The step does not make a request.
+    /// The step is not a valid request.
     #[error("step {step}: not a request: {source}")]
     Step {
-        /// Counted from one.
+        /// Number of the step, starting at one.
         step: usize,
-        /// Why.
+        /// The cause.
         source: http::Error,
     },
 }
 
-/// How a sequence is to be run.
+/// Options of a run.
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
-    /// The namespace of its own, which is made first.
+    /// The namespace of the sequence, which is created first.
     pub namespace: String,
-    /// The answers of the server that went first.
+    /// The responses of the server that ran first.
     pub expected: Option<Vec<StepResponse>>,
 }
 
-/// Carries out all steps and gives an answer for each.
+/// Runs all steps and returns the response to each.
 ///
 /// # Errors
 ///
-/// If the server cannot be talked to.
+/// If a connection to the server fails.
 pub async fn run(
     server: &Server,
     sequence: &Sequence,
@@ -130,10 +130,11 @@ pub async fn run(
     Ok(session.finish().await)
 }
 
-/// Makes the server forget, and waits until it has taken up the shared definitions again.
+/// Compacts the server and waits until it serves the shared CRDs again.
 pub(crate) async fn compact_and_wait(server: &Server) -> Result<(), RunError> {
     let state = State::new(server.clone(), "none");
-    // A real server writes when it starts again, which leaves what came last behind as well.
+    // kube-apiserver writes when it restarts. With one more write here, the last revision of a
+    // sequence is compacted on both servers.
     let write = Step::call("POST", "/api/v1/namespaces/default/configmaps")
         .with_body(json!({"metadata": {"generateName": "forgotten-"}}));
     state.request(0, &write).await?;
@@ -144,7 +145,7 @@ pub(crate) async fn compact_and_wait(server: &Server) -> Result<(), RunError> {
     Ok(())
 }
 
-/// A sequence on its way. It stops where the server is to forget, so that several can do so
+/// A running sequence. It stops before each compaction, so that several sequences can compact
 /// together.
 pub(crate) struct Session {
     sequence: Arc<Sequence>,
@@ -166,8 +167,7 @@ impl Session {
         Ok(Self { sequence, expected: options.expected, responses: Vec::new(), state })
     }
 
-    /// Goes on to the end, or to just before the next compaction, which the caller is to do; then
-    /// the answer is true.
+    /// Runs steps up to the end or the next compaction. Returns true if the caller has to compact.
     pub(crate) async fn advance(&mut self) -> Result<bool, RunError> {
         while let Some(step) = self.sequence.steps.get(self.responses.len()) {
             let at = self.responses.len();
@@ -192,7 +192,7 @@ struct State {
     variables: Variables,
     streams: BTreeMap<String, Stream>,
     readers: JoinSet<()>,
-    /// When something was last asked for that watches may tell of.
+    /// Time of the last request that may cause watch events.
     last_request: Instant,
 }
 
@@ -201,7 +201,7 @@ struct Stream {
     ended: bool,
 }
 
-/// An event, and when it came.
+/// An event and the time of its arrival.
 struct ReceivedEvent {
     event: Value,
     at: Instant,
@@ -261,7 +261,7 @@ impl State {
         Ok(response)
     }
 
-    /// Asks again until the answer is as it should be, or there is no hope.
+    /// Repeats a request until the response matches, cannot match any more, or the timeout expires.
     async fn retry_until(&self, at: usize, step: &Step) -> Result<StepResponse, RunError> {
         let until = step.until.clone().unwrap_or_default();
         let cannot_match = until
@@ -305,7 +305,7 @@ impl State {
         Ok(StepResponse { status: 200, headers, ..StepResponse::default() })
     }
 
-    /// The answer, as facts if that is what is asked for.
+    /// Returns the response, with the body reduced to facts if the step requests it.
     async fn response_or_facts(&self, at: usize, step: &Step) -> Result<StepResponse, RunError> {
         let mut response = self.request(at, step).await?;
         if let Some(scope) = step.facts {
@@ -315,7 +315,7 @@ impl State {
         Ok(response)
     }
 
-    /// A real server that has just taken up a definition asks for patience, which ours never needs.
+    /// Sends a request. Retries while kube-apiserver initializes the handler of a new CRD.
     async fn request(&self, at: usize, step: &Step) -> Result<StepResponse, RunError> {
         let deadline = Instant::now() + UNTIL_TIMEOUT;
         loop {
@@ -381,7 +381,7 @@ impl State {
             *items = items.iter().cycle().take(items.len() * times).cloned().collect();
         }
         let mut text = body.to_string();
-        // Not as values, which could not be dropped without running out of stack.
+        // Nested objects are inserted as text: dropping such a `Value` would overflow the stack.
         for depth in step.nest.values() {
             let levels = format!("{}1{}", "{\"a\":".repeat(*depth), "}".repeat(*depth));
             text = text.replace(&format!("\"${{nest {depth}}}\""), &levels);
@@ -426,7 +426,8 @@ impl State {
         }
     }
 
-    /// Definitions are costly for a real server; what else was made does not disturb anyone.
+    /// Deletes the CRDs of the sequence, which are expensive for kube-apiserver. Other objects are
+    /// left.
     async fn clean_up(&mut self, sequence: &Sequence) {
         self.streams.clear();
         let group = expand_text("${group}", &self.variables);
@@ -452,7 +453,7 @@ async fn read_response(response: Response<ResponseBody>) -> StepResponse {
     let kind = headers.get("content-type").map_or("", String::as_str);
     let mut layout = None;
     let body = match response.into_body().collect().await {
-        // YAML is compared by what it says: where to put quotes is a writer's own affair.
+        // YAML is compared by value: serializers quote differently.
         Ok(body) if kind.contains("yaml") => {
             let text = String::from_utf8_lossy(&body.to_bytes()).into_owned();
             serde_saphyr::from_str(&text).unwrap_or(Value::String(text))
@@ -468,7 +469,7 @@ async fn read_response(response: Response<ResponseBody>) -> StepResponse {
             layout = Layout::of(&bytes);
             parse(&bytes)
         }
-        Err(error) => Value::String(format!("<the answer broke off: {error}>")),
+        Err(error) => Value::String(format!("<incomplete response: {error}>")),
     };
     StepResponse { status, headers, body, layout }
 }
@@ -492,7 +493,7 @@ async fn read_stream(response: Response<ResponseBody>, sender: mpsc::Sender<Rece
     }
 }
 
-/// Bookmarks come when the clock says so, but for the one that ends the initial events.
+/// Bookmarks are sent periodically, except the one that ends the initial events.
 fn is_periodic_bookmark(event: &Value) -> bool {
     event["type"] == "BOOKMARK"
         && event.pointer("/object/metadata/annotations/k8s.io~1initial-events-end").is_none()

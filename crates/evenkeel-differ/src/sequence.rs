@@ -1,28 +1,28 @@
-//! A sequence: named steps in a file people can read, write and replay.
+//! A sequence: named steps in a YAML file that can be written by hand and replayed.
 //!
 //! ```yaml
-//! about: what is to be seen
+//! about: what the sequence covers
 //! steps:
 //! - do: POST /api/v1/namespaces/${ns}/configmaps
 //!   body: {metadata: {name: a}, data: {k: v}}
-//!   save: {made: ""}                   # the whole answer; else a JSON pointer into it
+//!   save: {made: ""}                   # the whole response, or a JSON pointer into it
 //! - do: PUT /api/v1/namespaces/${ns}/configmaps/a
-//!   from: made                         # the saved answer, edited
+//!   from: made                         # the saved response, edited
 //!   set: {/data/k: w}
 //! - watch: w
 //!   do: GET /api/v1/namespaces/${ns}/configmaps?watch=1
 //! - read: w
 //! - close: w
 //! - do: GET /apis/${group}/v1/widgets
-//!   until: {status: 200}               # asked again until it is so
+//!   until: {status: 200}               # repeated until the response matches
 //! - do: GET /openapi/v2
-//!   facts: own                         # a document as what it says of ${group}
-//! - compact: true                      # what was before now is forgotten; watches end
+//!   facts: own                         # compare the facts about ${group} in a document
+//! - compact: true                      # compacts to the current revision; watches end
 //! ```
 //!
-//! `${ns}` is a namespace and `${group}` an API group of the sequence's own. A string that is
-//! nothing but `${name}` becomes the saved value whatever its type; inside a longer text, what was
-//! not in the answer is empty. A name nobody saved stays as it is written, on both servers alike.
+//! `${ns}` is a namespace and `${group}` an API group unique to the sequence. A string that
+//! consists only of `${name}` becomes the saved value with its type. Inside a longer text, a value
+//! that was absent from the response is empty. An unknown name stays as written, on both servers.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -31,25 +31,25 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Steps with a name.
+/// Named steps.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sequence {
-    /// By which it is replayed: the file's name, or `seed-S-N`.
+    /// The name for replay: the stem of the file, or `seed-S-N`.
     #[serde(default, skip)]
     pub name: String,
-    /// What is to be seen.
+    /// What the sequence covers.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub about: String,
-    /// Compared with a real server only: the answers are too large to keep.
+    /// Run only against kube-apiserver: the responses are too large for a transcript.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub live: bool,
-    /// In order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
-/// One step. Which fields are set says what it does: `do` sends a request, `watch` names a stream
-/// it opens, `read` and `close` use one.
+/// One step. Its fields determine what it does: `do` sends a request, `watch` names the stream that
+/// the request opens, `read` and `close` use a stream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
@@ -59,118 +59,119 @@ pub struct Step {
     /// Method and path, such as `GET /api/v1/namespaces/${ns}/pods`.
     #[serde(rename = "do", default, skip_serializing_if = "String::is_empty")]
     pub call: String,
-    /// Headers beside the content type.
+    /// Headers other than the content type.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// The content type, if it is not JSON.
+    /// The content type, if not JSON.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
-    /// The body, as JSON.
+    /// The body as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Value>,
-    /// The body, as it is.
+    /// The body as raw text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<String>,
-    /// The saved value the body starts from.
+    /// The saved value to use as the body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// Values to put into the body, by JSON pointer; missing objects on the way are made.
+    /// Values to set in the body, by JSON pointer. Missing parents are created.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub set: BTreeMap<String, Value>,
-    /// What to take out of the body, by JSON pointer.
+    /// Values to remove from the body, by JSON pointer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unset: Vec<String>,
-    /// Strings of so many bytes to put into the body, by JSON pointer.
+    /// Lengths in bytes of strings to set in the body, by JSON pointer.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub fill: BTreeMap<String, usize>,
-    /// Objects in objects, so many deep, to put into the body, by JSON pointer.
+    /// Depths of nested objects to set in the body, by JSON pointer.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub nest: BTreeMap<String, usize>,
-    /// How often to send what is in a body that is a list.
+    /// How many times to repeat the items of a body that is a list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeat: Option<usize>,
-    /// Compare the document that is answered by what it says, not by how it says it.
+    /// Compare the facts in the returned document instead of its text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts: Option<Scope>,
-    /// What to keep of the answer, by JSON pointer.
+    /// Values of the response to save, by JSON pointer.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub save: BTreeMap<String, String>,
-    /// The same, but what the answer does not have leaves alone what was kept before.
+    /// Values to save only if the response contains them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub renew: BTreeMap<String, String>,
-    /// Ask again until the answer is like this.
+    /// Repeat the request until the response matches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Until>,
-    /// The stream to read from, until it is quiet.
+    /// The stream to read until it is idle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read: Option<String>,
     /// Read until the server ends the stream.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub end: bool,
-    /// When the stream ends is left to the server, and not compared.
+    /// Do not compare whether the stream has ended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub any_end: bool,
     /// The stream to close.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub close: Option<String>,
-    /// Make the server forget everything before now. Open watches do not survive it.
+    /// Compact the server to the current revision. Open watches end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub compact: bool,
 }
 
-/// What of a document is compared.
+/// Which facts of a document are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// What concerns the sequence's own group.
+    /// Those of the sequence's own group.
     Own,
-    /// All but the groups of sequences.
+    /// Those of all groups that no sequence created.
     BuiltIn,
 }
 
-/// What an answer has to be like.
+/// Conditions on a response.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Until {
-    /// Its status code.
+    /// The status code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// A text its body contains.
+    /// Text that the body contains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contains: Option<String>,
-    /// Something saved without which it cannot be: then it is asked once.
+    /// A saved value without which the response cannot match: if it is null, the request is sent
+    /// once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unless_null: Option<String>,
 }
 
-/// Why a file is no sequence.
+/// Why a file is not a valid sequence.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SequenceError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{path}: {source}")]
     File {
-        /// Which.
+        /// Path of the file.
         path: String,
-        /// What the system said.
+        /// The cause.
         source: std::io::Error,
     },
-    /// It is not in our form.
+    /// The YAML is invalid.
     #[error("{name}: {message}")]
     Form {
-        /// Which.
+        /// Name of the sequence.
         name: String,
-        /// What is wrong.
+        /// The error message.
         message: String,
     },
 }
 
 impl Sequence {
-    /// Reads the form above.
+    /// Parses a sequence.
     ///
     /// # Errors
     ///
-    /// If the text is something else.
+    /// If the text is not a valid sequence.
     pub fn parse(name: &str, text: &str) -> Result<Self, SequenceError> {
         let mut sequence: Self = serde_saphyr::from_str(text).map_err(|error| {
             SequenceError::Form { name: name.to_owned(), message: error.to_string() }
@@ -179,11 +180,11 @@ impl Sequence {
         Ok(sequence)
     }
 
-    /// Reads a file, whose stem becomes the name.
+    /// Reads a file. Its stem becomes the name.
     ///
     /// # Errors
     ///
-    /// If there is no such file or it has another form.
+    /// If the file cannot be read or is invalid.
     pub fn load(path: &Path) -> Result<Self, SequenceError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| SequenceError::File { path: path.display().to_string(), source })?;
@@ -191,11 +192,11 @@ impl Sequence {
         Self::parse(&name, &text)
     }
 
-    /// All sequences of a folder, by name.
+    /// Reads all sequences of a directory, sorted by name.
     ///
     /// # Errors
     ///
-    /// If one of them cannot be read.
+    /// If one of them cannot be read or is invalid.
     pub fn load_folder(folder: &Path) -> Result<Vec<Self>, SequenceError> {
         let failed = |source| SequenceError::File { path: folder.display().to_string(), source };
         let mut paths = Vec::new();
@@ -209,12 +210,12 @@ impl Sequence {
         paths.iter().map(|path| Self::load(path)).collect()
     }
 
-    /// Whether it makes servers forget, which nobody else who uses them would expect.
+    /// Returns whether the sequence compacts the servers, which affects all their clients.
     pub fn compacts(&self) -> bool {
         self.steps.iter().any(|step| step.compact)
     }
 
-    /// The text of a file: one step a line, which is YAML too.
+    /// Renders the sequence as YAML, one step per line.
     pub fn render(&self) -> String {
         let mut text = format!("about: {}\nsteps:\n", Value::from(self.about.as_str()));
         for step in &self.steps {
@@ -228,33 +229,33 @@ impl Sequence {
 }
 
 impl Step {
-    /// A request without a body.
+    /// Creates a request without a body.
     pub fn call(method: &str, path: impl AsRef<str>) -> Self {
         Self { call: format!("{method} {}", path.as_ref()), ..Self::default() }
     }
 
-    /// With a body.
+    /// Sets the body.
     #[must_use]
     pub fn with_body(mut self, body: Value) -> Self {
         self.body = Some(body);
         self
     }
 
-    /// With a content type.
+    /// Sets the content type.
     #[must_use]
     pub fn with_type(mut self, content_type: &str) -> Self {
         self.content_type = Some(content_type.to_owned());
         self
     }
 
-    /// Keeping the whole answer under a name.
+    /// Saves the whole response under a name.
     #[must_use]
     pub fn saving(mut self, name: impl Into<String>) -> Self {
         self.save.insert(name.into(), String::new());
         self
     }
 
-    /// What it asks for, in one line: the request, or `read` and the name of a watch.
+    /// Returns the request, or `read` and the name of a watch.
     pub fn request(&self) -> Cow<'_, str> {
         match &self.read {
             Some(name) => format!("read {name}").into(),
@@ -262,16 +263,16 @@ impl Step {
         }
     }
 
-    /// The method and the path with its query.
+    /// Returns the method and the path with its query.
     pub fn method_and_path(&self) -> (&str, &str) {
         self.call.split_once(' ').unwrap_or(("GET", &self.call))
     }
 }
 
-/// What has been saved so far.
+/// Saved values by name.
 pub type Variables = BTreeMap<String, Value>;
 
-/// Puts saved values into a text.
+/// Expands saved values in a text.
 pub fn expand_text(text: &str, variables: &Variables) -> String {
     if !text.contains("${") {
         return text.to_owned();
@@ -294,7 +295,7 @@ pub fn expand_text(text: &str, variables: &Variables) -> String {
     expanded
 }
 
-/// Puts saved values into a body.
+/// Expands saved values in a body.
 pub fn expand(value: &Value, variables: &Variables) -> Value {
     match value {
         Value::String(text) => {
@@ -314,7 +315,7 @@ pub fn expand(value: &Value, variables: &Variables) -> Value {
     }
 }
 
-/// Sets the value at a JSON pointer, making objects on the way.
+/// Sets the value at a JSON pointer. Missing parents are created as objects.
 pub fn set_at(target: &mut Value, pointer: &str, value: Value) {
     let Some((parent, last)) = pointer.rsplit_once('/') else {
         *target = value;
@@ -336,7 +337,7 @@ pub fn set_at(target: &mut Value, pointer: &str, value: Value) {
     }
 }
 
-/// Removes what a JSON pointer names, if it is there.
+/// Removes the value at a JSON pointer, if present.
 pub fn unset_at(target: &mut Value, pointer: &str) {
     let Some((parent, last)) = pointer.rsplit_once('/') else { return };
     let key = last.replace("~1", "/").replace("~0", "~");

@@ -1,4 +1,4 @@
-//! A server to send steps to: the embedded one without a socket, or a real one over TLS.
+//! A server to run steps on: the embedded one without a socket, or kube-apiserver over TLS.
 
 use std::sync::Arc;
 
@@ -12,44 +12,44 @@ use http_body_util::{BodyExt as _, Full};
 use tokio::sync::RwLock;
 use tower_service::Service as _;
 
-/// What a response body may fail with.
+/// Error of a response body.
 pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The body of a response, from wherever.
+/// The body of a response of either server.
 pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, BodyError>;
 
-/// Where requests go.
+/// A server that receives requests.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Server {
     /// The embedded server.
     Ours(Arc<ApiServer>, Service),
-    /// A real cluster, behind TLS.
+    /// An upstream control plane, over TLS.
     Real(Arc<RwLock<Real>>),
 }
 
-/// A real cluster and the connections to it.
+/// An upstream control plane and the connections to it.
 #[derive(Debug)]
 pub struct Real {
     cluster: Cluster,
     client: Arc<Client>,
 }
 
-/// Connections to a real cluster; each carries up to 250 watches.
+/// Number of connections to kube-apiserver; each carries up to 250 watches.
 const CONNECTIONS: usize = 8;
 
 impl Server {
-    /// The embedded server, reached without a socket.
+    /// Wraps the embedded server, which is called without a socket.
     pub fn ours(server: ApiServer) -> Self {
         let service = server.service();
         Self::Ours(Arc::new(server), service)
     }
 
-    /// A real cluster, which ends with the last clone of this.
+    /// Connects to an upstream control plane, which stops with the last clone of this value.
     ///
     /// # Errors
     ///
-    /// If there is no connection to be had.
+    /// If the connection fails.
     pub async fn real(cluster: Cluster) -> Result<Self, ClientError> {
         let client = Arc::new(connect(&cluster).await?);
         Ok(Self::Real(Arc::new(RwLock::new(Real { cluster, client }))))
@@ -72,7 +72,7 @@ impl Server {
         }
     }
 
-    /// Makes the server forget everything before now.
+    /// Compacts the server to the current revision.
     pub(crate) async fn compact(&self) -> Result<(), StartError> {
         match self {
             Self::Ours(server, _) => server.compact(),

@@ -1,8 +1,8 @@
-//! The shortest sequence that still shows a difference.
+//! Finds the shortest sequence that reproduces a difference.
 //!
-//! First whole steps go (delta debugging: large pieces before small ones), then parts of the bodies
-//! that are left. Only a difference of the same kind counts, so that shrinking does not slip from
-//! one fault to another.
+//! Whole steps are removed first (delta debugging: large pieces before small ones), then parts of
+//! the remaining bodies. Only a difference of the same class counts, so that shrinking does not
+//! drift from one bug to another.
 
 use std::time::Duration;
 
@@ -14,25 +14,25 @@ use crate::known::KnownDifferences;
 use crate::pair::Pair;
 use crate::sequence::{Sequence, Step};
 
-/// Attempts before what is left is good enough.
+/// Maximum number of attempts.
 const BUDGET: usize = 300;
 
-/// The same where each attempt makes a real server forget, which takes seconds.
+/// Maximum number of attempts if each compacts kube-apiserver, which takes seconds.
 const SLOW_BUDGET: usize = 12;
 
-/// How long it may take: an attempt that waits for definitions to come and go takes seconds too.
+/// Time limit: an attempt that waits for CRDs to be served and deleted takes seconds too.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 struct Shrinker<'a> {
     pair: &'a Pair,
     known: &'a KnownDifferences,
-    /// Method and last part of the path, and where in the answer.
+    /// Method and last part of the path, and the path in the response.
     wanted: (String, String),
     budget: usize,
     deadline: Instant,
 }
 
-/// Shrinks `sequence`, which shows `difference` on `pair`.
+/// Shrinks `sequence`, which reproduces `difference` on `pair`.
 pub async fn shrink(
     pair: &Pair,
     known: &KnownDifferences,
@@ -43,7 +43,7 @@ pub async fn shrink(
     let budget = if sequence.compacts() { SLOW_BUDGET } else { BUDGET };
     let deadline = Instant::now() + TIMEOUT;
     let mut shrinker = Shrinker { pair, known, wanted, budget, deadline };
-    // What comes after the difference cannot have caused it.
+    // Later steps cannot have caused the difference.
     let mut best = sequence.clone();
     best.steps.truncate(difference.step + 1);
     if !shrinker.reproduces(&best).await {
@@ -89,7 +89,7 @@ impl Shrinker<'_> {
                     start += size;
                 }
             }
-            // At the smallest size, go round again as long as something goes.
+            // Repeat the smallest size as long as a step can be removed.
             size = if removed && size == 1 { 1 } else { size / 2 };
         }
     }
@@ -107,7 +107,7 @@ impl Shrinker<'_> {
             if let Some(body) = &best.steps[at].body {
                 list_pointers(body, &mut String::new(), &mut pointers);
             }
-            // Outer parts first; what was inside them is then gone already.
+            // Outer parts first; parts inside removed ones are skipped.
             for pointer in pointers {
                 let mut candidate = best.clone();
                 let Some(body) = &mut candidate.steps[at].body else { break };
@@ -123,7 +123,7 @@ impl Shrinker<'_> {
     }
 }
 
-/// The step without one of the things beside its body.
+/// Returns copies of the step, each without one header, saved value or query parameter.
 fn simpler_requests(step: &Step) -> Vec<Step> {
     let mut simpler = Vec::new();
     for name in step.headers.keys() {
@@ -168,7 +168,7 @@ fn list_pointers(value: &Value, at: &mut String, pointers: &mut Vec<String>) {
             }
         }
         Value::Array(items) => {
-            // From the end, so that removing one does not move the others.
+            // From the end, so that removing an item does not shift the others.
             for (index, item) in items.iter().enumerate().rev() {
                 child(at, &index.to_string(), item);
             }

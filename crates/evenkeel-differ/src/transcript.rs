@@ -1,6 +1,6 @@
-//! What a real server answered, kept so that `cargo test` can compare without one.
+//! Recorded responses of kube-apiserver, so that `cargo test` can compare without one.
 //!
-//! A file of JSON lines: a header, then a step and its canonical answer per line.
+//! A file of JSON lines: a header, then a step and its canonical response per line.
 
 use std::path::Path;
 
@@ -14,13 +14,13 @@ use crate::run::{RunError, RunOptions, StepResponse, run};
 use crate::sequence::{Sequence, Step};
 use crate::server::Server;
 
-/// A sequence with the real server's answers.
+/// A sequence with kube-apiserver's responses.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Transcript {
-    /// What was asked.
+    /// The sequence.
     pub sequence: Sequence,
-    /// What was answered, canonical.
+    /// The canonical responses.
     pub responses: Vec<StepResponse>,
 }
 
@@ -28,7 +28,7 @@ pub struct Transcript {
 struct Header {
     name: String,
     about: String,
-    /// The release that answered.
+    /// The release that was recorded.
     upstream: String,
 }
 
@@ -39,7 +39,7 @@ struct Line {
     response: StepResponse,
 }
 
-/// Why a file is no transcript.
+/// Why a file is not a valid transcript.
 #[derive(Debug, thiserror::Error)]
 #[error("line {line}: {source}")]
 pub struct TranscriptError {
@@ -48,22 +48,22 @@ pub struct TranscriptError {
 }
 
 impl Transcript {
-    /// Asks `server` and keeps what it says. Watch steps make this take real time.
+    /// Runs a sequence on `server` and records the responses. Watch steps take real time.
     ///
     /// # Errors
     ///
-    /// If the server cannot be talked to.
+    /// If a connection to the server fails.
     pub async fn record(server: &Server, sequence: &Sequence) -> Result<Self, RunError> {
         let options = RunOptions { namespace: namespace(sequence), expected: None };
         let responses = canonical(&run(server, sequence, options).await?);
         Ok(Self { sequence: sequence.clone(), responses })
     }
 
-    /// Asks `server` the same and compares.
+    /// Runs the sequence on `server` and compares the responses.
     ///
     /// # Errors
     ///
-    /// If the server cannot be talked to.
+    /// If a connection to the server fails.
     pub async fn replay(
         &self,
         server: &Server,
@@ -75,18 +75,19 @@ impl Transcript {
         Ok(Finding::new(&self.sequence, self.responses.clone(), ours, known))
     }
 
-    /// Whether another recording of the same sequence differs by chance at most.
+    /// Returns whether another recording of the same sequence differs only in random order or
+    /// freshness.
     pub fn is_equivalent(&self, other: &Self) -> bool {
         let covers = |a, b| compare(0, a, b).is_empty();
         let mut responses = self.responses.iter().zip(&other.responses);
         self.sequence == other.sequence && responses.all(|(a, b)| covers(a, b) || covers(b, a))
     }
 
-    /// Reads the form above.
+    /// Parses a transcript.
     ///
     /// # Errors
     ///
-    /// If the text is something else.
+    /// If the text is not a valid transcript.
     pub fn parse(text: &str) -> Result<Self, TranscriptError> {
         let at = |line: usize| move |source| TranscriptError { line: line + 1, source };
         let mut lines = text.lines().enumerate();
@@ -103,7 +104,7 @@ impl Transcript {
         Ok(Self { sequence, responses })
     }
 
-    /// The text of a file.
+    /// Renders the transcript as JSON lines.
     pub fn render(&self) -> String {
         let header = Header {
             name: self.sequence.name.clone(),
@@ -120,11 +121,11 @@ impl Transcript {
         text
     }
 
-    /// All transcripts of a folder, by name.
+    /// Reads all transcripts of a directory, sorted by name.
     ///
     /// # Errors
     ///
-    /// If the folder or one of its files cannot be read.
+    /// If the directory or one of its files cannot be read or is invalid.
     pub fn load_folder(folder: &Path) -> std::io::Result<Vec<Self>> {
         let mut paths: Vec<_> = std::fs::read_dir(folder)?
             .map(|entry| entry.map(|entry| entry.path()))
@@ -142,7 +143,7 @@ impl Transcript {
     }
 }
 
-/// The namespace shows in answers, so it follows from the name.
+/// Returns the namespace. It appears in responses, so it must be the same for every run.
 fn namespace(sequence: &Sequence) -> String {
     format!("t-{}", sequence.name)
 }

@@ -1,8 +1,8 @@
-//! kubectl does the same with both servers: one script, every line it prints compared.
+//! Runs one kubectl script against both servers and compares every line it prints.
 //!
-//! Runs where a real API server and kubectl are at hand, and says so where they are not.
+//! Skipped, with a message, if kube-apiserver or kubectl are not installed.
 
-#![expect(clippy::unwrap_used, reason = "a test may die")]
+#![expect(clippy::unwrap_used, reason = "tests may panic")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,7 +20,7 @@ async fn kubectl_applies_patches_edits_and_prunes_as_with_kube_apiserver() {
         Err(missing) => return eprintln!("skipped: {missing}"),
     };
     let Some(kubectl) = binaries.kubectl.clone() else {
-        return eprintln!("skipped: there is no kubectl");
+        return eprintln!("skipped: kubectl is not installed");
     };
     let folder = Folder::new();
     let real = Cluster::start(&binaries, &Options::default()).await.unwrap();
@@ -38,7 +38,7 @@ async fn kubectl_applies_patches_edits_and_prunes_as_with_kube_apiserver() {
         match (upstream.next(), ours.next()) {
             (None, None) => break,
             (theirs, ours) => {
-                assert_eq!(ours, theirs, "after {command}\nours left, theirs right");
+                assert_eq!(ours, theirs, "after {command}\nleft: ours, right: upstream");
                 if let Some(line) = theirs.filter(|line| line.starts_with(['$', '#'])) {
                     command = line;
                 }
@@ -47,7 +47,7 @@ async fn kubectl_applies_patches_edits_and_prunes_as_with_kube_apiserver() {
     }
 }
 
-/// What the script prints, without what must differ.
+/// Runs the script and returns its canonical output.
 async fn run(kubectl: &Path, kubeconfig: &Path, folder: &Path) -> String {
     std::fs::create_dir_all(folder).unwrap();
     let mut command = Command::new("sh");
@@ -64,8 +64,8 @@ async fn run(kubectl: &Path, kubeconfig: &Path, folder: &Path) -> String {
     canonical(&text.replace(folder.to_str().unwrap(), "<folder>"))
 }
 
-/// Takes out identities, times and addresses, and sorts managed fields and what an apply complains
-/// of, which a real server gathers in random order.
+/// Replaces uids, times and addresses, and sorts managedFields and apply errors, which
+/// kube-apiserver returns in random order.
 fn canonical(text: &str) -> String {
     static PARTS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         [
@@ -101,7 +101,7 @@ fn canonical(text: &str) -> String {
     PARTS.iter().fold(out, |text, (part, name)| part.replace_all(&text, *name).into_owned())
 }
 
-/// An object with its managers in the order of their names: which second they wrote in is chance.
+/// Sorts managedFields by manager: the second in which each manager wrote is random.
 fn sorted(object: &str) -> String {
     let Ok(mut value) = serde_json::from_str::<Value>(object) else { return object.to_owned() };
     if let Some(Value::Array(entries)) = value.pointer_mut("/metadata/managedFields") {

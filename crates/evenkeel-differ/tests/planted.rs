@@ -1,4 +1,4 @@
-//! A fault planted in the embedded server is found by generated sequences and shrunk to its core.
+//! Generated sequences find a bug planted in the embedded server and shrink it to its core.
 
 use evenkeel_apiserver::ApiServer;
 use evenkeel_differ::generate::{self, shared_crds};
@@ -24,5 +24,5 @@ async fn resource_version_bumped_by_no_op_update_is_found_and_shrunk() {
         assert!(text.contains("resourceVersion"), "{text}");
         return;
     }
-    panic!("fifty sequences did not show the fault");
+    panic!("fifty sequences did not reproduce the bug");
 }

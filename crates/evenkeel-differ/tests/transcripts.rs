@@ -1,7 +1,7 @@
-//! The real server's recorded answers, against the embedded server.
+//! Replays kube-apiserver's recorded responses against the embedded server.
 //!
-//! `transcripts/open.txt` names the transcripts that still show differences, and how many. The
-//! numbers must be met exactly: a new difference fails, and so does a line that is out of date.
+//! `transcripts/open.txt` lists the transcripts that still have differences, and how many. The
+//! numbers must match exactly: a new difference fails, and so does an outdated line.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ fn folder(name: &str) -> PathBuf {
 
 fn open() -> BTreeMap<String, usize> {
     let text =
-        std::fs::read_to_string(folder("transcripts").join("open.txt")).expect("open.txt is there");
+        std::fs::read_to_string(folder("transcripts").join("open.txt")).expect("open.txt exists");
     let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
     lines
         .map(|line| {
@@ -27,7 +27,7 @@ fn open() -> BTreeMap<String, usize> {
         .collect()
 }
 
-// With a paused clock waiting for an event that never comes costs nothing.
+// With a paused clock, waiting for a missing event takes no time.
 #[tokio::test(start_paused = true)]
 async fn embedded_server_responds_as_recorded() {
     let server = ApiServer::builder().seed(1).build().await.unwrap();
@@ -51,7 +51,7 @@ async fn embedded_server_responds_as_recorded() {
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
-    assert!(open.is_empty(), "open.txt names transcripts that are not there: {open:?}");
+    assert!(open.is_empty(), "open.txt lists transcripts that do not exist: {open:?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Requests that no careful client makes, one of each class.
+//! Invalid requests, one of each class.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use super::random::Random;
 use super::steps::collection;
 use crate::sequence::Step;
 
-/// A bad request on `kind`; `object` is a good one.
+/// Generates an invalid request for `kind`; `object` is a valid object.
 pub(super) fn step(random: &mut Random, kind: &Kind, name: &str, object: &Value) -> Step {
     let path = collection(kind);
     let named = format!("{path}/{name}");

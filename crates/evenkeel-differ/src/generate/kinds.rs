@@ -1,10 +1,10 @@
-//! The kinds that sequences work on: how an object of each is made, and what is changed about it.
+//! The kinds that sequences use: how to create an object of each kind, and how to change it.
 
 use serde_json::{Value, json};
 
 use super::random::Random;
 
-/// A kind and how to use it.
+/// A kind, its paths and sample values.
 pub(super) struct Kind {
     pub(super) base: &'static str,
     pub(super) plural: &'static str,
@@ -14,7 +14,7 @@ pub(super) struct Kind {
     pub(super) custom: bool,
     pub(super) scale: bool,
     pub(super) make: fn(&mut Random) -> Value,
-    /// Pointers and values (as JSON) to set: good ones and bad ones.
+    /// JSON pointers and values to set, valid and invalid.
     pub(super) edits: &'static [(&'static str, &'static str)],
     /// The same for the status subresource.
     pub(super) status: &'static [(&'static str, &'static str)],
@@ -66,7 +66,7 @@ const TEMPLATE_EDITS: &[(&str, &str)] = &[
     ("/spec/revisionHistoryLimit", "3"),
 ];
 
-/// All of them; built-in ones first, then those of the shared definitions.
+/// All kinds: built-in kinds first, then those of the shared CRDs.
 pub(super) const KINDS: &[Kind] = &[
     Kind {
         plural: "configmaps",

@@ -1,21 +1,20 @@
-//! Objects with something else in them: any field of a built-in type with a value that may fit, and
-//! values of the wrong type anywhere.
+//! Changes objects: sets any field of a built-in type to a possibly valid value, or any value to
+//! one of the wrong type.
 //!
-//! Which fields there are and what they may hold comes from the table of built-in types, so that
-//! none is left out because nobody thought of it.
+//! The fields and their types are those of the table of built-in types, so that none is omitted.
 
 use evenkeel_types::{Custom, Field, Shape, Type};
 use serde_json::{Map, Value, json};
 
 use super::random::Random;
 
-/// How deep a value that is made up goes.
+/// Maximum depth of a generated value.
 const DEPTH: usize = 2;
 
-/// Sets some field of an object of type `ty`.
+/// Sets a random field of an object of type `ty`.
 pub(super) fn set_any_field(random: &mut Random, ty: &Type, object: &mut Value) {
     let Value::Object(fields) = object else { return };
-    // What the server keeps for itself and what every kind shares have their own sequences.
+    // Status and metadata are covered by other sequences.
     let own: Vec<_> =
         ty.fields.iter().filter(|field| !is_shared(field.name) && field.name != "status").collect();
     if own.is_empty() {
@@ -25,7 +24,7 @@ pub(super) fn set_any_field(random: &mut Random, ty: &Type, object: &mut Value) 
     alter(random, field, fields.entry(field.name).or_insert(Value::Null));
 }
 
-/// Puts a value of another type in place of one that is there.
+/// Replaces an existing value by one of another type.
 pub(super) fn corrupt(random: &mut Random, object: &mut Value) {
     match object {
         Value::Object(fields) if !fields.is_empty() && random.percent(88) => {
@@ -74,7 +73,7 @@ fn unexpected_value(random: &mut Random) -> Value {
     random.pick(&odd).clone()
 }
 
-/// Changes what a field holds, somewhere inside.
+/// Changes the value of a field at a random depth.
 fn alter(random: &mut Random, field: &Field, value: &mut Value) {
     alter_shape(random, field, field.shape, value);
 }
@@ -100,7 +99,7 @@ fn alter_shape(random: &mut Random, field: &Field, shape: Shape, value: &mut Val
             }
         }
         Shape::Custom(..) if random.percent(15) => *value = "?".into(),
-        // One fault at a time, and nothing empty, which a refusal may print as it likes.
+        // One error at a time, and no empty values, which error messages print differently.
         _ if random.percent(7) => {
             *value =
                 Some(unexpected_value(random)).filter(|odd| !is_empty(odd)).unwrap_or(true.into());
@@ -109,7 +108,7 @@ fn alter_shape(random: &mut Random, field: &Field, shape: Shape, value: &mut Val
     }
 }
 
-/// A value of a shape, which may or may not be valid.
+/// Generates a value of a shape, which may be invalid.
 fn random_value(random: &mut Random, field: &Field, shape: Shape, depth: usize) -> Value {
     match shape {
         Shape::String => {
@@ -136,7 +135,7 @@ fn random_value(random: &mut Random, field: &Field, shape: Shape, depth: usize) 
             let mut fields = Map::new();
             for field in &ty.get().fields {
                 let percent = if field.required { 92 } else { 12 };
-                // A list with nothing in it is another matter than none.
+                // An empty list is different from an absent one.
                 let min_depth = if matches!(field.shape, Shape::List(_)) { 1 } else { 0 };
                 if depth > min_depth && random.percent(percent) {
                     fields.insert(
@@ -169,7 +168,7 @@ fn is_empty(value: &Value) -> bool {
     value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty)
 }
 
-/// A text that a field of this name may hold.
+/// Generates a text for a field with this name.
 fn text(random: &mut Random, name: &str) -> String {
     let fitting = match name {
         "image" => "image:1",

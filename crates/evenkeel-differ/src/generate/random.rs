@@ -1,11 +1,11 @@
-//! Choices that follow from a seed (splitmix64): the same on every machine, for ever.
+//! Deterministic random choices from a seed (splitmix64), the same on every machine.
 
-/// A stream of choices.
+/// A deterministic random number generator.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The stream for one sequence of a seed.
+    /// Creates the generator for one sequence of a seed.
     pub fn new(seed: u64, number: u64) -> Self {
         let mut random = Self(seed ^ 0x5EED_0FE7_EA5E_ED01);
         random.0 = random.next().wrapping_add(number.wrapping_mul(0xD1B5_4A32_D192_ED03));
@@ -20,23 +20,23 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`, which is not zero.
+    /// Returns a number below `bound`, which must not be zero.
     pub fn below(&mut self, bound: usize) -> usize {
-        // The remainder's bias is of no consequence for bounds this small.
+        // The bias of the remainder is negligible for bounds this small.
         usize::try_from(self.next() % (bound.max(1) as u64)).unwrap_or(0)
     }
 
-    /// True in so many of a hundred cases.
+    /// Returns true in `percent` of a hundred cases.
     pub fn percent(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    /// One of `choices`, which are not none.
+    /// Returns one of `choices`, which must not be empty.
     pub fn pick<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.below(choices.len())]
     }
 
-    /// An index, by weight.
+    /// Returns an index, chosen by weight.
     pub fn weighted(&mut self, weights: &[usize]) -> usize {
         let mut left = self.below(weights.iter().sum());
         for (at, weight) in weights.iter().enumerate() {

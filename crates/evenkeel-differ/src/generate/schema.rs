@@ -1,4 +1,4 @@
-//! Random structural schemas, and values that mostly fit them.
+//! Generates random structural schemas and values that mostly match them.
 
 use serde_json::{Map, Value, json};
 
@@ -6,7 +6,7 @@ use super::random::Random;
 
 const NAMES: [&str; 8] = ["a", "b", "c", "d", "alpha", "beta", "gamma", "delta"];
 
-/// A schema of a field, at most `depth` levels deep.
+/// Generates the schema of a field, at most `depth` levels deep.
 pub(super) fn schema(random: &mut Random, depth: usize) -> Value {
     let shapes: &[usize] =
         if depth == 0 { &[4, 3, 2, 2, 1, 0, 0, 0] } else { &[3, 2, 1, 1, 1, 4, 3, 2] };
@@ -32,14 +32,14 @@ pub(super) fn schema(random: &mut Random, depth: usize) -> Value {
         schema["nullable"] = true.into();
     }
     if random.percent(15) && schema.get("type").is_some() {
-        // Not always one that fits: a bad default has to be refused.
+        // Invalid defaults have to be rejected too.
         schema["default"] =
             if random.percent(94) { fitting(random, &schema) } else { value(random, &schema) };
     }
     schema
 }
 
-/// An object with a kind and metadata of its own.
+/// Generates the schema of an embedded resource.
 fn embedded(random: &mut Random, depth: usize) -> Value {
     let mut embedded = object(random, depth);
     embedded["x-kubernetes-embedded-resource"] = true.into();
@@ -77,7 +77,7 @@ fn integer(random: &mut Random) -> Value {
     }
 }
 
-/// An object with a few properties.
+/// Generates the schema of an object with a few properties.
 pub(super) fn object(random: &mut Random, depth: usize) -> Value {
     let mut properties = Map::new();
     for _ in 0..=random.below(4) {
@@ -126,7 +126,7 @@ fn list(random: &mut Random, depth: usize) -> Value {
     }
 }
 
-/// A value that fits a schema, as far as that is easily found.
+/// Generates a value that most likely matches a schema.
 fn fitting(random: &mut Random, schema: &Value) -> Value {
     if schema["x-kubernetes-int-or-string"] == true {
         return random.pick(&[json!(80), json!("http")]).clone();
@@ -162,7 +162,7 @@ fn fitting(random: &mut Random, schema: &Value) -> Value {
     }
 }
 
-/// A value for a schema; now and then one that does not fit.
+/// Generates a value for a schema; a few do not match.
 pub(super) fn value(random: &mut Random, schema: &Value) -> Value {
     if random.percent(4) {
         let odd = [json!(null), json!("odd"), json!(7), json!([1]), json!({"odd": 1}), json!(1.5)];

@@ -1,5 +1,5 @@
-//! The custom kinds all sequences share: a real server needs seconds to take up a definition, so
-//! most sequences use these, and only some make their own.
+//! CRDs shared by all sequences. kube-apiserver takes seconds to serve a new CRD, so most sequences
+//! use these and only some create their own.
 
 use serde_json::{Value, json};
 
@@ -8,11 +8,11 @@ use crate::sequence::{Sequence, Step, Until};
 use crate::server::Server;
 use crate::{RunOptions, run};
 
-/// Makes the shared definitions on `server` and waits until they are served.
+/// Creates the shared CRDs on `server` and waits until they are served.
 ///
 /// # Errors
 ///
-/// If the server cannot be talked to.
+/// If a connection to the server fails.
 pub async fn create(server: &Server) -> Result<(), RunError> {
     let mut steps = Vec::new();
     for crd in [widgets(), loose(), globals()] {
@@ -25,13 +25,13 @@ pub async fn create(server: &Server) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Waits until the shared definitions are served.
+/// Returns steps that wait until the shared CRDs are served.
 pub(crate) fn wait_until_served() -> Vec<Step> {
     let paths = ["v1/widgets", "v1beta1/widgets", "v1/loose", "v1/globals"];
     paths.iter().map(|path| wait_for(format!("/apis/shared.differ.test/{path}"))).collect()
 }
 
-/// Where a definition is served, once it is.
+/// Returns a step that waits until a path is served.
 pub(super) fn wait_for(path: String) -> Step {
     let mut step = Step::call("GET", path);
     step.until = Some(Until { status: Some(200), ..Until::default() });

@@ -1,4 +1,4 @@
-//! The steps of a sequence, one after the other.
+//! Generates mixed sequences, step by step.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ pub(super) const PARTIAL: &str = "application/json;as=PartialObjectMetadata;v=v1
 pub(super) const PARTIAL_LIST: &str =
     "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 
-/// Where the objects of a kind are.
+/// Returns the collection path of a kind.
 pub(super) fn collection(kind: &Kind) -> String {
     if kind.namespaced {
         format!("{}/namespaces/${{ns}}/{}", kind.base, kind.plural)
@@ -23,22 +23,22 @@ pub(super) fn collection(kind: &Kind) -> String {
     }
 }
 
-/// Something that was made, or so the writer believes.
+/// An object that was created, unless the server rejected it.
 struct Created {
     kind: usize,
     name: String,
-    /// Under which its last answer is saved; `…v` and `…u` hold its version and uid.
+    /// Variable of its last response; `…v` and `…u` are its resourceVersion and uid.
     saved: String,
 }
 
-/// A mixed sequence.
+/// Generates a mixed sequence.
 pub(super) fn generate(random: &mut Random) -> Vec<Step> {
     let mut generator = Generator::new(random);
     generator.generate();
     generator.steps
 }
 
-/// Writes one sequence.
+/// Generates one sequence.
 struct Generator<'a> {
     random: &'a mut Random,
     kinds: Vec<usize>,
@@ -106,7 +106,7 @@ impl<'a> Generator<'a> {
 
     fn name(&mut self, kind: usize) -> String {
         let name = *self.random.pick(&NAMES);
-        // Cluster-wide names must not meet those of other sequences.
+        // Names of cluster-scoped objects must not collide with those of other sequences.
         if KINDS[kind].namespaced { name.to_owned() } else { format!("${{ns}}-{name}") }
     }
 
@@ -115,7 +115,7 @@ impl<'a> Generator<'a> {
         format!("o{}", self.saved)
     }
 
-    /// Something made before; now and then a name that nobody used.
+    /// Returns an object created before, or occasionally an unused name.
     fn target(&mut self) -> (usize, String, String) {
         if self.created.is_empty() || self.random.percent(6) {
             let kind = self.kind();
@@ -170,7 +170,7 @@ impl<'a> Generator<'a> {
         object
     }
 
-    /// Options of a write, sometimes.
+    /// Returns the options of a write, which are empty most of the time.
     fn write_options(&mut self) -> String {
         let options = [
             ("dryRun=All", 7),
@@ -206,7 +206,7 @@ impl<'a> Generator<'a> {
         let path = collection(&KINDS[kind]);
         if self.random.percent(8) {
             self.generated += 1;
-            // A prefix of its own each time, so that lists have one order only.
+            // A different prefix each time, so that the order of lists is deterministic.
             let prefix = if KINDS[kind].namespaced {
                 format!("gen{}-", self.generated)
             } else {
@@ -286,7 +286,7 @@ impl<'a> Generator<'a> {
         self.steps.push(step);
     }
 
-    /// A list in pages, continued after other steps.
+    /// Lists a page; the next one is requested after other steps.
     fn page(&mut self) {
         if let Some((kind, query, token)) = self.pages.pop() {
             let path = collection(&KINDS[kind]);
@@ -296,7 +296,7 @@ impl<'a> Generator<'a> {
         }
         let kind = self.kind();
         if !KINDS[kind].namespaced {
-            // Whether more follows would depend on other sequences.
+            // Other sequences would affect whether more objects follow.
             return;
         }
         let mut query = self.selectors(kind);
@@ -387,7 +387,7 @@ impl<'a> Generator<'a> {
         self.push_saving(step, kind, name);
     }
 
-    /// A status by the ways that are taken less often.
+    /// Writes a status by a less common request.
     fn status_by_other_request(
         &mut self,
         kind: usize,
@@ -445,7 +445,7 @@ impl<'a> Generator<'a> {
             }
             which => {
                 let mut body = json!({});
-                // An index has no meaning in these.
+                // Merge patches cannot address list items by index.
                 if !pointer.split('/').any(|part| part.parse::<usize>().is_ok()) {
                     set_at(&mut body, &pointer, value);
                 } else {
@@ -629,7 +629,7 @@ impl<'a> Generator<'a> {
         self.steps.push(step);
     }
 
-    /// A definition of this sequence's own, used, changed and deleted while in use.
+    /// Creates a CRD, uses it, changes it and deletes it while in use.
     fn crd(&mut self) {
         let spec = schema::object(self.random, 3);
         let mut version = json!({

@@ -1,5 +1,5 @@
-//! What a sequence is about. A theme's steps build on each other where those of a mixed sequence
-//! only meet.
+//! Themes of sequences. The steps of a theme depend on each other; those of a mixed sequence are
+//! random.
 
 mod compaction;
 
@@ -35,38 +35,38 @@ pub(super) const JSON_PATCH: &str = "application/json-patch+json";
 pub(super) const STRATEGIC: &str = "application/strategic-merge-patch+json";
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
 
-/// What a sequence is about.
+/// The theme of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Theme {
-    /// Everything operators do every day.
+    /// Requests that operators send every day.
     Mixed,
-    /// Definitions made, changed and deleted while in use, with discovery and OpenAPI.
+    /// CRDs created, changed and deleted while in use, with discovery and OpenAPI.
     Crds,
-    /// Any field of the built-in kinds, with values that fit and values that do not.
+    /// Any field of the built-in kinds, with valid and invalid values.
     Fields,
-    /// Watches and streaming lists, opened, moved by selectors and resumed.
+    /// Watches and streaming lists: opened, with selectors, resumed.
     Watches,
-    /// What is left of lists, pages and watches after a compaction.
+    /// Lists, pages and watches after a compaction.
     Compaction,
-    /// Lists in pages, continued over writes.
+    /// Paginated lists, continued after writes.
     Pages,
-    /// Writers that do not know of each other.
+    /// Concurrent writers.
     Writers,
-    /// Pods and other kinds with subresources of their own.
+    /// Pods and other kinds with special subresources.
     Pods,
-    /// Too deep, too large, too many, too strange.
+    /// Requests that are too deep, too large, too many or malformed.
     Limits,
     /// Impersonation and timeouts.
     Identity,
-    /// Nulls where a type has a value.
+    /// Nulls in fields that have a value.
     Nulls,
-    /// The same objects in protobuf, as metadata alone, as tables and as text for people.
+    /// The same objects as protobuf, as metadata, as tables and as YAML.
     Forms,
 }
 
 impl Theme {
-    /// All of them.
+    /// All themes.
     pub const ALL: [Self; 12] = [
         Self::Mixed,
         Self::Crds,
@@ -82,7 +82,7 @@ impl Theme {
         Self::Forms,
     ];
 
-    /// By which its sequences are called.
+    /// Returns the prefix of its sequences' names.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mixed => "seed",
@@ -100,7 +100,7 @@ impl Theme {
         }
     }
 
-    /// Whose turn it is.
+    /// Returns the theme of the sequence with this number.
     pub(super) fn of(number: u64) -> Self {
         match number % 20 {
             3 | 9 | 15 => Self::Crds,
@@ -136,7 +136,7 @@ impl Theme {
     }
 }
 
-/// One of the kinds in a namespace.
+/// Returns a random namespaced kind.
 fn namespaced(random: &mut Random) -> &'static Kind {
     loop {
         let kind = random.pick(KINDS);
@@ -146,7 +146,7 @@ fn namespaced(random: &mut Random) -> &'static Kind {
     }
 }
 
-/// An object of a kind that is likely to be accepted, with a label to select by.
+/// Generates an object of a kind that is most likely valid, with a label for selectors.
 fn object(random: &mut Random, kind: &Kind, name: &str) -> Value {
     let mut object = (kind.make)(random);
     object["apiVersion"] = kind.api_version.into();
@@ -172,7 +172,7 @@ fn delete(path: impl AsRef<str>) -> Step {
     Step::call("DELETE", path)
 }
 
-/// A PUT of something saved.
+/// A PUT of a saved object.
 fn put(path: impl AsRef<str>, from: &str) -> Step {
     Step { from: Some(from.to_owned()), ..Step::call("PUT", path) }
 }
@@ -206,7 +206,7 @@ impl Step {
     }
 }
 
-/// A label's change, by one of the ways there are.
+/// Changes a label by one of the patch types.
 fn touch(random: &mut Random, kind: &Kind, name: &str) -> Step {
     let path = format!("{}/{name}", collection(kind));
     let value = *random.pick(&["x", "y", "z"]);

@@ -1,8 +1,8 @@
 #!/bin/sh
-# What people do with kubectl to apply, patch, edit and prune. Run against two servers by the test
-# beside it, in an empty folder each; what it prints has to be the same.
+# Applies, patches, edits and prunes with kubectl. kubectl.rs runs it against two servers, in an empty
+# directory each, and compares the output.
 #
-# KUBECTL and KUBECONFIG say which kubectl and which server.
+# KUBECTL is the executable, KUBECONFIG selects the server.
 
 k() {
     echo "\$ kubectl $*"

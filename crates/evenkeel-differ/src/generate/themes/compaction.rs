@@ -1,4 +1,4 @@
-//! What is left after a compaction: tokens, old versions and watches from before it.
+//! Continue tokens, old resourceVersions and watches after a compaction.
 
 use super::super::random::Random;
 use super::super::steps::{TABLE, collection};
@@ -72,7 +72,7 @@ pub(super) fn generate(random: &mut Random) -> Vec<Step> {
                 steps.push(step.setting("/metadata/labels/after", "yes".into()));
             }
             10 => {
-                // A page from before, whatever its token says of versions.
+                // A page from before the compaction, whatever resourceVersion its token has.
                 let more = *random.pick(&["&resourceVersion=0", "&resourceVersion=${before}"]);
                 steps.push(get(format!("{path}?limit=1&continue=${{t{token}}}{more}")));
             }
@@ -81,7 +81,7 @@ pub(super) fn generate(random: &mut Random) -> Vec<Step> {
             ))),
             12 => steps.push(delete(format!("{path}/{}", NAMES[at]))),
             13 => {
-                // It waits until the cache behind the next one is up to date.
+                // This request waits until the watch cache behind the next one is current.
                 steps.push(get(&path).saving_field("now", "/metadata/resourceVersion"));
                 steps.push(get(format!("{path}?resourceVersion=0&limit=2")));
             }

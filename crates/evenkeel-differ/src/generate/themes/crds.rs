@@ -1,10 +1,10 @@
-//! The life of a definition: made, refused, used in several versions, changed and deleted while in
-//! use, made again; with what discovery and OpenAPI say of it.
+//! The lifecycle of a CRD: rejected, created, used in several versions, changed and deleted while
+//! in use, created again; with its discovery and OpenAPI documents.
 //!
-//! A real server takes a definition up in its own time. Each revision therefore has a column and a
-//! property of its own name, `rev3`: once they show, the revision is in force. Its name and the
-//! versions it serves are also annotations, so that whoever waits knows which revision was accepted
-//! last.
+//! kube-apiserver serves a changed CRD after a delay. Each revision therefore has a column and a
+//! property named after it, such as `rev3`: once they appear, the revision is served. The revision
+//! and the versions it serves are also annotations, so that later steps know which revision was
+//! accepted last.
 
 use serde_json::{Value, json};
 
@@ -91,7 +91,7 @@ impl CrdLifecycle<'_> {
         self.close_watches();
     }
 
-    /// Which versions there are, and what they are like.
+    /// Chooses the versions and their schemas.
     fn choose_versions(&mut self) {
         let count = 1 + self.random.below(3);
         let skip = self.random.below(VERSIONS.len() - count + 1);
@@ -131,7 +131,7 @@ impl CrdLifecycle<'_> {
         })
     }
 
-    /// What shows which revision it is.
+    /// Returns annotations that identify the revision.
     fn annotations(&self) -> Value {
         let served: Vec<_> = VERSIONS
             .iter()
@@ -154,7 +154,7 @@ impl CrdLifecycle<'_> {
         self.steps.push(established);
     }
 
-    /// Until the revision is in force, unless it was refused.
+    /// Waits until the revision is served, unless it was rejected.
     fn wait(&mut self) {
         let Some(version) = self.versions.iter().find(|version| version.served) else { return };
         let mut step = get(self.collection(version.name)).accepting(TABLE);
@@ -178,7 +178,7 @@ impl CrdLifecycle<'_> {
         }
     }
 
-    /// A definition with one thing wrong.
+    /// A CRD with one error.
     fn refused(&mut self) {
         let mut body = self.crd();
         let root = "/spec/versions/0/schema/openAPIV3Schema";
@@ -269,13 +269,13 @@ impl CrdLifecycle<'_> {
         let (pointer, value) = self.random.pick(faults);
         set_at(&mut body, pointer, value.clone());
         if *pointer == root {
-            // A real server dies looking for a field behind a reference.
+            // kube-apiserver panics when it resolves a field behind a reference.
             crate::sequence::unset_at(&mut body, "/spec/versions/0/selectableFields");
         }
         self.steps.push(post(format!("{CRDS}?dryRun=All"), body));
     }
 
-    /// Changes the definition, in a way that may be refused.
+    /// Changes the CRD in a way that may be rejected.
     fn change(&mut self) {
         self.close_watches();
         self.revision += 1;
@@ -283,7 +283,7 @@ impl CrdLifecycle<'_> {
         let mut fields = json!({});
         let at = self.random.below(self.versions.len());
         match self.random.below(14) {
-            // One stays, by which to see that the change is in force.
+            // One version stays, which shows when the change is served.
             0 if !self.versions[at].storage => self.versions[at].served = !self.versions[at].served,
             1 => {
                 for (other, version) in self.versions.iter_mut().enumerate() {
@@ -348,18 +348,19 @@ impl CrdLifecycle<'_> {
         }
     }
 
-    /// Deletes the definition under its objects.
+    /// Deletes the CRD while custom resources exist.
     fn delete_crd(&mut self) {
         self.close_watches();
         let Some(version) = self.versions.iter().find(|version| version.served) else { return };
         let path = self.collection(version.name);
-        // Nobody collects garbage here: what waits for it would hold the definition back for good.
+        // There is no garbage collector: objects that wait for it would block the deletion of the
+        // CRD.
         for name in NAMES {
             let free = json!({"metadata": {"finalizers": null}});
             self.steps.push(patch(format!("{path}/{name}${{ns}}"), MERGE, free));
         }
         let held = self.random.percent(25);
-        // Without a spec it is taken by any schema.
+        // Any schema accepts an object without a spec.
         let mut object = json!({
             "apiVersion": format!("${{group}}/{}", version.name), "kind": "Thing",
             "metadata": {"name": "held${ns}"},
@@ -392,15 +393,15 @@ impl CrdLifecycle<'_> {
         }
         let mut deleted = get(CRD);
         deleted.until = Some(Until { status: Some(404), contains: None, ..Self::until() });
-        // What is not in the answer is null: there is no revision any more.
+        // A path absent from the response saves null: no revision is served any more.
         self.steps.push(deleted.saving_field("revision", "/none").saving_field("served", "/none"));
-        // A real server lets watches of what is gone run on for a while.
+        // kube-apiserver keeps watches of a deleted CRD open for a while.
         self.steps.push(Step { any_end: true, ..read(&name) });
         self.steps.push(close(&name));
         self.steps.push(get(&path));
     }
 
-    /// Waits until nothing is written about the definition any more.
+    /// Waits until the CRD is no longer in any OpenAPI document.
     fn wait_until_undocumented(&mut self) {
         for version in VERSIONS {
             let mut step = get(format!("/openapi/v3/apis/${{group}}/{version}"));
@@ -423,7 +424,7 @@ impl CrdLifecycle<'_> {
         })
     }
 
-    /// One that exists, mostly.
+    /// Returns a version that exists most of the time.
     fn some_version(&mut self) -> &'static str {
         if self.random.percent(20) {
             return VERSIONS[self.random.below(VERSIONS.len())];
@@ -450,7 +451,7 @@ impl CrdLifecycle<'_> {
             4 => patch(format!("{named}?fieldManager=m&force=true"), APPLY, body),
             5 | 6 => patch(format!("{named}{options}"), MERGE, json!({"spec": body["spec"]})),
             7 => {
-                // What was read in another version goes back in this one.
+                // An object read in another version is written in this one.
                 let step = put(format!("{named}{options}"), "object");
                 step.setting("/spec", body["spec"].clone())
             }
@@ -471,7 +472,7 @@ impl CrdLifecycle<'_> {
         self.steps.push(step);
     }
 
-    /// What is asked of objects less often.
+    /// A less common request on custom resources.
     fn rare_request(&mut self, path: &str, named: &str, body: Value) -> Step {
         let spec = body["spec"].clone();
         match self.random.below(12) {
@@ -531,8 +532,8 @@ impl CrdLifecycle<'_> {
         self.steps.push(step);
     }
 
-    /// Watches from before a change keep the old definition for up to two minutes on a real
-    /// server, and end at once on ours.
+    /// Closes watches from before a change: kube-apiserver serves the old CRD on them for up to two
+    /// minutes, the embedded server ends them immediately.
     fn close_watches(&mut self) {
         for name in std::mem::take(&mut self.watches) {
             self.steps.push(read(&name));
@@ -552,7 +553,7 @@ impl CrdLifecycle<'_> {
         self.watches.push(name);
     }
 
-    /// What others are told of the definition.
+    /// Reads the discovery and OpenAPI documents of the CRD.
     fn documents(&mut self) {
         let served: Vec<_> = VERSIONS
             .iter()
@@ -573,7 +574,7 @@ impl CrdLifecycle<'_> {
             4 | 5 => wait(facts(&resources), "things"),
             6 | 7 => wait(facts(&format!("/openapi/v3/apis/${{group}}/{version}")), revision),
             8 => {
-                // The one that was added last is the last to be listed.
+                // The group that was added last is listed last.
                 let last = self.versions.iter().rfind(|version| version.served);
                 let last = last.map_or(**version, |version| version.name);
                 wait(facts("/openapi/v3"), &format!("/{last}\""))
@@ -586,7 +587,7 @@ impl CrdLifecycle<'_> {
 }
 
 impl Version {
-    /// Lets selectors and columns ask for some of its own fields.
+    /// Adds selectable fields and printer columns for some properties.
     fn select(&mut self, random: &mut Random) {
         let properties = self.spec["properties"].as_object();
         let scalars: Vec<_> = properties
@@ -652,7 +653,7 @@ impl Version {
     }
 }
 
-/// A write to the definition, after which the revision it makes counts, if it is accepted.
+/// Saves the revision that a write of the CRD creates, if it is accepted.
 fn accepting_revision(mut step: Step) -> Step {
     for name in ["revision", "served"] {
         step.renew.insert(name.to_owned(), format!("/metadata/annotations/{name}"));
@@ -660,7 +661,7 @@ fn accepting_revision(mut step: Step) -> Step {
     step
 }
 
-/// What a version may have beside its schema.
+/// Generates the parts of a version other than its schema.
 fn extra(random: &mut Random) -> Value {
     let mut extra = json!({});
     if random.percent(40) {

@@ -1,5 +1,5 @@
-//! Every field of the built-in kinds, one or two at a time: what is filled in, what is refused, and
-//! what the refusal says.
+//! Every field of the built-in kinds, one or two at a time: defaulting, validation and error
+//! messages.
 
 use evenkeel_types::Gvk;
 
@@ -25,7 +25,7 @@ pub(super) fn generate(random: &mut Random) -> Vec<Step> {
     steps
 }
 
-/// Cluster-wide names must not meet those of other sequences.
+/// Names of cluster-scoped objects must not collide with those of other sequences.
 fn name(kind: &Kind) -> String {
     if kind.namespaced { "a".to_owned() } else { "${ns}-a".to_owned() }
 }
@@ -42,13 +42,13 @@ fn step(random: &mut Random, kind: &Kind) -> Step {
     let named = format!("{path}/{}", name(kind));
     let validation = *random.pick(&["", "", "&fieldValidation=Strict", "&fieldValidation=Ignore"]);
     let dry = format!("?dryRun=All{validation}");
-    // A real server dies of a headless service that comes to want two families, and of a merge key
+    // kube-apiserver panics when a headless Service changes to two IP families, and on a merge key
     // that is a list.
     let fatal = body.pointer("/spec/ipFamilyPolicy").is_some();
     let odd_keys = ty.is_none() || matches!(kind.plural, "secrets" | "configmaps");
     match random.below(10) {
         at if at < 6 || fatal => {
-            // Under a name that is free.
+            // With an unused name.
             crate::sequence::set_at(&mut body, "/metadata/name", "${ns}-free".into());
             post(format!("{path}{dry}"), body)
         }

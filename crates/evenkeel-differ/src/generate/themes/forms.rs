@@ -1,5 +1,5 @@
-//! The forms in which clients ask for the same objects: protobuf, metadata alone, tables, YAML and
-//! text for people, one by one and in lists.
+//! The representations in which clients request objects and lists: protobuf, metadata, tables and
+//! YAML.
 
 use super::super::random::Random;
 use super::super::steps::{PARTIAL_LIST, TABLE, collection};
@@ -10,7 +10,7 @@ const NAMES: [&str; 4] = ["a", "b", "c", "none"];
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// What clients accept, and what they accept it for: one object, lists, or both.
+/// Accept headers for single objects, lists or both.
 const FORMS: [&str; 12] = [
     "application/json",
     "application/yaml",

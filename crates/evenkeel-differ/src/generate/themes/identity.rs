@@ -1,4 +1,4 @@
-//! Requests on behalf of other users, and requests with a time limit.
+//! Impersonated requests, and requests with a timeout.
 
 use serde_json::json;
 
@@ -10,8 +10,8 @@ use crate::sequence::Step;
 
 const REVIEW: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
-/// No nodes among them: whether those are in their group depends there on the mode in which the
-/// requestor impersonated a user last.
+/// No nodes: in kube-apiserver, their groups depend on the mode in which the requestor last
+/// impersonated a user.
 const USERS: [&str; 8] = [
     "jane",
     "system:anonymous",
@@ -53,7 +53,7 @@ pub(super) fn generate(random: &mut Random) -> Vec<Step> {
     steps
 }
 
-/// Who the server takes the sender for.
+/// Requests the identity of the sender.
 fn self_subject_review(random: &mut Random) -> Step {
     let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
     let mut step = post(REVIEW, review);
@@ -80,7 +80,7 @@ fn self_subject_review(random: &mut Random) -> Step {
     step
 }
 
-/// An everyday request by an impersonated administrator.
+/// An ordinary request by an impersonated administrator.
 fn impersonated(random: &mut Random, kind: &Kind) -> Step {
     let path = collection(kind);
     let mut step = match random.below(3) {

@@ -1,4 +1,4 @@
-//! Too deep, too large, too many, too strange: each server has to say no, in the same words.
+//! Requests beyond limits and malformed requests, which have to be rejected with the same error.
 
 use serde_json::{Value, json};
 
@@ -42,8 +42,8 @@ fn raw(step: Step, text: impl Into<String>) -> Step {
     Step { raw: Some(text.into()), ..step }
 }
 
-/// Levels either server takes, and levels that neither does. Between them we are stricter, which
-/// the table of differences knows by the manager's name.
+/// Depths that both servers accept, and depths that both reject. In between, the embedded server is
+/// stricter; `DIFFERENCES.md` matches those requests by field manager.
 fn deep(random: &mut Random) -> Step {
     let depth = *random.pick(&[20, 60, 90, 10_010, 12_000]);
     let named = format!("{LOOSE}/a");
@@ -70,7 +70,7 @@ fn deep(random: &mut Random) -> Step {
         }
     };
     step.nest.insert("/spec".to_owned(), depth);
-    // The answer would be as deep.
+    // The response would be as deep.
     step.accepting("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io")
 }
 
@@ -85,7 +85,7 @@ fn large(random: &mut Random, kind: &Kind) -> Step {
             step.accepting("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io")
         }
         2 => {
-            // Past etcd's bound, and past the server's.
+            // Above the limit of etcd, and above that of the server.
             let size = *random.pick(&[1_000_000, 1_048_577, 1_600_000, 3_200_000]);
             let mut step =
                 post("/api/v1/namespaces/${ns}/configmaps", json!({"metadata": {"name": "big"}}));
@@ -122,7 +122,7 @@ fn large(random: &mut Random, kind: &Kind) -> Step {
             step
         }
         8 => {
-            // Past what is read of a request, whatever it is.
+            // Above the request body limit.
             let content_type = *random.pick(&[MERGE, STRATEGIC, JSON_PATCH, APPLY]);
             let manager = if content_type == APPLY { "?fieldManager=m" } else { "" };
             let step = patch(format!("{named}{manager}"), content_type, json!({}));
@@ -145,7 +145,7 @@ fn large(random: &mut Random, kind: &Kind) -> Step {
     }
 }
 
-/// JSON that decoders disagree about.
+/// JSON that decoders interpret differently.
 fn odd_json(random: &mut Random, kind: &Kind) -> Step {
     let path = collection(kind);
     let head = format!("\"apiVersion\":\"{}\",\"kind\":\"{}\"", kind.api_version, kind.kind);
@@ -176,7 +176,7 @@ fn odd_json(random: &mut Random, kind: &Kind) -> Step {
     }
 }
 
-/// YAML, forms and encodings.
+/// Uncommon YAML, media types and encodings.
 fn odd_values(random: &mut Random, kind: &Kind) -> Step {
     let path = collection(kind);
     let yaml =
@@ -194,7 +194,7 @@ fn odd_values(random: &mut Random, kind: &Kind) -> Step {
             yaml("metadata: {name: y1}\n"),
             yaml("metadata: {name: y2}\n")
         )),
-        // A real server breaks the connection where the kind is a custom one.
+        // kube-apiserver closes the connection if the kind is a custom resource.
         7 if !kind.custom => raw(
             Step::call("POST", &path).with_type("application/vnd.kubernetes.protobuf"),
             "not a message",
@@ -210,7 +210,7 @@ fn odd_values(random: &mut Random, kind: &Kind) -> Step {
     }
 }
 
-/// Numbers that any field may hold, as far as their form goes.
+/// Numbers in any notation.
 const NUMBERS: [&str; 13] = [
     "0",
     "-0",
@@ -227,7 +227,7 @@ const NUMBERS: [&str; 13] = [
     "123456789.123456789123456789",
 ];
 
-/// Numbers that no integer holds.
+/// Numbers outside the range of integers.
 const HUGE_NUMBERS: [&str; 6] = [
     "9223372036854775808",
     "-9223372036854775809",
@@ -237,7 +237,8 @@ const HUGE_NUMBERS: [&str; 6] = [
     "1.7976931348623157e308",
 ];
 
-/// A number where a custom object takes anything, where it takes one, and where a type holds it.
+/// A number in a field of any type, in a number field of a custom resource, and in a built-in
+/// field.
 fn numbers(random: &mut Random) -> Step {
     let number = *random.pick(&NUMBERS);
     let any = if random.percent(30) { *random.pick(&HUGE_NUMBERS) } else { number };
@@ -289,7 +290,7 @@ fn numbers(random: &mut Random) -> Step {
     }
 }
 
-/// Patches that are none, or only by a stretch.
+/// Malformed and unusual patches.
 fn odd_patch(random: &mut Random, kind: &Kind) -> Step {
     let named = format!("{}/a", collection(kind));
     let head = format!("\"apiVersion\":\"{}\",\"kind\":\"{}\"", kind.api_version, kind.kind);
@@ -342,7 +343,7 @@ fn odd_patch(random: &mut Random, kind: &Kind) -> Step {
     raw(Step::call("PATCH", named).with_type(content_type), text)
 }
 
-/// Paths, queries and headers that lead nowhere.
+/// Invalid paths, queries and headers.
 fn odd_address(random: &mut Random, kind: &Kind) -> Step {
     let path = collection(kind);
     match random.below(8) {

@@ -1,4 +1,4 @@
-//! Nulls where a type has a value: in spec, status and metadata, by every way to write.
+//! Nulls in fields that have a value: in spec, status and metadata, by every kind of write.
 
 use serde_json::{Value, json};
 
@@ -66,7 +66,7 @@ fn with_status(random: &mut Random) -> &'static Kind {
     }
 }
 
-/// A status with a condition, some of whose fields are null.
+/// Generates a status with a condition, some of whose fields are null.
 fn status(random: &mut Random) -> Value {
     let mut condition = json!({"type": *random.pick(&["Ready", "Available"]), "status": "True"});
     for field in CONDITION {

@@ -1,4 +1,4 @@
-//! Lists in pages: tokens held over writes, used twice, used where they do not belong.
+//! Paginated lists: continue tokens used after writes, used twice, and used with other lists.
 
 use serde_json::json;
 
@@ -19,7 +19,7 @@ pub(super) fn generate(random: &mut Random) -> Vec<Step> {
             post(&path, object(random, kind, name)).saving_field("v", "/metadata/resourceVersion")
         })
         .collect();
-    // A token, and the query it goes with.
+    // Continue tokens, and the query of each.
     let mut tokens: Vec<(String, String)> = Vec::new();
     while steps.len() < 36 {
         let name = *random.pick(&NAMES);
@@ -42,7 +42,7 @@ pub(super) fn generate(random: &mut Random) -> Vec<Step> {
                     "&resourceVersion=${v}",
                 ]);
                 if version.contains("=0") {
-                    // It waits until the cache behind the next one is up to date.
+                    // This request waits until the watch cache behind the next one is current.
                     steps.push(get(&path));
                 }
                 let query = format!("limit={}{selector}", 1 + random.below(4));
@@ -68,7 +68,7 @@ pub(super) fn generate(random: &mut Random) -> Vec<Step> {
                     2 => format!("{query}&resourceVersion=${{list}}"),
                     3 => format!("{query}&resourceVersion=0"),
                     4 => format!("{query}&resourceVersionMatch=NotOlderThan"),
-                    // It goes on with another selection than it began.
+                    // Continues with a different selector.
                     5 => "limit=2&labelSelector=app%3Dy".to_owned(),
                     _ => query,
                 };
@@ -99,7 +99,8 @@ pub(super) fn generate(random: &mut Random) -> Vec<Step> {
                     "limit=2&resourceVersionMatch=NotOlderThan",
                     "limit=2&resourceVersion=0&resourceVersionMatch=Exact",
                     "limit=2&resourceVersion=old",
-                    // From a version that is forgotten, from none, up a level, of another format.
+                    // Tokens of a compacted revision, without a revision, with a path, and of
+                    // another format.
                     "continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTEsInN0YXJ0IjoiYyJ9&limit=2",
                     "continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MCwic3RhcnQiOiJjIn0",
                     "continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTEsInN0YXJ0IjoiLi4vYyJ9",

@@ -1,4 +1,4 @@
-//! Pods and what hangs on them, and the other kinds with subresources of their own.
+//! Pods and their subresources, and other kinds with special subresources.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::sequence::Step;
 const PODS: &str = "/api/v1/namespaces/${ns}/pods";
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// The one that is resized; it is never bound, because a bound one is checked against its node.
+/// The pod that is resized. It is never bound, because a bound pod is checked against its node.
 const RESIZED: &str = "sized";
 
 pub(super) fn generate(random: &mut Random) -> Vec<Step> {
@@ -124,7 +124,7 @@ fn ephemeral(random: &mut Random, path: &str, name: &str) -> Step {
     }
 }
 
-/// What a container may be given, and what it may not.
+/// Changes resources of a container, validly or invalidly.
 fn resize(random: &mut Random) -> Step {
     let path = format!("{PODS}/{RESIZED}/resize");
     let resources = random
@@ -259,7 +259,7 @@ fn pod_disruption_budget(random: &mut Random) -> Step {
     }
 }
 
-/// What no pod has.
+/// Requests subresources that pods do not have.
 fn missing(random: &mut Random, path: &str) -> Step {
     get(format!("{path}/{}", random.pick(&["nope", "status/more", "binding/a", "exec/a"])))
 }

@@ -1,5 +1,5 @@
-//! Watches and streaming lists: opened in every way, moved by selectors, resumed from where they
-//! were, next to writes of every sort.
+//! Watches and streaming lists: opened in every way, with selectors, resumed, concurrent with
+//! writes.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use crate::sequence::Step;
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// Views of an event, and media types that are none.
+/// Representations of an event, and invalid media types.
 const VIEWS: [&str; 6] = [
     TABLE,
     PARTIAL,
@@ -21,7 +21,7 @@ const VIEWS: [&str; 6] = [
     "application/json;as=Nothing;v=v1;g=meta.k8s.io",
 ];
 
-/// What a watch may be opened with; `$v` is a version from before.
+/// Valid watch queries; `$v` is an earlier resourceVersion.
 const QUERIES: [&str; 24] = [
     "",
     "&resourceVersion=0",
@@ -49,7 +49,7 @@ const QUERIES: [&str; 24] = [
     "&allowWatchBookmarks=true&resourceVersion=99999999999",
 ];
 
-/// What no watch is opened with.
+/// Invalid watch queries.
 const BAD_QUERIES: [&str; 14] = [
     "watch=1&resourceVersion=abc",
     "watch=1&resourceVersion=-1",
@@ -90,7 +90,7 @@ pub(super) fn generate(random: &mut Random) -> Vec<Step> {
                 let version = format!("${{{}}}", random.pick(&versions));
                 let query = random.pick(&QUERIES).replace("$v", &version);
                 if query.contains("resourceVersion=0") {
-                    // It waits until the cache behind the watch is up to date.
+                    // This request waits until the watch cache behind the watch is current.
                     steps.push(get(&path));
                 }
                 steps.push(open_watch(random, kind, &name, &query));
@@ -109,14 +109,14 @@ pub(super) fn generate(random: &mut Random) -> Vec<Step> {
                 steps.push(close(&name));
             }
             5 => {
-                // The end comes from the server, which counts in seconds.
+                // The server ends the watch. Its timeout has a resolution of seconds.
                 let name = format!("w{}", steps.len());
                 let more = *random.pick(&["", "&allowWatchBookmarks=true"]);
                 steps.push(watch(&name, format!("{path}?watch=1&timeoutSeconds=1{more}")));
                 steps.push(Step { end: true, ..read(&name) });
             }
             6 => {
-                // The paths from before there was a parameter.
+                // The watch paths from before the `watch` parameter.
                 let (root, rest) = path.split_once("/namespaces/").unwrap_or((&path, ""));
                 let name = format!("w{}", steps.len());
                 let old = match random.below(3) {
@@ -137,7 +137,7 @@ pub(super) fn generate(random: &mut Random) -> Vec<Step> {
                 steps.push(read(&name));
             }
             _ => {
-                // The first waits until the cache behind the second is up to date.
+                // The first request waits until the watch cache behind the second is current.
                 steps.push(get(&path));
                 steps.push(get(format!("{path}?resourceVersion=0")));
             }
@@ -147,7 +147,8 @@ pub(super) fn generate(random: &mut Random) -> Vec<Step> {
     steps
 }
 
-/// A watch of the namespace, or of all of them with an eye on this one; in any view.
+/// Opens a watch of the namespace, or of all namespaces with a selector for it, in any
+/// representation.
 fn open_watch(random: &mut Random, kind: &Kind, name: &str, query: &str) -> Step {
     let path = collection(kind);
     let mut path = match (random.below(8), query.contains("fieldSelector")) {
@@ -177,7 +178,8 @@ fn open_watch(random: &mut Random, kind: &Kind, name: &str, query: &str) -> Step
     watch(name, path).accepting(view)
 }
 
-/// A deletion: at once, in its own time, for show, or of all that a selector finds.
+/// Deletes an object immediately, gracefully or as a dry run, or deletes those that match a
+/// selector.
 fn deletion(random: &mut Random, path: &str, name: &str) -> Step {
     let mut step = delete(format!("{path}/{name}"));
     match random.below(10) {
@@ -190,7 +192,7 @@ fn deletion(random: &mut Random, path: &str, name: &str) -> Step {
     step
 }
 
-/// A change that watchers see otherwise than that of a label, or not at all.
+/// Changes an object other than by a label, or without an effect.
 fn change(random: &mut Random, kind: &Kind, name: &str) -> Step {
     let path = format!("{}/{name}", collection(kind));
     let metadata = |value: Value| patch(&path, MERGE, json!({"metadata": value}));

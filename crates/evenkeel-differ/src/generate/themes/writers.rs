@@ -1,5 +1,4 @@
-//! Writers that do not know of each other: stale reads, fields owned twice, objects that are gone
-//! or have come back.
+//! Concurrent writers: stale reads, fields with two field managers, deleted and recreated objects.
 
 use serde_json::{Value, json};
 
@@ -20,7 +19,7 @@ pub(super) fn generate(random: &mut Random) -> Vec<Step> {
     steps
 }
 
-/// Somebody makes an object, two read it, and both go on from there.
+/// Creates an object that two writers read and then write independently.
 fn interleaved_writes(random: &mut Random, kind: &Kind, steps: &mut Vec<Step>) {
     let name = *random.pick(&["a", "b"]);
     let path = collection(kind);
@@ -92,7 +91,7 @@ fn interleaved_writes(random: &mut Random, kind: &Kind, steps: &mut Vec<Step>) {
             16 => finalizers_or_deletion(random, &named),
             17 => server_owned_metadata(random, &named),
             18 => {
-                // The rights of a writer without a name, or with none to speak of.
+                // Apply without a field manager, or with an invalid one.
                 let query =
                     *random.pick(&["", "?fieldManager=", "?fieldManager=a%20b&force=maybe"]);
                 let body = object(random, kind, name);
@@ -105,7 +104,7 @@ fn interleaved_writes(random: &mut Random, kind: &Kind, steps: &mut Vec<Step>) {
     steps.push(get(&named));
 }
 
-/// A change of who owns what.
+/// Writes managedFields.
 fn managed_fields_write(random: &mut Random, named: &str) -> Step {
     let choices = [
         json!([]),
@@ -128,7 +127,7 @@ fn managed_fields_write(random: &mut Random, named: &str) -> Step {
     }
 }
 
-/// A write whose unknown and doubled fields are complained about, or not.
+/// A write with unknown and duplicate fields, with each field validation directive.
 fn with_field_validation(random: &mut Random, kind: &Kind, named: &str, name: &str) -> Step {
     let mode = *random.pick(&["Strict", "Warn", "Ignore", ""]);
     let head = format!("\"apiVersion\":\"{}\",\"kind\":\"{}\"", kind.api_version, kind.kind);
@@ -154,7 +153,7 @@ fn with_field_validation(random: &mut Random, kind: &Kind, named: &str, name: &s
     Step { raw: Some(text), ..step }
 }
 
-/// What holds an object back when it is deleted, and what happens to it then.
+/// Adds or removes finalizers, or deletes the object.
 fn finalizers_or_deletion(random: &mut Random, named: &str) -> Step {
     let finalizers = |value: Value| patch(named, MERGE, json!({"metadata": {"finalizers": value}}));
     match random.below(8) {
@@ -174,7 +173,7 @@ fn finalizers_or_deletion(random: &mut Random, named: &str) -> Step {
     }
 }
 
-/// Metadata that is the server's to write.
+/// Writes metadata that only the server may set.
 fn server_owned_metadata(random: &mut Random, named: &str) -> Step {
     let (field, value) = random
         .pick(&[
@@ -204,7 +203,7 @@ fn server_owned_metadata(random: &mut Random, named: &str) -> Step {
     patch(named, content_type, json!({"metadata": {field: value}}))
 }
 
-/// A write that only looks what would happen.
+/// A dry run.
 fn dry_run(random: &mut Random, kind: &Kind, named: &str, name: &str) -> Step {
     let path = collection(kind);
     match random.below(5) {
@@ -249,7 +248,7 @@ fn apply(random: &mut Random, kind: &Kind, name: &str, manager: &str) -> Step {
     }
     if !kind.edits.is_empty() && random.percent(50) {
         let (pointer, value) = *random.pick(kind.edits);
-        // An index cannot make a list.
+        // `set_at` does not create lists.
         if !pointer.split('/').any(|part| part.parse::<usize>().is_ok()) {
             set_at(&mut body, pointer, parse(value));
         }
