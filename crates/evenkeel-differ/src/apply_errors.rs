@@ -66,7 +66,7 @@ mod tests {
         let bogus = ".spec.bogus: field not declared in schema";
         let other = ".spec.other: field not declared in schema";
         let below = ".spec.template.odd: field not declared in schema";
-        let beside = ".metadata.odd: field not declared in schema";
+        let in_metadata = ".metadata.odd: field not declared in schema";
         let same: [(&[&str], &[&str]); 4] = [
             (&[number, bogus], &[bogus, number]),
             (&[number, bogus], &[bogus]),
@@ -79,7 +79,7 @@ mod tests {
         let different: [(&[&str], &[&str]); 4] = [
             (&[number], &[bogus]),
             (&[number, bogus], &[number]),
-            (&[bogus, beside], &[bogus]),
+            (&[bogus, in_metadata], &[bogus]),
             (&[number, below], &[below]),
         ];
         for (a, b) in different {

@@ -57,9 +57,9 @@ mod tests {
     #[test]
     fn name_reproduces_the_same_sequence() {
         for theme in Theme::ALL {
-            let made = themed(theme, 7, 3);
-            assert!(made.steps.len() >= 30, "{}: {}", made.name, made.steps.len());
-            assert_eq!(by_name(&made.name), Some(made));
+            let generated = themed(theme, 7, 3);
+            assert!(generated.steps.len() >= 30, "{}: {}", generated.name, generated.steps.len());
+            assert_eq!(by_name(&generated.name), Some(generated));
         }
         assert_eq!(by_name("crud"), None);
     }
@@ -67,8 +67,8 @@ mod tests {
     #[test]
     fn generated_sequences_round_trip_through_yaml() {
         for number in 0..60 {
-            let made = sequence(1, number);
-            assert_eq!(Sequence::parse(&made.name, &made.render()).unwrap(), made);
+            let generated = sequence(1, number);
+            assert_eq!(Sequence::parse(&generated.name, &generated.render()).unwrap(), generated);
         }
     }
 

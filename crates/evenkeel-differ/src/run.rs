@@ -340,7 +340,7 @@ impl State {
             .method(method)
             .uri(expand_text(path, &self.variables))
             .header("user-agent", "differ/1.0");
-        let has = |name: &str| step.headers.keys().any(|given| given.eq_ignore_ascii_case(name));
+        let has = |name: &str| step.headers.keys().any(|header| header.eq_ignore_ascii_case(name));
         if !has("accept") {
             request = request.header("accept", "application/json");
         }
@@ -432,8 +432,8 @@ impl State {
         self.streams.clear();
         let group = expand_text("${group}", &self.variables);
         for step in &sequence.steps {
-            let definitions = "POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-            if !step.call.starts_with(definitions) {
+            let create_crd = "POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+            if !step.call.starts_with(create_crd) {
                 continue;
             }
             let plural = step.body.as_ref().and_then(|body| body.pointer("/spec/names/plural"));

@@ -92,10 +92,10 @@ fn canonical(text: &str) -> String {
             out.push('\n');
         }
         if line.ends_with("): errors:") {
-            let complaint = |line: &&str| line.starts_with("  .");
-            let mut complaints: Vec<_> = std::iter::from_fn(|| lines.next_if(complaint)).collect();
-            complaints.sort_unstable();
-            complaints.iter().for_each(|line| out.extend([line, "\n"]));
+            let is_error = |line: &&str| line.starts_with("  .");
+            let mut errors: Vec<_> = std::iter::from_fn(|| lines.next_if(is_error)).collect();
+            errors.sort_unstable();
+            errors.iter().for_each(|line| out.extend([line, "\n"]));
         }
     }
     PARTS.iter().fold(out, |text, (part, name)| part.replace_all(&text, *name).into_owned())

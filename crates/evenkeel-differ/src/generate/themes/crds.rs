@@ -61,7 +61,7 @@ impl CrdLifecycle<'_> {
     fn generate(&mut self) {
         self.choose_versions();
         while self.random.percent(35) {
-            self.refused();
+            self.rejected();
         }
         self.create();
         let mut changes = 0;
@@ -179,10 +179,10 @@ impl CrdLifecycle<'_> {
     }
 
     /// A CRD with one error.
-    fn refused(&mut self) {
+    fn rejected(&mut self) {
         let mut body = self.crd();
         let root = "/spec/versions/0/schema/openAPIV3Schema";
-        let faults: &[(&str, Value)] = &[
+        let errors: &[(&str, Value)] = &[
             ("/metadata/name", json!("wrong.${group}")),
             ("/spec/scope", json!("Galaxy")),
             ("/spec/group", json!("")),
@@ -266,7 +266,7 @@ impl CrdLifecycle<'_> {
             ("/spec/conversion", json!({"strategy": "Magic"})),
             ("/spec/preserveUnknownFields", json!(true)),
         ];
-        let (pointer, value) = self.random.pick(faults);
+        let (pointer, value) = self.random.pick(errors);
         set_at(&mut body, pointer, value.clone());
         if *pointer == root {
             // kube-apiserver panics when it resolves a field behind a reference.
@@ -499,9 +499,9 @@ impl CrdLifecycle<'_> {
                 patch(format!("{named}/scale?fieldManager=z&force=true"), APPLY, scale)
             }
             7 => {
-                let mut made = body;
-                made["metadata"] = json!({"generateName": "gen-"});
-                post(format!("{path}?dryRun=All"), made)
+                let mut unnamed = body;
+                unnamed["metadata"] = json!({"generateName": "gen-"});
+                post(format!("{path}?dryRun=All"), unnamed)
             }
             8 => delete(format!("{path}?labelSelector=app%3Dy")),
             9 => {

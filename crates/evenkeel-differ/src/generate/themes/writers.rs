@@ -24,8 +24,8 @@ fn interleaved_writes(random: &mut Random, kind: &Kind, steps: &mut Vec<Step>) {
     let name = *random.pick(&["a", "b"]);
     let path = collection(kind);
     let named = format!("{path}/{name}");
-    let made = post(format!("{path}?fieldManager=maker"), object(random, kind, name));
-    steps.push(made);
+    let create = post(format!("{path}?fieldManager=maker"), object(random, kind, name));
+    steps.push(create);
     steps.push(get(&named).saving("first"));
     steps.push(saving_all(get(&named), "second"));
     for _ in 0..7 + random.below(4) {
