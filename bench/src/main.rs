@@ -142,10 +142,10 @@ fn main() -> anyhow::Result<()> {
     let report = &mut Report;
     report.head();
     if wanted(Scenario::Start) {
-        scenario::life::start(report)?;
+        scenario::lifecycle::start(report)?;
     }
     if wanted(Scenario::Servers) {
-        one_thread()?.block_on(scenario::life::servers(report))?;
+        one_thread()?.block_on(scenario::lifecycle::servers(report))?;
     }
     if wanted(Scenario::Create) {
         one_thread()?.block_on(scenario::create::in_process(report))?;
@@ -169,7 +169,7 @@ fn main() -> anyhow::Result<()> {
         threads()?.block_on(scenario::memory::memory(report))?;
     }
     if wanted(Scenario::Stop) {
-        threads()?.block_on(scenario::life::stop(report))?;
+        threads()?.block_on(scenario::lifecycle::stop(report))?;
     }
     if wanted(Scenario::Apply) {
         scenario::apply::apply(report)?;

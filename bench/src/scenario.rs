@@ -10,7 +10,7 @@ pub(crate) mod converge;
 
 pub(crate) mod create;
 
-pub(crate) mod life;
+pub(crate) mod lifecycle;
 
 pub(crate) mod list;
 
