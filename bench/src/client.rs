@@ -1,7 +1,7 @@
-//! A plain HTTP/1.1 client over TLS: one connection, one request at a time.
+//! A minimal HTTP/1.1 client over TLS: one connection, one request at a time.
 //!
-//! It trusts any certificate, since it measures servers on its own machine and knows neither
-//! one's authority. It has no pool, no retries and no JSON, so that what is measured is the server.
+//! It accepts any server certificate, because it measures local servers whose CA it does not know.
+//! It has no pool, no retries and no JSON decoding, so that the server dominates the measurement.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// A server and the right to use it.
+/// A server and a bearer token.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
     address: SocketAddr,
@@ -36,17 +36,17 @@ pub(crate) struct Endpoint {
 
 /// An open connection.
 pub(crate) struct Connection {
-    /// The media type to ask for.
+    /// The `Accept` header.
     pub(crate) accept: &'static str,
     sender: SendRequest<Full<Bytes>>,
     host: String,
     bearer: String,
-    /// The task that moves the bytes; it ends with the connection.
+    /// Drives the connection.
     _driver: JoinSet<()>,
 }
 
 impl Endpoint {
-    /// `url` names an IP address and a port.
+    /// Parses a URL of an IP address and a port.
     pub(crate) fn parse(url: &str, token: String) -> anyhow::Result<Self> {
         let address = url.strip_prefix("https://").context("not https")?;
         let address = address.trim_end_matches('/').parse().context("not an address and port")?;
@@ -72,7 +72,7 @@ impl Endpoint {
         let (sender, connection) = handshake(TokioIo::new(stream)).await?;
         let mut driver = JoinSet::new();
         driver.spawn(async move {
-            // The one who waits for an answer learns of a failure as well.
+            // The pending request returns the error.
             let _ = connection.await;
         });
         Ok(Connection {
@@ -84,7 +84,7 @@ impl Endpoint {
         })
     }
 
-    /// A connection over which nothing has been asked.
+    /// Opens a TLS connection without sending a request.
     pub(crate) async fn shake_hands(&self) -> anyhow::Result<TlsStream<TcpStream>> {
         let socket = TcpStream::connect(self.address).await?;
         socket.set_nodelay(true)?;
@@ -92,8 +92,8 @@ impl Endpoint {
         Ok(self.tls.connect(name, socket).await?)
     }
 
-    /// Sends as many objects as the server takes at once over one HTTP/2 connection, each but for
-    /// its end; returns when all are answered or the connection is closed.
+    /// Sends `count` requests with bodies that never end over one HTTP/2 connection; returns when
+    /// all have a response or the connection is closed.
     pub(crate) async fn send_endless_bodies(
         &self,
         with_credentials: bool,
@@ -136,7 +136,7 @@ impl Endpoint {
 }
 
 impl Connection {
-    /// Sends a request and hands out the answer as it comes in.
+    /// Sends a request and returns the response as a stream.
     pub(crate) async fn send(
         &mut self,
         method: Method,
@@ -155,17 +155,17 @@ impl Connection {
         Ok(self.sender.send_request(request).await?)
     }
 
-    /// Reads what `path` answers in the form that is accepted; returns how long it was.
+    /// Gets `path` in the accepted media type and returns the length of the body.
     pub(crate) async fn get(&mut self, path: &str) -> anyhow::Result<(StatusCode, usize)> {
         let response = self.send(Method::GET, path, Bytes::new()).await?;
         let accept = self.accept;
         let media = response.headers().get(CONTENT_TYPE).and_then(|media| media.to_str().ok());
         let wanted = accept.split(';').next().unwrap_or(accept);
-        anyhow::ensure!(media == Some(wanted), "{path} answered {media:?} to {accept}");
+        anyhow::ensure!(media == Some(wanted), "{path} returned {media:?} for {accept}");
         length(response).await
     }
 
-    /// Sends a request and reads the answer to its end; returns how long it was.
+    /// Sends a request, reads the whole response and returns the length of the body.
     pub(crate) async fn exchange(
         &mut self,
         method: Method,
@@ -176,7 +176,7 @@ impl Connection {
     }
 }
 
-/// Reads an answer to its end; returns how long it was.
+/// Reads the whole response and returns the length of the body.
 async fn length(mut response: Response<Incoming>) -> anyhow::Result<(StatusCode, usize)> {
     let mut length = 0;
     while let Some(frame) = response.body_mut().frame().await {

@@ -1,16 +1,16 @@
-//! The table that comes out: a figure a line, beside its target and the rival's.
+//! The report: one line per figure, with its target and the rival's figure.
 
-/// Prints figures as they come.
+/// Prints figures as they are measured.
 #[derive(Debug, Default)]
 pub(crate) struct Report;
 
-/// One thing measured.
+/// One measured figure.
 #[derive(Clone, Debug)]
 pub(crate) struct Figure {
     pub(crate) what: &'static str,
     pub(crate) unit: &'static str,
     pub(crate) ours: f64,
-    /// What ours has to reach, or stay below.
+    /// The bound for `ours`.
     pub(crate) target: Option<Target>,
     pub(crate) rival: Option<f64>,
 }
@@ -19,13 +19,13 @@ pub(crate) struct Figure {
 pub(crate) enum Target {
     AtLeast(f64),
     AtMost(f64),
-    /// So many times as much as the rival.
+    /// At least this many times the rival's figure.
     TimesRival(f64),
-    /// The rival takes so many times as long.
+    /// At most the rival's figure divided by this.
     Faster(f64),
 }
 
-#[expect(clippy::print_stdout, reason = "the table is what the program is for")]
+#[expect(clippy::print_stdout, reason = "the report is the output of the program")]
 impl Report {
     pub(crate) fn head(&self) {
         println!(
@@ -34,7 +34,7 @@ impl Report {
         );
     }
 
-    /// Says why something is not measured.
+    /// Prints why a figure is not measured.
     pub(crate) fn skip(&self, what: &str, why: &str) {
         println!("{what:<44}{:>12}  {why}", "skipped");
     }
@@ -70,7 +70,7 @@ impl Report {
     }
 }
 
-/// Three significant digits are enough for anybody, and more than a noisy machine gives.
+/// Formats with about three significant digits, which exceeds the accuracy of the measurement.
 fn number(value: f64) -> String {
     match value {
         v if v >= 100.0 => format!("{v:.0}"),

@@ -1,4 +1,4 @@
-//! The objects of all scenarios, and many writers of them at once.
+//! The ConfigMaps of the scenarios, and concurrent writers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,10 +13,10 @@ use tower_service::Service as _;
 use crate::client::{Connection, Endpoint};
 use crate::probe::Stopwatch;
 
-/// The size of a ConfigMap as it is sent.
+/// The size of a ConfigMap in the request body.
 pub(crate) const SIZE: usize = 1024;
 
-/// A ConfigMap of [`SIZE`] bytes with a label and four keys.
+/// Returns a ConfigMap of [`SIZE`] bytes with a label and four keys.
 pub(crate) fn config_map(name: &str) -> Bytes {
     let head = format!(
         r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}","labels":{{"app":"bench"}}}},"data":{{"color":"blue","replicas":"3","host":"db.example.org","settings":""#
@@ -42,11 +42,11 @@ pub(crate) async fn create(
     let Ok(response) = service.call(request).await;
     anyhow::ensure!(response.status() == StatusCode::CREATED, "create: {}", response.status());
     let Ok(body) = response.into_body().collect().await;
-    anyhow::ensure!(body.to_bytes().len() > SIZE, "create answers with the object");
+    anyhow::ensure!(body.to_bytes().len() > SIZE, "create should return the object");
     Ok(())
 }
 
-/// Creates `count` ConfigMaps over `connections` connections; returns how many a second.
+/// Creates `count` ConfigMaps over `connections` connections; returns the rate per second.
 pub(crate) async fn create_over_tls(
     endpoint: &Endpoint,
     namespace: &str,

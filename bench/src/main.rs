@@ -1,8 +1,7 @@
-//! Load on a whole API server: how fast it starts, writes, lists, tells watchers and stops. Beside
-//! it, load on the parts of the runtime.
+//! Benchmarks of the API server (start, create, list, watch fan-out, stop) and of the runtime.
 //!
-//! Each scenario measures Evenkeel and, where a rival is given, the rival with the same client.
-//! Whatever goes over TLS is served by a process of its own, as the rival is.
+//! Each scenario measures Evenkeel and, if a rival is given, the rival with the same client. For
+//! scenarios over TLS the server runs in a separate process, as the rival does.
 
 mod client;
 
@@ -24,51 +23,51 @@ use self::client::Endpoint;
 use self::figure::Report;
 use self::scenario::cache::{Objects, Side};
 
-/// Measures the API server.
+/// Runs benchmarks of the API server and the runtime.
 #[derive(Debug, Parser)]
 #[command(name = "evenkeel-bench")]
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
 
-    /// What to measure.
+    /// Scenarios to run.
     #[arg(value_enum, default_value = "all")]
     scenarios: Vec<Scenario>,
 
-    /// An API server to compare with, such as https://127.0.0.1:6443.
+    /// URL of an API server to compare with, such as https://127.0.0.1:6443.
     #[arg(long, requires = "token")]
     rival: Option<String>,
 
-    /// The bearer token for the rival; it has to be an administrator's.
+    /// Bearer token of an admin user of the rival.
     #[arg(long)]
     token: Option<String>,
 }
 
-/// What the program does as a process that another one of it measures.
+/// Subcommands that run as child processes of a benchmark.
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serves on a free port, says where, and goes on until its input ends.
+    /// Serves on a free port, prints the URL, and runs until stdin is closed.
     #[command(hide = true)]
     Serve,
-    /// Serves, asks itself one question, and says how many microseconds that took.
+    /// Serves, sends itself one request, and prints the duration in microseconds.
     #[command(hide = true)]
     FirstAnswer,
-    /// Fills a server in this process, reads it into a cache, and says what that took.
+    /// Fills a server in this process, syncs a cache from it, and prints the cost.
     #[command(hide = true)]
     Sync { side: Side, objects: Objects },
-    /// Runs an operator that has nothing to do.
+    /// Runs an idle operator.
     #[command(hide = true)]
     Operator { url: String },
     /// Runs an operator until every object is in its final state, and prints what that took.
     #[command(hide = true)]
     ConvergeOperator { side: Side, url: String, workers: u16 },
-    /// Reads all pods into a cache, lists them, and prints what that took.
+    /// Syncs all pods into a cache, lists them, and prints the cost.
     #[command(hide = true)]
     ListAll { side: Side, url: String },
-    /// Fills a queue, and prints what it weighs.
+    /// Fills a workqueue and prints its memory.
     #[command(hide = true)]
     QueueMemory,
-    /// Keeps a processor busy.
+    /// Keeps a CPU busy.
     #[command(hide = true)]
     Spin,
 }
@@ -118,7 +117,7 @@ fn main() -> anyhow::Result<()> {
             return one_thread()?.block_on(scenario::list::child(side, &url));
         }
         Some(Command::QueueMemory) => {
-            // A queue knows when a key came, and for that it needs a clock.
+            // The queue records when a key was added, which needs tokio's clock.
             let runtime = one_thread()?;
             let _entered = runtime.enter();
             return scenario::queue::child();
@@ -131,7 +130,7 @@ fn main() -> anyhow::Result<()> {
     }
     let rival = match (&arguments.rival, arguments.token) {
         (Some(url), Some(token)) => {
-            Some(Endpoint::parse(url, token).with_context(|| format!("bad --rival {url:?}"))?)
+            Some(Endpoint::parse(url, token).with_context(|| format!("invalid --rival {url:?}"))?)
         }
         _ => None,
     };

@@ -1,11 +1,11 @@
-//! What is read off the machine: elapsed time, processor time, memory.
+//! Measurements of the machine: elapsed time, CPU time, memory, wake-ups.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
-/// A running stopwatch. Real time, whatever tokio's clock does.
+/// A running stopwatch of real time, independent of tokio's clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stopwatch(Instant);
 
@@ -21,43 +21,44 @@ impl Stopwatch {
     }
 }
 
-/// The time this thread has spent on a processor.
+/// Returns the CPU time of this thread.
 pub(crate) fn thread_cpu_time() -> anyhow::Result<Duration> {
     let text = fs::read_to_string("/proc/thread-self/schedstat").context("no schedstat")?;
-    let nanos = text.split(' ').next().unwrap_or("").parse().context("odd schedstat")?;
+    let nanos = text.split(' ').next().unwrap_or("").parse().context("invalid schedstat")?;
     Ok(Duration::from_nanos(nanos))
 }
 
-/// The time all threads of this process have spent on a processor.
+/// Returns the CPU time of all threads of this process.
 pub(crate) fn process_cpu_time() -> anyhow::Result<Duration> {
     let mut nanos = 0;
     for thread in fs::read_dir("/proc/self/task").context("no threads")? {
         let text = fs::read_to_string(thread?.path().join("schedstat")).context("no schedstat")?;
-        nanos += text.split(' ').next().unwrap_or("").parse::<u64>().context("odd schedstat")?;
+        nanos +=
+            text.split(' ').next().unwrap_or("").parse::<u64>().context("invalid schedstat")?;
     }
     Ok(Duration::from_nanos(nanos))
 }
 
-/// The memory a process keeps in RAM, in bytes. `self` is a process too.
+/// Returns the resident memory of a process in bytes. `process` is a process id or `self`.
 pub(crate) fn resident(process: &str) -> anyhow::Result<f64> {
     let text = fs::read_to_string(format!("/proc/{process}/status")).context("no such process")?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
-    let kilobytes: f64 = line.trim().trim_end_matches(" kB").parse().context("odd VmRSS")?;
+    let kilobytes: f64 = line.trim().trim_end_matches(" kB").parse().context("invalid VmRSS")?;
     Ok(kilobytes * 1024.0)
 }
 
-/// How often the threads of a process have gone to sleep, and so been woken.
+/// Returns the number of voluntary context switches of a process: how often a thread was woken.
 pub(crate) fn wake_ups(process: &str) -> anyhow::Result<u64> {
     let mut sum = 0;
     for thread in fs::read_dir(format!("/proc/{process}/task")).context("no such process")? {
         let text = fs::read_to_string(thread?.path().join("status"))?;
         let line = text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-        sum += line.context("no count of switches")?.trim().parse::<u64>()?;
+        sum += line.context("no voluntary_ctxt_switches")?.trim().parse::<u64>()?;
     }
     Ok(sum)
 }
 
-/// How many files and threads this process has open.
+/// Returns the number of open files and threads of this process.
 pub(crate) fn handles() -> anyhow::Result<usize> {
     Ok(fs::read_dir("/proc/self/fd")?.count() + fs::read_dir("/proc/self/task")?.count())
 }
@@ -71,10 +72,10 @@ pub(crate) fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// How long each thing is repeated that [`best`] measures.
-const PATIENCE: Duration = Duration::from_millis(300);
+/// How long [`best`] repeats a measurement.
+const REPEAT_FOR: Duration = Duration::from_millis(300);
 
-/// The time of one call in the fastest round. A round is as many calls as take a millisecond.
+/// Returns the time per call in the fastest round. A round repeats the call for a millisecond.
 pub(crate) fn best<T>(mut call: impl FnMut() -> T) -> Duration {
     let mut round = |calls: u32| {
         let watch = Stopwatch::start();
@@ -89,7 +90,7 @@ pub(crate) fn best<T>(mut call: impl FnMut() -> T) -> Duration {
     }
     let mut fastest = Duration::MAX;
     let watch = Stopwatch::start();
-    while watch.elapsed() < PATIENCE {
+    while watch.elapsed() < REPEAT_FOR {
         fastest = fastest.min(round(calls));
     }
     fastest / calls

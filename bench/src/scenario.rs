@@ -1,4 +1,4 @@
-//! What is measured, by what it is about.
+//! The benchmark scenarios.
 
 pub(crate) mod apply;
 
@@ -27,7 +27,7 @@ use http::Method;
 
 use crate::client::Endpoint;
 
-/// A namespace of the scenario's own, emptied at its end so that a rival stays as it was.
+/// A namespace for one scenario, deleted at its end to leave the rival unchanged.
 struct Namespace<'a> {
     endpoint: &'a Endpoint,
     name: String,

@@ -1,4 +1,4 @@
-//! Evenkeel as a process of its own, for scenarios that go through a socket.
+//! The Evenkeel server in a child process, for scenarios over a socket.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -11,20 +11,20 @@ use http::{Method, StatusCode};
 use crate::client::Endpoint;
 use crate::probe::Stopwatch;
 
-/// What admits the benchmark; it is no secret.
+/// The bearer token of the benchmark.
 pub(crate) const TOKEN: &str = "bench";
 
-/// An API server that knows [`TOKEN`].
+/// Builds an API server that accepts [`TOKEN`].
 pub(crate) async fn build() -> anyhow::Result<ApiServer> {
     let tokens = TokenFile::parse("tokens", "bench,bench,1,\"system:masters\"")?;
     Ok(ApiServer::builder().tokens(tokens).build().await?)
 }
 
-/// A serving process; it ends when this is dropped.
+/// A server process, stopped on drop.
 pub(crate) struct Process {
     pub(crate) endpoint: Endpoint,
     child: Child,
-    /// Closing it asks the process to stop.
+    /// Closing it stops the process.
     input: Option<ChildStdin>,
 }
 
@@ -33,7 +33,7 @@ impl Process {
         Self::spawn(Command::new(std::env::current_exe()?).arg("serve"))
     }
 
-    /// A process that may have no more than `files` files open.
+    /// Starts a process with a limit of `files` open files.
     pub(crate) fn start_with_files(files: usize) -> anyhow::Result<Self> {
         let script = format!(r#"ulimit -n {files}; exec "$0" serve"#);
         Self::spawn(Command::new("sh").arg("-c").arg(script).arg(std::env::current_exe()?))
@@ -46,7 +46,7 @@ impl Process {
         let mut url = String::new();
         BufReader::new(output).read_line(&mut url)?;
         let endpoint = Endpoint::parse(url.trim(), TOKEN.into())
-            .with_context(|| format!("the serving process said {url:?}"))?;
+            .with_context(|| format!("the server process printed {url:?}"))?;
         Ok(Self { endpoint, child, input })
     }
 
@@ -62,13 +62,13 @@ impl Drop for Process {
     }
 }
 
-/// The serving process itself.
+/// Runs in the server process.
 pub(crate) async fn serve() -> anyhow::Result<()> {
     evenkeel_apiserver::listen::raise_open_files_limit();
     let server = build().await?;
     let serving = server.serve(([127, 0, 0, 1], 0).into()).await?;
     say(&serving.url())?;
-    // Nothing in tokio may wait for standard input: its read cannot be given up at the end.
+    // Not tokio's stdin: a blocking read would delay the shutdown of the runtime.
     let (ended, end) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
@@ -80,7 +80,7 @@ pub(crate) async fn serve() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A kube client of the serving process at `url`, as operators have one.
+/// Creates a kube client of the server process at `url`.
 pub(crate) fn client(url: &str) -> anyhow::Result<kube::Client> {
     let mut config = kube::Config::new(url.parse()?);
     config.accept_invalid_certs = true;
@@ -89,7 +89,7 @@ pub(crate) fn client(url: &str) -> anyhow::Result<kube::Client> {
     Ok(kube::Client::try_from(config)?)
 }
 
-/// From nothing to the first answer over TLS, in a process that has done nothing before.
+/// Measures the time from building a server to its first response over TLS, in a new process.
 pub(crate) fn first_answer() -> anyhow::Result<()> {
     let watch = Stopwatch::start();
     crate::threads()?.block_on(async {
@@ -100,12 +100,12 @@ pub(crate) fn first_answer() -> anyhow::Result<()> {
     })
 }
 
-/// Asks for the namespaces.
+/// Lists the namespaces over a new connection.
 pub(crate) async fn ask(endpoint: &Endpoint) -> anyhow::Result<()> {
     let mut connection = endpoint.connect().await?;
     let path = "/api/v1/namespaces";
     let (status, _) = connection.exchange(Method::GET, path, bytes::Bytes::new()).await?;
-    anyhow::ensure!(status == StatusCode::OK, "the first answer is {status}");
+    anyhow::ensure!(status == StatusCode::OK, "the first response is {status}");
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-// Lists all pods from controller-runtime's cache, and prints what that takes.
+// Lists all pods from controller-runtime's cache and prints the cost.
 package main
 
 import (
@@ -51,7 +51,7 @@ func main() {
 	for round := range 3 {
 		before := processor()
 		memory, count := list(ctx, informers)
-		// The garbage is part of the price.
+		// Garbage collection is part of the cost.
 		runtime.GC()
 		time := processor() - before
 		if count != 50_000 {
@@ -72,7 +72,7 @@ func list(ctx context.Context, informers cache.Cache) (float64, int) {
 	return memory, len(pods.Items)
 }
 
-// Processor time of the process in milliseconds.
+// processor returns the CPU time of the process in milliseconds.
 func processor() float64 {
 	var usage syscall.Rusage
 	check(syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
@@ -80,7 +80,7 @@ func processor() float64 {
 	return ms(usage.Utime) + ms(usage.Stime)
 }
 
-// Resident memory of the process in bytes.
+// resident returns the resident memory of the process in bytes.
 func resident() float64 {
 	text, err := os.ReadFile("/proc/self/status")
 	check(err)

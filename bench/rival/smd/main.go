@@ -1,8 +1,8 @@
 // The rival of `evenkeel-bench apply`: the structured-merge-diff that kube-apiserver 1.36 uses.
 //
-// Reads a schema from the file named first, and from standard input a line of JSON with a live
-// object, a configuration for it and the live object after a change. Answers each line with the
-// nanoseconds that one merge, one comparison and one apply took at best.
+// Reads a schema from the file in the first argument, and lines of JSON from stdin, each with a live
+// object, an applied configuration and the live object after a change. Prints for each line the
+// nanoseconds of one merge, one comparison and one apply in the fastest round.
 package main
 
 import (
@@ -22,8 +22,8 @@ const (
 	version  = fieldpath.APIVersion("apps/v1")
 	manager  = "bench"
 	typeName = "io.k8s.api.apps.v1.Deployment"
-	// How long each thing is repeated; the best round counts.
-	patience = 300 * time.Millisecond
+	// How long each measurement is repeated; the fastest round counts.
+	repeatFor = 300 * time.Millisecond
 )
 
 type question struct {
@@ -36,7 +36,7 @@ type answer struct {
 	Apply   int64 `json:"apply"`
 }
 
-// One version is all there is.
+// converter supports a single version.
 type converter struct{}
 
 func (converter) Convert(object *typed.TypedValue, _ fieldpath.APIVersion) (*typed.TypedValue, error) {
@@ -82,7 +82,7 @@ func run() error {
 func measure(kind typed.ParseableType, asked question) (answer, error) {
 	var objects [3]*typed.TypedValue
 	for i, object := range []map[string]interface{}{asked.Live, asked.Applied, asked.Changed} {
-		// Validated here, once, so that the figures are of the walks alone.
+		// Validated once here, so that the figures exclude it.
 		typed, err := kind.FromUnstructured(object)
 		if err != nil {
 			return answer{}, err
@@ -122,8 +122,8 @@ func measure(kind typed.ParseableType, asked question) (answer, error) {
 	return answered, failed
 }
 
-// The time of the fastest round. A round is as many calls as take about a millisecond, so that the
-// collector's work is paid for in it.
+// best returns the time per call in the fastest round. A round repeats the call for about a
+// millisecond, so that it includes garbage collection.
 func best(call func()) int64 {
 	runtime.GC()
 	calls := 1
@@ -138,7 +138,7 @@ func best(call func()) int64 {
 		calls *= 2
 	}
 	fastest := time.Duration(1 << 62)
-	for begin := time.Now(); time.Since(begin) < patience; {
+	for begin := time.Now(); time.Since(begin) < repeatFor; {
 		start := time.Now()
 		for i := 0; i < calls; i++ {
 			call()

@@ -1,8 +1,7 @@
-//! What server-side apply costs: a whole request, and the engine beside the one of Go.
+//! The cost of server-side apply: a whole request, and the engine compared with Go's.
 //!
-//! The engine's rival is structured-merge-diff, in a program that is built if Go is at hand. Both
-//! get the same objects and walk what they have decoded before; each figure is that of the fastest
-//! round.
+//! The engine's rival is structured-merge-diff, in a program that is built if Go is installed. Both
+//! get the same, already decoded objects; each figure is that of the fastest round.
 
 mod objects;
 
@@ -26,7 +25,7 @@ use self::rival::Rival;
 use crate::figure::{Figure, Report, Target};
 use crate::probe::{best, microseconds};
 
-/// Measures everything.
+/// Measures requests and the engine.
 pub(crate) fn apply(report: &mut Report) -> anyhow::Result<()> {
     let runtime = crate::one_thread()?;
     let mut server = runtime.block_on(Applier::new())?;
@@ -46,21 +45,21 @@ pub(crate) fn apply(report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A typical Deployment applied again by its only owner.
+/// Measures the repeated apply of a typical Deployment by its only field manager.
 fn request(report: &mut Report, runtime: &Runtime, server: &mut Applier) -> anyhow::Result<()> {
     let config = objects::typical();
     let stored = runtime.block_on(server.apply(&config))?;
     let text = stored.to_string();
     let plain = best(|| serde_json::from_str::<Value>(&text).map(|value| value.to_string()));
     report.add(&Figure {
-        what: "plain decode and encode of a Deployment",
+        what: "decode and encode of a Deployment",
         unit: "us",
         ours: microseconds(plain),
         target: None,
         rival: None,
     });
     report.add(&Figure {
-        what: "its apply without change, request to answer",
+        what: "no-op apply, request to response",
         unit: "us",
         ours: microseconds(repeated(runtime, server, &config)?),
         target: Some(Target::AtMost(4.0 * microseconds(plain))),
@@ -76,7 +75,7 @@ fn request(report: &mut Report, runtime: &Runtime, server: &mut Applier) -> anyh
         rival: None,
     });
     report.add(&Figure {
-        what: "  where defaults restore an atomic field",
+        what: "  with an atomic field restored by defaulting",
         unit: "us",
         ours: microseconds(repeated(runtime, server, &objects::typical_but_for_defaults())?),
         target: None,
@@ -85,7 +84,7 @@ fn request(report: &mut Report, runtime: &Runtime, server: &mut Applier) -> anyh
     Ok(())
 }
 
-/// The time of an apply that changes nothing, from the request to the answer.
+/// Returns the time of a no-op apply, from the request to the response.
 fn repeated(
     runtime: &Runtime,
     server: &mut Applier,
@@ -93,7 +92,7 @@ fn repeated(
 ) -> anyhow::Result<std::time::Duration> {
     let stored = runtime.block_on(server.apply(config))?;
     let again = runtime.block_on(server.apply(config))?;
-    anyhow::ensure!(stored == again, "applying again changes something");
+    anyhow::ensure!(stored == again, "the second apply changes the object");
     let (name, body) = (name(config)?, Bytes::from(config.to_string()));
     Ok(best(|| runtime.block_on(server.send(name, body.clone()))))
 }
@@ -188,7 +187,7 @@ fn engine(
     Ok(())
 }
 
-/// The engine with what a server would tell it.
+/// The inputs of the apply engine that the server provides.
 struct Engine {
     versions: SingleVersion,
     reset: Filter,
@@ -233,7 +232,7 @@ impl Applier {
         Ok(Self(ApiServer::builder().build().await?.service()))
     }
 
-    /// The object as it is after the apply.
+    /// Applies a configuration and returns the resulting object.
     async fn apply(&mut self, config: &Value) -> anyhow::Result<Value> {
         let (status, body) = self.send(name(config)?, config.to_string().into()).await?;
         anyhow::ensure!(status.is_success(), "apply: {status} {body:?}");

@@ -1,7 +1,7 @@
-//! Clients that take what they can get, and whether the server serves others meanwhile.
+//! Clients that try to exhaust the server, and the latency of other clients meanwhile.
 //!
-//! While an attack goes on, another client opens a connection, gets `/readyz` and closes it, over
-//! and over. The longest of those times is reported.
+//! During an attack another client repeatedly opens a connection, gets `/readyz` and closes the
+//! connection. The longest duration is reported.
 
 use std::fmt::Write as _;
 use std::pin::pin;
@@ -19,13 +19,13 @@ use crate::load;
 use crate::probe::{Stopwatch, milliseconds, resident};
 use crate::server::Process;
 
-/// The longest that a small request may take while the server is attacked.
-const PATIENCE: Target = Target::AtMost(1_000.0);
+/// The maximum duration of a small request during an attack.
+const MAX_LATENCY: Target = Target::AtMost(1_000.0);
 
-/// How long an attack that has no end of its own goes on.
+/// The duration of attacks that do not end by themselves.
 const DURATION: Duration = Duration::from_secs(10);
 
-/// Objects that take long to check: thousands of owners, ports and containers.
+/// Objects that are expensive to validate: thousands of owner references, ports and containers.
 pub(crate) async fn heavy(report: &mut Report) -> anyhow::Result<()> {
     let process = Process::start()?;
     let bodies: [(&str, Bytes); 3] = [
@@ -46,7 +46,7 @@ pub(crate) async fn heavy(report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Bodies that are sent but for their last byte, by clients with and without credentials.
+/// Bodies that are sent except for their last byte, by clients with and without credentials.
 pub(crate) async fn bodies(report: &mut Report) -> anyhow::Result<()> {
     const CONNECTIONS: usize = 4;
     const STREAMS: usize = 500;
@@ -75,7 +75,7 @@ pub(crate) async fn bodies(report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Idle connections without credentials, twice as many as the server may open files.
+/// Idle connections without credentials, twice as many as the server's limit of open files.
 pub(crate) async fn connections(report: &mut Report) -> anyhow::Result<()> {
     const FILES: usize = 1024;
     evenkeel_apiserver::listen::raise_open_files_limit();
@@ -85,7 +85,7 @@ pub(crate) async fn connections(report: &mut Report) -> anyhow::Result<()> {
         let (mut mute, mut idle) = (Vec::new(), Vec::new());
         for _ in 0..FILES {
             mute.push(TcpStream::connect(endpoint.address()).await?);
-            // The server closes the oldest ones, be it in the middle of their handshake.
+            // The server closes the oldest connections, possibly during the handshake.
             idle.extend(endpoint.shake_hands().await.ok());
         }
         time::sleep(DURATION).await;
@@ -98,7 +98,7 @@ pub(crate) async fn connections(report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Many large lists at once, and how long small writes take meanwhile.
+/// Many concurrent large lists, and the latency of small writes meanwhile.
 pub(crate) async fn lists(report: &mut Report) -> anyhow::Result<()> {
     const OBJECTS: usize = 10_000;
     const LISTS: usize = 100;
@@ -123,14 +123,14 @@ pub(crate) async fn lists(report: &mut Report) -> anyhow::Result<()> {
         let body = format!(r#"{{"metadata":{{"name":"small-{count}"}}}}"#);
         let path = load::path("default");
         let (status, _) = writer.exchange(Method::POST, &path, body.into()).await?;
-        anyhow::ensure!(status == StatusCode::CREATED, "a small write is answered with {status}");
+        anyhow::ensure!(status == StatusCode::CREATED, "a small write returned {status}");
         Ok(())
     })
     .await?;
     report.add(&longest("100 lists of 10,000 as tables: a small write", &times));
     times.sort_unstable();
     report.add(&Figure {
-        what: "  99 of 100 such writes",
+        what: "  p99 of such writes",
         unit: "ms",
         ours: milliseconds(times.get(times.len() * 99 / 100).copied().unwrap_or_default()),
         target: None,
@@ -146,7 +146,7 @@ pub(crate) async fn lists(report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs `probe` over and over until `attack` has ended; returns how long each run took.
+/// Runs `probe` repeatedly until `attack` has ended; returns the duration of each run.
 async fn meanwhile<T>(
     attack: impl Future<Output = T>,
     mut probe: impl AsyncFnMut() -> anyhow::Result<()>,
@@ -176,7 +176,7 @@ async fn meanwhile<T>(
     }
 }
 
-/// Waits for all attackers; that the server refuses them is as it should be.
+/// Waits for all attackers. Errors are expected, because the server rejects them.
 async fn finish<T: 'static>(mut attackers: JoinSet<anyhow::Result<T>>) {
     while attackers.join_next().await.is_some() {}
 }
@@ -184,28 +184,28 @@ async fn finish<T: 'static>(mut attackers: JoinSet<anyhow::Result<T>>) {
 async fn ready(endpoint: &Endpoint) -> anyhow::Result<()> {
     let mut connection = endpoint.connect().await?;
     let (status, _) = connection.exchange(Method::GET, "/readyz", Bytes::new()).await?;
-    anyhow::ensure!(status == StatusCode::OK, "/readyz answers {status}");
+    anyhow::ensure!(status == StatusCode::OK, "/readyz returned {status}");
     Ok(())
 }
 
 fn longest(what: &'static str, times: &[Duration]) -> Figure {
     let longest = times.iter().max().copied().unwrap_or_default();
-    Figure { what, unit: "ms", ours: milliseconds(longest), target: Some(PATIENCE), rival: None }
+    Figure { what, unit: "ms", ours: milliseconds(longest), target: Some(MAX_LATENCY), rival: None }
 }
 
-/// An object with so many owners.
+/// Returns a ConfigMap with `count` owner references.
 fn owners(count: usize) -> String {
     let owner = |n: usize| format!(r#"{{"apiVersion":"v1","kind":"Pod","name":"a","uid":"{n}"}}"#);
     format!(r#"{{"metadata":{{"name":"owned","ownerReferences":[{}]}}}}"#, list(count, owner))
 }
 
-/// A Service with so many ports.
+/// Returns a Service with `count` ports.
 fn ports(count: usize) -> String {
     let port = |n: usize| format!(r#"{{"name":"p{n}","port":{}}}"#, n + 1);
     format!(r#"{{"metadata":{{"name":"wide"}},"spec":{{"ports":[{}]}}}}"#, list(count, port))
 }
 
-/// A Pod with so many containers.
+/// Returns a Pod with `count` containers.
 fn containers(count: usize) -> String {
     let container = |n: usize| format!(r#"{{"name":"c{n}","image":"x"}}"#);
     format!(

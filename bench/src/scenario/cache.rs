@@ -1,8 +1,8 @@
-//! The cache of the runtime beside kube-runtime's reflector, fed by the same server.
+//! The cache of the runtime compared with kube-runtime's reflector, with the same server.
 //!
-//! Each measurement is a process of its own: memory that one has given back would be counted as
-//! free for the next. The server is in it too, so that no network is measured; what it takes is
-//! there before and after.
+//! Each measurement runs in a new process, because memory freed by an earlier one would distort it.
+//! The server runs in the same process, so that no network is measured; its memory is included
+//! before and after.
 
 pub(super) mod objects;
 
@@ -26,7 +26,7 @@ use crate::probe::{Stopwatch, resident, thread_cpu_time};
 
 const OBJECTS: usize = 100_000;
 
-/// How many objects are read again and again; their typed forms fit the budget.
+/// The number of objects that are read repeatedly; decoded, they fit into the budget.
 const HOT: usize = 1_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -41,19 +41,18 @@ pub(crate) enum Objects {
     Widgets,
 }
 
-/// What a process measured; times in nanoseconds.
+/// The result of a process; times in nanoseconds.
 #[derive(Debug, Serialize, Deserialize)]
 struct Measured {
-    /// Processor time per object, from the first request to a complete store. What the server does
-    /// for it is included.
+    /// CPU time per object from the first request to a synced store, including the server's.
     sync: f64,
-    /// Memory per object that came with it.
+    /// Memory per object after the sync.
     bytes: f64,
-    /// Memory of all objects after each has been read typed.
+    /// Memory of all objects after each was read once, decoded.
     swept: f64,
-    /// One typed read of a hot object through the client.
+    /// Time of one get of a hot object through the client.
     get: f64,
-    /// One object of a list of a namespace.
+    /// Time per object of a list of a namespace.
     listed: f64,
 }
 
@@ -97,12 +96,12 @@ pub(crate) fn cache(report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A server with so many pods.
+/// Starts a server with `count` pods.
 pub(crate) async fn pods(count: usize) -> anyhow::Result<evenkeel_apiserver::ApiServer> {
     objects::fill(Objects::Pods, count).await
 }
 
-/// Measures in a process of its own.
+/// Measures in a child process.
 fn run(side: Side, objects: Objects) -> anyhow::Result<Measured> {
     let word = |value: &dyn Fn() -> Option<clap::builder::PossibleValue>| {
         value().map(|value| value.get_name().to_owned()).unwrap_or_default()
@@ -114,12 +113,12 @@ fn run(side: Side, objects: Objects) -> anyhow::Result<Measured> {
         .output()?;
     let said = String::from_utf8_lossy(&output.stdout);
     serde_json::from_str(said.trim()).with_context(|| {
-        format!("it said {said:?}, and {:?}", String::from_utf8_lossy(&output.stderr))
+        format!("it printed {said:?} and {:?}", String::from_utf8_lossy(&output.stderr))
     })
 }
 
-/// The process that measures.
-#[expect(clippy::print_stdout, reason = "what it says is its result")]
+/// Runs in the child process.
+#[expect(clippy::print_stdout, reason = "the result of the process")]
 pub(crate) async fn child(side: Side, objects: Objects) -> anyhow::Result<()> {
     let server = objects::fill(objects, OBJECTS).await?;
     let client = Client::new(server.service(), "default");
@@ -133,7 +132,7 @@ pub(crate) async fn child(side: Side, objects: Objects) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What was taken between the beginning and the end of a sync.
+/// The memory and CPU time used by a sync.
 struct Taken {
     memory: f64,
     time: std::time::Duration,
@@ -151,7 +150,7 @@ impl Taken {
     }
 }
 
-/// The mean time of one of `count` calls, with an index that jumps about.
+/// Returns the mean time of `count` calls, with pseudo-random indexes.
 fn timed(count: usize, mut call: impl FnMut(usize)) -> f64 {
     let watch = Stopwatch::start();
     let mut at = 1;
@@ -171,7 +170,7 @@ async fn ours<K: Object>(client: Client) -> anyhow::Result<Measured> {
     let informer = cache.informer(&kind)?;
     informer.synced().await?;
     let (sync, memory) = taken.stop()?;
-    anyhow::ensure!(informer.stats().objects == OBJECTS, "not all are there");
+    anyhow::ensure!(informer.stats().objects == OBJECTS, "objects are missing");
 
     for entry in informer.list(&Query::default())? {
         black_box(cache.typed::<K>(&entry)?);
@@ -180,7 +179,7 @@ async fn ours<K: Object>(client: Client) -> anyhow::Result<Measured> {
 
     let keys: Vec<Key> = (0..HOT).map(objects::key).collect();
     let read = |key: &Key| client.get::<K>(key).now_or_never()?.ok()?;
-    anyhow::ensure!(keys.iter().all(|key| read(key).is_some()), "an object is not there");
+    anyhow::ensure!(keys.iter().all(|key| read(key).is_some()), "an object is missing");
     let get = timed(1_000_000, |at| {
         black_box(read(&keys[at % HOT]));
     });
@@ -211,7 +210,7 @@ async fn rival<K: Object>(client: Client) -> anyhow::Result<Measured> {
         }
     }
     let (sync, memory) = taken.stop()?;
-    anyhow::ensure!(store.len() == OBJECTS, "not all are there");
+    anyhow::ensure!(store.len() == OBJECTS, "objects are missing");
 
     for object in store.state() {
         black_box(object);
@@ -224,7 +223,7 @@ async fn rival<K: Object>(client: Client) -> anyhow::Result<Measured> {
             ObjectRef::new(key.name()).within(key.namespace().unwrap_or_default())
         })
         .collect();
-    anyhow::ensure!(keys.iter().all(|key| store.get(key).is_some()), "an object is not there");
+    anyhow::ensure!(keys.iter().all(|key| store.get(key).is_some()), "an object is missing");
     let get = timed(1_000_000, |at| {
         black_box(store.get(&keys[at % HOT]));
     });

@@ -1,4 +1,4 @@
-//! How many ConfigMaps of a kilobyte are created in a second.
+//! The rate of creating ConfigMaps of a kilobyte.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ const WRITERS: usize = 64;
 const OVER_TLS: usize = 10_000;
 const CONNECTIONS: usize = 32;
 
-/// Through the tower service, one after the other, on one thread.
+/// Creates objects through the tower service, sequentially, on one thread.
 pub(crate) async fn in_process(report: &mut Report) -> anyhow::Result<()> {
     let server = ApiServer::builder().build().await?;
     let mut service = server.service();
@@ -38,7 +38,7 @@ pub(crate) async fn in_process(report: &mut Report) -> anyhow::Result<()> {
         rival: None,
     });
     report.add(&Figure {
-        what: "  processor time of each",
+        what: "  CPU time per create",
         unit: "us",
         ours: busy.as_secs_f64() * 1e6 / IN_PROCESS as f64,
         target: Some(Target::AtMost(50.0)),
@@ -47,7 +47,7 @@ pub(crate) async fn in_process(report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// As above with a data directory, flushed to disk before each answer, by many at once.
+/// Creates objects in a data directory by concurrent writers, with fsync before each response.
 pub(crate) async fn durable(report: &mut Report) -> anyhow::Result<()> {
     let directory = std::env::temp_dir().join(format!("evenkeel-bench-{}", std::process::id()));
     let outcome = durable_in(&directory).await;
@@ -86,7 +86,7 @@ async fn durable_in(directory: &std::path::Path) -> anyhow::Result<f64> {
     Ok(DURABLE as f64 / watch.elapsed().as_secs_f64())
 }
 
-/// Over TLS, against a process of its own, beside the rival.
+/// Creates objects over TLS in a server process, compared with the rival.
 pub(crate) async fn over_tls(report: &mut Report, rival: Option<&Endpoint>) -> anyhow::Result<()> {
     let process = Process::start()?;
     let ours = rate(&process.endpoint).await?;

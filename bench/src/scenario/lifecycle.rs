@@ -1,4 +1,4 @@
-//! Starting and stopping: once, a thousand times, and with clients that do not let go.
+//! Start and stop: once, a thousand times, and with open watches.
 
 use std::process::Command;
 use std::time::Duration;
@@ -16,21 +16,22 @@ use crate::server;
 
 const STARTS: usize = 21;
 const SERVERS: usize = 1_000;
-/// Servers after which allocators and caches have reached their size.
+/// The number of servers after which allocators and caches have reached their final size.
 const WARM: usize = 100;
 const WATCHES: usize = 100;
 
-/// From building a server to its first answer over TLS, in fresh processes.
+/// Measures the time from building a server to its first response over TLS, in new processes.
 pub(crate) fn start(report: &mut Report) -> anyhow::Result<()> {
     let mut times = Vec::new();
     for _ in 0..STARTS {
         let output = Command::new(std::env::current_exe()?).arg("first-answer").output()?;
         let text = String::from_utf8(output.stdout)?;
-        let micros = text.trim().parse().with_context(|| format!("a start said {text:?}"))?;
+        let micros =
+            text.trim().parse().with_context(|| format!("the process printed {text:?}"))?;
         times.push(Duration::from_micros(micros));
     }
     report.add(&Figure {
-        what: "start, from nothing to an answer over TLS",
+        what: "start to first response over TLS",
         unit: "ms",
         ours: milliseconds(median(times)),
         target: Some(Target::AtMost(50.0)),
@@ -39,7 +40,7 @@ pub(crate) fn start(report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Servers built, served, asked and dropped, one after the other.
+/// Builds, serves and drops servers sequentially, with one request each.
 pub(crate) async fn servers(report: &mut Report) -> anyhow::Result<()> {
     let mut warm = (0.0, 0);
     let watch = Stopwatch::start();
@@ -62,14 +63,14 @@ pub(crate) async fn servers(report: &mut Report) -> anyhow::Result<()> {
         rival: None,
     });
     report.add(&Figure {
-        what: "  bytes that each of the last 900 leaves",
+        what: "  memory leaked by each of the last 900",
         unit: "bytes",
         ours: grown.max(0.0) / (SERVERS - WARM) as f64,
         target: Some(Target::AtMost(1_000.0)),
         rival: None,
     });
     report.add(&Figure {
-        what: "  files and threads that they leave",
+        what: "  files and threads leaked",
         unit: "",
         ours: handles()?.saturating_sub(warm.1) as f64,
         target: Some(Target::AtMost(0.0)),
@@ -78,7 +79,7 @@ pub(crate) async fn servers(report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Stopping while watches are open, each on a connection of its own.
+/// Stops a server with open watches, each on its own connection.
 pub(crate) async fn stop(report: &mut Report) -> anyhow::Result<()> {
     let server = server::build().await?;
     let serving = server.serve(([127, 0, 0, 1], 0).into()).await?;
@@ -96,7 +97,7 @@ pub(crate) async fn stop(report: &mut Report) -> anyhow::Result<()> {
     let elapsed = watch.elapsed();
     for (_, mut body) in open {
         while let Some(frame) = body.frame().await {
-            frame.context("a watch was cut off, not ended")?;
+            frame.context("a watch was aborted instead of ended")?;
         }
     }
     report.add(&Figure {

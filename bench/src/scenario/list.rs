@@ -1,8 +1,8 @@
-//! Reading all of a type whose typed objects take far more than the cache's budget: 50,000 pods.
+//! Lists all objects of a type whose decoded size exceeds the cache's budget: 50,000 pods.
 //!
-//! The rivals are controller-runtime's cached client, which copies every object it lists, and
-//! kube-runtime's store, which keeps every object typed. Each is a process of its own; the server is
-//! one too, so that neither its time nor its memory is counted.
+//! The rivals are controller-runtime's cached client, which deep-copies every object it lists, and
+//! kube-runtime's store, which keeps every object decoded. Each runs in its own process, and so
+//! does the server, so that its time and memory are not counted.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -29,20 +29,20 @@ use crate::server::{Process, TOKEN};
 
 const PODS: usize = 50_000;
 
-/// How often each list is repeated; the fastest counts.
+/// The number of rounds; the fastest counts.
 const ROUNDS: usize = 3;
 
-/// What a list takes: processor time in milliseconds and memory in bytes.
+/// The cost of a list: CPU time in milliseconds and memory in bytes.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Taken {
     time: f64,
-    /// Of the whole process while the result is held, or at most while it is walked.
+    /// The memory of the process while the result is held, or the peak while iterating.
     memory: f64,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Measured {
-    /// Memory of the process when everything has been synced.
+    /// The memory of the process after the sync.
     synced: f64,
     /// All objects in one result.
     list: Taken,
@@ -50,7 +50,7 @@ struct Measured {
     lazy: Option<Taken>,
 }
 
-/// What the typed objects may take: the default budget of the cache, and a fifth.
+/// The memory allowed for decoded objects: the default budget of the cache plus 20 %.
 const MOST: f64 = 1.2 * (64 << 20) as f64;
 
 pub(crate) async fn list(report: &mut Report) -> anyhow::Result<()> {
@@ -114,9 +114,9 @@ async fn fill(server: &Process) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Measures in a process of its own.
+/// Measures in a child process.
 fn run(side: Side, server: &Process) -> anyhow::Result<Measured> {
-    let side = side.to_possible_value().context("a side without a name")?;
+    let side = side.to_possible_value().context("unnamed side")?;
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["list-all", side.get_name(), &server.endpoint.url()]);
     read(&mut command)
@@ -128,7 +128,7 @@ fn read(command: &mut Command) -> anyhow::Result<Measured> {
     serde_json::from_str(text.trim()).with_context(|| format!("the process printed {text:?}"))
 }
 
-/// Builds and runs the Go program, if Go is at hand.
+/// Builds and runs the Go program, if Go is installed.
 fn controller_runtime(report: &Report, server: &Process) -> anyhow::Result<Option<Measured>> {
     let what = "  beside controller-runtime";
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("rival/controller-runtime");
@@ -155,8 +155,8 @@ fn controller_runtime(report: &Report, server: &Process) -> anyhow::Result<Optio
     measured.map(Some)
 }
 
-/// The process that measures.
-#[expect(clippy::print_stdout, reason = "its result")]
+/// Runs in the child process.
+#[expect(clippy::print_stdout, reason = "the result of the process")]
 pub(crate) async fn child(side: Side, url: &str) -> anyhow::Result<()> {
     let client = crate::server::client(url)?;
     let measured = match side {
@@ -175,7 +175,7 @@ async fn ours<K: Object>(client: Client) -> anyhow::Result<Measured> {
     let informer = cache.informer(&kind)?;
     informer.synced().await?;
     let synced = resident("self")?;
-    anyhow::ensure!(informer.list(&Query::default())?.len() == PODS, "not all are there");
+    anyhow::ensure!(informer.list(&Query::default())?.len() == PODS, "objects are missing");
 
     let mut lazy = Taken { time: f64::MAX, memory: 0.0 };
     for _ in 0..ROUNDS {
@@ -204,7 +204,7 @@ async fn ours<K: Object>(client: Client) -> anyhow::Result<Measured> {
 }
 
 impl Taken {
-    /// Keeps the least time and the most memory.
+    /// Keeps the minimum time and the maximum memory.
     fn least(&mut self, time: f64, memory: f64) {
         self.time = self.time.min(time);
         self.memory = self.memory.max(memory);
@@ -224,7 +224,7 @@ async fn rival<K: Object>(client: Client) -> anyhow::Result<Measured> {
         }
     }
     let synced = resident("self")?;
-    anyhow::ensure!(store.len() == PODS, "not all are there");
+    anyhow::ensure!(store.len() == PODS, "objects are missing");
     let mut list = Taken { time: f64::MAX, memory: 0.0 };
     for _ in 0..ROUNDS {
         let busy = process_cpu_time()?;

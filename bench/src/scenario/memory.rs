@@ -1,4 +1,4 @@
-//! What a serving process takes when idle, and what each object adds.
+//! The memory of an idle server process, and per object.
 
 use super::Namespace;
 use crate::figure::{Figure, Report, Target};
@@ -23,7 +23,7 @@ pub(crate) async fn memory(report: &mut Report) -> anyhow::Result<()> {
         rival: None,
     });
     report.add(&Figure {
-        what: "  beyond the kilobyte of each object",
+        what: "  overhead per object of a kilobyte",
         unit: "bytes",
         ours: (full - idle) / OBJECTS as f64 - load::SIZE as f64,
         target: Some(Target::AtMost(3_000.0)),

@@ -1,5 +1,4 @@
-//! A whole operator: what it takes when there is nothing to do, and how it comes back to a cluster
-//! full of objects.
+//! A whole operator: its cost when idle, and its restart with many existing objects.
 
 use std::collections::HashMap;
 use std::process::{Child, Command, Stdio};
@@ -26,14 +25,14 @@ use crate::server::{self, Process};
 const PRIMARIES: usize = 50_000;
 const WORKERS: usize = 8;
 
-/// What a reconcile waits for, as it would for an answer of the API server.
+/// The simulated latency of an API request in each reconcile.
 const WORK: Duration = Duration::from_millis(2);
 
-/// How often somebody changes an object meanwhile.
+/// The interval of changes during the restart.
 const EVERY: Duration = Duration::from_millis(10);
 
-/// An operator starts where there are many objects already. Each has to be looked at once, and who
-/// changes one meanwhile should not have to wait until all others have had their turn.
+/// Starts an operator with many existing objects. Each must be reconciled once, and a concurrent
+/// change must not wait until all other objects are reconciled.
 pub(crate) async fn restart(report: &mut Report) -> anyhow::Result<()> {
     let server = server::build().await?;
     let client = Client::new(server.service(), "default");
@@ -59,7 +58,7 @@ pub(crate) async fn restart(report: &mut Report) -> anyhow::Result<()> {
     let mut running = JoinSet::new();
     running.spawn(manager.clone().run_until(std::future::pending()));
 
-    // Changed from the far end, so that the initial look has not been there yet.
+    // From the end, so that the initial reconcile of the object has not run yet.
     let (mut times, mut changed) = (Vec::new(), 0);
     while seen.lock().map_or(0, |seen| seen.objects.len()) < PRIMARIES {
         let name = format!("map-{:05}", PRIMARIES - 1 - changed % PRIMARIES);
@@ -73,14 +72,14 @@ pub(crate) async fn restart(report: &mut Report) -> anyhow::Result<()> {
     }
     let all = watch.elapsed();
     manager.stop();
-    running.join_next().await.context("it does not run")???;
+    running.join_next().await.context("the manager did not start")???;
 
     let seen = seen.lock().map_err(|_| anyhow::anyhow!("a reconcile panicked"))?;
     let looks: usize = seen.objects.values().map(|look| look.count).sum();
     let mut waits = Vec::new();
     for (name, version, begun) in times {
-        let look = seen.objects.get(&name).context("not looked at")?;
-        // The last ones may be changed after everything else is done.
+        let look = seen.objects.get(&name).context("not reconciled")?;
+        // The last changes may not be reconciled before the manager stops.
         if let Some((_, at)) = look.versions.iter().find(|(seen, _)| *seen >= parse(&version)) {
             waits.push(at.duration_since(begun));
         }
@@ -88,20 +87,20 @@ pub(crate) async fn restart(report: &mut Report) -> anyhow::Result<()> {
     waits.sort_unstable();
     let p99 = waits.get(waits.len() * 99 / 100).copied().unwrap_or_default();
     let add = |what, unit, ours, target| Figure { what, unit, ours, target, rival: None };
-    report.add(&add("restart with 50,000 objects: all looked at", "s", all.as_secs_f64(), None));
+    report.add(&add("restart with 50,000 objects: all reconciled", "s", all.as_secs_f64(), None));
     let twice = looks.saturating_sub(PRIMARIES + changed) as f64;
     report.add(&add(
-        "  looks beyond one each and one a change",
+        "  reconciles beyond one per object and change",
         "",
         twice,
         Some(Target::AtMost(0.0)),
     ));
     let bound = Some(Target::AtMost(1_000.0));
-    report.add(&add("  a change meanwhile until it is seen, p99", "ms", milliseconds(p99), bound));
+    report.add(&add("  latency of a change meanwhile, p99", "ms", milliseconds(p99), bound));
     Ok(())
 }
 
-/// Which objects were looked at, and when at which version.
+/// The reconciles of each object, with time and resourceVersion.
 #[derive(Default)]
 struct Seen {
     objects: HashMap<String, Look>,
@@ -126,14 +125,14 @@ fn parse(version: &str) -> u64 {
     version.parse().unwrap_or_default()
 }
 
-/// How long an idle operator is watched.
+/// How long an idle operator is measured.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// An operator with ten informers in a process of its own, and nothing for it to do.
+/// Measures an idle operator with ten informers in a child process.
 pub(crate) async fn idle(report: &mut Report) -> anyhow::Result<()> {
     let server = Process::start()?;
     let operator = Operator::start(&server)?;
-    // It has listed everything by then; what it needed for that is given back or not.
+    // Its caches are synced by then.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let memory = resident(&operator.id())?;
     let before = probe::wake_ups(&operator.id())?;
@@ -147,7 +146,7 @@ pub(crate) async fn idle(report: &mut Report) -> anyhow::Result<()> {
         rival: None,
     });
     report.add(&Figure {
-        what: "  how often it wakes up",
+        what: "  wake-ups",
         unit: "/s",
         ours: woken as f64 / IDLE.as_secs_f64(),
         target: Some(Target::AtMost(0.5)),
@@ -156,7 +155,7 @@ pub(crate) async fn idle(report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The process with the operator; it ends when this is dropped.
+/// The operator process, killed on drop.
 struct Operator(Child);
 
 impl Operator {
@@ -178,7 +177,7 @@ impl Drop for Operator {
     }
 }
 
-/// The operator itself.
+/// Runs in the operator process.
 pub(crate) async fn child(url: &str) -> anyhow::Result<()> {
     let manager = Manager::builder("bench").build(server::client(url)?);
     let reconciler = reconciler_fn(|_: Arc<Deployment>, _| async { Ok(Action::done()) });

@@ -1,8 +1,8 @@
-//! The queue between watches and workers: how many keys pass through it, and what they weigh.
+//! The workqueue: throughput and memory.
 //!
-//! All on one thread, and per second of processor time: that is what a core does, however busy the
-//! machine is. The rival is the scheduler inside kube-runtime's controller, which has no causes and
-//! no notion of done.
+//! Runs on one thread and reports keys per second of CPU time, which does not depend on the load of
+//! the machine. The rival is the scheduler of kube-runtime's controller, which has no causes and no
+//! `done`.
 
 use std::cell::RefCell;
 use std::pin::pin;
@@ -65,16 +65,16 @@ pub(crate) async fn queue(report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a million keys weigh, in bytes. In a process of its own: one that has freed memory before
-/// would use that again, and grow by less.
+/// Returns the memory of a million keys in bytes. Measured in a new process, because a process that
+/// has freed memory would reuse it and grow less.
 fn weight() -> anyhow::Result<f64> {
     let output = Command::new(std::env::current_exe()?).arg("queue-memory").output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     text.trim().parse().with_context(|| format!("the process printed {text:?}"))
 }
 
-/// The process that is weighed.
-#[expect(clippy::print_stdout, reason = "its result")]
+/// Runs in the child process.
+#[expect(clippy::print_stdout, reason = "the result of the process")]
 pub(crate) fn child() -> anyhow::Result<()> {
     let before = resident("self")?;
     let queue = filled(MANY);
@@ -83,9 +83,9 @@ pub(crate) fn child() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Keys as large clusters have them, in an order that has nothing to do with that in memory.
+/// Returns keys like those of large clusters, in an order unrelated to their order in memory.
 fn keys(count: usize) -> impl Iterator<Item = Key> {
-    // A step without a common factor goes through all numbers once.
+    // A step that is coprime to the count visits every number once.
     let step = 7_368_787;
     (0..count).map(move |at| {
         let at = at * step % count;
@@ -102,7 +102,7 @@ fn filled(count: usize) -> Queue<Key> {
     queue
 }
 
-/// Takes keys and puts each back, so that there are always as many.
+/// Gets keys and adds each again, so that the length stays constant.
 async fn rate(queue: &Queue<Key>, rounds: usize) -> anyhow::Result<f64> {
     let own = Origin::own(Kind::of::<Deployment>());
     let change = Change { generation: Some((3, 4)), ..Change::default() };
@@ -116,7 +116,7 @@ async fn rate(queue: &Queue<Key>, rounds: usize) -> anyhow::Result<f64> {
     Ok(rounds as f64 / (thread_cpu_time()? - busy).as_secs_f64())
 }
 
-/// Adds every key, then takes every key.
+/// Adds every key, then gets every key.
 async fn fill_and_empty(keys: &[Key], rounds: usize) -> anyhow::Result<f64> {
     let queue: Queue<Key> = Queue::default();
     let own = Origin::own(Kind::of::<Deployment>());
@@ -133,7 +133,7 @@ async fn fill_and_empty(keys: &[Key], rounds: usize) -> anyhow::Result<f64> {
 }
 
 async fn rival_fill_and_empty(keys: &[Key], rounds: usize) -> anyhow::Result<f64> {
-    // In the past, so that no timer comes into it.
+    // In the past, so that no timer is involved.
     let run_at = Instant::now();
     let feed = RefCell::new(keys[..0].iter());
     let requests = stream::poll_fn(|_| match feed.borrow_mut().next() {

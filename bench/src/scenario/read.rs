@@ -1,4 +1,4 @@
-//! How long a large list takes, and how long until every watcher knows of a write.
+//! The duration of large lists, and of the fan-out of a write to many watchers.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -23,7 +23,7 @@ const LISTS: usize = 21;
 const WATCHERS: usize = 1_000;
 const WRITES: usize = 100;
 
-/// The forms in which clients ask for lists, and what each may take.
+/// The media types of lists, with their targets.
 const FORMS: [(&str, &str, Target); 4] = [
     ("list of 10,000 over TLS", "application/json", Target::AtMost(20.0)),
     ("  in protobuf", PROTOBUF, Target::Faster(1.0)),
@@ -39,7 +39,7 @@ const FORMS: [(&str, &str, Target); 4] = [
     ),
 ];
 
-/// All of a namespace's objects at once, over one TLS connection, in each form.
+/// Lists all objects of a namespace over one TLS connection, in each media type.
 pub(crate) async fn list(report: &mut Report, rival: Option<&Endpoint>) -> anyhow::Result<()> {
     let process = Process::start()?;
     let ours = list_times(&process.endpoint).await?;
@@ -75,7 +75,7 @@ async fn list_times(endpoint: &Endpoint) -> anyhow::Result<Vec<Duration>> {
             times.push(watch.elapsed());
             anyhow::ensure!(status == StatusCode::OK, "{what}: {status}");
             let least = OBJECTS * if accept.contains("as=") { 200 } else { load::SIZE };
-            anyhow::ensure!(length > least, "{what}: {length} bytes are not all");
+            anyhow::ensure!(length > least, "{what}: only {length} bytes");
         }
         medians.push(median(times));
     }
@@ -83,13 +83,13 @@ async fn list_times(endpoint: &Endpoint) -> anyhow::Result<Vec<Duration>> {
     Ok(medians)
 }
 
-/// What listing many pods costs the server, without a socket.
+/// Measures the server's cost of listing many pods, without a socket.
 pub(crate) async fn list_pods(report: &mut Report) -> anyhow::Result<()> {
     let server = super::cache::pods(PODS).await?;
     let figures = [
-        ("50,000 pods listed, processor time", "application/json"),
-        ("  in protobuf, the first time", PROTOBUF),
-        ("  in protobuf, again", PROTOBUF),
+        ("list of 50,000 pods, CPU time", "application/json"),
+        ("  in protobuf, first request", PROTOBUF),
+        ("  in protobuf, second request", PROTOBUF),
     ];
     for (what, accept) in figures {
         let request = Request::get("/api/v1/pods").header(ACCEPT, accept);
@@ -103,7 +103,7 @@ pub(crate) async fn list_pods(report: &mut Report) -> anyhow::Result<()> {
             length += frame.data_ref().map_or(0, Bytes::len);
         }
         let spent = thread_cpu_time()? - before;
-        anyhow::ensure!(length > PODS * 1000, "{what}: {length} bytes are not all");
+        anyhow::ensure!(length > PODS * 1000, "{what}: only {length} bytes");
         let ours = milliseconds(spent);
         report.add(&Figure { what, unit: "ms", ours, target: None, rival: None });
     }
@@ -113,7 +113,7 @@ pub(crate) async fn list_pods(report: &mut Report) -> anyhow::Result<()> {
 const PODS: usize = 50_000;
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// One write, many watchers, no socket: what is left is the server's own work.
+/// Measures the fan-out of one write to many watchers, without a socket.
 pub(crate) async fn fan_out(report: &mut Report) -> anyhow::Result<()> {
     let server = ApiServer::builder().build().await?;
     let mut service = server.service();
@@ -135,20 +135,20 @@ pub(crate) async fn fan_out(report: &mut Report) -> anyhow::Result<()> {
             let Ok(frame) = watcher.frame().await.context("a watch ended")?;
             frames.extend(frame.into_data());
         }
-        anyhow::ensure!(frames.len() == WATCHERS, "a watcher was left out");
-        // While all are held, as many addresses mean as many encodings.
+        anyhow::ensure!(frames.len() == WATCHERS, "a watcher got no event");
+        // While all frames are held, each distinct address is a separate encoding.
         encodings += frames.iter().map(|frame| frame.as_ptr()).collect::<HashSet<_>>().len();
     }
     let each = watch.elapsed() / WRITES as u32;
     report.add(&Figure {
-        what: "one write until 1,000 watchers have it",
+        what: "fan-out of one write to 1,000 watchers",
         unit: "ms",
         ours: milliseconds(each),
         target: None,
         rival: None,
     });
     report.add(&Figure {
-        what: "  encodings of it",
+        what: "  encodings per write",
         unit: "",
         ours: encodings as f64 / WRITES as f64,
         target: Some(Target::AtMost(1.0)),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 pub(super) const API_VERSION: &str = "apps/v1";
 pub(super) const KIND: &str = "Deployment";
 
-/// What people deploy: two containers with probes, ports, resources, variables and volumes.
+/// Returns a typical Deployment: two containers with probes, ports, resources, variables, volumes.
 pub(super) fn typical() -> Value {
     let labels = json!({
         "app.kubernetes.io/name": "web", "app.kubernetes.io/instance": "web-production",
@@ -70,8 +70,8 @@ pub(super) fn typical() -> Value {
     })
 }
 
-/// The same with a reference that leaves out its version. References are replaced whole, so every
-/// apply takes the version away, and defaulting puts it back.
+/// Like [`typical`], with a `fieldRef` without apiVersion. References are atomic, so every apply
+/// removes the apiVersion and defaulting restores it.
 pub(super) fn typical_but_for_defaults() -> Value {
     let mut object = typical();
     object["metadata"]["name"] = json!("defaulted");
@@ -80,7 +80,7 @@ pub(super) fn typical_but_for_defaults() -> Value {
     object
 }
 
-/// A Deployment with many containers, or with many environment variables.
+/// Returns a Deployment with many containers or many environment variables.
 pub(super) fn wide(containers: usize, variables: usize) -> Value {
     let variable = |i| json!({"name": format!("VARIABLE_{i:04}"), "value": format!("value {i}")});
     let variables: Vec<Value> = (0..variables).map(variable).collect();

@@ -1,4 +1,4 @@
-//! Go's structured-merge-diff, in a process of its own.
+//! Runs Go's structured-merge-diff in a child process.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use serde_json::{Value, json};
 
 const MODULE: &str = "sigs.k8s.io/structured-merge-diff/v6";
-/// The schema the module's own benchmarks use; it knows Deployments.
+/// The schema of the module's own benchmarks, which includes Deployments.
 const SCHEMA: &str = "internal/testdata/k8s-schema.yaml";
 
 pub(super) struct Rival {
@@ -19,18 +19,18 @@ pub(super) struct Rival {
 }
 
 impl Rival {
-    /// Builds and starts the program; fails where there is no Go.
+    /// Builds and starts the program; fails if Go is not installed.
     pub(super) fn build() -> anyhow::Result<Self> {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("rival/smd");
         let module = go(&source, &["list", "-m", "-f", "{{.Dir}}", MODULE])?;
         let program =
             std::env::temp_dir().join(format!("evenkeel-bench-smd-{}", std::process::id()));
-        let target = program.to_str().context("odd temporary directory")?;
+        let target = program.to_str().context("the temporary directory is not UTF-8")?;
         go(&source, &["build", "-o", target, "."])?;
         let schema = PathBuf::from(module.trim()).join(SCHEMA);
         let started =
             Command::new(&program).arg(schema).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-        // A running program keeps its file.
+        // A running program can be unlinked.
         std::fs::remove_file(&program)?;
         let mut child = started?;
         let input = child.stdin.take();
@@ -38,7 +38,7 @@ impl Rival {
         Ok(Self { child, input, output })
     }
 
-    /// The time of one merge, one comparison and one apply.
+    /// Returns the time of one merge, one comparison and one apply.
     pub(super) fn measure(
         &mut self,
         live: &Value,
@@ -57,7 +57,7 @@ impl Rival {
         writeln!(input, "{question}")?;
         let mut line = String::new();
         self.output.read_line(&mut line)?;
-        let answer: Value = serde_json::from_str(&line).context("the rival gave up")?;
+        let answer: Value = serde_json::from_str(&line).context("no response from the rival")?;
         let time = |what: &str| {
             let nanos = answer[what].as_u64().with_context(|| format!("no {what}"))?;
             anyhow::Ok(Duration::from_nanos(nanos))
@@ -68,7 +68,7 @@ impl Rival {
 
 impl Drop for Rival {
     fn drop(&mut self) {
-        // Its input ends, and so does it; nobody is left to tell if it does not.
+        // It exits when its stdin is closed.
         self.input = None;
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! A server full of pods, or of custom resources, as they are in clusters.
+//! Fills a server with realistic pods or custom resources.
 
 use std::collections::BTreeMap;
 
@@ -21,12 +21,12 @@ pub(in crate::scenario) fn namespace(at: usize) -> String {
     format!("team-{at:03}")
 }
 
-/// The key of an object by its number.
+/// Returns the key of an object by its number.
 pub(in crate::scenario) fn key(at: usize) -> Key {
     Key::namespaced(&namespace(at % NAMESPACES), &format!("web-7d4b9c6f5d-{at:06}"))
 }
 
-/// A custom resource of about a kilobyte and a half with its managed fields.
+/// A custom resource of about 1.5 KB including managedFields.
 #[derive(Clone, Debug, CustomResource, Deserialize, Serialize, JsonSchema)]
 #[kube(group = "example.com", version = "v1", kind = "Widget", namespaced, status = "WidgetStatus")]
 #[serde(rename_all = "camelCase")]
@@ -51,7 +51,7 @@ pub(super) struct WidgetStatus {
     ready: i32,
 }
 
-/// A server with so many objects in [`NAMESPACES`] namespaces.
+/// Starts a server with `count` objects in [`NAMESPACES`] namespaces.
 pub(super) async fn fill(objects: Objects, count: usize) -> anyhow::Result<ApiServer> {
     let server = ApiServer::builder().seed(1).build().await?;
     let mut service = server.service();

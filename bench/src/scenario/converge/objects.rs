@@ -1,4 +1,4 @@
-//! The objects of the operator: a custom resource, and the ConfigMap each of them has.
+//! The objects of the operator: a custom resource and its ConfigMap.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::client::Endpoint;
 
 pub(super) const NAMESPACE: &str = "default";
 
-/// A custom resource as operators have them: some settings, and a status with conditions.
+/// A typical custom resource: some settings, and a status with conditions.
 #[derive(Clone, Debug, CustomResource, Deserialize, Serialize, JsonSchema)]
 #[kube(group = "example.com", version = "v1", kind = "Site", namespaced, status = "SiteStatus")]
 #[serde(rename_all = "camelCase")]
@@ -35,7 +35,7 @@ pub(super) struct SiteStatus {
     pub(super) conditions: Conditions,
 }
 
-/// The ConfigMap of a site.
+/// Returns the ConfigMap of a Site.
 pub(super) fn child(site: &Site) -> ConfigMap {
     let mut map = ConfigMap::default();
     map.metadata.name = site.metadata.name.clone();
@@ -50,7 +50,7 @@ pub(super) fn child(site: &Site) -> ConfigMap {
     map
 }
 
-/// Creates the CRD and so many sites.
+/// Creates the CRD and `count` Sites.
 pub(super) async fn fill(endpoint: &Endpoint, count: usize) -> anyhow::Result<()> {
     let mut connection = endpoint.connect().await?;
     let crd = serde_json::to_vec(&Site::crd())?;
