@@ -54,7 +54,7 @@ impl Endpoint {
         let config = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()?
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(TrustAnyone(provider)))
+            .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)))
             .with_no_client_auth();
         Ok(Self { address, token, tls: TlsConnector::from(Arc::new(config)) })
     }
@@ -68,7 +68,7 @@ impl Endpoint {
     }
 
     pub(crate) async fn connect(&self) -> anyhow::Result<Connection> {
-        let stream = self.shake_hands().await?;
+        let stream = self.tls_handshake().await?;
         let (sender, connection) = handshake(TokioIo::new(stream)).await?;
         let mut driver = JoinSet::new();
         driver.spawn(async move {
@@ -85,7 +85,7 @@ impl Endpoint {
     }
 
     /// Opens a TLS connection without sending a request.
-    pub(crate) async fn shake_hands(&self) -> anyhow::Result<TlsStream<TcpStream>> {
+    pub(crate) async fn tls_handshake(&self) -> anyhow::Result<TlsStream<TcpStream>> {
         let socket = TcpStream::connect(self.address).await?;
         socket.set_nodelay(true)?;
         let name = ServerName::IpAddress(self.address.ip().into());
@@ -102,7 +102,7 @@ impl Endpoint {
         let mut config = ClientConfig::clone(self.tls.config());
         config.alpn_protocols = vec![b"h2".to_vec()];
         let http2 = Self { tls: TlsConnector::from(Arc::new(config)), ..self.clone() };
-        let stream = TokioIo::new(http2.shake_hands().await?);
+        let stream = TokioIo::new(http2.tls_handshake().await?);
         let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
         let chunk = Bytes::from(vec![b' '; 64 << 10]);
         let mut requests = JoinSet::new();
@@ -186,9 +186,9 @@ async fn length(mut response: Response<Incoming>) -> anyhow::Result<(StatusCode,
 }
 
 #[derive(Debug)]
-struct TrustAnyone(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for TrustAnyone {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

@@ -51,7 +51,7 @@ enum Command {
     Serve,
     /// Serves, sends itself one request, and prints the duration in microseconds.
     #[command(hide = true)]
-    FirstAnswer,
+    FirstResponse,
     /// Fills a server in this process, syncs a cache from it, and prints the cost.
     #[command(hide = true)]
     Sync { side: Side, objects: Objects },
@@ -103,7 +103,7 @@ fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     match arguments.command {
         Some(Command::Serve) => return threads()?.block_on(server::serve()),
-        Some(Command::FirstAnswer) => return server::first_answer(),
+        Some(Command::FirstResponse) => return server::first_response(),
         Some(Command::Sync { side, objects }) => {
             return one_thread()?.block_on(scenario::cache::child(side, objects));
         }

@@ -67,7 +67,7 @@ pub(crate) async fn serve() -> anyhow::Result<()> {
     evenkeel_apiserver::listen::raise_open_files_limit();
     let server = build().await?;
     let serving = server.serve(([127, 0, 0, 1], 0).into()).await?;
-    say(&serving.url())?;
+    print_line(&serving.url())?;
     // Not tokio's stdin: a blocking read would delay the shutdown of the runtime.
     let (ended, end) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
@@ -90,18 +90,18 @@ pub(crate) fn client(url: &str) -> anyhow::Result<kube::Client> {
 }
 
 /// Measures the time from building a server to its first response over TLS, in a new process.
-pub(crate) fn first_answer() -> anyhow::Result<()> {
+pub(crate) fn first_response() -> anyhow::Result<()> {
     let watch = Stopwatch::start();
     crate::threads()?.block_on(async {
         let server = build().await?;
         let serving = server.serve(([127, 0, 0, 1], 0).into()).await?;
-        ask(&Endpoint::parse(&serving.url(), TOKEN.into())?).await?;
-        say(&watch.elapsed().as_micros().to_string())
+        list_namespaces(&Endpoint::parse(&serving.url(), TOKEN.into())?).await?;
+        print_line(&watch.elapsed().as_micros().to_string())
     })
 }
 
 /// Lists the namespaces over a new connection.
-pub(crate) async fn ask(endpoint: &Endpoint) -> anyhow::Result<()> {
+pub(crate) async fn list_namespaces(endpoint: &Endpoint) -> anyhow::Result<()> {
     let mut connection = endpoint.connect().await?;
     let path = "/api/v1/namespaces";
     let (status, _) = connection.exchange(Method::GET, path, bytes::Bytes::new()).await?;
@@ -109,7 +109,7 @@ pub(crate) async fn ask(endpoint: &Endpoint) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn say(text: &str) -> anyhow::Result<()> {
+fn print_line(text: &str) -> anyhow::Result<()> {
     let mut output = std::io::stdout().lock();
     writeln!(output, "{text}")?;
     Ok(output.flush()?)

@@ -26,11 +26,11 @@ const (
 	repeatFor = 300 * time.Millisecond
 )
 
-type question struct {
+type request struct {
 	Live, Applied, Changed map[string]interface{}
 }
 
-type answer struct {
+type response struct {
 	Merge   int64 `json:"merge"`
 	Compare int64 `json:"compare"`
 	Apply   int64 `json:"apply"`
@@ -64,35 +64,35 @@ func run() error {
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 64<<20)
 	for in.Scan() {
-		var asked question
-		if err := json.Unmarshal(in.Bytes(), &asked); err != nil {
+		var req request
+		if err := json.Unmarshal(in.Bytes(), &req); err != nil {
 			return err
 		}
-		answered, err := measure(parser.Type(typeName), asked)
+		resp, err := measure(parser.Type(typeName), req)
 		if err != nil {
 			return err
 		}
-		if err := json.NewEncoder(os.Stdout).Encode(answered); err != nil {
+		if err := json.NewEncoder(os.Stdout).Encode(resp); err != nil {
 			return err
 		}
 	}
 	return in.Err()
 }
 
-func measure(kind typed.ParseableType, asked question) (answer, error) {
+func measure(kind typed.ParseableType, req request) (response, error) {
 	var objects [3]*typed.TypedValue
-	for i, object := range []map[string]interface{}{asked.Live, asked.Applied, asked.Changed} {
+	for i, object := range []map[string]interface{}{req.Live, req.Applied, req.Changed} {
 		// Validated once here, so that the figures exclude it.
 		typed, err := kind.FromUnstructured(object)
 		if err != nil {
-			return answer{}, err
+			return response{}, err
 		}
 		objects[i] = typed
 	}
 	live, applied, changed := objects[0], objects[1], objects[2]
 	fields, err := applied.ToFieldSet()
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	updater := (&merge.UpdaterBuilder{Converter: converter{}, ReturnInputOnNoop: true}).BuildUpdater()
 
@@ -102,7 +102,7 @@ func measure(kind typed.ParseableType, asked question) (answer, error) {
 			failed = err
 		}
 	}
-	answered := answer{
+	resp := response{
 		Merge: best(func() {
 			_, err := live.Merge(applied)
 			check(err)
@@ -119,7 +119,7 @@ func measure(kind typed.ParseableType, asked question) (answer, error) {
 			check(err)
 		}),
 	}
-	return answered, failed
+	return resp, failed
 }
 
 // best returns the time per call in the fastest round. A round repeats the call for about a

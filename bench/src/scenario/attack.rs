@@ -57,10 +57,10 @@ pub(crate) async fn bodies(report: &mut Report) -> anyhow::Result<()> {
         let endpoint = process.endpoint.clone();
         attack.spawn(async move { endpoint.send_endless_bodies(n % 2 == 0, STREAMS).await });
     }
-    let mut most = before;
+    let mut peak = before;
     let attack = time::timeout(DURATION, finish(attack));
     let (_, times) = meanwhile(attack, async || {
-        most = most.max(resident(&process.id())?);
+        peak = peak.max(resident(&process.id())?);
         ready(&process.endpoint).await
     })
     .await?;
@@ -68,7 +68,7 @@ pub(crate) async fn bodies(report: &mut Report) -> anyhow::Result<()> {
     report.add(&Figure {
         what: "  memory they take",
         unit: "MB",
-        ours: (most - before) / 1e6,
+        ours: (peak - before) / 1e6,
         target: Some(Target::AtMost(400.0)),
         rival: None,
     });
@@ -86,7 +86,7 @@ pub(crate) async fn connections(report: &mut Report) -> anyhow::Result<()> {
         for _ in 0..FILES {
             mute.push(TcpStream::connect(endpoint.address()).await?);
             // The server closes the oldest connections, possibly during the handshake.
-            idle.extend(endpoint.shake_hands().await.ok());
+            idle.extend(endpoint.tls_handshake().await.ok());
         }
         time::sleep(DURATION).await;
         anyhow::Ok((mute, idle))
@@ -116,9 +116,9 @@ pub(crate) async fn lists(report: &mut Report) -> anyhow::Result<()> {
         });
     }
     let mut writer = process.endpoint.connect().await?;
-    let (mut most, mut count) = (before, 0);
+    let (mut peak, mut count) = (before, 0);
     let (_, mut times) = meanwhile(finish(attack), async || {
-        most = most.max(resident(&process.id())?);
+        peak = peak.max(resident(&process.id())?);
         count += 1;
         let body = format!(r#"{{"metadata":{{"name":"small-{count}"}}}}"#);
         let path = load::path("default");
@@ -139,7 +139,7 @@ pub(crate) async fn lists(report: &mut Report) -> anyhow::Result<()> {
     report.add(&Figure {
         what: "  memory they take",
         unit: "MB",
-        ours: (most - before) / 1e6,
+        ours: (peak - before) / 1e6,
         target: None,
         rival: None,
     });

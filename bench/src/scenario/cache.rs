@@ -111,9 +111,9 @@ fn run(side: Side, objects: Objects) -> anyhow::Result<Measured> {
         .arg(word(&|| side.to_possible_value()))
         .arg(word(&|| objects.to_possible_value()))
         .output()?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    serde_json::from_str(said.trim()).with_context(|| {
-        format!("it printed {said:?} and {:?}", String::from_utf8_lossy(&output.stderr))
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(text.trim()).with_context(|| {
+        format!("it printed {text:?} and {:?}", String::from_utf8_lossy(&output.stderr))
     })
 }
 
@@ -133,12 +133,12 @@ pub(crate) async fn child(side: Side, objects: Objects) -> anyhow::Result<()> {
 }
 
 /// The memory and CPU time used by a sync.
-struct Taken {
+struct Usage {
     memory: f64,
     time: std::time::Duration,
 }
 
-impl Taken {
+impl Usage {
     fn start() -> anyhow::Result<Self> {
         Ok(Self { memory: resident("self")?, time: thread_cpu_time()? })
     }
@@ -162,20 +162,20 @@ fn timed(count: usize, mut call: impl FnMut(usize)) -> f64 {
 }
 
 async fn ours<K: Object>(client: Client) -> anyhow::Result<Measured> {
-    let taken = Taken::start()?;
+    let usage = Usage::start()?;
     let manager = Manager::builder("bench").build(client);
     let (client, cache) = (manager.client(), manager.cache());
     let kind = Kind::of::<K>();
     cache.declare(&kind, TypeOptions::new())?;
     let informer = cache.informer(&kind)?;
     informer.synced().await?;
-    let (sync, memory) = taken.stop()?;
+    let (sync, memory) = usage.stop()?;
     anyhow::ensure!(informer.stats().objects == OBJECTS, "objects are missing");
 
     for entry in informer.list(&Query::default())? {
         black_box(cache.typed::<K>(&entry)?);
     }
-    let (_, swept) = taken.stop()?;
+    let (_, swept) = usage.stop()?;
 
     let keys: Vec<Key> = (0..HOT).map(objects::key).collect();
     let read = |key: &Key| client.get::<K>(key).now_or_never()?.ok()?;
@@ -195,7 +195,7 @@ async fn ours<K: Object>(client: Client) -> anyhow::Result<Measured> {
 }
 
 async fn rival<K: Object>(client: Client) -> anyhow::Result<Measured> {
-    let taken = Taken::start()?;
+    let usage = Usage::start()?;
     let api: Api<K> = Api::all(client);
     let (store, writer): (Store<K>, _) = reflector::store();
     let stream = watcher(api, watcher::Config::default()).default_backoff();
@@ -209,13 +209,13 @@ async fn rival<K: Object>(client: Client) -> anyhow::Result<Measured> {
             event = stream.next() => { event.context("the stream ended")??; }
         }
     }
-    let (sync, memory) = taken.stop()?;
+    let (sync, memory) = usage.stop()?;
     anyhow::ensure!(store.len() == OBJECTS, "objects are missing");
 
     for object in store.state() {
         black_box(object);
     }
-    let (_, swept) = taken.stop()?;
+    let (_, swept) = usage.stop()?;
 
     let keys: Vec<ObjectRef<K>> = (0..HOT)
         .map(|at| {

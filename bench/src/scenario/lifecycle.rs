@@ -24,7 +24,7 @@ const WATCHES: usize = 100;
 pub(crate) fn start(report: &mut Report) -> anyhow::Result<()> {
     let mut times = Vec::new();
     for _ in 0..STARTS {
-        let output = Command::new(std::env::current_exe()?).arg("first-answer").output()?;
+        let output = Command::new(std::env::current_exe()?).arg("first-response").output()?;
         let text = String::from_utf8(output.stdout)?;
         let micros =
             text.trim().parse().with_context(|| format!("the process printed {text:?}"))?;
@@ -50,7 +50,7 @@ pub(crate) async fn servers(report: &mut Report) -> anyhow::Result<()> {
         }
         let server = server::build().await?;
         let serving = server.serve(([127, 0, 0, 1], 0).into()).await?;
-        server::ask(&Endpoint::parse(&serving.url(), server::TOKEN.into())?).await?;
+        server::list_namespaces(&Endpoint::parse(&serving.url(), server::TOKEN.into())?).await?;
         serving.stop().await;
     }
     let elapsed = watch.elapsed();

@@ -34,7 +34,7 @@ const ROUNDS: usize = 3;
 
 /// The cost of a list: CPU time in milliseconds and memory in bytes.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Taken {
+struct Usage {
     time: f64,
     /// The memory of the process while the result is held, or the peak while iterating.
     memory: f64,
@@ -45,9 +45,9 @@ struct Measured {
     /// The memory of the process after the sync.
     synced: f64,
     /// All objects in one result.
-    list: Taken,
+    list: Usage,
     /// All objects, decoded one at a time.
-    lazy: Option<Taken>,
+    lazy: Option<Usage>,
 }
 
 /// The memory allowed for decoded objects: the default budget of the cache plus 20 %.
@@ -66,7 +66,7 @@ pub(crate) async fn list(report: &mut Report) -> anyhow::Result<()> {
     let faster = Some(Target::Faster(1.0));
     let go_time = go.as_ref().map(|go| go.list.time);
     add("50,000 pods, one at a time: CPU (Go's list)", "ms", lazy.time, faster, go_time);
-    let growth = |taken: Taken| (taken.memory - ours.synced).max(0.0) / 1e6;
+    let growth = |usage: Usage| (usage.memory - ours.synced).max(0.0) / 1e6;
     add("  memory beyond the cache", "MB", growth(lazy), Some(Target::AtMost(MOST / 1e6)), None);
     add("  list of all, held: CPU (Go's list)", "ms", ours.list.time, faster, go_time);
     let go_growth = go.map(|go| (go.list.memory - go.synced) / 1e6);
@@ -177,7 +177,7 @@ async fn ours<K: Object>(client: Client) -> anyhow::Result<Measured> {
     let synced = resident("self")?;
     anyhow::ensure!(informer.list(&Query::default())?.len() == PODS, "objects are missing");
 
-    let mut lazy = Taken { time: f64::MAX, memory: 0.0 };
+    let mut lazy = Usage { time: f64::MAX, memory: 0.0 };
     for _ in 0..ROUNDS {
         let busy = process_cpu_time()?;
         let (mut count, mut memory) = (0, 0.0_f64);
@@ -191,7 +191,7 @@ async fn ours<K: Object>(client: Client) -> anyhow::Result<Measured> {
         lazy.least((process_cpu_time()? - busy).as_secs_f64() * 1e3, memory);
     }
 
-    let mut list = Taken { time: f64::MAX, memory: 0.0 };
+    let mut list = Usage { time: f64::MAX, memory: 0.0 };
     for _ in 0..ROUNDS {
         let busy = process_cpu_time()?;
         let pods = manager.client().list::<K>().await?;
@@ -203,7 +203,7 @@ async fn ours<K: Object>(client: Client) -> anyhow::Result<Measured> {
     Ok(Measured { synced, list, lazy: Some(lazy) })
 }
 
-impl Taken {
+impl Usage {
     /// Keeps the minimum time and the maximum memory.
     fn least(&mut self, time: f64, memory: f64) {
         self.time = self.time.min(time);
@@ -225,7 +225,7 @@ async fn rival<K: Object>(client: Client) -> anyhow::Result<Measured> {
     }
     let synced = resident("self")?;
     anyhow::ensure!(store.len() == PODS, "objects are missing");
-    let mut list = Taken { time: f64::MAX, memory: 0.0 };
+    let mut list = Usage { time: f64::MAX, memory: 0.0 };
     for _ in 0..ROUNDS {
         let busy = process_cpu_time()?;
         let pods = store.state();

@@ -10,7 +10,7 @@ const OBJECTS: usize = 100_000;
 
 pub(crate) async fn memory(report: &mut Report) -> anyhow::Result<()> {
     let process = Process::start()?;
-    server::ask(&process.endpoint).await?;
+    server::list_namespaces(&process.endpoint).await?;
     let idle = resident(&process.id())?;
     let namespace = Namespace::create(&process.endpoint, "memory").await?;
     load::create_over_tls(&process.endpoint, &namespace.name, OBJECTS, 32).await?;

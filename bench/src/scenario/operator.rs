@@ -43,10 +43,10 @@ pub(crate) async fn restart(report: &mut Report) -> anyhow::Result<()> {
         maps.create(&PostParams::default(), &map).await?;
     }
 
-    let seen: Arc<Mutex<Seen>> = Arc::default();
-    let noting = seen.clone();
+    let seen: Arc<Mutex<ReconcileLog>> = Arc::default();
+    let log = seen.clone();
     let reconciler = reconciler_fn(move |map: Arc<ConfigMap>, _| {
-        noting.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).note(&map);
+        log.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).record(&map);
         async {
             tokio::time::sleep(WORK).await;
             Ok(Action::done())
@@ -64,10 +64,10 @@ pub(crate) async fn restart(report: &mut Report) -> anyhow::Result<()> {
         let name = format!("map-{:05}", PRIMARIES - 1 - changed % PRIMARIES);
         changed += 1;
         let patch = Patch::Merge(json!({"data": {"changed": changed.to_string()}}));
-        let begun = Instant::now();
+        let start = Instant::now();
         let version = maps.patch(&name, &Default::default(), &patch).await?;
         let version = version.metadata.resource_version.unwrap_or_default();
-        times.push((name, version, begun));
+        times.push((name, version, start));
         tokio::time::sleep(EVERY).await;
     }
     let all = watch.elapsed();
@@ -75,20 +75,20 @@ pub(crate) async fn restart(report: &mut Report) -> anyhow::Result<()> {
     running.join_next().await.context("the manager did not start")???;
 
     let seen = seen.lock().map_err(|_| anyhow::anyhow!("a reconcile panicked"))?;
-    let looks: usize = seen.objects.values().map(|look| look.count).sum();
+    let reconciles: usize = seen.objects.values().map(|object| object.count).sum();
     let mut waits = Vec::new();
-    for (name, version, begun) in times {
-        let look = seen.objects.get(&name).context("not reconciled")?;
+    for (name, version, start) in times {
+        let object = seen.objects.get(&name).context("not reconciled")?;
         // The last changes may not be reconciled before the manager stops.
-        if let Some((_, at)) = look.versions.iter().find(|(seen, _)| *seen >= parse(&version)) {
-            waits.push(at.duration_since(begun));
+        if let Some((_, at)) = object.versions.iter().find(|(seen, _)| *seen >= parse(&version)) {
+            waits.push(at.duration_since(start));
         }
     }
     waits.sort_unstable();
     let p99 = waits.get(waits.len() * 99 / 100).copied().unwrap_or_default();
     let add = |what, unit, ours, target| Figure { what, unit, ours, target, rival: None };
     report.add(&add("restart with 50,000 objects: all reconciled", "s", all.as_secs_f64(), None));
-    let twice = looks.saturating_sub(PRIMARIES + changed) as f64;
+    let twice = reconciles.saturating_sub(PRIMARIES + changed) as f64;
     report.add(&add(
         "  reconciles beyond one per object and change",
         "",
@@ -102,22 +102,22 @@ pub(crate) async fn restart(report: &mut Report) -> anyhow::Result<()> {
 
 /// The reconciles of each object, with time and resourceVersion.
 #[derive(Default)]
-struct Seen {
-    objects: HashMap<String, Look>,
+struct ReconcileLog {
+    objects: HashMap<String, ObjectLog>,
 }
 
 #[derive(Default)]
-struct Look {
+struct ObjectLog {
     count: usize,
     versions: Vec<(u64, Instant)>,
 }
 
-impl Seen {
-    fn note(&mut self, map: &ConfigMap) {
+impl ReconcileLog {
+    fn record(&mut self, map: &ConfigMap) {
         let version = parse(map.metadata.resource_version.as_deref().unwrap_or_default());
-        let look = self.objects.entry(map.name_any()).or_default();
-        look.count += 1;
-        look.versions.push((version, Instant::now()));
+        let object = self.objects.entry(map.name_any()).or_default();
+        object.count += 1;
+        object.versions.push((version, Instant::now()));
     }
 }
 

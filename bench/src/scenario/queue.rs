@@ -25,7 +25,7 @@ const MANY: usize = 1_000_000;
 const ROUNDS: usize = 4_000_000;
 
 pub(crate) async fn queue(report: &mut Report) -> anyhow::Result<()> {
-    let weight = weight()?;
+    let memory = memory()?;
     let many = rate(&filled(MANY), ROUNDS).await?;
     let few = rate(&filled(FEW), ROUNDS).await?;
     report.add(&Figure {
@@ -45,7 +45,7 @@ pub(crate) async fn queue(report: &mut Report) -> anyhow::Result<()> {
     report.add(&Figure {
         what: "  memory of those, keys and causes included",
         unit: "MB",
-        ours: weight / 1e6,
+        ours: memory / 1e6,
         target: Some(Target::AtMost(150.0)),
         rival: None,
     });
@@ -67,7 +67,7 @@ pub(crate) async fn queue(report: &mut Report) -> anyhow::Result<()> {
 
 /// Returns the memory of a million keys in bytes. Measured in a new process, because a process that
 /// has freed memory would reuse it and grow less.
-fn weight() -> anyhow::Result<f64> {
+fn memory() -> anyhow::Result<f64> {
     let output = Command::new(std::env::current_exe()?).arg("queue-memory").output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     text.trim().parse().with_context(|| format!("the process printed {text:?}"))

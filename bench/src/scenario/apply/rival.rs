@@ -52,14 +52,14 @@ impl Rival {
             }
             object
         };
-        let question = json!({"live": strip(live), "applied": applied, "changed": strip(changed)});
+        let request = json!({"live": strip(live), "applied": applied, "changed": strip(changed)});
         let input = self.input.as_mut().context("no input")?;
-        writeln!(input, "{question}")?;
+        writeln!(input, "{request}")?;
         let mut line = String::new();
         self.output.read_line(&mut line)?;
-        let answer: Value = serde_json::from_str(&line).context("no response from the rival")?;
+        let response: Value = serde_json::from_str(&line).context("no response from the rival")?;
         let time = |what: &str| {
-            let nanos = answer[what].as_u64().with_context(|| format!("no {what}"))?;
+            let nanos = response[what].as_u64().with_context(|| format!("no {what}"))?;
             anyhow::Ok(Duration::from_nanos(nanos))
         };
         Ok([time("merge")?, time("compare")?, time("apply")?])
@@ -77,7 +77,7 @@ impl Drop for Rival {
 fn go(directory: &Path, arguments: &[&str]) -> anyhow::Result<String> {
     let output =
         Command::new("go").args(arguments).current_dir(directory).output().context("no go")?;
-    let says = String::from_utf8_lossy(&output.stderr);
-    anyhow::ensure!(output.status.success(), "go {}: {}", arguments[0], says.trim());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    anyhow::ensure!(output.status.success(), "go {}: {}", arguments[0], stderr.trim());
     Ok(String::from_utf8(output.stdout)?)
 }

@@ -82,8 +82,8 @@ async fn create(service: &mut Service, path: &str, body: Value) -> anyhow::Resul
     let status = response.status();
     let Ok(body) = response.into_body().collect().await;
     let body = body.to_bytes();
-    let said = String::from_utf8_lossy(&body);
-    anyhow::ensure!(status == StatusCode::CREATED, "create: {status}: {said}");
+    let text = String::from_utf8_lossy(&body);
+    anyhow::ensure!(status == StatusCode::CREATED, "create: {status}: {text}");
     Ok(())
 }
 
