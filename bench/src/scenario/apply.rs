@@ -190,7 +190,7 @@ fn engine(
 /// The inputs of the apply engine that the server provides.
 struct Engine {
     versions: SingleVersion,
-    reset: Filter,
+    reset: [(&'static str, Filter); 1],
     zero: Value,
 }
 
@@ -203,7 +203,7 @@ impl Engine {
         evenkeel_types::conform(ty, &mut zero)?;
         Ok(Self {
             versions: SingleVersion { api_version: objects::API_VERSION.into(), object_type },
-            reset: Filter::Exclude(Set::from_paths([fields(["status"])])),
+            reset: [(objects::API_VERSION, Filter::Exclude(Set::from_paths([fields(["status"])])))],
             zero,
         })
     }

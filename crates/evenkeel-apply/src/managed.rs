@@ -63,8 +63,10 @@ pub struct Request<'a> {
     pub kind: &'a str,
     /// The subresource of the endpoint; empty for the main resource.
     pub subresource: &'a str,
-    /// What the endpoint ignores, and therefore nobody comes to own through it.
-    pub reset_fields: &'a Filter,
+    /// The fields the endpoint resets, by `apiVersion`: no manager comes to own them through it,
+    /// and no manager that wrote in that version loses them. Nothing is reset in a version that
+    /// is not listed.
+    pub reset_fields: &'a [(&'a str, Filter)],
     /// The object an empty body decodes to: what exists before anything is written. For custom
     /// resources an empty object; for built-in kinds the fields that are never omitted
     /// (`{"metadata":{},"spec":{"strategy":{}}}`).

@@ -136,7 +136,7 @@ fn with_request<T>(
     let subresource = cx.subresource.as_deref().unwrap_or("");
     let kind = KindVersions { resource, others: other_versions(cx) };
     let manager = cx.field_manager(options.field_manager.as_deref());
-    let reset_fields = reset_fields(resource, subresource);
+    let reset_fields = reset_fields(&kind, subresource);
     let now = cx.core.clock_rng.timestamp();
     f(&Request {
         versions: &kind,
@@ -157,9 +157,20 @@ struct KindVersions<'a> {
 }
 
 impl KindVersions<'_> {
+    /// Returns all versions, that of the request first.
+    fn all(&self) -> impl Iterator<Item = &Resource> {
+        std::iter::once(self.resource).chain(&self.others).map(|resource| &**resource)
+    }
+
+    /// Returns the versions of a CRD that are neither served nor stored.
+    fn without_storage(&self) -> HashSet<&str> {
+        let unserved = self.resource.custom().into_iter().flat_map(|custom| &*custom.unserved);
+        let stored = |it: &&Arc<Resource>| it.api_version == it.storage_version;
+        unserved.filter(|it| !stored(it)).map(|it| &*it.api_version).collect()
+    }
+
     fn version(&self, api_version: &str) -> Option<&Resource> {
-        let all = std::iter::once(self.resource).chain(&self.others);
-        all.map(|resource| &**resource).find(|resource| &*resource.api_version == api_version)
+        self.all().find(|resource| &*resource.api_version == api_version)
     }
 
     /// Managers of a removed version of a built-in kind are dropped. Those of a version that a CRD
@@ -260,7 +271,7 @@ pub(crate) fn on_scale(
         api_version: types::SCALE_VERSION,
         kind: "Scale",
         subresource: "scale",
-        reset_fields: &Filter::All,
+        reset_fields: &[],
         zero: &before,
         manager: &manager,
         now: &cx.core.clock_rng.timestamp(),
@@ -326,23 +337,29 @@ fn replicas_path(resource: &Resource) -> Option<Path> {
     }
 }
 
-/// Returns the fields that an endpoint ignores, and for which it records no manager.
-fn reset_fields(resource: &Resource, subresource: &str) -> Filter {
-    match &resource.type_info {
-        TypeInfo::Custom(custom) => match subresource {
-            "status" => exclude(["spec", "metadata"]),
-            _ if custom.has_status => exclude(["status"]),
-            _ => Filter::All,
-        },
-        TypeInfo::Builtin(_) => match strategy::reset_fields(resource.gvk(), subresource) {
-            [] => Filter::All,
-            paths => exclude(paths.iter().copied()),
-        },
-    }
+/// Returns the fields that an endpoint resets, by version.
+///
+/// `/status` of a custom resource resets them in every version that has a status and is served or
+/// stored, the custom resource itself only in the version of the request.
+fn reset_fields<'a>(kind: &'a KindVersions<'_>, subresource: &str) -> Vec<(&'a str, Filter)> {
+    let without_storage = kind.without_storage();
+    let in_version = |resource: &'a Resource| {
+        let api_version = &*resource.api_version;
+        let paths: &[&str] = match &resource.type_info {
+            TypeInfo::Custom(custom) if !custom.has_status => &[],
+            TypeInfo::Custom(_) if without_storage.contains(api_version) => &[],
+            TypeInfo::Custom(_) if subresource == "status" => &["metadata", "spec"],
+            TypeInfo::Custom(_) if resource.api_version != kind.resource.api_version => &[],
+            TypeInfo::Custom(_) => &["status"],
+            TypeInfo::Builtin(_) => strategy::reset_fields(resource.gvk(), subresource),
+        };
+        (!paths.is_empty()).then(|| (api_version, exclude(paths)))
+    };
+    kind.all().filter_map(in_version).collect()
 }
 
-fn exclude<'a>(paths: impl IntoIterator<Item = &'a str>) -> Filter {
-    Filter::Exclude(Set::from_paths(paths.into_iter().map(|path| fields(path.split('.')))))
+fn exclude(paths: &[&str]) -> Filter {
+    Filter::Exclude(Set::from_paths(paths.iter().map(|path| fields(path.split('.')))))
 }
 
 /// Returns an empty object.

@@ -158,7 +158,8 @@ fn attempt(
     let merge = |error| ApplyError::Merge { step: "merge config", error };
     let edit = ty.edit(&live, applied).map_err(merge)?;
     let field_set = |error| ApplyError::Merge { step: "get field set", error };
-    let fields = request.reset_fields.apply(ty.to_field_set(applied).map_err(field_set)?);
+    let fields =
+        request.without_reset(request.api_version, ty.to_field_set(applied).map_err(field_set)?);
     let identity = fields.intersection(&STRIPPED);
     let mut own = request.entry(request.manager, Operation::Apply, strip(fields));
 

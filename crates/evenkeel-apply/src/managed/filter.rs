@@ -6,11 +6,8 @@
 use crate::{path::PathElement, set::Set};
 
 /// Narrows a field set to what an endpoint manages.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Filter {
-    /// Everything.
-    #[default]
-    All,
     /// All but these fields and what lies below them.
     Exclude(Set),
     /// Only what lies on or below one of these paths.
@@ -29,7 +26,6 @@ pub enum Step {
 impl Filter {
     pub(super) fn apply(&self, set: Set) -> Set {
         match self {
-            Self::All => set,
             Self::Exclude(fields) => set.recursive_difference(fields),
             Self::Include(patterns) => {
                 include(set, &patterns.iter().map(Vec::as_slice).collect::<Vec<_>>())

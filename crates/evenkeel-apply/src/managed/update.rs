@@ -132,7 +132,8 @@ pub(super) fn record(
     take_over(&mut managers, &mut changes)?;
 
     let Comparison { added, modified, .. } = changes.into_own()?;
-    let fields = request.reset_fields.apply(modified.union(added)).difference(&STRIPPED);
+    let fields =
+        request.without_reset(request.api_version, modified.union(added)).difference(&STRIPPED);
     if !fields.is_empty() {
         let mut entry = request.entry(manager, Operation::Update, fields);
         entry.time = Some(request.now.into());
@@ -192,7 +193,10 @@ impl<'a> Changes<'a> {
             Some(at) => at,
             None => {
                 let changes = match api_version == self.request.api_version {
-                    true => Some(self.compare(self.live, self.new, self.request.object_type()?)?),
+                    true => {
+                        let ty = self.request.object_type()?;
+                        Some(self.compare(self.live, self.new, ty, api_version)?)
+                    }
                     false => self.convert(api_version)?,
                 };
                 self.known.push((api_version.into(), changes));
@@ -207,9 +211,10 @@ impl<'a> Changes<'a> {
         live: &Value,
         new: &Value,
         ty: &ObjectType,
+        api_version: &str,
     ) -> Result<Comparison, UpdateError> {
         let changes = ty.compare(live, new).map_err(UpdateError::Compare)?;
-        Ok(changes.map(|set| self.request.reset_fields.apply(set)))
+        Ok(changes.map(|set| self.request.without_reset(api_version, set)))
     }
 
     fn convert(&self, api_version: &str) -> Result<Option<Comparison>, UpdateError> {
@@ -222,12 +227,7 @@ impl<'a> Changes<'a> {
                 Err(error) => return Err(UpdateError::Convert(which, error)),
             }
         }
-        let changes = match ty.is_builtin() {
-            true => self.compare(&converted[0], &converted[1], ty)?,
-            // An endpoint of a custom resource says what it ignores in its own version alone.
-            false => ty.compare(&converted[0], &converted[1]).map_err(UpdateError::Compare)?,
-        };
-        Ok(Some(changes))
+        self.compare(&converted[0], &converted[1], ty, api_version).map(Some)
     }
 
     /// The change in the version of the request.
@@ -311,6 +311,14 @@ impl<'a> Request<'a> {
             return Ok(Cow::Borrowed(object));
         }
         self.versions.convert(object, self.api_version).map(Cow::Owned)
+    }
+
+    /// The fields of a version but those the endpoint resets in it.
+    pub(super) fn without_reset(&self, api_version: &str, fields: Set) -> Set {
+        match self.reset_fields.iter().find(|(version, _)| *version == api_version) {
+            Some((_, filter)) => filter.apply(fields),
+            None => fields,
+        }
     }
 
     pub(super) fn object_type(&self) -> Result<&'a ObjectType, UpdateError> {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::steps_of;
 use crate::{
     ObjectType, Schema, Set,
-    managed::{Filter, Managers, Request, SingleVersion, apply, update},
+    managed::{Managers, Request, SingleVersion, apply, update},
     patch::{
         JsonPatch, PatchField, PatchSchema, PatchStrategy, merge_patch, strategic_merge_patch,
     },
@@ -126,7 +126,7 @@ fn ownership_is_worked_out_in_linear_time() {
         api_version: "v1",
         kind: "K",
         subresource: "",
-        reset_fields: &Filter::All,
+        reset_fields: &[],
         zero: &zero,
         manager,
         now: "2024-01-01T00:00:00Z",

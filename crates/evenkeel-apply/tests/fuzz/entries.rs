@@ -7,7 +7,7 @@
 
 use std::sync::LazyLock;
 
-use evenkeel_apply::managed::{Filter, Managers, Request, SingleVersion, apply, update};
+use evenkeel_apply::managed::{Managers, Request, SingleVersion, apply, update};
 use evenkeel_apply::patch::{
     JsonPatch, PatchField, PatchSchema, PatchStrategy, merge_patch, strategic_merge_patch,
 };
@@ -208,7 +208,7 @@ impl Kind {
             api_version: &self.versions.api_version,
             kind: self.kind,
             subresource: "",
-            reset_fields: &Filter::All,
+            reset_fields: &[],
             zero: &self.zero,
             manager,
             now: "2024-01-01T00:00:00Z",

@@ -5,10 +5,10 @@ use super::*;
 #[test]
 fn every_subresource_has_its_own_entry() {
     let mut cluster = Cluster::new();
-    cluster.reset = Filter::Exclude(set(&[&["status"]]));
+    cluster.reset = vec![(VERSION, Filter::Exclude(set(&[&["status"]])))];
     cluster.apply("m", json!({"spec": {"a": "1"}}));
     cluster.subresource = "status";
-    cluster.reset = Filter::Exclude(set(&[&["spec"], &["metadata"]]));
+    cluster.reset = vec![(VERSION, Filter::Exclude(set(&[&["spec"], &["metadata"]])))];
     cluster.apply("m", json!({"spec": {"a": "1"}, "status": {"a": "1"}}));
     assert_eq!(cluster.owners(), ["m Apply: .spec.a", "m Apply/status: .status.a"]);
     cluster.apply("m", json!({"status": {"b": "1"}}));

@@ -115,14 +115,15 @@ fn clients_may_edit_reset_or_ignore_managed_fields() {
 #[test]
 fn endpoints_do_not_give_away_what_they_ignore() {
     let mut cluster = Cluster::new();
-    cluster.reset = Filter::Exclude(set(&[&["status"]]));
+    cluster.reset = vec![(VERSION, Filter::Exclude(set(&[&["status"]])))];
     cluster.update("m", json!({"spec": {"a": "1"}, "status": {"a": "1"}}));
     assert_eq!(cluster.owners(), ["m Update: .spec .spec.a"]);
 
-    cluster.reset = Filter::Include(vec![
+    let included = Filter::Include(vec![
         ["spec", "map"].map(|name| Step::Element(name.into())).to_vec(),
         vec![Step::Element("status".into()), Step::Any],
     ]);
+    cluster.reset = vec![(VERSION, included)];
     cluster.update("n", json!({"spec": {"a": "2", "map": {"x": "1"}}, "status": {"b": "1"}}));
     assert_eq!(cluster.owners()[1], "n Update: .spec.map .spec.map.x .status.b");
 }

@@ -64,6 +64,35 @@ fn conflicts_are_found_across_versions() {
     assert_eq!(cluster.spec(), &json!({"alpha": "2", "b": "1"}));
 }
 
+/// An endpoint of a custom resource lists the versions it resets fields in: `/status` all of them,
+/// the main resource only its own.
+#[test]
+fn fields_are_reset_in_the_versions_the_endpoint_lists() {
+    let versions = ["example.io/v1", "example.io/v2"];
+    for (reset_in, owners) in [
+        (&versions[..], "m1 Update: .spec .spec.a .spec.b"),
+        (&versions[1..], "m1 Update: .spec .spec.b"),
+    ] {
+        let mut cluster = Cluster::with(TwoVersions::new());
+        cluster.update("m1", json!({"spec": {"a": "1", "b": "1"}}));
+        let created = cluster.live.clone();
+        cluster.api_version = "example.io/v2";
+        cluster.subresource = "status";
+        let spec = Filter::Exclude(set(&[&["spec"]]));
+        cluster.reset = reset_in.iter().map(|version| (*version, spec.clone())).collect();
+        cluster.force("m2", json!({"spec": {"alpha": "2"}}));
+        assert_eq!(cluster.owners(), [owners], "force in {reset_in:?}");
+
+        cluster.live = created.clone();
+        cluster.update("m2", json!({"spec": {"alpha": "2", "b": "1"}}));
+        assert_eq!(cluster.owners(), [owners], "update in {reset_in:?}");
+
+        cluster.live = created;
+        let conflicts = cluster.try_apply("m2", json!({"spec": {"alpha": "2"}}), false).is_err();
+        assert_eq!(conflicts, reset_in.len() == 1, "apply in {reset_in:?}");
+    }
+}
+
 #[test]
 fn an_applier_s_entry_moves_with_its_version_and_still_prunes() {
     let mut cluster = Cluster::with(TwoVersions::new());
