@@ -189,7 +189,8 @@ impl Events {
             View::Object => rendered,
             _ => encode::in_version(self.output.beta, rendered),
         };
-        wrap(kind, &encode::to_bytes(&rendered))
+        let order = encode::fields_order(&self.resource);
+        wrap(kind, &encode::to_bytes_in_order(&rendered, order))
     }
 
     /// Encodes a bookmark: an empty object with the revision.

@@ -33,12 +33,31 @@ impl Sink for Vec<u8> {
     }
 }
 
+/// The order of the path elements in `fieldsV1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldsOrder {
+    /// As structured-merge-diff writes them: objects of built-in types keep them as raw JSON.
+    PathElements,
+    /// As the keys of a map: custom objects keep them as one, and so do typed views of them.
+    Keys,
+}
+
 /// Appends `value`, printed as a value of type `ty`; without a type, all keys are sorted.
 ///
 /// Returns where the text of `metadata.resourceVersion` begins, if the object has one. A field the
 /// type does not declare follows the ones it does.
 pub fn write(out: &mut Vec<u8>, ty: Option<&'static Type>, value: &Value) -> Option<usize> {
-    let mut printer = Printer { out, entries: Vec::new(), version_at: None };
+    write_in_order(out, ty, value, FieldsOrder::PathElements)
+}
+
+/// As [`write()`], with `fieldsV1` in the given order.
+pub fn write_in_order(
+    out: &mut Vec<u8>,
+    ty: Option<&'static Type>,
+    value: &Value,
+    fields_order: FieldsOrder,
+) -> Option<usize> {
+    let mut printer = Printer { out, entries: Vec::new(), version_at: None, fields_order };
     match (ty, value) {
         (Some(ty), Value::Object(map)) => printer.members(ty, map, Place::Root),
         (None, Value::Object(map)) => printer.entries(map, Place::Root),
@@ -176,6 +195,7 @@ struct Printer<'o, 'v> {
     /// The members of the structs being printed, innermost last.
     entries: Vec<Entry<'v>>,
     version_at: Option<usize>,
+    fields_order: FieldsOrder,
 }
 
 #[derive(Clone, Copy)]
@@ -281,6 +301,7 @@ impl<'v> Printer<'_, 'v> {
 
     fn custom(&mut self, custom: Custom, value: &'v Value) {
         match custom {
+            Custom::FieldsV1 if self.fields_order == FieldsOrder::Keys => any(self.out, value),
             Custom::FieldsV1 => self.field_set(value),
             // An object within another is printed by its own type.
             Custom::RawExtension => match (value, type_of(value)) {

@@ -19,7 +19,8 @@ pub(crate) use response::{
     Reply, add_warnings, buffered_size, common_headers, error_response, respond, value_response,
 };
 pub(crate) use stored::{
-    Origin, is_current, is_unchanged, round_trip_storage, to_bytes, to_unsaved_record, value,
+    Origin, fields_order, is_current, is_unchanged, round_trip_storage, to_bytes,
+    to_bytes_in_order, to_unsaved_record, value,
 };
 pub(crate) use view::{
     Include, in_version, table, table_definitions, table_metadata_of, table_of, to_metadata, to_row,

@@ -4,6 +4,7 @@
 
 mod types;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use evenkeel_apply::managed::{

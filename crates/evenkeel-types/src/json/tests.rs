@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{compare_elements, write};
+use super::{FieldsOrder, compare_elements, type_of, write, write_in_order};
 use crate::{Gvk, lookup};
 
 fn printed(api_version: &str, kind: &str, value: &Value) -> String {
@@ -107,4 +107,23 @@ fn sets_of_fields_are_sorted_by_path_elements() {
             "i:10",
         ]
     );
+}
+
+#[test]
+fn views_of_custom_objects_sort_sets_of_fields_as_text() {
+    let metadata = json!({"managedFields": [{"fieldsV1": {"f:a": {"v:6": {}, "v:10": {}}}}]});
+    let partial = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata});
+    let row = json!({"cells": [], "object": partial});
+    let table = json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "rows": [row]});
+    for view in [partial, table] {
+        for (order, text) in [
+            (FieldsOrder::PathElements, r#"{"f:a":{"v:6":{},"v:10":{}}}"#),
+            (FieldsOrder::Keys, r#"{"f:a":{"v:10":{},"v:6":{}}}"#),
+        ] {
+            let mut out = Vec::new();
+            write_in_order(&mut out, type_of(&view), &view, order);
+            let out = String::from_utf8(out).unwrap();
+            assert!(out.contains(text), "{order:?}: {out}");
+        }
+    }
 }

@@ -4,7 +4,8 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use evenkeel_types::{json, protobuf};
+use evenkeel_types::json::{self, FieldsOrder};
+use evenkeel_types::protobuf;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::header::{
@@ -131,7 +132,8 @@ fn respond_object(
         View::Object => rendered,
         _ => view::in_version(output.beta, rendered),
     };
-    Ok(full(code, output.format, write(output.format, &rendered)?, gzip))
+    let order = stored::fields_order(resource);
+    Ok(full(code, output.format, write_in_order(output.format, &rendered, order)?, gzip))
 }
 
 fn respond_list(
@@ -159,6 +161,7 @@ fn respond_list(
         }
         Err(list) => list,
     };
+    let order = stored::fields_order(&cx.resource);
     match output {
         Output { view: View::Object, format, .. } => {
             Ok(full(StatusCode::OK, format, write(format, &list.to_value(cx)?)?, gzip))
@@ -169,23 +172,29 @@ fn respond_list(
         ))),
         Output { view: View::MetadataList, format, beta } => {
             let metadata = view::in_version(beta, list.to_metadata(cx)?);
-            Ok(full(StatusCode::OK, format, write(format, &metadata)?, gzip))
+            Ok(full(StatusCode::OK, format, write_in_order(format, &metadata, order)?, gzip))
         }
         Output { view: View::Table, format, beta } => {
             let include = view::Include::parse(&cx.query)?;
             let table = list.to_table(cx, include)?;
             let table = view::in_version(beta, table);
-            Ok(full(StatusCode::OK, format, write(format, &table)?, gzip))
+            Ok(full(StatusCode::OK, format, write_in_order(format, &table, order)?, gzip))
         }
     }
 }
 
 /// Encodes a value in the negotiated format.
 fn write(format: Format, value: &Value) -> Result<Bytes, Status> {
+    write_in_order(format, value, FieldsOrder::PathElements)
+}
+
+/// As [`write`], with `fieldsV1` in the given order.
+fn write_in_order(format: Format, value: &Value, order: FieldsOrder) -> Result<Bytes, Status> {
+    let encode = || stored::to_bytes_in_order(value, order);
     match format {
-        Format::Json { pretty: true } => Ok(pretty::indent(&stored::to_bytes(value)).into()),
+        Format::Json { pretty: true } => Ok(pretty::indent(&encode()).into()),
         Format::Json { pretty: false } => {
-            let mut body = stored::to_bytes(value);
+            let mut body = encode();
             body.push(b'\n');
             Ok(body.into())
         }
@@ -193,8 +202,7 @@ fn write(format: Format, value: &Value) -> Result<Bytes, Status> {
         Format::Protobuf => {
             let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
             let ty = json::type_of(value).ok_or_else(|| no_protobuf(text("kind")))?;
-            let json = stored::to_bytes(value);
-            protobuf::encode_json(ty, text("apiVersion"), text("kind"), &json)
+            protobuf::encode_json(ty, text("apiVersion"), text("kind"), &encode())
                 .map(Bytes::from)
                 .map_err(Status::internal)
         }

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use evenkeel_kinds::{convert, fields};
 use evenkeel_schema::Structural;
 use evenkeel_schema::metadata::{Malformed, coerce};
-use evenkeel_types::{Gvk, Type, json};
+use evenkeel_types::json::{self, FieldsOrder};
+use evenkeel_types::{Gvk, Type};
 use serde_json::Value;
 
 use crate::json::normalize_floats;
@@ -207,9 +208,19 @@ pub(crate) fn is_current(resource: &Resource, record: &Record) -> bool {
 
 /// Encodes the object as Go does: by its built-in type, or with sorted keys.
 pub(crate) fn to_bytes(object: &Value) -> Vec<u8> {
+    to_bytes_in_order(object, FieldsOrder::PathElements)
+}
+
+/// As [`to_bytes`], with `fieldsV1` in the given order.
+pub(crate) fn to_bytes_in_order(object: &Value, order: FieldsOrder) -> Vec<u8> {
     let mut out = Vec::with_capacity(2048);
-    json::write(&mut out, json::type_of(object), object);
+    json::write_in_order(&mut out, json::type_of(object), object, order);
     out
+}
+
+/// Returns the order of `fieldsV1` in views of the resource's objects.
+pub(crate) fn fields_order(resource: &Resource) -> FieldsOrder {
+    if resource.is_custom() { FieldsOrder::Keys } else { FieldsOrder::PathElements }
 }
 
 /// Encodes an object with an empty resourceVersion. Also returns the offset at which it is

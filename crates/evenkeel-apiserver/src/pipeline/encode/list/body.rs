@@ -331,7 +331,8 @@ fn metadata<'r>(resource: &Resource, record: &'r Record) -> Cow<'r, [u8]> {
     });
     let view = view::to_metadata(resource.gvk(), &object);
     let mut out = Vec::new();
-    json::write(&mut out, object_meta(), &view["metadata"]);
+    let order = stored::fields_order(resource);
+    json::write_in_order(&mut out, object_meta(), &view["metadata"], order);
     Cow::Owned(out)
 }
 
