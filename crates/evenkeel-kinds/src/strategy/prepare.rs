@@ -112,13 +112,23 @@ pub fn prepare_for_update(gvk: Gvk<'_>, old: &Value, new: &mut Value, cx: &Conte
         ("certificates.k8s.io", "CertificateSigningRequest") => copy_field(old, new, "spec"),
         _ => {}
     }
-    disabled::drop_fields(gvk, Some(old), new);
     match (gvk.group, gvk.kind) {
-        ("apps", "DaemonSet") => workloads::update_daemon_set(old, new),
-        ("resource.k8s.io", "ResourceSlice") => others::set_taint_times(new, cx),
-        _ => {}
+        // A field that is dropped counts as a change of these two.
+        ("discovery.k8s.io", "EndpointSlice") | ("resource.k8s.io", "ResourceSlice") => {
+            if gvk.kind == "ResourceSlice" {
+                others::set_taint_times(new, cx);
+            }
+            increment_generation(strategy, old, new);
+            disabled::drop_fields(gvk, Some(old), new);
+        }
+        _ => {
+            disabled::drop_fields(gvk, Some(old), new);
+            if (gvk.group, gvk.kind) == ("apps", "DaemonSet") {
+                workloads::update_daemon_set(old, new);
+            }
+            increment_generation(strategy, old, new);
+        }
     }
-    increment_generation(strategy, old, new);
 }
 
 /// Prepares an update through the status subresource.

@@ -36,7 +36,7 @@ fn keep_allocated(old: &Object, new: &mut Object) {
             copy_field(old, new, "clusterIPs");
         }
     }
-    if needs_node_port(old) && needs_node_port(new) {
+    if allocates_node_ports(old) && allocates_node_ports(new) {
         let requested: BTreeSet<i64> = node_ports(new).collect();
         // If several ports have the same name, the last one is used.
         let before: BTreeMap<&str, i64> = set::list(old, "ports")
@@ -160,6 +160,12 @@ fn needs_cluster_ip(spec: &Object) -> bool {
 
 fn needs_node_port(spec: &Object) -> bool {
     matches!(set::string(spec, "type"), "NodePort" | "LoadBalancer")
+}
+
+/// A Service of type LoadBalancer may opt out of node ports.
+fn allocates_node_ports(spec: &Object) -> bool {
+    let opted_out = spec.get("allocateLoadBalancerNodePorts") == Some(&Value::Bool(false));
+    needs_node_port(spec) && !(is_load_balancer(spec) && opted_out)
 }
 
 fn is_load_balancer(spec: &Object) -> bool {

@@ -101,3 +101,37 @@ fn unscheduled_and_finished_pods_have_no_grace_period() {
     assert_eq!(grace_period(&pod("", "Pending"), Some(5)), 0);
     assert_eq!(grace_period(&pod("n", "Succeeded"), None), 0);
 }
+
+#[test]
+fn fields_that_slices_drop_count_as_changes() {
+    let endpoint = json!({"addresses": ["192.0.2.1"]});
+    let old = json!({"metadata": {"generation": 1}, "endpoints": [endpoint]});
+    let mut sent = old.clone();
+    sent["endpoints"][0]["deprecatedTopology"] = json!({"k": ""});
+    let slice = Gvk::from_api_version("discovery.k8s.io/v1", "EndpointSlice");
+    let (new, _) = update(slice, "", &old, &sent);
+    assert_eq!(new["metadata"]["generation"], 2);
+    assert_eq!(new["endpoints"][0].get("deprecatedTopology"), None);
+
+    let old = json!({"metadata": {"generation": 1}, "spec": {"devices": [{"name": "a"}]}});
+    let mut sent = old.clone();
+    sent["spec"]["devices"][0]["nodeAllocatableResourceMappings"] = json!({"cpu": {}});
+    let slice = Gvk::from_api_version("resource.k8s.io/v1", "ResourceSlice");
+    let (new, _) = update(slice, "", &old, &sent);
+    assert_eq!(new["metadata"]["generation"], 2);
+    assert_eq!(new["spec"]["devices"][0].get("nodeAllocatableResourceMappings"), None);
+}
+
+#[test]
+fn load_balancers_without_node_ports_do_not_get_the_old_ones_back() {
+    let ports = json!([{"name": "a", "port": 1, "nodePort": 30001}]);
+    let old = json!({"spec": {"type": "LoadBalancer", "ports": ports}});
+    for (allocate, expected) in [(true, json!(30001)), (false, json!(null))] {
+        let mut new = json!({"spec": {
+            "type": "LoadBalancer", "allocateLoadBalancerNodePorts": allocate,
+            "ports": [{"name": "a", "port": 1}],
+        }});
+        before_allocation_on_update(&old, &mut new);
+        assert_eq!(new["spec"]["ports"][0]["nodePort"], expected, "allocate: {allocate}");
+    }
+}
