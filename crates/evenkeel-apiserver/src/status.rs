@@ -232,17 +232,9 @@ impl Status {
 
     /// Returns the error of an invalid object. `what.resource` is the kind, not the plural.
     pub(crate) fn invalid(what: GroupResource<'_>, name: &str, errors: &[field::Error]) -> Self {
-        let mut texts: Vec<String> = Vec::new();
-        for error in errors {
-            let text = error.to_string();
-            if !texts.contains(&text) {
-                texts.push(text);
-            }
-        }
-        let list = match texts.as_slice() {
+        let list = match errors {
             [] => "<nil>".to_owned(),
-            [one] => one.clone(),
-            many => format!("[{}]", many.join(", ")),
+            errors => field::aggregate(errors),
         };
         let mut status = Self::new(422, "Invalid", format!("{what} \"{name}\" is invalid: {list}"))
             .with_details(what, name);

@@ -3,6 +3,7 @@
 //! Every validation in the workspace, of custom resources and of built-in kinds, returns a list of
 //! [`Error`]s. The API server turns them into the `causes` of a 422 response.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use evenkeel_types::{go, json};
@@ -88,6 +89,21 @@ pub struct Error {
 pub fn exceeds_text_limit(errors: &[Error], shown: usize) -> bool {
     const MAX_TEXT_BYTES: usize = 4 << 20;
     errors.len().saturating_mul(shown) > MAX_TEXT_BYTES
+}
+
+/// The texts of several errors as one, the way Go's aggregates print them: each text once.
+pub fn aggregate<'a>(errors: impl IntoIterator<Item = &'a Error>) -> String {
+    let mut seen = HashSet::new();
+    let mut texts: Vec<String> = Vec::new();
+    for text in errors.into_iter().map(Error::to_string) {
+        if seen.insert(text.clone()) {
+            texts.push(text);
+        }
+    }
+    match &mut texts[..] {
+        [one] => std::mem::take(one),
+        many => format!("[{}]", many.join(", ")),
+    }
 }
 
 impl Error {

@@ -3,7 +3,7 @@
 //! A parser of upstream's grammar with upstream's error messages. Requirements are kept in order;
 //! all must match.
 
-use evenkeel_schema::names;
+use evenkeel_schema::{field, names};
 
 use crate::storage::Labels;
 
@@ -186,60 +186,61 @@ impl<'a> Parser<'a> {
             Token::Word(word) => word,
             other => return Err(format!("found '{}', expected: identifier", other.text())),
         };
-        if let Some(why) = names::qualified_name(key).into_iter().next() {
-            return Err(format!("<nil>: Invalid value: {key:?}: {why}"));
+        let reasons = names::qualified_name(key);
+        if !reasons.is_empty() {
+            return Err(field::Error::invalid("", key, reasons.join("; ")).to_string());
         }
         let make = |test| Ok(Requirement { key: key.to_owned(), test });
         if negated {
             return make(Test::Absent);
         }
-        match self.peek(false) {
-            Token::End | Token::Comma => make(Test::Exists),
-            Token::In => {
+        let operator = self.peek(false);
+        let values = match operator {
+            Token::End | Token::Comma => return make(Test::Exists),
+            Token::In | Token::NotIn => {
                 self.next(false);
-                self.values(key).and_then(|values| make(Test::In(values)))
+                self.values()?
             }
-            Token::NotIn => {
+            Token::Equals
+            | Token::DoubleEquals
+            | Token::NotEquals
+            | Token::Greater
+            | Token::Less => {
                 self.next(false);
-                self.values(key).and_then(|values| make(Test::NotIn(values)))
-            }
-            Token::Equals | Token::DoubleEquals => {
-                self.next(false);
-                self.exact(key).and_then(|value| make(Test::In(vec![value])))
-            }
-            Token::NotEquals => {
-                self.next(false);
-                self.exact(key).and_then(|value| make(Test::NotIn(vec![value])))
-            }
-            token @ (Token::Greater | Token::Less) => {
-                self.next(false);
-                let value = self.exact(key)?;
-                let bound = value.parse::<i64>().map_err(|_| {
-                    format!(
-                        "values[0]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the \
-                         value must be an integer"
-                    )
-                })?;
-                make(if token == Token::Greater { Test::Greater(bound) } else { Test::Less(bound) })
+                vec![self.exact()?]
             }
             other => {
-                Err(format!("found '{}', expected: in, notin, =, ==, !=, gt, lt", other.text()))
+                let found = other.text();
+                return Err(format!("found '{found}', expected: in, notin, =, ==, !=, gt, lt"));
             }
+        };
+        let bound = number(values.first().map(String::as_str));
+        let needs_bound = matches!(operator, Token::Greater | Token::Less);
+        let errors = invalid_values(key, &values, needs_bound && bound.is_none());
+        if !errors.is_empty() {
+            return Err(field::aggregate(&errors));
         }
+        make(match (operator, bound) {
+            (Token::NotIn | Token::NotEquals, _) => Test::NotIn(values),
+            (Token::Greater, Some(bound)) => Test::Greater(bound),
+            (Token::Less, Some(bound)) => Test::Less(bound),
+            _ => Test::In(values),
+        })
     }
 
-    fn exact(&mut self, key: &str) -> Result<String, String> {
+    fn exact(&mut self) -> Result<String, String> {
         match self.peek(true) {
             Token::End | Token::Comma => Ok(String::new()),
             Token::Word(word) => {
                 self.next(true);
-                checked(key, word)
+                Ok(word.to_owned())
             }
             other => Err(format!("found '{}', expected: identifier", other.text())),
         }
     }
 
-    fn values(&mut self, key: &str) -> Result<Vec<String>, String> {
+    /// The values of a set, sorted.
+    fn values(&mut self) -> Result<Vec<String>, String> {
         match self.next(true) {
             Token::Open => {}
             other => return Err(format!("found '{}' expected: '('", other.text())),
@@ -248,7 +249,7 @@ impl<'a> Parser<'a> {
         loop {
             match self.next(true) {
                 Token::Word(word) => {
-                    values.push(checked(key, word)?);
+                    values.push(word.to_owned());
                     match self.next(true) {
                         Token::Comma => {
                             // `(a,)` has an empty second value.
@@ -288,11 +289,27 @@ fn lists(values: &[String], value: &str) -> bool {
     values.binary_search_by(|listed| listed.as_str().cmp(value)).is_ok()
 }
 
-fn checked(key: &str, value: &str) -> Result<String, String> {
-    match names::label_value(value).into_iter().next() {
-        None => Ok(value.to_owned()),
-        Some(why) => Err(format!("values[0][{key}]: Invalid value: {value:?}: {why}")),
+/// What is wrong with the values of a requirement.
+fn invalid_values(key: &str, values: &[String], no_integer: bool) -> Vec<field::Error> {
+    /// About what the rule for label values takes in an error.
+    const SHOWN: usize = 256;
+    let mut errors = Vec::new();
+    if no_integer {
+        let value = values.first().map_or("", String::as_str);
+        let rule = "for 'Gt', 'Lt' operators, the value must be an integer";
+        errors.push(field::Error::invalid("values[0]", value, rule));
     }
+    for (i, value) in values.iter().enumerate() {
+        if field::exceeds_text_limit(&errors, SHOWN) {
+            break;
+        }
+        let reasons = names::label_value(value);
+        if !reasons.is_empty() {
+            let path = format!("values[{i}][{key}]");
+            errors.push(field::Error::invalid(path, value.as_str(), reasons.join("; ")));
+        }
+    }
+    errors
 }
 
 #[cfg(test)]

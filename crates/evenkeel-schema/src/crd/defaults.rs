@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::schema::Schema;
 use super::shape;
-use crate::field::Error;
+use crate::field::{Error, aggregate};
 use crate::metadata::Malformed;
 use crate::structural::{
     Node, Purpose, check_against, coerce_embedded, compile, is_pruned, validate_embedded,
@@ -117,13 +117,7 @@ impl Walk<'_> {
             errors.extend(check_against(node, default, path));
             return;
         }
-        let mut texts: Vec<String> = wrong.iter().map(Error::to_string).collect();
-        texts.dedup();
-        let shown = match &texts[..] {
-            [one] => one.clone(),
-            many => format!("[{}]", many.join(", ")),
-        };
-        let detail = format!("must result in valid metadata: {shown}");
+        let detail = format!("must result in valid metadata: {}", aggregate(&wrong));
         errors.push(Error::invalid(path, default.clone(), detail));
     }
 }

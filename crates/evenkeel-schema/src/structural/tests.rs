@@ -185,6 +185,17 @@ fn rules_are_listed_with_their_paths() {
     assert_eq!(rules[0].1.optional_old_self, Some(true));
 }
 
+/// Each value that is not allowed would list everything that is.
+#[test]
+fn the_text_of_all_failures_of_an_object_is_bounded() {
+    let allowed: Vec<String> = (0..100).map(|n| format!("{n}{}", "v".repeat(1_000))).collect();
+    let schema =
+        compile_spec(json!({"type": "array", "items": {"type": "string", "enum": allowed}}));
+    let errors = schema.validate(&json!({"spec": vec!["other"; 1_000]}));
+    let bytes: usize = errors.iter().map(|error| error.to_string().len()).sum();
+    assert!((16 << 20..18 << 20).contains(&bytes), "{bytes} in {} errors", errors.len());
+}
+
 #[test]
 fn scale_errors_follow_schema_errors_and_unchecked_rules_are_last() {
     let scale = Scale::new(&json!({

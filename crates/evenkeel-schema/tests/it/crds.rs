@@ -56,3 +56,28 @@ fn crd_updates_are_validated_as_upstream_does() {
         }
     }
 }
+
+/// Each key that is no property would be reported with all keys.
+#[test]
+fn the_text_of_errors_that_repeat_a_list_is_bounded() {
+    let keys: Vec<String> = (0..3_000).map(|n| format!("key-of-the-map-{n:05}")).collect();
+    let crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "maps.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "maps", "singular": "map", "kind": "Map", "listKind": "MapList"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"list": {
+                    "type": "array", "x-kubernetes-list-type": "map",
+                    "x-kubernetes-list-map-keys": keys, "items": {"type": "object"},
+                }}}},
+            }],
+        },
+        "status": {"storedVersions": ["v1"]},
+    });
+    let errors = validate_crd(&crd);
+    let bytes: usize = errors.iter().map(|error| error.to_string().len()).sum();
+    assert!((2 << 20..8 << 20).contains(&bytes), "{bytes} in {} errors", errors.len());
+}
