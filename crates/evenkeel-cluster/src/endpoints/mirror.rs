@@ -8,13 +8,14 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use evenkeel::owner::OwnerError;
 use evenkeel::{Action, BoxError, Context, Key, Manager, Reconciler, Result};
 use k8s_openapi::api::core::v1::{EndpointAddress, EndpointSubset, Endpoints, Service};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::legacy::repack;
-use super::slices::{MANAGED_BY, SERVICE_NAME, key, service_of};
+use super::slices::{self, key, service_of};
 
 const MANAGER: &str = "endpointslicemirroring-controller.k8s.io";
 const SKIP: &str = "endpointslice.kubernetes.io/skip-mirror";
@@ -45,13 +46,7 @@ impl Reconciler for Mirror {
     type Object = Endpoints;
 
     async fn reconcile(&self, cx: &Context<Endpoints>) -> Result<Action> {
-        let namespace = cx.key().namespace().unwrap_or_default();
-        let existing = cx
-            .list::<EndpointSlice>()
-            .in_namespace(namespace)
-            .label(SERVICE_NAME, cx.key().name())
-            .label(MANAGED_BY, MANAGER)
-            .await?;
+        let existing = slices::existing(cx, MANAGER).await?;
         let service = cx.get::<Service>(cx.key()).await?;
         let mirrored = cx.object().filter(|endpoints| is_mirrored(endpoints));
         let (Some(endpoints), Some(_)) =
@@ -185,7 +180,7 @@ async fn write(
     }
     let mut create = Vec::new();
     for ((family, ports), content) in desired.slices {
-        let next = slice(endpoints, family, content);
+        let next = slice(endpoints, family, content)?;
         match same.remove(&(family.to_owned(), ports)) {
             Some(present) => update(cx, &present, next).await?,
             None => create.push(next),
@@ -231,32 +226,22 @@ async fn update(
     Ok(())
 }
 
-fn slice(endpoints: &Endpoints, family: &str, (ports, mirrored): Content) -> EndpointSlice {
+fn slice(
+    endpoints: &Endpoints,
+    family: &str,
+    (ports, mirrored): Content,
+) -> Result<EndpointSlice, OwnerError> {
     let meta = &endpoints.metadata;
-    let name = meta.name.clone().unwrap_or_default();
-    let mut labels = meta.labels.clone().unwrap_or_default();
-    labels.insert(SERVICE_NAME.to_owned(), name.clone());
-    labels.insert(MANAGED_BY.to_owned(), MANAGER.to_owned());
     let mut annotations = meta.annotations.clone().unwrap_or_default();
     annotations.retain(|name, _| !OWN_ANNOTATIONS.contains(&name.as_str()));
-    EndpointSlice {
+    let labels = meta.labels.clone().unwrap_or_default();
+    Ok(EndpointSlice {
         metadata: ObjectMeta {
-            generate_name: Some(format!("{name}-")),
-            namespace: meta.namespace.clone(),
-            labels: Some(labels),
             annotations: (!annotations.is_empty()).then_some(annotations),
-            owner_references: Some(vec![OwnerReference {
-                api_version: "v1".to_owned(),
-                kind: "Endpoints".to_owned(),
-                name,
-                uid: meta.uid.clone().unwrap_or_default(),
-                controller: Some(true),
-                block_owner_deletion: Some(true),
-            }]),
-            ..ObjectMeta::default()
+            ..slices::metadata(endpoints, MANAGER, labels)?
         },
         address_type: family.to_owned(),
         endpoints: Some(mirrored),
         ports: Some(ports),
-    }
+    })
 }

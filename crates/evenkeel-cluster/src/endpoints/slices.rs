@@ -6,11 +6,14 @@
 mod fill;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use evenkeel::cache::TypeOptions;
-use evenkeel::{Action, BoxError, Context, Key, Manager, Reconciler, Result};
+use evenkeel::owner::OwnerError;
+use evenkeel::{Action, BoxError, Context, Key, Manager, Object, Reconciler, Result, owner};
 use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod, Service};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use self::fill::{Group, Plan};
 use crate::pods;
@@ -42,6 +45,42 @@ pub(super) fn service_of(slice: &EndpointSlice, manager: &str) -> Option<Key> {
         .then(|| Key::new(slice.metadata.namespace.as_deref(), name))
 }
 
+/// The slices that `manager` keeps for the service with the key that is reconciled.
+pub(super) async fn existing<K: Object>(
+    cx: &Context<K>,
+    manager: &str,
+) -> Result<Vec<Arc<EndpointSlice>>> {
+    let slices = cx.list::<EndpointSlice>().in_namespace(cx.key().namespace().unwrap_or_default());
+    Ok(slices.label(SERVICE_NAME, cx.key().name()).label(MANAGED_BY, manager).await?)
+}
+
+/// The metadata of a new slice that `manager` keeps for `owner`: a service, or what is named after
+/// one.
+///
+/// # Errors
+/// When the owner has no uid.
+pub(super) fn metadata<K: Object>(
+    owner: &K,
+    manager: &str,
+    mut labels: BTreeMap<String, String>,
+) -> Result<ObjectMeta, OwnerError> {
+    let name = owner.meta().name.clone().unwrap_or_default();
+    let generate_name = Some(format!("{name}-"));
+    labels.insert(SERVICE_NAME.to_owned(), name);
+    labels.insert(MANAGED_BY.to_owned(), manager.to_owned());
+    let mut slice = EndpointSlice {
+        metadata: ObjectMeta {
+            generate_name,
+            namespace: owner.meta().namespace.clone(),
+            labels: Some(labels),
+            ..ObjectMeta::default()
+        },
+        ..EndpointSlice::default()
+    };
+    owner::set_controller_reference(owner, &mut slice)?;
+    Ok(slice.metadata)
+}
+
 struct Slices;
 
 impl Reconciler for Slices {
@@ -51,13 +90,7 @@ impl Reconciler for Slices {
         // Slices of a service that is gone are garbage: they are owned by it.
         let Some(service) = cx.object() else { return Ok(Action::done()) };
         let Some(pods) = super::selected(cx, &service).await? else { return Ok(Action::done()) };
-        let namespace = cx.key().namespace().unwrap_or_default();
-        let existing = cx
-            .list::<EndpointSlice>()
-            .in_namespace(namespace)
-            .label(SERVICE_NAME, cx.key().name())
-            .label(MANAGED_BY, MANAGER)
-            .await?;
+        let existing = existing(cx, MANAGER).await?;
         let mut homeless = Vec::new();
         let mut plan = Plan::default();
         let families = families(&service);
@@ -75,7 +108,7 @@ impl Reconciler for Slices {
                 }
             }
             let present = existing.iter().filter(|slice| slice.address_type == *family);
-            plan.add(&service, family, groups, present.cloned().collect());
+            plan.add(&service, family, groups, present.cloned().collect())?;
         }
         let stray = existing.iter().filter(|slice| !families.contains(&slice.address_type));
         plan.delete.extend(stray.cloned());

@@ -68,6 +68,16 @@ struct Model {
 }
 
 impl Model {
+    /// Starts with these controllers and takes so many random steps, some time apart.
+    async fn after(seed: u64, only: &[&str], steps: usize, step: impl AsyncFn(&mut Self)) -> Self {
+        let mut model = Self::start(seed, only).await;
+        for _ in 0..steps {
+            model.pause().await;
+            step(&mut model).await;
+        }
+        model
+    }
+
     /// Starts with these controllers and empty namespaces.
     async fn start(seed: u64, only: &[&str]) -> Self {
         let server = ApiServer::builder().seed(seed).build().await.unwrap();

@@ -9,7 +9,7 @@ use serde::de::{
     DeserializeSeed, Deserializer, EnumAccess, Error as _, MapAccess, SeqAccess, VariantAccess,
     Visitor,
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Problem;
 
@@ -30,6 +30,16 @@ pub(super) struct Node<'a> {
 impl<'a> Node<'a> {
     fn with(self, value: &'a Value) -> Self {
         Self { value, ..self }
+    }
+
+    /// Visits a map, or a struct, whose nulls are left out.
+    fn visit_fields<V: Visitor<'a>>(
+        self,
+        fields: &'a Map<String, Value>,
+        of_struct: bool,
+        visitor: V,
+    ) -> Result<V::Value, Problem> {
+        visitor.visit_map(Fields { node: self, fields: fields.iter(), of_struct, next: None })
     }
 }
 
@@ -52,12 +62,7 @@ impl<'de> Deserializer<'de> for Node<'de> {
             Value::Null => visitor.visit_unit(),
             Value::String(text) => visitor.visit_borrowed_str(text),
             Value::Array(items) => visitor.visit_seq(Items { node: self, items: items.iter() }),
-            Value::Object(fields) => visitor.visit_map(Fields {
-                node: self,
-                fields: fields.iter(),
-                of_struct: false,
-                next: None,
-            }),
+            Value::Object(fields) => self.visit_fields(fields, false, visitor),
             Value::Bool(_) | Value::Number(_) => {
                 self.value.deserialize_any(visitor).map_err(Problem::custom)
             }
@@ -95,17 +100,7 @@ impl<'de> Deserializer<'de> for Node<'de> {
         }
     }
 
-    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
-        self.deserialize_any(visitor)
-    }
-
-    fn deserialize_unit_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, Problem> {
-        self.deserialize_any(visitor)
-    }
+    serde::forward_to_deserialize_any! { unit unit_struct }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
@@ -144,10 +139,7 @@ impl<'de> Deserializer<'de> for Node<'de> {
         visitor: V,
     ) -> Result<V::Value, Problem> {
         match self.value {
-            Value::Object(fields) => {
-                let fields = fields.iter();
-                visitor.visit_map(Fields { node: self, fields, of_struct: true, next: None })
-            }
+            Value::Object(fields) => self.visit_fields(fields, true, visitor),
             _ => self.deserialize_map(visitor),
         }
     }

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use evenkeel::owner::OwnerError;
 use evenkeel::{Context, Result};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::super::{HEADLESS, has_address};
-use super::{MANAGED_BY, MANAGER, SERVICE_NAME, key};
+use super::{MANAGER, key, metadata};
 
 /// How many endpoints a slice holds.
 const FULL: usize = 100;
@@ -43,13 +44,16 @@ struct Open {
 
 impl Plan {
     /// Plans the slices of one address family.
+    ///
+    /// # Errors
+    /// When the service has no uid.
     pub(super) fn add(
         &mut self,
         service: &Service,
         family: &str,
         groups: BTreeMap<String, Group>,
         existing: Vec<Arc<EndpointSlice>>,
-    ) {
+    ) -> Result<(), OwnerError> {
         let (owned, strange): (Vec<_>, Vec<_>) =
             existing.into_iter().partition(|slice| is_owned(slice, service));
         let mut delete = strange;
@@ -64,12 +68,12 @@ impl Plan {
         }
         for (ports, group) in groups {
             let present = by_ports.remove(&ports).unwrap_or_default();
-            kept += self.fill(service, family, group, present, &mut create, &mut delete);
+            kept += self.fill(service, family, group, present, &mut create, &mut delete)?;
         }
         delete.extend(by_ports.into_values().flatten());
         if kept == 0 && create.is_empty() {
             // A service always has a slice, so that its absence means that nobody looked.
-            let placeholder = slice(service, family, Vec::new(), Vec::new());
+            let placeholder = slice(service, family, Vec::new(), Vec::new())?;
             let same = delete.iter().position(|slice| {
                 is_owned(slice, service)
                     && slice.endpoints.as_deref().unwrap_or_default().is_empty()
@@ -89,6 +93,7 @@ impl Plan {
         }
         self.create.extend(create);
         self.delete.extend(delete);
+        Ok(())
     }
 
     /// Distributes endpoints with the same ports; gives how many of the present slices stay.
@@ -100,9 +105,9 @@ impl Plan {
         present: Vec<Arc<EndpointSlice>>,
         create: &mut Vec<EndpointSlice>,
         delete: &mut Vec<Arc<EndpointSlice>>,
-    ) -> usize {
+    ) -> Result<usize, OwnerError> {
         let Group { ports, endpoints } = group;
-        let template = slice(service, family, ports, Vec::new());
+        let template = slice(service, family, ports, Vec::new())?;
         let mut wanted: BTreeMap<_, Endpoint> =
             endpoints.into_iter().map(|endpoint| (identity(&endpoint), endpoint)).collect();
         let mut open = Vec::with_capacity(present.len());
@@ -151,7 +156,7 @@ impl Plan {
                 self.update.push(EndpointSlice { endpoints: Some(open.endpoints), ..open.slice });
             }
         }
-        kept
+        Ok(kept)
     }
 
     pub(super) async fn carry_out(self, cx: &Context<Service>) -> Result<()> {
@@ -193,33 +198,16 @@ fn slice(
     family: &str,
     ports: Vec<EndpointPort>,
     endpoints: Vec<Endpoint>,
-) -> EndpointSlice {
-    let meta = &service.metadata;
-    let name = meta.name.clone().unwrap_or_default();
-    let mut labels = meta.labels.clone().unwrap_or_default();
+) -> Result<EndpointSlice, OwnerError> {
+    let mut labels = service.metadata.labels.clone().unwrap_or_default();
     labels.remove(HEADLESS);
     if !has_address(service) {
         labels.insert(HEADLESS.to_owned(), String::new());
     }
-    labels.insert(SERVICE_NAME.to_owned(), name.clone());
-    labels.insert(MANAGED_BY.to_owned(), MANAGER.to_owned());
-    EndpointSlice {
-        metadata: ObjectMeta {
-            generate_name: Some(format!("{name}-")),
-            namespace: meta.namespace.clone(),
-            labels: Some(labels),
-            owner_references: Some(vec![OwnerReference {
-                api_version: "v1".to_owned(),
-                kind: "Service".to_owned(),
-                name,
-                uid: meta.uid.clone().unwrap_or_default(),
-                controller: Some(true),
-                block_owner_deletion: Some(true),
-            }]),
-            ..ObjectMeta::default()
-        },
+    Ok(EndpointSlice {
+        metadata: metadata(service, MANAGER, labels)?,
         address_type: family.to_owned(),
         endpoints: Some(endpoints),
         ports: Some(ports),
-    }
+    })
 }

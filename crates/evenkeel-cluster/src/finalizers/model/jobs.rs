@@ -23,11 +23,7 @@ async fn every_pod_of_a_job_is_released() {
 }
 
 async fn model(seed: u64) -> Result<(), String> {
-    let mut model = Model::start(seed, CONTROLLERS).await;
-    for _ in 0..40 {
-        model.pause().await;
-        step(&mut model).await;
-    }
+    let model = Model::after(seed, CONTROLLERS, 40, step).await;
     model.delete_namespaces().await;
     model.settle(left).await
 }

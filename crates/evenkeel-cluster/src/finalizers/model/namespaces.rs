@@ -26,11 +26,7 @@ async fn namespaces_go_with_their_content() {
 }
 
 async fn model(seed: u64) -> Result<(), String> {
-    let mut model = Model::start(seed, CONTROLLERS).await;
-    for _ in 0..40 {
-        model.pause().await;
-        step(&mut model).await;
-    }
+    let model = Model::after(seed, CONTROLLERS, 40, step).await;
     model.delete_namespaces().await;
     tokio::time::sleep(model.dice.time(Duration::from_secs(60))).await;
     release(&model).await;

@@ -14,11 +14,7 @@ async fn owners_go_whatever_depends_on_them() {
 }
 
 async fn model(seed: u64) -> Result<(), String> {
-    let mut model = Model::start(seed, CONTROLLERS).await;
-    for _ in 0..60 {
-        model.pause().await;
-        step(&mut model).await;
-    }
+    let model = Model::after(seed, CONTROLLERS, 60, step).await;
     // Nothing is deleted but what was; the namespaces stay.
     model.settle(left).await
 }

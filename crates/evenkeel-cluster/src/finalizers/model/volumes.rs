@@ -25,11 +25,7 @@ async fn claims_volumes_and_attribute_classes_go() {
 }
 
 async fn model(seed: u64) -> Result<(), String> {
-    let mut model = Model::start(seed, CONTROLLERS).await;
-    for _ in 0..50 {
-        model.pause().await;
-        step(&mut model).await;
-    }
+    let model = Model::after(seed, CONTROLLERS, 50, step).await;
     model.delete_namespaces().await;
     let (volumes, classes) = cluster_wide(&model);
     for volume in model.list::<PersistentVolume>().await {
