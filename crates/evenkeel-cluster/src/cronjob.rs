@@ -218,6 +218,9 @@ impl Work<'_> {
     }
 
     /// Since when starts count: the last one, or the creation; with a deadline nothing before it.
+    ///
+    /// A start that is due is therefore never past its deadline, and upstream's `MissSchedule` event,
+    /// which is recorded for such a start, cannot occur.
     fn earliest(&self, with_deadline: bool) -> Timestamp {
         let started = self.status.last_schedule_time.as_ref();
         let made = self.cron.metadata.creation_timestamp.as_ref();

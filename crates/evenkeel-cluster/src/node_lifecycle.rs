@@ -16,12 +16,13 @@ use std::time::Duration;
 use evenkeel::client::Patch;
 use evenkeel::predicate::Predicate;
 use evenkeel::{
-    Action, BoxError, Context, ControllerHandle, Key, Manager, Object, Reconciler, Result, Watch,
+    Action, BoxError, Context, ControllerHandle, EventRecorder, Key, Manager, Object, Reconciler,
+    Result, Watch, object_reference,
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Node, NodeCondition, Pod, Taint, Toleration};
-use serde_json::json;
+use k8s_openapi::api::core::v1::{Node, NodeCondition, ObjectReference, Pod, Taint, Toleration};
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::claim::{BY_NODE, node_of};
@@ -31,6 +32,8 @@ use crate::settings::Settings;
 use zones::{Admission, Zones};
 
 pub(crate) const NAME: &str = "node-lifecycle-controller";
+/// The source of its events, which is not its name.
+const COMPONENT: &str = "node-controller";
 pub(crate) const EVICTION: &str = "taint-eviction-controller";
 pub(crate) const GARBAGE: &str = "pod-garbage-collector-controller";
 /// The part of it that looks at pods.
@@ -50,8 +53,14 @@ const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
 pub(crate) fn register(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
     let handle: Arc<OnceLock<ControllerHandle>> = Arc::default();
+    let lifecycle = Lifecycle {
+        zones: Mutex::default(),
+        known: Mutex::default(),
+        handle: handle.clone(),
+        event_recorder: manager.event_recorder(COMPONENT),
+    };
     let registered = manager
-        .controller(Lifecycle { zones: Mutex::default(), handle: handle.clone() })
+        .controller(lifecycle)
         .named(NAME)
         .reads::<Lease>()
         .reads::<Pod>()
@@ -73,7 +82,8 @@ pub(crate) fn register_eviction(manager: &Manager, _: &Settings) -> Result<(), B
         }
         (_, new) => new.is_some(),
     });
-    manager.controller(Eviction).named(EVICTION).watch(arrivals.filter(fresh)).register()?;
+    let eviction = Eviction { event_recorder: manager.event_recorder(EVICTION) };
+    manager.controller(eviction).named(EVICTION).watch(arrivals.filter(fresh)).register()?;
     Ok(())
 }
 
@@ -88,6 +98,9 @@ pub(crate) fn register_garbage(manager: &Manager, _: &Settings) -> Result<(), Bo
 /// Conditions and taints.
 struct Lifecycle {
     zones: Mutex<Zones>,
+    /// The nodes whose registration has been recorded.
+    known: Mutex<HashMap<Key, ObjectReference>>,
+    event_recorder: EventRecorder,
     /// The controller itself, once it is registered.
     handle: Arc<OnceLock<ControllerHandle>>,
 }
@@ -97,17 +110,27 @@ impl Reconciler for Lifecycle {
 
     async fn reconcile(&self, cx: &Context<Node>) -> Result<Action> {
         let Some(mut node) = cx.object() else {
+            self.record_removal(cx.key());
             self.observe(cx, None).await?;
             return Ok(Action::done());
         };
+        self.record_registration(&node);
         let now = cx.clock().now();
         let heard = self.heard(cx, &node).await?;
         let left = heard.map_or(Duration::ZERO, |heard| {
             let silent = Duration::try_from(now.duration_since(heard)).unwrap_or_default();
             GRACE.saturating_sub(silent)
         });
-        if left.is_zero() && ready(&node).is_none_or(|ready| ready.status != "Unknown") {
-            node = self.silence(cx, &node, heard.is_some()).await?;
+        if left.is_zero() {
+            let before = ready(&node).map(|ready| ready.status.clone());
+            if before.as_deref() != Some("Unknown") {
+                node = self.silence(cx, &node, heard.is_some()).await?;
+            }
+            if before.as_deref() == Some("True") {
+                let message = format!("Node {} status is now: NodeNotReady", cx.key().name());
+                self.event_recorder.event(&object_reference(&*node), "NodeNotReady", &message);
+            }
+            // Also when the node is known to be silent: an earlier attempt may have failed halfway.
             self.fail_pods(cx).await?;
         }
         self.observe(cx, Some(&node)).await?;
@@ -128,6 +151,28 @@ fn ready(node: &Node) -> Option<&NodeCondition> {
 impl Lifecycle {
     fn zones(&self) -> MutexGuard<'_, Zones> {
         self.zones.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<Key, ObjectReference>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records an event for a node that this controller has not seen before.
+    fn record_registration(&self, node: &Node) {
+        let (key, about) = (Key::of(node), object_reference(node));
+        if self.known().insert(key.clone(), about.clone()).is_none() {
+            let name = key.name();
+            let message = format!("Node {name} event: Registered Node {name} in Controller");
+            self.event_recorder.event(&about, "RegisteredNode", &message);
+        }
+    }
+
+    /// Records an event for a node that is gone.
+    fn record_removal(&self, key: &Key) {
+        let Some(about) = self.known().remove(key) else { return };
+        let name = key.name();
+        let message = format!("Node {name} event: Removing Node {name} from Controller");
+        self.event_recorder.event(&about, "RemovingNode", &message);
     }
 
     /// Notes what the node is now, and has the nodes reconciled for which evictions stop or begin
@@ -219,18 +264,14 @@ impl Lifecycle {
             if !pods::is_ready(&pod) {
                 continue;
             }
-            let patch = Patch::Strategic(json!({
-                "metadata": {"uid": pod.metadata.uid},
-                "status": {"conditions": [{
-                    "type": "Ready",
-                    "status": "False",
-                    "lastTransitionTime": pods::stamp(cx.clock()),
-                }]},
-            }));
-            let write = cx.subresource::<Pod>(&Key::of(&*pod), "status").patch::<Pod>(&patch);
-            match write.await {
-                Err(error) if !error.is_not_found() => return Err(error.into()),
-                _ => {}
+            let status = json!({"conditions": [{
+                "type": "Ready",
+                "status": "False",
+                "lastTransitionTime": pods::stamp(cx.clock()),
+            }]});
+            if pods::patch_status(cx, &pod, &status).await? {
+                let about = object_reference(&*pod);
+                self.event_recorder.warning_event(&about, "NodeNotReady", "Node is not ready");
             }
         }
         Ok(())
@@ -286,7 +327,27 @@ impl Lifecycle {
 }
 
 /// Pods go from nodes whose taints they do not tolerate, or no longer.
-struct Eviction;
+struct Eviction {
+    event_recorder: EventRecorder,
+}
+
+impl Eviction {
+    /// Deletes a pod whose time on its node is over.
+    async fn evict(&self, cx: &Context<Node>, pod: &Pod) -> Result<()> {
+        let message = format!("Marking for deletion Pod {}", Key::of(pod));
+        self.event_recorder.event(&object_reference(pod), "TaintManagerEviction", &message);
+        let condition = pods::disruption_target(
+            cx.clock(),
+            pod,
+            "DeletionByTaintManager",
+            "Taint manager: deleting due to NoExecute taint",
+        );
+        if pods::patch_status(cx, pod, &json!({"conditions": [condition]})).await? {
+            cx.delete(pod).await?;
+        }
+        Ok(())
+    }
+}
 
 impl Reconciler for Eviction {
     type Object = Node;
@@ -309,7 +370,7 @@ impl Reconciler for Eviction {
                 continue;
             };
             if left.is_zero() {
-                cx.delete(&*pod).await?;
+                self.evict(cx, &pod).await?;
             } else {
                 next = Some(next.map_or(left, |next| next.min(left)));
             }
@@ -367,7 +428,13 @@ impl Reconciler for Garbage {
             return Ok(Action::requeue_after(since + QUARANTINE - now));
         }
         for pod in pods {
-            fail(cx, &pod).await?;
+            let condition = pods::disruption_target(
+                cx.clock(),
+                &pod,
+                "DeletionByPodGC",
+                "PodGC: node no longer exists",
+            );
+            fail(cx, &pod, &json!({"phase": "Failed", "conditions": [condition]})).await?;
             cx.delete(&*pod).grace_period(Duration::ZERO).await?;
         }
         gone().remove(cx.key());
@@ -395,22 +462,15 @@ impl Reconciler for Unscheduled {
         if !left.is_zero() {
             return Ok(Action::requeue_after(left));
         }
-        fail(cx, &pod).await?;
+        fail(cx, &pod, &json!({"phase": "Failed"})).await?;
         Ok(Action::done())
     }
 }
 
-/// Says of a pod that nobody runs that it has ended.
-async fn fail<K: Object>(cx: &Context<K>, pod: &Pod) -> Result<()> {
-    if pods::is_terminal(pod) {
-        return Ok(());
+/// Gives a pod that no kubelet runs its last status, unless it has ended.
+async fn fail<K: Object>(cx: &Context<K>, pod: &Pod, status: &Value) -> Result<()> {
+    if !pods::is_terminal(pod) {
+        pods::patch_status(cx, pod, status).await?;
     }
-    let patch = Patch::Merge(json!({
-        "metadata": {"uid": pod.metadata.uid},
-        "status": {"phase": "Failed"},
-    }));
-    match cx.subresource::<Pod>(&Key::of(pod), "status").patch::<Pod>(&patch).await {
-        Err(error) if !error.is_not_found() => Err(error.into()),
-        _ => Ok(()),
-    }
+    Ok(())
 }

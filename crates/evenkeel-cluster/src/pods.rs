@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use evenkeel::{BoxError, Clock, Object, owner};
+use evenkeel::client::Patch;
+use evenkeel::{BoxError, Clock, Context, Key, Object, Result, owner};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Pod, PodCondition, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use serde_json::{Value, json};
 
 /// The time as objects carry it: whole seconds.
 pub(crate) fn stamp(clock: &Clock) -> Time {
@@ -37,6 +39,38 @@ pub(crate) fn is_active(pod: &Pod) -> bool {
 pub(crate) fn condition<'a>(pod: &'a Pod, name: &str) -> Option<&'a PodCondition> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     conditions.iter().find(|condition| condition.type_ == name)
+}
+
+/// Merges `status` into the status of exactly this pod. Returns false if the pod is gone.
+///
+/// # Errors
+/// When the API server refuses or does not answer.
+pub(crate) async fn patch_status<K: Object>(
+    cx: &Context<K>,
+    pod: &Pod,
+    status: &Value,
+) -> Result<bool> {
+    let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": status});
+    let status = cx.subresource::<Pod>(&Key::of(pod), "status");
+    match status.patch::<Pod>(&Patch::Strategic(patch)).await {
+        Err(error) if error.is_not_found() => Ok(false),
+        written => {
+            written?;
+            Ok(true)
+        }
+    }
+}
+
+/// The condition of a pod that is deleted by the cluster, for no fault of its own.
+pub(crate) fn disruption_target(clock: &Clock, pod: &Pod, reason: &str, message: &str) -> Value {
+    json!({
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": stamp(clock),
+        "observedGeneration": pod.metadata.generation,
+    })
 }
 
 /// Since when it is ready, if it is.

@@ -22,7 +22,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use evenkeel::client::Patch;
 use evenkeel::queue::{AddOptions, Cause};
 use evenkeel::{
     Action, BoxError, Context, ControllerHandle, EventRecorder, Key, Manager, Reconciler, Result,
@@ -262,24 +261,19 @@ impl Pods {
             .filter(|present| present.status == "False")
             .and_then(|present| present.last_transition_time.clone())
             .unwrap_or_else(|| pods::stamp(cx.clock()));
-        let patch = Patch::Strategic(json!({
-            "metadata": {"uid": pod.metadata.uid},
-            "status": {
-                "nominatedNodeName": room,
-                "conditions": [{
-                    "type": "PodScheduled",
-                    "status": "False",
-                    "reason": "Unschedulable",
-                    "message": message,
-                    "lastTransitionTime": since,
-                    "observedGeneration": pod.metadata.generation,
-                }],
-            },
-        }));
-        match cx.subresource::<Pod>(cx.key(), "status").patch::<Pod>(&patch).await {
-            Err(error) if !error.is_not_found() => Err(error.into()),
-            _ => Ok(Action::done()),
-        }
+        let status = json!({
+            "nominatedNodeName": room,
+            "conditions": [{
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "Unschedulable",
+                "message": message,
+                "lastTransitionTime": since,
+                "observedGeneration": pod.metadata.generation,
+            }],
+        });
+        pods::patch_status(cx, pod, &status).await?;
+        Ok(Action::done())
     }
 }
 

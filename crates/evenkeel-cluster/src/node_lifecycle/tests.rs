@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -56,6 +56,62 @@ async fn pods_of_a_silent_node_are_evicted() {
     let gone = |pod: Option<&Pod>| pod.is_none_or(|pod| pod.metadata.deletion_timestamp.is_some());
     world.until::<Pod>("the pod goes", |pods| gone(pods.get("on-node-1"))).await;
     assert!(!gone(world.api::<Pod>().get_opt("on-node-2").await.unwrap().as_ref()));
+}
+
+/// The events of a reason, as what they are about, their type, source and message.
+async fn events(world: &World, reason: &str, count: usize) -> Vec<String> {
+    let is = |event: &&Event| event.reason.as_deref() == Some(reason);
+    let all =
+        world.until::<Event>(reason, |events| events.values().filter(is).count() >= count).await;
+    let texts = all.values().filter(is).map(|event| {
+        let about = &event.involved_object;
+        assert!(about.uid.is_some(), "{event:?}");
+        let texts =
+            [&about.kind, &about.name, &event.type_, &event.reporting_component, &event.message];
+        texts.map(|text| text.as_deref().unwrap_or("?")).join("|")
+    });
+    let mut texts: Vec<String> = texts.collect();
+    texts.sort();
+    texts
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_becomes_of_nodes_and_their_pods_is_recorded_as_events() {
+    let world = World::start(Settings { nodes: 2, ..Settings::default() }).await;
+    nodes(&world, "two", |nodes| nodes.len() == 2).await;
+    assert_eq!(
+        events(&world, "RegisteredNode", 2).await,
+        ["node-1", "node-2"].map(|name| {
+            let message = format!("Node {name} event: Registered Node {name} in Controller");
+            format!("Node|{name}|Normal|node-controller|{message}")
+        })
+    );
+    pod_on(&world, "node-1").await;
+    world.until_one::<Pod>("on-node-1", crate::pods::is_ready).await;
+    set_down(&world, &["node-1"], true).await;
+    assert_eq!(
+        events(&world, "NodeNotReady", 2).await,
+        [
+            "Node|node-1|Normal|node-controller|Node node-1 status is now: NodeNotReady",
+            "Pod|on-node-1|Warning|node-controller|Node is not ready",
+        ]
+    );
+    assert_eq!(
+        events(&world, "TaintManagerEviction", 1).await,
+        [
+            "Pod|on-node-1|Normal|taint-eviction-controller|Marking for deletion Pod default/on-node-1"
+        ]
+    );
+    let target = |pod: &Pod| crate::pods::condition(pod, "DisruptionTarget").cloned();
+    let pod = world.until_one::<Pod>("on-node-1", |pod| target(pod).is_some()).await;
+    assert_eq!(target(&pod).unwrap().reason.as_deref(), Some("DeletionByTaintManager"));
+    Api::<Node>::all(world.client.clone()).delete("node-1", &Default::default()).await.unwrap();
+    assert_eq!(
+        events(&world, "RemovingNode", 1).await,
+        [
+            "Node|node-1|Normal|node-controller|Node node-1 event: Removing Node node-1 from Controller"
+        ]
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,6 @@
 //! Makes room for a pod that is more important than others.
 
-use evenkeel::client::Patch;
-use evenkeel::{Context, Key, Result, object_reference};
+use evenkeel::{Context, Result, object_reference};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
@@ -29,7 +28,7 @@ impl Pods {
             // Those that have been asked to go are waited for.
             let victim = cx.get::<Pod>(&key).await?.filter(|pod| !pods::is_terminating(pod));
             if let Some(victim) = victim {
-                self.evict(cx, &key, &victim).await?;
+                self.evict(cx, &victim).await?;
                 let uid = pod.metadata.uid.as_deref().unwrap_or_default();
                 let message = format!("Preempted by pod {uid} on node {node}");
                 self.0.event_recorder.event(&object_reference(&*victim), "Preempted", &message);
@@ -38,23 +37,16 @@ impl Pods {
         Ok(Some(node))
     }
 
-    async fn evict(&self, cx: &Context<Pod>, key: &Key, victim: &Pod) -> Result<()> {
-        let patch = Patch::Strategic(json!({
-            "metadata": {"uid": victim.metadata.uid},
-            "status": {"conditions": [{
-                "type": "DisruptionTarget",
-                "status": "True",
-                "reason": "PreemptionByScheduler",
-                "message": "default-scheduler: preempting to accommodate a higher priority pod",
-                "lastTransitionTime": pods::stamp(cx.clock()),
-                "observedGeneration": victim.metadata.generation,
-            }]},
-        }));
-        match cx.subresource::<Pod>(key, "status").patch::<Pod>(&patch).await {
-            Err(error) if error.is_not_found() => return Ok(()),
-            written => drop(written?),
+    async fn evict(&self, cx: &Context<Pod>, victim: &Pod) -> Result<()> {
+        let condition = pods::disruption_target(
+            cx.clock(),
+            victim,
+            "PreemptionByScheduler",
+            "default-scheduler: preempting to accommodate a higher priority pod",
+        );
+        if pods::patch_status(cx, victim, &json!({"conditions": [condition]})).await? {
+            cx.delete(victim).await?;
         }
-        cx.delete(victim).await?;
         Ok(())
     }
 }
