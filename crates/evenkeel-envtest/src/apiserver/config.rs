@@ -58,6 +58,10 @@ pub struct Settings {
     pub service_account_issuers: Vec<String>,
     /// The interval of compactions; the server's default if `None`.
     pub compaction_interval: Option<Duration>,
+    /// How many reading requests are served at once; the server's default if none.
+    pub max_requests_in_flight: Option<usize>,
+    /// How many writing requests are served at once; the server's default if none.
+    pub max_mutating_requests_in_flight: Option<usize>,
     /// The keys that verify service account tokens.
     pub service_account_key_files: Vec<PathBuf>,
     /// The key that signs service account tokens.
@@ -126,6 +130,16 @@ pub(super) const FLAGS: &[Flag] = &[
         "duration",
         "Interval of compactions; 0 disables them. Default: 5m0s.",
     ),
+    Flag::value(
+        "max-requests-inflight",
+        "int",
+        "Reading requests served at once, watches excluded; no limit if 0. Default: 400.",
+    ),
+    Flag::value(
+        "max-mutating-requests-inflight",
+        "int",
+        "Writing requests served at once; no limit if 0. Default: 200.",
+    ),
     Flag::value("etcd-servers", "urls", "Ignored; storage is built in."),
     Flag::switch("allow-privileged", "Ignored; privileged containers are always allowed."),
     Flag::value("v", "level", "Ignored."),
@@ -162,6 +176,8 @@ impl Config {
             disable_admission_plugins: flags.list("disable-admission-plugins"),
             service_cidrs: service_cidrs(flags)?,
             compaction_interval: duration(flags, "etcd-compaction-interval")?,
+            max_requests_in_flight: limit(flags, "max-requests-inflight")?,
+            max_mutating_requests_in_flight: limit(flags, "max-mutating-requests-inflight")?,
             // Repeatable, but not split at commas: an issuer may contain one.
             service_account_issuers: flags
                 .all("service-account-issuer")
@@ -186,6 +202,19 @@ fn duration(flags: &Flags, flag: &str) -> Result<Option<Duration>, Error> {
     })?;
     // A negative interval disables compaction, as 0 does.
     Ok(Some(Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))))
+}
+
+/// A number of requests; 0 is no limit, as upstream documents it.
+fn limit(flags: &Flags, flag: &str) -> Result<Option<usize>, Error> {
+    match flags.value::<i64>(flag)? {
+        None => Ok(None),
+        Some(0) => Ok(Some(usize::MAX)),
+        Some(number) => usize::try_from(number).map(Some).map_err(|_| Error::Invalid {
+            flag: flag.to_owned(),
+            value: number.to_string(),
+            reason: "can not be negative value".to_owned(),
+        }),
+    }
 }
 
 fn service_cidrs(flags: &Flags) -> Result<Vec<ServiceCidr>, Error> {

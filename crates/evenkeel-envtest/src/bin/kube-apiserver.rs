@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use evenkeel_apiserver::{ApiServer, BuildError, Service};
+use evenkeel_apiserver::{ApiServer, BuildError, Limits, Service};
 use evenkeel_envtest::{
     apiserver::{self, Startup},
     process::{self, BoxError},
@@ -27,6 +27,14 @@ async fn service(startup: Startup) -> Result<Service, BuildError> {
     if let Some(interval) = settings.compaction_interval {
         builder = builder.compaction_interval(interval);
     }
+    let mut limits = Limits::default();
+    if let Some(reads) = settings.max_requests_in_flight {
+        limits.reads_in_flight = reads;
+    }
+    if let Some(writes) = settings.max_mutating_requests_in_flight {
+        limits.writes_in_flight = writes;
+    }
+    builder = builder.limits(limits);
     if let Some(range) = settings.service_cidrs.first() {
         builder = builder.service_cluster_ip_range(range.to_string());
     }

@@ -76,6 +76,24 @@ fn compaction_interval_is_a_go_duration() {
 }
 
 #[test]
+fn limits_of_requests_in_flight_are_numbers_and_zero_is_no_limit() {
+    let limits = |flags: &[&str]| {
+        config(flags).map(|Config { settings, .. }| {
+            (settings.max_requests_in_flight, settings.max_mutating_requests_in_flight)
+        })
+    };
+    assert_eq!(limits(&[]).unwrap(), (None, None));
+    let given = ["--max-requests-inflight=50", "--max-mutating-requests-inflight", "0"];
+    assert_eq!(limits(&given).unwrap(), (Some(50), Some(usize::MAX)));
+    assert_eq!(
+        limits(&["--max-mutating-requests-inflight=-1"]).unwrap_err().to_string(),
+        "invalid argument \"-1\" for \"--max-mutating-requests-inflight\" flag: can not be \
+         negative value"
+    );
+    assert!(limits(&["--max-requests-inflight=many"]).is_err());
+}
+
+#[test]
 fn kubernetes_service_gets_the_first_address_of_each_range() {
     let config = config(&["--service-cluster-ip-range=10.96.3.7/16,fd00:1::/108"]).unwrap();
     let first: Vec<_> =
