@@ -65,6 +65,14 @@ impl Backend {
         }
     }
 
+    /// How a client on this back end caches.
+    pub(crate) fn cache_options(&self) -> CacheOptions {
+        match self {
+            Self::Embedded { .. } => CacheOptions::in_process(),
+            Self::Real { .. } | Self::Existing { .. } => CacheOptions::default(),
+        }
+    }
+
     pub(crate) fn runs_controllers(&self) -> bool {
         match self {
             Self::Embedded { cluster, .. } => !cluster.manager().controllers().is_empty(),
@@ -123,10 +131,11 @@ impl Backend {
         guard: &SpinGuard,
     ) -> Manager {
         let guard = guard.clone();
-        let mut builder = Manager::builder(name).on_reconcile(move |record| guard.observe(record));
+        let mut builder = Manager::builder(name)
+            .on_reconcile(move |record| guard.observe(record))
+            .cache(self.cache_options());
         match self {
             Self::Embedded { clock, seed, .. } => {
-                builder = builder.cache(CacheOptions::in_process());
                 if let Some(clock) = clock {
                     builder = builder.clock(clock.clone());
                 }

@@ -134,7 +134,7 @@ impl Builder {
             Ok(backend) => backend,
             Err(error) => cannot_start(&*error),
         };
-        let open = CacheOptions { on_demand: true, ..CacheOptions::default() };
+        let open = CacheOptions { on_demand: true, ..backend.cache_options() };
         let observer = Manager::builder("test").cache(open).build(backend.client());
         let namespace = match backend.namespace().await {
             Ok(namespace) => namespace,
