@@ -9,6 +9,8 @@
 
 mod buffer;
 
+mod contents;
+
 mod cut;
 
 mod entry;
@@ -60,10 +62,12 @@ pub use query::Query;
 pub use stats::{Health, Stats, TypeStats};
 pub use subscription::Subscription;
 
+use self::contents::Contents;
 use self::hot::Hot;
 use self::informer::{Hold, Shared, Surroundings};
 use self::ingest::Ingest;
 use self::store::Definition;
+use crate::append_map::AppendMap;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
 use crate::random::Random;
@@ -83,6 +87,9 @@ struct Inner {
     options: CacheOptions,
     random: Mutex<Random>,
     types: RwLock<Types>,
+    /// The contents of the first informer of each type, which reads find without a lock. There is a
+    /// later informer only if the first was stopped; its contents are found through `types`.
+    first: AppendMap<Kind, Arc<Contents>>,
     /// Indexes of types that are not declared yet.
     early: Mutex<BTreeMap<Kind, Vec<Index>>>,
     hot: Hot,
@@ -165,6 +172,7 @@ impl Cache {
             client,
             random: Mutex::new(random),
             types: RwLock::new(Types::with_hasher(FixedState::default())),
+            first: AppendMap::new(),
             early: Mutex::default(),
             hot: Hot::new(options.budget),
             tasks: Arc::new(Tasks::new()),
@@ -339,6 +347,7 @@ impl Cache {
             hold.0.stop();
         }
         declared.running = Arc::downgrade(&hold);
+        self.0.first.get_or_insert_with(kind, || hold.0.contents.clone());
         Ok(Informer(hold))
     }
 
@@ -408,9 +417,12 @@ impl Cache {
         &self,
         kind: &Kind,
         key: &Key,
-        see: impl FnOnce(&Arc<Entry>) -> T,
+        see: impl Fn(&Arc<Entry>) -> T,
     ) -> Result<Option<T>, ReadError> {
-        self.reader(kind)?.0.0.get(key, see)
+        match self.0.first.get(kind).and_then(|contents| contents.get(key, &see)) {
+            Some(found) => Ok(found),
+            None => self.reader(kind)?.0.0.get(key, see),
+        }
     }
 
     /// The object of this key as `K` if its typed form is there; otherwise what it is made from.

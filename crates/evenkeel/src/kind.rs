@@ -3,8 +3,6 @@
 //! Everything below the typed public interface works on a [`Kind`], so that typed, dynamic and
 //! metadata-only users of one type share one watch and one store.
 
-mod compiled;
-
 use std::any::TypeId;
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -18,6 +16,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::append_map::AppendMap;
 use crate::key::Key;
 
 /// A type of Kubernetes object that is known at compile time: one of `k8s_openapi`, or a struct
@@ -81,6 +80,9 @@ enum Source {
     Discovered(Arc<Names>),
 }
 
+/// The names of the types that the program was compiled with, each made once and kept.
+static COMPILED: AppendMap<TypeId, Names> = AppendMap::new();
+
 struct Names {
     group: Cow<'static, str>,
     version: Cow<'static, str>,
@@ -113,7 +115,7 @@ impl Kind {
     /// The kind of a type known at compile time.
     #[must_use]
     pub fn of<K: Object>() -> Self {
-        Self(Source::Compiled(compiled::names(TypeId::of::<K>(), || {
+        Self(Source::Compiled(COMPILED.get_or_insert_with(&TypeId::of::<K>(), || {
             let namespaced = <K::Scope as Scope>::NAMESPACED;
             let (group, version) = (K::group(&()), K::version(&()));
             Names::new(group, version, K::kind(&()), K::plural(&()), namespaced)

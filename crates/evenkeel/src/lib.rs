@@ -50,6 +50,8 @@ mod nulls;
 
 mod tasks;
 
+mod append_map;
+
 mod connect;
 
 // From the API server to the store.

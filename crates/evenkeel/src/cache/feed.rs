@@ -54,14 +54,14 @@ impl Feed {
         change(self, &mut hub, &mut batch);
         let Batch { events, gone, version } = batch;
         // Handlers read back what they are told of, so the version moves on before they are told.
-        self.shared.overlay.advance(self.namespace.as_deref(), version, gone);
+        self.shared.contents.overlay.advance(self.namespace.as_deref(), version, gone);
         hub.send(events);
     }
 
     fn put(&self, entry: Arc<Entry>, batch: &mut Batch, initial: bool, anyway: bool) {
         let shared = &self.shared;
         let key = &entry.meta().key;
-        if let Some(stored) = shared.store.get(key)
+        if let Some(stored) = shared.contents.store.get(key)
             && !anyway
             && !supersedes(&entry, &stored)
         {
@@ -70,7 +70,7 @@ impl Feed {
         }
         entry.mark(self.list);
         shared.rejections.clear(key.as_str());
-        let event = match shared.store.put(&entry) {
+        let event = match shared.contents.store.put(&entry) {
             None => ObjectEvent::Added { new: entry, initial },
             Some(old) => {
                 if old.meta().uid != entry.meta().uid {
@@ -84,7 +84,7 @@ impl Feed {
 
     fn remove(&self, key: &Key, last: Option<Arc<Entry>>, batch: &mut Batch) {
         self.shared.rejections.clear(key.as_str());
-        let Some(stored) = self.shared.store.remove(key) else { return };
+        let Some(stored) = self.shared.contents.store.remove(key) else { return };
         batch.gone.push(stored.meta().uid.clone());
         let state_unknown = last.is_none();
         batch.events.push(ObjectEvent::Deleted { old: last.unwrap_or(stored), state_unknown });
@@ -99,7 +99,7 @@ impl Feed {
         let Some(meta) = meta else { return };
         self.apply(|feed, _, batch| {
             batch.version = meta.version;
-            let stored = feed.shared.store.get(&meta.key);
+            let stored = feed.shared.contents.store.get(&meta.key);
             // A newer object of that name is not meant.
             if stored.is_some_and(|stored| newer(stored.meta().version, meta.version)) {
                 return;
@@ -151,7 +151,7 @@ impl Sink for Feed {
             Ok(entry) => entry,
             Err(meta) => {
                 // It is there, only we cannot read it: what is known of it stays.
-                let stored = meta.and_then(|meta| self.shared.store.get(&meta.key));
+                let stored = meta.and_then(|meta| self.shared.contents.store.get(&meta.key));
                 if let Some(stored) = stored {
                     stored.mark(self.list);
                 }
@@ -163,7 +163,7 @@ impl Sink for Feed {
             return;
         }
         let key = entry.meta().key.clone();
-        if let Some(stored) = self.shared.store.get(&key) {
+        if let Some(stored) = self.shared.contents.store.get(&key) {
             stored.mark(self.list);
             let same = stored.meta().uid == entry.meta().uid
                 && stored.meta().version == entry.meta().version
@@ -184,7 +184,7 @@ impl Sink for Feed {
         }
         let Ok(meta) = self.shared.ingest.meta(raw) else { return };
         self.staged.remove(&meta.key);
-        if let Some(stored) = self.shared.store.get(&meta.key) {
+        if let Some(stored) = self.shared.contents.store.get(&meta.key) {
             stored.mark(0);
         }
     }
@@ -197,11 +197,11 @@ impl Sink for Feed {
             let namespace = feed.namespace.as_deref();
             // A state from before what we have seen: the server has been set back, and what it now
             // has is what counts.
-            let set_back = feed.reset || newer(shared.overlay.at(namespace), version);
+            let set_back = feed.reset || newer(shared.contents.overlay.at(namespace), version);
             if set_back {
-                shared.overlay.reset(namespace, Some(version));
+                shared.contents.overlay.reset(namespace, Some(version));
             }
-            for entry in shared.store.all(namespace) {
+            for entry in shared.contents.store.all(namespace) {
                 if entry.marked() != feed.list {
                     feed.remove(&entry.meta().key, None, batch);
                 }
@@ -224,7 +224,7 @@ impl Sink for Feed {
             Ok(entry) => self.apply(|feed, hub, batch| {
                 batch.version = entry.meta().version;
                 let initial = !hub.is_synced(feed.namespace.as_ref());
-                feed.put(feed.shared.overlay.same(entry), batch, initial, false);
+                feed.put(feed.shared.contents.overlay.same(entry), batch, initial, false);
             }),
             Err(Some(meta)) => self.apply(|_, _, batch| batch.version = meta.version),
             Err(None) => {}
@@ -241,11 +241,12 @@ impl Sink for Feed {
     }
 
     fn agrees(&mut self, first: Option<&[u8]>) -> bool {
-        let (store, namespace) = (&self.shared.store, self.namespace.as_deref());
+        let (store, namespace) = (&self.shared.contents.store, self.namespace.as_deref());
         let Some(raw) = first else { return store.all(namespace).is_empty() };
         let Ok(meta) = self.shared.ingest.meta(raw) else { return true };
         // What changed since, the watch brings.
-        if meta.version.is_none() || newer(meta.version, self.shared.overlay.at(namespace)) {
+        if meta.version.is_none() || newer(meta.version, self.shared.contents.overlay.at(namespace))
+        {
             return true;
         }
         store.get(&meta.key).is_some_and(|stored| {
@@ -265,7 +266,7 @@ impl Sink for Feed {
         let absent = missing && self.shared.ingest.options().optional;
         if absent {
             self.apply(|feed, _, batch| {
-                for entry in feed.shared.store.all(feed.namespace.as_deref()) {
+                for entry in feed.shared.contents.store.all(feed.namespace.as_deref()) {
                     feed.remove(&entry.meta().key, None, batch);
                 }
             });

@@ -18,6 +18,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::buffer::{Buffer, LIMIT};
+use super::contents::Contents;
 use super::entry::Entry;
 use super::error::{ReadError, Reason, SyncError, Trouble};
 use super::feed::Feed;
@@ -55,15 +56,12 @@ impl Drop for Hold {
 
 pub(super) struct Shared {
     pub(super) ingest: Ingest,
-    pub(super) store: Store,
-    pub(super) overlay: Overlay,
+    pub(super) contents: Arc<Contents>,
     pub(super) hub: Mutex<Hub>,
     pub(super) rejections: Rejections,
     state: watch::Sender<State>,
     /// The namespaces that are watched and whether they have been listed, unless all are watched.
     namespaces: Option<RwLock<BTreeMap<String, bool>>>,
-    /// Whether everything has been listed; no longer once stopped.
-    ready: AtomicBool,
     lists: AtomicU32,
     pub(super) panics: AtomicU64,
     random: Mutex<Random>,
@@ -165,14 +163,18 @@ impl Shared {
         let selective = !options.labels.selects_all() || !options.fields.is_empty();
         let namespaces = options.namespaces.clone();
         let resync = options.resync.unwrap_or(resync);
-        let shared = Arc::new(Self {
+        let contents = Arc::new(Contents {
             store: Store::new(random.next()),
             overlay: Overlay::new(selective),
+            ready: AtomicBool::new(false),
+            everywhere: namespaces.is_none() && ingest.kind().namespaced(),
+        });
+        let shared = Arc::new(Self {
+            contents,
             hub: Mutex::default(),
             rejections: Rejections::default(),
             state: watch::Sender::default(),
             namespaces: namespaces.is_some().then(RwLock::default),
-            ready: AtomicBool::new(false),
             lists: AtomicU32::new(0),
             panics: AtomicU64::new(0),
             random: Mutex::new(random),
@@ -184,7 +186,7 @@ impl Shared {
             tasks,
             history,
         });
-        indexes.iter().for_each(|index| shared.store.define(index.clone()));
+        indexes.iter().for_each(|index| shared.contents.store.define(index.clone()));
         match namespaces {
             Some(names) => shared.set_namespaces(&names),
             None => {
@@ -197,7 +199,7 @@ impl Shared {
 
     /// Begins to watch a namespace, or all of them.
     fn begin(self: &Arc<Self>, hub: &mut Hub, namespace: Option<String>) {
-        self.overlay.reset(namespace.as_deref(), Some(Version::default()));
+        self.contents.overlay.reset(namespace.as_deref(), Some(Version::default()));
         let number = hub.number();
         let options = self.ingest.options();
         let text = |text: String| (!text.is_empty()).then_some(text);
@@ -245,11 +247,11 @@ impl Shared {
             if let Some(Part { task: Some(task), .. }) = hub.parts.remove(&Some(name.clone())) {
                 task.abort();
             }
-            for entry in self.store.all(Some(name)) {
-                self.store.remove(&entry.meta().key);
+            for entry in self.contents.store.all(Some(name)) {
+                self.contents.store.remove(&entry.meta().key);
                 events.push(ObjectEvent::Deleted { old: entry, state_unknown: true });
             }
-            self.overlay.reset(Some(name), None);
+            self.contents.overlay.reset(Some(name), None);
         }
         for name in wanted.iter().filter(|name| !known.contains(name)) {
             self.begin(&mut hub, Some(name.clone()));
@@ -309,7 +311,7 @@ impl Shared {
             *namespaces.write() =
                 parts.filter_map(|(name, part)| Some((name.clone()?, part.synced))).collect();
         }
-        self.ready.store(synced, Ordering::Release);
+        self.contents.ready.store(synced, Ordering::Release);
         if synced && !hub.synced {
             hub.synced = true;
             hub.handlers.values().for_each(|handler| handler.extend([], true));
@@ -335,9 +337,10 @@ impl Shared {
         }
         hub.handlers.clear();
         drop(hub);
-        self.ready.store(false, Ordering::Release);
+        self.contents.ready.store(false, Ordering::Release);
         self.state.send_modify(|state| state.stopped = true);
-        self.store.clear();
+        self.contents.store.clear();
+        self.contents.overlay.reset(None, None);
     }
 
     /// Waits until everything is there.
@@ -387,7 +390,7 @@ impl Shared {
                     }
                 }
             }
-            _ => self.ready.load(Ordering::Acquire),
+            _ => self.contents.ready.load(Ordering::Acquire),
         };
         if ready {
             return Ok(());
@@ -410,10 +413,10 @@ impl Shared {
             return self.get(&Key::cluster(key.name()), see);
         }
         self.check(key.namespace())?;
-        if self.overlay.is_idle() {
-            return Ok(self.store.see(key, see));
+        if self.contents.overlay.is_idle() {
+            return Ok(self.contents.store.see(key, see));
         }
-        match self.overlay.get(&self.store, key) {
+        match self.contents.overlay.get(&self.contents.store, key) {
             Ok(found) => Ok(found.as_ref().map(see)),
             Err(doubt) => Err(ReadError::Uncertain { kind: kind.clone(), doubts: vec![doubt] }),
         }
@@ -424,11 +427,12 @@ impl Shared {
         let mut conditions = Conditions::new(query);
         conditions.namespace = conditions.namespace.filter(|_| kind.namespaced());
         self.check(conditions.namespace)?;
-        let found = if self.overlay.is_idle() {
-            self.store.list(&conditions)
+        let found = if self.contents.overlay.is_idle() {
+            self.contents.store.list(&conditions)
         } else {
-            self.overlay
-                .list(&self.store, &conditions)
+            self.contents
+                .overlay
+                .list(&self.contents.store, &conditions)
                 .map_err(|doubts| ReadError::Uncertain { kind: kind.clone(), doubts })?
         };
         found.map_err(|_| ReadError::NoIndex {
@@ -444,7 +448,7 @@ impl Shared {
         if self.check(conditions.namespace).is_err() {
             return Vec::new();
         }
-        self.overlay.known(&self.store, &conditions).unwrap_or_default()
+        self.contents.overlay.known(&self.contents.store, &conditions).unwrap_or_default()
     }
 
     /// A write of this process was answered with the object in `raw`.
@@ -452,9 +456,9 @@ impl Shared {
         let Some((entry, visible)) = self.answer(raw) else { return };
         if entry.meta().version().is_none() {
             // It cannot be said when the store has come as far.
-            self.overlay.uncertain(entry.meta().key());
+            self.contents.overlay.uncertain(entry.meta().key());
         } else {
-            self.overlay.wrote(entry, visible);
+            self.contents.overlay.wrote(entry, visible);
         }
     }
 
@@ -463,16 +467,16 @@ impl Shared {
         match raw {
             Some(raw) => {
                 if let Some((entry, visible)) = self.answer(raw) {
-                    self.overlay.wrote(entry, visible);
+                    self.contents.overlay.wrote(entry, visible);
                 }
             }
             None => {
-                if let Some(uid) = self.overlay.uid(&self.store, doubt.key()) {
-                    self.overlay.deleted(&self.store, doubt.key(), &uid);
+                if let Some(uid) = self.contents.overlay.uid(&self.contents.store, doubt.key()) {
+                    self.contents.overlay.deleted(&self.contents.store, doubt.key(), &uid);
                 }
             }
         }
-        self.overlay.resolved(doubt);
+        self.contents.overlay.resolved(doubt);
     }
 
     /// An object that did not come from the watch, and whether the informer selects it.
@@ -496,24 +500,24 @@ impl Shared {
     }
 
     pub(super) fn deleted(&self, key: &Key, uid: &Uid) {
-        self.overlay.deleted(&self.store, key, uid);
+        self.contents.overlay.deleted(&self.contents.store, key, uid);
     }
 
     pub(super) fn uncertain(&self, key: &Key) {
-        self.overlay.uncertain(key);
+        self.contents.overlay.uncertain(key);
     }
 
     /// Adds an index; no object changes meanwhile.
     pub(super) fn define(&self, index: Definition) {
         let _hub = self.hub.lock();
-        self.store.define(index);
+        self.contents.store.define(index);
     }
 
     /// Puts every object that is there into the buffer.
     pub(super) fn resync(&self, buffer: &Buffer) {
         let hub = self.hub.lock();
         if !hub.stopped {
-            let objects = self.store.all(None).into_iter();
+            let objects = self.contents.store.all(None).into_iter();
             buffer.extend(objects.map(|object| ObjectEvent::Resynced { object }), false);
         }
     }
@@ -531,7 +535,7 @@ impl Shared {
         let number = hub.number();
         let mut task = None;
         if !hub.stopped {
-            let stored = self.store.all(None).into_iter();
+            let stored = self.contents.store.all(None).into_iter();
             let added = stored.map(|new| ObjectEvent::Added { new, initial: true });
             buffer.extend(added, hub.synced);
             hub.handlers.insert(number, buffer.clone());
@@ -566,9 +570,9 @@ impl Shared {
         let (rejections, rejected) = self.rejections.get();
         TypeStats {
             kind: self.ingest.kind().clone(),
-            objects: self.store.len(),
-            bytes: self.store.bytes(),
-            overlaid: self.overlay.len(),
+            objects: self.contents.store.len(),
+            bytes: self.contents.store.bytes(),
+            overlaid: self.contents.overlay.len(),
             handlers,
             waiting,
             handler_panics: self.panics.load(Ordering::Relaxed),
@@ -636,7 +640,7 @@ impl Informer {
     /// and in namespaces that are not watched.
     #[must_use]
     pub fn version(&self, key: &Key) -> Option<Version> {
-        self.shared().overlay.version(key).filter(|version| !version.is_none())
+        self.shared().contents.overlay.version(key).filter(|version| !version.is_none())
     }
 
     /// How it goes.

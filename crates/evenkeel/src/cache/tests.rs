@@ -119,7 +119,12 @@ impl Fed {
     }
 
     pub(super) fn get(&self, name: &str) -> Option<Arc<Entry>> {
-        self.informer.get(&Key::namespaced("default", name)).unwrap()
+        let key = Key::namespaced("default", name);
+        let found = self.informer.get(&key).unwrap();
+        // The cache finds objects without the informer.
+        let through_cache = self.cache.get(self.informer.kind(), &key).unwrap();
+        assert_eq!(found.as_ref().map(Arc::as_ptr), through_cache.as_ref().map(Arc::as_ptr));
+        found
     }
 }
 

@@ -110,7 +110,18 @@ impl Client {
     }
 
     /// Makes the cache able to answer, where waiting or asking the server can.
-    pub(super) async fn mend(&self, kind: &Kind, error: ReadError) -> Result<(), Error> {
+    ///
+    /// The future is boxed: it holds whole requests, is seldom needed, and would make that of each
+    /// read several kilobytes large.
+    pub(super) fn mend<'a>(
+        &'a self,
+        kind: &'a Kind,
+        error: ReadError,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send + 'a>> {
+        Box::pin(self.answerable(kind, error))
+    }
+
+    async fn answerable(&self, kind: &Kind, error: ReadError) -> Result<(), Error> {
         match error {
             ReadError::NotSynced { .. } => match self.shared.cache.informer(kind)?.synced().await {
                 Ok(()) => Ok(()),

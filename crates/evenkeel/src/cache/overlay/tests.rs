@@ -111,11 +111,11 @@ async fn a_deleted_uid_is_hidden_and_its_successor_is_not() {
     assert_eq!(fed.informer.list(&Query::default()).unwrap().len(), 1);
     fed.list(9, [&*raw("a", "u2", 9, "1")]);
     assert_eq!(version(&fed, "a"), Some(9));
-    assert!(fed.informer.0.0.overlay.is_idle(), "nothing is left over");
+    assert!(fed.informer.0.0.contents.overlay.is_idle(), "nothing is left over");
     // The event came before the reply.
     fed.feed.deleted(&raw("a", "u2", 10, "1"));
     fed.cache.deleted(&kind, &key("a"), &Uid::new("u2"));
-    assert!(fed.informer.0.0.overlay.is_idle());
+    assert!(fed.informer.0.0.contents.overlay.is_idle());
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,10 +123,10 @@ async fn a_deleted_uid_the_watch_never_saw_is_forgotten_in_time() {
     let mut fed = Fed::new(TypeOptions::new());
     fed.list(5, []);
     fed.cache.deleted(&Kind::of::<ConfigMap>(), &key("a"), &Uid::new("u1"));
-    assert!(!fed.informer.0.0.overlay.is_idle());
+    assert!(!fed.informer.0.0.contents.overlay.is_idle());
     tokio::time::advance(HIDDEN).await;
     fed.feed.bookmark("6");
-    assert!(fed.informer.0.0.overlay.is_idle());
+    assert!(fed.informer.0.0.contents.overlay.is_idle());
 }
 
 #[tokio::test(start_paused = true)]
@@ -153,7 +153,7 @@ async fn an_object_that_leaves_the_selection_by_our_write_is_hidden() {
         assert_eq!(version(&fed, "a"), Some(9));
         fed.feed.changed(&labelled(9, "yes"));
         assert_eq!(version(&fed, "a"), Some(9));
-        assert!(fed.informer.0.0.overlay.is_idle());
+        assert!(fed.informer.0.0.contents.overlay.is_idle());
     }
 }
 
@@ -494,8 +494,14 @@ fn run(selective: bool, steps: Vec<Step>) {
         model.step(Step::List);
         assert_eq!(model.fed.informer.stats().overlaid, 0);
         for key in 0..KEYS {
-            let stored =
-                model.fed.informer.0.0.store.get(&Key::namespaced("default", &format!("k{key}")));
+            let stored = model
+                .fed
+                .informer
+                .0
+                .0
+                .contents
+                .store
+                .get(&Key::namespaced("default", &format!("k{key}")));
             let now = model.now(key);
             assert_eq!(stored.is_some(), model.visible(now.as_ref()).is_some());
             model.step(Step::Read(key));

@@ -278,6 +278,62 @@ async fn the_last_handle_dropped_ends_the_watch_and_frees_the_memory() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_read_is_answered_by_the_informer_that_runs_and_by_none_that_was_stopped() {
+    let stage = Stage::new().await;
+    stage.create("a", "1").await;
+    let kind = Kind::of::<ConfigMap>();
+    stage.cache.declare(&kind, TypeOptions::new()).unwrap();
+    let (a, none) = (Key::namespaced("default", "a"), Key::namespaced("default", "none"));
+    let read = |key: &Key| {
+        stage.cache.get(&kind, key).map(|found| found.as_deref().map(value).unwrap_or_default())
+    };
+    for value in ["1", "2", "3"] {
+        stage.set("a", value).await;
+        let informer = stage.cache.informer(&kind).unwrap();
+        let error = read(&a).unwrap_err();
+        assert!(matches!(error, ReadError::NotSynced { .. }), "{error}");
+        informer.synced().await.unwrap();
+        assert_eq!((&*read(&a).unwrap(), &*read(&none).unwrap()), (value, ""));
+
+        // What was stopped has no objects, which does not mean that there are none.
+        let contents = informer.0.0.contents.clone();
+        assert!(contents.get(&a, |_| ()).is_some());
+        drop(informer);
+        settle().await;
+        assert_eq!(contents.store.len(), 0);
+        assert!(contents.get(&a, |_| ()).is_none() && contents.get(&none, |_| ()).is_none());
+    }
+    // The first read of a type that nothing watches starts a watch.
+    assert!(matches!(read(&a), Err(ReadError::NotSynced { .. })));
+    stage.cache.stop().await;
+    assert!(matches!(read(&a), Err(ReadError::Stopped { .. })));
+    assert!(matches!(read(&none), Err(ReadError::Stopped { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_the_declaration_does_not_cover_is_not_read_as_missing() {
+    let stage = Stage::new().await;
+    stage.create("a", "1").await;
+    let informer = stage.informer();
+    informer.synced().await.unwrap();
+    let get = |kind: &Kind, key: Key| stage.cache.get(kind, &key);
+    assert!(get(informer.kind(), Key::namespaced("default", "a")).unwrap().is_some());
+    assert!(get(informer.kind(), Key::namespaced("default", "b")).unwrap().is_none());
+    let error = get(informer.kind(), Key::namespaced("other", "a")).unwrap_err();
+    assert!(matches!(error, ReadError::OutsideNamespaces { .. }), "{error}");
+
+    // A namespace in the key of a cluster-scoped object means nothing.
+    let kind = Kind::of::<Namespace>();
+    stage.cache.declare(&kind, TypeOptions::new()).unwrap();
+    let namespaces = stage.cache.informer(&kind).unwrap();
+    namespaces.synced().await.unwrap();
+    for key in [Key::cluster("default"), Key::namespaced("any", "default")] {
+        assert!(get(&kind, key).unwrap().is_some());
+    }
+    assert!(get(&kind, Key::cluster("none")).unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
 async fn namespaces_come_and_go_with_events_and_without_a_restart() {
     let stage = Stage::new().await;
     stage.namespace("other").await;
