@@ -22,6 +22,7 @@ use tokio::runtime::{self, Runtime};
 use self::client::Endpoint;
 use self::figure::Report;
 use self::scenario::cache::{Objects, Side};
+use self::scenario::converge::Operator;
 
 /// Runs benchmarks of the API server and the runtime.
 #[derive(Debug, Parser)]
@@ -60,7 +61,7 @@ enum Command {
     Operator { url: String },
     /// Runs an operator until every object is in its final state, and prints what that took.
     #[command(hide = true)]
-    ConvergeOperator { side: Side, url: String, workers: u16 },
+    ConvergeOperator { operator: Operator, url: String, workers: u16 },
     /// Syncs all pods into a cache, lists them, and prints the cost.
     #[command(hide = true)]
     ListAll { side: Side, url: String },
@@ -110,8 +111,8 @@ fn main() -> anyhow::Result<()> {
         Some(Command::Operator { url }) => {
             return threads()?.block_on(scenario::operator::child(&url));
         }
-        Some(Command::ConvergeOperator { side, url, workers }) => {
-            return threads()?.block_on(scenario::converge::child(side, &url, workers));
+        Some(Command::ConvergeOperator { operator, url, workers }) => {
+            return threads()?.block_on(scenario::converge::child(operator, &url, workers));
         }
         Some(Command::ListAll { side, url }) => {
             return one_thread()?.block_on(scenario::list::child(side, &url));

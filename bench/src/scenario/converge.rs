@@ -12,16 +12,21 @@ mod ours;
 mod rival;
 
 use std::collections::HashSet;
+use std::path::PathBuf;
+use std::pin::pin;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use clap::ValueEnum as _;
+use clap::ValueEnum;
+use evenkeel::Manager;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use tokio::sync::Notify;
 
-use super::cache::Side;
 use crate::figure::{Figure, Report, Target};
 use crate::probe::{self, Stopwatch};
 use crate::server::Process;
@@ -34,6 +39,17 @@ const WORKERS: u16 = 8;
 /// How many other processes keep the machine busy in the second part.
 const BUSY: usize = 20;
 
+/// How an operator is written, and how it reaches the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Operator {
+    /// For Evenkeel, on a connection that the manager made.
+    Ours,
+    /// For Evenkeel, with a `kube::Client` that the program made.
+    OursWithClient,
+    /// For kube-runtime.
+    Rival,
+}
+
 /// What an operator's process measured from its start to the last object.
 #[derive(Debug, Serialize, Deserialize)]
 struct Measured {
@@ -42,17 +58,20 @@ struct Measured {
     /// Elapsed time, in seconds.
     elapsed: f64,
     reconciles: f64,
+    /// How often a reconcile was polled: once to start it, and once each time it was woken.
+    polls: f64,
     /// How often a thread went to sleep until it was woken.
     sleeps: f64,
 }
 
 /// Processor time of both operators on a machine of their own.
 pub(crate) async fn converge(report: &mut Report) -> anyhow::Result<()> {
-    let [[ours, ours_again], [rival, rival_again]] =
-        [both(Side::Ours, WORKERS).await?, both(Side::Rival, WORKERS).await?];
-    for (what, ours, rival) in [
-        ("converge of 5,000 objects, processor time", ours, rival),
-        ("restart of those, processor time", ours_again, rival_again),
+    let [ours, ours_again] = both(Operator::Ours, WORKERS).await?;
+    let [queued, queued_again] = both(Operator::OursWithClient, WORKERS).await?;
+    let [rival, rival_again] = both(Operator::Rival, WORKERS).await?;
+    for (what, ours, queued, rival) in [
+        ("converge of 5,000 objects, processor time", ours, queued, rival),
+        ("restart of those, processor time", ours_again, queued_again, rival_again),
     ] {
         report.add(&Figure {
             what,
@@ -67,6 +86,9 @@ pub(crate) async fn converge(report: &mut Report) -> anyhow::Result<()> {
         };
         add("  reconciles per object", per(ours.reconciles), per(rival.reconciles));
         add("  thread wake-ups per object", per(ours.sleeps), per(rival.sleeps));
+        let polls = |measured: &Measured| measured.polls / measured.reconciles;
+        add("  polls of a reconcile", polls(&ours), polls(&rival));
+        add("  … with a kube::Client of one's own", polls(&queued), polls(&rival));
     }
     Ok(())
 }
@@ -78,8 +100,8 @@ pub(crate) async fn busy(report: &mut Report) -> anyhow::Result<()> {
         ("converge beside 20 busy processes, 8 workers", "  restart, 8 workers", WORKERS),
         ("converge beside 20 busy processes, 1 worker", "  restart, 1 worker", 1),
     ] {
-        let [ours, ours_again] = both(Side::Ours, workers).await?;
-        let [rival, rival_again] = both(Side::Rival, workers).await?;
+        let [ours, ours_again] = both(Operator::Ours, workers).await?;
+        let [rival, rival_again] = both(Operator::Rival, workers).await?;
         for (what, ours, rival) in [(what, ours, rival), (again, ours_again, rival_again)] {
             let target = Some(Target::Faster(1.0));
             let (ours, rival) = (ours.elapsed, Some(rival.elapsed));
@@ -91,17 +113,17 @@ pub(crate) async fn busy(report: &mut Report) -> anyhow::Result<()> {
 }
 
 /// Converges and restarts one side's operator against a server of its own.
-async fn both(side: Side, workers: u16) -> anyhow::Result<[Measured; 2]> {
+async fn both(operator: Operator, workers: u16) -> anyhow::Result<[Measured; 2]> {
     let server = Process::start()?;
     objects::fill(&server.endpoint, PRIMARIES).await?;
-    Ok([run(side, &server, workers)?, run(side, &server, workers)?])
+    Ok([run(operator, &server, workers)?, run(operator, &server, workers)?])
 }
 
 /// Measures in a process of its own.
-fn run(side: Side, server: &Process, workers: u16) -> anyhow::Result<Measured> {
-    let side = side.to_possible_value().context("a side without a name")?;
+fn run(operator: Operator, server: &Process, workers: u16) -> anyhow::Result<Measured> {
+    let operator = operator.to_possible_value().context("an operator without a name")?;
     let output = Command::new(std::env::current_exe()?)
-        .args(["converge-operator", side.get_name(), &server.endpoint.url()])
+        .args(["converge-operator", operator.get_name(), &server.endpoint.url()])
         .arg(workers.to_string())
         .stderr(Stdio::inherit())
         .output()?;
@@ -111,20 +133,56 @@ fn run(side: Side, server: &Process, workers: u16) -> anyhow::Result<Measured> {
 
 /// The process that measures.
 #[expect(clippy::print_stdout, reason = "its result")]
-pub(crate) async fn child(side: Side, url: &str, workers: u16) -> anyhow::Result<()> {
-    let client = crate::server::client(url)?;
+pub(crate) async fn child(operator: Operator, url: &str, workers: u16) -> anyhow::Result<()> {
     let progress = Progress::start()?;
-    match side {
-        Side::Ours => ours::run(client, workers, progress.clone()).await?,
-        Side::Rival => rival::run(client, workers, progress.clone()).await?,
+    let manager = Manager::builder("bench");
+    match operator {
+        Operator::Ours => {
+            let kubeconfig = Kubeconfig::write(url)?;
+            let manager = manager.kubeconfig(kubeconfig.0.clone()).connect().await?;
+            ours::run(&manager, workers, progress.clone()).await?;
+        }
+        Operator::OursWithClient => {
+            let manager = manager.build(crate::server::client(url)?);
+            ours::run(&manager, workers, progress.clone()).await?;
+        }
+        Operator::Rival => {
+            rival::run(crate::server::client(url)?, workers, progress.clone()).await?;
+        }
     }
     println!("{}", serde_json::to_string(&progress.measured()?)?);
     Ok(())
 }
 
+/// A kubeconfig for the server at an address; it is removed when this is dropped.
+struct Kubeconfig(PathBuf);
+
+impl Kubeconfig {
+    fn write(url: &str) -> anyhow::Result<Self> {
+        let cluster = json!({ "server": url, "insecure-skip-tls-verify": true });
+        let config = json!({
+            "clusters": [{ "name": "bench", "cluster": cluster }],
+            "contexts": [{ "name": "bench", "context": { "cluster": "bench", "user": "bench" } }],
+            "users": [{ "name": "bench", "user": { "token": crate::server::TOKEN } }],
+            "current-context": "bench",
+        });
+        let name = format!("evenkeel-bench-{}.kubeconfig", std::process::id());
+        let file = Self(std::env::temp_dir().join(name));
+        std::fs::write(&file.0, config.to_string())?;
+        Ok(file)
+    }
+}
+
+impl Drop for Kubeconfig {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
 /// Which objects are in their final state, and what it took.
 struct Progress {
     watch: Stopwatch,
+    polls: AtomicU64,
     reconciled: Mutex<Reconciled>,
     all: Notify,
 }
@@ -136,9 +194,19 @@ struct Reconciled {
 }
 
 impl Progress {
-    fn start() -> anyhow::Result<std::sync::Arc<Self>> {
-        let watch = Stopwatch::start();
-        Ok(Self { watch, reconciled: Mutex::default(), all: Notify::new() }.into())
+    fn start() -> anyhow::Result<Arc<Self>> {
+        let (watch, polls) = (Stopwatch::start(), AtomicU64::new(0));
+        Ok(Self { watch, polls, reconciled: Mutex::default(), all: Notify::new() }.into())
+    }
+
+    /// The reconcile, counting how often it is polled.
+    async fn polled<F: Future>(self: Arc<Self>, reconcile: F) -> F::Output {
+        let mut reconcile = pin!(reconcile);
+        let poll = |context: &mut std::task::Context<'_>| {
+            self.polls.fetch_add(1, Ordering::Relaxed);
+            reconcile.as_mut().poll(context)
+        };
+        std::future::poll_fn(poll).await
     }
 
     /// Counts a reconcile of this object, which found it in its final state or not.
@@ -164,6 +232,7 @@ impl Progress {
             processor: probe::process_cpu_time()?.as_secs_f64(),
             sleeps: probe::wake_ups("self")? as f64,
             reconciles: self.reconciled.lock().count as f64,
+            polls: self.polls.load(Ordering::Relaxed) as f64,
         })
     }
 }

@@ -68,6 +68,7 @@ use self::informer::{Hold, Shared, Surroundings};
 use self::ingest::Ingest;
 use self::store::Definition;
 use crate::append_map::AppendMap;
+use crate::connect::Transport;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
 use crate::random::Random;
@@ -83,7 +84,7 @@ use crate::watch::History;
 pub struct Cache(Arc<Inner>);
 
 struct Inner {
-    client: Client,
+    transport: Transport,
     options: CacheOptions,
     random: Mutex<Random>,
     types: RwLock<Types>,
@@ -167,9 +168,13 @@ impl Cache {
     /// A cache of what `client` may see. It has to be made, and used, within a tokio runtime.
     #[must_use]
     pub fn new(client: Client, options: CacheOptions) -> Self {
+        Self::over(client.into(), options)
+    }
+
+    pub(crate) fn over(transport: Transport, options: CacheOptions) -> Self {
         let random = options.seed.map_or_else(Random::from_entropy, Random::new);
         Self(Arc::new(Inner {
-            client,
+            transport,
             random: Mutex::new(random),
             types: RwLock::new(Types::with_hasher(FixedState::default())),
             first: AppendMap::new(),
@@ -333,7 +338,7 @@ impl Cache {
             return Ok(informer);
         }
         let surroundings = Surroundings {
-            client: self.0.client.clone(),
+            transport: self.0.transport.clone(),
             tasks: Arc::downgrade(&self.0.tasks),
             history: self.0.history.clone(),
             random: Random::new(self.0.random.lock().next()),

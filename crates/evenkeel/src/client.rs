@@ -48,6 +48,7 @@ pub use subresource::Subresource;
 pub use write::Write;
 
 use crate::cache::Cache;
+use crate::connect::Transport;
 use crate::journal::OperationLog;
 use crate::key::Key;
 use crate::kind::Kind;
@@ -69,7 +70,7 @@ pub struct Client {
 }
 
 struct Shared {
-    http: kube::Client,
+    http: Transport,
     cache: Cache,
     applied: Applied,
     warnings: Warnings,
@@ -79,12 +80,7 @@ struct Shared {
 
 impl Client {
     /// Creates a client that writes as `field_manager`.
-    pub(crate) fn new(
-        http: kube::Client,
-        cache: Cache,
-        field_manager: &str,
-        random: Random,
-    ) -> Self {
+    pub(crate) fn new(http: Transport, cache: Cache, field_manager: &str, random: Random) -> Self {
         let (applied, warnings, random) = (Applied::default(), Warnings::default(), random.into());
         let shared = Arc::new(Shared { http, cache, applied, warnings, random });
         Self { shared, field_manager: field_manager.into(), operations: None }
@@ -124,7 +120,7 @@ impl Client {
     /// The `kube` client underneath, for what is not covered here.
     #[must_use]
     pub fn kube(&self) -> &kube::Client {
-        &self.shared.http
+        self.shared.http.client()
     }
 
     /// Reads that ask the API server, whatever the cache holds.

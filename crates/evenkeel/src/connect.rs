@@ -9,6 +9,8 @@
 #[cfg(test)]
 mod tests;
 
+mod transport;
+
 use std::error::Error as StdError;
 use std::future::Future;
 use std::io;
@@ -28,6 +30,8 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tower::util::BoxCloneService;
 use tower::{Layer as _, Service, ServiceExt as _};
+
+pub(crate) use self::transport::Transport;
 
 use crate::error::{BoxError, chain};
 use crate::manager::{Access, ConfigError};
@@ -50,10 +54,12 @@ const UNUSED: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_secs(1);
 
 type Stack = BoxCloneService<Request<Body>, Response<Answer>, BoxError>;
-type Answer = UnsyncBoxBody<Bytes, BoxError>;
 
-/// A client of the cluster that `access` leads to.
-pub(crate) async fn client(access: Access) -> Result<kube::Client, ConfigError> {
+/// The body of an answer.
+pub(crate) type Answer = UnsyncBoxBody<Bytes, BoxError>;
+
+/// The way to the cluster that `access` leads to.
+pub(crate) async fn connect(access: Access) -> Result<Transport, ConfigError> {
     let config = access.load().await?;
     let failed = |error| ConfigError::Client(Box::new(error));
     let namespace = config.default_namespace.clone();
@@ -61,9 +67,9 @@ pub(crate) async fn client(access: Access) -> Result<kube::Client, ConfigError> 
         Some(stack) => {
             let current = Mutex::new(Current { stack, number: 0 });
             let reloading = Reloading(Arc::new(Shared { access, current, read: <_>::default() }));
-            Ok(kube::Client::new(reloading, namespace))
+            Ok(Transport::direct(reloading, namespace))
         }
-        None => kube::Client::try_from(config).map_err(failed),
+        None => kube::Client::try_from(config).map(Transport::from).map_err(failed),
     }
 }
 
@@ -133,19 +139,24 @@ impl Service<Request<Body>> for Reloading {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let shared = self.0.clone();
-        let Current { stack, number } = shared.current.lock().clone();
-        Box::pin(async move {
-            let answer = stack.oneshot(request).await;
-            let outdated = match &answer {
-                Ok(answer) => answer.status() == StatusCode::UNAUTHORIZED,
-                Err(error) => is_connection(&**error),
-            };
-            if outdated {
-                shared.reload(number).await;
-            }
-            answer
-        })
+        let service = self.clone();
+        Box::pin(async move { service.send(request).await })
+    }
+}
+
+impl Reloading {
+    /// Sends a request, and reads the configuration again if the answer is that of an outdated one.
+    async fn send(&self, request: Request<Body>) -> Result<Response<Answer>, BoxError> {
+        let Current { stack, number } = self.0.current.lock().clone();
+        let answer = stack.oneshot(request).await;
+        let outdated = match &answer {
+            Ok(answer) => answer.status() == StatusCode::UNAUTHORIZED,
+            Err(error) => is_connection(&**error),
+        };
+        if outdated {
+            self.0.reload(number).await;
+        }
+        answer
     }
 }
 

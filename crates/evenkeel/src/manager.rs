@@ -40,6 +40,7 @@ pub use runnable::{Runnable, Stop};
 use crate::cache::{Cache, CacheOptions, DeclareError, Informer, ReadError, TypeOptions};
 use crate::client::Client;
 use crate::clock::Clock;
+use crate::connect::Transport;
 use crate::controller::{ControllerBuilder, ControllerHandle, WatchError, tried_on};
 use crate::error::Result;
 use crate::events::{self, EventRecorder, EventSender, EventWriter};
@@ -488,8 +489,8 @@ impl ManagerBuilder {
     /// # Errors
     /// When none of them leads to a cluster; the error names what was tried.
     pub async fn connect(mut self) -> Result<Manager, ConfigError> {
-        let client = config::client(self.kubeconfig.take(), self.context.take()).await?;
-        Ok(self.build(client))
+        let transport = config::connect(self.kubeconfig.take(), self.context.take()).await?;
+        Ok(self.over(transport))
     }
 
     /// Parses the command line, starts the log, and [connects](Self::connect) as the flags say.
@@ -522,14 +523,18 @@ impl ManagerBuilder {
     /// deadlines and back-offs would not be its own otherwise.
     #[must_use]
     pub fn build(self, client: kube::Client) -> Manager {
+        self.over(client.into())
+    }
+
+    fn over(self, transport: Transport) -> Manager {
         let mut random = self.seed.map_or_else(Random::from_entropy, Random::new);
         let mut options = self.cache;
         options.seed = options.seed.or_else(|| Some(random.next()));
-        let cache = Cache::new(client.clone(), options);
+        let cache = Cache::over(transport.clone(), options);
         let names = Random::new(random.next());
         let (event_sender, event_writer) = events::channel();
         Manager(Arc::new(Inner {
-            client: Client::new(client, cache, &self.name, names),
+            client: Client::new(transport, cache, &self.name, names),
             name: self.name.into(),
             clock: self.clock,
             random: Mutex::new(random),

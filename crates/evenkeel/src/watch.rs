@@ -29,7 +29,6 @@ use std::convert::Infallible;
 use std::ops::Range;
 use std::time::Duration;
 
-use kube::Client;
 use tokio::time::{Instant, sleep};
 
 pub(crate) use self::error::Error;
@@ -37,6 +36,7 @@ pub(crate) use self::history::History;
 pub(crate) use self::request::Scope;
 
 use self::backoff::Backoff;
+use crate::connect::Transport;
 use crate::random::Random;
 
 /// No object is larger: etcd's limit is 1.5 MB, and aggregated servers keep near it.
@@ -125,7 +125,7 @@ impl Default for Settings {
 
 /// Keeps a [`Sink`] at the state of the API server.
 pub(crate) struct Reflector {
-    client: Client,
+    transport: Transport,
     scope: Scope,
     settings: Settings,
     random: Random,
@@ -156,7 +156,7 @@ pub(crate) struct Reflector {
 
 impl Reflector {
     pub(crate) fn new(
-        client: Client,
+        transport: impl Into<Transport>,
         scope: Scope,
         settings: Settings,
         history: History,
@@ -164,7 +164,7 @@ impl Reflector {
     ) -> Self {
         let backoff = Backoff::new(Random::new(random.next()));
         Self {
-            client,
+            transport: transport.into(),
             scope,
             settings,
             random,

@@ -11,15 +11,14 @@ use super::Progress;
 use super::objects::{Site, child};
 
 pub(super) async fn run(
-    client: kube::Client,
+    manager: &Manager,
     workers: u16,
     progress: Arc<Progress>,
 ) -> anyhow::Result<()> {
-    let manager = Manager::builder("bench").build(client);
     let counted = progress.clone();
     let reconciler = reconciler_fn(move |site: Arc<Site>, cx: Context<Site>| {
         let progress = counted.clone();
-        async move {
+        counted.clone().polled(async move {
             cx.apply(child(&site)).await?;
             let hosts = site.spec.hosts.len() as i32;
             let status = cx
@@ -29,7 +28,7 @@ pub(super) async fn run(
             let written = status.write().await?;
             progress.reconciled(&site.name_any(), written.is_none());
             Ok(Action::done())
-        }
+        })
     });
     let builder = manager.controller(reconciler).owns::<ConfigMap>();
     builder.workers(workers.into()).register()?;

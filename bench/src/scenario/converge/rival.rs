@@ -39,7 +39,7 @@ pub(super) async fn run(
         Controller::new(sites, watcher::Config::default().streaming_lists())
             .owns(maps, watcher::Config::default().streaming_lists())
             .with_config(Config::default().concurrency(workers))
-            .run(reconcile, |_, _, _| Action::await_change(), shared)
+            .run(counted, |_, _, _| Action::await_change(), shared)
     );
     let mut done = std::pin::pin!(progress.done());
     loop {
@@ -49,6 +49,10 @@ pub(super) async fn run(
             Some(ended) = stream.next() => drop(ended?),
         }
     }
+}
+
+async fn counted(site: Arc<Site>, shared: Arc<Shared>) -> Result<Action, kube::Error> {
+    shared.progress.clone().polled(reconcile(site, shared)).await
 }
 
 async fn reconcile(site: Arc<Site>, shared: Arc<Shared>) -> Result<Action, kube::Error> {

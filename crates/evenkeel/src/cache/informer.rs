@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use kube::Client;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -29,6 +28,7 @@ use super::query::{Conditions, Query, select};
 use super::stats::{Health, Rejections, TypeStats};
 use super::store::{Definition, Store};
 use super::subscription::{Subscription, deliver};
+use crate::connect::Transport;
 use crate::key::Key;
 use crate::kind::Kind;
 use crate::object_event::ObjectEvent;
@@ -68,7 +68,7 @@ pub(super) struct Shared {
     resync: Duration,
     sync_timeout: Duration,
     watch_timeout: Range<Duration>,
-    client: Client,
+    transport: Transport,
     tasks: Weak<Tasks>,
     history: History,
 }
@@ -134,7 +134,7 @@ impl Hub {
 
 /// What an informer needs of its cache.
 pub(super) struct Surroundings {
-    pub(super) client: Client,
+    pub(super) transport: Transport,
     pub(super) tasks: Weak<Tasks>,
     pub(super) history: History,
     pub(super) random: Random,
@@ -151,7 +151,7 @@ impl Shared {
         surroundings: Surroundings,
     ) -> Arc<Self> {
         let Surroundings {
-            client,
+            transport,
             tasks,
             history,
             mut random,
@@ -182,7 +182,7 @@ impl Shared {
             resync,
             sync_timeout,
             watch_timeout,
-            client,
+            transport,
             tasks,
             history,
         });
@@ -217,7 +217,7 @@ impl Shared {
             ..Settings::default()
         };
         let reflector =
-            Reflector::new(self.client.clone(), scope, settings, self.history.clone(), random);
+            Reflector::new(self.transport.clone(), scope, settings, self.history.clone(), random);
         let mut feed = Feed::new(self.clone(), namespace.clone(), number);
         let task = self
             .tasks

@@ -102,7 +102,7 @@ impl Call {
         };
         let exchange = async {
             let (head, body) = client.shared.http.send(request).await?.into_parts();
-            let body = body.collect().await.map_err(|error| kube::Error::Service(error.into()))?;
+            let body = body.collect().await.map_err(kube::Error::Service)?;
             Ok((head, body.to_bytes()))
         };
         let late = |_| {

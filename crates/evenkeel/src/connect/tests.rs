@@ -38,7 +38,7 @@ async fn a_rewritten_kubeconfig_is_read_when_tls_fails() {
     let serving = first.serve("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let address = serving.address();
     serving.write_kubeconfig(file.path()).unwrap();
-    let client = client(Access::file(file.path(), None)).await.unwrap();
+    let client = connect(Access::file(file.path(), None)).await.unwrap().client().clone();
     version(&client).await.unwrap();
     serving.stop().await;
 
@@ -72,7 +72,7 @@ async fn credentials_are_read_again_when_they_are_refused() {
         )
         .collect();
     std::fs::write(file.path(), revoked.join("\n")).unwrap();
-    let client = client(Access::file(file.path(), None)).await.unwrap();
+    let client = connect(Access::file(file.path(), None)).await.unwrap().client().clone();
     let list = || {
         let request = Request::get("/api/v1/namespaces").body(Vec::new()).unwrap();
         client.request::<serde_json::Value>(request)
@@ -86,6 +86,34 @@ async fn credentials_are_read_again_when_they_are_refused() {
     serving.stop().await;
 }
 
+#[tokio::test]
+async fn a_request_of_the_runtime_is_sent_by_the_task_that_makes_it() {
+    let file = Kubeconfig::new("direct");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let server = format!("http://{}", listener.local_addr().unwrap());
+    let config = serde_json::json!({
+        "clusters": [{ "name": "it", "cluster": { "server": server } }],
+        "contexts": [{ "name": "it", "context": { "cluster": "it", "user": "it" } }],
+        "users": [{ "name": "it", "user": {} }],
+        "current-context": "it",
+    });
+    std::fs::write(file.path(), config.to_string()).unwrap();
+    let transport = connect(Access::file(file.path(), None)).await.unwrap();
+    let request = || Request::get("/version").body(Body::empty()).unwrap();
+
+    // This runtime has one thread, so no other task runs between the poll and the accept.
+    let mut unwoken = Context::from_waker(std::task::Waker::noop());
+    let mut sending = std::pin::pin!(transport.send(request()));
+    assert!(sending.as_mut().poll(&mut unwoken).is_pending());
+    assert!(listener.accept().is_ok(), "the first poll connects");
+
+    let queued = Transport::from(transport.client().clone());
+    let mut sending = std::pin::pin!(queued.send(request()));
+    assert!(sending.as_mut().poll(&mut unwoken).is_pending());
+    assert!(listener.accept().is_err(), "kube's client leaves that to another task");
+}
+
 /// Linux shows the timers of sockets: 02 is that of keep-alive, with when it goes off.
 #[cfg(target_os = "linux")]
 #[tokio::test]
@@ -94,7 +122,7 @@ async fn the_system_probes_idle_connections() {
     let server = ApiServer::builder().build().await.unwrap();
     let serving = server.serve("127.0.0.1:0".parse().unwrap()).await.unwrap();
     serving.write_kubeconfig(file.path()).unwrap();
-    let client = client(Access::file(file.path(), None)).await.unwrap();
+    let client = connect(Access::file(file.path(), None)).await.unwrap().client().clone();
     version(&client).await.unwrap();
     let remote = format!("0100007F:{:04X}", serving.address().port());
     let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
-use crate::connect;
+use crate::connect::{self, Transport};
 use crate::error::chain;
 
 /// No cluster could be found.
@@ -93,12 +93,12 @@ impl Access {
     }
 }
 
-/// A client of the cluster that `kubeconfig` names, or else the environment; `context` is the one of
+/// The way to the cluster that `kubeconfig` names, or else the environment; `context` is the one of
 /// the kubeconfig to use.
-pub(super) async fn client(
+pub(super) async fn connect(
     kubeconfig: Option<PathBuf>,
     context: Option<String>,
-) -> Result<kube::Client, ConfigError> {
+) -> Result<Transport, ConfigError> {
     let access = if let Some(path) = kubeconfig {
         Access::file(path, context)
     } else if std::env::var_os("KUBECONFIG").is_some_and(|value| !value.is_empty()) {
@@ -113,5 +113,5 @@ pub(super) async fn client(
     } else {
         Access { from: From::Pod, context }
     };
-    connect::client(access).await
+    connect::connect(access).await
 }

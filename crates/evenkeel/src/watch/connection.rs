@@ -5,29 +5,29 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::BodyExt;
-use kube::Client;
 use kube::client::Body;
 use tokio::time::timeout;
 
 use super::Error;
+use crate::connect::{Answer, Transport};
 
 /// A failure's body is read up to here.
 const LARGEST_FAILURE: usize = 64 * 1024;
 
 /// The body of a successful answer.
 pub(super) struct Connection {
-    body: Body,
+    body: Answer,
     silence: Duration,
 }
 
 impl Connection {
     /// Sends a request. No part of the answer may take longer than `silence` to come.
     pub(super) async fn open(
-        client: &Client,
+        transport: &Transport,
         request: Request<Body>,
         silence: Duration,
     ) -> Result<Self, Error> {
-        let answer = timeout(silence, client.send(request))
+        let answer = timeout(silence, transport.send(request))
             .await
             .map_err(|_| Error::Silent(silence))?
             .map_err(|error| Error::unreachable(&error))?;
@@ -55,7 +55,7 @@ impl Connection {
                 .map_err(|_| Error::Silent(self.silence))?;
             match frame {
                 None => return Ok(None),
-                Some(Err(error)) => return Err(Error::lost(&error)),
+                Some(Err(error)) => return Err(Error::lost(&*error)),
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
                         return Ok(Some(data));

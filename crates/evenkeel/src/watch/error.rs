@@ -84,7 +84,7 @@ impl Error {
     }
 
     /// An answer that broke off.
-    pub(super) fn lost(error: &kube::Error) -> Self {
+    pub(super) fn lost(error: &(dyn std::error::Error + 'static)) -> Self {
         Self::Lost(describe(error))
     }
 
@@ -184,13 +184,12 @@ fn told(status: &Status) -> String {
 }
 
 fn causes<'a>(
-    error: &'a kube::Error,
+    error: &'a (dyn std::error::Error + 'static),
 ) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
-    let first: &'a (dyn std::error::Error + 'static) = error;
-    std::iter::successors(Some(first), |&cause| cause.source())
+    std::iter::successors(Some(error), |&cause| cause.source())
 }
 
 /// The innermost cause says most, and says it without the wrappings that repeat it.
-fn describe(error: &kube::Error) -> Arc<str> {
+fn describe(error: &(dyn std::error::Error + 'static)) -> Arc<str> {
     causes(error).last().map_or_else(|| error.to_string(), ToString::to_string).into()
 }

@@ -263,7 +263,7 @@ impl Reflector {
             (Ask::Watch { version: &self.version, seconds }, silence)
         };
         let request = self.scope.request(&ask)?;
-        let connection = Connection::open(&self.client, request, silence).await?;
+        let connection = Connection::open(&self.transport, request, silence).await?;
         Ok(Watch {
             connection,
             lines: Lines::default(),

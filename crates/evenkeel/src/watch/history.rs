@@ -87,7 +87,7 @@ impl Reflector {
     pub(super) async fn check_history(&mut self, sink: &mut impl Sink) -> Result<(), Error> {
         let request = self.scope.request(&Ask::List { version: "", limit: 1, token: None })?;
         let silence = self.settings.answer_silence;
-        let mut connection = Connection::open(&self.client, request, silence).await?;
+        let mut connection = Connection::open(&self.transport, request, silence).await?;
         let (mut items, mut agrees) = (Items::new(), None);
         while let Some(frame) = connection.frame().await? {
             items.feed(frame);

@@ -94,7 +94,7 @@ impl Reflector {
     async fn page(&mut self, sink: &mut impl Sink, ask: &Ask<'_>) -> Result<ListMeta, Error> {
         let first = matches!(ask, Ask::List { token: None, .. });
         let request = self.scope.request(ask)?;
-        let opened = Connection::open(&self.client, request, self.settings.answer_silence).await;
+        let opened = Connection::open(&self.transport, request, self.settings.answer_silence).await;
         let page = match opened {
             Ok(connection) => {
                 if first {

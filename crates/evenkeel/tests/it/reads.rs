@@ -33,6 +33,17 @@ fn hold_watches(world: &World) {
     });
 }
 
+/// Each read is a part of the future of its reconcile, and moved with it.
+#[tokio::test(start_paused = true)]
+async fn the_future_of_a_read_is_small() {
+    let world = World::new().await;
+    let (manager, running) = caching(&world).await;
+    let (client, key) = (manager.client(), key("a"));
+    let size = size_of_val(&client.get::<ConfigMap>(&key));
+    assert!(size <= 256, "{size}");
+    stop(&manager, running).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_write_is_read_back_at_once_by_key_and_in_lists() {
     let world = World::new().await;

@@ -1,7 +1,7 @@
 //! A proxy on the way that accepts everything and forwards nothing any more.
 
 use evenkeel_apiserver::ApiServer;
-use kube::Api;
+use kube::{Api, Client};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream, tcp};
 use tokio::sync::{mpsc, watch};
@@ -86,7 +86,7 @@ async fn a_connection_that_is_no_longer_forwarded_is_replaced() {
     let path = folder.join("kubeconfig");
     let kubeconfig = serving.kubeconfig().replace(&real.to_string(), &proxied.to_string());
     std::fs::write(&path, kubeconfig).unwrap();
-    let client = connect::client(Access::file(path, None)).await.unwrap();
+    let transport = connect::connect(Access::file(path, None)).await.unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
 
     let (freeze, frozen) = watch::channel(());
@@ -97,7 +97,8 @@ async fn a_connection_that_is_no_longer_forwarded_is_replaced() {
         margin: Duration::from_millis(200),
         ..Settings::default()
     };
-    let reflector = Reflector::new(client, scope(), settings, History::default(), Random::new(1));
+    let reflector =
+        Reflector::new(transport, scope(), settings, History::default(), Random::new(1));
     let (sender, mut names) = mpsc::channel(64);
     tasks.spawn(async move { match reflector.run(&mut Names(sender)).await {} });
     let admin: Api<ConfigMap> =
