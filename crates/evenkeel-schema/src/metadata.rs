@@ -8,7 +8,7 @@ mod rules;
 
 use std::sync::LazyLock;
 
-use evenkeel_types::{Problem, Type, TypeMismatch, by_name, conform, go};
+use evenkeel_types::{StrictDecodingError, Type, TypeMismatch, by_name, conform, go};
 use serde_json::{Map, Value};
 
 pub use rules::{
@@ -65,7 +65,7 @@ fn decode(metadata: &mut Value, path: &str, unknown: &mut Vec<String>) -> Result
         LazyLock::new(|| by_name("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"));
     let Some(object_meta) = *OBJECT_META else { return Ok(()) };
     for problem in conform(object_meta, metadata)? {
-        if let Problem::UnknownField(field) = problem {
+        if let StrictDecodingError::UnknownField(field) = problem {
             unknown.push(format!("{path}.{field}"));
         }
     }

@@ -137,7 +137,7 @@ fn nested<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String
 
 fn wrong_type(path: &str, value: &Value, expected: &str) -> String {
     let path = path.strip_prefix('.').unwrap_or(path);
-    let (shown, kind) = (go::plain(value), go::type_name(value));
+    let (shown, kind) = (go::format_v(value), go::type_name(value));
     format!(".{path} accessor error: {shown} is of the type {kind}, expected {expected}")
 }
 

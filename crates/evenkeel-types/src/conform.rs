@@ -28,17 +28,17 @@ use zero::zero_field;
 pub(crate) use zero::{complete, omitted, zero};
 
 /// The strict decoder stops collecting here.
-const PROBLEMS_MAX: usize = 100;
+const STRICT_ERRORS_MAX: usize = 100;
 
 /// Something a strict decoder objects to and a lenient one drops.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Problem {
+pub enum StrictDecodingError {
     /// The type has no such field; holds its path, `spec.containers[0].imag`.
     UnknownField(String),
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for StrictDecodingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownField(path) => write!(f, "unknown field {}", Quoted(path)),
@@ -51,14 +51,17 @@ impl fmt::Display for Problem {
 /// # Errors
 ///
 /// When a value cannot be decoded at all; `object` is then left half done.
-pub fn conform(ty: &'static Type, object: &mut Value) -> Result<Vec<Problem>, TypeMismatch> {
-    let mut walk = Walk { problems: Vec::new(), lenient: 0 };
+pub fn conform(
+    ty: &'static Type,
+    object: &mut Value,
+) -> Result<Vec<StrictDecodingError>, TypeMismatch> {
+    let mut walk = Walk { strict_errors: Vec::new(), lenient: 0 };
     walk.object(ty, object, &Place::Root)?;
-    Ok(walk.problems)
+    Ok(walk.strict_errors)
 }
 
 struct Walk {
-    problems: Vec<Problem>,
+    strict_errors: Vec<StrictDecodingError>,
     /// How many values deep we are in types that decode their own JSON, which is never strict.
     lenient: u32,
 }
@@ -97,7 +100,7 @@ impl Walk {
             let field = &ty.fields[index];
             seen |= 1 << index;
             if value.is_null() {
-                if field.always() {
+                if field.is_always_printed() {
                     *value = zero_field(field);
                 } else {
                     dropped |= 1 << index;
@@ -117,7 +120,7 @@ impl Walk {
         if unknown || dropped != 0 {
             map.retain(|key, _| ty.field_index(key).is_some_and(|index| dropped >> index & 1 == 0));
         }
-        for &index in &ty.always {
+        for &index in &ty.always_printed {
             if seen >> index & 1 == 0 {
                 let field = &ty.fields[index as usize];
                 map.insert(field.name.to_owned(), zero_field(field));
@@ -240,9 +243,9 @@ impl Walk {
     }
 
     fn unknown(&mut self, key: &str, at: &Place<'_>) {
-        if self.lenient > 0 || self.problems.len() >= PROBLEMS_MAX {
+        if self.lenient > 0 || self.strict_errors.len() >= STRICT_ERRORS_MAX {
             return;
         }
-        self.problems.push(Problem::UnknownField(at.child_path(key)));
+        self.strict_errors.push(StrictDecodingError::UnknownField(at.child_path(key)));
     }
 }

@@ -68,9 +68,9 @@ impl Cron {
         if text.starts_with("TZ=") || text.starts_with("CRON_TZ=") {
             let Some((prefix, after)) = text.split_once(' ') else {
                 // The library slices up to an index it did not find.
-                let fault =
+                let error =
                     "invalid schedule format: runtime error: slice bounds out of range [:-1]";
-                return Err(fault.to_owned());
+                return Err(error.to_owned());
             };
             let name = prefix.split_once('=').map_or("", |(_, name)| name);
             check_zone(name, is_zone)?;
@@ -96,12 +96,12 @@ fn check_zone(name: &str, is_zone: impl Fn(&str) -> bool) -> Result<(), String> 
     if name.is_empty() || is_zone(name) {
         return Ok(());
     }
-    let fault = if name.contains("..") || name.starts_with(['/', '\\']) {
+    let error = if name.contains("..") || name.starts_with(['/', '\\']) {
         "time: invalid location name".to_owned()
     } else {
         format!("unknown time zone {name}")
     };
-    Err(format!("provided bad location {name}: {fault}"))
+    Err(format!("provided bad location {name}: {error}"))
 }
 
 impl Schedule {
@@ -116,7 +116,7 @@ impl Schedule {
                 None => return Err(format!("unrecognized descriptor: {text}")),
                 Some(delay) => {
                     let nanos = crate::duration::parse(delay)
-                        .map_err(|fault| format!("failed to parse duration {text}: {fault}"))?;
+                        .map_err(|error| format!("failed to parse duration {text}: {error}"))?;
                     return Ok(Self::Every((nanos / 1_000_000_000).max(1)));
                 }
             },
@@ -208,14 +208,14 @@ fn number_or_name(text: &str, bounds: &Bounds) -> Result<u64, String> {
 }
 
 fn number(text: &str) -> Result<u64, String> {
-    let fault = |reason: &str| {
+    let error = |reason: &str| {
         let quoted = crate::go::quote(text);
         format!("failed to parse int from {text}: strconv.Atoi: parsing {quoted}: {reason}")
     };
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(fault("invalid syntax"));
+        return Err(error("invalid syntax"));
     }
-    let value = text.parse::<i64>().map_err(|_| fault("value out of range"))?;
+    let value = text.parse::<i64>().map_err(|_| error("value out of range"))?;
     u64::try_from(value).map_err(|_| format!("negative number ({value}) not allowed: {text}"))
 }

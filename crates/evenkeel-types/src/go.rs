@@ -132,35 +132,36 @@ pub fn truncate(float: f64) -> i64 {
 }
 
 /// A decoded JSON value under `%v`.
-pub fn plain(value: &Value) -> String {
+pub fn format_v(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::Bool(flag) => flag.to_string(),
         Value::Number(number) => Num::of(number).to_string(),
         Value::String(text) => text.clone(),
         Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(plain).collect();
+            let items: Vec<String> = items.iter().map(format_v).collect();
             format!("[{}]", items.join(" "))
         }
         Value::Object(map) => {
-            let entries = sorted(map).map(|(key, value)| format!("{key}:{}", plain(value)));
+            let entries = sorted(map).map(|(key, value)| format!("{key}:{}", format_v(value)));
             format!("map[{}]", entries.collect::<Vec<_>>().join(" "))
         }
     }
 }
 
 /// A decoded JSON value under `%#v`.
-pub fn sharp(value: &Value) -> String {
+pub fn format_sharp_v(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".to_owned(),
-        Value::Bool(_) | Value::Number(_) => plain(value),
+        Value::Bool(_) | Value::Number(_) => format_v(value),
         Value::String(text) => quote(text),
         Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(sharp).collect();
+            let items: Vec<String> = items.iter().map(format_sharp_v).collect();
             format!("{}{{{}}}", type_name(value), items.join(", "))
         }
         Value::Object(map) => {
-            let entries = sorted(map).map(|(key, item)| format!("{}:{}", Quoted(key), sharp(item)));
+            let entries =
+                sorted(map).map(|(key, item)| format!("{}:{}", Quoted(key), format_sharp_v(item)));
             format!("{}{{{}}}", type_name(value), entries.collect::<Vec<_>>().join(", "))
         }
     }
@@ -258,7 +259,7 @@ mod tests {
     #[test]
     fn maps_print_by_key() {
         assert_eq!(
-            plain(&json!({"a": 1e6, "a!": null, "b": [true, "x"]})),
+            format_v(&json!({"a": 1e6, "a!": null, "b": [true, "x"]})),
             "map[a:1e+06 a!:<nil> b:[true x]]"
         );
     }

@@ -212,7 +212,7 @@ impl<'v> Printer<'_, 'v> {
         let start = self.entries.len();
         for (key, value) in map {
             let (place, expr) = match ty.field_index(key) {
-                Some(index) => (ty.places[index], Some(ty.fields[index].expr)),
+                Some(index) => (ty.json_order[index], Some(ty.fields[index].expr)),
                 None => (u16::MAX, None),
             };
             self.entries.push(Entry { place, key, value, expr });

@@ -19,7 +19,7 @@ pub mod quantity;
 mod table;
 pub mod time;
 
-pub use conform::{Problem, TypeMismatch, conform, forget_empty, restore};
+pub use conform::{StrictDecodingError, TypeMismatch, conform, forget_empty, restore};
 pub use gvk::Gvk;
 pub use table::{
     Custom, DefaultValue, Embed, Expr, Field, ListType, MapType, Shape, Type, TypeRef, all,

@@ -83,7 +83,7 @@ impl Quantity {
     pub const ONE: Self = Self::new(1, Format::DecimalSi);
 
     /// A quantity as it stands in an object; none if there is none.
-    pub fn read(value: &Value) -> Option<Self> {
+    pub fn from_json(value: &Value) -> Option<Self> {
         match value {
             Value::String(text) => Self::parse(text).ok(),
             Value::Number(number) => Self::parse(&number.to_string()).ok(),

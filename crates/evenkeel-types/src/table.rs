@@ -19,7 +19,7 @@ use crate::Gvk;
 static TEXT: &str = include_str!("table/types.txt");
 
 /// Kinds of `meta/v1` that every API group serves, custom ones included.
-const EVERYWHERE: [&str; 7] = [
+const META_KINDS: [&str; 7] = [
     "CreateOptions",
     "DeleteOptions",
     "GetOptions",
@@ -33,7 +33,7 @@ const EVERYWHERE: [&str; 7] = [
 pub fn lookup(gvk: Gvk<'_>) -> Option<&'static Type> {
     let table = table();
     let index = table.by_gvk.get(&gvk).or_else(|| {
-        EVERYWHERE.contains(&gvk.kind).then(|| table.by_gvk.get(&Gvk::new("", "v1", gvk.kind)))?
+        META_KINDS.contains(&gvk.kind).then(|| table.by_gvk.get(&Gvk::new("", "v1", gvk.kind)))?
     })?;
     Some(&table.types[*index as usize])
 }
@@ -85,20 +85,20 @@ pub struct Type {
     /// The structs embedded in it.
     pub embeds: Vec<Embed>,
     /// By protobuf number: the fields and embeds that have one.
-    pub(crate) slots: Vec<(u32, Slot)>,
+    pub(crate) members_by_number: Vec<(u32, Member)>,
     /// The members the Go struct declares, in its order.
-    pub(crate) declared: Vec<Slot>,
+    pub(crate) declared: Vec<Member>,
     /// Whether the numbers of the declared members ascend.
     pub(crate) ascending: bool,
     /// For each field its place in the JSON that Go prints.
-    pub(crate) places: Vec<u16>,
+    pub(crate) json_order: Vec<u16>,
     /// Indices of the fields that Go prints even when they are zero.
-    pub(crate) always: Vec<u16>,
+    pub(crate) always_printed: Vec<u16>,
 }
 
 /// A member of a struct: a field, or a struct embedded in it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Slot {
+pub(crate) enum Member {
     Field(u16),
     Embed(u16),
 }
@@ -113,9 +113,10 @@ impl Type {
         self.fields.binary_search_by(|field| field.name.cmp(name)).ok()
     }
 
-    pub(crate) fn slot(&self, number: u32) -> Option<Slot> {
-        let found = self.slots.binary_search_by_key(&number, |(number, _)| *number).ok()?;
-        Some(self.slots[found].1)
+    pub(crate) fn member(&self, number: u32) -> Option<Member> {
+        let found =
+            self.members_by_number.binary_search_by_key(&number, |(number, _)| *number).ok()?;
+        Some(self.members_by_number[found].1)
     }
 
     /// Its name without the package: `Pod`.
@@ -180,7 +181,7 @@ impl Field {
     }
 
     /// Go prints the field even when it is zero.
-    pub(crate) fn always(&self) -> bool {
+    pub(crate) fn is_always_printed(&self) -> bool {
         let struct_kind = matches!(self.shape, Shape::Struct(_) | Shape::Custom(..));
         !self.omitzero && (!self.omitempty || (struct_kind && !self.pointer))
     }

@@ -14,7 +14,7 @@ pub(crate) const ZERO_SECONDS: i64 = -62_135_596_800;
 
 /// A moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
+pub struct Timestamp {
     /// Seconds since the epoch.
     pub seconds: i64,
     /// What is left over, below a second.
@@ -47,7 +47,7 @@ impl Precision {
     }
 }
 
-impl Moment {
+impl Timestamp {
     /// Whether this is Go's zero time, which counts as unset and prints as null.
     pub fn is_zero(self) -> bool {
         self.seconds == ZERO_SECONDS && self.nanos == 0
@@ -55,7 +55,7 @@ impl Moment {
 
     /// The text in UTC; what is finer than the precision is cut off.
     pub fn display(self, precision: Precision) -> impl fmt::Display {
-        Display { moment: self, precision }
+        Display { timestamp: self, precision }
     }
 
     /// Reads a time in any zone.
@@ -89,9 +89,9 @@ impl Moment {
     }
 }
 
-/// True for exactly what [`Moment::display`] prints at [`Precision::Seconds`] for the years from 2
+/// True for exactly what [`Timestamp::display`] prints at [`Precision::Seconds`] for the years from 2
 /// to 9999: the common case, recognised without reading it.
-pub(crate) fn is_plain(text: &str) -> bool {
+pub(crate) fn is_canonical(text: &str) -> bool {
     let bytes = text.as_bytes();
     if bytes.len() != 20 {
         return false;
@@ -122,7 +122,7 @@ impl Reader<'_> {
         ParseError { text: self.text.to_owned(), reason }
     }
 
-    fn cannot(&self, rest: &str, element: &str) -> ParseError {
+    fn cannot_parse(&self, rest: &str, element: &str) -> ParseError {
         let (layout, rest, element) = (Quoted(self.layout), Quoted(rest), Quoted(element));
         self.fail(format!(" as {layout}: cannot parse {rest} as {element}"))
     }
@@ -141,13 +141,13 @@ impl Reader<'_> {
                 self.rest = rest;
                 Ok(())
             }
-            None => Err(self.cannot(self.rest, literal)),
+            None => Err(self.cannot_parse(self.rest, literal)),
         }
     }
 
     fn year(&mut self) -> Result<i64, ParseError> {
         let year = (0..4).try_fold(0, |year, at| Some(year * 10 + self.digit(at)?));
-        let year = year.ok_or_else(|| self.cannot(self.rest, "2006"))?;
+        let year = year.ok_or_else(|| self.cannot_parse(self.rest, "2006"))?;
         self.skip(4);
         Ok(year)
     }
@@ -168,7 +168,7 @@ impl Reader<'_> {
                 self.skip(1);
                 ones
             }
-            _ => return Err(self.cannot(self.rest, element)),
+            _ => return Err(self.cannot_parse(self.rest, element)),
         };
         if range.contains(&number) {
             return Ok(number);
@@ -189,7 +189,7 @@ impl Reader<'_> {
 
     fn micros(&mut self) -> Result<u32, ParseError> {
         if !self.rest.starts_with(['.', ',']) || (1..=6).any(|at| self.digit(at).is_none()) {
-            return Err(self.cannot(self.rest, ".000000"));
+            return Err(self.cannot_parse(self.rest, ".000000"));
         }
         let nanos = self.nanos(6);
         self.skip(7);
@@ -215,7 +215,7 @@ impl Reader<'_> {
         let (Some(hours), Some(minutes), Some(b':')) =
             (two(1), two(4), self.rest.as_bytes().get(3))
         else {
-            return Err(self.cannot(self.rest, "Z07:00"));
+            return Err(self.cannot_parse(self.rest, "Z07:00"));
         };
         if hours > 24 {
             return Err(self.fail(": time zone offset hour out of range".to_owned()));
@@ -224,7 +224,7 @@ impl Reader<'_> {
             return Err(self.fail(": time zone offset minute out of range".to_owned()));
         }
         if sign == 0 {
-            return Err(self.cannot(self.rest, "Z07:00"));
+            return Err(self.cannot_parse(self.rest, "Z07:00"));
         }
         self.skip(6);
         Ok(sign * (hours * 3600 + minutes * 60))
@@ -232,13 +232,13 @@ impl Reader<'_> {
 }
 
 struct Display {
-    moment: Moment,
+    timestamp: Timestamp,
     precision: Precision,
 }
 
 impl fmt::Display for Display {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Moment { seconds, nanos } = self.moment;
+        let Timestamp { seconds, nanos } = self.timestamp;
         let (year, month, day) = civil_from_days(seconds.div_euclid(86400));
         let second = seconds.rem_euclid(86400);
         let sign = if year < 0 { "-" } else { "" };

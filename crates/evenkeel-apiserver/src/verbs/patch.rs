@@ -197,7 +197,7 @@ impl Patch {
     /// which is computed again since that is rare, or the strategic patch.
     fn refuse(&self, ty: Option<&'static Type>, old: &Value, why: &str) -> Status {
         let shown = match &self.change {
-            Change::Strategic(patch) => go::plain(&Value::Object(patch.clone())),
+            Change::Strategic(patch) => go::format_v(&Value::Object(patch.clone())),
             _ => match self.apply(ty, old) {
                 Ok(patched) => patched.to_string(),
                 Err(status) => return status,

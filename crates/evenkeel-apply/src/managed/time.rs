@@ -1,15 +1,15 @@
 //! The times of managed fields entries: RFC 3339, UTC, whole seconds.
 
-use evenkeel_types::time::{Moment, Precision};
+use evenkeel_types::time::{Precision, Timestamp};
 
 /// Seconds since the epoch; `None` if the text is no RFC 3339 time.
 pub(super) fn parse(text: &str) -> Option<i64> {
-    Moment::parse(text, Precision::Seconds).ok().map(|moment| moment.seconds)
+    Timestamp::parse(text, Precision::Seconds).ok().map(|timestamp| timestamp.seconds)
 }
 
 /// The canonical text of a time.
 pub(super) fn format(seconds: i64) -> String {
-    Moment { seconds, nanos: 0 }.display(Precision::Seconds).to_string()
+    Timestamp { seconds, nanos: 0 }.display(Precision::Seconds).to_string()
 }
 
 #[cfg(test)]

@@ -230,8 +230,8 @@ fn without_directives(value: Value) -> Option<Value> {
 }
 
 fn unknown_directive(directive: &Value, map: &Map<String, Value>) -> StrategicError {
-    let map = go::plain(&Value::Object(map.clone()));
-    StrategicError::Other(format!("unknown patch type: {} in map: {map}", go::plain(directive)))
+    let map = go::format_v(&Value::Object(map.clone()));
+    StrategicError::Other(format!("unknown patch type: {} in map: {map}", go::format_v(directive)))
 }
 
 fn wrong_type(expected: &str, actual: &Value) -> StrategicError {
@@ -240,6 +240,6 @@ fn wrong_type(expected: &str, actual: &Value) -> StrategicError {
 }
 
 fn no_merge_key(map: &Value, key: &str) -> StrategicError {
-    let map = go::plain(map);
+    let map = go::format_v(map);
     StrategicError::Other(format!("map: {map} does not contain declared merge key: {key}"))
 }

@@ -108,11 +108,11 @@ impl Walk<'_> {
             Scalar::String => {
                 format!(
                     "expected string, got &value.valueUnstructured{{Value:{}}}",
-                    go::sharp(value)
+                    go::format_sharp_v(value)
                 )
             }
-            Scalar::Boolean => format!("expected boolean, got &{{{}}}", go::plain(value)),
-            Scalar::Untyped => format!("expected any scalar, got &{{{}}}", go::plain(value)),
+            Scalar::Boolean => format!("expected boolean, got &{{{}}}", go::format_v(value)),
+            Scalar::Untyped => format!("expected any scalar, got &{{{}}}", go::format_v(value)),
         };
         self.error(message);
     }
@@ -120,14 +120,14 @@ impl Walk<'_> {
     /// Reports a value that is neither a list nor null.
     pub(super) fn expect_list(&mut self, value: &Value) {
         if !value.is_null() && !value.is_array() {
-            self.error(format!("expected list, got &{{{}}}", go::plain(value)));
+            self.error(format!("expected list, got &{{{}}}", go::format_v(value)));
         }
     }
 
     /// Reports a value that is neither a map nor null.
     pub(super) fn expect_map(&mut self, value: &Value) {
         if !value.is_null() && !value.is_object() {
-            self.error(format!("expected map, got &{{{}}}", go::plain(value)));
+            self.error(format!("expected map, got &{{{}}}", go::format_v(value)));
         }
     }
 }

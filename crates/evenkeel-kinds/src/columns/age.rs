@@ -3,7 +3,7 @@
 //! Prints two or three significant figures. Used for the ages of built-in kinds and for the `date`
 //! columns of custom resources.
 
-use evenkeel_types::time::{Moment, Precision};
+use evenkeel_types::time::{Precision, Timestamp};
 use serde_json::Value;
 
 use super::text::{UNKNOWN, str};
@@ -81,5 +81,5 @@ fn two_units(large: i64, large_unit: char, small: i64, small_unit: char) -> Stri
 
 /// Parses an RFC 3339 timestamp to seconds since the epoch. Fractions are truncated.
 fn parse(text: &str) -> Option<i64> {
-    Moment::parse(text, Precision::Seconds).ok().map(|moment| moment.seconds)
+    Timestamp::parse(text, Precision::Seconds).ok().map(|timestamp| timestamp.seconds)
 }

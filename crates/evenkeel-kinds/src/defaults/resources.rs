@@ -149,7 +149,7 @@ fn quantities(container: &Object, list: &str) -> BTreeMap<String, Quantity> {
         .and_then(Value::as_object)
         .into_iter()
         .flatten()
-        .filter_map(|(name, amount)| Some((name.clone(), Quantity::read(amount)?)))
+        .filter_map(|(name, amount)| Some((name.clone(), Quantity::from_json(amount)?)))
         .collect()
 }
 

@@ -167,7 +167,7 @@ fn scaling_rules(errs: &mut Errors, path: Path<'_>, rules: &Value) {
             errs.invalid(path.child("periodSeconds"), period, "must be less than or equal to 1800");
         }
     }
-    if let Some(tolerance) = Quantity::read(rules.at("tolerance")) {
+    if let Some(tolerance) = Quantity::from_json(rules.at("tolerance")) {
         resources::non_negative(errs, path.child("tolerance"), &tolerance);
     }
 }
@@ -306,7 +306,7 @@ fn metric_target(errs: &mut Errors, path: Path<'_>, target: &Value) {
         errs.invalid(path.child("type"), kind, detail);
     }
     for field in ["value", "averageValue"] {
-        if let Some(amount) = Quantity::read(target.at(field)).filter(|q| q.sign().is_le()) {
+        if let Some(amount) = Quantity::from_json(target.at(field)).filter(|q| q.sign().is_le()) {
             errs.invalid(path.child(field), amount.to_string(), "must be positive");
         }
     }

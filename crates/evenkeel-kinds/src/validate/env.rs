@@ -240,7 +240,7 @@ pub(super) fn resource_selector(
 }
 
 fn divisor(errs: &mut Errors, path: Path<'_>, resource: &str, huge_pages: bool, value: &Value) {
-    let Some(divisor) = Quantity::read(value).filter(|q| q.sign().is_ne()) else { return };
+    let Some(divisor) = Quantity::from_json(value).filter(|q| q.sign().is_ne()) else { return };
     let text = divisor.to_string();
     let bytes = matches!(
         text.as_str(),

@@ -159,7 +159,7 @@ fn capacity(errs: &mut Errors, path: Path<'_>, spec: &Value) {
     }
     for (name, value) in spec.entries("capacity") {
         persistent_volume_claim::basic_resource(errs, path.key(name), value);
-        let amount = Quantity::read(value).unwrap_or(Quantity::ZERO);
+        let amount = Quantity::from_json(value).unwrap_or(Quantity::ZERO);
         resources::positive(errs, path.key(name), &amount);
     }
 }

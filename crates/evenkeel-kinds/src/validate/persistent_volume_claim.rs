@@ -103,7 +103,7 @@ fn spec(errs: &mut Errors, path: Path<'_>, spec: &Value, opts: &Options) {
     {
         let path = path.child("resources");
         let path = path.key("storage");
-        match Quantity::read(spec.at("resources").at("requests").at("storage")) {
+        match Quantity::from_json(spec.at("resources").at("requests").at("storage")) {
             None => errs.required(path, ""),
             Some(storage) => resources::positive(errs, path, &storage),
         }
@@ -239,7 +239,7 @@ fn munge(errs: &mut Errors, new: &Value, old: &Value) -> Value {
 }
 
 fn size(errs: &mut Errors, new: &Value, old: &Value) {
-    let storage = |list: &Value| Quantity::read(list.at("storage")).unwrap_or(Quantity::ZERO);
+    let storage = |list: &Value| Quantity::from_json(list.at("storage")).unwrap_or(Quantity::ZERO);
     let now = storage(new.at("spec").at("resources").at("requests"));
     let before = storage(old.at("spec").at("resources").at("requests"));
     if now < before && now <= storage(old.at("status").at("capacity")) {
@@ -315,7 +315,8 @@ fn resource_key(errs: &mut Errors, path: Path<'_>, name: &str) {
 }
 
 pub(super) fn basic_resource(errs: &mut Errors, path: Path<'_>, value: &Value) {
-    if let Some(amount) = Quantity::read(value).map(|amount| amount.value()).filter(|v| *v < 0) {
+    if let Some(amount) = Quantity::from_json(value).map(|amount| amount.value()).filter(|v| *v < 0)
+    {
         errs.invalid(path, amount, "must be a valid resource quantity");
     }
 }

@@ -114,7 +114,7 @@ fn has_indivisible_huge_pages(spec: &Value) -> bool {
             container.at("resources").entries(list).any(|(name, value)| {
                 let size =
                     name.strip_prefix("hugepages-").and_then(|size| Quantity::parse(size).ok());
-                let amount = Quantity::read(value);
+                let amount = Quantity::from_json(value);
                 match (size, amount) {
                     (Some(size), Some(amount)) if size.value() > 0 => {
                         amount.value() % size.value() != 0

@@ -83,8 +83,8 @@ pub(crate) fn same(ty: Ty, a: &Value, b: &Value) -> bool {
         Ty::Int => a.as_i64().unwrap_or_default() == b.as_i64().unwrap_or_default(),
         Ty::Bool => a.as_bool().unwrap_or_default() == b.as_bool().unwrap_or_default(),
         Ty::Quantity => {
-            Quantity::read(a).unwrap_or(Quantity::ZERO)
-                == Quantity::read(b).unwrap_or(Quantity::ZERO)
+            Quantity::from_json(a).unwrap_or(Quantity::ZERO)
+                == Quantity::from_json(b).unwrap_or(Quantity::ZERO)
         }
         Ty::IntOrString => {
             let zero = Value::from(0);
@@ -157,7 +157,7 @@ fn print(out: &mut String, ty: Ty, value: &Value, indent: Option<usize>) {
         }
         Ty::Bool => out.push_str(if value == &Value::Bool(true) { "true" } else { "false" }),
         Ty::Quantity => {
-            let quantity = Quantity::read(value).unwrap_or(Quantity::ZERO);
+            let quantity = Quantity::from_json(value).unwrap_or(Quantity::ZERO);
             let _ = write!(out, "\"{quantity}\"");
         }
         Ty::IntOrString => match value {

@@ -192,7 +192,7 @@ fn limits_and_requests(
         compute |= matches!(name, "cpu" | "memory");
     };
     for (name, value) in limits.as_object().into_iter().flatten() {
-        let quantity = Quantity::read(value).unwrap_or(Quantity::ZERO);
+        let quantity = Quantity::from_json(value).unwrap_or(Quantity::ZERO);
         let at = path.child("limits");
         entry(errs, at.key(name), name, &quantity);
         if is_huge_page(name) {
@@ -201,10 +201,10 @@ fn limits_and_requests(
         }
     }
     for (name, value) in requests.as_object().into_iter().flatten() {
-        let quantity = Quantity::read(value).unwrap_or(Quantity::ZERO);
+        let quantity = Quantity::from_json(value).unwrap_or(Quantity::ZERO);
         let at = path.child("requests");
         entry(errs, at.key(name), name, &quantity);
-        match Quantity::read(limits.at(name)) {
+        match Quantity::from_json(limits.at(name)) {
             Some(limit) if quantity != limit && !is_overcommit_allowed(name) => {
                 let detail = format!("must be equal to {name} limit of {limit}");
                 errs.invalid(at, quantity.to_string(), detail);

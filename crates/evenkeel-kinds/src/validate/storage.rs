@@ -93,7 +93,7 @@ fn capacity(errs: &mut Errors, object: &Value, values: SelectorValues) {
     checks::label_selector(errs, Path::root("nodeTopology"), topology, values);
     let class = object.text("storageClassName");
     checks::dns1123_subdomain(errs, Path::root("storageClassName"), class);
-    if let Some(capacity) = Quantity::read(object.at("capacity")) {
+    if let Some(capacity) = Quantity::from_json(object.at("capacity")) {
         resources::non_negative(errs, Path::root("capacity"), &capacity);
     }
 }

@@ -83,7 +83,7 @@ pub(super) struct Context<'a> {
 /// the name used in its own errors. Neither always equals the field name.
 const SOURCES: &[(&str, &str, &str, Check)] = &[
     ("emptyDir", "emptyDir", "emptyDir", |errs, path, source, _| {
-        if Quantity::read(source.at("sizeLimit")).is_some_and(|q| q.sign().is_lt()) {
+        if Quantity::from_json(source.at("sizeLimit")).is_some_and(|q| q.sign().is_lt()) {
             let detail = "SizeLimit field must be a valid resource quantity";
             errs.forbidden(path.child("sizeLimit"), detail);
         }

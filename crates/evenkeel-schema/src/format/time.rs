@@ -1,11 +1,11 @@
 //! Dates, times and durations.
 
 use evenkeel_types::duration;
-use evenkeel_types::time::{Moment, Precision};
+use evenkeel_types::time::{Precision, Timestamp};
 
 /// Accepts `2006-01-02` if the day exists.
 pub(super) fn is_date(text: &str) -> bool {
-    text.len() == 10 && Moment::parse(&format!("{text}T00:00:00Z"), Precision::Seconds).is_ok()
+    text.len() == 10 && Timestamp::parse(&format!("{text}T00:00:00Z"), Precision::Seconds).is_ok()
 }
 
 fn two_digits(text: &str, min: i64, max: i64) -> Option<i64> {

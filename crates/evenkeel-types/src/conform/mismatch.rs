@@ -56,15 +56,15 @@ impl Place<'_> {
     }
 
     pub(super) fn mismatch(&self, value: &Value, go_type: &str) -> TypeMismatch {
-        self.cannot(go::json_kind(value), go_type)
+        self.cannot_unmarshal(go::json_kind(value), go_type)
     }
 
     /// A number of the right kind that does not fit.
     pub(super) fn number(&self, text: &str, expr: Expr) -> TypeMismatch {
-        self.cannot(&format!("number {text}"), &expr.go_type())
+        self.cannot_unmarshal(&format!("number {text}"), &expr.go_type())
     }
 
-    pub(super) fn cannot(&self, kind: &str, go_type: &str) -> TypeMismatch {
+    pub(super) fn cannot_unmarshal(&self, kind: &str, go_type: &str) -> TypeMismatch {
         let mut context = Context::default();
         self.write_context(&mut context);
         let Context { of, fields, .. } = context;

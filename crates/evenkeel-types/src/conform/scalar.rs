@@ -4,7 +4,7 @@ use serde_json::{Number, Value};
 
 use super::mismatch::{Place, TypeMismatch};
 use crate::quantity::{self, ParseError};
-use crate::time::{self, Moment, Precision};
+use crate::time::{self, Precision, Timestamp};
 use crate::{Custom, base64};
 
 /// Go's decoder takes no number with a fraction or an exponent for an integer, not even `1.0`.
@@ -16,12 +16,12 @@ pub(super) fn integer(number: &mut Number, narrow: bool) -> Result<(), String> {
             *number = Number::from(0);
             Ok(())
         }
-        _ => Err(spell(number)),
+        _ => Err(number_text(number)),
     }
 }
 
 /// Integers too large for JSON decoders come as floats, but were not written with an exponent.
-fn spell(number: &Number) -> String {
+fn number_text(number: &Number) -> String {
     match number.as_f64() {
         Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() >= 1e16 => {
             float.to_string()
@@ -74,7 +74,7 @@ pub(super) fn bytes(value: &mut Value, at: &Place<'_>) -> Result<(), TypeMismatc
                 Value::Number(number) => number
                     .as_u64()
                     .and_then(|number| u8::try_from(number).ok())
-                    .ok_or_else(|| at.cannot(&format!("number {number}"), "uint8")),
+                    .ok_or_else(|| at.cannot_unmarshal(&format!("number {number}"), "uint8")),
                 _ => Err(at.mismatch(item, "uint8")),
             })
             .collect::<Result<_, _>>()?,
@@ -90,37 +90,37 @@ pub(super) fn time(custom: Custom, value: &mut Value, at: &Place<'_>) -> Result<
     };
     let precision = match custom {
         Custom::MicroTime => Precision::Micros,
-        _ if time::is_plain(text) => return Ok(()),
+        _ if time::is_canonical(text) => return Ok(()),
         _ => Precision::Seconds,
     };
-    let moment =
-        Moment::parse(text, precision).map_err(|error| TypeMismatch::new(error.to_string()))?;
-    *value = print_time(moment, precision);
+    let timestamp =
+        Timestamp::parse(text, precision).map_err(|error| TypeMismatch::new(error.to_string()))?;
+    *value = print_time(timestamp, precision);
     Ok(())
 }
 
 /// Go prints its zero time as null, whether or not the field may be left out.
-pub(crate) fn print_time(moment: Moment, precision: Precision) -> Value {
-    if moment.is_zero() {
+pub(crate) fn print_time(timestamp: Timestamp, precision: Precision) -> Value {
+    if timestamp.is_zero() {
         return Value::Null;
     }
-    Value::String(moment.display(precision).to_string())
+    Value::String(timestamp.display(precision).to_string())
 }
 
 pub(super) fn quantity(value: &mut Value) -> Result<(), TypeMismatch> {
-    let refuse = |error: ParseError| TypeMismatch::new(error.to_string());
+    let mismatch = |error: ParseError| TypeMismatch::new(error.to_string());
     let printed = match value {
         Value::String(text) => {
-            let canonical = quantity::canonicalize(text.trim()).map_err(refuse)?;
+            let canonical = quantity::canonicalize(text.trim()).map_err(mismatch)?;
             if canonical == *text {
                 return Ok(());
             }
             canonical.into_owned()
         }
         Value::Number(number) => {
-            quantity::canonicalize(&spell(number)).map_err(refuse)?.into_owned()
+            quantity::canonicalize(&number_text(number)).map_err(mismatch)?.into_owned()
         }
-        _ => return Err(refuse(ParseError::Format)),
+        _ => return Err(mismatch(ParseError::Format)),
     };
     *value = Value::String(printed);
     Ok(())
@@ -129,9 +129,8 @@ pub(super) fn quantity(value: &mut Value) -> Result<(), TypeMismatch> {
 pub(super) fn int_or_string(value: &mut Value, at: &Place<'_>) -> Result<(), TypeMismatch> {
     match value {
         Value::String(_) => Ok(()),
-        Value::Number(number) => {
-            integer(number, true).map_err(|text| at.cannot(&format!("number {text}"), "int32"))
-        }
+        Value::Number(number) => integer(number, true)
+            .map_err(|text| at.cannot_unmarshal(&format!("number {text}"), "int32")),
         _ => Err(at.mismatch(value, "int32")),
     }
 }

@@ -5,31 +5,31 @@ use serde_json::{Value, json};
 use super::conform;
 use crate::{Gvk, lookup};
 
-fn try_shape(object: Value) -> Result<(Value, Vec<String>), String> {
+fn try_conform(object: Value) -> Result<(Value, Vec<String>), String> {
     let mut object = object;
     let text = |name: &str| object[name].as_str().unwrap().to_owned();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     let ty = lookup(Gvk::from_api_version(&api_version, &kind)).unwrap();
-    let problems = conform(ty, &mut object).map_err(|error| error.to_string())?;
-    Ok((object, problems.iter().map(ToString::to_string).collect()))
+    let strict_errors = conform(ty, &mut object).map_err(|error| error.to_string())?;
+    Ok((object, strict_errors.iter().map(ToString::to_string).collect()))
 }
 
 /// What a core object becomes.
 #[track_caller]
 #[expect(clippy::needless_pass_by_value, reason = "so that tests may pass json! as it is")]
-fn shape(kind: &str, body: Value) -> Value {
-    let (mut shaped, problems) = try_shape(with_type(kind, &body)).unwrap();
-    assert_eq!(problems, Vec::<String>::new());
-    let map = shaped.as_object_mut().unwrap();
+fn conform_object(kind: &str, body: Value) -> Value {
+    let (mut conformed, strict_errors) = try_conform(with_type(kind, &body)).unwrap();
+    assert_eq!(strict_errors, Vec::<String>::new());
+    let map = conformed.as_object_mut().unwrap();
     map.remove("apiVersion");
     map.remove("kind");
-    shaped
+    conformed
 }
 
 #[track_caller]
 #[expect(clippy::needless_pass_by_value, reason = "so that tests may pass json! as it is")]
-fn refuse(kind: &str, body: Value) -> String {
-    try_shape(with_type(kind, &body)).unwrap_err()
+fn conform_error(kind: &str, body: Value) -> String {
+    try_conform(with_type(kind, &body)).unwrap_err()
 }
 
 fn with_type(kind: &str, body: &Value) -> Value {
@@ -53,14 +53,14 @@ fn pod(spec: Value) -> Value {
 
 #[test]
 fn unknown_fields_are_dropped_and_named() {
-    let (shaped, problems) = try_shape(json!({
+    let (conformed, strict_errors) = try_conform(json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "extra": 1,
         "spec": {"replica": 3, "template": {"spec": {"containers": [{"name": "a", "imag": "b"}]}}},
         "metadata": {"labels": {"any": "thing"}, "na\"me": "x"},
     }))
     .unwrap();
     assert_eq!(
-        problems,
+        strict_errors,
         [
             r#"unknown field "extra""#,
             r#"unknown field "metadata.na\"me""#,
@@ -68,22 +68,22 @@ fn unknown_fields_are_dropped_and_named() {
             r#"unknown field "spec.template.spec.containers[0].imag""#,
         ]
     );
-    assert_eq!(shaped["metadata"], json!({"labels": {"any": "thing"}}));
-    assert_eq!(shaped["spec"].get("replica"), None);
+    assert_eq!(conformed["metadata"], json!({"labels": {"any": "thing"}}));
+    assert_eq!(conformed["spec"].get("replica"), None);
 }
 
 #[test]
 fn problems_stop_at_the_hundredth() {
     let fields: serde_json::Map<_, _> =
         (0..300).map(|index| (format!("x{index}"), Value::from(1))).collect();
-    let (_, problems) = try_shape(with_type("ConfigMap", &Value::Object(fields))).unwrap();
-    assert_eq!(problems.len(), 100);
+    let (_, strict_errors) = try_conform(with_type("ConfigMap", &Value::Object(fields))).unwrap();
+    assert_eq!(strict_errors.len(), 100);
 }
 
 #[test]
 fn a_minimal_pod_gains_what_go_prints_regardless() {
     assert_eq!(
-        shape("Pod", pod(json!({"containers": [{"name": "a"}, null]}))),
+        conform_object("Pod", pod(json!({"containers": [{"name": "a"}, null]}))),
         json!({
             "metadata": {},
             "spec": {"containers": [
@@ -93,9 +93,9 @@ fn a_minimal_pod_gains_what_go_prints_regardless() {
             "status": {},
         })
     );
-    assert_eq!(shape("Pod", json!({}))["spec"], json!({"containers": null}));
+    assert_eq!(conform_object("Pod", json!({}))["spec"], json!({"containers": null}));
     assert_eq!(
-        shape("Deployment", json!({}))["spec"],
+        conform_object("Deployment", json!({}))["spec"],
         json!({
             "selector": null,
             "strategy": {},
@@ -106,7 +106,7 @@ fn a_minimal_pod_gains_what_go_prints_regardless() {
 
 #[test]
 fn nulls_and_empty_values_go_unless_a_pointer_holds_them() {
-    let shaped = shape(
+    let conformed = conform_object(
         "Pod",
         pod(json!({
             "containers": [],
@@ -124,7 +124,7 @@ fn nulls_and_empty_values_go_unless_a_pointer_holds_them() {
         })),
     );
     assert_eq!(
-        shaped["spec"],
+        conformed["spec"],
         json!({
             "containers": [],
             "priority": 0,
@@ -138,14 +138,14 @@ fn nulls_and_empty_values_go_unless_a_pointer_holds_them() {
 
 #[test]
 fn quantities_take_their_canonical_form() {
-    let shaped = shape(
+    let conformed = conform_object(
         "Pod",
         pod(json!({"containers": [{"name": "a", "resources": {"limits": {
             "cpu": "1000m", "memory": "2048Mi", "pods": 3, "rate": 0.5, "none": null, "kept": " 1 ",
         }}}]})),
     );
     assert_eq!(
-        shaped["spec"]["containers"][0]["resources"]["limits"],
+        conformed["spec"]["containers"][0]["resources"]["limits"],
         json!({"cpu": "1", "memory": "2Gi", "pods": "3", "rate": "500m", "none": "0", "kept": "1"})
     );
     let limits = |value: Value| {
@@ -153,31 +153,35 @@ fn quantities_take_their_canonical_form() {
     };
     let format = "quantities must match the regular expression \
                   '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
-    assert_eq!(refuse("Pod", limits(json!("abc"))), format);
-    assert_eq!(refuse("Pod", limits(json!(true))), format);
-    assert_eq!(refuse("Pod", limits(json!("1Q"))), format);
-    assert_eq!(refuse("Pod", limits(json!("1mm"))), "unable to parse quantity's suffix");
+    assert_eq!(conform_error("Pod", limits(json!("abc"))), format);
+    assert_eq!(conform_error("Pod", limits(json!(true))), format);
+    assert_eq!(conform_error("Pod", limits(json!("1Q"))), format);
+    assert_eq!(conform_error("Pod", limits(json!("1mm"))), "unable to parse quantity's suffix");
 }
 
 #[test]
 fn times_take_their_precision() {
     let meta = |time: &str| json!({"metadata": {"creationTimestamp": time}});
-    let shaped = shape("ConfigMap", meta("2026-01-02T03:04:05.678+01:00"));
-    assert_eq!(shaped["metadata"]["creationTimestamp"], "2026-01-02T02:04:05Z");
-    assert_eq!(shape("ConfigMap", meta("0001-01-01T00:00:00Z"))["metadata"], json!({}));
+    let conformed = conform_object("ConfigMap", meta("2026-01-02T03:04:05.678+01:00"));
+    assert_eq!(conformed["metadata"]["creationTimestamp"], "2026-01-02T02:04:05Z");
+    assert_eq!(conform_object("ConfigMap", meta("0001-01-01T00:00:00Z"))["metadata"], json!({}));
     assert_eq!(
-        shape("ConfigMap", json!({"metadata": {"creationTimestamp": null}}))["metadata"],
+        conform_object("ConfigMap", json!({"metadata": {"creationTimestamp": null}}))["metadata"],
         json!({})
     );
     // A pointer to the zero time is set, and prints as null.
     assert_eq!(
-        shape("ConfigMap", json!({"metadata": {"deletionTimestamp": "0001-01-01T00:00:00Z"}}))["metadata"],
+        conform_object(
+            "ConfigMap",
+            json!({"metadata": {"deletionTimestamp": "0001-01-01T00:00:00Z"}})
+        )["metadata"],
         json!({"deletionTimestamp": null})
     );
-    let lease = shape("Lease", json!({"spec": {"renewTime": "2026-01-02T03:04:05.123456+01:00"}}));
+    let lease =
+        conform_object("Lease", json!({"spec": {"renewTime": "2026-01-02T03:04:05.123456+01:00"}}));
     assert_eq!(lease["spec"]["renewTime"], "2026-01-02T02:04:05.123456Z");
     assert_eq!(
-        refuse("ConfigMap", meta("yesterday")),
+        conform_error("ConfigMap", meta("yesterday")),
         r#"parsing time "yesterday" as "2006-01-02T15:04:05Z07:00": cannot parse "yesterday" as "2006""#
     );
 }
@@ -185,13 +189,13 @@ fn times_take_their_precision() {
 #[test]
 fn bytes_are_checked_and_rewritten_only_if_needed() {
     let secret = |value: Value| json!({"data": {"a": value}});
-    assert_eq!(shape("Secret", secret(json!("aGVsbG8=")))["data"]["a"], "aGVsbG8=");
-    assert_eq!(shape("Secret", secret(json!("aGVs\nbG8=")))["data"]["a"], "aGVsbG8=");
-    assert_eq!(shape("Secret", secret(json!(null)))["data"]["a"], Value::Null);
-    assert_eq!(shape("Secret", secret(json!([104, 105])))["data"]["a"], "aGk=");
-    assert_eq!(refuse("Secret", secret(json!("a!"))), "illegal base64 data at input byte 1");
+    assert_eq!(conform_object("Secret", secret(json!("aGVsbG8=")))["data"]["a"], "aGVsbG8=");
+    assert_eq!(conform_object("Secret", secret(json!("aGVs\nbG8=")))["data"]["a"], "aGVsbG8=");
+    assert_eq!(conform_object("Secret", secret(json!(null)))["data"]["a"], Value::Null);
+    assert_eq!(conform_object("Secret", secret(json!([104, 105])))["data"]["a"], "aGk=");
+    assert_eq!(conform_error("Secret", secret(json!("a!"))), "illegal base64 data at input byte 1");
     assert_eq!(
-        refuse("Secret", secret(json!(1))),
+        conform_error("Secret", secret(json!(1))),
         "json: cannot unmarshal number into Go struct field Secret.data of type []uint8"
     );
 }
@@ -256,7 +260,7 @@ fn wrong_types_are_refused_in_gos_words() {
             "number into Go struct field ConfigMap.metadata of type v1.ObjectMeta",
         ),
     ] {
-        assert_eq!(refuse(kind, body), cannot(error));
+        assert_eq!(conform_error(kind, body), cannot(error));
     }
     let pod = lookup(Gvk::new("", "v1", "Pod")).unwrap();
     assert_eq!(
@@ -272,7 +276,7 @@ fn schemas_nest_without_strictness_below_their_own_decoders() {
             "versions": [{"name": "v1", "served": true, "storage": true,
                 "schema": {"openAPIV3Schema": schema}}]}})
     };
-    let (shaped, problems) = try_shape(with_type(
+    let (conformed, strict_errors) = try_conform(with_type(
         "CustomResourceDefinition",
         &crd(json!({
             "type": "object", "typo": 1, "maximum": 5.0, "minimum": 0.5, "default": {"keep": null},
@@ -285,14 +289,14 @@ fn schemas_nest_without_strictness_below_their_own_decoders() {
     .unwrap();
     let path = "spec.versions[0].schema.openAPIV3Schema";
     assert_eq!(
-        problems,
+        strict_errors,
         [
             format!(r#"unknown field "{path}.properties.x.typo""#),
             format!(r#"unknown field "{path}.typo""#),
         ]
     );
     assert_eq!(
-        shaped["spec"]["versions"][0]["schema"]["openAPIV3Schema"],
+        conformed["spec"]["versions"][0]["schema"]["openAPIV3Schema"],
         json!({
             "type": "object", "maximum": 5, "minimum": 0.5, "default": {"keep": null},
             "additionalProperties": {"type": "string"},
@@ -302,11 +306,11 @@ fn schemas_nest_without_strictness_below_their_own_decoders() {
         })
     );
     assert_eq!(
-        refuse("CustomResourceDefinition", crd(json!({"additionalProperties": 1}))),
+        conform_error("CustomResourceDefinition", crd(json!({"additionalProperties": 1}))),
         "boolean or JSON schema expected"
     );
     assert_eq!(
-        refuse(
+        conform_error(
             "CustomResourceDefinition",
             crd(json!({"items": {"properties": {"x": {"type": 1}}}}))
         ),
@@ -318,23 +322,23 @@ fn schemas_nest_without_strictness_below_their_own_decoders() {
 #[test]
 fn raw_values_and_field_sets_are_left_alone() {
     let fields = json!({"f:metadata": {"f:labels": {".": {}, "f:a": {}}}, "any": null});
-    let shaped = shape(
+    let conformed = conform_object(
         "ConfigMap",
         json!({"metadata": {"managedFields": [{"manager": "m", "fieldsV1": fields}]}}),
     );
-    assert_eq!(shaped["metadata"]["managedFields"][0]["fieldsV1"], fields);
+    assert_eq!(conformed["metadata"]["managedFields"][0]["fieldsV1"], fields);
     let raw = json!({"x": [null, "", 0, {}]});
-    let review = shape("AdmissionReview", json!({"request": {"object": raw}}));
+    let review = conform_object("AdmissionReview", json!({"request": {"object": raw}}));
     assert_eq!(review["request"]["object"], raw);
     assert_eq!(review["request"]["oldObject"], Value::Null);
 }
 
 #[test]
 fn what_conforms_stays_as_it_is() {
-    let first = shape(
+    let first = conform_object(
         "Deployment",
         json!({"spec": {"template": {"spec": {"containers": [{
         "name": "a", "resources": {"limits": {"cpu": "1.50", "memory": "1Ei"}}}]}}}}),
     );
-    assert_eq!(shape("Deployment", first.clone()), first);
+    assert_eq!(conform_object("Deployment", first.clone()), first);
 }

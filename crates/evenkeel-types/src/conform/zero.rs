@@ -41,7 +41,7 @@ pub(super) fn object(ty: &'static Type) -> Value {
 
 /// Adds the fields of a struct that Go prints whether or not anybody set them.
 pub(crate) fn complete(ty: &'static Type, map: &mut Map<String, Value>) {
-    for &index in &ty.always {
+    for &index in &ty.always_printed {
         let field = &ty.fields[index as usize];
         if !map.contains_key(field.name) {
             map.insert(field.name.to_owned(), zero_field(field));

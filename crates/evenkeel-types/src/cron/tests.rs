@@ -29,7 +29,7 @@ fn valid_schedules_parse() {
 
 #[test]
 fn errors_are_the_librarys() {
-    for (schedule, fault) in [
+    for (schedule, error) in [
         ("bad", "expected exactly 5 fields, found 1: [bad]"),
         ("60 * * * *", "end of range (60) above maximum (59): 60"),
         ("* * * * 7", "end of range (7) above maximum (6): 7"),
@@ -48,7 +48,7 @@ fn errors_are_the_librarys() {
         ("TZ=Mars/Base * * * * *", "provided bad location Mars/Base: unknown time zone Mars/Base"),
         ("TZ=../x * * * * *", "provided bad location ../x: time: invalid location name"),
     ] {
-        assert_eq!(parse(schedule), Err(fault.to_owned()), "{schedule}");
+        assert_eq!(parse(schedule), Err(error.to_owned()), "{schedule}");
     }
 }
 

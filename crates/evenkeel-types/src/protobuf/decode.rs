@@ -10,13 +10,13 @@ use serde_json::{Map, Value};
 use super::wire::{Payload, Reader};
 use super::{DEPTH_MAX, DecodeError, MAGIC, decode_at, lossy};
 use crate::conform::{complete, omitted, print_double, print_time, zero};
-use crate::table::{Slot, schema_type};
-use crate::time::{Moment, Precision, ZERO_SECONDS};
+use crate::table::{Member, schema_type};
+use crate::time::{Precision, Timestamp, ZERO_SECONDS};
 use crate::{Custom, Expr, Field, Shape, Type, base64, quantity};
 
 /// Reads a whole message.
 pub(super) fn object(ty: &'static Type, bytes: &[u8], depth: usize) -> Result<Value, DecodeError> {
-    if ty.slots.is_empty() && !ty.fields.iter().all(|field| field.embed.is_some()) {
+    if ty.members_by_number.is_empty() && !ty.fields.iter().all(|field| field.embed.is_some()) {
         return Err(DecodeError::NoProtobuf(ty.name));
     }
     let mut map = Map::new();
@@ -48,12 +48,12 @@ fn read_fields(
 ) -> Result<(), DecodeError> {
     let mut reader = Reader::new(bytes);
     while let Some((number, payload)) = reader.next()? {
-        match ty.slot(number) {
+        match ty.member(number) {
             None => {}
-            Some(Slot::Field(index)) => {
+            Some(Member::Field(index)) => {
                 read_field(&ty.fields[index as usize], payload, depth, map)?;
             }
-            Some(Slot::Embed(index)) => {
+            Some(Member::Embed(index)) => {
                 let embed = &ty.embeds[index as usize];
                 let Payload::Bytes(bytes) = payload else {
                     return Err(wrong(payload, embed.name));
@@ -236,17 +236,17 @@ fn read_time(custom: Custom, bytes: &[u8]) -> Result<Value, DecodeError> {
         Custom::MicroTime => Precision::Micros,
         _ => Precision::Seconds,
     };
-    let moment = match precision {
-        Precision::Seconds => Moment { seconds, nanos: 0 },
+    let timestamp = match precision {
+        Precision::Seconds => Timestamp { seconds, nanos: 0 },
         Precision::Micros => {
             let nanos = nanos / 1000 * 1000;
-            Moment {
+            Timestamp {
                 seconds: seconds.saturating_add(nanos.div_euclid(1_000_000_000)),
                 nanos: nanos.rem_euclid(1_000_000_000) as u32,
             }
         }
     };
-    Ok(print_time(moment, precision))
+    Ok(print_time(timestamp, precision))
 }
 
 fn read_quantity(bytes: &[u8]) -> Result<Value, DecodeError> {
@@ -298,19 +298,19 @@ fn read_raw(bytes: &[u8], depth: usize) -> Result<Value, DecodeError> {
     }
     let value = serde_json::from_slice(raw)
         .map_err(|error| DecodeError::Value(format!("raw value is no JSON: {error}")))?;
-    if !fits(&value, DEPTH_MAX - depth) {
+    if !fits_depth(&value, DEPTH_MAX - depth) {
         return Err(DecodeError::TooDeep);
     }
     Ok(value)
 }
 
-fn fits(value: &Value, room: usize) -> bool {
-    let Some(inner) = room.checked_sub(1) else {
+fn fits_depth(value: &Value, remaining: usize) -> bool {
+    let Some(inner) = remaining.checked_sub(1) else {
         return !matches!(value, Value::Array(_) | Value::Object(_));
     };
     match value {
-        Value::Array(items) => items.iter().all(|item| fits(item, inner)),
-        Value::Object(map) => map.values().all(|item| fits(item, inner)),
+        Value::Array(items) => items.iter().all(|item| fits_depth(item, inner)),
+        Value::Object(map) => map.values().all(|item| fits_depth(item, inner)),
         _ => true,
     }
 }

@@ -12,8 +12,8 @@ use std::borrow::Cow;
 use super::text::Text;
 use super::wire::Writer;
 use super::{DEPTH_MAX, EncodeError};
-use crate::table::{Slot, schema_type};
-use crate::time::{Moment, Precision};
+use crate::table::{Member, schema_type};
+use crate::time::{Precision, Timestamp};
 use crate::{Custom, Expr, Field, Shape, Type, base64};
 
 type Done = Result<(), EncodeError>;
@@ -93,7 +93,7 @@ impl Encoder {
 
     /// The fields of a whole object.
     pub(super) fn object(&mut self, ty: &'static Type, json: &[u8]) -> Done {
-        if ty.slots.is_empty() && !ty.fields.iter().all(|field| field.embed.is_some()) {
+        if ty.members_by_number.is_empty() && !ty.fields.iter().all(|field| field.embed.is_some()) {
             return Err(EncodeError::NoProtobuf(ty.name));
         }
         let mut text = Text::new(json);
@@ -140,12 +140,12 @@ impl Encoder {
         for slot in &ty.declared {
             let start = self.out.as_bytes().len();
             let number = match *slot {
-                Slot::Field(field) => {
+                Member::Field(field) => {
                     let field = &ty.fields[field as usize];
                     member(self, field, depth + 1)?;
                     field.number
                 }
-                Slot::Embed(embed) => {
+                Member::Embed(embed) => {
                     let embed = &ty.embeds[embed as usize];
                     let mark = self.out.begin(embed.number);
                     self.in_order(embed.ty.get(), depth + 1, member)?;
@@ -340,10 +340,10 @@ impl Encoder {
                 };
                 let time = text.string(field)?;
                 let time = std::str::from_utf8(&time).map_err(|_| mismatch.clone())?;
-                let moment = Moment::parse(time, precision).map_err(|_| mismatch)?;
-                if !moment.is_zero() {
-                    let nanos = if precision == Precision::Micros { moment.nanos } else { 0 };
-                    self.out.varint(1, moment.seconds as u64);
+                let timestamp = Timestamp::parse(time, precision).map_err(|_| mismatch)?;
+                if !timestamp.is_zero() {
+                    let nanos = if precision == Precision::Micros { timestamp.nanos } else { 0 };
+                    self.out.varint(1, timestamp.seconds as u64);
                     self.out.varint(2, u64::from(nanos));
                 }
             }

@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use super::{
-    Custom, DefaultValue, Embed, Expr, Expression, Field, ListType, MapType, Shape, Slot, Table,
+    Custom, DefaultValue, Embed, Expr, Expression, Field, ListType, MapType, Member, Shape, Table,
     Type, TypeRef,
 };
 use crate::Gvk;
 
 pub(super) fn parse(text: &'static str) -> Table {
     let mut lines = Vec::with_capacity(5000);
-    lines.extend(text.lines().filter(|line| !line.starts_with('#')).map(cut));
+    lines.extend(text.lines().filter(|line| !line.starts_with('#')).map(split_word));
     let mut builder = Builder::default();
     builder.declare(&lines);
     builder.define(&lines);
@@ -77,13 +77,13 @@ impl Builder {
         for &(head, rest) in lines {
             match head {
                 "@package" => {
-                    let (alias, name) = cut(rest);
+                    let (alias, name) = split_word(rest);
                     package = name;
                     self.packages.insert(alias, name);
                 }
                 "@alias" => {
-                    let (name, rest) = cut(rest);
-                    let (expression, wrapped) = cut(rest);
+                    let (name, rest) = split_word(rest);
+                    let (expression, wrapped) = split_word(rest);
                     let alias = Name::Alias { expression, wrapped: wrapped == "wrapped" };
                     self.names.insert((package, name), alias);
                 }
@@ -93,7 +93,7 @@ impl Builder {
                     self.names.insert((package, rest), Name::Custom(index, custom));
                 }
                 "@type" => {
-                    let (name, attributes) = cut(rest);
+                    let (name, attributes) = split_word(rest);
                     let index = self.push_type(package, name, None);
                     let ty = &mut self.types[index as usize];
                     for attribute in attributes.split(' ') {
@@ -120,11 +120,11 @@ impl Builder {
             unions: None,
             fields: Vec::new(),
             embeds: Vec::new(),
-            slots: Vec::new(),
+            members_by_number: Vec::new(),
             declared: Vec::new(),
             ascending: true,
-            places: Vec::new(),
-            always: Vec::new(),
+            json_order: Vec::new(),
+            always_printed: Vec::new(),
         });
         index
     }
@@ -136,34 +136,34 @@ impl Builder {
         let mut next = 0;
         for &(head, rest) in lines {
             match head {
-                "@package" => package = cut(rest).1,
+                "@package" => package = split_word(rest).1,
                 "@alias" => {}
                 "@type" | "@custom" => {
                     open = next;
                     next += 1;
                 }
                 "@kind" => {
-                    let (kind, api_versions) = cut(rest);
+                    let (kind, api_versions) = split_word(rest);
                     let gvks = api_versions
                         .split(' ')
                         .map(|api_version| Gvk::from_api_version(api_version, kind));
                     self.types[open].gvks.extend(gvks);
                 }
                 "@embed" => {
-                    let (name, rest) = cut(rest);
-                    let (number, ty) = cut(rest);
+                    let (name, rest) = split_word(rest);
+                    let (number, ty) = split_word(rest);
                     let Shape::Struct(ty) = self.expression(package, ty).1 else {
                         unreachable!("only structs are embedded: {rest}")
                     };
                     let number = parse_number(number);
                     let outer = &mut self.types[open];
-                    outer.declared.push(Slot::Embed(index(outer.embeds.len())));
+                    outer.declared.push(Member::Embed(index(outer.embeds.len())));
                     outer.embeds.push(Embed { name, number, ty });
                 }
                 _ => {
                     let field = self.field(package, head, rest);
                     let outer = &mut self.types[open];
-                    outer.declared.push(Slot::Field(index(outer.fields.len())));
+                    outer.declared.push(Member::Field(index(outer.fields.len())));
                     outer.fields.push(field);
                 }
             }
@@ -171,9 +171,9 @@ impl Builder {
     }
 
     fn field(&mut self, package: &'static str, name: &'static str, rest: &'static str) -> Field {
-        let (number, rest) = cut(rest);
-        let (flags, rest) = cut(rest);
-        let (expression, attributes) = cut(rest);
+        let (number, rest) = split_word(rest);
+        let (flags, rest) = split_word(rest);
+        let (expression, attributes) = split_word(rest);
         let (expr, shape) = self.expression(package, expression);
         let mut field = Field {
             name,
@@ -211,7 +211,7 @@ impl Builder {
                 break;
             }
             let attribute;
-            (attribute, rest) = cut(rest);
+            (attribute, rest) = split_word(rest);
             let Some((key, value)) = attribute.split_once('=') else { continue };
             let (head, tail) = value.split_once(':').unwrap_or((value, ""));
             match key {
@@ -242,15 +242,15 @@ impl Builder {
         if let Some(&known) = self.interned.get(&(package, text)) {
             return (known, self.expressions[known.0 as usize].shape);
         }
-        let made = self.make(package, text);
-        let shape = made.shape;
+        let expression = self.parse_expression(package, text);
+        let shape = expression.shape;
         let expr = Expr(index(self.expressions.len()));
-        self.expressions.push(made);
+        self.expressions.push(expression);
         self.interned.insert((package, text), expr);
         (expr, shape)
     }
 
-    fn make(&mut self, package: &'static str, text: &'static str) -> Expression {
+    fn parse_expression(&mut self, package: &'static str, text: &'static str) -> Expression {
         let plain = |shape| Expression { shape, alias: None, wrapped: false };
         if let Some(element) = text.strip_prefix("[]") {
             return plain(Shape::List(self.expression(package, element).0));
@@ -304,77 +304,78 @@ impl Builder {
         }
         let mut fields = std::mem::take(&mut self.types[position].fields);
         let names: Vec<&str> = fields.iter().map(|field| field.name).collect();
-        let mut slots = Vec::new();
+        let mut members_by_number = Vec::new();
         for embed in 0..self.types[position].embeds.len() {
             let Embed { number, ty, .. } = self.types[position].embeds[embed];
             self.flatten(ty.0 as usize, flat);
             let inner = &self.types[ty.0 as usize].fields;
             fields.extend(inner.iter().map(|field| Field { embed: Some(index(embed)), ..*field }));
             if number != 0 {
-                slots.push((number, Slot::Embed(index(embed))));
+                members_by_number.push((number, Member::Embed(index(embed))));
             }
         }
         fields.sort_unstable_by_key(|field| field.name);
         for (position, field) in fields.iter().enumerate() {
             if field.number != 0 && field.embed.is_none() {
-                slots.push((field.number, Slot::Field(index(position))));
+                members_by_number.push((field.number, Member::Field(index(position))));
             }
         }
         let declared = std::mem::take(&mut self.types[position].declared);
-        let (declared, places) = self.order(position, declared, &names, &fields);
+        let (declared, json_order) = self.order(position, declared, &names, &fields);
         let numbers = declared.iter().map(|slot| match *slot {
-            Slot::Field(field) => fields[field as usize].number,
-            Slot::Embed(embed) => self.types[position].embeds[embed as usize].number,
+            Member::Field(field) => fields[field as usize].number,
+            Member::Embed(embed) => self.types[position].embeds[embed as usize].number,
         });
         let ascending = numbers.filter(|number| *number != 0).is_sorted();
-        slots.sort_unstable_by_key(|(number, _)| *number);
-        let always = |(position, field): (usize, &Field)| field.always().then(|| index(position));
+        members_by_number.sort_unstable_by_key(|(number, _)| *number);
+        let always_printed =
+            |(position, field): (usize, &Field)| field.is_always_printed().then(|| index(position));
         let ty = &mut self.types[position];
-        ty.always = fields.iter().enumerate().filter_map(always).collect();
+        ty.always_printed = fields.iter().enumerate().filter_map(always_printed).collect();
         ty.fields = fields;
-        ty.slots = slots;
+        ty.members_by_number = members_by_number;
         ty.declared = declared;
         ty.ascending = ascending;
-        ty.places = places;
+        ty.json_order = json_order;
     }
 
     /// Where the members of a type stand once its fields are sorted, and each field's place in JSON.
     fn order(
         &self,
         position: usize,
-        mut declared: Vec<Slot>,
+        mut declared: Vec<Member>,
         names: &[&str],
         fields: &[Field],
-    ) -> (Vec<Slot>, Vec<u16>) {
+    ) -> (Vec<Member>, Vec<u16>) {
         let find = |name: &str| fields.binary_search_by(|field| field.name.cmp(name));
-        let mut places = vec![u16::MAX; fields.len()];
+        let mut json_order = vec![u16::MAX; fields.len()];
         let mut next = 0;
         for slot in &mut declared {
             match slot {
-                Slot::Field(at) => {
+                Member::Field(at) => {
                     if let Ok(found) = find(names[*at as usize]) {
                         *at = index(found);
-                        places[found] = next;
+                        json_order[found] = next;
                     }
                     next += 1;
                 }
-                Slot::Embed(at) => {
+                Member::Embed(at) => {
                     let inner =
                         &self.types[self.types[position].embeds[*at as usize].ty.0 as usize];
-                    for (field, place) in inner.fields.iter().zip(&inner.places) {
+                    for (field, place) in inner.fields.iter().zip(&inner.json_order) {
                         if let Ok(found) = find(field.name) {
-                            places[found] = next + place;
+                            json_order[found] = next + place;
                         }
                     }
                     next += index(inner.fields.len());
                 }
             }
         }
-        (declared, places)
+        (declared, json_order)
     }
 }
 
-fn cut(text: &'static str) -> (&'static str, &'static str) {
+fn split_word(text: &'static str) -> (&'static str, &'static str) {
     // Words are short: looking at each byte beats a search made for long texts.
     match text.bytes().position(|byte| byte == b' ') {
         Some(space) => (&text[..space], &text[space + 1..]),

@@ -77,7 +77,7 @@ fn expressions_print_as_go_does() {
 fn every_type_can_be_walked() {
     for ty in all() {
         assert!(ty.fields.is_sorted_by(|a, b| a.name < b.name), "{}", ty.name);
-        assert!(ty.slots.is_sorted_by(|a, b| a.0 < b.0), "{}", ty.name);
+        assert!(ty.members_by_number.is_sorted_by(|a, b| a.0 < b.0), "{}", ty.name);
         // Walks keep a bit per field.
         assert!(ty.fields.len() <= 128, "{}", ty.name);
         assert!(ty.custom.is_none() || ty.fields.is_empty(), "{}", ty.name);

@@ -1,6 +1,6 @@
 //! Timestamps as Go parses and prints them.
 
-use super::{Moment, Precision, ZERO_SECONDS, is_plain};
+use super::{Precision, Timestamp, ZERO_SECONDS, is_canonical};
 
 fn seconds(text: &str) -> Result<String, String> {
     canonical(text, Precision::Seconds)
@@ -11,8 +11,8 @@ fn micros(text: &str) -> Result<String, String> {
 }
 
 fn canonical(text: &str, precision: Precision) -> Result<String, String> {
-    let moment = Moment::parse(text, precision).map_err(|error| error.to_string())?;
-    Ok(moment.display(precision).to_string())
+    let timestamp = Timestamp::parse(text, precision).map_err(|error| error.to_string())?;
+    Ok(timestamp.display(precision).to_string())
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn errors_are_gos() {
 
 #[test]
 fn the_zero_time_is_the_year_one() {
-    let zero = Moment::parse("0001-01-01T00:00:00Z", Precision::Seconds).unwrap();
+    let zero = Timestamp::parse("0001-01-01T00:00:00Z", Precision::Seconds).unwrap();
     assert_eq!(zero.seconds, ZERO_SECONDS);
     assert!(zero.is_zero());
 }
@@ -75,10 +75,10 @@ fn the_zero_time_is_the_year_one() {
 #[test]
 fn plain_moments_print_as_they_are() {
     for text in ["2026-01-02T03:04:05Z", "2026-12-28T23:59:59Z"] {
-        assert!(is_plain(text));
+        assert!(is_canonical(text));
         assert_eq!(seconds(text).unwrap(), text);
     }
     for text in ["0001-01-01T00:00:00Z", "2026-01-32T00:00:00Z", "2026-01-02T24:00:00Z", "2026"] {
-        assert!(!is_plain(text));
+        assert!(!is_canonical(text));
     }
 }

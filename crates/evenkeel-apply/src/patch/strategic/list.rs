@@ -170,7 +170,8 @@ fn check_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<()
             };
         }
         if !found {
-            let [patch, order] = [patch, order].map(|list| go::plain(&Value::Array(list.to_vec())));
+            let [patch, order] =
+                [patch, order].map(|list| go::format_v(&Value::Array(list.to_vec())));
             return Err(StrategicError::Other(format!(
                 "The order in patch list:\n{patch}\n doesn't match {SET_ORDER} list:\n{order}\n"
             )));
@@ -351,7 +352,7 @@ fn element_type(lists: &[&[Value]]) -> Result<bool, StrategicError> {
         let lists = Value::Array(lists.iter().map(|list| Value::Array(list.to_vec())).collect());
         return Err(StrategicError::Other(format!(
             "list element types are not identical: {}",
-            go::plain(&lists)
+            go::format_v(&lists)
         )));
     }
     Ok(first.is_object())

@@ -69,7 +69,7 @@ fn item(errs: &mut Errors, path: Path<'_>, limit: &Value, kind: &str) {
 
 /// Validates that the bounds and defaults of one resource are consistent.
 fn bounds_and_defaults(errs: &mut Errors, path: Path<'_>, limit: &Value, kind: &str, name: &str) {
-    let read = |field: &str| Quantity::read(limit.at(field).at(name));
+    let read = |field: &str| Quantity::from_json(limit.at(field).at(name));
     let (min, max, ratio) = (read("min"), read("max"), read("maxLimitRequestRatio"));
     let (default, request) =
         if kind == "Pod" { (None, None) } else { (read("default"), read("defaultRequest")) };

@@ -51,7 +51,7 @@ fn resource_list(errs: &mut Errors, node: &Value) {
     let path = Path::root("status");
     for list in ["capacity", "allocatable"] {
         for (name, value) in node.at("status").entries(list) {
-            let amount = Quantity::read(value).unwrap_or(Quantity::ZERO);
+            let amount = Quantity::from_json(value).unwrap_or(Quantity::ZERO);
             resources::resource_quantity(errs, path.child(list).child(name), name, &amount);
         }
     }

@@ -31,7 +31,7 @@ fn status(errs: &mut Errors, status: &Value) {
 fn resource_list(errs: &mut Errors, path: Path<'_>, list: &Value) {
     for (name, value) in list.as_object().into_iter().flatten() {
         resources::quota_resource_name(errs, path.key(name), name);
-        let amount = Quantity::read(value).unwrap_or(Quantity::ZERO);
+        let amount = Quantity::from_json(value).unwrap_or(Quantity::ZERO);
         resources::resource_quantity(errs, path.key(name), name, &amount);
     }
 }

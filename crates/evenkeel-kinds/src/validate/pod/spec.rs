@@ -188,7 +188,7 @@ fn pod_resources(errs: &mut Errors, path: Path<'_>, spec: &Value, opts: &PodOpti
     );
     let total = |list: &str, name: &str| aggregate(spec, list, name);
     for (name, value) in resources.entries("requests") {
-        let (Some(own), Some(sum)) = (Quantity::read(value), total("requests", name)) else {
+        let (Some(own), Some(sum)) = (Quantity::from_json(value), total("requests", name)) else {
             continue;
         };
         if sum > own {
@@ -198,7 +198,7 @@ fn pod_resources(errs: &mut Errors, path: Path<'_>, spec: &Value, opts: &PodOpti
         }
     }
     for (name, value) in resources.entries("limits") {
-        let (Some(own), Some(sum)) = (Quantity::read(value), total("limits", name)) else {
+        let (Some(own), Some(sum)) = (Quantity::from_json(value), total("limits", name)) else {
             continue;
         };
         if resources::is_huge_page(name) && sum > own {
@@ -209,8 +209,8 @@ fn pod_resources(errs: &mut Errors, path: Path<'_>, spec: &Value, opts: &PodOpti
     }
     for (i, container) in spec.list("containers").iter().enumerate() {
         for (name, value) in container.at("resources").entries("limits") {
-            let own = Quantity::read(resources.at("limits").at(name));
-            if let (Some(limit), Some(own)) = (Quantity::read(value), own)
+            let own = Quantity::from_json(resources.at("limits").at(name));
+            if let (Some(limit), Some(own)) = (Quantity::from_json(value), own)
                 && limit > own
             {
                 let path = path.child("containers");
@@ -226,7 +226,7 @@ fn pod_resources(errs: &mut Errors, path: Path<'_>, spec: &Value, opts: &PodOpti
 /// Returns the maximum that the containers need at one time: all regular containers and sidecars,
 /// or an init container with the sidecars started before it.
 fn aggregate(spec: &Value, list: &str, name: &str) -> Option<Quantity> {
-    let amount = |c: &Value| Quantity::read(c.at("resources").at(list).at(name));
+    let amount = |c: &Value| Quantity::from_json(c.at("resources").at(list).at(name));
     let sum = |mut sum: Quantity, more: Quantity| {
         sum.add(&more);
         sum

@@ -240,7 +240,7 @@ fn allocatable_claims(errs: &mut Errors, path: Path<'_>, status: &Value, spec: &
             if !resources::is_native(name) {
                 errs.invalid(path.key(name), name, "must be a node allocatable resource name");
             }
-            if let Some(amount) = Quantity::read(value).filter(|q| q.sign().is_lt()) {
+            if let Some(amount) = Quantity::from_json(value).filter(|q| q.sign().is_lt()) {
                 errs.invalid(path.key(name), amount.to_string(), "must be non-negative");
             }
         }
