@@ -5,9 +5,9 @@
 //! A field that is fine costs a lookup and no allocation. Recursion is as deep as the value, whose
 //! depth the JSON decoder bounds.
 
-mod forget;
+mod empty;
+mod from_unstructured;
 mod mismatch;
-mod restore;
 mod scalar;
 #[cfg(test)]
 mod tests;
@@ -19,10 +19,10 @@ use serde_json::{Map, Value};
 
 use crate::go::Quoted;
 use crate::{Custom, Expr, Shape, Type};
-pub use forget::forget_empty;
+pub use empty::forget_empty;
+pub use from_unstructured::restore;
 use mismatch::Place;
 pub use mismatch::TypeMismatch;
-pub use restore::restore;
 pub(crate) use scalar::{print_double, print_time};
 use zero::zero_field;
 pub(crate) use zero::{complete, omitted, zero};
