@@ -19,8 +19,8 @@ use serde_json::{Map, Value};
 
 use crate::go::Quoted;
 use crate::{Custom, Expr, Shape, Type};
-pub use empty::forget_empty;
-pub use from_unstructured::restore;
+pub use empty::empty_to_null;
+pub use from_unstructured::check_unstructured;
 use mismatch::Place;
 pub use mismatch::TypeMismatch;
 pub(crate) use scalar::{print_double, print_time};

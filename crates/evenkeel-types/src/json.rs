@@ -187,7 +187,7 @@ fn for_each_sorted<'v>(map: &'v Map<String, Value>, mut each: impl FnMut(&'v str
 enum Place {
     Root,
     Metadata,
-    Elsewhere,
+    Other,
 }
 
 struct Printer<'o, 'v> {
@@ -200,7 +200,7 @@ struct Printer<'o, 'v> {
 
 #[derive(Clone, Copy)]
 struct Entry<'v> {
-    place: u16,
+    order: u16,
     key: &'v str,
     value: &'v Value,
     expr: Option<Expr>,
@@ -211,13 +211,13 @@ impl<'v> Printer<'_, 'v> {
     fn members(&mut self, ty: &'static Type, map: &'v Map<String, Value>, place: Place) {
         let start = self.entries.len();
         for (key, value) in map {
-            let (place, expr) = match ty.field_index(key) {
+            let (order, expr) = match ty.field_index(key) {
                 Some(index) => (ty.json_order[index], Some(ty.fields[index].expr)),
                 None => (u16::MAX, None),
             };
-            self.entries.push(Entry { place, key, value, expr });
+            self.entries.push(Entry { order, key, value, expr });
         }
-        self.entries[start..].sort_unstable_by_key(|entry| (entry.place, entry.key));
+        self.entries[start..].sort_unstable_by_key(|entry| (entry.order, entry.key));
         self.out.push(b'{');
         for at in start..self.entries.len() {
             let Entry { key, value, expr, .. } = self.entries[at];
@@ -280,7 +280,7 @@ impl<'v> Printer<'_, 'v> {
     fn value(&mut self, expr: Expr, value: &'v Value) {
         match (expr.shape(), value) {
             (Shape::Struct(ty), Value::Object(map)) => {
-                self.members(ty.get(), map, Place::Elsewhere);
+                self.members(ty.get(), map, Place::Other);
             }
             (Shape::List(element), Value::Array(items)) => {
                 self.list(items, |printer, item| printer.value(element, item));
@@ -289,7 +289,7 @@ impl<'v> Printer<'_, 'v> {
                 self.out.push(b'{');
                 let mut more = false;
                 for_each_sorted(map, |key, value| {
-                    self.begin(std::mem::replace(&mut more, true), key, Place::Elsewhere);
+                    self.begin(std::mem::replace(&mut more, true), key, Place::Other);
                     self.value(element, value);
                 });
                 self.out.push(b'}');
@@ -305,7 +305,7 @@ impl<'v> Printer<'_, 'v> {
             Custom::FieldsV1 => self.field_set(value),
             // An object within another is printed by its own type.
             Custom::RawExtension => match (value, type_of(value)) {
-                (Value::Object(map), Some(ty)) => self.members(ty, map, Place::Elsewhere),
+                (Value::Object(map), Some(ty)) => self.members(ty, map, Place::Other),
                 _ => any(self.out, value),
             },
             Custom::JsonSchemaPropsOrArray
@@ -317,7 +317,7 @@ impl<'v> Printer<'_, 'v> {
 
     fn schema(&mut self, value: &'v Value) {
         match (value, schema_type()) {
-            (Value::Object(map), Some(ty)) => self.members(ty, map, Place::Elsewhere),
+            (Value::Object(map), Some(ty)) => self.members(ty, map, Place::Other),
             (Value::Array(items), _) => self.list(items, Self::schema),
             _ => any(self.out, value),
         }
@@ -333,7 +333,7 @@ impl<'v> Printer<'_, 'v> {
         }
         self.out.push(b'{');
         for (at, (key, value)) in elements.into_iter().enumerate() {
-            self.begin(at > 0, key, Place::Elsewhere);
+            self.begin(at > 0, key, Place::Other);
             self.field_set(value);
         }
         self.out.push(b'}');

@@ -19,7 +19,7 @@ pub mod quantity;
 mod table;
 pub mod time;
 
-pub use conform::{StrictDecodingError, TypeMismatch, conform, forget_empty, restore};
+pub use conform::{StrictDecodingError, TypeMismatch, check_unstructured, conform, empty_to_null};
 pub use gvk::Gvk;
 pub use table::{
     Custom, DefaultValue, Embed, Expr, Field, ListType, MapType, Shape, Type, TypeRef, all,

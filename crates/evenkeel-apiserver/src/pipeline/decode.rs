@@ -155,7 +155,7 @@ impl Patched<'_> {
         value: &mut Value,
     ) -> Result<(), String> {
         if self.strategic {
-            evenkeel_types::restore(ty, value).map_err(|why| why.to_string())?;
+            evenkeel_types::check_unstructured(ty, value).map_err(|why| why.to_string())?;
             set_kind(value, gvk);
         } else {
             check_object(value)?;

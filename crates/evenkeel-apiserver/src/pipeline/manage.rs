@@ -16,7 +16,7 @@ use evenkeel_kinds::convert;
 use evenkeel_kinds::defaults::Applied;
 use evenkeel_kinds::strategy;
 use evenkeel_types::go::Quoted;
-use evenkeel_types::{Gvk, restore};
+use evenkeel_types::{Gvk, check_unstructured};
 use serde_json::{Value, json};
 
 use super::decode::{self, Decoded};
@@ -82,7 +82,7 @@ pub(crate) fn on_apply(
     }
     let sent_empty = decode::is_sent_empty(&cx.resource, &object);
     if let TypeInfo::Builtin(builtin) = &cx.resource.type_info {
-        restore(builtin.ty, &object)
+        check_unstructured(builtin.ty, &object)
             .map_err(|why| conversion_error(cx, config, &why.to_string()))?;
         decode::coerce_and_prune(&cx.resource, &mut object)
             .map_err(|why| conversion_error(cx, config, &why))?;

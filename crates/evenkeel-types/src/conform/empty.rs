@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::{Expr, Shape, Type};
 
 /// Turns lists and maps without entries into `null`, where Go prints them at all.
-pub fn forget_empty(ty: &'static Type, object: &mut Value) {
+pub fn empty_to_null(ty: &'static Type, object: &mut Value) {
     if let Value::Object(map) = object {
         fields(ty, map);
     }
@@ -49,7 +49,7 @@ mod tests {
     fn lists_without_entries_are_forgotten_and_structs_are_not() {
         let ty = lookup(Gvk::new("", "v1", "Pod")).unwrap();
         let mut pod = json!({"spec": {"containers": [], "securityContext": {}}});
-        forget_empty(ty, &mut pod);
+        empty_to_null(ty, &mut pod);
         assert_eq!(pod, json!({"spec": {"containers": null, "securityContext": {}}}));
     }
 
@@ -58,7 +58,7 @@ mod tests {
         let ty = lookup(Gvk::new("apps", "v1", "ControllerRevision")).unwrap();
         let mut revision = json!({"data": {"items": []}, "revision": 1});
         let before = revision.clone();
-        forget_empty(ty, &mut revision);
+        empty_to_null(ty, &mut revision);
         assert_eq!(revision, before);
     }
 }

@@ -12,25 +12,25 @@ use crate::{Custom, Expr, Shape, Type, go};
 /// # Errors
 ///
 /// Why not, in the words of the API server.
-pub fn restore(ty: &'static Type, object: &Value) -> Result<(), TypeMismatch> {
+pub fn check_unstructured(ty: &'static Type, object: &Value) -> Result<(), TypeMismatch> {
     let Value::Object(map) = object else {
-        return refuse(format!("cannot restore struct from: {}", kind(object)));
+        return mismatch(format!("cannot restore struct from: {}", kind(object)));
     };
     for field in &ty.fields {
         match map.get(field.name) {
             None | Some(Value::Null) => {}
-            Some(value) => restore_value(field.expr, field.shape, value)?,
+            Some(value) => check_value(field.expr, field.shape, value)?,
         }
     }
     Ok(())
 }
 
-fn restore_value(expr: Expr, shape: Shape, value: &Value) -> Result<(), TypeMismatch> {
+fn check_value(expr: Expr, shape: Shape, value: &Value) -> Result<(), TypeMismatch> {
     let items = |element: Expr| {
         let shape = element.shape();
         move |item: &Value| match item {
             Value::Null => Ok(()),
-            item => restore_value(element, shape, item),
+            item => check_value(element, shape, item),
         }
     };
     match (shape, value) {
@@ -53,19 +53,19 @@ fn restore_value(expr: Expr, shape: Shape, value: &Value) -> Result<(), TypeMism
         (Shape::Bytes, Value::Array(_)) => scalar::bytes(&mut value.clone(), &Place::Root),
         (Shape::List(element), Value::Array(list)) => list.iter().try_for_each(items(element)),
         (Shape::Bytes | Shape::List(_), _) => {
-            refuse(format!("cannot restore slice from {}", kind(value)))
+            mismatch(format!("cannot restore slice from {}", kind(value)))
         }
         (Shape::Map { value: element, .. }, Value::Object(map)) => {
             map.values().try_for_each(items(element))
         }
-        (Shape::Map { .. }, _) => refuse(format!("cannot restore map from {}", kind(value))),
-        (Shape::Struct(ty), _) => restore(ty.get(), value),
-        (Shape::Custom(custom, _), _) => restore_custom(custom, value),
+        (Shape::Map { .. }, _) => mismatch(format!("cannot restore map from {}", kind(value))),
+        (Shape::Struct(ty), _) => check_unstructured(ty.get(), value),
+        (Shape::Custom(custom, _), _) => check_custom(custom, value),
     }
 }
 
 /// Types that decode their own JSON are given some.
-fn restore_custom(custom: Custom, value: &Value) -> Result<(), TypeMismatch> {
+fn check_custom(custom: Custom, value: &Value) -> Result<(), TypeMismatch> {
     let (mut value, at) = (value.clone(), Place::Root);
     match custom {
         Custom::Time | Custom::MicroTime => scalar::time(custom, &mut value, &at),
@@ -81,14 +81,14 @@ fn restore_custom(custom: Custom, value: &Value) -> Result<(), TypeMismatch> {
 }
 
 fn cannot_convert(value: &Value, expr: Expr) -> Result<(), TypeMismatch> {
-    refuse(format!("cannot convert {} to {}", go::type_name(value), expr.go_type()))
+    mismatch(format!("cannot convert {} to {}", go::type_name(value), expr.go_type()))
 }
 
 fn unrecognized(kind: &str) -> Result<(), TypeMismatch> {
-    refuse(format!("unrecognized type: {kind}"))
+    mismatch(format!("unrecognized type: {kind}"))
 }
 
-fn refuse(why: String) -> Result<(), TypeMismatch> {
+fn mismatch(why: String) -> Result<(), TypeMismatch> {
     Err(TypeMismatch::new(why))
 }
 
@@ -129,9 +129,13 @@ mod tests {
                 "json: cannot unmarshal number into Go value of type string",
             ),
         ] {
-            assert_eq!(restore(config_map, &object).unwrap_err().to_string(), why, "{object}");
+            assert_eq!(
+                check_unstructured(config_map, &object).unwrap_err().to_string(),
+                why,
+                "{object}"
+            );
         }
         let fine = json!({"data": {"a": "b", "c": null}, "immutable": null, "unknown": [5]});
-        assert_eq!(restore(config_map, &fine), Ok(()));
+        assert_eq!(check_unstructured(config_map, &fine), Ok(()));
     }
 }

@@ -128,7 +128,7 @@ fn replace_null_bytes(resource: &Resource, object: &mut Value) {
 fn drop_empty_lists(resource: &Resource, object: &mut Value) {
     match &resource.type_info {
         TypeInfo::Builtin(builtin) if !custom::is_crd(resource) => {
-            evenkeel_types::forget_empty(builtin.ty, object);
+            evenkeel_types::empty_to_null(builtin.ty, object);
         }
         TypeInfo::Builtin(_) => {}
         TypeInfo::Custom(_) if has_empty_metadata(object) => {
