@@ -191,7 +191,7 @@ fn engine(
 struct Engine {
     versions: SingleVersion,
     reset: [(&'static str, Filter); 1],
-    zero: Value,
+    empty_object: Value,
 }
 
 impl Engine {
@@ -199,12 +199,12 @@ impl Engine {
         let gvk = Gvk::from_api_version(objects::API_VERSION, objects::KIND);
         let ty = evenkeel_types::lookup(gvk).context("no type")?;
         let object_type = ObjectType::builtin(ty)?;
-        let mut zero = json!({});
-        evenkeel_types::conform(ty, &mut zero)?;
+        let mut empty_object = json!({});
+        evenkeel_types::conform(ty, &mut empty_object)?;
         Ok(Self {
             versions: SingleVersion { api_version: objects::API_VERSION.into(), object_type },
             reset: [(objects::API_VERSION, Filter::Exclude(Set::from_paths([fields(["status"])])))],
-            zero,
+            empty_object,
         })
     }
 
@@ -215,7 +215,7 @@ impl Engine {
             kind: objects::KIND,
             subresource: "",
             reset_fields: &self.reset,
-            zero: &self.zero,
+            empty_object: &self.empty_object,
             manager: MANAGER,
             now: "2024-01-01T00:00:00Z",
         }

@@ -26,10 +26,10 @@ mod update;
 
 pub use apply::{Applied, ApplyError, apply};
 pub use conflict::{Conflict, Conflicts};
-pub use entry::{DecodeError, Entry, Managers, Operation};
-pub use filter::{Filter, Step};
+pub use entry::{DecodeError, Entry, ManagedFields, Operation};
+pub use filter::{Filter, PathElementMatcher};
 pub use scale::ScaleHandler;
-pub use timestamps::revert_timestamps;
+pub use timestamps::ignore_managed_fields_timestamps;
 pub use update::{UpdateError, update};
 
 /// The versions of one kind.
@@ -70,7 +70,7 @@ pub struct Request<'a> {
     /// The object an empty body decodes to: what exists before anything is written. For custom
     /// resources an empty object; for built-in kinds the fields that are never omitted
     /// (`{"metadata":{},"spec":{"strategy":{}}}`).
-    pub zero: &'a Value,
+    pub empty_object: &'a Value,
     /// The field manager.
     pub manager: &'a str,
     /// The time of the request, RFC 3339 in UTC with second precision.

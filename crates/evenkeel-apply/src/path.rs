@@ -62,15 +62,15 @@ impl PathElement {
     }
 
     /// The element of a map entry that was met on a walk.
-    pub(crate) fn walked(name: &str, declared: Option<&Field>) -> Self {
+    pub(crate) fn of_entry(name: &str, declared: Option<&Field>) -> Self {
         if let Some(Field { name: name @ Cow::Borrowed(_), .. }) = declared {
             return Self::Field(name.clone());
         }
         // With room for the prefix FieldsV1 puts before a name, so that encoding a freshly walked
         // set does not allocate it twice.
-        let mut roomy = String::with_capacity(name.len() + FIELD_PREFIX.len());
-        roomy.push_str(name);
-        Self::Field(Cow::Owned(roomy))
+        let mut owned = String::with_capacity(name.len() + FIELD_PREFIX.len());
+        owned.push_str(name);
+        Self::Field(Cow::Owned(owned))
     }
 
     /// The name, if this is a field.

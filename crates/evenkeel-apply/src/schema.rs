@@ -62,12 +62,12 @@ pub(crate) struct TypeDef {
 #[derive(Clone, Debug)]
 pub(crate) struct ListType {
     pub(crate) element: TypeId,
-    pub(crate) relation: Relation,
+    pub(crate) relationship: ElementRelationship,
 }
 
 /// How a list's items relate to each other.
 #[derive(Clone, Debug)]
-pub(crate) enum Relation {
+pub(crate) enum ElementRelationship {
     /// The list is one value.
     Atomic,
     /// Items are scalars and identify themselves.
@@ -98,7 +98,7 @@ pub(crate) struct MapType {
 /// memory; whole names are compared only where those agree.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fields {
-    heads: Vec<u64>,
+    prefixes: Vec<u64>,
     sorted: Vec<Field>,
 }
 
@@ -198,9 +198,9 @@ impl Fields {
     }
 
     fn get(&self, name: &str) -> Option<&Field> {
-        let head = head(name);
-        let mut at = self.heads.partition_point(|known| *known < head);
-        while self.heads.get(at) == Some(&head) {
+        let prefix = prefix(name);
+        let mut at = self.prefixes.partition_point(|known| *known < prefix);
+        while self.prefixes.get(at) == Some(&prefix) {
             if self.sorted[at].name == name {
                 return Some(&self.sorted[at]);
             }
@@ -214,7 +214,7 @@ impl Fields {
         match self.sorted.binary_search_by(|known| known.name.cmp(&field.name)) {
             Ok(at) => self.sorted[at] = field,
             Err(at) => {
-                self.heads.insert(at, head(&field.name));
+                self.prefixes.insert(at, prefix(&field.name));
                 self.sorted.insert(at, field);
             }
         }
@@ -222,7 +222,7 @@ impl Fields {
 }
 
 /// The first eight bytes of a name as a number that sorts as they do.
-fn head(name: &str) -> u64 {
+fn prefix(name: &str) -> u64 {
     let mut bytes = [0; 8];
     let len = name.len().min(bytes.len());
     bytes[..len].copy_from_slice(&name.as_bytes()[..len]);

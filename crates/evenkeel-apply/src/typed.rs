@@ -36,7 +36,7 @@ pub enum Duplicates {
     /// Live objects may, since nothing enforced it when they were written.
     Allow,
     /// Applied configurations may not.
-    Refuse,
+    Reject,
 }
 
 /// One violation of the schema.
@@ -55,26 +55,26 @@ pub struct ValidationErrors(Vec<ValidationError>);
 impl ObjectType {
     /// Checks a value against the type: shapes, declared fields and list identities.
     pub fn validate(&self, value: &Value, duplicates: Duplicates) -> Result<(), ValidationErrors> {
-        self.walk(|walk, root| walk.validate(value, root, duplicates))
+        self.walk(|walker, root| walker.validate(value, root, duplicates))
     }
 
     /// The fields a value mentions.
     ///
     /// Leaves, list items and map entries are members; structs are only where they are empty.
     pub fn to_field_set(&self, value: &Value) -> Result<Set, ValidationErrors> {
-        self.walk(|walk, root| walk.field_set(value, root)).map(|tree| tree.children)
+        self.walk(|walker, root| walker.field_set(value, root)).map(|tree| tree.children)
     }
 
     /// What changed from one value to another. Both are validated on the way.
     pub fn compare(&self, old: &Value, new: &Value) -> Result<Comparison, ValidationErrors> {
-        self.walk(|walk, root| walk.compare(old, new, root))
+        self.walk(|walker, root| walker.compare(old, new, root))
     }
 
     /// Lays an applied configuration over a live value: nothing is removed, the applied leaves
     /// win, and lists follow the applied order where the two share items.
     pub fn merge(&self, mut live: Value, applied: &Value) -> Result<Value, ValidationErrors> {
         if let Some(edit) = self.edit(&live, applied)? {
-            edit.run(&mut live);
+            edit.apply(&mut live);
         }
         Ok(live)
     }
@@ -85,7 +85,7 @@ impl ObjectType {
         live: &Value,
         applied: &'a Value,
     ) -> Result<Option<Edit<'a>>, ValidationErrors> {
-        self.walk(|walk, root| walk.merge(live, applied, root))
+        self.walk(|walker, root| walker.merge(live, applied, root))
     }
 
     /// The value without the fields of the set. What loses all its entries becomes null.
@@ -121,11 +121,14 @@ impl ObjectType {
         remove::with_named_fields(schema, fields, Some(root))
     }
 
-    fn walk<T>(&self, run: impl FnOnce(&mut Walk<'_>, TypeId) -> T) -> Result<T, ValidationErrors> {
+    fn walk<T>(
+        &self,
+        run: impl FnOnce(&mut Walker<'_>, TypeId) -> T,
+    ) -> Result<T, ValidationErrors> {
         let (schema, root) = self.parts();
-        let mut walk = Walk { schema, depth: 0, errors: Vec::new() };
-        let out = run(&mut walk, root);
-        if walk.errors.is_empty() { Ok(out) } else { Err(ValidationErrors(walk.errors)) }
+        let mut walker = Walker { schema, depth: 0, errors: Vec::new() };
+        let out = run(&mut walker, root);
+        if walker.errors.is_empty() { Ok(out) } else { Err(ValidationErrors(walker.errors)) }
     }
 }
 
@@ -163,7 +166,7 @@ impl std::error::Error for ValidationErrors {}
 // === impl Walk ===
 
 /// A walk under way.
-struct Walk<'s> {
+struct Walker<'s> {
     schema: &'s Schema,
     depth: usize,
     errors: Vec<ValidationError>,
@@ -191,7 +194,7 @@ fn shape<'s>(ty: &'s TypeDef, value: Option<&Value>) -> Option<Shape<'s>> {
     fitting.or(map).or(scalar).or(list)
 }
 
-impl<'s> Walk<'s> {
+impl<'s> Walker<'s> {
     /// Runs one level down; what it reports is placed under the element.
     fn at<T>(
         &mut self,
@@ -233,7 +236,7 @@ impl<'s> Walk<'s> {
     }
 
     fn undeclared(&mut self, name: &str) {
-        self.at(|| PathElement::field(name), |walk| walk.error("field not declared in schema"));
+        self.at(|| PathElement::field(name), |walker| walker.error("field not declared in schema"));
     }
 
     fn shape(&mut self, ty: TypeId, value: Option<&Value>) -> Option<Shape<'s>> {

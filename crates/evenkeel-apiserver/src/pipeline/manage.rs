@@ -145,7 +145,7 @@ fn with_request<T>(
         kind: &resource.kind,
         subresource,
         reset_fields: &reset_fields,
-        zero: types::zero(resource),
+        empty_object: types::zero(resource),
         manager: &manager,
         now: &now,
     })
@@ -273,7 +273,7 @@ pub(crate) fn on_scale(
         kind: "Scale",
         subresource: "scale",
         reset_fields: &[],
-        zero: &before,
+        empty_object: &before,
         manager: &manager,
         now: &cx.core.clock_rng.timestamp(),
     };

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use evenkeel_apply::managed::revert_timestamps;
+use evenkeel_apply::managed::ignore_managed_fields_timestamps;
 use evenkeel_kinds::strategy;
 use serde_json::Value;
 
@@ -146,7 +146,7 @@ pub(crate) async fn update(
             Change::Write(Admitted { mut object, reservation }) => {
                 taken = reservation;
                 // A new timestamp in managedFields alone is not a change.
-                revert_timestamps(&current, &mut object);
+                ignore_managed_fields_timestamps(&current, &mut object);
                 let force_write = is_first_pvc_update(resource, &record) || commits_no_changes(cx);
                 if object == current && encode::is_current(resource, &record) && !force_write {
                     return Ok(Persisted::Stored(record));

@@ -9,10 +9,13 @@ use serde_json::Value;
 use thiserror::Error;
 
 use super::{
-    Conflicts, ConvertError, DecodeError, Managers, Operation, Request, UpdateError,
-    entry::Last,
+    Conflicts, ConvertError, DecodeError, ManagedFields, Operation, Request, UpdateError,
+    entry::LastEntry,
     last_applied, object, prune,
-    update::{Adapted, Changes, STRIPPED, record, store, strip, take_over},
+    update::{
+        Changes, Reconciled, STRIPPED_META, record_update, remove_changed_fields, strip_meta,
+        write_managed_fields,
+    },
 };
 use crate::typed::{Duplicates, ValidationErrors};
 
@@ -85,16 +88,16 @@ pub fn apply(
     applied: &Value,
     force: bool,
 ) -> Result<Applied, ApplyError> {
-    check(request, applied)?;
-    let live = live.unwrap_or(request.zero);
-    let mut result = attempt(request, live, applied, force);
+    validate_configuration(request, applied)?;
+    let live = live.unwrap_or(request.empty_object);
+    let mut result = try_apply(request, live, applied, force);
     if let Err(ApplyError::Conflict(conflicts)) = &mut result
         && request.manager == last_applied::MANAGER
         && let Some(allowed) = last_applied::allowed_conflicts(request, live)
     {
         conflicts.retain(|conflict| !allowed.has(&conflict.path));
         if conflicts.is_empty() {
-            result = attempt(request, live, applied, true);
+            result = try_apply(request, live, applied, true);
         }
     }
     let Outcome { merged, managers } = result?;
@@ -106,16 +109,16 @@ pub fn apply(
         (None, None) => live.clone(),
     };
     if request.manager == last_applied::MANAGER {
-        last_applied::rewrite(&mut object, applied);
+        last_applied::update_annotation(&mut object, applied);
     }
     if let Some(managers) = managers {
-        store(&mut object, managers);
+        write_managed_fields(&mut object, managers);
     }
     Ok(Applied { object, changed })
 }
 
 /// Refuses configurations that are not for this endpoint.
-fn check(request: &Request<'_>, applied: &Value) -> Result<(), ApplyError> {
+fn validate_configuration(request: &Request<'_>, applied: &Value) -> Result<(), ApplyError> {
     let bad_request = |message: String| Err(ApplyError::BadRequest(message));
     let kind = applied.get("kind").and_then(Value::as_str).unwrap_or_default();
     if object::api_version(applied) != request.api_version || kind != request.kind {
@@ -133,17 +136,17 @@ struct Outcome {
     /// The new object, without managed fields; `None` if it is the live one.
     merged: Option<Value>,
     /// The new managers; `None` if they are the live ones.
-    managers: Option<Managers>,
+    managers: Option<ManagedFields>,
 }
 
-fn attempt(
+fn try_apply(
     request: &Request<'_>,
     stored: &Value,
     applied: &Value,
     force: bool,
 ) -> Result<Outcome, ApplyError> {
     let ty = request.object_type()?;
-    let live = request.versioned(stored).map_err(|error| ApplyError::Convert {
+    let live = request.to_request_version(stored).map_err(|error| ApplyError::Convert {
         step: format!("convert live object ({}) to proper version", object::describe(stored)),
         error,
     })?;
@@ -151,7 +154,7 @@ fn attempt(
         let typed = |error| ApplyError::Typed { which, object: object::describe(object), error };
         ty.validate(object, duplicates).map_err(typed)
     };
-    check("patch", applied, Duplicates::Refuse)?;
+    check("patch", applied, Duplicates::Reject)?;
     if !ty.is_builtin() {
         check("live", &live, Duplicates::Allow)?;
     }
@@ -160,43 +163,45 @@ fn attempt(
     let field_set = |error| ApplyError::Merge { step: "get field set", error };
     let fields =
         request.without_reset(request.api_version, ty.to_field_set(applied).map_err(field_set)?);
-    let identity = fields.intersection(&STRIPPED);
-    let mut own = request.entry(request.manager, Operation::Apply, strip(fields));
+    let stripped = fields.intersection(&STRIPPED_META);
+    let mut own = request.entry(request.manager, Operation::Apply, strip_meta(fields));
 
-    let (mut others, last) = Managers::decode_around(object::managed_fields(stored), &own)
+    let (mut others, last) = ManagedFields::decode_others(object::managed_fields(stored), &own)
         .map_err(ApplyError::Decode)?;
     if others.is_empty() && last.is_none() {
         // Whatever is there now belongs to whoever wrote it before anybody applied.
-        others = record(request, request.zero, stored, others, BEFORE_FIRST_APPLY)?;
+        others = record_update(request, request.empty_object, stored, others, BEFORE_FIRST_APPLY)?;
     }
-    let adapted = request.reconcile(&mut others, &live)?;
+    let reconciled = request.reconcile(&mut others, &live)?;
     let last = match last {
-        Some(Last::Same(_)) if edit.is_none() && !adapted => {
+        Some(LastEntry::Unchanged(_)) if edit.is_none() && !reconciled => {
             return Ok(Outcome { merged: None, managers: None });
         }
-        Some(Last::Same(time)) => {
+        Some(LastEntry::Unchanged(time)) => {
             own.time = time;
-            others.speak_another_version(&own).then(|| own.clone())
+            others.has_other_version(&own).then(|| own.clone())
         }
-        Some(Last::Other(mut last)) => {
+        Some(LastEntry::Changed(mut last)) => {
             own.time = last.time.clone();
-            (request.adapt(&mut last, &live)? != Adapted::Gone).then_some(last)
+            (request.reconcile_entry(&mut last, &live)? != Reconciled::VersionRemoved)
+                .then_some(last)
         }
         None => None,
     };
 
-    own.fields = own.fields.union(identity);
-    let last = last.filter(|last| prune::concerns(request, last, &own, &others));
+    own.fields = own.fields.union(stripped);
+    let last = last.filter(|last| prune::is_needed(request, last, &own, &others));
     let mut merged = None;
     if edit.is_some() || last.is_some() {
         let mut object = object::clone_without_managed_fields(&live);
         if let Some(edit) = edit {
-            edit.run(&mut object);
+            edit.apply(&mut object);
         }
         if let Some(last) = last {
             object = prune::prune(request, object, &others, &own, &last)?;
         }
-        merged = Some(object).filter(|object| !object::same_but_managed_fields(&live, object));
+        merged =
+            Some(object).filter(|object| !object::equal_ignoring_managed_fields(&live, object));
     }
     if let Some(merged) = &merged
         && !others.is_empty()
@@ -204,11 +209,11 @@ fn attempt(
         let live = object::clone_without_managed_fields(&live);
         let mut changes = Changes::new(request, &live, merged);
         if !force {
-            refuse_conflicts(&others, &mut changes)?;
+            check_conflicts(&others, &mut changes)?;
         }
-        take_over(&mut others, &mut changes)?;
+        remove_changed_fields(&mut others, &mut changes)?;
     }
-    own.fields = strip(own.fields);
+    own.fields = strip_meta(own.fields);
     if merged.is_some() {
         own.time = Some(request.now.into());
     }
@@ -218,7 +223,7 @@ fn attempt(
     Ok(Outcome { merged, managers: Some(managers) })
 }
 
-fn refuse_conflicts(others: &Managers, changes: &mut Changes<'_>) -> Result<(), ApplyError> {
+fn check_conflicts(others: &ManagedFields, changes: &mut Changes<'_>) -> Result<(), ApplyError> {
     let mut conflicts = Conflicts::default();
     for entry in others.iter() {
         let Some(changes) = changes.in_version(&entry.api_version)? else { continue };

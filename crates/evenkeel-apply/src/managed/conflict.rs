@@ -35,8 +35,8 @@ impl Conflict {
 }
 
 impl Conflicts {
-    pub(super) fn push(&mut self, owner: &Entry, path: Path) {
-        self.0.push(Conflict { manager: show(owner), key: owner.sort_key(), path });
+    pub(super) fn push(&mut self, entry: &Entry, path: Path) {
+        self.0.push(Conflict { manager: describe(entry), key: entry.sort_key(), path });
     }
 
     pub(super) fn sort(&mut self) {
@@ -64,12 +64,12 @@ impl fmt::Display for Conflicts {
             return write!(f, "Apply failed with 1 conflict: {}: {}", only.message(), only.field());
         }
         write!(f, "Apply failed with {} conflicts: ", self.0.len())?;
-        for (i, owner) in self.0.chunk_by(|a, b| a.key == b.key).enumerate() {
+        for (i, group) in self.0.chunk_by(|a, b| a.key == b.key).enumerate() {
             if i > 0 {
                 f.write_str("\n")?;
             }
-            write!(f, "conflicts with {}:", owner[0].manager)?;
-            owner.iter().try_for_each(|conflict| write!(f, "\n- {}", conflict.field()))?;
+            write!(f, "conflicts with {}:", group[0].manager)?;
+            group.iter().try_for_each(|conflict| write!(f, "\n- {}", conflict.field()))?;
         }
         Ok(())
     }
@@ -77,15 +77,15 @@ impl fmt::Display for Conflicts {
 
 impl std::error::Error for Conflicts {}
 
-fn show(owner: &Entry) -> String {
-    let mut out = go::quote(&owner.manager);
-    if !owner.subresource.is_empty() {
+fn describe(entry: &Entry) -> String {
+    let mut out = go::quote(&entry.manager);
+    if !entry.subresource.is_empty() {
         out.push_str(" with subresource ");
-        out.push_str(&go::quote(&owner.subresource));
+        out.push_str(&go::quote(&entry.subresource));
     }
-    if owner.operation == Operation::Update {
+    if entry.operation == Operation::Update {
         out.push_str(" using ");
-        out.push_str(&owner.api_version);
+        out.push_str(&entry.api_version);
     }
     out
 }

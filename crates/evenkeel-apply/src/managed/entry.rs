@@ -43,16 +43,16 @@ pub struct Entry {
 
 /// All managers of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Managers {
+pub struct ManagedFields {
     pub(super) entries: Vec<Entry>,
 }
 
 /// What a manager owned until now.
 #[derive(Debug)]
-pub(super) enum Last {
+pub(super) enum LastEntry {
     /// The same as it is about to own, since this time.
-    Same(Option<String>),
-    Other(Entry),
+    Unchanged(Option<String>),
+    Changed(Entry),
 }
 
 /// Why `managedFields` are not valid.
@@ -197,7 +197,7 @@ impl Entry {
 
 // === impl Managers ===
 
-impl Managers {
+impl ManagedFields {
     /// Reads the value of `metadata.managedFields`. Null is the same as nothing.
     pub fn decode(managed_fields: Option<&Value>) -> Result<Self, DecodeError> {
         let mut read = Vec::new();
@@ -210,7 +210,7 @@ impl Managers {
     }
 
     /// Whether somebody wrote in another version than `own`.
-    pub(super) fn speak_another_version(&self, own: &Entry) -> bool {
+    pub(super) fn has_other_version(&self, own: &Entry) -> bool {
         self.entries.iter().any(|entry| entry.api_version != own.api_version)
     }
 
@@ -240,10 +240,10 @@ impl Managers {
 
     /// Reads all entries but that of one manager, who is about to write `own`. Where its fields are
     /// the same as before they are not decoded: that is the usual case, and most of the work.
-    pub(super) fn decode_around(
+    pub(super) fn decode_others(
         managed_fields: Option<&Value>,
         own: &Entry,
-    ) -> Result<(Self, Option<Last>), DecodeError> {
+    ) -> Result<(Self, Option<LastEntry>), DecodeError> {
         let (mut others, mut last) = (Vec::new(), None);
         for (index, entry) in entries(managed_fields)?.iter().enumerate() {
             let (mut entry, fields) = Entry::decode(index, entry)?;
@@ -251,12 +251,12 @@ impl Managers {
                 entry.decode_fields(index, fields)?;
                 others.push(entry);
             } else if entry.api_version == own.api_version
-                && fields.is_some_and(|fields| own.fields.is_written_as(fields))
+                && fields.is_some_and(|fields| own.fields.encodes_to(fields))
             {
-                last = Some(Last::Same(entry.time));
+                last = Some(LastEntry::Unchanged(entry.time));
             } else {
                 entry.decode_fields(index, fields)?;
-                last = Some(Last::Other(entry));
+                last = Some(LastEntry::Changed(entry));
             }
         }
         Ok((Self::latest(others), last))

@@ -11,16 +11,16 @@ pub enum Filter {
     /// All but these fields and what lies below them.
     Exclude(Set),
     /// Only what lies on or below one of these paths.
-    Include(Vec<Vec<Step>>),
+    Include(Vec<Vec<PathElementMatcher>>),
 }
 
 /// One step of an including path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum PathElementMatcher {
     /// This element.
     Element(PathElement),
     /// Any element.
-    Any,
+    Wildcard,
 }
 
 impl Filter {
@@ -34,7 +34,7 @@ impl Filter {
     }
 }
 
-fn include(set: Set, patterns: &[&[Step]]) -> Set {
+fn include(set: Set, patterns: &[&[PathElementMatcher]]) -> Set {
     if patterns.iter().any(|pattern| pattern.is_empty()) {
         return set;
     }
@@ -43,7 +43,7 @@ fn include(set: Set, patterns: &[&[Step]]) -> Set {
         let tails: Vec<_> = patterns
             .iter()
             .filter_map(|pattern| match pattern.split_first()? {
-                (Step::Element(element), _) if *element != node.element => None,
+                (PathElementMatcher::Element(element), _) if *element != node.element => None,
                 (_, tail) => Some(tail),
             })
             .collect();

@@ -22,13 +22,13 @@ pub(super) fn allowed_conflicts(request: &Request<'_>, live: &Value) -> Option<S
     let annotation =
         annotations(live)?.get(ANNOTATION)?.as_str().filter(|text| !text.is_empty())?;
     let ty = request.versions.object_type(request.api_version)?;
-    let live = request.versioned(live).ok()?;
-    ty.validate(&live, Duplicates::Refuse).ok()?;
+    let live = request.to_request_version(live).ok()?;
+    ty.validate(&live, Duplicates::Reject).ok()?;
     let last: Value = serde_json::from_str(annotation).ok()?;
     if object::api_version(&last) != request.api_version {
         return None;
     }
-    ty.validate(&last, Duplicates::Refuse).ok()?;
+    ty.validate(&last, Duplicates::Reject).ok()?;
     let changes = ty.compare(&last, &live).ok()?;
     let fields = ty.to_field_set(&last).ok()?;
     Some(
@@ -40,7 +40,7 @@ pub(super) fn allowed_conflicts(request: &Request<'_>, live: &Value) -> Option<S
 }
 
 /// Makes the annotation, where there is one, say what was applied.
-pub(super) fn rewrite(object: &mut Value, applied: &Value) {
+pub(super) fn update_annotation(object: &mut Value, applied: &Value) {
     let has = |annotations: &Map<String, Value>| {
         annotations.get(ANNOTATION).and_then(Value::as_str).is_some_and(|text| !text.is_empty())
     };

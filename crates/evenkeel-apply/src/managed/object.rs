@@ -32,16 +32,17 @@ pub(super) fn clone_without_managed_fields(object: &Value) -> Value {
 }
 
 /// Whether two objects are the same, their managed fields aside.
-pub(super) fn same_but_managed_fields(a: &Value, b: &Value) -> bool {
-    fn but<'o>(
+pub(super) fn equal_ignoring_managed_fields(a: &Value, b: &Value) -> bool {
+    fn except<'o>(
         map: &'o Map<String, Value>,
         name: &str,
     ) -> impl Iterator<Item = (&'o String, &'o Value)> {
         map.iter().filter(move |(key, _)| *key != name)
     }
     let same = |((ka, a), (kb, b)): ((&String, &Value), (&String, &Value))| ka == kb && equal(a, b);
-    let all = |a: &Map<String, Value>, b: &Map<String, Value>, aside: &str| {
-        but(a, aside).count() == but(b, aside).count() && but(a, aside).zip(but(b, aside)).all(same)
+    let all = |a: &Map<String, Value>, b: &Map<String, Value>, ignored: &str| {
+        except(a, ignored).count() == except(b, ignored).count()
+            && except(a, ignored).zip(except(b, ignored)).all(same)
     };
     match (a, b, metadata(a), metadata(b)) {
         (Value::Object(a), Value::Object(b), Some(a_meta), Some(b_meta)) => {

@@ -8,20 +8,20 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use serde_json::Value;
 
-use super::{ApplyError, ConvertError, Entry, Managers, Request};
+use super::{ApplyError, ConvertError, Entry, ManagedFields, Request};
 use crate::{schema::ObjectType, set::Set};
 
 /// Whether the applier owned something (`last`) that it no longer applies, or somebody speaks
 /// another version, which the merged object has to fit.
-pub(super) fn concerns(
+pub(super) fn is_needed(
     request: &Request<'_>,
     last: &Entry,
     own: &Entry,
-    others: &Managers,
+    others: &ManagedFields,
 ) -> bool {
-    let again = last.api_version == own.api_version && last.fields.is_subset(&own.fields);
+    let reapplied = last.api_version == own.api_version && last.fields.is_subset(&own.fields);
     // Everything is applied again, the usual case: nothing can go.
-    (!again || others.speak_another_version(own))
+    (!reapplied || others.has_other_version(own))
         && !last.fields.is_empty()
         && request.versions.object_type(&last.api_version).is_some()
 }
@@ -30,27 +30,27 @@ pub(super) fn concerns(
 pub(super) fn prune(
     request: &Request<'_>,
     merged: Value,
-    others: &Managers,
+    others: &ManagedFields,
     own: &Entry,
     last: &Entry,
 ) -> Result<Value, ApplyError> {
     let Some(ty) = request.versions.object_type(&last.api_version) else { return Ok(merged) };
-    let in_last_version = match request.converted(&merged, &last.api_version) {
+    let in_last_version = match request.to_version(&merged, &last.api_version) {
         Ok(Cow::Borrowed(_)) => merged,
         Ok(Cow::Owned(converted)) => converted,
         Err(ConvertError::MissingVersion) => return Ok(merged),
         Err(error) => {
-            return Err(failed("", "merged", "to last applied version", error));
+            return Err(convert_error("", "merged", "to last applied version", error));
         }
     };
     let last_fields = ty.with_named_fields(&last.fields);
     let pruned = ty.remove(in_last_version.clone(), &last_fields);
-    let owners = others.iter().chain([own]);
-    let pruned = add_back_owned(request, &in_last_version, pruned, &last.api_version, owners)?;
+    let managers = others.iter().chain([own]);
+    let pruned = add_back_owned(request, &in_last_version, pruned, &last.api_version, managers)?;
     let pruned = add_back_dangling(request, ty, in_last_version, &pruned, last, &last_fields)?;
     // What ends the pruning is told without saying so.
     request
-        .converted(&pruned, request.api_version)
+        .to_version(&pruned, request.api_version)
         .map(Cow::into_owned)
         .map_err(|error| ApplyError::Convert { step: "prune fields".into(), error })
 }
@@ -61,10 +61,10 @@ fn add_back_owned<'m>(
     merged: &Value,
     pruned: Value,
     last_version: &str,
-    owners: impl Iterator<Item = &'m Entry>,
+    managers: impl Iterator<Item = &'m Entry>,
 ) -> Result<Value, ApplyError> {
     let mut owned: BTreeMap<&str, Vec<Set>> = BTreeMap::new();
-    for entry in owners {
+    for entry in managers {
         owned.entry(&entry.api_version).or_default().push(entry.fields.clone());
     }
     // The version the object is in comes first: converting may need fields that were just pruned.
@@ -73,24 +73,24 @@ fn add_back_owned<'m>(
     let mut pruned = pruned;
     for (version, owned) in first.into_iter().chain(owned) {
         let Some(ty) = request.versions.object_type(version) else { continue };
-        merged = match request.converted(&merged, version) {
+        merged = match request.to_version(&merged, version) {
             Ok(object) => object.into_owned(),
             Err(ConvertError::MissingVersion) => continue,
             Err(error) => {
-                return Err(failed(ADD_BACK_OWNED, "merged", &at(version), error));
+                return Err(convert_error(ADD_BACK_OWNED, "merged", &at(version), error));
             }
         };
-        let converted = match request.converted(&pruned, version) {
+        let converted = match request.to_version(&pruned, version) {
             Ok(object) => object,
             Err(ConvertError::MissingVersion) => continue,
             Err(error) => {
-                return Err(failed(ADD_BACK_OWNED, "pruned", &at(version), error));
+                return Err(convert_error(ADD_BACK_OWNED, "pruned", &at(version), error));
             }
         };
         let owned = ty.with_named_fields(&Set::union_all(owned));
         let kept = named_fields(ty, &converted)?.union(owned);
-        let gone = named_fields(ty, &merged)?.difference(&kept);
-        pruned = ty.remove(merged.clone(), &gone);
+        let removed = named_fields(ty, &merged)?.difference(&kept);
+        pruned = ty.remove(merged.clone(), &removed);
     }
     Ok(pruned)
 }
@@ -104,16 +104,21 @@ fn add_back_dangling(
     last: &Entry,
     last_fields: &Set,
 ) -> Result<Value, ApplyError> {
-    let pruned = match request.converted(pruned, &last.api_version) {
+    let pruned = match request.to_version(pruned, &last.api_version) {
         Ok(object) => object,
         Err(ConvertError::MissingVersion) => return Ok(merged),
         Err(error) => {
-            return Err(failed(ADD_BACK_DANGLING, "pruned", "to last applied version", error));
+            return Err(convert_error(
+                ADD_BACK_DANGLING,
+                "pruned",
+                "to last applied version",
+                error,
+            ));
         }
     };
-    let gone = named_fields(ty, &merged)?.difference(&named_fields(ty, &pruned)?);
-    let gone = gone.intersection(last_fields);
-    Ok(ty.remove(merged, &gone))
+    let removed = named_fields(ty, &merged)?.difference(&named_fields(ty, &pruned)?);
+    let removed = removed.intersection(last_fields);
+    Ok(ty.remove(merged, &removed))
 }
 
 fn named_fields(ty: &ObjectType, object: &Value) -> Result<Set, ApplyError> {
@@ -128,7 +133,7 @@ fn at(version: &str) -> String {
     format!("at version {version}")
 }
 
-fn failed(doing: &str, which: &str, to: &str, error: ConvertError) -> ApplyError {
+fn convert_error(doing: &str, which: &str, to: &str, error: ConvertError) -> ApplyError {
     let step = format!("prune fields: {doing}failed to convert {which} object {to}");
     ApplyError::Convert { step, error }
 }

@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use super::{DecodeError, Entry, Managers, Operation};
+use super::{DecodeError, Entry, ManagedFields, Operation};
 use crate::{
     path::{Path, fields},
     set::Set,
@@ -26,7 +26,7 @@ pub struct ScaleHandler<'a> {
 impl ScaleHandler<'_> {
     /// The parent's managed fields as those of the Scale: who owns the replicas.
     pub fn to_subresource(&self, parent: Option<&Value>) -> Result<Option<Value>, DecodeError> {
-        let mut managers = Managers::decode(parent)?;
+        let mut managers = ManagedFields::decode(parent)?;
         managers.entries.retain_mut(|entry| {
             let owns = self.replicas(entry).is_some_and(|path| entry.fields.has(path));
             entry.fields = scale_fields();
@@ -42,9 +42,9 @@ impl ScaleHandler<'_> {
         parent: Option<&Value>,
         scale: Option<&Value>,
     ) -> Result<Option<Value>, DecodeError> {
-        let mut parent = Managers::decode(parent)?;
+        let mut parent = ManagedFields::decode(parent)?;
         let before = parent.clone();
-        let mut scale = Managers::decode(scale)?;
+        let mut scale = ManagedFields::decode(scale)?;
         let known =
             |entry: &Entry| self.replicas_paths.iter().any(|(v, _)| *v == entry.api_version);
         parent.entries.retain(known);
@@ -59,8 +59,8 @@ impl ScaleHandler<'_> {
                     scale.entries.remove(at);
                 }
                 None => {
-                    let stolen = Set::from_paths([path]);
-                    entry.fields = std::mem::take(&mut entry.fields).difference(&stolen);
+                    let taken = Set::from_paths([path]);
+                    entry.fields = std::mem::take(&mut entry.fields).difference(&taken);
                 }
             }
         }

@@ -46,17 +46,17 @@ fn thing_type() -> ObjectType {
 const VERSION: &str = "example.io/v1";
 
 /// A server with one object.
-struct Cluster {
+struct State {
     versions: Box<dyn Versions>,
     api_version: &'static str,
     subresource: &'static str,
     reset: Vec<(&'static str, Filter)>,
-    zero: Value,
+    empty_object: Value,
     now: i64,
     live: Option<Value>,
 }
 
-impl Cluster {
+impl State {
     fn new() -> Self {
         Self::with(SingleVersion { api_version: VERSION.into(), object_type: thing_type() })
     }
@@ -67,7 +67,7 @@ impl Cluster {
             api_version: VERSION,
             subresource: "",
             reset: Vec::new(),
-            zero: json!({}),
+            empty_object: json!({}),
             now: 0,
             live: None,
         }
@@ -80,7 +80,7 @@ impl Cluster {
             kind: "Thing",
             subresource: self.subresource,
             reset_fields: &self.reset,
-            zero: &self.zero,
+            empty_object: &self.empty_object,
             manager,
             now,
         }
@@ -137,7 +137,7 @@ impl Cluster {
         self.try_apply(manager, body, true).unwrap()
     }
 
-    fn refusal(&mut self, manager: &str, body: Value) -> String {
+    fn apply_error(&mut self, manager: &str, body: Value) -> String {
         self.try_apply(manager, body, false).unwrap_err().to_string()
     }
 
@@ -155,12 +155,12 @@ impl Cluster {
         &self.live()["spec"]
     }
 
-    fn managers(&self) -> Managers {
-        Managers::decode(self.live()["metadata"].get("managedFields")).unwrap()
+    fn managers(&self) -> ManagedFields {
+        ManagedFields::decode(self.live()["metadata"].get("managedFields")).unwrap()
     }
 
     /// Who owns what: `manager operation[/subresource]: paths`.
-    fn owners(&self) -> Vec<String> {
+    fn field_managers(&self) -> Vec<String> {
         let show = |entry: &Entry| {
             let slash = if entry.subresource.is_empty() { "" } else { "/" };
             let paths: Vec<_> =

@@ -9,7 +9,7 @@ use crate::value::equal;
 ///
 /// For the last step before storing, after admission and defaulting. An entry that appeared or
 /// went is a change.
-pub fn revert_timestamps(old: &Value, new: &mut Value) {
+pub fn ignore_managed_fields_timestamps(old: &Value, new: &mut Value) {
     let Some((old_entries, new_entries)) =
         object::managed_fields(old).zip(object::managed_fields(new))
     else {
@@ -24,12 +24,12 @@ pub fn revert_timestamps(old: &Value, new: &mut Value) {
     }
     let pairs = || old_entries.iter().zip(new_entries);
     let times_differ = pairs().any(|(old, new)| old.get("time") != new.get("time"));
-    let entries_equal = || pairs().all(|(old, new)| equal_but(old, new, "time", |_, _| true));
+    let entries_equal = || pairs().all(|(old, new)| equal_except(old, new, "time", |_, _| true));
     if !times_differ || !entries_equal() {
         return;
     }
-    let rest_equal = equal_but(old, new, "metadata", |old, new| {
-        equal_but(old, new, "managedFields", |_, _| true)
+    let rest_equal = equal_except(old, new, "metadata", |old, new| {
+        equal_except(old, new, "managedFields", |_, _| true)
     });
     if !rest_equal {
         return;
@@ -50,7 +50,7 @@ pub fn revert_timestamps(old: &Value, new: &mut Value) {
 
 /// Whether two maps are equal but for one entry, which is compared otherwise. The entry may be
 /// missing on either side.
-fn equal_but(
+fn equal_except(
     old: &Value,
     new: &Value,
     name: &str,

@@ -8,7 +8,7 @@ use std::{borrow::Cow, sync::LazyLock};
 use serde_json::Value;
 use thiserror::Error;
 
-use super::{ConvertError, Entry, Managers, Operation, Request, object};
+use super::{ConvertError, Entry, ManagedFields, Operation, Request, object};
 use crate::{
     path::fields,
     schema::ObjectType,
@@ -17,12 +17,12 @@ use crate::{
     work,
 };
 
-/// Updaters beyond this number are folded into [`ANCIENT`].
+/// Updaters beyond this number are folded into [`ANCIENT_CHANGES`].
 const MAX_UPDATERS: usize = 10;
-const ANCIENT: &str = "ancient-changes";
+const ANCIENT_CHANGES: &str = "ancient-changes";
 
 /// What is never owned by anybody: the type, the identity and what only the server writes.
-pub(super) static STRIPPED: LazyLock<Set> = LazyLock::new(|| {
+pub(super) static STRIPPED_META: LazyLock<Set> = LazyLock::new(|| {
     let mut set = Set::from_paths([fields(["apiVersion"]), fields(["kind"]), fields(["metadata"])]);
     for name in [
         "name",
@@ -76,31 +76,40 @@ pub fn update(
         // Nobody was tracked so far, so nothing says what others own.
         return Ok(());
     }
-    let mut managers =
-        record(request, live.unwrap_or(request.zero), new, managers, request.manager)?;
-    cap(&mut managers);
-    store(new, managers);
+    let mut managers = record_update(
+        request,
+        live.unwrap_or(request.empty_object),
+        new,
+        managers,
+        request.manager,
+    )?;
+    cap_updaters(&mut managers);
+    write_managed_fields(new, managers);
     Ok(())
 }
 
 /// Writes managed fields into an object that has none.
-pub(super) fn store(object: &mut Value, managers: Managers) {
+pub(super) fn write_managed_fields(object: &mut Value, managers: ManagedFields) {
     if let (Some(meta), Some(encoded)) = (object::metadata_mut(object), managers.encode()) {
         meta.insert("managedFields".into(), encoded);
     }
 }
 
 /// The managers to start from: those the request sends, if it sends any, else the live ones.
-fn current_managers(request: &Request<'_>, live: Option<&Value>, sent: Option<&Value>) -> Managers {
-    let live = || Managers::decode(live.and_then(object::managed_fields)).unwrap_or_default();
+fn current_managers(
+    request: &Request<'_>,
+    live: Option<&Value>,
+    sent: Option<&Value>,
+) -> ManagedFields {
+    let live = || ManagedFields::decode(live.and_then(object::managed_fields)).unwrap_or_default();
     // Through a subresource managed fields cannot be edited.
     if !request.subresource.is_empty() {
         return live();
     }
     match sent {
         None | Some(Value::Null) => live(),
-        Some(sent) if is_reset(sent) => Managers::default(),
-        Some(sent) => match Managers::decode(Some(sent)) {
+        Some(sent) if is_reset(sent) => ManagedFields::default(),
+        Some(sent) => match ManagedFields::decode(Some(sent)) {
             Ok(managers) if !managers.is_empty() => managers,
             _ => live(),
         },
@@ -118,22 +127,25 @@ fn is_reset(sent: &Value) -> bool {
 }
 
 /// Records what changed from `live` to `new` under a manager's name.
-pub(super) fn record(
+pub(super) fn record_update(
     request: &Request<'_>,
     live: &Value,
     new: &Value,
-    mut managers: Managers,
+    mut managers: ManagedFields,
     manager: &str,
-) -> Result<Managers, UpdateError> {
-    let live = request.versioned(live).map_err(|error| UpdateError::Convert("old", error))?;
-    let new = request.versioned(new).map_err(|error| UpdateError::Convert("new", error))?;
+) -> Result<ManagedFields, UpdateError> {
+    let live =
+        request.to_request_version(live).map_err(|error| UpdateError::Convert("old", error))?;
+    let new =
+        request.to_request_version(new).map_err(|error| UpdateError::Convert("new", error))?;
     request.reconcile(&mut managers, &live)?;
     let mut changes = Changes::new(request, &live, &new);
-    take_over(&mut managers, &mut changes)?;
+    remove_changed_fields(&mut managers, &mut changes)?;
 
-    let Comparison { added, modified, .. } = changes.into_own()?;
-    let fields =
-        request.without_reset(request.api_version, modified.union(added)).difference(&STRIPPED);
+    let Comparison { added, modified, .. } = changes.into_request_version()?;
+    let fields = request
+        .without_reset(request.api_version, modified.union(added))
+        .difference(&STRIPPED_META);
     if !fields.is_empty() {
         let mut entry = request.entry(manager, Operation::Update, fields);
         entry.time = Some(request.now.into());
@@ -150,11 +162,11 @@ pub(super) fn record(
 }
 
 /// Takes from every manager what changed; who is left with nothing goes.
-pub(super) fn take_over(
-    managers: &mut Managers,
+pub(super) fn remove_changed_fields(
+    managers: &mut ManagedFields,
     changes: &mut Changes<'_>,
 ) -> Result<(), UpdateError> {
-    let mut left = Vec::with_capacity(managers.entries.len());
+    let mut remaining = Vec::with_capacity(managers.entries.len());
     for mut entry in std::mem::take(&mut managers.entries) {
         let Some(changes) = changes.in_version(&entry.api_version)? else { continue };
         entry.fields = entry
@@ -163,10 +175,10 @@ pub(super) fn take_over(
             .difference(&changes.added)
             .difference(&changes.removed);
         if !entry.fields.is_empty() {
-            left.push(entry);
+            remaining.push(entry);
         }
     }
-    managers.entries = left;
+    managers.entries = remaining;
     Ok(())
 }
 
@@ -176,20 +188,20 @@ pub(super) struct Changes<'a> {
     live: &'a Value,
     new: &'a Value,
     /// `None` for versions that are gone.
-    known: Vec<(String, Option<Comparison>)>,
+    comparisons: Vec<(String, Option<Comparison>)>,
 }
 
 impl<'a> Changes<'a> {
     /// Both objects are in the version of the request.
     pub(super) fn new(request: &'a Request<'a>, live: &'a Value, new: &'a Value) -> Self {
-        Self { request, live, new, known: Vec::new() }
+        Self { request, live, new, comparisons: Vec::new() }
     }
 
     pub(super) fn in_version(
         &mut self,
         api_version: &str,
     ) -> Result<Option<&Comparison>, UpdateError> {
-        let at = match self.known.iter().position(|(version, _)| version == api_version) {
+        let at = match self.comparisons.iter().position(|(version, _)| version == api_version) {
             Some(at) => at,
             None => {
                 let changes = match api_version == self.request.api_version {
@@ -199,11 +211,11 @@ impl<'a> Changes<'a> {
                     }
                     false => self.convert(api_version)?,
                 };
-                self.known.push((api_version.into(), changes));
-                self.known.len() - 1
+                self.comparisons.push((api_version.into(), changes));
+                self.comparisons.len() - 1
             }
         };
-        Ok(self.known[at].1.as_ref())
+        Ok(self.comparisons[at].1.as_ref())
     }
 
     fn compare(
@@ -221,7 +233,7 @@ impl<'a> Changes<'a> {
         let Some(ty) = self.request.versions.object_type(api_version) else { return Ok(None) };
         let mut converted = Vec::with_capacity(2);
         for (which, object) in [("old", self.live), ("new", self.new)] {
-            match self.request.converted(object, api_version) {
+            match self.request.to_version(object, api_version) {
                 Ok(object) => converted.push(object),
                 Err(ConvertError::MissingVersion) => return Ok(None),
                 Err(error) => return Err(UpdateError::Convert(which, error)),
@@ -231,16 +243,16 @@ impl<'a> Changes<'a> {
     }
 
     /// The change in the version of the request.
-    fn into_own(mut self) -> Result<Comparison, UpdateError> {
+    fn into_request_version(mut self) -> Result<Comparison, UpdateError> {
         let own = self.request.api_version;
         self.in_version(own)?;
-        let own = self.known.into_iter().find(|(version, _)| version == own);
+        let own = self.comparisons.into_iter().find(|(version, _)| version == own);
         Ok(own.and_then(|(_, changes)| changes).unwrap_or_default())
     }
 }
 
 /// Folds the oldest updaters of each version together until few enough are left.
-fn cap(managers: &mut Managers) {
+fn cap_updaters(managers: &mut ManagedFields) {
     let is_updater = |entry: &&Entry| entry.operation == Operation::Update;
     let count = managers.entries.iter().filter(is_updater).count();
     if count <= MAX_UPDATERS {
@@ -270,7 +282,7 @@ fn cap(managers: &mut Managers) {
             work::step();
             entry.as_ref().is_some_and(|entry| {
                 entry.api_version == version
-                    && entry.manager == ANCIENT
+                    && entry.manager == ANCIENT_CHANGES
                     && entry.subresource.is_empty()
             })
         };
@@ -282,7 +294,7 @@ fn cap(managers: &mut Managers) {
         let time = updaters[at].as_ref().and_then(|entry| entry.time.clone());
         let Some(folded) = updaters[from].take() else { continue };
         if let Some(bucket) = &mut updaters[into] {
-            bucket.manager = ANCIENT.into();
+            bucket.manager = ANCIENT_CHANGES.into();
             bucket.subresource.clear();
             bucket.fields = std::mem::take(&mut bucket.fields).union(folded.fields);
             bucket.time = time;
@@ -294,18 +306,21 @@ fn cap(managers: &mut Managers) {
 
 /// What a changed type makes of what a manager owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Adapted {
-    AsItWas,
-    Differently,
+pub(super) enum Reconciled {
+    Unchanged,
+    Changed,
     /// Its version is no longer served.
-    Gone,
+    VersionRemoved,
 }
 
 // === impl Request ===
 
 impl<'a> Request<'a> {
     /// The object in the endpoint's version.
-    pub(super) fn versioned<'o>(&self, object: &'o Value) -> Result<Cow<'o, Value>, ConvertError> {
+    pub(super) fn to_request_version<'o>(
+        &self,
+        object: &'o Value,
+    ) -> Result<Cow<'o, Value>, ConvertError> {
         let version = object::api_version(object);
         if version.is_empty() || version == self.api_version {
             return Ok(Cow::Borrowed(object));
@@ -327,7 +342,7 @@ impl<'a> Request<'a> {
     }
 
     /// The object in a version somebody wrote in, which it has to fit; itself if it is in it.
-    pub(super) fn converted<'o>(
+    pub(super) fn to_version<'o>(
         &self,
         object: &'o Value,
         api_version: &str,
@@ -338,8 +353,8 @@ impl<'a> Request<'a> {
         }
         let object = self.versions.convert(object, api_version)?;
         let ty = self.versions.object_type(api_version).ok_or(ConvertError::MissingVersion)?;
-        let unfit = |error: ValidationErrors| ConvertError::Failed(error.to_string());
-        ty.validate(&object, Duplicates::Refuse).map_err(unfit)?;
+        let invalid = |error: ValidationErrors| ConvertError::Failed(error.to_string());
+        ty.validate(&object, Duplicates::Reject).map_err(invalid)?;
         Ok(Cow::Owned(object))
     }
 
@@ -348,36 +363,40 @@ impl<'a> Request<'a> {
     /// every version that is left.
     pub(super) fn reconcile(
         &self,
-        managers: &mut Managers,
+        managers: &mut ManagedFields,
         live: &Value,
     ) -> Result<bool, UpdateError> {
-        let mut different = false;
-        let mut left = Vec::with_capacity(managers.entries.len());
+        let mut changed = false;
+        let mut remaining = Vec::with_capacity(managers.entries.len());
         for mut entry in std::mem::take(&mut managers.entries) {
-            let adapted = self.adapt(&mut entry, live)?;
-            different |= adapted != Adapted::AsItWas;
-            if adapted != Adapted::Gone {
-                left.push(entry);
+            let reconciled = self.reconcile_entry(&mut entry, live)?;
+            changed |= reconciled != Reconciled::Unchanged;
+            if reconciled != Reconciled::VersionRemoved {
+                remaining.push(entry);
             }
         }
-        managers.entries = left;
-        Ok(different)
+        managers.entries = remaining;
+        Ok(changed)
     }
 
     /// Adapts what one manager owns.
-    pub(super) fn adapt(&self, entry: &mut Entry, live: &Value) -> Result<Adapted, UpdateError> {
-        match self.converted(live, &entry.api_version) {
+    pub(super) fn reconcile_entry(
+        &self,
+        entry: &mut Entry,
+        live: &Value,
+    ) -> Result<Reconciled, UpdateError> {
+        match self.to_version(live, &entry.api_version) {
             Ok(_) => {}
-            Err(ConvertError::MissingVersion) => return Ok(Adapted::Gone),
+            Err(ConvertError::MissingVersion) => return Ok(Reconciled::VersionRemoved),
             Err(error) => return Err(UpdateError::Reconcile(error)),
         }
         let ty = self.versions.object_type(&entry.api_version);
         Ok(match ty.and_then(|ty| ty.reconcile(&entry.fields)) {
             Some(fields) => {
                 entry.fields = fields;
-                Adapted::Differently
+                Reconciled::Changed
             }
-            None => Adapted::AsItWas,
+            None => Reconciled::Unchanged,
         })
     }
 
@@ -394,6 +413,6 @@ impl<'a> Request<'a> {
 }
 
 /// Drops what nobody may own.
-pub(super) fn strip(fields: Set) -> Set {
-    fields.difference(&STRIPPED)
+pub(super) fn strip_meta(fields: Set) -> Set {
+    fields.difference(&STRIPPED_META)
 }

@@ -73,12 +73,12 @@ impl JsonPatch {
         let mut deepest = depth(&document);
         for operation in self.operations {
             let operation = Operation(operation);
-            deepest = deepest.max(operation.reaches(deepest));
+            deepest = deepest.max(operation.max_depth_after(deepest));
             let done = match operation.kind() {
                 "add" => operation.add(&mut document),
                 "remove" => operation.remove(&mut document),
                 "replace" => operation.replace(&mut document),
-                "move" => operation.relocate(&mut document),
+                "move" => operation.move_value(&mut document),
                 "test" => operation.test(&document),
                 "copy" => operation.copy(&mut document, &mut copied),
                 kind => Err(format!("Unexpected kind: {kind}")),
@@ -129,7 +129,7 @@ impl Operation {
     }
 
     /// The depth a document cannot exceed by this operation, if it was `deepest` before.
-    fn reaches(&self, deepest: usize) -> usize {
+    fn max_depth_after(&self, deepest: usize) -> usize {
         let parts = |field: &str| {
             let path = self.0.get(field).and_then(Value::as_str).unwrap_or_default();
             path.matches('/').count()
@@ -201,7 +201,7 @@ impl Operation {
         Ok(())
     }
 
-    fn relocate(&self, document: &mut Value) -> Result<(), String> {
+    fn move_value(&self, document: &mut Value) -> Result<(), String> {
         let from = self
             .from()
             .map_err(|error| format!("move operation failed to decode from: {error}"))?;
@@ -352,7 +352,7 @@ fn get<'v>(container: &'v Value, key: &str) -> Result<Option<&'v Value>, String>
     match container {
         Value::Object(map) => Ok(map.get(key)),
         Value::Array(items) => {
-            let at = existing(key, items.len())?;
+            let at = existing_index(key, items.len())?;
             Ok(items.get(at))
         }
         _ => Ok(None),
@@ -363,7 +363,7 @@ fn get_mut<'v>(container: &'v mut Value, key: &str) -> Result<Option<&'v mut Val
     match container {
         Value::Object(map) => Ok(map.get_mut(key)),
         Value::Array(items) => {
-            let at = existing(key, items.len())?;
+            let at = existing_index(key, items.len())?;
             Ok(items.get_mut(at))
         }
         _ => Ok(None),
@@ -393,14 +393,14 @@ fn remove(container: &mut Value, key: &str) -> Result<Value, String> {
             .remove(key)
             .ok_or_else(|| format!("Unable to remove nonexistent key: {key}: {MISSING}")),
         Value::Array(items) => {
-            let at = existing(key, items.len())?;
+            let at = existing_index(key, items.len())?;
             Ok(items.remove(at))
         }
         _ => Ok(Value::Null),
     }
 }
 
-fn existing(key: &str, len: usize) -> Result<usize, String> {
+fn existing_index(key: &str, len: usize) -> Result<usize, String> {
     position(atoi(key)?, len)
 }
 

@@ -12,8 +12,8 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    Field, Keys, ListType, MapType, ObjectType, Relation, Scalar, Schema, SchemaError, TypeDef,
-    TypeId,
+    ElementRelationship, Field, Keys, ListType, MapType, ObjectType, Scalar, Schema, SchemaError,
+    TypeDef, TypeId,
 };
 
 /// Collects types and hands out their ids.
@@ -71,7 +71,10 @@ impl SchemaBuilder {
         let untyped = |map, name: &str| TypeDef {
             name: Some(name.into()),
             scalar: Some(Scalar::Untyped),
-            list: Some(ListType { element: Self::UNTYPED, relation: Relation::Atomic }),
+            list: Some(ListType {
+                element: Self::UNTYPED,
+                relationship: ElementRelationship::Atomic,
+            }),
             map: Some(map),
         };
         let atomic = MapType { element: Some(Self::UNTYPED), atomic: true, ..MapType::default() };
@@ -86,7 +89,7 @@ impl SchemaBuilder {
     }
 
     /// Whether every value is of this type, so that there is nothing to validate.
-    pub(crate) fn allows_anything(ty: TypeId) -> bool {
+    pub(crate) fn accepts_any_value(ty: TypeId) -> bool {
         ty == Self::UNTYPED || ty == Self::DEDUCED
     }
 
@@ -112,7 +115,7 @@ impl SchemaBuilder {
 
     /// A map whose entries all have one type.
     pub fn map_of(&mut self, element: TypeId) -> TypeId {
-        self.map(MapDef::new().others(element))
+        self.map(MapDef::new().element_type(element))
     }
 
     /// A root type: the given fields beside `apiVersion` and `kind`.
@@ -123,12 +126,12 @@ impl SchemaBuilder {
 
     /// A list that is replaced whole.
     pub fn atomic_list(&mut self, element: TypeId) -> TypeId {
-        self.list(ListType { element, relation: Relation::Atomic })
+        self.list(ListType { element, relationship: ElementRelationship::Atomic })
     }
 
     /// A list of distinct scalars.
     pub fn set(&mut self, element: TypeId) -> TypeId {
-        self.list(ListType { element, relation: Relation::Set })
+        self.list(ListType { element, relationship: ElementRelationship::Set })
     }
 
     /// A list of maps identified by key fields. A missing key field takes the default its field
@@ -139,8 +142,8 @@ impl SchemaBuilder {
         keys: impl IntoIterator<Item = N>,
     ) -> TypeId {
         let names = keys.into_iter().map(Into::into).collect();
-        let relation = Relation::Map(Keys { names, fields: Vec::new() });
-        self.list(ListType { element, relation })
+        let relationship = ElementRelationship::Map(Keys { names, fields: Vec::new() });
+        self.list(ListType { element, relationship })
     }
 
     /// The id a name has or will have.
@@ -236,7 +239,9 @@ impl SchemaBuilder {
                 let mut def = self.resolve(of.0 as usize, depth + 1)?;
                 match &mut def {
                     TypeDef { map: Some(map), .. } => map.atomic = *atomic,
-                    TypeDef { list: Some(list), .. } if *atomic => list.relation = Relation::Atomic,
+                    TypeDef { list: Some(list), .. } if *atomic => {
+                        list.relationship = ElementRelationship::Atomic
+                    }
                     _ => return Err(SchemaError::NotAContainer(def.name.unwrap_or_default())),
                 }
                 Ok(def)
@@ -248,7 +253,9 @@ impl SchemaBuilder {
 
     /// Looks up what stands in for missing key fields, once instead of at every item.
     fn complete_keys(&self, def: &mut TypeDef) -> Result<(), SchemaError> {
-        let Some(ListType { element, relation: Relation::Map(keys) }) = &mut def.list else {
+        let Some(ListType { element, relationship: ElementRelationship::Map(keys) }) =
+            &mut def.list
+        else {
             return Ok(());
         };
         let item = self.resolve(element.0 as usize, 0)?;
@@ -331,7 +338,7 @@ impl MapDef {
 
     /// Allows entries beside the declared fields.
     #[must_use]
-    pub fn others(mut self, ty: TypeId) -> Self {
+    pub fn element_type(mut self, ty: TypeId) -> Self {
         self.map.element = Some(ty);
         self
     }

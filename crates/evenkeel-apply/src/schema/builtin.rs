@@ -15,33 +15,33 @@ use super::{MapDef, ObjectType, Scalar, SchemaBuilder, SchemaError, TypeId};
 impl ObjectType {
     /// The type of a built-in kind.
     pub fn builtin(ty: &'static Type) -> Result<Self, SchemaError> {
-        static MADE: OnceLock<RwLock<HashMap<&'static str, ObjectType>>> = OnceLock::new();
-        let made = MADE.get_or_init(RwLock::default);
-        if let Some(found) = made.read().unwrap_or_else(PoisonError::into_inner).get(ty.name) {
+        static CACHE: OnceLock<RwLock<HashMap<&'static str, ObjectType>>> = OnceLock::new();
+        let cache = CACHE.get_or_init(RwLock::default);
+        if let Some(found) = cache.read().unwrap_or_else(PoisonError::into_inner).get(ty.name) {
             return Ok(found.clone());
         }
         let mut builder = SchemaBuilder::new();
-        let root = structure(&mut builder, &mut Seen::new(), ty);
+        let root = struct_type(&mut builder, &mut Seen::new(), ty);
         let object_type = Self { builtin: true, ..builder.finish(root)? };
-        let mut made = made.write().unwrap_or_else(PoisonError::into_inner);
-        Ok(made.entry(ty.name).or_insert(object_type).clone())
+        let mut cache = cache.write().unwrap_or_else(PoisonError::into_inner);
+        Ok(cache.entry(ty.name).or_insert(object_type).clone())
     }
 }
 
 /// Types that have been met; they may refer to themselves.
 type Seen = HashSet<&'static str>;
 
-fn structure(builder: &mut SchemaBuilder, seen: &mut Seen, ty: &'static Type) -> TypeId {
+fn struct_type(builder: &mut SchemaBuilder, seen: &mut Seen, ty: &'static Type) -> TypeId {
     if !seen.insert(ty.name) {
         return builder.declare(ty.name);
     }
     let id = builder.declare(ty.name);
     let mut def = MapDef::new();
     for field in &ty.fields {
-        let of_field = of_field(builder, seen, field);
+        let ty_of_field = field_type(builder, seen, field);
         def = match default(field) {
-            Some(value) => def.field_with_default(field.name, of_field, value),
-            None => def.field(field.name, of_field),
+            Some(value) => def.field_with_default(field.name, ty_of_field, value),
+            None => def.field(field.name, ty_of_field),
         };
     }
     if ty.atomic {
@@ -67,9 +67,9 @@ fn default(field: &Field) -> Option<Value> {
     }
 }
 
-fn of_field(builder: &mut SchemaBuilder, seen: &mut Seen, field: &Field) -> TypeId {
+fn field_type(builder: &mut SchemaBuilder, seen: &mut Seen, field: &Field) -> TypeId {
     if let Shape::List(element) = field.shape {
-        let element = of_expr(builder, seen, element);
+        let element = expr_type(builder, seen, element);
         let merges = field.patch_strategies().any(|strategy| strategy == "merge");
         return match (field.list_type, field.merge_key) {
             (Some(ListType::Map), _) => builder.map_list(element, field.list_keys()),
@@ -80,18 +80,18 @@ fn of_field(builder: &mut SchemaBuilder, seen: &mut Seen, field: &Field) -> Type
             (None, _) => builder.atomic_list(element),
         };
     }
-    let id = of_shape(builder, seen, field.shape);
+    let id = shape_type(builder, seen, field.shape);
     match field.map_type {
         Some(map_type) => builder.with_atomic(id, map_type == MapType::Atomic),
         None => id,
     }
 }
 
-fn of_expr(builder: &mut SchemaBuilder, seen: &mut Seen, expr: Expr) -> TypeId {
-    of_shape(builder, seen, expr.shape())
+fn expr_type(builder: &mut SchemaBuilder, seen: &mut Seen, expr: Expr) -> TypeId {
+    shape_type(builder, seen, expr.shape())
 }
 
-fn of_shape(builder: &mut SchemaBuilder, seen: &mut Seen, shape: Shape) -> TypeId {
+fn shape_type(builder: &mut SchemaBuilder, seen: &mut Seen, shape: Shape) -> TypeId {
     match shape {
         Shape::String => builder.scalar(Scalar::String),
         Shape::Bool => builder.scalar(Scalar::Boolean),
@@ -99,14 +99,14 @@ fn of_shape(builder: &mut SchemaBuilder, seen: &mut Seen, shape: Shape) -> TypeI
         Shape::Bytes => builder.scalar(Scalar::String),
         Shape::Any => builder.deduced(),
         Shape::List(element) => {
-            let element = of_expr(builder, seen, element);
+            let element = expr_type(builder, seen, element);
             builder.atomic_list(element)
         }
         Shape::Map { value, .. } => {
-            let value = of_expr(builder, seen, value);
+            let value = expr_type(builder, seen, value);
             builder.map_of(value)
         }
-        Shape::Struct(ty) => structure(builder, seen, ty.get()),
+        Shape::Struct(ty) => struct_type(builder, seen, ty.get()),
         Shape::Custom(custom, _) => match custom {
             Custom::Time | Custom::MicroTime | Custom::Quantity => builder.scalar(Scalar::Untyped),
             // Published as one of two types, which leaves it without any; decoding minds.

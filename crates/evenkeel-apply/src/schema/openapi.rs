@@ -9,8 +9,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::{
-    Keys, ListType, MapDef, ObjectType, Relation, Scalar, Schema, SchemaBuilder, SchemaError,
-    TypeDef, TypeId,
+    ElementRelationship, Keys, ListType, MapDef, ObjectType, Scalar, Schema, SchemaBuilder,
+    SchemaError, TypeDef, TypeId,
 };
 use crate::MAX_DEPTH;
 
@@ -144,7 +144,7 @@ impl Reader<'_> {
             Some(document) => Some(self.read(builder, document, preserve, depth + 1)?),
         };
         if let Some(element) = element {
-            def = def.others(element);
+            def = def.element_type(element);
         }
         if self.map_type(document)? == Some(true) {
             def = def.atomic();
@@ -159,7 +159,7 @@ impl Reader<'_> {
         preserve: bool,
         depth: usize,
     ) -> Result<ListType, SchemaError> {
-        let relation = self.list_type(document)?;
+        let relationship = self.list_type(document)?;
         let element = match document.get("items") {
             Some(items) if items.is_object() => self.read(builder, items, preserve, depth + 1)?,
             Some(_) => {
@@ -170,15 +170,15 @@ impl Reader<'_> {
             None if document.get("type").is_none() => builder.untyped(),
             None => return Err(self.error("`items` must be specified on arrays")),
         };
-        Ok(ListType { element, relation })
+        Ok(ListType { element, relationship })
     }
 
-    fn list_type(self, document: &Value) -> Result<Relation, SchemaError> {
+    fn list_type(self, document: &Value) -> Result<ElementRelationship, SchemaError> {
         let text = |key| document.get(key).and_then(Value::as_str);
-        let keys = |names| Relation::Map(Keys { names, fields: Vec::new() });
+        let keys = |names| ElementRelationship::Map(Keys { names, fields: Vec::new() });
         match text("x-kubernetes-list-type") {
-            Some("atomic") => return Ok(Relation::Atomic),
-            Some("set") => return Ok(Relation::Set),
+            Some("atomic") => return Ok(ElementRelationship::Atomic),
+            Some("set") => return Ok(ElementRelationship::Set),
             Some("map") => {
                 let names = document.get("x-kubernetes-list-map-keys").and_then(Value::as_array);
                 let names = names.ok_or_else(|| self.error("missing map keys"))?;
@@ -191,9 +191,9 @@ impl Reader<'_> {
         match text("x-kubernetes-patch-strategy") {
             Some("merge" | "merge,retainKeys") => match text("x-kubernetes-patch-merge-key") {
                 Some(key) => Ok(keys(vec![key.to_owned()])),
-                None => Ok(Relation::Set),
+                None => Ok(ElementRelationship::Set),
             },
-            None | Some("retainKeys") => Ok(Relation::Atomic),
+            None | Some("retainKeys") => Ok(ElementRelationship::Atomic),
             Some(other) => Err(self.error(&format!("unknown patch strategy {other}"))),
         }
     }

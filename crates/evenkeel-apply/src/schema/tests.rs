@@ -78,12 +78,12 @@ fn preserve_unknown_reaches_everything_below() {
         }})
     };
     let value = json!({"spec": {"sub": {"other": 1}}});
-    assert!(crd(spec(true)).validate(&value, Duplicates::Refuse).is_ok());
-    let error = crd(spec(false)).validate(&value, Duplicates::Refuse).unwrap_err();
+    assert!(crd(spec(true)).validate(&value, Duplicates::Reject).is_ok());
+    let error = crd(spec(false)).validate(&value, Duplicates::Reject).unwrap_err();
     assert_eq!(error.to_string(), ".spec.sub.other: field not declared in schema");
     let document = json!({"type": "object", "properties": {"spec": spec(false)}});
     let legacy = Schema::from_structural(&document, true).unwrap();
-    assert!(legacy.validate(&value, Duplicates::Refuse).is_ok());
+    assert!(legacy.validate(&value, Duplicates::Reject).is_ok());
 }
 
 #[test]

@@ -56,18 +56,18 @@ impl Set {
 
     /// The `fieldsV1` of a managed fields entry.
     pub fn into_fields_v1(self) -> Value {
-        Value::Object(contents(self, false))
+        Value::Object(encode(self, false))
     }
 
     /// Whether [`Set::to_fields_v1`] gives this, found out without copying anything.
-    pub(crate) fn is_written_as(&self, fields: &Value) -> bool {
-        is_written_as(self, false, fields, &mut String::new())
+    pub(crate) fn encodes_to(&self, fields: &Value) -> bool {
+        encodes_to(self, false, fields, &mut String::new())
     }
 
     /// FieldsV1 as text, byte for byte what the reference implementation writes.
     pub fn to_json(&self) -> String {
         let mut out = String::new();
-        write_contents(&mut out, self, false);
+        write_set(&mut out, self, false);
         out
     }
 }
@@ -144,25 +144,25 @@ fn parse_element(key: &str) -> Result<Option<PathElement>, FieldsError> {
 fn parse_json(text: &str) -> Result<Value, FieldsError> {
     let mut value =
         serde_json::from_str(text).map_err(|error| FieldsError::Element(error.to_string()))?;
-    floats(&mut value);
+    numbers_to_floats(&mut value);
     Ok(value)
 }
 
 /// Numbers in stored elements are floats for the reference, and large ones print differently.
-fn floats(value: &mut Value) {
+fn numbers_to_floats(value: &mut Value) {
     match value {
         Value::Number(number) => {
             if let Some(float) = number.as_f64().and_then(serde_json::Number::from_f64) {
                 *number = float;
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(floats),
-        Value::Object(map) => map.values_mut().for_each(floats),
+        Value::Array(items) => items.iter_mut().for_each(numbers_to_floats),
+        Value::Object(map) => map.values_mut().for_each(numbers_to_floats),
         _ => {}
     }
 }
 
-fn contents(set: Set, member: bool) -> Map<String, Value> {
+fn encode(set: Set, member: bool) -> Map<String, Value> {
     if set.is_empty() {
         return Map::new();
     }
@@ -180,12 +180,12 @@ fn contents(set: Set, member: bool) -> Map<String, Value> {
                 key
             }
         };
-        (key, Value::Object(contents(node.children, node.member)))
+        (key, Value::Object(encode(node.children, node.member)))
     });
     this.into_iter().chain(nodes).collect()
 }
 
-fn is_written_as(set: &Set, member: bool, fields: &Value, key: &mut String) -> bool {
+fn encodes_to(set: &Set, member: bool, fields: &Value, key: &mut String) -> bool {
     let Value::Object(map) = fields else { return false };
     let member = member && !set.is_empty();
     if map.len() != set.nodes().len() + usize::from(member) {
@@ -194,8 +194,8 @@ fn is_written_as(set: &Set, member: bool, fields: &Value, key: &mut String) -> b
     // Names are in the same order on both sides; the other elements need not be.
     let mut entries = map.iter();
     if member {
-        let mark = entries.next();
-        if !mark.is_some_and(|(key, value)| key == "." && is_empty_object(value)) {
+        let self_entry = entries.next();
+        if !self_entry.is_some_and(|(key, value)| key == "." && is_empty_object(value)) {
             return false;
         }
     }
@@ -211,7 +211,7 @@ fn is_written_as(set: &Set, member: bool, fields: &Value, key: &mut String) -> b
                 map.get(key)
             }
         };
-        found.is_some_and(|found| is_written_as(children, *member, found, key))
+        found.is_some_and(|found| encodes_to(children, *member, found, key))
     })
 }
 
@@ -219,7 +219,7 @@ fn is_empty_object(value: &Value) -> bool {
     value.as_object().is_some_and(Map::is_empty)
 }
 
-fn write_contents(out: &mut String, set: &Set, member: bool) {
+fn write_set(out: &mut String, set: &Set, member: bool) {
     out.push('{');
     if member && !set.is_empty() {
         out.push_str(r#"".":{},"#);
@@ -233,7 +233,7 @@ fn write_contents(out: &mut String, set: &Set, member: bool) {
         write_element(&mut key, element);
         text::json_string(out, &key, false);
         out.push(':');
-        write_contents(out, children, *member);
+        write_set(out, children, *member);
     }
     out.push('}');
 }

@@ -177,8 +177,8 @@ proptest! {
 
     #[test]
     fn a_set_knows_how_it_is_written(set in sets(), other in sets()) {
-        prop_assert!(set.is_written_as(&set.to_fields_v1()));
-        prop_assert_eq!(set.is_written_as(&other.to_fields_v1()), set == other);
+        prop_assert!(set.encodes_to(&set.to_fields_v1()));
+        prop_assert_eq!(set.encodes_to(&other.to_fields_v1()), set == other);
     }
 
     #[test]

@@ -4,10 +4,10 @@ use std::{cmp::Ordering, fmt};
 
 use serde_json::{Map, Value};
 
-use super::{Duplicates, Shape, Walk, item::Item};
+use super::{Duplicates, Shape, Walker, item::ItemId};
 use crate::{
     path::PathElement,
-    schema::{ListType, MapType, Relation, TypeId},
+    schema::{ElementRelationship, ListType, MapType, TypeId},
     set::{Set, Tree},
     value::equal,
 };
@@ -77,7 +77,7 @@ impl Diff {
     }
 }
 
-impl<'s> Walk<'s> {
+impl<'s> Walker<'s> {
     pub(super) fn compare(&mut self, old: &Value, new: &Value, ty: TypeId) -> Comparison {
         let diff = self.diff(Some(old), Some(new), ty);
         Comparison {
@@ -131,7 +131,7 @@ impl<'s> Walk<'s> {
                 let [old_items, new_items] = sides.map(|side| side.and_then(Value::as_array));
                 let [old_items, new_items] =
                     [old_items, new_items].map(|items| items.map_or(&[][..], Vec::as_slice));
-                let atomic = matches!(list.relation, Relation::Atomic);
+                let atomic = matches!(list.relationship, ElementRelationship::Atomic);
                 // Two empty ones are a leaf: null and empty are not the same.
                 if atomic || (old_items.is_empty() && new_items.is_empty()) {
                     self.validate_whole(sides, ty);
@@ -199,9 +199,9 @@ impl<'s> Walk<'s> {
             let before = if order.is_le() { old.next() } else { None };
             let after = if order.is_ge() { new.next() } else { None };
             let Some((ty, field)) = self.entry(map, name) else { continue };
-            let element = || PathElement::walked(name, field);
+            let element = || PathElement::of_entry(name, field);
             let (before, after) = (before.map(|(_, value)| value), after.map(|(_, value)| value));
-            if let Some(child) = self.at(element, |walk| walk.diff(before, after, ty)) {
+            if let Some(child) = self.at(element, |walker| walker.diff(before, after, ty)) {
                 diff.push(element, child);
             }
         }
@@ -224,7 +224,7 @@ impl<'s> Walk<'s> {
             let after = if order.is_ge() { new.next().unwrap_or_default() } else { &[] };
             let Some((id, _)) = before.first().or(after.first()) else { return };
             let element = || id.to_element();
-            let child = self.at(element, |walk| walk.diff_items(before, after, list.element));
+            let child = self.at(element, |walker| walker.diff_items(before, after, list.element));
             if let Some(child) = child {
                 diff.push(element, child);
             }
@@ -234,8 +234,8 @@ impl<'s> Walk<'s> {
     /// Compares the items of one identity.
     fn diff_items(
         &mut self,
-        old: &[(Item<'_>, &Value)],
-        new: &[(Item<'_>, &Value)],
+        old: &[(ItemId<'_>, &Value)],
+        new: &[(ItemId<'_>, &Value)],
         ty: TypeId,
     ) -> Diff {
         let duplicated = [old, new].map(|items| items.len() > 1);
@@ -274,10 +274,10 @@ impl<'s> Walk<'s> {
         &mut self,
         items: &'a [Value],
         list: &'a ListType,
-    ) -> Option<Vec<(Item<'a>, &'a Value)>> {
-        let mut known: Vec<_> = self.identify(items, list)?.into_iter().zip(items).collect();
-        known.sort_by(|(a, _), (b, _)| a.cmp(b));
-        Some(known)
+    ) -> Option<Vec<(ItemId<'a>, &'a Value)>> {
+        let mut sorted: Vec<_> = self.identify(items, list)?.into_iter().zip(items).collect();
+        sorted.sort_by(|(a, _), (b, _)| a.cmp(b));
+        Some(sorted)
     }
 }
 

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::{Shape, item::Item, shape};
+use super::{Shape, item::ItemId, shape};
 use crate::{
     path::{Path, PathElement},
-    schema::{ListType, MapType, Relation, Schema, TypeId},
+    schema::{ElementRelationship, ListType, MapType, Schema, TypeId},
     set::{Node, Set},
 };
 
@@ -14,11 +14,13 @@ pub(super) fn extract(schema: &Schema, value: Value, fields: &Set, ty: Option<Ty
     match (shape, value) {
         (Some(Shape::Scalar(_)), value) => value,
         (Some(Shape::List(list)), Value::Array(items)) => {
-            if matches!(list, ListType { relation: Relation::Atomic, .. }) || items.is_empty() {
+            if matches!(list, ListType { relationship: ElementRelationship::Atomic, .. })
+                || items.is_empty()
+            {
                 return Value::Array(items);
             }
             let keep = |item: Value| {
-                let node = Item::of(list, &item).ok().and_then(|id| id.find(fields))?;
+                let node = ItemId::of(list, &item).ok().and_then(|id| id.find(fields))?;
                 if node.children.is_empty() {
                     return Some(item);
                 }

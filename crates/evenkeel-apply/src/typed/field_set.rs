@@ -2,19 +2,19 @@
 
 use serde_json::{Map, Value};
 
-use super::{Shape, Walk};
+use super::{Shape, Walker};
 use crate::{
     path::PathElement,
-    schema::{ListType, MapType, Relation, TypeId},
+    schema::{ElementRelationship, ListType, MapType, TypeId},
     set::{Set, Tree},
 };
 
-impl Walk<'_> {
+impl Walker<'_> {
     pub(super) fn field_set(&mut self, value: &Value, ty: TypeId) -> Tree {
         let leaf = Tree { member: true, children: Set::new() };
         match self.shape(ty, Some(value)) {
             Some(Shape::Scalar(_)) => leaf,
-            Some(Shape::List(ListType { relation: Relation::Atomic, .. })) => leaf,
+            Some(Shape::List(ListType { relationship: ElementRelationship::Atomic, .. })) => leaf,
             Some(Shape::Map(MapType { atomic: true, .. })) => leaf,
             Some(Shape::List(list)) => match value {
                 Value::Array(items) => {
@@ -28,7 +28,8 @@ impl Walk<'_> {
                 for (name, value) in value.as_object().into_iter().flatten() {
                     let Some((ty, field)) = self.entry(map, name) else { continue };
                     let element = || PathElement::field(name);
-                    let Some(mut tree) = self.at(element, |walk| walk.field_set(value, ty)) else {
+                    let Some(mut tree) = self.at(element, |walker| walker.field_set(value, ty))
+                    else {
                         continue;
                     };
                     let empty = match value {
@@ -37,7 +38,7 @@ impl Walk<'_> {
                         _ => false,
                     };
                     tree.member |= empty || field.is_none();
-                    children.push(PathElement::walked(name, field), tree);
+                    children.push(PathElement::of_entry(name, field), tree);
                 }
                 Tree { member: false, children }
             }
@@ -46,8 +47,8 @@ impl Walk<'_> {
     }
 
     fn list_field_set(&mut self, items: &[Value], list: &ListType) -> Set {
-        let Some(known) = self.identify(items, list) else { return Set::new() };
-        let mut sorted: Vec<_> = known.iter().zip(items).collect();
+        let Some(ids) = self.identify(items, list) else { return Set::new() };
+        let mut sorted: Vec<_> = ids.iter().zip(items).collect();
         sorted.sort_by_key(|(id, _)| *id);
         let mut set = Set::new();
         set.reserve(items.len());
@@ -56,7 +57,8 @@ impl Walk<'_> {
             let mut tree = Tree { member: true, children: Set::new() };
             // Items that share an identity are owned together, without what is below them.
             if let [(id, item)] = same {
-                let below = self.at(|| id.to_element(), |walk| walk.field_set(item, list.element));
+                let below =
+                    self.at(|| id.to_element(), |walker| walker.field_set(item, list.element));
                 tree.children = below.unwrap_or_default().children;
             }
             set.push(id.to_element(), tree);

@@ -10,14 +10,14 @@ use serde_json::Value;
 
 use crate::{
     path::{PathElement, compare_keys},
-    schema::{Keys, ListType, Relation},
+    schema::{ElementRelationship, Keys, ListType},
     set::{Node, Set},
     value,
 };
 
 /// The identity of an item.
 #[derive(Clone, Debug)]
-pub(crate) enum Item<'a> {
+pub(crate) enum ItemId<'a> {
     /// One key field, the common case.
     Key(&'a str, &'a Value),
     /// Two key fields, sorted by name: ports are known by number and protocol.
@@ -28,13 +28,13 @@ pub(crate) enum Item<'a> {
     Value(&'a Value),
 }
 
-impl<'a> Item<'a> {
+impl<'a> ItemId<'a> {
     /// Identifies an item of a list that is not atomic.
     pub(crate) fn of(list: &'a ListType, item: &'a Value) -> Result<Self, String> {
-        match &list.relation {
-            Relation::Atomic => Err("invalid indexing of non-associative list".into()),
-            Relation::Map(keys) => Self::keyed(keys, item),
-            Relation::Set => match item {
+        match &list.relationship {
+            ElementRelationship::Atomic => Err("invalid indexing of non-associative list".into()),
+            ElementRelationship::Map(keys) => Self::keyed(keys, item),
+            ElementRelationship::Set => match item {
                 Value::Object(_) => {
                     Err("associative list without keys has an element that's a map type".into())
                 }
@@ -131,7 +131,7 @@ impl<'a> std::ops::Deref for Pairs<'_, 'a> {
     }
 }
 
-impl Ord for Item<'_> {
+impl Ord for ItemId<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         match (self, other) {
             (Self::Value(a), Self::Value(b)) => value::compare(a, b),
@@ -142,16 +142,16 @@ impl Ord for Item<'_> {
     }
 }
 
-impl PartialOrd for Item<'_> {
+impl PartialOrd for ItemId<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Item<'_> {
+impl PartialEq for ItemId<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Item<'_> {}
+impl Eq for ItemId<'_> {}

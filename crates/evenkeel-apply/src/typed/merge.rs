@@ -9,10 +9,10 @@ use std::{cmp::Ordering, iter::Peekable};
 
 use serde_json::{Map, Value};
 
-use super::{Shape, Walk, item::Item};
+use super::{Shape, Walker, item::ItemId};
 use crate::{
     path::PathElement,
-    schema::{ListType, MapType, Relation, TypeId},
+    schema::{ElementRelationship, ListType, MapType, TypeId},
     value::equal,
 };
 
@@ -38,7 +38,7 @@ pub(crate) enum Slot<'a> {
 
 impl Edit<'_> {
     /// Edits the live value the edit was made for, or a copy of it.
-    pub(crate) fn run(self, value: &mut Value) {
+    pub(crate) fn apply(self, value: &mut Value) {
         match self {
             Self::Set(new) => *value = new.clone(),
             Self::Entries(edits) => {
@@ -48,10 +48,10 @@ impl Edit<'_> {
                 let Value::Object(entries) = value else { return };
                 for (name, edit) in edits {
                     match (entries.get_mut(name), edit) {
-                        (Some(entry), edit) => edit.run(entry),
+                        (Some(entry), edit) => edit.apply(entry),
                         (None, edit) => {
                             let mut entry = Value::Null;
-                            edit.run(&mut entry);
+                            edit.apply(&mut entry);
                             entries.insert(name.to_owned(), entry);
                         }
                     }
@@ -67,7 +67,7 @@ impl Edit<'_> {
                     Slot::Live(at, edit) => {
                         let mut item = live.get_mut(at).map(Value::take).unwrap_or_default();
                         if let Some(edit) = edit {
-                            edit.run(&mut item);
+                            edit.apply(&mut item);
                         }
                         item
                     }
@@ -78,7 +78,7 @@ impl Edit<'_> {
     }
 }
 
-impl Walk<'_> {
+impl Walker<'_> {
     /// `None` if the live value is the merged one already.
     pub(super) fn merge<'a>(
         &mut self,
@@ -92,7 +92,7 @@ impl Walk<'_> {
             Shape::List(list) => {
                 let items = applied.as_array().map_or(&[][..], Vec::as_slice);
                 let live_items = live.as_array().map_or(&[][..], Vec::as_slice);
-                if matches!(list.relation, Relation::Atomic)
+                if matches!(list.relationship, ElementRelationship::Atomic)
                     || (live_items.is_empty() && items.is_empty())
                 {
                     return whole();
@@ -125,7 +125,7 @@ impl Walk<'_> {
                 None => Some(Edit::Set(value)),
                 Some(before) => {
                     let element = || PathElement::field(name);
-                    self.at(element, |walk| walk.merge(before, value, ty)).flatten()
+                    self.at(element, |walker| walker.merge(before, value, ty)).flatten()
                 }
             };
             edits.extend(edit.map(|edit| (name.as_str(), edit)));
@@ -144,14 +144,15 @@ impl Walk<'_> {
             Step::Keep(at) => Slot::Live(at, None),
             Step::New(after) => Slot::New(&applied[after]),
             Step::Merge(at, after) => {
-                let merge = |walk: &mut Self| walk.merge(&live[at], &applied[after], list.element);
+                let merge =
+                    |walker: &mut Self| walker.merge(&live[at], &applied[after], list.element);
                 Slot::Live(at, self.at(|| new[after].to_element(), merge).flatten())
             }
         };
         let slots: Vec<_> = if ids == new {
             (0..ids.len()).map(|at| slot(Step::Merge(at, at))).collect()
         } else {
-            plan(&ids, &new).into_iter().map(slot).collect()
+            merged_order(&ids, &new).into_iter().map(slot).collect()
         };
         let untouched = |(position, slot): (usize, &Slot<'_>)| matches!(slot, Slot::Live(at, None) if *at == position);
         let same = slots.len() == live.len() && slots.iter().enumerate().all(untouched);
@@ -186,44 +187,44 @@ enum Step {
 
 /// What the live list says about an applied item.
 #[derive(Clone, Copy)]
-enum Known {
-    No,
+enum LiveMatch {
+    None,
     Once(usize),
     /// Duplicates are not merged with: the applied item replaces them all.
-    Repeatedly,
+    Multiple,
 }
 
 /// Orders a merged list: shared items as applied, live-only items where they were relative to the
 /// shared ones, new items where the configuration has them.
-fn plan(live: &[Item<'_>], applied: &[Item<'_>]) -> Vec<Step> {
+fn merged_order(live: &[ItemId<'_>], applied: &[ItemId<'_>]) -> Vec<Step> {
     let mut by_id: Vec<usize> = (0..applied.len()).collect();
     by_id.sort_by(|&a, &b| applied[a].cmp(&applied[b]));
-    let find = |id: &Item<'_>| {
+    let find = |id: &ItemId<'_>| {
         by_id.binary_search_by(|&at| applied[at].cmp(id)).ok().map(|found| by_id[found])
     };
-    let partner: Vec<Option<usize>> = live.iter().map(find).collect();
-    let mut known = vec![Known::No; applied.len()];
-    for (at, partner) in partner.iter().enumerate() {
-        if let Some(partner) = *partner {
-            known[partner] = match known[partner] {
-                Known::No => Known::Once(at),
-                _ => Known::Repeatedly,
+    let counterpart: Vec<Option<usize>> = live.iter().map(find).collect();
+    let mut live_match = vec![LiveMatch::None; applied.len()];
+    for (at, counterpart) in counterpart.iter().enumerate() {
+        if let Some(counterpart) = *counterpart {
+            live_match[counterpart] = match live_match[counterpart] {
+                LiveMatch::None => LiveMatch::Once(at),
+                _ => LiveMatch::Multiple,
             };
         }
     }
-    let merge = |at: usize| match known[at] {
-        Known::Once(live) => Step::Merge(live, at),
+    let merge = |at: usize| match live_match[at] {
+        LiveMatch::Once(live) => Step::Merge(live, at),
         _ => Step::New(at),
     };
 
-    let mut shared = (0..applied.len()).filter(|&at| !matches!(known[at], Known::No));
+    let mut shared = (0..applied.len()).filter(|&at| !matches!(live_match[at], LiveMatch::None));
     let mut next_shared = shared.next();
     let mut done = vec![false; applied.len()];
     let mut steps = Vec::with_capacity(live.len().max(applied.len()));
     let (mut l, mut r) = (0, 0);
     while l < live.len() || r < applied.len() {
         if l < live.len() && r < applied.len() {
-            if partner[l] == Some(r) {
+            if counterpart[l] == Some(r) {
                 steps.push(merge(r));
                 done[r] = true;
                 l += 1;
@@ -231,14 +232,14 @@ fn plan(live: &[Item<'_>], applied: &[Item<'_>]) -> Vec<Step> {
                 next_shared = shared.next();
                 continue;
             }
-            if partner[l].is_some() && next_shared.is_some() && next_shared != partner[l] {
+            if counterpart[l].is_some() && next_shared.is_some() && next_shared != counterpart[l] {
                 // Shared, but its turn comes later.
                 l += 1;
                 continue;
             }
         }
         if l < live.len() {
-            match partner[l] {
+            match counterpart[l] {
                 None => {
                     steps.push(Step::Keep(l));
                     l += 1;

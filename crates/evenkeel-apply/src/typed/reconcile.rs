@@ -6,7 +6,7 @@
 use super::{Shape, shape};
 use crate::{
     path::PathElement,
-    schema::{Relation, Schema, TypeId},
+    schema::{ElementRelationship, Schema, TypeId},
     set::{Node, Set},
 };
 
@@ -50,7 +50,7 @@ pub(super) fn reconcile(schema: &Schema, fields: &Set, ty: TypeId) -> Option<Set
 
 fn is_atomic(schema: &Schema, ty: TypeId) -> bool {
     match shape(schema.get(ty), None) {
-        Some(Shape::List(list)) => matches!(list.relation, Relation::Atomic),
+        Some(Shape::List(list)) => matches!(list.relationship, ElementRelationship::Atomic),
         Some(Shape::Map(map)) => {
             let untyped =
                 map.fields.is_empty() && map.element.is_some_and(|ty| schema.is_untyped(ty));

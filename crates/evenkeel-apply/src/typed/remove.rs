@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::{Shape, item::Item, shape};
+use super::{Shape, item::ItemId, shape};
 use crate::{
     path::PathElement,
-    schema::{ListType, MapType, Relation, Schema, TypeId},
+    schema::{ElementRelationship, ListType, MapType, Schema, TypeId},
     set::{Node, Set},
 };
 
@@ -16,19 +16,21 @@ pub(super) fn remove(schema: &Schema, value: Value, fields: &Set, ty: Option<Typ
     let shape = ty.and_then(|ty| shape(schema.get(ty), Some(&value)));
     match (shape, value) {
         (Some(Shape::Scalar(_)), value) => value,
-        (Some(Shape::List(ListType { relation: Relation::Atomic, .. })), _) => Value::Null,
+        (Some(Shape::List(ListType { relationship: ElementRelationship::Atomic, .. })), _) => {
+            Value::Null
+        }
         (Some(Shape::Map(MapType { atomic: true, .. })), _) => Value::Null,
         (Some(Shape::List(list)), Value::Array(items)) => {
             let keep = |item: Value| {
-                let node = Item::of(list, &item).ok().and_then(|id| id.find(fields));
+                let node = ItemId::of(list, &item).ok().and_then(|id| id.find(fields));
                 match node {
                     Some(Node { member: true, .. }) => None,
                     Some(node) => Some(remove(schema, item, &node.children, Some(list.element))),
                     None => Some(item),
                 }
             };
-            let left: Vec<_> = items.into_iter().filter_map(keep).collect();
-            if left.is_empty() { Value::Null } else { Value::Array(left) }
+            let remaining: Vec<_> = items.into_iter().filter_map(keep).collect();
+            if remaining.is_empty() { Value::Null } else { Value::Array(remaining) }
         }
         (Some(Shape::Map(map)), Value::Object(mut entries)) => {
             entries.retain(|name, value| match fields.field(name) {

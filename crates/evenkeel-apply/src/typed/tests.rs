@@ -246,7 +246,7 @@ fn merges_keep_what_is_not_mentioned_and_follow_the_applied_order() {
 
 #[test]
 fn removal_drops_exact_fields_and_what_is_atomic_around_them() {
-    for (value, gone, want) in [
+    for (value, removed, want) in [
         (json!({"number": 1, "string": "a"}), json!({"f:number": {}}), json!({"string": "a"})),
         (json!({"number": 1}), json!({"f:number": {}}), json!(null)),
         (
@@ -269,8 +269,8 @@ fn removal_drops_exact_fields_and_what_is_atomic_around_them() {
         (json!({"frozen": {"a": "1"}}), json!({"f:frozen": {"f:a": {}}}), json!({"frozen": null})),
         (json!({"number": 1}), json!({"f:string": {}}), json!({"number": 1})),
     ] {
-        let set = Set::from_fields_v1(&gone).unwrap();
-        assert_eq!(thing().remove(value, &set), want, "without {gone}");
+        let set = Set::from_fields_v1(&removed).unwrap();
+        assert_eq!(thing().remove(value, &set), want, "without {removed}");
     }
 }
 
@@ -312,7 +312,7 @@ fn an_undeclared_entry_hides_no_other_violation() {
     let value = json!({
         "bogus": 1, "dta": 1, "number": "1", "items": [{"name": "a", "x": 1}],
     });
-    let error = thing().validate(&value, Duplicates::Refuse).unwrap_err();
+    let error = thing().validate(&value, Duplicates::Reject).unwrap_err();
     assert_eq!(
         error.to_string(),
         "errors:\n  .items[name=\"a\"].x: field not declared in schema\n  \
@@ -377,7 +377,7 @@ fn violations_are_reported_in_the_reference_s_words() {
         ),
         (json!("x"), "expected map, got &{x}"),
     ] {
-        let error = thing().validate(&value, Duplicates::Refuse).unwrap_err();
+        let error = thing().validate(&value, Duplicates::Reject).unwrap_err();
         assert_eq!(error.to_string(), want, "{value}");
     }
 }
@@ -411,7 +411,7 @@ fn what_became_atomic_is_owned_as_a_whole() {
         let string = b.scalar(Scalar::String);
         let def = MapDef::new().field("a", string).field("b", string);
         let structure = b.map(if atomic { def.atomic() } else { def });
-        let map = MapDef::new().others(string);
+        let map = MapDef::new().element_type(string);
         let map = b.map(if atomic { map.atomic() } else { map });
         let item = b.map(MapDef::new().field("name", string).field("s", structure));
         let list = if atomic { b.atomic_list(item) } else { b.map_list(item, ["name"]) };
@@ -433,8 +433,8 @@ fn what_became_atomic_is_owned_as_a_whole() {
         (json!({"f:free": {"f:x": {"f:y": {}}}, "f:gone": {"f:x": {}}}), None),
     ] {
         let set = Set::from_fields_v1(&fields).unwrap();
-        let adapted = schema(true).reconcile(&set).map(|set| set.to_fields_v1());
-        assert_eq!(adapted, want, "{fields}");
+        let reconciled = schema(true).reconcile(&set).map(|set| set.to_fields_v1());
+        assert_eq!(reconciled, want, "{fields}");
         assert_eq!(schema(false).reconcile(&set), None, "{fields}");
     }
 }
@@ -488,11 +488,11 @@ proptest! {
 
     #[test]
     fn comparisons_are_symmetric(old in values(true), new in values(true)) {
-        let forth = thing().compare(&old, &new).unwrap();
+        let forward = thing().compare(&old, &new).unwrap();
         let back = thing().compare(&new, &old).unwrap();
-        prop_assert_eq!(&forth.added, &back.removed);
-        prop_assert_eq!(&forth.removed, &back.added);
-        prop_assert_eq!(&forth.modified, &back.modified);
+        prop_assert_eq!(&forward.added, &back.removed);
+        prop_assert_eq!(&forward.removed, &back.added);
+        prop_assert_eq!(&forward.modified, &back.modified);
     }
 
     #[test]
@@ -527,12 +527,12 @@ proptest! {
     #[test]
     fn what_was_removed_is_gone_and_nothing_else(value in values(false), other in values(false)) {
         let fields = thing().to_field_set(&other).unwrap();
-        let left = thing().remove(value.clone(), &fields);
-        if !left.is_null() {
-            let left_fields = thing().to_field_set(&left).unwrap();
-            prop_assert!(left_fields.intersection(&fields).is_empty());
+        let remaining = thing().remove(value.clone(), &fields);
+        if !remaining.is_null() {
+            let remaining_fields = thing().to_field_set(&remaining).unwrap();
+            prop_assert!(remaining_fields.intersection(&fields).is_empty());
         }
-        let changes = thing().compare(&value, if left.is_null() { &Value::Null } else { &left });
+        let changes = thing().compare(&value, if remaining.is_null() { &Value::Null } else { &remaining });
         prop_assert!(changes.unwrap().added.is_empty());
     }
 }

@@ -5,15 +5,15 @@
 use evenkeel_types::go;
 use serde_json::{Map, Value};
 
-use super::{Duplicates, Shape, Walk, item::Item};
+use super::{Duplicates, Shape, Walker, item::ItemId};
 use crate::{
     path::PathElement,
-    schema::{ListType, MapType, Relation, Scalar, SchemaBuilder, TypeId},
+    schema::{ElementRelationship, ListType, MapType, Scalar, SchemaBuilder, TypeId},
 };
 
-impl Walk<'_> {
+impl Walker<'_> {
     pub(super) fn validate(&mut self, value: &Value, ty: TypeId, duplicates: Duplicates) {
-        if SchemaBuilder::allows_anything(ty) {
+        if SchemaBuilder::accepts_any_value(ty) {
             return;
         }
         match self.shape(ty, Some(value)) {
@@ -45,7 +45,7 @@ impl Walk<'_> {
                 continue;
             };
             let element = || PathElement::field(name);
-            self.at(element, |walk| walk.validate(value, ty, duplicates));
+            self.at(element, |walker| walker.validate(value, ty, duplicates));
         }
         if let Some(name) = undeclared {
             self.undeclared(name);
@@ -53,26 +53,26 @@ impl Walk<'_> {
     }
 
     fn validate_list(&mut self, items: &[Value], list: &ListType, duplicates: Duplicates) {
-        if let Relation::Atomic = list.relation {
+        if let ElementRelationship::Atomic = list.relationship {
             for (i, item) in items.iter().enumerate() {
                 let element = || PathElement::Index(i64::try_from(i).unwrap_or(i64::MAX));
-                self.at(element, |walk| walk.validate(item, list.element, duplicates));
+                self.at(element, |walker| walker.validate(item, list.element, duplicates));
             }
             return;
         }
-        let (known, nobody) = identities(items, list);
+        let (ids, error) = identities(items, list);
         let repeated = match duplicates {
-            Duplicates::Refuse => repeated(&known),
+            Duplicates::Reject => repeated(&ids),
             Duplicates::Allow => Vec::new(),
         };
-        for (i, (item, id)) in items.iter().zip(&known).enumerate() {
+        for (i, (item, id)) in items.iter().zip(&ids).enumerate() {
             if repeated.get(i) == Some(&true) {
                 self.error(format!("duplicate entries for key {}", id.to_element()));
             }
-            self.at(|| id.to_element(), |walk| walk.validate(item, list.element, duplicates));
+            self.at(|| id.to_element(), |walker| walker.validate(item, list.element, duplicates));
         }
-        if let Some(nobody) = nobody {
-            self.error(nobody);
+        if let Some(error) = error {
+            self.error(error);
         }
     }
 
@@ -81,11 +81,11 @@ impl Walk<'_> {
         &mut self,
         items: &'a [Value],
         list: &'a ListType,
-    ) -> Option<Vec<Item<'a>>> {
+    ) -> Option<Vec<ItemId<'a>>> {
         match identities(items, list) {
-            (known, None) => Some(known),
-            (_, Some(nobody)) => {
-                self.error(nobody);
+            (ids, None) => Some(ids),
+            (_, Some(error)) => {
+                self.error(error);
                 None
             }
         }
@@ -133,28 +133,28 @@ impl Walk<'_> {
 }
 
 /// The identities of a list's items, up to the first without one, and what is wrong with that.
-fn identities<'a>(items: &'a [Value], list: &'a ListType) -> (Vec<Item<'a>>, Option<String>) {
-    let mut known = Vec::with_capacity(items.len());
+fn identities<'a>(items: &'a [Value], list: &'a ListType) -> (Vec<ItemId<'a>>, Option<String>) {
+    let mut ids = Vec::with_capacity(items.len());
     for (i, item) in items.iter().enumerate() {
-        match Item::of(list, item) {
-            Ok(id) => known.push(id),
-            Err(message) => return (known, Some(format!("element {i}: {message}"))),
+        match ItemId::of(list, item) {
+            Ok(id) => ids.push(id),
+            Err(message) => return (ids, Some(format!("element {i}: {message}"))),
         }
     }
-    (known, None)
+    (ids, None)
 }
 
 /// Which items have the identity of an earlier one; empty if none has.
-fn repeated(known: &[Item<'_>]) -> Vec<bool> {
-    if known.is_sorted_by(|a, b| a < b) {
+fn repeated(ids: &[ItemId<'_>]) -> Vec<bool> {
+    if ids.is_sorted_by(|a, b| a < b) {
         return Vec::new();
     }
-    let mut sorted: Vec<usize> = (0..known.len()).collect();
-    sorted.sort_by(|&a, &b| known[a].cmp(&known[b]));
-    let mut repeated = vec![false; known.len()];
+    let mut sorted: Vec<usize> = (0..ids.len()).collect();
+    sorted.sort_by(|&a, &b| ids[a].cmp(&ids[b]));
+    let mut repeated = vec![false; ids.len()];
     for pair in sorted.windows(2) {
         // The sort is stable: the later of two equal items comes second.
-        repeated[pair[1]] = known[pair[0]] == known[pair[1]];
+        repeated[pair[1]] = ids[pair[0]] == ids[pair[1]];
     }
     repeated
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::steps_of;
 use crate::{
     ObjectType, Schema, Set,
-    managed::{Managers, Request, SingleVersion, apply, update},
+    managed::{ManagedFields, Request, SingleVersion, apply, update},
     patch::{
         JsonPatch, PatchField, PatchSchema, PatchStrategy, merge_patch, strategic_merge_patch,
     },
@@ -98,7 +98,7 @@ fn field_sets_are_read_and_combined_in_linear_time() {
 #[test]
 fn values_are_walked_in_linear_time() {
     let ty = ty();
-    assert_linear("validation", WIDE, |n| ty.validate(&wide(n, 1), Duplicates::Refuse));
+    assert_linear("validation", WIDE, |n| ty.validate(&wide(n, 1), Duplicates::Reject));
     assert_linear("field set", WIDE, |n| ty.to_field_set(&wide(n, 1)));
     assert_linear("comparison", WIDE, |n| ty.compare(&wide(n, 1), &wide(n, 2)));
     assert_linear("merge", WIDE, |n| ty.merge(wide(n, 1), &wide(n, 2)));
@@ -110,7 +110,7 @@ fn values_are_walked_in_linear_time() {
     assert_linear("deep merge", DEEP, |n| ty.merge(deep(n), &deep(n)));
     assert_linear("deep field set", DEEP, |n| ty.to_field_set(&deep(n)));
     let same = |n| object(json!({"items": vec![json!({"name": "a"}); n], "set": vec!["a"; n]}));
-    assert_linear("duplicates", WIDE, |n| ty.validate(&same(n), Duplicates::Refuse));
+    assert_linear("duplicates", WIDE, |n| ty.validate(&same(n), Duplicates::Reject));
     assert_linear("merge with duplicates", WIDE, |n| ty.merge(same(n), &wide(n, 1)));
     assert_linear("comparison of duplicates", WIDE, |n| ty.compare(&same(n), &same(n + 1)));
     let wrong = |n| object(json!({"items": vec![json!({"name": "a", "v": 1}); n]}));
@@ -120,20 +120,20 @@ fn values_are_walked_in_linear_time() {
 #[test]
 fn ownership_is_worked_out_in_linear_time() {
     let versions = SingleVersion { api_version: "v1".into(), object_type: ty() };
-    let zero = json!({});
+    let empty_object = json!({});
     let request = |manager: &'static str| Request {
         versions: &versions,
         api_version: "v1",
         kind: "K",
         subresource: "",
         reset_fields: &[],
-        zero: &zero,
+        empty_object: &empty_object,
         manager,
         now: "2024-01-01T00:00:00Z",
     };
     let one = request("one");
     // Many managers, each of one entry of a map.
-    let crowd = |n: usize, operation: &str| {
+    let many_managers = |n: usize, operation: &str| {
         let entry = |i: usize| {
             let fields = json!({"f:spec": {"f:map": {format!("f:{}", name(i)): {}}}});
             json!({"manager": name(i), "operation": operation, "apiVersion": "v1",
@@ -144,19 +144,22 @@ fn ownership_is_worked_out_in_linear_time() {
         object
     };
     let managed = |object: &Value| object["metadata"]["managedFields"].clone();
-    assert_linear("decoding", WIDE, |n| Managers::decode(Some(&managed(&crowd(n, "Update")))));
+    assert_linear("decoding", WIDE, |n| {
+        ManagedFields::decode(Some(&managed(&many_managers(n, "Update"))))
+    });
     for operation in ["Apply", "Update"] {
         assert_linear("an update of what many own", WIDE, |n| {
-            update(&one, Some(&crowd(n, operation)), &mut wide(n, 2))
+            update(&one, Some(&many_managers(n, operation)), &mut wide(n, 2))
         });
         assert_linear("conflicts with many", WIDE, |n| {
-            apply(&one, Some(&crowd(n, operation)), &wide(n, 2), false)
+            apply(&one, Some(&many_managers(n, operation)), &wide(n, 2), false)
         });
         assert_linear("taking from many", WIDE, |n| {
-            apply(&one, Some(&crowd(n, operation)), &wide(n, 2), true)
+            apply(&one, Some(&many_managers(n, operation)), &wide(n, 2), true)
         });
         assert_linear("giving up among many", WIDE, |n| {
-            let live = apply(&one, Some(&crowd(n, operation)), &wide(n, 1), true).unwrap().object;
+            let live =
+                apply(&one, Some(&many_managers(n, operation)), &wide(n, 1), true).unwrap().object;
             apply(&one, Some(&live), &object(json!({})), false)
         });
     }

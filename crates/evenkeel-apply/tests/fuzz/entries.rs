@@ -7,7 +7,7 @@
 
 use std::sync::LazyLock;
 
-use evenkeel_apply::managed::{Managers, Request, SingleVersion, apply, update};
+use evenkeel_apply::managed::{ManagedFields, Request, SingleVersion, apply, update};
 use evenkeel_apply::patch::{
     JsonPatch, PatchField, PatchSchema, PatchStrategy, merge_patch, strategic_merge_patch,
 };
@@ -35,9 +35,9 @@ pub(crate) fn fields_v1(data: &[u8]) {
 /// `managedFields`: what decodes is written, and decodes again to the same.
 pub(crate) fn managed_fields(data: &[u8]) {
     let Ok(value) = serde_json::from_slice::<Value>(data) else { return };
-    let Ok(managers) = Managers::decode(Some(&value)) else { return };
+    let Ok(managers) = ManagedFields::decode(Some(&value)) else { return };
     let written = managers.clone().encode();
-    let again = Managers::decode(written.as_ref()).unwrap();
+    let again = ManagedFields::decode(written.as_ref()).unwrap();
     assert_eq!(again.iter().count(), managers.iter().count());
     assert_eq!(again.encode(), written);
 }
@@ -47,7 +47,7 @@ pub(crate) fn json_patch(data: &[u8]) {
     let Ok((document, patch)) = serde_json::from_slice::<(Value, Value)>(data) else { return };
     let Ok(patch) = JsonPatch::decode(patch) else { return };
     if let Ok(patched) = patch.apply(document) {
-        readable(&patched);
+        assert_storable(&patched);
     }
 }
 
@@ -55,12 +55,12 @@ pub(crate) fn json_patch(data: &[u8]) {
 pub(crate) fn merge_patches(data: &[u8]) {
     let Ok((document, patch)) = serde_json::from_slice::<(Value, Value)>(data) else { return };
     if let Ok(patched) = merge_patch(document.clone(), patch.clone()) {
-        readable(&patched);
+        assert_storable(&patched);
     }
     if let (Value::Object(document), Value::Object(patch)) = (document, patch)
         && let Ok(patched) = strategic_merge_patch(document, patch, &ByName)
     {
-        readable(&Value::Object(patched));
+        assert_storable(&Value::Object(patched));
     }
 }
 
@@ -69,12 +69,12 @@ pub(crate) fn merge(data: &[u8]) {
     let Ok(bodies) = serde_json::from_slice::<[Value; 3]>(data) else { return };
     for kind in [&*SHAPES, &*DEPLOYMENTS] {
         kind.merge(&bodies);
-        kind.own(&bodies);
+        kind.apply_twice(&bodies);
     }
 }
 
 /// What comes out can be stored: it is text that decodes to the same again.
-fn readable(value: &Value) {
+fn assert_storable(value: &Value) {
     let text = value.to_string();
     if let Ok(again) = serde_json::from_str::<Value>(&text) {
         assert_eq!(again.to_string(), text);
@@ -93,17 +93,17 @@ fn has_null(value: &Value) -> bool {
 struct Kind {
     versions: SingleVersion,
     kind: &'static str,
-    zero: Value,
+    empty_object: Value,
 }
 
 static DEPLOYMENTS: LazyLock<Kind> = LazyLock::new(|| {
     let gvk = Gvk::from_api_version("apps/v1", "Deployment");
     let ty = evenkeel_types::lookup(gvk).unwrap();
-    let mut zero = json!({});
-    evenkeel_types::conform(ty, &mut zero).unwrap();
+    let mut empty_object = json!({});
+    evenkeel_types::conform(ty, &mut empty_object).unwrap();
     let object_type = ObjectType::builtin(ty).unwrap();
     let versions = SingleVersion { api_version: "apps/v1".into(), object_type };
-    Kind { versions, kind: "Deployment", zero }
+    Kind { versions, kind: "Deployment", empty_object }
 });
 
 /// A custom kind with values of every shape.
@@ -134,16 +134,16 @@ static SHAPES: LazyLock<Kind> = LazyLock::new(|| {
     }}}});
     let object_type = Schema::from_structural(&schema, false).unwrap();
     let versions = SingleVersion { api_version: "x.io/v1".into(), object_type };
-    Kind { versions, kind: "Shape", zero: json!({}) }
+    Kind { versions, kind: "Shape", empty_object: json!({}) }
 });
 
 impl Kind {
     fn merge(&self, [live, applied, other]: &[Value; 3]) {
         let ty = &self.versions.object_type;
         if let Ok(fields) = ty.to_field_set(other) {
-            let left = ty.remove(live.clone(), &fields);
-            readable(&left);
-            readable(&ty.extract_with_keys(live.clone(), &fields));
+            let remaining = ty.remove(live.clone(), &fields);
+            assert_storable(&remaining);
+            assert_storable(&ty.extract_with_keys(live.clone(), &fields));
             if let Some(adapted) = ty.reconcile(&fields) {
                 assert_eq!(ty.reconcile(&adapted), None);
             }
@@ -151,7 +151,7 @@ impl Kind {
         let _ = ty.compare(live, other);
         let merged = ty.merge(live.clone(), applied);
         if ty.validate(live, Duplicates::Allow).is_err()
-            || ty.validate(applied, Duplicates::Refuse).is_err()
+            || ty.validate(applied, Duplicates::Reject).is_err()
         {
             return;
         }
@@ -164,7 +164,7 @@ impl Kind {
         assert_eq!((&changes.added, &changes.removed), (&back.removed, &back.added));
     }
 
-    fn own(&self, [live, applied, other]: &[Value; 3]) {
+    fn apply_twice(&self, [live, applied, other]: &[Value; 3]) {
         let [mut live, applied, other] = [live, applied, other].map(|body| self.object(body));
         if update(&self.request("updater"), None, &mut live).is_err() {
             return;
@@ -176,7 +176,7 @@ impl Kind {
             let live = objects.last();
             let _ = apply(&self.request(manager), live, config, false);
             let Ok(once) = apply(&self.request(manager), live, config, true) else { continue };
-            Managers::decode(once.object.pointer("/metadata/managedFields")).unwrap();
+            ManagedFields::decode(once.object.pointer("/metadata/managedFields")).unwrap();
             if has_null(&once.object) {
                 // What everybody gave up leaves a null, which validation would refuse.
                 continue;
@@ -209,7 +209,7 @@ impl Kind {
             kind: self.kind,
             subresource: "",
             reset_fields: &[],
-            zero: &self.zero,
+            empty_object: &self.empty_object,
             manager,
             now: "2024-01-01T00:00:00Z",
         }

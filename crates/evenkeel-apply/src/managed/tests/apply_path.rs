@@ -6,58 +6,58 @@ use super::*;
 
 #[test]
 fn appliers_own_what_they_send() {
-    let mut cluster = Cluster::new();
-    assert!(cluster.apply(
+    let mut state = State::new();
+    assert!(state.apply(
         "m",
         json!({"spec": {"a": "1", "list": [{"name": "i", "value": 1}], "set": ["s"]}})
     ));
     assert_eq!(
-        cluster.owners(),
+        state.field_managers(),
         [
             r#"m Apply: .spec.a .spec.list[name="i"] .spec.list[name="i"].name .spec.list[name="i"].value .spec.set[="s"]"#
         ]
     );
-    assert_eq!(cluster.times(), [Some(1)]);
+    assert_eq!(state.times(), [Some(1)]);
 }
 
 #[test]
 fn what_is_no_longer_applied_disappears() {
-    let mut cluster = Cluster::new();
-    cluster.apply("m", json!({"spec": {
+    let mut state = State::new();
+    state.apply("m", json!({"spec": {
         "a": "1", "map": {"x": "1", "y": "1"}, "set": ["p", "q"], "list": [{"name": "i", "value": 1}, {"name": "j"}],
         "atomic": [1]
     }}));
-    cluster.apply("m", json!({"spec": {"map": {"y": "1"}, "set": ["q"], "list": [{"name": "i"}]}}));
-    assert_eq!(cluster.spec(), &json!({"map": {"y": "1"}, "set": ["q"], "list": [{"name": "i"}]}));
+    state.apply("m", json!({"spec": {"map": {"y": "1"}, "set": ["q"], "list": [{"name": "i"}]}}));
+    assert_eq!(state.spec(), &json!({"map": {"y": "1"}, "set": ["q"], "list": [{"name": "i"}]}));
     // With its last field a container goes too.
-    cluster.apply("m", json!({"spec": {"map": {"y": "1"}}}));
-    assert_eq!(cluster.spec(), &json!({"map": {"y": "1"}}));
-    cluster.apply("m", json!({}));
-    assert_eq!(cluster.live().get("spec"), None);
-    assert_eq!(cluster.owners(), Vec::<String>::new());
+    state.apply("m", json!({"spec": {"map": {"y": "1"}}}));
+    assert_eq!(state.spec(), &json!({"map": {"y": "1"}}));
+    state.apply("m", json!({}));
+    assert_eq!(state.live().get("spec"), None);
+    assert_eq!(state.field_managers(), Vec::<String>::new());
 }
 
 #[test]
 fn nothing_anybody_else_owns_disappears() {
-    let mut cluster = Cluster::new();
-    cluster.apply(
+    let mut state = State::new();
+    state.apply(
         "m1",
         json!({"spec": {"a": "1", "list": [{"name": "i", "value": 1}], "map": {"x": "1"}}}),
     );
-    cluster.apply("m2", json!({"spec": {"a": "1", "list": [{"name": "i", "other": 2}]}}));
-    cluster.update(
+    state.apply("m2", json!({"spec": {"a": "1", "list": [{"name": "i", "other": 2}]}}));
+    state.update(
         "u",
         json!({"spec": {
             "a": "1", "list": [{"name": "i", "value": 1, "other": 2}], "map": {"x": "1", "y": "1"}
         }}),
     );
-    cluster.apply("m1", json!({}));
+    state.apply("m1", json!({}));
     assert_eq!(
-        cluster.spec(),
+        state.spec(),
         &json!({"a": "1", "list": [{"name": "i", "other": 2}], "map": {"y": "1"}})
     );
     assert_eq!(
-        cluster.owners(),
+        state.field_managers(),
         [
             r#"m2 Apply: .spec.a .spec.list[name="i"] .spec.list[name="i"].name .spec.list[name="i"].other"#,
             "u Update: .spec.map.y",
@@ -67,29 +67,29 @@ fn nothing_anybody_else_owns_disappears() {
 
 #[test]
 fn unowned_fields_of_a_given_up_item_keep_it_alive() {
-    let mut cluster = Cluster::new();
-    cluster.apply("m", json!({"spec": {"list": [{"name": "i", "value": 1}]}}));
+    let mut state = State::new();
+    state.apply("m", json!({"spec": {"list": [{"name": "i", "value": 1}]}}));
     // Defaulted by the server: nobody owns it.
-    cluster.live.as_mut().unwrap()["spec"]["list"][0]["other"] = json!(7);
-    cluster.apply("m", json!({"spec": {"list": [{"name": "i"}]}}));
-    assert_eq!(cluster.spec(), &json!({"list": [{"name": "i", "other": 7}]}));
-    cluster.apply("m", json!({"spec": {"a": "1"}}));
-    assert_eq!(cluster.spec(), &json!({"a": "1"}), "the item itself was owned");
+    state.live.as_mut().unwrap()["spec"]["list"][0]["other"] = json!(7);
+    state.apply("m", json!({"spec": {"list": [{"name": "i"}]}}));
+    assert_eq!(state.spec(), &json!({"list": [{"name": "i", "other": 7}]}));
+    state.apply("m", json!({"spec": {"a": "1"}}));
+    assert_eq!(state.spec(), &json!({"a": "1"}), "the item itself was owned");
 }
 
 #[test]
 fn different_values_conflict_and_equal_ones_are_shared() {
-    let mut cluster = Cluster::new();
-    cluster.apply("m1", json!({"spec": {"a": "1", "list": [{"name": "i", "value": 1}]}}));
+    let mut state = State::new();
+    state.apply("m1", json!({"spec": {"a": "1", "list": [{"name": "i", "value": 1}]}}));
     assert_eq!(
-        cluster.conflicts("m2", json!({"spec": {"a": "2"}})),
+        state.conflicts("m2", json!({"spec": {"a": "2"}})),
         r#"Apply failed with 1 conflict: conflict with "m1": .spec.a"#
     );
-    assert!(!cluster.apply("m2", json!({"spec": {"a": "1"}})));
-    assert_eq!(cluster.owners()[0], "m2 Apply: .spec.a");
+    assert!(!state.apply("m2", json!({"spec": {"a": "1"}})));
+    assert_eq!(state.field_managers()[0], "m2 Apply: .spec.a");
     // Shared ownership has to be changed against everybody.
-    cluster.update("u", json!({"spec": {"a": "1", "b": "1", "list": [{"name": "i", "value": 1}]}}));
-    let error = cluster
+    state.update("u", json!({"spec": {"a": "1", "b": "1", "list": [{"name": "i", "value": 1}]}}));
+    let error = state
         .try_apply(
             "m3",
             json!({"spec": {"a": "3", "b": "3", "list": [{"name": "i", "value": 3}]}}),
@@ -109,103 +109,103 @@ fn different_values_conflict_and_equal_ones_are_shared() {
 
 #[test]
 fn conflicts_print_names_and_subresources_quoted() {
-    let mut cluster = Cluster::new();
-    cluster.subresource = "status";
-    cluster.update("q\"x", json!({"spec": {"a": "1"}}));
-    cluster.subresource = "";
+    let mut state = State::new();
+    state.subresource = "status";
+    state.update("q\"x", json!({"spec": {"a": "1"}}));
+    state.subresource = "";
     assert_eq!(
-        cluster.conflicts("m", json!({"spec": {"a": "2"}})),
+        state.conflicts("m", json!({"spec": {"a": "2"}})),
         r#"Apply failed with 1 conflict: conflict with "q\"x" with subresource "status" using example.io/v1: .spec.a"#
     );
 }
 
 #[test]
 fn force_takes_what_it_changes_and_shares_the_rest() {
-    let mut cluster = Cluster::new();
-    cluster.apply("m1", json!({"spec": {"a": "1", "b": "1"}}));
-    cluster.force("m2", json!({"spec": {"a": "2", "b": "1"}}));
-    assert_eq!(cluster.owners(), ["m1 Apply: .spec.b", "m2 Apply: .spec.a .spec.b"]);
-    assert_eq!(cluster.spec(), &json!({"a": "2", "b": "1"}));
+    let mut state = State::new();
+    state.apply("m1", json!({"spec": {"a": "1", "b": "1"}}));
+    state.force("m2", json!({"spec": {"a": "2", "b": "1"}}));
+    assert_eq!(state.field_managers(), ["m1 Apply: .spec.b", "m2 Apply: .spec.a .spec.b"]);
+    assert_eq!(state.spec(), &json!({"a": "2", "b": "1"}));
     // Whoever lost everything is gone.
-    cluster.force("m2", json!({"spec": {"a": "2", "b": "2"}}));
-    assert_eq!(cluster.owners(), ["m2 Apply: .spec.a .spec.b"]);
+    state.force("m2", json!({"spec": {"a": "2", "b": "2"}}));
+    assert_eq!(state.field_managers(), ["m2 Apply: .spec.a .spec.b"]);
 }
 
 #[test]
 fn an_updater_s_change_is_kept_until_the_applier_insists() {
-    let mut cluster = Cluster::new();
-    cluster.apply("m", json!({"spec": {"a": "1"}}));
-    cluster.update("u", json!({"spec": {"a": "2"}}));
-    assert_eq!(cluster.owners(), ["u Update: .spec.a"]);
+    let mut state = State::new();
+    state.apply("m", json!({"spec": {"a": "1"}}));
+    state.update("u", json!({"spec": {"a": "2"}}));
+    assert_eq!(state.field_managers(), ["u Update: .spec.a"]);
     assert_eq!(
-        cluster.conflicts("m", json!({"spec": {"a": "1"}})),
+        state.conflicts("m", json!({"spec": {"a": "1"}})),
         r#"Apply failed with 1 conflict: conflict with "u" using example.io/v1: .spec.a"#
     );
     // Leaving the field out is no conflict: it belongs to the updater now.
-    cluster.apply("m", json!({}));
-    assert_eq!(cluster.spec(), &json!({"a": "2"}));
+    state.apply("m", json!({}));
+    assert_eq!(state.spec(), &json!({"a": "2"}));
 }
 
 #[test]
 fn removed_by_an_updater_means_removed() {
-    let mut cluster = Cluster::new();
-    cluster.apply("m", json!({"spec": {"a": "1", "set": ["x", "y"]}}));
-    cluster.update("u", json!({"spec": {"set": ["y"]}}));
-    assert_eq!(cluster.owners(), [r#"m Apply: .spec.set[="y"]"#]);
-    cluster.apply("m", json!({"spec": {"a": "1", "set": ["x", "y"]}}));
-    assert_eq!(cluster.spec(), &json!({"a": "1", "set": ["x", "y"]}));
+    let mut state = State::new();
+    state.apply("m", json!({"spec": {"a": "1", "set": ["x", "y"]}}));
+    state.update("u", json!({"spec": {"set": ["y"]}}));
+    assert_eq!(state.field_managers(), [r#"m Apply: .spec.set[="y"]"#]);
+    state.apply("m", json!({"spec": {"a": "1", "set": ["x", "y"]}}));
+    assert_eq!(state.spec(), &json!({"a": "1", "set": ["x", "y"]}));
 }
 
 #[test]
 fn the_first_apply_credits_what_was_there_before() {
-    let mut cluster = Cluster::new();
-    cluster.live =
-        Some(cluster.object(json!({"metadata": {"uid": "u"}, "spec": {"a": "1", "b": "1"}})));
+    let mut state = State::new();
+    state.live =
+        Some(state.object(json!({"metadata": {"uid": "u"}, "spec": {"a": "1", "b": "1"}})));
     assert_eq!(
-        cluster.conflicts("m", json!({"spec": {"a": "2"}})),
+        state.conflicts("m", json!({"spec": {"a": "2"}})),
         r#"Apply failed with 1 conflict: conflict with "before-first-apply" using example.io/v1: .spec.a"#
     );
-    cluster.apply("m", json!({"spec": {"a": "1"}}));
+    state.apply("m", json!({"spec": {"a": "1"}}));
     assert_eq!(
-        cluster.owners(),
+        state.field_managers(),
         ["m Apply: .spec.a", "before-first-apply Update: .spec .spec.a .spec.b"]
     );
 }
 
 #[test]
 fn an_apply_that_changes_nothing_touches_nothing() {
-    let mut cluster = Cluster::new();
-    cluster.apply("m1", json!({"spec": {"a": "1"}}));
-    let before = cluster.live().clone();
-    assert!(!cluster.apply("m1", json!({"spec": {"a": "1"}})));
-    assert_eq!(cluster.live(), &before);
+    let mut state = State::new();
+    state.apply("m1", json!({"spec": {"a": "1"}}));
+    let before = state.live().clone();
+    assert!(!state.apply("m1", json!({"spec": {"a": "1"}})));
+    assert_eq!(state.live(), &before);
     // A new owner of the same values has an entry without a time, which comes first.
-    assert!(!cluster.apply("m2", json!({"spec": {"a": "1"}})));
-    assert_eq!(cluster.owners(), ["m2 Apply: .spec.a", "m1 Apply: .spec.a"]);
-    assert_eq!(cluster.times(), [None, Some(1)]);
-    let before = cluster.live().clone();
-    assert!(!cluster.apply("m2", json!({"spec": {"a": "1"}})));
-    assert_eq!(cluster.live(), &before);
+    assert!(!state.apply("m2", json!({"spec": {"a": "1"}})));
+    assert_eq!(state.field_managers(), ["m2 Apply: .spec.a", "m1 Apply: .spec.a"]);
+    assert_eq!(state.times(), [None, Some(1)]);
+    let before = state.live().clone();
+    assert!(!state.apply("m2", json!({"spec": {"a": "1"}})));
+    assert_eq!(state.live(), &before);
 }
 
 #[test]
 fn configurations_for_something_else_are_refused() {
-    let mut cluster = Cluster::new();
+    let mut state = State::new();
     for (body, want) in [
         (json!({"kind": "Other"}), "invalid object type: example.io/v1, Kind=Other"),
         (json!({"apiVersion": "v2"}), "invalid object type: /v2, Kind=Thing"),
         (json!({"apiVersion": "a/b/c"}), "invalid object type: /, Kind="),
         (json!({"metadata": {"managedFields": []}}), "metadata.managedFields must be nil"),
     ] {
-        let error = cluster.try_apply("m", body, false).unwrap_err();
+        let error = state.try_apply("m", body, false).unwrap_err();
         assert_eq!(error, ApplyError::BadRequest(want.into()));
     }
-    assert!(cluster.apply("m", json!({"metadata": {"managedFields": null}})));
+    assert!(state.apply("m", json!({"metadata": {"managedFields": null}})));
 }
 
 #[test]
 fn configurations_that_do_not_fit_the_schema_are_refused() {
-    let mut cluster = Cluster::new();
+    let mut state = State::new();
     for (body, want) in [
         (
             json!({"spec": {"dta": 1}}),
@@ -218,13 +218,13 @@ fn configurations_that_do_not_fit_the_schema_are_refused() {
              .spec.set: duplicate entries for key [=\"x\"]",
         ),
     ] {
-        assert_eq!(cluster.try_apply("m", body, false).unwrap_err().to_string(), want);
+        assert_eq!(state.try_apply("m", body, false).unwrap_err().to_string(), want);
     }
-    cluster.live = Some(cluster.object(json!({"spec": {"a": 1}})));
-    let error = cluster.try_apply("m", json!({}), true).unwrap_err();
+    state.live = Some(state.object(json!({"spec": {"a": 1}})));
+    let error = state.try_apply("m", json!({}), true).unwrap_err();
     assert!(error.to_string().contains(".spec.a: expected string"), "{error}");
-    cluster.live = Some(cluster.object(json!({"metadata": {"managedFields": [{}]}})));
-    let error = cluster.try_apply("m", json!({}), true).unwrap_err();
+    state.live = Some(state.object(json!({"metadata": {"managedFields": [{}]}})));
+    let error = state.try_apply("m", json!({}), true).unwrap_err();
     assert_eq!(
         error.to_string(),
         "failed to decode managed fields: operation must be `Apply` or `Update`"
@@ -233,20 +233,20 @@ fn configurations_that_do_not_fit_the_schema_are_refused() {
 
 #[test]
 fn live_duplicates_survive_until_somebody_applies_the_item() {
-    let mut cluster = Cluster::new();
+    let mut state = State::new();
     let duplicated = json!([{"name": "i", "value": 1}, {"name": "i", "value": 2}, {"name": "j"}]);
-    cluster.update("u", json!({"spec": {"list": duplicated}}));
-    cluster.apply("m", json!({"spec": {"list": [{"name": "j", "value": 3}]}}));
+    state.update("u", json!({"spec": {"list": duplicated}}));
+    state.apply("m", json!({"spec": {"list": [{"name": "j", "value": 3}]}}));
     assert_eq!(
-        cluster.spec()["list"],
+        state.spec()["list"],
         json!([{"name": "i", "value": 1}, {"name": "i", "value": 2}, {"name": "j", "value": 3}])
     );
     assert_eq!(
-        cluster.conflicts("m", json!({"spec": {"list": [{"name": "i", "value": 1}]}})),
+        state.conflicts("m", json!({"spec": {"list": [{"name": "i", "value": 1}]}})),
         r#"Apply failed with 1 conflict: conflict with "u" using example.io/v1: .spec.list[name="i"]"#
     );
-    cluster.force("m", json!({"spec": {"list": [{"name": "i", "value": 1}]}}));
-    assert_eq!(cluster.spec()["list"], json!([{"name": "i", "value": 1}, {"name": "j"}]));
+    state.force("m", json!({"spec": {"list": [{"name": "i", "value": 1}]}}));
+    assert_eq!(state.spec()["list"], json!([{"name": "i", "value": 1}, {"name": "j"}]));
 }
 
 #[test]
@@ -257,44 +257,44 @@ fn types_that_became_atomic_are_owned_as_a_whole() {
         structural(json!({"type": "object", "properties": {"sub": sub}}))
     };
     let version = |object_type| SingleVersion { api_version: VERSION.into(), object_type };
-    let mut cluster = Cluster::with(version(document(json!({}))));
-    cluster.apply("m1", json!({"sub": {"x": "1"}}));
-    cluster.apply("m2", json!({"sub": {"y": "1"}}));
-    cluster.versions = Box::new(version(document(json!({"x-kubernetes-map-type": "atomic"}))));
+    let mut state = State::with(version(document(json!({}))));
+    state.apply("m1", json!({"sub": {"x": "1"}}));
+    state.apply("m2", json!({"sub": {"y": "1"}}));
+    state.versions = Box::new(version(document(json!({"x-kubernetes-map-type": "atomic"}))));
     assert_eq!(
-        cluster.conflicts("m1", json!({"sub": {"x": "2"}})),
+        state.conflicts("m1", json!({"sub": {"x": "2"}})),
         r#"Apply failed with 1 conflict: conflict with "m2": .sub"#
     );
-    cluster.force("m1", json!({"sub": {"x": "2"}}));
-    assert_eq!(cluster.owners(), ["m1 Apply: .sub"]);
-    assert_eq!(cluster.live()["sub"], json!({"x": "2"}));
+    state.force("m1", json!({"sub": {"x": "2"}}));
+    assert_eq!(state.field_managers(), ["m1 Apply: .sub"]);
+    assert_eq!(state.live()["sub"], json!({"x": "2"}));
 }
 
 #[test]
 fn kubectl_moves_from_client_side_to_server_side_apply() {
     const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
-    let mut cluster = Cluster::new();
-    let last = cluster.object(json!({"spec": {"a": "1", "b": "1"}}));
+    let mut state = State::new();
+    let last = state.object(json!({"spec": {"a": "1", "b": "1"}}));
     let created = json!({"metadata": {"annotations": {ANNOTATION: last.to_string()}}, "spec": {"a": "1", "b": "2"}});
-    cluster.update("kubectl-client-side-apply", created);
+    state.update("kubectl-client-side-apply", created);
     // What the annotation still describes may change; `b` was changed by somebody since.
     assert_eq!(
-        cluster.conflicts("kubectl", json!({"spec": {"a": "3", "b": "3"}})),
+        state.conflicts("kubectl", json!({"spec": {"a": "3", "b": "3"}})),
         r#"Apply failed with 1 conflict: conflict with "kubectl-client-side-apply" using example.io/v1: .spec.b"#
     );
     // Others have no such privilege.
-    assert!(cluster.conflicts("other", json!({"spec": {"a": "3"}})).ends_with(": .spec.a"));
-    cluster.apply("kubectl", json!({"spec": {"a": "3"}}));
-    assert_eq!(cluster.spec(), &json!({"a": "3", "b": "2"}));
-    let annotation = cluster.live()["metadata"]["annotations"][ANNOTATION].as_str().unwrap();
+    assert!(state.conflicts("other", json!({"spec": {"a": "3"}})).ends_with(": .spec.a"));
+    state.apply("kubectl", json!({"spec": {"a": "3"}}));
+    assert_eq!(state.spec(), &json!({"a": "3", "b": "2"}));
+    let annotation = state.live()["metadata"]["annotations"][ANNOTATION].as_str().unwrap();
     assert!(annotation.ends_with("}\n"));
     assert_eq!(
         serde_json::from_str::<Value>(annotation).unwrap(),
-        cluster.object(json!({"spec": {"a": "3"}}))
+        state.object(json!({"spec": {"a": "3"}}))
     );
     // An annotation that would be too large is dropped.
-    cluster.apply("kubectl", json!({"spec": {"a": "x".repeat(300_000)}}));
-    assert_eq!(cluster.live()["metadata"]["annotations"].get(ANNOTATION), None);
+    state.apply("kubectl", json!({"spec": {"a": "x".repeat(300_000)}}));
+    assert_eq!(state.live()["metadata"]["annotations"].get(ANNOTATION), None);
 }
 
 // === properties ===
@@ -332,31 +332,31 @@ fn without_managed_fields(object: &Value) -> Value {
 proptest! {
     #[test]
     fn applying_twice_is_applying_once(before in bodies(), config in bodies()) {
-        let mut cluster = Cluster::new();
-        cluster.update("u", before);
-        cluster.force("m", config.clone());
-        let once = cluster.live().clone();
-        prop_assert!(!cluster.apply("m", config));
-        prop_assert_eq!(cluster.live(), &once);
+        let mut state = State::new();
+        state.update("u", before);
+        state.force("m", config.clone());
+        let once = state.live().clone();
+        prop_assert!(!state.apply("m", config));
+        prop_assert_eq!(state.live(), &once);
     }
 
     #[test]
     fn an_applier_s_retreat_removes_nothing_others_own(
         mine in bodies(), theirs in bodies(), less in bodies(), updated in bodies(),
     ) {
-        let mut cluster = Cluster::new();
-        cluster.update("u", updated);
-        cluster.force("m", mine);
-        cluster.force("t", theirs);
-        let owned = |cluster: &Cluster, but: &str| {
-            let managers = cluster.managers();
+        let mut state = State::new();
+        state.update("u", updated);
+        state.force("m", mine);
+        state.force("t", theirs);
+        let owned = |state: &State, but: &str| {
+            let managers = state.managers();
             let others = managers.iter().filter(|entry| entry.manager != but);
             others.fold(Set::new(), |all, entry| all.union(entry.fields.clone()))
         };
-        let before = owned(&cluster, "m");
-        if cluster.try_apply("m", less, false).is_ok() {
-            prop_assert_eq!(&owned(&cluster, "m"), &before);
-            let present = thing_type().to_field_set(cluster.live()).unwrap();
+        let before = owned(&state, "m");
+        if state.try_apply("m", less, false).is_ok() {
+            prop_assert_eq!(&owned(&state, "m"), &before);
+            let present = thing_type().to_field_set(state.live()).unwrap();
             let present = thing_type().with_named_fields(&present);
             prop_assert!(before.is_subset(&present), "{}", before.difference(&present));
         }
@@ -372,14 +372,14 @@ proptest! {
             body
         };
         let (first, second) = (map(&first), rest(&second));
-        let (mut a, mut b) = (Cluster::new(), Cluster::new());
+        let (mut a, mut b) = (State::new(), State::new());
         a.apply("1", first.clone());
         a.apply("2", second.clone());
         b.apply("2", second);
         b.apply("1", first);
         prop_assert_eq!(without_managed_fields(a.live()), without_managed_fields(b.live()));
-        let mut owners = [a.owners(), b.owners()];
-        owners.iter_mut().for_each(|owners| owners.sort());
-        prop_assert_eq!(&owners[0], &owners[1]);
+        let mut managers = [a.field_managers(), b.field_managers()];
+        managers.iter_mut().for_each(|managers| managers.sort());
+        prop_assert_eq!(&managers[0], &managers[1]);
     }
 }

@@ -4,16 +4,16 @@ use super::*;
 
 #[test]
 fn every_subresource_has_its_own_entry() {
-    let mut cluster = Cluster::new();
-    cluster.reset = vec![(VERSION, Filter::Exclude(set(&[&["status"]])))];
-    cluster.apply("m", json!({"spec": {"a": "1"}}));
-    cluster.subresource = "status";
-    cluster.reset = vec![(VERSION, Filter::Exclude(set(&[&["spec"], &["metadata"]])))];
-    cluster.apply("m", json!({"spec": {"a": "1"}, "status": {"a": "1"}}));
-    assert_eq!(cluster.owners(), ["m Apply: .spec.a", "m Apply/status: .status.a"]);
-    cluster.apply("m", json!({"status": {"b": "1"}}));
-    assert_eq!(cluster.live()["status"], json!({"b": "1"}));
-    assert_eq!(cluster.spec(), &json!({"a": "1"}));
+    let mut state = State::new();
+    state.reset = vec![(VERSION, Filter::Exclude(set(&[&["status"]])))];
+    state.apply("m", json!({"spec": {"a": "1"}}));
+    state.subresource = "status";
+    state.reset = vec![(VERSION, Filter::Exclude(set(&[&["spec"], &["metadata"]])))];
+    state.apply("m", json!({"spec": {"a": "1"}, "status": {"a": "1"}}));
+    assert_eq!(state.field_managers(), ["m Apply: .spec.a", "m Apply/status: .status.a"]);
+    state.apply("m", json!({"status": {"b": "1"}}));
+    assert_eq!(state.live()["status"], json!({"b": "1"}));
+    assert_eq!(state.spec(), &json!({"a": "1"}));
 }
 
 fn entry(

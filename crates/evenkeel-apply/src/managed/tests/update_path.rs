@@ -4,13 +4,13 @@ use super::*;
 
 #[test]
 fn the_creator_owns_all_but_identity() {
-    let mut cluster = Cluster::new();
-    cluster.update(
+    let mut state = State::new();
+    state.update(
         "m",
         json!({"metadata": {"labels": {"x": "1"}}, "spec": {"a": "1", "list": [{"name": "i"}]}}),
     );
     assert_eq!(
-        cluster.live()["metadata"]["managedFields"],
+        state.live()["metadata"]["managedFields"],
         json!([{
             "apiVersion": VERSION, "fieldsType": "FieldsV1", "manager": "m", "operation": "Update",
             "time": "1970-01-01T00:00:01Z",
@@ -24,12 +24,11 @@ fn the_creator_owns_all_but_identity() {
 
 #[test]
 fn what_the_empty_object_has_is_nobody_s() {
-    let mut cluster = Cluster::new();
-    cluster.zero = json!({"metadata": {}, "spec": {"list": null}, "status": {}});
-    cluster
-        .update("m", json!({"spec": {"list": [{"name": "i"}], "map": {"x": "1"}}, "status": {}}));
+    let mut state = State::new();
+    state.empty_object = json!({"metadata": {}, "spec": {"list": null}, "status": {}});
+    state.update("m", json!({"spec": {"list": [{"name": "i"}], "map": {"x": "1"}}, "status": {}}));
     assert_eq!(
-        cluster.live()["metadata"]["managedFields"][0]["fieldsV1"],
+        state.live()["metadata"]["managedFields"][0]["fieldsV1"],
         json!({"f:spec": {
             "f:list": {"k:{\"name\":\"i\"}": {".": {}, "f:name": {}}}, "f:map": {".": {}, "f:x": {}}
         }})
@@ -38,49 +37,52 @@ fn what_the_empty_object_has_is_nobody_s() {
 
 #[test]
 fn a_writer_takes_over_what_it_changes_and_only_that() {
-    let mut cluster = Cluster::new();
-    cluster.update("m1", json!({"spec": {"a": "1", "b": "1", "map": {"x": "1"}}}));
-    cluster.update("m2", json!({"spec": {"a": "2", "b": "1", "map": {"x": "1", "y": "1"}}}));
+    let mut state = State::new();
+    state.update("m1", json!({"spec": {"a": "1", "b": "1", "map": {"x": "1"}}}));
+    state.update("m2", json!({"spec": {"a": "2", "b": "1", "map": {"x": "1", "y": "1"}}}));
     assert_eq!(
-        cluster.owners(),
+        state.field_managers(),
         ["m1 Update: .spec .spec.b .spec.map .spec.map.x", "m2 Update: .spec.a .spec.map.y"]
     );
     // Removing takes from everybody and gives to nobody.
-    cluster.update("m3", json!({"spec": {"b": "1"}}));
-    assert_eq!(cluster.owners(), ["m1 Update: .spec .spec.b"]);
-    assert_eq!(cluster.times(), [Some(1)]);
+    state.update("m3", json!({"spec": {"b": "1"}}));
+    assert_eq!(state.field_managers(), ["m1 Update: .spec .spec.b"]);
+    assert_eq!(state.times(), [Some(1)]);
 }
 
 #[test]
 fn times_move_only_with_changes_of_the_own() {
-    let mut cluster = Cluster::new();
-    cluster.update("m1", json!({"spec": {"a": "1", "b": "1"}}));
-    cluster.update("m2", json!({"spec": {"a": "2", "b": "1"}}));
-    assert_eq!(cluster.times(), [Some(1), Some(2)]);
-    cluster.update("m2", json!({"spec": {"a": "2", "b": "1"}}));
-    assert_eq!(cluster.times(), [Some(1), Some(2)]);
-    cluster.update("m1", json!({"spec": {"a": "2", "b": "3"}}));
-    assert_eq!(cluster.owners()[1], "m1 Update: .spec .spec.b");
-    assert_eq!(cluster.times(), [Some(2), Some(4)]);
+    let mut state = State::new();
+    state.update("m1", json!({"spec": {"a": "1", "b": "1"}}));
+    state.update("m2", json!({"spec": {"a": "2", "b": "1"}}));
+    assert_eq!(state.times(), [Some(1), Some(2)]);
+    state.update("m2", json!({"spec": {"a": "2", "b": "1"}}));
+    assert_eq!(state.times(), [Some(1), Some(2)]);
+    state.update("m1", json!({"spec": {"a": "2", "b": "3"}}));
+    assert_eq!(state.field_managers()[1], "m1 Update: .spec .spec.b");
+    assert_eq!(state.times(), [Some(2), Some(4)]);
 }
 
 #[test]
 fn fields_that_come_and_go_within_one_manager_keep_one_entry() {
-    let mut cluster = Cluster::new();
-    cluster.update("m", json!({"spec": {"set": ["a", "b"]}}));
-    cluster.update("m", json!({"spec": {"set": ["b", "c"]}}));
-    assert_eq!(cluster.owners(), [r#"m Update: .spec .spec.set .spec.set[="b"] .spec.set[="c"]"#]);
+    let mut state = State::new();
+    state.update("m", json!({"spec": {"set": ["a", "b"]}}));
+    state.update("m", json!({"spec": {"set": ["b", "c"]}}));
+    assert_eq!(
+        state.field_managers(),
+        [r#"m Update: .spec .spec.set .spec.set[="b"] .spec.set[="c"]"#]
+    );
 }
 
 #[test]
 fn objects_nobody_tracked_stay_untracked() {
-    let mut cluster = Cluster::new();
-    cluster.live = Some(
+    let mut state = State::new();
+    state.live = Some(
         json!({"apiVersion": VERSION, "kind": "Thing", "metadata": {"name": "n", "uid": "u"}}),
     );
-    cluster.update("m", json!({"spec": {"a": "1"}}));
-    assert_eq!(cluster.owners(), Vec::<String>::new());
-    assert_eq!(cluster.live()["metadata"].get("managedFields"), None);
+    state.update("m", json!({"spec": {"a": "1"}}));
+    assert_eq!(state.field_managers(), Vec::<String>::new());
+    assert_eq!(state.live()["metadata"].get("managedFields"), None);
 }
 
 #[test]
@@ -100,84 +102,88 @@ fn clients_may_edit_reset_or_ignore_managed_fields() {
         (json!([{"manager": "x"}]), vec!["m Update: .spec .spec.a"]),
         (json!("x"), vec!["m Update: .spec .spec.a"]),
     ] {
-        let mut cluster = Cluster::new();
-        cluster.update("m", json!({"spec": spec}));
-        cluster.update("m", json!({"metadata": {"managedFields": sent}, "spec": spec}));
-        assert_eq!(cluster.owners(), want, "{sent}");
+        let mut state = State::new();
+        state.update("m", json!({"spec": spec}));
+        state.update("m", json!({"metadata": {"managedFields": sent}, "spec": spec}));
+        assert_eq!(state.field_managers(), want, "{sent}");
     }
-    let mut cluster = Cluster::new();
-    cluster.update("m", json!({"spec": spec}));
-    cluster.subresource = "status";
-    cluster.update("m", json!({"metadata": {"managedFields": [entry]}, "spec": spec}));
-    assert_eq!(cluster.owners(), ["m Update: .spec .spec.a"], "subresources cannot edit them");
+    let mut state = State::new();
+    state.update("m", json!({"spec": spec}));
+    state.subresource = "status";
+    state.update("m", json!({"metadata": {"managedFields": [entry]}, "spec": spec}));
+    assert_eq!(
+        state.field_managers(),
+        ["m Update: .spec .spec.a"],
+        "subresources cannot edit them"
+    );
 }
 
 #[test]
 fn endpoints_do_not_give_away_what_they_ignore() {
-    let mut cluster = Cluster::new();
-    cluster.reset = vec![(VERSION, Filter::Exclude(set(&[&["status"]])))];
-    cluster.update("m", json!({"spec": {"a": "1"}, "status": {"a": "1"}}));
-    assert_eq!(cluster.owners(), ["m Update: .spec .spec.a"]);
+    let mut state = State::new();
+    state.reset = vec![(VERSION, Filter::Exclude(set(&[&["status"]])))];
+    state.update("m", json!({"spec": {"a": "1"}, "status": {"a": "1"}}));
+    assert_eq!(state.field_managers(), ["m Update: .spec .spec.a"]);
 
     let included = Filter::Include(vec![
-        ["spec", "map"].map(|name| Step::Element(name.into())).to_vec(),
-        vec![Step::Element("status".into()), Step::Any],
+        ["spec", "map"].map(|name| PathElementMatcher::Element(name.into())).to_vec(),
+        vec![PathElementMatcher::Element("status".into()), PathElementMatcher::Wildcard],
     ]);
-    cluster.reset = vec![(VERSION, included)];
-    cluster.update("n", json!({"spec": {"a": "2", "map": {"x": "1"}}, "status": {"b": "1"}}));
-    assert_eq!(cluster.owners()[1], "n Update: .spec.map .spec.map.x .status.b");
+    state.reset = vec![(VERSION, included)];
+    state.update("n", json!({"spec": {"a": "2", "map": {"x": "1"}}, "status": {"b": "1"}}));
+    assert_eq!(state.field_managers()[1], "n Update: .spec.map .spec.map.x .status.b");
 }
 
 #[test]
 fn what_cannot_be_worked_out_is_cleared() {
-    let mut cluster = Cluster::new();
-    cluster.update("m", json!({"spec": {"a": "1"}}));
-    let error = cluster.try_update("m", json!({"spec": {"dta": 1}})).unwrap_err();
+    let mut state = State::new();
+    state.update("m", json!({"spec": {"a": "1"}}));
+    let error = state.try_update("m", json!({"spec": {"dta": 1}})).unwrap_err();
     assert_eq!(
         error.to_string(),
         "failed to compare objects: .spec.dta: field not declared in schema"
     );
-    assert_eq!(cluster.live()["metadata"].get("managedFields"), None);
+    assert_eq!(state.live()["metadata"].get("managedFields"), None);
 
     let mut no_metadata = json!({"spec": {}});
-    let request = cluster.request("m", "");
+    let request = state.request("m", "");
     assert_eq!(update(&request, None, &mut no_metadata), Ok(()));
     assert_eq!(no_metadata, json!({"spec": {}}));
 }
 
 #[test]
 fn updaters_beyond_ten_become_ancient_changes() {
-    let mut cluster = Cluster::new();
+    let mut state = State::new();
     let mut map = serde_json::Map::new();
     for i in 1..=12 {
         map.insert(format!("k{i:02}"), json!("v"));
-        cluster.update(&format!("m{i:02}"), json!({"spec": {"map": map}}));
+        state.update(&format!("m{i:02}"), json!({"spec": {"map": map}}));
     }
-    let owners = cluster.owners();
-    assert_eq!(owners.len(), 10);
+    let managers = state.field_managers();
+    assert_eq!(managers.len(), 10);
     assert_eq!(
-        owners[0],
+        managers[0],
         "ancient-changes Update: .spec .spec.map .spec.map.k01 .spec.map.k02 .spec.map.k03"
     );
-    assert_eq!(owners[1], "m04 Update: .spec.map.k04");
-    assert_eq!(cluster.times()[..2], [Some(3), Some(4)]);
+    assert_eq!(managers[1], "m04 Update: .spec.map.k04");
+    assert_eq!(state.times()[..2], [Some(3), Some(4)]);
     // Appliers do not count.
-    cluster.apply("a", json!({"spec": {"a": "1"}}));
-    assert_eq!(cluster.owners().len(), 11);
+    state.apply("a", json!({"spec": {"a": "1"}}));
+    assert_eq!(state.field_managers().len(), 11);
 }
 
 #[test]
 fn folding_within_one_second_loses_nothing() {
-    let mut cluster = Cluster::new();
+    let mut state = State::new();
     let mut map = serde_json::Map::new();
     for i in 0..14 {
-        cluster.now = 0;
+        state.now = 0;
         map.insert(format!("k{i:02}"), json!("v"));
         // Names before and after `ancient-changes`, so that the bucket is not always the first.
         let name = if i % 2 == 0 { format!("a{i:02}") } else { format!("z{i:02}") };
-        cluster.update(&name, json!({"spec": {"map": map}}));
+        state.update(&name, json!({"spec": {"map": map}}));
     }
-    let managers = cluster.managers();
+    let managers = state.managers();
     assert_eq!(managers.iter().count(), 10);
     let owned = managers.iter().fold(Set::new(), |all, entry| all.union(entry.fields.clone()));
     let expected = map.keys().map(|key| fields(["spec", "map", key]));
@@ -187,26 +193,26 @@ fn folding_within_one_second_loses_nothing() {
 
 #[test]
 fn entries_sort_by_operation_time_and_name() {
-    let mut cluster = Cluster::new();
-    cluster.update("z", json!({"spec": {"a": "1"}}));
-    cluster.now = 0;
-    cluster.update("y", json!({"spec": {"a": "1", "b": "1"}}));
-    cluster.apply("x", json!({"spec": {"replicas": 1}}));
-    let names: Vec<_> = cluster.managers().iter().map(|entry| entry.manager.clone()).collect();
+    let mut state = State::new();
+    state.update("z", json!({"spec": {"a": "1"}}));
+    state.now = 0;
+    state.update("y", json!({"spec": {"a": "1", "b": "1"}}));
+    state.apply("x", json!({"spec": {"replicas": 1}}));
+    let names: Vec<_> = state.managers().iter().map(|entry| entry.manager.clone()).collect();
     assert_eq!(names, ["x", "y", "z"]);
 }
 
 #[test]
 fn an_empty_name_is_unknown() {
-    let mut cluster = Cluster::new();
-    cluster.update("", json!({"spec": {"a": "1"}}));
-    assert_eq!(cluster.owners(), ["unknown Update: .spec .spec.a"]);
+    let mut state = State::new();
+    state.update("", json!({"spec": {"a": "1"}}));
+    assert_eq!(state.field_managers(), ["unknown Update: .spec .spec.a"]);
 }
 
 #[test]
 fn broken_entries_are_named() {
     let valid = json!({"operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1"});
-    assert_eq!(Managers::decode(Some(&json!([valid]))).unwrap().iter().count(), 1);
+    assert_eq!(ManagedFields::decode(Some(&json!([valid]))).unwrap().iter().count(), 1);
     for (field, value, want) in [
         ("operation", json!("x"), "operation must be `Apply` or `Update`"),
         ("apiVersion", json!(""), "apiVersion must not be empty"),
@@ -223,7 +229,7 @@ fn broken_entries_are_named() {
     ] {
         let mut entry = valid.clone();
         entry[field] = value;
-        let error = Managers::decode(Some(&json!([entry]))).unwrap_err();
+        let error = ManagedFields::decode(Some(&json!([entry]))).unwrap_err();
         assert_eq!(error.to_string(), want);
     }
 }
@@ -240,12 +246,12 @@ fn writes_that_only_move_times_are_none() {
         (json!({"metadata": {}, "spec": 1}), false),
     ] {
         let mut after = new.clone();
-        revert_timestamps(&old, &mut after);
+        ignore_managed_fields_timestamps(&old, &mut after);
         assert_eq!(after, if reverted { old.clone() } else { new });
     }
     // A time may also have been absent.
     let without = json!({"metadata": {"managedFields": [{"manager": "m"}]}, "spec": 1});
     let mut with = object("t2", 1, "m");
-    revert_timestamps(&without, &mut with);
+    ignore_managed_fields_timestamps(&without, &mut with);
     assert_eq!(with, without);
 }

@@ -52,16 +52,16 @@ impl Versions for TwoVersions {
 
 #[test]
 fn conflicts_are_found_across_versions() {
-    let mut cluster = Cluster::with(TwoVersions::new());
-    cluster.apply("m1", json!({"spec": {"a": "1", "b": "1"}}));
-    cluster.api_version = "example.io/v2";
+    let mut state = State::with(TwoVersions::new());
+    state.apply("m1", json!({"spec": {"a": "1", "b": "1"}}));
+    state.api_version = "example.io/v2";
     assert_eq!(
-        cluster.conflicts("m2", json!({"spec": {"alpha": "2"}})),
+        state.conflicts("m2", json!({"spec": {"alpha": "2"}})),
         r#"Apply failed with 1 conflict: conflict with "m1": .spec.a"#
     );
-    cluster.force("m2", json!({"spec": {"alpha": "2"}}));
-    assert_eq!(cluster.owners(), ["m1 Apply: .spec.b", "m2 Apply: .spec.alpha"]);
-    assert_eq!(cluster.spec(), &json!({"alpha": "2", "b": "1"}));
+    state.force("m2", json!({"spec": {"alpha": "2"}}));
+    assert_eq!(state.field_managers(), ["m1 Apply: .spec.b", "m2 Apply: .spec.alpha"]);
+    assert_eq!(state.spec(), &json!({"alpha": "2", "b": "1"}));
 }
 
 /// An endpoint of a custom resource lists the versions it resets fields in: `/status` all of them,
@@ -69,99 +69,99 @@ fn conflicts_are_found_across_versions() {
 #[test]
 fn fields_are_reset_in_the_versions_the_endpoint_lists() {
     let versions = ["example.io/v1", "example.io/v2"];
-    for (reset_in, owners) in [
+    for (reset_in, managers) in [
         (&versions[..], "m1 Update: .spec .spec.a .spec.b"),
         (&versions[1..], "m1 Update: .spec .spec.b"),
     ] {
-        let mut cluster = Cluster::with(TwoVersions::new());
-        cluster.update("m1", json!({"spec": {"a": "1", "b": "1"}}));
-        let created = cluster.live.clone();
-        cluster.api_version = "example.io/v2";
-        cluster.subresource = "status";
+        let mut state = State::with(TwoVersions::new());
+        state.update("m1", json!({"spec": {"a": "1", "b": "1"}}));
+        let created = state.live.clone();
+        state.api_version = "example.io/v2";
+        state.subresource = "status";
         let spec = Filter::Exclude(set(&[&["spec"]]));
-        cluster.reset = reset_in.iter().map(|version| (*version, spec.clone())).collect();
-        cluster.force("m2", json!({"spec": {"alpha": "2"}}));
-        assert_eq!(cluster.owners(), [owners], "force in {reset_in:?}");
+        state.reset = reset_in.iter().map(|version| (*version, spec.clone())).collect();
+        state.force("m2", json!({"spec": {"alpha": "2"}}));
+        assert_eq!(state.field_managers(), [managers], "force in {reset_in:?}");
 
-        cluster.live = created.clone();
-        cluster.update("m2", json!({"spec": {"alpha": "2", "b": "1"}}));
-        assert_eq!(cluster.owners(), [owners], "update in {reset_in:?}");
+        state.live = created.clone();
+        state.update("m2", json!({"spec": {"alpha": "2", "b": "1"}}));
+        assert_eq!(state.field_managers(), [managers], "update in {reset_in:?}");
 
-        cluster.live = created;
-        let conflicts = cluster.try_apply("m2", json!({"spec": {"alpha": "2"}}), false).is_err();
+        state.live = created;
+        let conflicts = state.try_apply("m2", json!({"spec": {"alpha": "2"}}), false).is_err();
         assert_eq!(conflicts, reset_in.len() == 1, "apply in {reset_in:?}");
     }
 }
 
 #[test]
 fn an_applier_s_entry_moves_with_its_version_and_still_prunes() {
-    let mut cluster = Cluster::with(TwoVersions::new());
-    cluster.apply("m", json!({"spec": {"a": "1", "b": "1"}}));
-    cluster.api_version = "example.io/v2";
-    cluster.apply("m", json!({"spec": {"alpha": "1"}}));
-    assert_eq!(cluster.spec(), &json!({"alpha": "1"}));
-    assert_eq!(cluster.owners(), ["m Apply: .spec.alpha"]);
-    assert_eq!(cluster.managers().iter().next().unwrap().api_version, "example.io/v2");
+    let mut state = State::with(TwoVersions::new());
+    state.apply("m", json!({"spec": {"a": "1", "b": "1"}}));
+    state.api_version = "example.io/v2";
+    state.apply("m", json!({"spec": {"alpha": "1"}}));
+    assert_eq!(state.spec(), &json!({"alpha": "1"}));
+    assert_eq!(state.field_managers(), ["m Apply: .spec.alpha"]);
+    assert_eq!(state.managers().iter().next().unwrap().api_version, "example.io/v2");
 }
 
 #[test]
 fn what_another_version_owns_is_not_pruned() {
-    let mut cluster = Cluster::with(TwoVersions::new());
-    cluster.apply("m1", json!({"spec": {"a": "1"}}));
-    cluster.api_version = "example.io/v2";
-    cluster.apply("m2", json!({"spec": {"alpha": "1", "b": "1"}}));
-    cluster.apply("m2", json!({}));
-    assert_eq!(cluster.spec(), &json!({"alpha": "1"}));
-    assert_eq!(cluster.owners(), ["m1 Apply: .spec.a"]);
+    let mut state = State::with(TwoVersions::new());
+    state.apply("m1", json!({"spec": {"a": "1"}}));
+    state.api_version = "example.io/v2";
+    state.apply("m2", json!({"spec": {"alpha": "1", "b": "1"}}));
+    state.apply("m2", json!({}));
+    assert_eq!(state.spec(), &json!({"alpha": "1"}));
+    assert_eq!(state.field_managers(), ["m1 Apply: .spec.a"]);
 }
 
 #[test]
 fn updates_take_over_across_versions_and_updaters_have_an_entry_per_version() {
-    let mut cluster = Cluster::with(TwoVersions::new());
-    cluster.update("m", json!({"spec": {"a": "1", "b": "1"}}));
-    cluster.api_version = "example.io/v2";
-    cluster.update("m", json!({"spec": {"alpha": "2", "b": "1"}}));
-    assert_eq!(cluster.owners(), ["m Update: .spec .spec.b", "m Update: .spec.alpha"]);
+    let mut state = State::with(TwoVersions::new());
+    state.update("m", json!({"spec": {"a": "1", "b": "1"}}));
+    state.api_version = "example.io/v2";
+    state.update("m", json!({"spec": {"alpha": "2", "b": "1"}}));
+    assert_eq!(state.field_managers(), ["m Update: .spec .spec.b", "m Update: .spec.alpha"]);
 }
 
 #[test]
 fn managers_of_versions_that_are_gone_are_dropped() {
-    let mut cluster = Cluster::with(TwoVersions::new());
-    cluster.update("m", json!({"spec": {"a": "1", "b": "1"}}));
-    let entry = &mut cluster.live.as_mut().unwrap()["metadata"]["managedFields"][0];
+    let mut state = State::with(TwoVersions::new());
+    state.update("m", json!({"spec": {"a": "1", "b": "1"}}));
+    let entry = &mut state.live.as_mut().unwrap()["metadata"]["managedFields"][0];
     entry["apiVersion"] = json!("example.io/v0");
-    cluster.update("n", json!({"spec": {"a": "1", "b": "2"}}));
-    assert_eq!(cluster.owners(), ["n Update: .spec.b"]);
-    cluster.live.as_mut().unwrap()["metadata"]["managedFields"][0]["apiVersion"] =
+    state.update("n", json!({"spec": {"a": "1", "b": "2"}}));
+    assert_eq!(state.field_managers(), ["n Update: .spec.b"]);
+    state.live.as_mut().unwrap()["metadata"]["managedFields"][0]["apiVersion"] =
         json!("example.io/v0");
-    cluster.apply("m", json!({"spec": {"a": "9"}}));
-    assert_eq!(cluster.owners(), ["m Apply: .spec.a"]);
+    state.apply("m", json!({"spec": {"a": "9"}}));
+    assert_eq!(state.field_managers(), ["m Apply: .spec.a"]);
 }
 
 #[test]
 fn a_failing_conversion_clears_updates_and_fails_applies() {
-    let mut cluster = Cluster::with(TwoVersions::new());
-    cluster.update("m", json!({"spec": {"a": "unconvertible"}}));
-    let live = cluster.live().clone();
-    cluster.api_version = "example.io/v2";
-    let error = cluster.try_apply("n", json!({"spec": {"alpha": "1"}}), true).unwrap_err();
+    let mut state = State::with(TwoVersions::new());
+    state.update("m", json!({"spec": {"a": "unconvertible"}}));
+    let live = state.live().clone();
+    state.api_version = "example.io/v2";
+    let error = state.try_apply("n", json!({"spec": {"alpha": "1"}}), true).unwrap_err();
     assert!(error.to_string().starts_with("failed to convert live object (ns/n; "), "{error}");
-    let error = cluster.try_update("n", json!({"spec": {"alpha": "1"}})).unwrap_err();
+    let error = state.try_update("n", json!({"spec": {"alpha": "1"}})).unwrap_err();
     assert_eq!(error.to_string(), "failed to convert old object: no");
-    assert_eq!(cluster.live()["metadata"].get("managedFields"), None);
-    cluster.live = Some(live);
+    assert_eq!(state.live()["metadata"].get("managedFields"), None);
+    state.live = Some(live);
 }
 
 #[test]
 fn kinds_without_a_schema_merge_maps_and_replace_lists() {
     let object_type = ObjectType::deduced();
-    let mut cluster = Cluster::with(SingleVersion { api_version: VERSION.into(), object_type });
-    cluster.apply("m1", json!({"spec": {"m": {"x": 1}, "l": [1, 2]}}));
-    cluster.apply("m2", json!({"spec": {"m": {"y": 2}}}));
-    assert_eq!(cluster.spec(), &json!({"m": {"x": 1, "y": 2}, "l": [1, 2]}));
-    assert_eq!(cluster.conflicts("m2", json!({"spec": {"l": [3]}})).lines().count(), 1);
-    cluster.apply("m1", json!({"spec": {"m": {"x": 1}}}));
-    assert_eq!(cluster.spec(), &json!({"m": {"x": 1, "y": 2}}));
+    let mut state = State::with(SingleVersion { api_version: VERSION.into(), object_type });
+    state.apply("m1", json!({"spec": {"m": {"x": 1}, "l": [1, 2]}}));
+    state.apply("m2", json!({"spec": {"m": {"y": 2}}}));
+    assert_eq!(state.spec(), &json!({"m": {"x": 1, "y": 2}, "l": [1, 2]}));
+    assert_eq!(state.conflicts("m2", json!({"spec": {"l": [3]}})).lines().count(), 1);
+    state.apply("m1", json!({"spec": {"m": {"x": 1}}}));
+    assert_eq!(state.spec(), &json!({"m": {"x": 1, "y": 2}}));
 }
 
 #[test]
@@ -181,17 +181,17 @@ fn a_merged_object_has_to_fit_every_version_somebody_wrote_in() {
         }
     }
 
-    let mut cluster = Cluster::with(Apart(TwoVersions::new()));
-    cluster.apply("m", json!({"spec": {"b": "1"}}));
-    cluster.api_version = "example.io/v2";
+    let mut state = State::with(Apart(TwoVersions::new()));
+    state.apply("m", json!({"spec": {"b": "1"}}));
+    state.api_version = "example.io/v2";
     assert_eq!(
-        cluster.refusal("m", json!({"spec": {"alpha": "1"}})),
+        state.apply_error("m", json!({"spec": {"alpha": "1"}})),
         "failed to prune fields: failed to convert merged object to last applied version: \
          .spec.alpha: field not declared in schema"
     );
-    cluster.apply("n", json!({"spec": {"b": "1"}}));
+    state.apply("n", json!({"spec": {"b": "1"}}));
     assert_eq!(
-        cluster.refusal("n", json!({"spec": {"alpha": "1", "b": "1"}})),
+        state.apply_error("n", json!({"spec": {"alpha": "1", "b": "1"}})),
         "failed to prune fields: failed add back owned items: failed to convert merged object at \
          version example.io/v1: .spec.alpha: field not declared in schema"
     );

@@ -33,13 +33,15 @@ pub(super) fn merge(
     }
     let maps = element_type(&[&original, &patch])?;
     if !maps && deletes {
-        let gone: HashSet<&Value> = patch.iter().collect();
-        return Ok(original.into_iter().filter(|item| !gone.contains(item)).collect());
+        let deleted: HashSet<&Value> = patch.iter().collect();
+        return Ok(original.into_iter().filter(|item| !deleted.contains(item)).collect());
     }
     if !maps {
         if let Some(key) = field.merge_key {
             let first = original.first().or(patch.first()).unwrap_or(&Value::Null);
-            return Err(keyed(first, key).err().unwrap_or_else(|| wrong_type(MAP, first)));
+            return Err(merge_key_value(first, key)
+                .err()
+                .unwrap_or_else(|| wrong_type(MAP, first)));
         }
         let mut merged: Vec<Value> = Vec::with_capacity(original.len() + patch.len());
         let mut seen = HashSet::new();
@@ -114,19 +116,19 @@ pub(super) fn set_element_order(
 /// add in one patch can see the difference, hence it is kept.
 fn remaining_order([original, patch]: [&[Value]; 2], key: &str) -> Vec<Value> {
     let is_deleted = |item: &&Value| item.get(DIRECTIVE).and_then(Value::as_str) == Some("delete");
-    let gone: HashSet<&Value> =
+    let deleted: HashSet<&Value> =
         patch.iter().filter(is_deleted).filter_map(|item| item.get(key)).collect();
-    let known: HashSet<&Value> = original.iter().filter_map(|item| item.get(key)).collect();
+    let existing: HashSet<&Value> = original.iter().filter_map(|item| item.get(key)).collect();
     let mut order: Vec<Value> = original
         .iter()
-        .filter(|item| !item.get(key).is_some_and(|value| gone.contains(value)))
+        .filter(|item| !item.get(key).is_some_and(|value| deleted.contains(value)))
         .map(|item| key_only(item, key))
         .collect();
     let slots = original.len() - order.len();
     let is_new = |item: &&Value| {
         let value = item.get(key);
         item.get(DIRECTIVE).is_none()
-            && value.is_some_and(|value| !known.contains(value) || gone.contains(value))
+            && value.is_some_and(|value| !existing.contains(value) || deleted.contains(value))
     };
     order.extend(patch.iter().filter(is_new).take(slots).map(|item| key_only(item, key)));
     order
@@ -166,7 +168,7 @@ fn check_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<()
         while let Some(candidate) = (!found).then(|| listed.next()).flatten() {
             found = match key {
                 None => item == candidate,
-                Some(key) => keyed(item, key)? == keyed(candidate, key)?,
+                Some(key) => merge_key_value(item, key)? == merge_key_value(candidate, key)?,
             };
         }
         if !found {
@@ -187,14 +189,14 @@ fn apply_item_directives(
     key: &str,
 ) -> Result<(Vec<Value>, Vec<Value>), StrategicError> {
     let mut plain = Vec::with_capacity(patch.len());
-    let mut gone = Vec::new();
+    let mut deleted = Vec::new();
     let mut replace = false;
     for item in patch {
         let Value::Object(map) = &item else { return Err(wrong_type(MAP, &item)) };
         match map.get(DIRECTIVE) {
             None => plain.push(item),
             Some(Value::String(directive)) if directive == "delete" => {
-                gone.push(keyed(&item, key)?.clone());
+                deleted.push(merge_key_value(&item, key)?.clone());
             }
             Some(Value::String(directive)) if directive == "replace" => replace = true,
             Some(Value::String(directive)) if directive == "merge" => {
@@ -207,9 +209,9 @@ fn apply_item_directives(
     if replace {
         return Ok((plain, Vec::new()));
     }
-    if !gone.is_empty() {
-        let gone: HashSet<&Value> = gone.iter().collect();
-        original.retain(|item| !item.get(key).is_some_and(|value| gone.contains(value)));
+    if !deleted.is_empty() {
+        let deleted: HashSet<&Value> = deleted.iter().collect();
+        original.retain(|item| !item.get(key).is_some_and(|value| deleted.contains(value)));
     }
     Ok((original, plain))
 }
@@ -220,21 +222,21 @@ fn merge_items(
     key: &str,
     schema: &dyn PatchSchema,
 ) -> Result<Vec<Value>, StrategicError> {
-    let mut known: HashMap<Value, usize> = HashMap::with_capacity(original.len());
+    let mut existing: HashMap<Value, usize> = HashMap::with_capacity(original.len());
     for (at, item) in original.iter().enumerate() {
         if let Some(value) = item.get(key) {
-            known.entry(value.clone()).or_insert(at);
+            existing.entry(value.clone()).or_insert(at);
         }
     }
     for item in patch {
-        let value = keyed(&item, key)?.clone();
-        match (known.get(&value), item) {
+        let value = merge_key_value(&item, key)?.clone();
+        match (existing.get(&value), item) {
             (Some(&at), Value::Object(changes)) => {
                 let Value::Object(current) = original[at].take() else { continue };
                 original[at] = Value::Object(merge_map(current, changes, schema)?);
             }
             (_, item) => {
-                known.insert(value, original.len());
+                existing.insert(value, original.len());
                 original.push(item);
             }
         }
@@ -264,7 +266,7 @@ fn partition(
     for item in merged {
         let is_named = match key {
             None => names.contains(&item),
-            Some(key) => names.contains(keyed(&item, key)?),
+            Some(key) => names.contains(merge_key_value(&item, key)?),
         };
         if is_named { inside.push(item) } else { outside.push(item) }
     }
@@ -289,19 +291,19 @@ fn ordered(
     from_patch.sort_by_key(|item| rank(&patch_rank, item));
     server_only.sort_by_key(|item| rank(&server_rank, item));
     let mut merged = Vec::with_capacity(from_patch.len() + server_only.len());
-    let mut left = server_only.into_iter().peekable();
+    let mut remaining = server_only.into_iter().peekable();
     for item in from_patch {
         let place = rank(&server_rank, &item);
         let before = |other: &Value| match (rank(&server_rank, other), place) {
             (Some(other), Some(place)) => other < place,
             _ => false,
         };
-        while let Some(earlier) = left.next_if(before) {
+        while let Some(earlier) = remaining.next_if(before) {
             merged.push(earlier);
         }
         merged.push(item);
     }
-    merged.extend(left);
+    merged.extend(remaining);
     Ok(merged)
 }
 
@@ -313,7 +315,7 @@ fn ranks<'v>(
     for (at, item) in order.iter().enumerate() {
         let value = match key {
             None => item,
-            Some(key) => keyed(item, key)?,
+            Some(key) => merge_key_value(item, key)?,
         };
         ranks.entry(value).or_insert(at);
     }
@@ -321,7 +323,7 @@ fn ranks<'v>(
 }
 
 /// The merge key's value in an item.
-fn keyed<'v>(item: &'v Value, key: &str) -> Result<&'v Value, StrategicError> {
+fn merge_key_value<'v>(item: &'v Value, key: &str) -> Result<&'v Value, StrategicError> {
     work::step();
     match item {
         Value::Object(map) => map.get(key).ok_or_else(|| no_merge_key(item, key)),
