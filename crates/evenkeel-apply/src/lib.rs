@@ -1,17 +1,17 @@
 //! Server-side apply and patches as a pure library: no IO, no async, no clock.
 //!
-//! The flow, from the leaves up:
+//! Modules, each on top of those before it:
 //!
 //! ```text
-//! path, set      which fields: path elements, the trie of owned fields, FieldsV1
-//! schema         how a kind's values merge: scalars, lists, maps, atomic or granular
-//! typed          a value walked by its schema: field set, compare, merge, remove, extract
-//! managed        who owns what: managedFields, the update path and the apply path
-//! patch          the other three patches: strategic merge, JSON merge, JSON patch
+//! path, set      fields: path elements, the trie of a field set, FieldsV1
+//! schema         how the values of a kind merge: scalars, lists, maps, atomic or granular
+//! typed          walks of a value and its schema: field set, compare, merge, remove, extract
+//! managed        managedFields, and the Update and Apply operations that write them
+//! patch          the other patches: strategic merge, JSON merge, JSON patch
 //! ```
 //!
-//! Everything works on [`serde_json::Value`]. Inputs are expected to be at most
-//! [`MAX_DEPTH`] levels deep; the walkers refuse what is deeper instead of overflowing the stack.
+//! All values are [`serde_json::Value`]. Values nested deeper than [`MAX_DEPTH`] levels are
+//! rejected, so that walks cannot overflow the stack.
 
 mod text;
 mod value;
@@ -35,5 +35,5 @@ pub use crate::{
     set::Set,
 };
 
-/// The deepest nesting of values and field sets that is walked.
+/// Maximum nesting of values and field sets.
 pub const MAX_DEPTH: usize = 192;

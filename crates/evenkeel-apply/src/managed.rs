@@ -1,8 +1,9 @@
-//! Who owns which fields: `metadata.managedFields` and the two paths that write them.
+//! Field managers: `metadata.managedFields` and the two operations that write it.
 //!
-//! Every write but apply goes through [`update`]: the writer owns what it changed, and whoever
-//! owned that before no longer does. Server-side apply goes through [`apply`]: the applier owns
-//! what it sends, and what it no longer sends disappears unless somebody else owns it.
+//! Every write except apply is an [`update`]: the manager owns the fields it changed, and other
+//! managers lose them. Server-side apply is an [`apply`]: the manager owns the fields it applies,
+//! and fields it no longer applies are removed unless another manager owns them. The rules are
+//! those of structured-merge-diff's `merge.Updater` and of apimachinery's `managedfields` package.
 //!
 //! Managers may have written in other versions of the kind; [`Versions`] converts for them.
 
@@ -34,7 +35,7 @@ pub use update::{UpdateError, update};
 
 /// The versions of one kind.
 pub trait Versions {
-    /// The type of the kind's objects in a version; `None` if the version is not served.
+    /// Returns the type of the kind's objects in a version; `None` if the version is not served.
     fn object_type(&self, api_version: &str) -> Option<&ObjectType>;
 
     /// Converts an object of the kind to another version.
@@ -44,15 +45,15 @@ pub trait Versions {
 /// Why an object could not be converted.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ConvertError {
-    /// The version is unknown; what is recorded in it is dropped.
+    /// The version is unknown; entries in it are dropped.
     #[error("no corresponding type")]
     MissingVersion,
-    /// The conversion itself failed.
+    /// The conversion failed.
     #[error("{0}")]
     Failed(String),
 }
 
-/// A write, as far as field ownership is concerned.
+/// A write, as far as it concerns managed fields.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
     /// The versions of the kind.
@@ -63,12 +64,12 @@ pub struct Request<'a> {
     pub kind: &'a str,
     /// The subresource of the endpoint; empty for the main resource.
     pub subresource: &'a str,
-    /// The fields the endpoint resets, by `apiVersion`: no manager comes to own them through it,
-    /// and no manager that wrote in that version loses them. Nothing is reset in a version that
+    /// The fields the endpoint resets, by `apiVersion`: no manager gains them through it, and no
+    /// manager that wrote in that version loses them. Nothing is reset in a version that
     /// is not listed.
     pub reset_fields: &'a [(&'a str, Filter)],
-    /// The object an empty body decodes to: what exists before anything is written. For custom
-    /// resources an empty object; for built-in kinds the fields that are never omitted
+    /// The object an empty body decodes to, from which a create is compared: an empty object for
+    /// custom resources, the fields that are never omitted for built-in kinds
     /// (`{"metadata":{},"spec":{"strategy":{}}}`).
     pub empty_object: &'a Value,
     /// The field manager.
@@ -88,12 +89,12 @@ impl std::fmt::Debug for Request<'_> {
     }
 }
 
-/// A kind with one version, for types that have no other.
+/// A kind with one version.
 #[derive(Clone, Debug)]
 pub struct SingleVersion {
     /// The version.
     pub api_version: String,
-    /// Its type.
+    /// The type of the kind's objects.
     pub object_type: ObjectType,
 }
 

@@ -1,8 +1,8 @@
-//! The patches that are not apply: JSON patch, JSON merge patch and strategic merge patch.
+//! Patches other than apply: JSON patch, JSON merge patch and strategic merge patch.
 //!
-//! All three turn an object and a patch into a new object; what the result is allowed to be is
-//! decided later, when it is decoded. Errors carry the texts clients get to see, and say which
-//! status goes with them.
+//! All three compute a new object from an object and a patch; the result is validated later, when
+//! it is decoded. Errors have the messages that kube-apiserver returns, and their docs name the
+//! status code.
 
 mod json_patch;
 mod merge_patch;

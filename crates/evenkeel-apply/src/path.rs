@@ -1,7 +1,8 @@
-//! Where a field is: a path is a list of elements from the root of an object.
+//! Field paths: lists of path elements from the root of an object.
 //!
-//! Elements have one total order (field names, keys, values, indexes), which fixes the order of
-//! everything that is printed or stored.
+//! Path elements have one total order (field names, keys, values, indexes), as in
+//! structured-merge-diff's `fieldpath`. It determines the order of everything that is printed or
+//! stored.
 
 use std::{
     borrow::Cow,
@@ -13,32 +14,31 @@ use serde_json::Value;
 
 use crate::{schema::Field, text, value, work};
 
-/// One step of a path.
+/// One element of a path.
 #[derive(Clone, Debug)]
 pub enum PathElement {
-    /// A struct field or a map key. The fields of built-in types are known in advance, so their
-    /// names need not be copied.
+    /// A struct field or a map key. Names of built-in fields are static and need no copy.
     Field(Cow<'static, str>),
     /// The item of an associative list with these key fields, sorted by name.
     Key(Vec<(String, Value)>),
     /// The item of a set with this value.
     Value(Value),
-    /// The item of a list at this position. Read from old objects, never produced.
+    /// The item of a list at this position. Decoded from old objects, never generated.
     Index(i64),
 }
 
-/// What FieldsV1 puts before a field's name.
+/// The prefix of field names in FieldsV1.
 pub(crate) const FIELD_PREFIX: &str = "f:";
 
 /// A path from the root of an object.
 pub type Path = Vec<PathElement>;
 
-/// Builds a path of plain field names.
+/// Builds a path of field names.
 pub fn fields<'a>(names: impl IntoIterator<Item = &'a str>) -> Path {
     names.into_iter().map(PathElement::field).collect()
 }
 
-/// Prints a path the way conflicts show it: `.spec.containers[name="c"].image`.
+/// Formats a path as conflicts do: `.spec.containers[name="c"].image`.
 pub fn print(path: &[PathElement]) -> String {
     let mut out = String::new();
     for element in path {
@@ -48,12 +48,12 @@ pub fn print(path: &[PathElement]) -> String {
 }
 
 impl PathElement {
-    /// The element of a struct field or map key.
+    /// Creates the element of a struct field or map key.
     pub fn field(name: impl Into<String>) -> Self {
         Self::Field(Cow::Owned(name.into()))
     }
 
-    /// The element of an associative list's item; the pairs may come in any order.
+    /// Creates the element of an associative list item; the pairs may be in any order.
     pub fn key<N: Into<String>>(pairs: impl IntoIterator<Item = (N, Value)>) -> Self {
         let mut pairs: Vec<_> =
             pairs.into_iter().map(|(name, value)| (name.into(), value)).collect();
@@ -61,19 +61,19 @@ impl PathElement {
         Self::Key(pairs)
     }
 
-    /// The element of a map entry that was met on a walk.
+    /// Creates the element of a map entry, whose name is static if it is declared by a built-in
+    /// type.
     pub(crate) fn of_entry(name: &str, declared: Option<&Field>) -> Self {
         if let Some(Field { name: name @ Cow::Borrowed(_), .. }) = declared {
             return Self::Field(name.clone());
         }
-        // With room for the prefix FieldsV1 puts before a name, so that encoding a freshly walked
-        // set does not allocate it twice.
+        // With capacity for the FieldsV1 prefix, so that encoding the set does not allocate again.
         let mut owned = String::with_capacity(name.len() + FIELD_PREFIX.len());
         owned.push_str(name);
         Self::Field(Cow::Owned(owned))
     }
 
-    /// The name, if this is a field.
+    /// Returns the name, if this is a field.
     pub fn as_field(&self) -> Option<&str> {
         match self {
             Self::Field(name) => Some(name),
@@ -152,7 +152,7 @@ impl Ord for PathElement {
     }
 }
 
-/// Lexical order of two sorted key lists.
+/// Compares two sorted key lists lexicographically.
 pub(crate) fn compare_keys<'a>(
     mut a: impl Iterator<Item = (&'a str, &'a Value)>,
     mut b: impl Iterator<Item = (&'a str, &'a Value)>,

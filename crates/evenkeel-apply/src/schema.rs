@@ -1,9 +1,10 @@
-//! How the values of a kind merge: a graph of types, shared by all requests for the kind.
+//! Schemas: how the values of a kind merge, as a graph of types shared by all requests for the
+//! kind.
 //!
-//! A type may allow several shapes at once (a scalar, a list and a map, for fields without a
-//! declared type); the value at hand then decides. Types refer to each other by [`TypeId`], so
-//! recursive ones cost nothing. Built by [`SchemaBuilder`], by [`ObjectType::builtin`] for built-in
-//! kinds, and by [`Schema::from_structural`] or [`Schema::from_openapi`] from documents.
+//! A type may allow several shapes (scalar, list and map, for fields without a declared type); the
+//! value then determines the shape. Types refer to each other by [`TypeId`] and may be recursive.
+//! Schemas are built by [`SchemaBuilder`], by [`ObjectType::builtin`] for built-in kinds, and from
+//! documents by [`Schema::from_structural`] and [`Schema::from_openapi`].
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
@@ -29,7 +30,7 @@ pub struct Schema {
     names: BTreeMap<String, TypeId>,
 }
 
-/// A kind's root type with the schema it lives in. Cheap to clone.
+/// The root type of a kind with its schema. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ObjectType {
     schema: Arc<Schema>,
@@ -37,7 +38,7 @@ pub struct ObjectType {
     builtin: bool,
 }
 
-/// What a leaf may hold.
+/// The type of a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scalar {
     /// Integers and floats.
@@ -46,11 +47,11 @@ pub enum Scalar {
     String,
     /// Booleans.
     Boolean,
-    /// Any of them.
+    /// Any scalar.
     Untyped,
 }
 
-/// The shapes a type allows; at least one.
+/// The shapes that a type allows; at least one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TypeDef {
     pub(crate) name: Option<String>,
@@ -65,12 +66,12 @@ pub(crate) struct ListType {
     pub(crate) relationship: ElementRelationship,
 }
 
-/// How a list's items relate to each other.
+/// How the items of a list relate to each other.
 #[derive(Clone, Debug)]
 pub(crate) enum ElementRelationship {
-    /// The list is one value.
+    /// The list is a single value.
     Atomic,
-    /// Items are scalars and identify themselves.
+    /// Items are scalars, identified by value.
     Set,
     /// Items are maps identified by key fields.
     Map(Keys),
@@ -78,24 +79,24 @@ pub(crate) enum ElementRelationship {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
-    /// As declared, for messages.
+    /// In declared order, for error messages.
     pub(crate) names: Vec<String>,
-    /// Sorted by name, with the value that stands in for a missing key field.
+    /// Sorted by name, with the default for a missing key field.
     pub(crate) fields: Vec<(String, Option<Value>)>,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MapType {
     pub(crate) fields: Fields,
-    /// The type of entries that are not declared; `None` if there may be none.
+    /// The type of undeclared entries; `None` if they are not allowed.
     pub(crate) element: Option<TypeId>,
     pub(crate) atomic: bool,
 }
 
 /// The declared fields of a map, sorted by name.
 ///
-/// Every walk looks up every entry, so the search is over the names' first bytes, side by side in
-/// memory; whole names are compared only where those agree.
+/// Every walk looks up every entry, so the search runs over the first bytes of the names, which are
+/// adjacent in memory. Whole names are compared only if those are equal.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fields {
     prefixes: Vec<u64>,
@@ -113,10 +114,10 @@ pub(crate) struct Field {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SchemaError {
-    /// A type is referred to but never defined.
+    /// A type is referenced but never defined.
     #[error("schema error: no type found matching: {0}")]
     Undefined(String),
-    /// A scalar cannot be made atomic or granular.
+    /// A scalar cannot be atomic or granular.
     #[error("schema error: {0} is neither a map nor a list")]
     NotAContainer(String),
     /// A map-type list whose items are not maps.
@@ -134,12 +135,12 @@ impl Schema {
         &self.types[id.0 as usize]
     }
 
-    /// The type of the given name.
+    /// Returns the type with this name.
     pub fn named(&self, name: &str) -> Option<TypeId> {
         self.names.get(name).copied()
     }
 
-    /// Whether a map of this element type carries no type information worth reconciling.
+    /// Returns whether a map with this element type has no type information to reconcile.
     pub(crate) fn is_untyped(&self, id: TypeId) -> bool {
         let ty = self.get(id);
         id == SchemaBuilder::DEDUCED || (ty.name.is_none() && ty.scalar == Some(Scalar::Untyped))
@@ -149,24 +150,25 @@ impl Schema {
 // === impl ObjectType ===
 
 impl ObjectType {
-    /// A type of a schema. Fails for an id of another, larger schema.
+    /// Creates the type of an object; `None` if the id is not part of the schema.
     pub fn new(schema: Arc<Schema>, root: TypeId) -> Option<Self> {
         let known = (root.0 as usize) < schema.types.len();
         known.then_some(Self { schema, root, builtin: false })
     }
 
-    /// The named type of a schema.
+    /// Returns the named type of a schema.
     pub fn named(schema: &Arc<Schema>, name: &str) -> Option<Self> {
         Some(Self { root: schema.named(name)?, schema: schema.clone(), builtin: false })
     }
 
-    /// The type of objects nothing is known about: maps merge by key, all else is replaced whole.
+    /// Returns the type of objects without a schema (smd's `DeducedParseableType`): maps merge by
+    /// key, everything else is replaced as a whole.
     pub fn deduced() -> Self {
         let schema = SchemaBuilder::deduced_schema();
         Self { schema, root: SchemaBuilder::DEDUCED, builtin: false }
     }
 
-    /// Whether stored objects fit the type whatever happens: they have been decoded into it, and it
+    /// Returns whether stored objects always match the type: they were decoded into it, and it
     /// never changes.
     pub(crate) fn is_builtin(&self) -> bool {
         self.builtin
@@ -184,7 +186,7 @@ impl MapType {
         self.fields.get(name)
     }
 
-    /// The type of an entry; `None` if the name is not declared and nothing else is allowed.
+    /// Returns the type of an entry; `None` if it is undeclared and no other entries are allowed.
     pub(crate) fn type_of(&self, name: &str) -> Option<TypeId> {
         self.field(name).map(|field| field.ty).or(self.element)
     }
@@ -209,7 +211,7 @@ impl Fields {
         None
     }
 
-    /// Adds a field, in place of one of the same name.
+    /// Adds a field. Replaces a field with the same name.
     fn insert(&mut self, field: Field) {
         match self.sorted.binary_search_by(|known| known.name.cmp(&field.name)) {
             Ok(at) => self.sorted[at] = field,
@@ -221,7 +223,7 @@ impl Fields {
     }
 }
 
-/// The first eight bytes of a name as a number that sorts as they do.
+/// Returns the first eight bytes of a name as a number with the same order.
 fn prefix(name: &str) -> u64 {
     let mut bytes = [0; 8];
     let len = name.len().min(bytes.len());

@@ -1,7 +1,7 @@
-//! The set of fields somebody owns, as a trie of path elements.
+//! Field sets: a trie of path elements, as structured-merge-diff's `fieldpath.Set`.
 //!
-//! Invariant: siblings are strictly ascending, and every node is a member or has children, so two
-//! sets with the same members are the same tree.
+//! Invariant: siblings are strictly ascending, and every node is a member or has children, so that
+//! two sets with the same members are the same tree.
 
 use std::{cmp::Ordering, fmt};
 
@@ -21,7 +21,7 @@ pub struct Set {
     nodes: Vec<Node>,
 }
 
-/// One element of the trie: whether its own path is in the set, and what lies below.
+/// One node of the trie: whether its path is in the set, and the members below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
     pub(crate) element: PathElement,
@@ -29,7 +29,7 @@ pub(crate) struct Node {
     pub(crate) children: Set,
 }
 
-/// What a walker collects for one position: is it a member, and what lies below it.
+/// The result of a walk for one position: whether it is a member, and the members below it.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     pub(crate) member: bool,
@@ -49,12 +49,12 @@ impl Tree {
 // === impl Set ===
 
 impl Set {
-    /// An empty set.
+    /// Creates an empty set.
     pub const fn new() -> Self {
         Self { nodes: Vec::new() }
     }
 
-    /// The set of the given paths.
+    /// Creates the set of the given paths.
     pub fn from_paths<P: AsRef<[PathElement]>>(paths: impl IntoIterator<Item = P>) -> Self {
         let mut set = Self::new();
         for path in paths {
@@ -63,17 +63,17 @@ impl Set {
         set
     }
 
-    /// Whether the set has no member.
+    /// Returns whether the set has no members.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// The number of members.
+    /// Returns the number of members.
     pub fn len(&self) -> usize {
         self.nodes.iter().map(|node| usize::from(node.member) + node.children.len()).sum()
     }
 
-    /// Adds a path. The empty path, which would mean the object itself, is ignored.
+    /// Adds a path. The empty path is ignored: it would be the object itself.
     pub fn insert(&mut self, path: &[PathElement]) {
         let Some((element, rest)) = path.split_first() else { return };
         let at = match self.find(element) {
@@ -90,19 +90,19 @@ impl Set {
         }
     }
 
-    /// Whether the path itself is a member.
+    /// Returns whether the path is a member.
     pub fn has(&self, path: &[PathElement]) -> bool {
         let Some((element, rest)) = path.split_first() else { return false };
         let Some(node) = self.node(element) else { return false };
         if rest.is_empty() { node.member } else { node.children.has(rest) }
     }
 
-    /// The members below an element, relative to it.
+    /// Returns the members below an element, relative to it.
     pub fn with_prefix(&self, element: &PathElement) -> Option<&Self> {
         self.node(element).map(|node| &node.children).filter(|children| !children.is_empty())
     }
 
-    /// What is in either set.
+    /// Returns the paths that are in either set.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         if self.is_empty() || other.is_empty() {
@@ -131,9 +131,9 @@ impl Set {
         }
     }
 
-    /// What is in any of the sets.
+    /// Returns the paths that are in any of the sets.
     pub(crate) fn union_all(mut sets: Vec<Self>) -> Self {
-        // In pairs: one after the other, every element would be moved once for every set.
+        // Pairwise: sequential unions would move every element once per set.
         while sets.len() > 1 {
             let mut pairs = sets.into_iter();
             sets = Vec::with_capacity(pairs.len().div_ceil(2));
@@ -144,7 +144,7 @@ impl Set {
         sets.pop().unwrap_or_default()
     }
 
-    /// What is in both sets.
+    /// Returns the paths that are in both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let mut others = other.nodes.as_slice();
@@ -161,7 +161,7 @@ impl Set {
         set
     }
 
-    /// Whether every member of this set is one of the other.
+    /// Returns whether every member of this set is in the other.
     pub fn is_subset(&self, other: &Self) -> bool {
         let mut others = other.nodes.as_slice();
         self.nodes.iter().all(|node| {
@@ -171,7 +171,7 @@ impl Set {
         })
     }
 
-    /// What is in this set and not in the other, path by path: removing `.a` keeps `.a.b`.
+    /// Returns the paths that are in this set and not in the other: removing `.a` keeps `.a.b`.
     #[must_use]
     pub fn difference(mut self, other: &Self) -> Self {
         self.subtract(other, &|node, other| {
@@ -181,7 +181,8 @@ impl Set {
         self
     }
 
-    /// What is in this set and neither in the other nor below one of its members.
+    /// Returns the paths that are in this set and neither in the other nor below one of its
+    /// members.
     #[must_use]
     pub fn recursive_difference(mut self, other: &Self) -> Self {
         self.subtract(other, &|node, other| {
@@ -195,7 +196,7 @@ impl Set {
         self
     }
 
-    /// Edits the nodes that also are in the other set; what is empty then goes.
+    /// Edits the nodes that are also in the other set and removes nodes that become empty.
     fn subtract(&mut self, other: &Self, edit: &impl Fn(&mut Node, &Node)) {
         let mut others = other.nodes.as_slice();
         if others.is_empty() {
@@ -209,7 +210,7 @@ impl Set {
         });
     }
 
-    /// The members that have no members below them.
+    /// Returns the members without members below them.
     pub fn leaves(&self) -> Self {
         let leaf = |node: &Node| Node {
             element: node.element.clone(),
@@ -219,12 +220,12 @@ impl Set {
         Self { nodes: self.nodes.iter().map(leaf).collect() }
     }
 
-    /// Calls `visit` for every member: at each level the members first, then what lies below.
+    /// Calls `visit` for every member: the members of a level first, then those below.
     pub fn for_each(&self, mut visit: impl FnMut(&[PathElement])) {
         self.walk(&mut Path::new(), &mut visit);
     }
 
-    /// Every member, in the order of [`Set::for_each`].
+    /// Returns every member, in the order of [`Set::for_each`].
     pub fn paths(&self) -> Vec<Path> {
         let mut paths = Vec::new();
         self.for_each(|path| paths.push(path.to_vec()));
@@ -245,7 +246,7 @@ impl Set {
     }
 
     fn find(&self, element: &PathElement) -> Result<usize, usize> {
-        // Walkers insert in ascending order, so the end is the likely place.
+        // Walkers insert in ascending order, so the end is checked first.
         match self.nodes.last().map(|last| last.element.cmp(element)) {
             None | Some(Ordering::Less) => Err(self.nodes.len()),
             Some(Ordering::Equal) => Ok(self.nodes.len() - 1),
@@ -259,7 +260,7 @@ impl Set {
         self.find(element).ok().map(|at| &self.nodes[at])
     }
 
-    /// The node of a field, without building an element to look for.
+    /// Returns the node of a field, without building an element.
     pub(crate) fn field(&self, name: &str) -> Option<&Node> {
         let order = |node: &Node| match &node.element {
             PathElement::Field(field) => (**field).cmp(name),
@@ -268,7 +269,8 @@ impl Set {
         self.nodes.binary_search_by(order).ok().map(|at| &self.nodes[at])
     }
 
-    /// The node an order function points at; the function must agree with the elements' order.
+    /// Returns the node for which `order` is equal. `order` must be consistent with the order of
+    /// elements.
     pub(crate) fn search(&self, order: impl FnMut(&Node) -> Ordering) -> Option<&Node> {
         self.nodes.binary_search_by(order).ok().map(|at| &self.nodes[at])
     }
@@ -285,7 +287,7 @@ impl Set {
         self.nodes.reserve(additional);
     }
 
-    /// Appends a node that sorts after all others; empty ones are skipped.
+    /// Appends a node that sorts after all others. Empty nodes are skipped.
     pub(crate) fn push(&mut self, element: PathElement, tree: Tree) {
         debug_assert!(self.nodes.last().is_none_or(|last| last.element < element));
         if !tree.is_empty() {
@@ -293,16 +295,16 @@ impl Set {
         }
     }
 
-    /// Takes nodes that already satisfy the invariant of the type.
+    /// Creates a set from nodes that satisfy the invariant of the type.
     pub(crate) fn from_sorted(nodes: Vec<Node>) -> Self {
         debug_assert!(nodes.is_sorted_by(|a, b| a.element < b.element));
         Self { nodes }
     }
 }
 
-/// Moves on in sorted nodes to an element, and past it.
+/// Advances sorted nodes past an element and returns its node.
 ///
-/// In doubling strides, so that a few elements are found among many without passing all of them.
+/// Uses exponential search, so that few elements are found among many without visiting all of them.
 fn seek<'n>(nodes: &mut &'n [Node], element: &PathElement) -> Option<&'n Node> {
     let mut stride = 1;
     let mut from = 0;
@@ -321,7 +323,7 @@ fn seek<'n>(nodes: &mut &'n [Node], element: &PathElement) -> Option<&'n Node> {
     Some(first)
 }
 
-/// One member per line.
+/// Formats one member per line.
 impl fmt::Display for Set {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut lines = Vec::new();

@@ -1,14 +1,14 @@
-//! Values inside field paths: for people in conflicts, and as JSON in the keys of `fieldsV1`.
+//! Formats values inside field paths: as text in conflicts, and as JSON in the keys of `fieldsV1`.
 //!
-//! Both are wire format. The JSON is not that of Go's own encoder: the reference writes paths with
-//! another one, whose exponents and control characters look different.
+//! Both are part of the wire format. The JSON is not that of `encoding/json`: structured-merge-diff
+//! writes paths with another encoder, whose exponents and control characters differ.
 
 use std::fmt::Write;
 
 use evenkeel_types::go::{self, Num, Quoted};
 use serde_json::Value;
 
-/// A value for people, as it appears inside a printed path.
+/// Formats a value as in a printed path.
 pub(crate) fn display(out: &mut String, value: &Value) {
     match value {
         Value::Null => out.push_str("null"),
@@ -39,7 +39,7 @@ pub(crate) fn display(out: &mut String, value: &Value) {
     }
 }
 
-/// A value as JSON, the way it is embedded in `k:` and `v:` elements (HTML-safe strings).
+/// Formats a value as JSON, as embedded in `k:` and `v:` elements (HTML-safe strings).
 pub(crate) fn json(out: &mut String, value: &Value) {
     match value {
         Value::Null => out.push_str("null"),
@@ -51,7 +51,7 @@ pub(crate) fn json(out: &mut String, value: &Value) {
             Num::Float(f) if f == 0.0 || (1e-6..1e21).contains(&f.abs()) => {
                 let _ = write!(out, "{f}");
             }
-            // Such floats have an exponent under `%v`, too.
+            // These floats have an exponent under `%v`, too.
             Num::Float(f) => out.push_str(&go::float(f)),
         },
         Value::String(s) => json_string(out, s, true),
@@ -80,7 +80,8 @@ pub(crate) fn json(out: &mut String, value: &Value) {
     }
 }
 
-/// A JSON string; with `html`, `<`, `>`, `&` and the two Unicode line separators are escaped too.
+/// Formats a JSON string; with `html`, `<`, `>`, `&` and the two Unicode line separators are
+/// escaped too.
 pub(crate) fn json_string(out: &mut String, s: &str, html: bool) {
     out.push('"');
     let mut plain = 0;

@@ -1,8 +1,8 @@
-//! Values seen through their schema: field sets, comparison, merge, removal, extraction.
+//! Typed values: field sets, comparison, merge, removal and extraction.
 //!
-//! Every operation is one walk of the value alongside the type graph. Values are never copied
-//! unless they end up in the result. A walk that meets something the schema does not allow
-//! reports where, in the reference implementation's words.
+//! Every operation is one walk of the value and the type graph. Values are only copied into the
+//! result. Values that the schema does not allow are reported with their path and smd's error
+//! message.
 
 use std::fmt;
 
@@ -30,48 +30,48 @@ mod validate;
 pub use compare::Comparison;
 pub(crate) use merge::Edit;
 
-/// Whether associative lists may hold several items with one identity.
+/// Whether associative lists may contain several items with the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duplicates {
-    /// Live objects may, since nothing enforced it when they were written.
+    /// For live objects: duplicates were not rejected when they were written.
     Allow,
-    /// Applied configurations may not.
+    /// For applied configurations.
     Reject,
 }
 
 /// One violation of the schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidationError {
-    /// Where, as in `.spec.containers[name="c"].image`; empty for the object itself.
+    /// The path, such as `.spec.containers[name="c"].image`; empty for the object itself.
     pub path: String,
-    /// What is wrong.
+    /// The error message.
     pub message: String,
 }
 
-/// The violations found in a value; never empty.
+/// The violations in a value; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidationErrors(Vec<ValidationError>);
 
 impl ObjectType {
-    /// Checks a value against the type: shapes, declared fields and list identities.
+    /// Validates a value: shapes, declared fields and list keys.
     pub fn validate(&self, value: &Value, duplicates: Duplicates) -> Result<(), ValidationErrors> {
         self.walk(|walker, root| walker.validate(value, root, duplicates))
     }
 
-    /// The fields a value mentions.
+    /// Returns the field set of a value.
     ///
-    /// Leaves, list items and map entries are members; structs are only where they are empty.
+    /// Leaves, list items and map entries are members; structs only if they are empty.
     pub fn to_field_set(&self, value: &Value) -> Result<Set, ValidationErrors> {
         self.walk(|walker, root| walker.field_set(value, root)).map(|tree| tree.children)
     }
 
-    /// What changed from one value to another. Both are validated on the way.
+    /// Compares two values and validates both.
     pub fn compare(&self, old: &Value, new: &Value) -> Result<Comparison, ValidationErrors> {
         self.walk(|walker, root| walker.compare(old, new, root))
     }
 
-    /// Lays an applied configuration over a live value: nothing is removed, the applied leaves
-    /// win, and lists follow the applied order where the two share items.
+    /// Merges an applied configuration into a live value: nothing is removed, applied leaves
+    /// replace live ones, and lists have the applied order for items that both share.
     pub fn merge(&self, mut live: Value, applied: &Value) -> Result<Value, ValidationErrors> {
         if let Some(edit) = self.edit(&live, applied)? {
             edit.apply(&mut live);
@@ -79,7 +79,7 @@ impl ObjectType {
         Ok(live)
     }
 
-    /// What [`ObjectType::merge`] changes in the live value; `None` if that is nothing.
+    /// Returns the changes of [`ObjectType::merge`] to the live value; `None` if there are none.
     pub(crate) fn edit<'a>(
         &self,
         live: &Value,
@@ -88,19 +88,19 @@ impl ObjectType {
         self.walk(|walker, root| walker.merge(live, applied, root))
     }
 
-    /// The value without the fields of the set. What loses all its entries becomes null.
+    /// Removes the fields of the set from the value. Containers that become empty become null.
     pub fn remove(&self, value: Value, fields: &Set) -> Value {
         let (schema, root) = self.parts();
         remove::remove(schema, value, fields, Some(root))
     }
 
-    /// Only the fields of the set.
+    /// Keeps only the fields of the set.
     pub fn extract(&self, value: Value, fields: &Set) -> Value {
         let (schema, root) = self.parts();
         extract::extract(schema, value, fields, Some(root))
     }
 
-    /// Only the fields of the set, and for every list item kept, the fields that identify it.
+    /// Keeps only the fields of the set, and the key fields of every remaining list item.
     pub fn extract_with_keys(&self, value: Value, fields: &Set) -> Value {
         match self.to_field_set(&value) {
             Ok(present) => self.extract(value, &extract::with_key_fields(fields, &present)),
@@ -108,14 +108,14 @@ impl ObjectType {
         }
     }
 
-    /// Adapts a stored set to the type as it is now: what has become atomic is owned as a whole.
-    /// `None` if the set stands as it is.
+    /// Reconciles a stored set with the current type: types that became atomic are owned as a
+    /// whole. Returns `None` if the set is unchanged.
     pub fn reconcile(&self, fields: &Set) -> Option<Set> {
         let (schema, root) = self.parts();
         reconcile::reconcile(schema, fields, root)
     }
 
-    /// The set with every declared struct field that has members below it.
+    /// Adds every declared struct field that has members below it to the set.
     pub(crate) fn with_named_fields(&self, fields: &Set) -> Set {
         let (schema, root) = self.parts();
         remove::with_named_fields(schema, fields, Some(root))
@@ -135,7 +135,7 @@ impl ObjectType {
 // === impl ValidationErrors ===
 
 impl ValidationErrors {
-    /// The single violations.
+    /// Returns the violations.
     pub fn iter(&self) -> impl Iterator<Item = &ValidationError> {
         self.0.iter()
     }
@@ -163,16 +163,16 @@ impl fmt::Display for ValidationErrors {
 
 impl std::error::Error for ValidationErrors {}
 
-// === impl Walk ===
+// === impl Walker ===
 
-/// A walk under way.
+/// State of a walk.
 struct Walker<'s> {
     schema: &'s Schema,
     depth: usize,
     errors: Vec<ValidationError>,
 }
 
-/// The one shape of a type that applies to a value.
+/// The shape of a type that applies to a value.
 #[derive(Clone, Copy)]
 enum Shape<'s> {
     Scalar(Scalar),
@@ -180,7 +180,7 @@ enum Shape<'s> {
     Map(&'s MapType),
 }
 
-/// Picks the shape for a value. A value of no allowed shape, or null, gets the first there is.
+/// Selects the shape for a value. Null and values of no allowed shape have the first allowed shape.
 fn shape<'s>(ty: &'s TypeDef, value: Option<&Value>) -> Option<Shape<'s>> {
     let scalar = ty.scalar.map(Shape::Scalar);
     let list = ty.list.as_ref().map(Shape::List);
@@ -195,7 +195,7 @@ fn shape<'s>(ty: &'s TypeDef, value: Option<&Value>) -> Option<Shape<'s>> {
 }
 
 impl<'s> Walker<'s> {
-    /// Runs one level down; what it reports is placed under the element.
+    /// Walks one level down. The path of reported errors is prefixed with the element.
     fn at<T>(
         &mut self,
         element: impl Fn() -> PathElement,
@@ -225,7 +225,7 @@ impl<'s> Walker<'s> {
         self.errors.push(ValidationError { path: String::new(), message: message.into() });
     }
 
-    /// The type of a map entry, and the field it is declared as; an undeclared one is reported.
+    /// Returns the type of a map entry and its declared field. Reports undeclared entries.
     fn entry<'m>(&mut self, map: &'m MapType, name: &str) -> Option<(TypeId, Option<&'m Field>)> {
         let field = map.field(name);
         let ty = field.map(|field| field.ty).or(map.element);

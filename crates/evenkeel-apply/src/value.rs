@@ -1,7 +1,7 @@
-//! Equality and order of JSON values as field ownership sees them.
+//! Equality and order of JSON values in field sets.
 //!
-//! The order is total across types, and an integer equals the float of the same magnitude: a list
-//! key that was decoded from `fieldsV1` must find the item it names.
+//! The order is total across types, and an integer equals the float of the same value: a list key
+//! decoded from `fieldsV1` must match its item.
 
 use std::cmp::Ordering;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::work;
 
-/// Whether two values are the same; the order of map keys is immaterial.
+/// Returns whether two values are equal, regardless of the order of map keys.
 pub(crate) fn equal(a: &Value, b: &Value) -> bool {
     work::step();
     match (a, b) {
@@ -28,7 +28,7 @@ pub(crate) fn equal(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// A total order: numbers, strings, booleans, lists, maps, null.
+/// Compares two values in a total order: numbers, strings, booleans, lists, maps, null.
 pub(crate) fn compare(a: &Value, b: &Value) -> Ordering {
     work::step();
     match (a, b) {

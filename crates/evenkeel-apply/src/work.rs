@@ -1,9 +1,9 @@
-//! Counts the steps of the engine, so that tests can tell linear work from quadratic.
+//! Counts steps, so that tests can distinguish linear from quadratic time.
 //!
-//! A clock would depend on the machine. Outside of tests nothing is counted and nothing is left of
-//! the calls.
+//! A clock would depend on the machine. Outside of tests nothing is counted and the calls compile
+//! to nothing.
 
-/// One step: a node visited, two keys compared.
+/// Counts one step: a visited node, or a comparison of two keys.
 #[inline(always)]
 pub(crate) fn step() {
     #[cfg(test)]
@@ -28,7 +28,7 @@ mod counter {
         STEPS.set(STEPS.get() + steps);
     }
 
-    /// How many steps something takes on this thread.
+    /// Returns the number of steps of a call on this thread.
     pub(super) fn steps_of<T>(run: impl FnOnce() -> T) -> u64 {
         let before = STEPS.get();
         drop(run());

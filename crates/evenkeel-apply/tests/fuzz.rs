@@ -1,9 +1,10 @@
-//! Fuzzes the decoders and the merge on stable Rust: random edits of good inputs, from a fixed seed.
+//! Fuzzes the decoders and the merge on stable Rust: random edits of valid inputs, from a fixed
+//! seed.
 //!
-//! `EVENKEEL_FUZZ_ROUNDS` sets how many inputs each target gets. For fuzzing that follows coverage
-//! there are targets for cargo-fuzz in the folder `fuzz`, which call the same functions.
+//! `EVENKEEL_FUZZ_ROUNDS` is the number of inputs for each target. The cargo-fuzz targets in
+//! `fuzz`, which are coverage-guided, call the same functions.
 
-#![expect(clippy::unwrap_used, reason = "a test may die")]
+#![expect(clippy::unwrap_used, reason = "tests may panic")]
 
 #[path = "fuzz/entries.rs"]
 mod entries;
@@ -123,7 +124,7 @@ fn fuzz(seeds: &[Value], seed: u64, entry: fn(&[u8])) {
             random.edit_bytes(&mut bytes);
         }
         entry(&bytes);
-        // Edits of edits go further, as long as they do not grow without end.
+        // Edited inputs are edited further, as long as they stay small.
         if bytes.len() < 4_096 {
             let at = random.below(64);
             if at < pool.len() { pool[at] = value } else { pool.push(value) }
@@ -131,7 +132,7 @@ fn fuzz(seeds: &[Value], seed: u64, entry: fn(&[u8])) {
     }
 }
 
-/// A small generator that needs no more than to be the same every time.
+/// A small deterministic generator.
 struct Random(u64);
 
 impl Random {
@@ -152,7 +153,7 @@ impl Random {
         &from[self.below(from.len())]
     }
 
-    /// Replaces, drops, doubles or wraps something in the value.
+    /// Replaces, removes, duplicates or wraps a part of the value.
     fn edit(&mut self, value: &mut Value, seeds: &[Value]) {
         let other = self.part_of(self.0 as usize % seeds.len(), seeds);
         let here = self.inside(value);
@@ -199,13 +200,13 @@ impl Random {
         }
     }
 
-    /// Some part of a seed.
+    /// Returns a random part of a seed.
     fn part_of(&mut self, seed: usize, seeds: &[Value]) -> Value {
         let mut value = seeds[seed].clone();
         self.inside(&mut value).take()
     }
 
-    /// A place somewhere in the value.
+    /// Returns a random position in the value.
     fn inside<'v>(&mut self, value: &'v mut Value) -> &'v mut Value {
         let len = match value {
             Value::Array(items) => items.len(),

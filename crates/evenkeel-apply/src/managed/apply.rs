@@ -1,9 +1,9 @@
-//! The apply path.
+//! Server-side apply, as smd's `Updater.Apply`.
 //!
-//! The configuration is merged into the live object, what the applier gave up is pruned, and
-//! whatever then differs from the live object must not belong to somebody else. An apply that
-//! changes nothing leaves the object and all times alone, and does not copy or decode what it need
-//! not look at: controllers apply the same thing over and over.
+//! The configuration is merged into the live object, fields that the manager no longer applies are
+//! pruned, and all changes of the live object must not conflict with other managers. An apply
+//! without changes leaves the object and all timestamps unchanged, and does not copy or decode what
+//! it does not need: controllers apply the same configuration repeatedly.
 
 use serde_json::Value;
 use thiserror::Error;
@@ -21,67 +21,67 @@ use crate::typed::{Duplicates, ValidationErrors};
 
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
-/// The outcome of an apply.
+/// The result of an apply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Applied {
-    /// The object to store, with its managed fields.
+    /// The object to store, with its managedFields.
     pub object: Value,
-    /// Whether anything but the managed fields differs from the live object. If not, the object
-    /// must be stored as it is, without defaulting.
+    /// Whether the object differs from the live one, apart from managedFields. If not, it must be
+    /// stored without defaulting.
     pub changed: bool,
 }
 
-/// Why an apply is refused.
+/// Why an apply is rejected.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ApplyError {
-    /// Others own what the configuration would change: 409 Conflict.
+    /// Other managers own fields that the configuration would change: 409 Conflict.
     #[error(transparent)]
     Conflict(Conflicts),
-    /// The configuration is not one for this endpoint: 400 Bad Request.
+    /// The configuration is not valid for this endpoint: 400 Bad Request.
     #[error("{0}")]
     BadRequest(String),
-    /// The live object's managed fields are broken: 500.
+    /// The managedFields of the live object are invalid: 500.
     #[error("failed to decode managed fields: {0}")]
     Decode(#[source] DecodeError),
-    /// The configuration or the live object does not fit the schema: 500.
+    /// The configuration or the live object does not match the schema: 500.
     #[error("failed to create typed {which} object ({object}): {error}")]
     Typed {
         /// `patch` or `live`.
         which: &'static str,
         /// The object, as `namespace/name; group/version, Kind=kind`.
         object: String,
-        /// What does not fit.
+        /// The violations.
         #[source]
         error: ValidationErrors,
     },
-    /// The two do not merge: 500.
+    /// The objects cannot be merged: 500.
     #[error("failed to {step}: {error}")]
     Merge {
-        /// What was being done.
+        /// The failed step.
         step: &'static str,
-        /// What went wrong.
+        /// The violations.
         #[source]
         error: ValidationErrors,
     },
     /// A version conversion failed: 500.
     #[error("failed to {step}: {error}")]
     Convert {
-        /// What was being done.
+        /// The failed step.
         step: String,
-        /// What went wrong.
+        /// The cause.
         #[source]
         error: ConvertError,
     },
-    /// Ownership could not be worked out: 500.
+    /// The managers could not be updated: 500.
     #[error(transparent)]
     Update(#[from] UpdateError),
 }
 
 /// Applies a configuration.
 ///
-/// `live` is the stored object, or `None` to create one. Without `force`, changing what others own
-/// is a conflict; with it, they lose it.
+/// `live` is the stored object, or `None` to create one. Without `force`, changing fields of other
+/// managers is a conflict; with `force`, those managers lose the fields.
 pub fn apply(
     request: &Request<'_>,
     live: Option<&Value>,
@@ -117,7 +117,7 @@ pub fn apply(
     Ok(Applied { object, changed })
 }
 
-/// Refuses configurations that are not for this endpoint.
+/// Rejects configurations that are not valid for this endpoint.
 fn validate_configuration(request: &Request<'_>, applied: &Value) -> Result<(), ApplyError> {
     let bad_request = |message: String| Err(ApplyError::BadRequest(message));
     let kind = applied.get("kind").and_then(Value::as_str).unwrap_or_default();
@@ -131,11 +131,11 @@ fn validate_configuration(request: &Request<'_>, applied: &Value) -> Result<(), 
     Ok(())
 }
 
-/// What an apply comes to.
+/// The outcome of an apply.
 struct Outcome {
-    /// The new object, without managed fields; `None` if it is the live one.
+    /// The new object without managedFields; `None` if it equals the live object.
     merged: Option<Value>,
-    /// The new managers; `None` if they are the live ones.
+    /// The new managers; `None` if they are unchanged.
     managers: Option<ManagedFields>,
 }
 
@@ -169,7 +169,8 @@ fn try_apply(
     let (mut others, last) = ManagedFields::decode_others(object::managed_fields(stored), &own)
         .map_err(ApplyError::Decode)?;
     if others.is_empty() && last.is_none() {
-        // Whatever is there now belongs to whoever wrote it before anybody applied.
+        // Existing fields are owned by `before-first-apply`, as upstream's `skipNonAppliedManager`
+        // does.
         others = record_update(request, request.empty_object, stored, others, BEFORE_FIRST_APPLY)?;
     }
     let reconciled = request.reconcile(&mut others, &live)?;

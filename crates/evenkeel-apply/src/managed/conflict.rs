@@ -1,4 +1,4 @@
-//! What an apply would change although others own it.
+//! Conflicts: fields that an apply would change although other managers own them.
 
 use std::fmt;
 
@@ -7,28 +7,28 @@ use evenkeel_types::go;
 use super::{Entry, Operation};
 use crate::path::{self, Path};
 
-/// One field two managers want to be different.
+/// A field to which two managers assign different values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// The owner, as shown to people: `"m"`, `"m" with subresource "status" using apps/v1`.
+    /// The other manager, as in messages: `"m"`, `"m" with subresource "status" using apps/v1`.
     pub manager: String,
     /// The field.
     pub path: Path,
-    /// What groups the conflicts of one owner.
+    /// Groups the conflicts with one manager.
     key: String,
 }
 
-/// All conflicts of an apply; displays as the message of the 409 the client gets.
+/// All conflicts of an apply; displayed as the message of the 409 response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Conflicts(Vec<Conflict>);
 
 impl Conflict {
-    /// The `message` of the status cause, whose reason is `FieldManagerConflict`.
+    /// Returns the `message` of the status cause, whose reason is `FieldManagerConflict`.
     pub fn message(&self) -> String {
         format!("conflict with {}", self.manager)
     }
 
-    /// The `field` of the status cause.
+    /// Returns the `field` of the status cause.
     pub fn field(&self) -> String {
         path::print(&self.path)
     }
@@ -43,12 +43,12 @@ impl Conflicts {
         self.0.sort_by(|a, b| a.key.cmp(&b.key));
     }
 
-    /// The conflicts, grouped by owner.
+    /// Returns the conflicts, grouped by manager.
     pub fn iter(&self) -> impl Iterator<Item = &Conflict> {
         self.0.iter()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no conflicts.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,7 +1,7 @@
-//! `managedFields` decoded: one entry per manager.
+//! Decoded `managedFields`: one entry per manager.
 //!
-//! A manager is identified by name, operation and subresource, and an updater also by the version
-//! it wrote in. An applier has one entry, which moves with the version it applies.
+//! A manager is identified by name, operation and subresource, and for updates also by the version
+//! it wrote in. An applier has one entry, in the version it last applied.
 
 use std::{collections::HashMap, hash::Hash};
 
@@ -15,12 +15,12 @@ use crate::{
     text, work,
 };
 
-/// How a manager wrote.
+/// The operation of a manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
-    /// By server-side apply.
+    /// Server-side apply.
     Apply,
-    /// By any other write.
+    /// Any other write.
     Update,
 }
 
@@ -29,15 +29,15 @@ pub enum Operation {
 pub struct Entry {
     /// The manager's name.
     pub manager: String,
-    /// How it wrote.
+    /// The operation.
     pub operation: Operation,
-    /// The version its fields are named in.
+    /// The version of the fields.
     pub api_version: String,
     /// The subresource it wrote through; empty for the main resource.
     pub subresource: String,
-    /// When it last changed something; RFC 3339, UTC.
+    /// The time of its last change; RFC 3339, UTC.
     pub time: Option<String>,
-    /// What it owns.
+    /// The fields it owns.
     pub fields: Set,
 }
 
@@ -47,10 +47,10 @@ pub struct ManagedFields {
     pub(super) entries: Vec<Entry>,
 }
 
-/// What a manager owned until now.
+/// The previous entry of a manager.
 #[derive(Debug)]
 pub(super) enum LastEntry {
-    /// The same as it is about to own, since this time.
+    /// It has the same fields; with its time.
     Unchanged(Option<String>),
     Changed(Entry),
 }
@@ -59,22 +59,22 @@ pub(super) enum LastEntry {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// Neither apply nor update.
+    /// The operation is neither apply nor update.
     #[error("operation must be `Apply` or `Update`")]
     Operation,
-    /// No version.
+    /// The version is missing.
     #[error("apiVersion must not be empty")]
     ApiVersion,
-    /// No fields type.
+    /// The fields type is missing.
     #[error("missing fieldsType in managed fields entry {0}")]
     MissingFieldsType(usize),
-    /// Not FieldsV1.
+    /// The fields type is not FieldsV1.
     #[error("invalid fieldsType {0} in managed fields entry {1}")]
     FieldsType(String, usize),
     /// The fields are not FieldsV1.
     #[error("error decoding versioned set from managed fields entry {0}: error decoding set: {1}")]
     Fields(usize, #[source] FieldsError),
-    /// Something has the wrong JSON type, or the time is none.
+    /// A value has the wrong JSON type, or the time is invalid.
     #[error("malformed managed fields entry {0}")]
     Malformed(usize),
 }
@@ -93,19 +93,19 @@ impl Operation {
 // === impl Entry ===
 
 impl Entry {
-    /// Whether two entries are of one manager.
+    /// Returns whether two entries belong to the same manager.
     pub(super) fn same_manager(&self, other: &Self) -> bool {
         work::step();
         self.identity() == other.identity()
     }
 
-    /// What tells managers apart.
+    /// Returns the identity of the manager.
     fn identity(&self) -> impl Eq + Hash {
         let version = (self.operation == Operation::Update).then_some(self.api_version.as_str());
         (self.manager.as_str(), self.operation, self.subresource.as_str(), version)
     }
 
-    /// The text managers are sorted by where the order shows.
+    /// Returns the text by which managers are sorted (apimachinery's `BuildManagerIdentifier`).
     pub(super) fn sort_key(&self) -> String {
         let mut key = String::from("{\"manager\":");
         text::json_string(&mut key, &self.manager, true);
@@ -127,7 +127,7 @@ impl Entry {
         self.time.as_deref().and_then(time::parse).unwrap_or(0)
     }
 
-    /// Reads an entry; its fields are handed back as they are.
+    /// Decodes an entry. Its fields are returned undecoded.
     fn decode(index: usize, value: &Value) -> Result<(Self, Option<&Value>), DecodeError> {
         let malformed = || DecodeError::Malformed(index);
         let map = value.as_object().ok_or_else(malformed)?;
@@ -195,10 +195,10 @@ impl Entry {
     }
 }
 
-// === impl Managers ===
+// === impl ManagedFields ===
 
 impl ManagedFields {
-    /// Reads the value of `metadata.managedFields`. Null is the same as nothing.
+    /// Decodes `metadata.managedFields`. Null is the same as absent.
     pub fn decode(managed_fields: Option<&Value>) -> Result<Self, DecodeError> {
         let mut read = Vec::new();
         for (index, entry) in entries(managed_fields)?.iter().enumerate() {
@@ -209,12 +209,12 @@ impl ManagedFields {
         Ok(Self::latest(read))
     }
 
-    /// Whether somebody wrote in another version than `own`.
+    /// Returns whether a manager wrote in a version other than that of `own`.
     pub(super) fn has_other_version(&self, own: &Entry) -> bool {
         self.entries.iter().any(|entry| entry.api_version != own.api_version)
     }
 
-    /// Keeps the last entry of each manager, where its first one was.
+    /// Keeps the last entry of each manager, at the position of its first one.
     fn latest(read: Vec<Entry>) -> Self {
         if read.len() < 2 {
             return Self { entries: read };
@@ -238,8 +238,8 @@ impl ManagedFields {
         Self { entries }
     }
 
-    /// Reads all entries but that of one manager, who is about to write `own`. Where its fields are
-    /// the same as before they are not decoded: that is the usual case, and most of the work.
+    /// Decodes all entries except that of the manager of `own`. If its fields are unchanged, they
+    /// are not decoded: this is the common case, and most of the work.
     pub(super) fn decode_others(
         managed_fields: Option<&Value>,
         own: &Entry,
@@ -262,8 +262,8 @@ impl ManagedFields {
         Ok((Self::latest(others), last))
     }
 
-    /// The value of `metadata.managedFields`: appliers first, then by time, manager, version and
-    /// subresource. `None` if there is nobody.
+    /// Encodes `metadata.managedFields`: appliers first, then by time, manager, version and
+    /// subresource. Returns `None` if there are no entries.
     pub fn encode(mut self) -> Option<Value> {
         if self.entries.is_empty() {
             return None;
@@ -281,22 +281,22 @@ impl ManagedFields {
         Some(Value::Array(self.entries.into_iter().map(Entry::encode).collect()))
     }
 
-    /// The entries.
+    /// Returns the entries.
     pub fn iter(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter()
     }
 
-    /// Whether nobody owns anything.
+    /// Returns whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The entry of the same manager as another.
+    /// Returns the position of the entry with the same manager.
     pub(super) fn find(&self, of: &Entry) -> Option<usize> {
         self.entries.iter().position(|entry| entry.same_manager(of))
     }
 
-    /// Adds an entry, in place of an earlier one of the same manager.
+    /// Adds an entry. Replaces an earlier one of the same manager.
     pub(super) fn insert(&mut self, entry: Entry) {
         match self.find(&entry) {
             Some(at) => self.entries[at] = entry,

@@ -1,20 +1,20 @@
-//! The fields an endpoint lets somebody own.
+//! Filters for reset fields: the fields that managers can own through an endpoint.
 //!
-//! The main resource ignores `status`, `/status` ignores `spec`, and a few subresources only see
-//! what they are for (`/resize`: the containers' resources).
+//! The main resource resets `status`, `/status` resets `spec`, and a few subresources include only
+//! specific fields (`/resize`: the resources of containers).
 
 use crate::{path::PathElement, set::Set};
 
-/// Narrows a field set to what an endpoint manages.
+/// Restricts a field set to the fields of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Filter {
-    /// All but these fields and what lies below them.
+    /// All except these fields and the fields below them.
     Exclude(Set),
-    /// Only what lies on or below one of these paths.
+    /// Only these paths and the fields below them.
     Include(Vec<Vec<PathElementMatcher>>),
 }
 
-/// One step of an including path.
+/// One element of an included path, as smd's `PathElementMatcher`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathElementMatcher {
     /// This element.

@@ -1,7 +1,8 @@
-//! The annotation client-side apply keeps, for managers that move to server-side apply.
+//! The last-applied annotation of client-side apply, for migration to server-side apply.
 //!
-//! Only for `kubectl`: what the annotation says and still holds is not in conflict with it, and
-//! after a successful apply the annotation follows, so that going back works too.
+//! Only for the manager `kubectl`, as upstream's `lastAppliedManager` and `lastAppliedUpdater`:
+//! fields whose live value is that of the annotation do not conflict, and a successful apply
+//! updates the annotation, so that client-side apply can be used again.
 
 use evenkeel_types::go;
 use serde_json::{Map, Value};
@@ -9,15 +10,16 @@ use serde_json::{Map, Value};
 use super::{Request, object};
 use crate::{set::Set, typed::Duplicates};
 
-/// The only manager this is done for.
+/// The only manager with this behaviour.
 pub(super) const MANAGER: &str = "kubectl";
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Annotations may take this many bytes altogether, keys and values.
+/// Maximum size of all annotations in bytes, keys and values.
 const MAX_ANNOTATIONS_SIZE: usize = 256 * 1024;
 
-/// The fields whose live value is what the annotation says; `None` without a usable annotation.
+/// Returns the fields whose live value is that of the annotation; `None` without a valid
+/// annotation.
 pub(super) fn allowed_conflicts(request: &Request<'_>, live: &Value) -> Option<Set> {
     let annotation =
         annotations(live)?.get(ANNOTATION)?.as_str().filter(|text| !text.is_empty())?;
@@ -39,7 +41,7 @@ pub(super) fn allowed_conflicts(request: &Request<'_>, live: &Value) -> Option<S
     )
 }
 
-/// Makes the annotation, where there is one, say what was applied.
+/// Sets the annotation, if present, to the applied configuration.
 pub(super) fn update_annotation(object: &mut Value, applied: &Value) {
     let has = |annotations: &Map<String, Value>| {
         annotations.get(ANNOTATION).and_then(Value::as_str).is_some_and(|text| !text.is_empty())

@@ -1,10 +1,10 @@
-//! The corners of an object this module reads and writes: its type, name and managed fields.
+//! Accessors for the type, the name and the managedFields of an object.
 
 use serde_json::{Map, Value};
 
 use crate::value::equal;
 
-/// The object's `metadata`, if it is a map.
+/// Returns `metadata`, if it is a map.
 pub(super) fn metadata(object: &Value) -> Option<&Map<String, Value>> {
     object.get("metadata")?.as_object()
 }
@@ -13,12 +13,12 @@ pub(super) fn metadata_mut(object: &mut Value) -> Option<&mut Map<String, Value>
     object.get_mut("metadata")?.as_object_mut()
 }
 
-/// The object's `metadata.managedFields`; null counts as absent.
+/// Returns `metadata.managedFields`; null is the same as absent.
 pub(super) fn managed_fields(object: &Value) -> Option<&Value> {
     metadata(object)?.get("managedFields").filter(|fields| !fields.is_null())
 }
 
-/// A copy without `metadata.managedFields`, which can be larger than all the rest.
+/// Copies an object without `metadata.managedFields`, which can be larger than everything else.
 pub(super) fn clone_without_managed_fields(object: &Value) -> Value {
     let Value::Object(fields) = object else { return object.clone() };
     let copy = fields.iter().map(|(name, value)| match value {
@@ -31,7 +31,7 @@ pub(super) fn clone_without_managed_fields(object: &Value) -> Value {
     Value::Object(copy.collect())
 }
 
-/// Whether two objects are the same, their managed fields aside.
+/// Returns whether two objects are equal, apart from managedFields.
 pub(super) fn equal_ignoring_managed_fields(a: &Value, b: &Value) -> bool {
     fn except<'o>(
         map: &'o Map<String, Value>,
@@ -64,7 +64,7 @@ pub(super) fn uid(object: &Value) -> &str {
     object.get("metadata").map_or("", |meta| text(meta, "uid"))
 }
 
-/// `group/version, Kind=kind`, as errors name a type.
+/// Formats a type as errors do: `group/version, Kind=kind`.
 pub(super) fn group_version_kind(object: &Value) -> String {
     match split(api_version(object)) {
         Some((group, version)) => format!("{group}/{version}, Kind={}", text(object, "kind")),
@@ -72,7 +72,7 @@ pub(super) fn group_version_kind(object: &Value) -> String {
     }
 }
 
-/// `namespace/name; group/version, Kind=kind`, as errors name an object.
+/// Formats an object as errors do: `namespace/name; group/version, Kind=kind`.
 pub(super) fn describe(object: &Value) -> String {
     let (namespace, name) = match object.get("metadata") {
         Some(meta) => (text(meta, "namespace"), text(meta, "name")),
@@ -81,7 +81,7 @@ pub(super) fn describe(object: &Value) -> String {
     format!("{namespace}/{name}; {}", group_version_kind(object))
 }
 
-/// Group and version of an `apiVersion`; `None` if it has too many parts.
+/// Splits an `apiVersion` into group and version; `None` if it has too many parts.
 pub(super) fn split(api_version: &str) -> Option<(&str, &str)> {
     match api_version.split_once('/') {
         None => Some(("", api_version)),

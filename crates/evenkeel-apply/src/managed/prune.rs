@@ -1,8 +1,8 @@
-//! Removes what an applier gave up.
+//! Removes fields that an applier no longer applies, as smd's `Updater.prune`.
 //!
-//! A field, list item or map entry goes only if the applier owned it, no longer applies it, and no
-//! other manager owns it. Managers speak in their own versions, so the question is asked in each
-//! of them.
+//! A field, list item or map entry is removed only if the applier owned it, no longer applies it,
+//! and no other manager owns it. Managers own fields in different versions, so this is checked in
+//! each version.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -11,8 +11,8 @@ use serde_json::Value;
 use super::{ApplyError, ConvertError, Entry, ManagedFields, Request};
 use crate::{schema::ObjectType, set::Set};
 
-/// Whether the applier owned something (`last`) that it no longer applies, or somebody speaks
-/// another version, which the merged object has to fit.
+/// Returns whether the applier owned fields (`last`) that it no longer applies, or a manager wrote
+/// in another version, for which the merged object has to be valid.
 pub(super) fn is_needed(
     request: &Request<'_>,
     last: &Entry,
@@ -20,13 +20,13 @@ pub(super) fn is_needed(
     others: &ManagedFields,
 ) -> bool {
     let reapplied = last.api_version == own.api_version && last.fields.is_subset(&own.fields);
-    // Everything is applied again, the usual case: nothing can go.
+    // In the common case everything is applied again and nothing can be removed.
     (!reapplied || others.has_other_version(own))
         && !last.fields.is_empty()
         && request.versions.object_type(&last.api_version).is_some()
 }
 
-/// The merged object without what the applier owned (`last`) and nobody owns any more.
+/// Removes fields that the applier owned (`last`) and no manager owns any more.
 pub(super) fn prune(
     request: &Request<'_>,
     merged: Value,
@@ -48,14 +48,14 @@ pub(super) fn prune(
     let managers = others.iter().chain([own]);
     let pruned = add_back_owned(request, &in_last_version, pruned, &last.api_version, managers)?;
     let pruned = add_back_dangling(request, ty, in_last_version, &pruned, last, &last_fields)?;
-    // What ends the pruning is told without saying so.
+    // Upstream returns this error without a further prefix.
     request
         .to_version(&pruned, request.api_version)
         .map(Cow::into_owned)
         .map_err(|error| ApplyError::Convert { step: "prune fields".into(), error })
 }
 
-/// Adds back what any manager owns, version by version.
+/// Adds back fields that any manager owns, version by version (smd's `addBackOwnedItems`).
 fn add_back_owned<'m>(
     request: &Request<'_>,
     merged: &Value,
@@ -67,7 +67,7 @@ fn add_back_owned<'m>(
     for entry in managers {
         owned.entry(&entry.api_version).or_default().push(entry.fields.clone());
     }
-    // The version the object is in comes first: converting may need fields that were just pruned.
+    // The version of the object is first: conversion may need fields that were just pruned.
     let first = owned.remove_entry(last_version);
     let mut merged = merged.clone();
     let mut pruned = pruned;
@@ -95,7 +95,7 @@ fn add_back_owned<'m>(
     Ok(pruned)
 }
 
-/// Adds back what went although the applier never owned it.
+/// Adds back fields that the applier never owned (smd's `addBackDanglingItems`).
 fn add_back_dangling(
     request: &Request<'_>,
     ty: &ObjectType,

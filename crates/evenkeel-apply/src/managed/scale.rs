@@ -1,8 +1,8 @@
-//! Ownership across the scale subresource.
+//! managedFields of the scale subresource, as upstream's `ScaleHandler`.
 //!
-//! A Scale has one field others can own: `.spec.replicas`, which is some field of its parent. A
-//! write to it sees the parent's managers of that field, and what it changes goes back to the
-//! parent under the writer's name.
+//! A Scale has one field that other managers can own: `.spec.replicas`, which is a field of its
+//! parent. A write to the Scale sees the parent's managers of that field, and its changes are
+//! recorded in the parent for the writer.
 
 use serde_json::Value;
 
@@ -14,17 +14,17 @@ use crate::{
 
 const SCALE_VERSION: &str = "autoscaling/v1";
 
-/// Translates managed fields between a resource and its scale subresource.
+/// Translates managedFields between a resource and its scale subresource.
 #[derive(Clone, Copy, Debug)]
 pub struct ScaleHandler<'a> {
     /// The version of the parent in which scale entries are recorded.
     pub api_version: &'a str,
-    /// Where the replicas are in each version of the parent; `None` where it cannot be scaled.
+    /// The path of the replicas in each version of the parent; `None` if it cannot be scaled.
     pub replicas_paths: &'a [(String, Option<Path>)],
 }
 
 impl ScaleHandler<'_> {
-    /// The parent's managed fields as those of the Scale: who owns the replicas.
+    /// Returns the parent's managedFields as those of the Scale: the managers of the replicas.
     pub fn to_subresource(&self, parent: Option<&Value>) -> Result<Option<Value>, DecodeError> {
         let mut managers = ManagedFields::decode(parent)?;
         managers.entries.retain_mut(|entry| {
@@ -36,7 +36,7 @@ impl ScaleHandler<'_> {
         Ok(managers.encode())
     }
 
-    /// The parent's managed fields after a write to the Scale left it with `scale`.
+    /// Returns the parent's managedFields after a write that left the Scale with `scale`.
     pub fn to_parent(
         &self,
         parent: Option<&Value>,
@@ -52,8 +52,8 @@ impl ScaleHandler<'_> {
             let Some(path) = self.replicas(entry).filter(|path| entry.fields.has(path)) else {
                 continue;
             };
-            // The Scale names its managers in its own version, which is part of who an updater is:
-            // the replicas of one leave its entry even if the write changed nothing.
+            // The Scale's entries are in its own version, which is part of the identity of an
+            // updater: its replicas are removed even if the write changed nothing.
             match scale.find(entry) {
                 Some(at) => {
                     scale.entries.remove(at);
@@ -69,14 +69,14 @@ impl ScaleHandler<'_> {
         for entry in scale.entries {
             if entry.fields.has(&fields(["spec", "replicas"])) {
                 let fields = path.into_iter().collect::<Vec<_>>();
-                // Only an applier that was there before has a time; the reference drops the rest.
+                // Only an applier with a previous entry has a time; upstream drops the others.
                 let time = before.find(&entry).and_then(|at| before.entries[at].time.clone());
                 let operation = entry.operation;
                 let api_version = self.api_version.to_owned();
                 let entry = Entry { api_version, fields: Set::from_paths(fields), time, ..entry };
                 match operation {
                     Operation::Apply => parent.insert(entry),
-                    // It was known by another version, and so does not meet its like.
+                    // An updater had another version, so it never replaces its own entry.
                     Operation::Update => parent.entries.push(entry),
                 }
             }

@@ -1,4 +1,4 @@
-//! Ownership, told as scripts of writes against one object.
+//! Field management: scripts of writes to one object.
 
 #![expect(clippy::needless_pass_by_value, reason = "scripts read better with json! arguments")]
 
@@ -16,7 +16,7 @@ mod subresources;
 mod update_path;
 mod versions;
 
-/// The type most scripts use: leaves, a map, a set, a keyed list, something atomic, a status.
+/// The type of most scripts: leaves, a map, a set, an associative list, an atomic list, a status.
 fn thing_type() -> ObjectType {
     let mut b = SchemaBuilder::new();
     let string = b.scalar(Scalar::String);
@@ -45,7 +45,7 @@ fn thing_type() -> ObjectType {
 
 const VERSION: &str = "example.io/v1";
 
-/// A server with one object.
+/// The state of one object (smd's test fixture of the same name).
 struct State {
     versions: Box<dyn Versions>,
     api_version: &'static str,
@@ -100,7 +100,7 @@ impl State {
         object
     }
 
-    /// Every write is a second later than the one before.
+    /// Each write is one second later than the previous one.
     fn tick(&mut self) -> String {
         self.now += 1;
         time::format(self.now)
@@ -159,7 +159,7 @@ impl State {
         ManagedFields::decode(self.live()["metadata"].get("managedFields")).unwrap()
     }
 
-    /// Who owns what: `manager operation[/subresource]: paths`.
+    /// Returns the managers: `manager operation[/subresource]: paths`.
     fn field_managers(&self) -> Vec<String> {
         let show = |entry: &Entry| {
             let slash = if entry.subresource.is_empty() { "" } else { "/" };
@@ -176,7 +176,7 @@ impl State {
         self.managers().iter().map(show).collect()
     }
 
-    /// The seconds of the entries' times, in the order of the entries.
+    /// Returns the times of the entries in seconds.
     fn times(&self) -> Vec<Option<i64>> {
         let seconds = |entry: &Entry| entry.time.as_deref().map(|text| time::parse(text).unwrap());
         self.managers().iter().map(seconds).collect()

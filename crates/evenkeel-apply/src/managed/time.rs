@@ -1,13 +1,13 @@
-//! The times of managed fields entries: RFC 3339, UTC, whole seconds.
+//! Timestamps of managedFields entries: RFC 3339, UTC, whole seconds.
 
 use evenkeel_types::time::{Precision, Timestamp};
 
-/// Seconds since the epoch; `None` if the text is no RFC 3339 time.
+/// Returns the seconds since the epoch; `None` if the text is not an RFC 3339 time.
 pub(super) fn parse(text: &str) -> Option<i64> {
     Timestamp::parse(text, Precision::Seconds).ok().map(|timestamp| timestamp.seconds)
 }
 
-/// The canonical text of a time.
+/// Formats a timestamp.
 pub(super) fn format(seconds: i64) -> String {
     Timestamp { seconds, nanos: 0 }.display(Precision::Seconds).to_string()
 }

@@ -1,14 +1,14 @@
-//! The no-op rule: a write that changes nothing but the times of managers is none.
+//! Ignores writes that change only the timestamps of managers.
 
 use serde_json::Value;
 
 use super::object;
 use crate::value::equal;
 
-/// Takes back the times in `new` if they are all that differs from `old`.
+/// Restores the timestamps of `old` in `new` if nothing else differs.
 ///
-/// For the last step before storing, after admission and defaulting. An entry that appeared or
-/// went is a change.
+/// Runs before storing, after admission and defaulting, as upstream's
+/// `IgnoreManagedFieldsTimestampsTransformer`. An added or removed entry is a change.
 pub fn ignore_managed_fields_timestamps(old: &Value, new: &mut Value) {
     let Some((old_entries, new_entries)) =
         object::managed_fields(old).zip(object::managed_fields(new))
@@ -48,8 +48,8 @@ pub fn ignore_managed_fields_timestamps(old: &Value, new: &mut Value) {
     }
 }
 
-/// Whether two maps are equal but for one entry, which is compared otherwise. The entry may be
-/// missing on either side.
+/// Returns whether two maps are equal, apart from one entry that is compared by `compare`. The
+/// entry may be absent on either side.
 fn equal_except(
     old: &Value,
     new: &Value,

@@ -1,7 +1,7 @@
-//! The update path: create, replace and every patch but apply.
+//! Updates: create, replace and every patch except apply, as smd's `Updater.Update`.
 //!
-//! The writer takes over what it changed. Nothing here can fail a request: if ownership cannot be
-//! worked out it is cleared, because a wrong owner is worse than none.
+//! The manager owns the fields it changes. Updates never fail a request: if the managers cannot be
+//! computed, managedFields is cleared, because a wrong manager is worse than none.
 
 use std::{borrow::Cow, sync::LazyLock};
 
@@ -17,11 +17,11 @@ use crate::{
     work,
 };
 
-/// Updaters beyond this number are folded into [`ANCIENT_CHANGES`].
+/// Maximum number of updaters; older ones are merged into [`ANCIENT_CHANGES`].
 const MAX_UPDATERS: usize = 10;
 const ANCIENT_CHANGES: &str = "ancient-changes";
 
-/// What is never owned by anybody: the type, the identity and what only the server writes.
+/// Fields that managers never own (upstream's `stripMeta`): type, identity and server-set metadata.
 pub(super) static STRIPPED_META: LazyLock<Set> = LazyLock::new(|| {
     let mut set = Set::from_paths([fields(["apiVersion"]), fields(["kind"]), fields(["metadata"])]);
     for name in [
@@ -40,29 +40,29 @@ pub(super) static STRIPPED_META: LazyLock<Set> = LazyLock::new(|| {
     set
 });
 
-/// Why ownership could not be worked out. Meant for the log: the request goes on.
+/// Why the managers could not be computed. To be logged: the request continues.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UpdateError {
-    /// The endpoint's own version has no type.
+    /// The version of the endpoint has no type.
     #[error("no corresponding type for {0}")]
     NoType(String),
-    /// An object does not fit its schema.
+    /// An object does not match its schema.
     #[error("failed to compare objects: {0}")]
     Compare(#[source] ValidationErrors),
-    /// An object could not be converted to a version somebody wrote in.
+    /// An object cannot be converted to the version of a manager.
     #[error("failed to convert {0} object: {1}")]
     Convert(&'static str, #[source] ConvertError),
-    /// The live object does not fit a version somebody wrote in.
+    /// The live object is not valid in the version of a manager.
     #[error(transparent)]
     Reconcile(ConvertError),
 }
 
-/// Rewrites `metadata.managedFields` of the object that is about to be stored.
+/// Updates `metadata.managedFields` of the object to be stored.
 ///
-/// `live` is the stored object, or `None` on create. Both objects are in the endpoint's version,
-/// or can be converted to it. On an error the managed fields have been cleared and the request
-/// should go on.
+/// `live` is the stored object, or `None` on create. Both objects are in the version of the
+/// endpoint or can be converted to it. On error, managedFields has been cleared and the request
+/// should continue.
 pub fn update(
     request: &Request<'_>,
     live: Option<&Value>,
@@ -73,7 +73,7 @@ pub fn update(
     let managers = current_managers(request, live, sent.as_ref());
     let exists = live.is_some_and(|live| !object::uid(live).is_empty());
     if managers.is_empty() && exists {
-        // Nobody was tracked so far, so nothing says what others own.
+        // The object has no managers yet, so the owners of its fields are unknown.
         return Ok(());
     }
     let mut managers = record_update(
@@ -88,21 +88,21 @@ pub fn update(
     Ok(())
 }
 
-/// Writes managed fields into an object that has none.
+/// Writes managedFields to an object without any.
 pub(super) fn write_managed_fields(object: &mut Value, managers: ManagedFields) {
     if let (Some(meta), Some(encoded)) = (object::metadata_mut(object), managers.encode()) {
         meta.insert("managedFields".into(), encoded);
     }
 }
 
-/// The managers to start from: those the request sends, if it sends any, else the live ones.
+/// Returns the managers to start from: those in the request, if any, otherwise the live ones.
 fn current_managers(
     request: &Request<'_>,
     live: Option<&Value>,
     sent: Option<&Value>,
 ) -> ManagedFields {
     let live = || ManagedFields::decode(live.and_then(object::managed_fields)).unwrap_or_default();
-    // Through a subresource managed fields cannot be edited.
+    // managedFields cannot be edited through a subresource.
     if !request.subresource.is_empty() {
         return live();
     }
@@ -116,7 +116,7 @@ fn current_managers(
     }
 }
 
-/// Whether the client asks to forget all managers: an empty list, or a list of one empty entry.
+/// Returns whether the client resets managedFields: an empty list, or a list of one empty entry.
 fn is_reset(sent: &Value) -> bool {
     let blank = |value: &Value| value.is_null() || value == "";
     match sent.as_array().map(Vec::as_slice) {
@@ -126,7 +126,7 @@ fn is_reset(sent: &Value) -> bool {
     }
 }
 
-/// Records what changed from `live` to `new` under a manager's name.
+/// Records the changes from `live` to `new` for a manager.
 pub(super) fn record_update(
     request: &Request<'_>,
     live: &Value,
@@ -161,7 +161,7 @@ pub(super) fn record_update(
     Ok(managers)
 }
 
-/// Takes from every manager what changed; who is left with nothing goes.
+/// Removes changed fields from every manager, and managers without remaining fields.
 pub(super) fn remove_changed_fields(
     managers: &mut ManagedFields,
     changes: &mut Changes<'_>,
@@ -182,17 +182,17 @@ pub(super) fn remove_changed_fields(
     Ok(())
 }
 
-/// One change, seen in the versions managers wrote in, as far as somebody asks.
+/// One change in the versions of the managers, computed on demand.
 pub(super) struct Changes<'a> {
     request: &'a Request<'a>,
     live: &'a Value,
     new: &'a Value,
-    /// `None` for versions that are gone.
+    /// `None` for versions that are no longer served.
     comparisons: Vec<(String, Option<Comparison>)>,
 }
 
 impl<'a> Changes<'a> {
-    /// Both objects are in the version of the request.
+    /// Both objects must be in the version of the request.
     pub(super) fn new(request: &'a Request<'a>, live: &'a Value, new: &'a Value) -> Self {
         Self { request, live, new, comparisons: Vec::new() }
     }
@@ -242,7 +242,7 @@ impl<'a> Changes<'a> {
         self.compare(&converted[0], &converted[1], ty, api_version).map(Some)
     }
 
-    /// The change in the version of the request.
+    /// Returns the change in the version of the request.
     fn into_request_version(mut self) -> Result<Comparison, UpdateError> {
         let own = self.request.api_version;
         self.in_version(own)?;
@@ -251,7 +251,7 @@ impl<'a> Changes<'a> {
     }
 }
 
-/// Folds the oldest updaters of each version together until few enough are left.
+/// Merges the oldest updaters of each version (upstream's `capManagersManager`).
 fn cap_updaters(managers: &mut ManagedFields) {
     let is_updater = |entry: &&Entry| entry.operation == Operation::Update;
     let count = managers.entries.iter().filter(is_updater).count();
@@ -286,9 +286,9 @@ fn cap_updaters(managers: &mut ManagedFields) {
                     && entry.subresource.is_empty()
             })
         };
-        // The oldest of a version waits for a second one.
+        // The oldest updater of a version needs a second one to merge with.
         let Some(oldest) = updaters[..at].iter().position(of_version) else { continue };
-        // An existing bucket need not be the oldest, if several writes share a second.
+        // An existing bucket may not be the oldest if several writes have the same second.
         let into = updaters.iter().position(is_bucket).unwrap_or(oldest);
         let from = if into == at { oldest } else { at };
         let time = updaters[at].as_ref().and_then(|entry| entry.time.clone());
@@ -304,7 +304,7 @@ fn cap_updaters(managers: &mut ManagedFields) {
     managers.entries = updaters.into_iter().flatten().chain(rest).collect();
 }
 
-/// What a changed type makes of what a manager owns.
+/// The result of reconciling an entry with a changed schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reconciled {
     Unchanged,
@@ -316,7 +316,7 @@ pub(super) enum Reconciled {
 // === impl Request ===
 
 impl<'a> Request<'a> {
-    /// The object in the endpoint's version.
+    /// Converts the object to the version of the endpoint.
     pub(super) fn to_request_version<'o>(
         &self,
         object: &'o Value,
@@ -328,7 +328,7 @@ impl<'a> Request<'a> {
         self.versions.convert(object, self.api_version).map(Cow::Owned)
     }
 
-    /// The fields of a version but those the endpoint resets in it.
+    /// Returns the fields of a version without those that the endpoint resets in it.
     pub(super) fn without_reset(&self, api_version: &str, fields: Set) -> Set {
         match self.reset_fields.iter().find(|(version, _)| *version == api_version) {
             Some((_, filter)) => filter.apply(fields),
@@ -341,7 +341,8 @@ impl<'a> Request<'a> {
         ty.ok_or_else(|| UpdateError::NoType(format!("{}, Kind={}", self.api_version, self.kind)))
     }
 
-    /// The object in a version somebody wrote in, which it has to fit; itself if it is in it.
+    /// Converts the object to the version of a manager and validates it. Borrows it if it is in
+    /// that version.
     pub(super) fn to_version<'o>(
         &self,
         object: &'o Value,
@@ -358,9 +359,9 @@ impl<'a> Request<'a> {
         Ok(Cow::Owned(object))
     }
 
-    /// Adapts what managers own to types that changed since; versions that are gone take their
-    /// managers with them. Says whether anything is different now. The live object has to fit
-    /// every version that is left.
+    /// Reconciles the managers with types that changed since they wrote, and drops managers of
+    /// versions that are no longer served. Returns whether anything changed. The live object has to
+    /// be valid in every remaining version.
     pub(super) fn reconcile(
         &self,
         managers: &mut ManagedFields,
@@ -379,7 +380,7 @@ impl<'a> Request<'a> {
         Ok(changed)
     }
 
-    /// Adapts what one manager owns.
+    /// Reconciles one manager.
     pub(super) fn reconcile_entry(
         &self,
         entry: &mut Entry,
@@ -412,7 +413,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Drops what nobody may own.
+/// Removes fields that managers never own.
 pub(super) fn strip_meta(fields: Set) -> Set {
     fields.difference(&STRIPPED_META)
 }

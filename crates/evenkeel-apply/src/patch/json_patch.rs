@@ -1,8 +1,9 @@
-//! JSON patch (RFC 6902), with the leniency and the limits of the API server's library.
+//! JSON patch (RFC 6902), with the extensions and limits of kube-apiserver's library
+//! (evanphx/json-patch).
 //!
 //! Beyond the RFC: negative indexes count from the end, replacing a missing map entry adds it, and
-//! a path need not start with a slash. Lists are edited in place, so a patch costs its own size
-//! and not the object's per operation.
+//! a path need not start with a slash. Lists are edited in place, so an operation does not copy the
+//! object.
 
 use evenkeel_types::go::{self, Quoted};
 use serde_json::{Map, Value};
@@ -10,14 +11,14 @@ use thiserror::Error;
 
 use crate::work;
 
-/// The most operations a patch may have.
+/// Maximum number of operations in a patch.
 const MAX_OPERATIONS: usize = 10_000;
 
-/// The most bytes the `copy` operations of a patch may add.
+/// Maximum number of bytes that the `copy` operations of a patch may add.
 const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 
-/// The deepest nesting of a patched document: no text that nests deeper is ever decoded. Without a
-/// bound, a document copied into itself would double its depth every time.
+/// Maximum nesting of a patched document, which is the limit of the decoder. Without a limit, a
+/// document that is copied into itself would double its depth each time.
 const MAX_NESTING: usize = 120;
 
 /// A list of operations.
@@ -26,14 +27,14 @@ pub struct JsonPatch {
     operations: Vec<Map<String, Value>>,
 }
 
-/// Why a patch was refused.
+/// Why a patch is rejected.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JsonPatchError {
     /// Not a list of operations: 400 Bad Request.
     #[error("{0}")]
     Decode(String),
-    /// Too long: 413 Request Entity Too Large.
+    /// Too many operations: 413 Request Entity Too Large.
     #[error("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {0}")]
     TooManyOperations(usize),
     /// An operation failed: 422 Unprocessable Entity.
@@ -42,7 +43,7 @@ pub enum JsonPatchError {
 }
 
 impl JsonPatch {
-    /// Reads a patch.
+    /// Decodes a patch.
     pub fn decode(patch: Value) -> Result<Self, JsonPatchError> {
         let mismatch = |value: &Value, ty: &str| {
             let kind = go::json_kind(value);
@@ -67,7 +68,7 @@ impl JsonPatch {
         Ok(Self { operations })
     }
 
-    /// Applies the operations in order; the first that fails decides.
+    /// Applies the operations in order, up to the first that fails.
     pub fn apply(self, mut document: Value) -> Result<Value, JsonPatchError> {
         let mut copied = 0;
         let mut deepest = depth(&document);
@@ -85,7 +86,7 @@ impl JsonPatch {
             };
             done.map_err(JsonPatchError::Apply)?;
             if deepest > MAX_NESTING {
-                // Copies and moves were taken to be as deep as the document: look again.
+                // The depth of copies and moves was estimated by that of the document: compute it.
                 deepest = depth(&document);
                 if deepest > MAX_NESTING {
                     return Err(JsonPatchError::Apply("exceeded max depth".into()));
@@ -128,7 +129,8 @@ impl Operation {
         self.0.get("value").cloned().unwrap_or(Value::Null)
     }
 
-    /// The depth a document cannot exceed by this operation, if it was `deepest` before.
+    /// Returns an upper bound for the depth of a document after this operation, if it was `deepest`
+    /// before.
     fn max_depth_after(&self, deepest: usize) -> usize {
         let parts = |field: &str| {
             let path = self.0.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -174,7 +176,7 @@ impl Operation {
         if path.is_empty() {
             let value = self.value();
             if !value.is_object() && !value.is_array() {
-                // The missing cause is what clients see.
+                // The nil cause is part of the message of the library.
                 return Err("replace operation value must be object or array: %!w(<nil>)".into());
             }
             *document = value;
@@ -279,7 +281,7 @@ impl Operation {
     }
 }
 
-/// How deep lists and maps are nested.
+/// Returns the nesting depth of lists and maps.
 fn depth(value: &Value) -> usize {
     work::step();
     match value {
@@ -291,7 +293,7 @@ fn depth(value: &Value) -> usize {
 
 // === paths ===
 
-/// The container a path points into, and the key in it.
+/// Returns the container that a path points into, and the key in it.
 fn find<'d>(document: &'d mut Value, path: &str) -> Option<(&'d mut Value, String)> {
     let (parents, key) = split(path)?;
     let mut container = document;
@@ -318,7 +320,7 @@ fn find_ref<'d>(document: &'d Value, path: &str) -> Option<(&'d Value, String)> 
     Some((container, unescape(key)))
 }
 
-/// The parts between the first and the last slash, and the part after it.
+/// Returns the parts between the first and the last slash, and the part after it.
 fn split(path: &str) -> Option<(impl Iterator<Item = &str>, &str)> {
     let (_, rest) = path.split_once('/')?;
     let (parents, key) = match rest.rsplit_once('/') {
@@ -404,7 +406,7 @@ fn existing_index(key: &str, len: usize) -> Result<usize, String> {
     position(atoi(key)?, len)
 }
 
-/// The position an index means among `len`; negative ones count from the end.
+/// Returns the position of an index among `len` items. Negative indexes count from the end.
 fn position(index: i64, len: usize) -> Result<usize, String> {
     let from_end = usize::try_from(index.unsigned_abs()).unwrap_or(usize::MAX);
     let at = if index < 0 { len.checked_sub(from_end) } else { Some(from_end) };

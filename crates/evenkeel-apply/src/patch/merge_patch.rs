@@ -12,7 +12,7 @@ pub struct InvalidMergePatch(());
 
 /// Applies a merge patch to an object.
 ///
-/// A list is a valid patch, which replaces the object; decoding the result will then fail.
+/// A list is a valid patch and replaces the object; decoding the result then fails.
 pub fn merge_patch(object: Value, patch: Value) -> Result<Value, InvalidMergePatch> {
     match patch {
         Value::Object(patch) => Ok(merge(object, patch)),
@@ -32,7 +32,7 @@ fn merge(object: Value, patch: Map<String, Value>) -> Value {
             (Some(current @ Value::Object(_)), Value::Object(patch)) => {
                 *current = merge(current.take(), patch);
             }
-            // Over an object, anything else is taken literally; elsewhere nulls mean absence.
+            // A value that replaces an object is kept with its nulls; elsewhere nulls mean absence.
             (Some(current @ Value::Object(_)), value) => *current = value,
             (Some(current), value) => *current = without_nulls(value),
             (None, value) => {
@@ -43,7 +43,7 @@ fn merge(object: Value, patch: Map<String, Value>) -> Value {
     Value::Object(object)
 }
 
-/// Drops null entries of maps at any depth; null items of lists stay.
+/// Removes null entries of maps at any depth; null items of lists are kept.
 fn without_nulls(value: Value) -> Value {
     work::step();
     match value {

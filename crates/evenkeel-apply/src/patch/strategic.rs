@@ -1,8 +1,9 @@
-//! Strategic merge patch: a merge patch that knows which lists merge and by what key.
+//! Strategic merge patch, as apimachinery's `strategicpatch`: lists merge by the merge key of their
+//! type.
 //!
-//! Directives: `$patch: replace|delete` on maps and list items, `$retainKeys` on maps,
-//! `$deleteFromPrimitiveList/f` and `$setElementOrder/f` beside a list `f`. They never reach the
-//! result of a merge.
+//! Directives: `$patch: replace|delete` on maps and list items, `$retainKeys` on maps, and
+//! `$deleteFromPrimitiveList/f` and `$setElementOrder/f` next to a list `f`. Directives are not
+//! part of the result.
 
 use evenkeel_types::go::{self, Quoted};
 use serde_json::{Map, Value};
@@ -19,15 +20,15 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList";
 const SET_ORDER: &str = "$setElementOrder";
 
-/// What the type of a map says about patching its fields.
+/// The patch metadata of a type.
 pub trait PatchSchema {
-    /// A declared field; `None` if the type does not have it.
+    /// Returns a declared field; `None` if the type does not have it.
     fn field(&self, name: &str) -> Option<PatchField<'_>>;
 
-    /// The type's name, for messages.
+    /// Returns the name of the type, for error messages.
     fn name(&self) -> &str;
 
-    /// Whether this is a struct. Maps and scalars have no fields to look up.
+    /// Returns whether this is a struct. Maps and scalars have no declared fields.
     fn is_struct(&self) -> bool {
         true
     }
@@ -38,13 +39,13 @@ pub trait PatchSchema {
 pub struct PatchField<'a> {
     /// The type of the field, or of its items if it is a list.
     pub schema: &'a dyn PatchSchema,
-    /// What to do with its content.
+    /// The patch strategy.
     pub strategy: PatchStrategy,
-    /// The field that identifies the items of a merging list of maps.
+    /// The merge key of a list of maps.
     pub merge_key: Option<&'a str>,
 }
 
-/// What happens to a map or list when both sides have it.
+/// How a map or list is patched if both sides have it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PatchStrategy {
     /// Maps merge, lists are replaced.
@@ -56,17 +57,17 @@ pub enum PatchStrategy {
     Replace,
 }
 
-/// Why a patch was refused.
+/// Why a patch is rejected.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StrategicError {
-    /// The kind has no patch schema (custom resources): 400 Bad Request, if not refused earlier.
+    /// The kind has no patch schema (custom resources): 400 Bad Request, if not rejected earlier.
     #[error("strategic merge patch format is not supported")]
     Unsupported,
     /// `$deleteFromPrimitiveList` without a field: 400 Bad Request.
     #[error("invalid patch format of primitive list")]
     PrimitiveList,
-    /// `$retainKeys` that is no list, or does not name a field the patch sets: 400 Bad Request.
+    /// `$retainKeys` that is not a list, or lacks a field that the patch sets: 400 Bad Request.
     #[error("invalid patch format of retainKeys")]
     RetainKeys,
     /// `$setElementOrder` without a field: 400 Bad Request.
@@ -172,7 +173,7 @@ fn lookup<'s>(schema: &'s dyn PatchSchema, name: &str) -> Result<PatchField<'s>,
     })
 }
 
-/// Clears what `$retainKeys` does not name; the patch itself may only set what it names.
+/// Removes fields that `$retainKeys` does not list. The patch may only set listed fields.
 fn retain_keys(
     original: &mut Map<String, Value>,
     patch: &mut Map<String, Value>,
@@ -196,7 +197,7 @@ fn retain_keys(
     Ok(())
 }
 
-/// The field a `$directive/field` is about.
+/// Returns the field of a `$directive/field`.
 fn directive_field<'k>(key: &'k str, prefix: &str) -> Option<&'k str> {
     key.split_once('/').filter(|(head, _)| *head == prefix).map(|(_, field)| field)
 }
@@ -212,7 +213,7 @@ fn discard_nulls(value: &mut Value) {
     }
 }
 
-/// The value without maps that carry a directive; `None` if it is one itself.
+/// Removes maps with a directive from the value; `None` if the value is one.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(map) if map.contains_key(DIRECTIVE) => None,

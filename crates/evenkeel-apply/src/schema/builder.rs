@@ -1,7 +1,7 @@
-//! Assembles a schema type by type.
+//! Builds schemas type by type.
 //!
-//! Names may be used before they are defined, so recursive types need no special care; what is
-//! still missing when the schema is finished is an error.
+//! Names may be used before they are defined, so recursive types need no special handling. Names
+//! that are still undefined when the schema is built are an error.
 
 use std::{
     borrow::Cow,
@@ -16,7 +16,7 @@ use super::{
     TypeDef, TypeId,
 };
 
-/// Collects types and hands out their ids.
+/// Collects types and returns their ids.
 ///
 /// ```
 /// use evenkeel_apply::schema::{MapDef, Scalar, SchemaBuilder};
@@ -39,10 +39,10 @@ pub struct SchemaBuilder {
 
 #[derive(Debug)]
 enum Slot {
-    /// Named in advance, still to be defined.
+    /// Declared but not yet defined.
     Declared(String),
     Defined(TypeDef),
-    /// Another type with a different choice of atomic or granular.
+    /// Another type that is atomic or granular instead.
     Override {
         of: TypeId,
         atomic: bool,
@@ -56,7 +56,7 @@ pub struct MapDef {
 }
 
 static DEDUCED: LazyLock<Arc<Schema>> = LazyLock::new(|| {
-    // The two untyped types refer only to each other, so this cannot fail.
+    // The two untyped types refer only to each other, so every slot is defined.
     let types = SchemaBuilder::new().types.into_iter().filter_map(Slot::defined).collect();
     Arc::new(Schema { types, names: BTreeMap::new() })
 });
@@ -65,7 +65,7 @@ impl SchemaBuilder {
     pub(crate) const UNTYPED: TypeId = TypeId(0);
     pub(crate) const DEDUCED: TypeId = TypeId(1);
 
-    /// A builder that knows the two untyped types.
+    /// Creates a builder with the two untyped types.
     pub fn new() -> Self {
         let mut this = Self { types: Vec::new(), names: BTreeMap::new() };
         let untyped = |map, name: &str| TypeDef {
@@ -88,17 +88,17 @@ impl SchemaBuilder {
         DEDUCED.clone()
     }
 
-    /// Whether every value is of this type, so that there is nothing to validate.
+    /// Returns whether every value is valid for this type.
     pub(crate) fn accepts_any_value(ty: TypeId) -> bool {
         ty == Self::UNTYPED || ty == Self::DEDUCED
     }
 
-    /// Anything, replaced whole (`RawExtension`).
+    /// Any value, replaced as a whole (`RawExtension`).
     pub fn untyped(&self) -> TypeId {
         Self::UNTYPED
     }
 
-    /// Anything; maps merge by key, lists and scalars are replaced whole.
+    /// Any value; maps merge by key, lists and scalars are replaced as a whole.
     pub fn deduced(&self) -> TypeId {
         Self::DEDUCED
     }
@@ -113,18 +113,18 @@ impl SchemaBuilder {
         self.add(TypeDef { map: Some(def.map), ..TypeDef::default() })
     }
 
-    /// A map whose entries all have one type.
+    /// A map whose entries all have the same type.
     pub fn map_of(&mut self, element: TypeId) -> TypeId {
         self.map(MapDef::new().element_type(element))
     }
 
-    /// A root type: the given fields beside `apiVersion` and `kind`.
+    /// A root type: the given fields with `apiVersion` and `kind`.
     pub fn object(&mut self, def: MapDef) -> TypeId {
         let string = self.scalar(Scalar::String);
         self.map(def.field("apiVersion", string).field("kind", string))
     }
 
-    /// A list that is replaced whole.
+    /// A list that is replaced as a whole.
     pub fn atomic_list(&mut self, element: TypeId) -> TypeId {
         self.list(ListType { element, relationship: ElementRelationship::Atomic })
     }
@@ -134,8 +134,8 @@ impl SchemaBuilder {
         self.list(ListType { element, relationship: ElementRelationship::Set })
     }
 
-    /// A list of maps identified by key fields. A missing key field takes the default its field
-    /// has in the element type.
+    /// A list of maps identified by key fields. A missing key field has the default of its field in
+    /// the element type.
     pub fn map_list<N: Into<String>>(
         &mut self,
         element: TypeId,
@@ -146,7 +146,7 @@ impl SchemaBuilder {
         self.list(ListType { element, relationship })
     }
 
-    /// The id a name has or will have.
+    /// Returns the id of a name, which may be defined later.
     pub fn declare(&mut self, name: &str) -> TypeId {
         if let Some(&id) = self.names.get(name) {
             return id;
@@ -156,7 +156,7 @@ impl SchemaBuilder {
         id
     }
 
-    /// Gives a name to what another id defines; earlier uses of the name see it.
+    /// Defines a name as the type of an id, also for earlier uses of the name.
     pub fn define(&mut self, name: &str, id: TypeId) -> TypeId {
         let named = self.declare(name);
         if let Some(def) = self.types.get(id.0 as usize).and_then(Slot::as_defined) {
@@ -166,12 +166,12 @@ impl SchemaBuilder {
         named
     }
 
-    /// The same type with another choice of atomic or granular, for a field that overrides it.
+    /// Returns the type as atomic or granular, for a field that overrides it.
     pub fn with_atomic(&mut self, of: TypeId, atomic: bool) -> TypeId {
         self.push(Slot::Override { of, atomic })
     }
 
-    /// `ObjectMeta`.
+    /// Returns the type of `ObjectMeta`.
     pub fn object_meta(&mut self) -> TypeId {
         const NAME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
         if let Some(&id) = self.names.get(NAME) {
@@ -214,7 +214,7 @@ impl SchemaBuilder {
         self.define(NAME, meta)
     }
 
-    /// Completes the schema.
+    /// Builds the schema.
     pub fn build(self) -> Result<Arc<Schema>, SchemaError> {
         let mut types = Vec::with_capacity(self.types.len());
         for index in 0..self.types.len() {
@@ -225,7 +225,7 @@ impl SchemaBuilder {
         Ok(Arc::new(Schema { types, names: self.names }))
     }
 
-    /// Completes the schema for one root type.
+    /// Builds the schema for one root type.
     pub fn finish(self, root: TypeId) -> Result<ObjectType, SchemaError> {
         let schema = self.build()?;
         let unknown = || SchemaError::Undefined(format!("type {}", root.0));
@@ -251,7 +251,7 @@ impl SchemaBuilder {
         }
     }
 
-    /// Looks up what stands in for missing key fields, once instead of at every item.
+    /// Resolves the defaults of key fields once, instead of for every item.
     fn complete_keys(&self, def: &mut TypeDef) -> Result<(), SchemaError> {
         let Some(ListType { element, relationship: ElementRelationship::Map(keys) }) =
             &mut def.list
@@ -308,18 +308,18 @@ impl Slot {
 // === impl MapDef ===
 
 impl MapDef {
-    /// A struct without fields.
+    /// Creates a struct without fields.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Declares a field, replacing an earlier one of the same name.
+    /// Declares a field. Replaces an earlier one with the same name.
     #[must_use]
     pub fn field(self, name: impl Into<Cow<'static, str>>, ty: TypeId) -> Self {
         self.insert(Field { name: name.into(), ty, default: None })
     }
 
-    /// Declares a field with the value that stands in for it when it is a missing list key.
+    /// Declares a field with a default, which is used if the field is a missing list key.
     #[must_use]
     pub fn field_with_default(
         self,
@@ -330,20 +330,20 @@ impl MapDef {
         self.insert(Field { name: name.into(), ty, default: default.into() })
     }
 
-    /// Declares several fields of one type.
+    /// Declares several fields of the same type.
     #[must_use]
     pub fn fields(self, names: impl IntoIterator<Item = &'static str>, ty: TypeId) -> Self {
         names.into_iter().fold(self, |this, name| this.field(name, ty))
     }
 
-    /// Allows entries beside the declared fields.
+    /// Allows undeclared entries of this type.
     #[must_use]
     pub fn element_type(mut self, ty: TypeId) -> Self {
         self.map.element = Some(ty);
         self
     }
 
-    /// Makes the whole map one value.
+    /// Makes the map atomic.
     #[must_use]
     pub fn atomic(mut self) -> Self {
         self.map.atomic = true;

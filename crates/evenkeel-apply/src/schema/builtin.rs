@@ -1,6 +1,6 @@
 //! Schemas of built-in kinds, from the table of their types.
 //!
-//! Built-in types never change, so all servers of a process share what is derived from them.
+//! Built-in types never change, so the schemas are cached per process.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::{MapDef, ObjectType, Scalar, SchemaBuilder, SchemaError, TypeId};
 
 impl ObjectType {
-    /// The type of a built-in kind.
+    /// Returns the type of a built-in kind.
     pub fn builtin(ty: &'static Type) -> Result<Self, SchemaError> {
         static CACHE: OnceLock<RwLock<HashMap<&'static str, ObjectType>>> = OnceLock::new();
         let cache = CACHE.get_or_init(RwLock::default);
@@ -28,7 +28,7 @@ impl ObjectType {
     }
 }
 
-/// Types that have been met; they may refer to themselves.
+/// Names of types that are declared already; types may be recursive.
 type Seen = HashSet<&'static str>;
 
 fn struct_type(builder: &mut SchemaBuilder, seen: &mut Seen, ty: &'static Type) -> TypeId {
@@ -52,7 +52,7 @@ fn struct_type(builder: &mut SchemaBuilder, seen: &mut Seen, ty: &'static Type) 
     id
 }
 
-/// Defaults matter where they complete the keys of a list.
+/// Returns the default of a field, which is needed for missing list keys.
 fn default(field: &Field) -> Option<Value> {
     match field.default {
         DefaultValue::Json(text) => serde_json::from_str(text).ok(),
@@ -61,7 +61,7 @@ fn default(field: &Field) -> Option<Value> {
             Shape::String => Some(Value::String(String::new())),
             Shape::Int32 | Shape::Int64 | Shape::Double => Some(Value::from(0)),
             Shape::Bool => Some(Value::Bool(false)),
-            // No list has keys that are not scalars.
+            // List keys are always scalars.
             _ => None,
         },
     }
@@ -109,9 +109,10 @@ fn shape_type(builder: &mut SchemaBuilder, seen: &mut Seen, shape: Shape) -> Typ
         Shape::Struct(ty) => struct_type(builder, seen, ty.get()),
         Shape::Custom(custom, _) => match custom {
             Custom::Time | Custom::MicroTime | Custom::Quantity => builder.scalar(Scalar::Untyped),
-            // Published as one of two types, which leaves it without any; decoding minds.
+            // OpenAPI publishes it as one of two types, so apply treats it as untyped; decoding
+            // validates it.
             Custom::IntOrString => builder.deduced(),
-            // An object of which nothing more is said.
+            // An object without declared fields.
             Custom::FieldsV1 => {
                 let anything = builder.deduced();
                 builder.map_of(anything)

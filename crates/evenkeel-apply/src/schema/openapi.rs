@@ -1,8 +1,7 @@
-//! Schemas from documents: CRD structural schemas and OpenAPI definitions.
+//! Schemas from documents: structural schemas of CRDs and OpenAPI schemas.
 //!
-//! The mapping of types and extensions is the API machinery's own; what it cannot express (an
-//! unknown list type, an array without items) is an error, so that a CRD is refused instead of
-//! merged by guesswork.
+//! Types and extensions are mapped as by kube-openapi's `schemaconv`. What it cannot express (an
+//! unknown list type, an array without items) is an error, so that the CRD is rejected.
 
 use std::sync::Arc;
 
@@ -18,10 +17,10 @@ const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 const RAW_EXTENSION: &str = "io.k8s.apimachinery.pkg.runtime.RawExtension";
 
 impl Schema {
-    /// The type of a custom resource, from the `openAPIV3Schema` of one of its versions.
+    /// Builds the type of a custom resource from the `openAPIV3Schema` of one of its versions.
     ///
-    /// `preserve_unknown_fields` is the legacy switch of the whole CRD. `apiVersion`, `kind` and
-    /// `metadata` have their usual types whatever the document says about them.
+    /// `preserve_unknown_fields` is the legacy field of the CRD. `apiVersion`, `kind` and
+    /// `metadata` always have their standard types.
     pub fn from_structural(
         document: &Value,
         preserve_unknown_fields: bool,
@@ -32,7 +31,7 @@ impl Schema {
         builder.finish(root)
     }
 
-    /// All types of an OpenAPI document: `definitions` (v2) or `components.schemas` (v3).
+    /// Builds all types of an OpenAPI document: `definitions` (v2) or `components.schemas` (v3).
     pub fn from_openapi(definitions: &Map<String, Value>) -> Result<Arc<Self>, SchemaError> {
         let mut builder = SchemaBuilder::new();
         for (name, document) in definitions {
@@ -52,9 +51,9 @@ impl Schema {
 
 #[derive(Clone, Copy)]
 struct Reader<'a> {
-    /// What is being read, for messages.
+    /// The name of the type, for error messages.
     name: &'a str,
-    /// Embedded resources get their metadata typed.
+    /// Whether the metadata of embedded resources is typed.
     structural: bool,
 }
 
@@ -135,7 +134,7 @@ impl Reader<'_> {
             def = def.fields(["apiVersion", "kind"], string).field("metadata", meta);
         }
         let element = match document.get("additionalProperties") {
-            // Neither properties nor additionalProperties: a free-form object.
+            // Without properties and additionalProperties, the object is free-form.
             None if preserve || !(embedded || properties.is_some_and(|map| !map.is_empty())) => {
                 Some(builder.deduced())
             }
@@ -198,7 +197,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether a map is declared atomic or granular, if it is declared.
+    /// Returns whether a map is declared atomic (true) or granular (false); `None` if neither.
     fn map_type(self, document: &Value) -> Result<Option<bool>, SchemaError> {
         match document.get("x-kubernetes-map-type").and_then(Value::as_str) {
             None => Ok(None),
@@ -225,7 +224,7 @@ fn preserves_unknown(document: &Value) -> bool {
     flag(document, "x-kubernetes-preserve-unknown-fields")
 }
 
-/// The name a document refers to, directly or through a single `allOf`.
+/// Returns the name that a document references, directly or through a single `allOf`.
 fn reference(document: &Value) -> Option<&str> {
     let direct = document.get("$ref");
     let wrapped = || match document.get("allOf")?.as_array()?.as_slice() {

@@ -1,4 +1,4 @@
-//! Schemas from documents merge as their documents say.
+//! Schemas from OpenAPI documents and structural schemas.
 
 #![expect(clippy::needless_pass_by_value, reason = "tables read better with json! arguments")]
 

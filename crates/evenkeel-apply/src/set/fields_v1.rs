@@ -1,9 +1,8 @@
-//! FieldsV1: the JSON form of a field set inside `managedFields`.
+//! FieldsV1: the JSON encoding of a field set in `managedFields`.
 //!
-//! One object per node. `f:` a field, `k:` an associative item's keys, `v:` a set item, `i:` an
-//! index; `{}` is a member, and `".": {}` marks a member that also has children. Elements of an
-//! unknown kind are skipped, whatever they hold, so that a newer writer does not break an older
-//! reader.
+//! Each node is an object. `f:` is a field, `k:` the keys of an associative list item, `v:` a set
+//! item, `i:` an index; `{}` is a member, and `".": {}` marks a member that has children. Unknown
+//! prefixes are skipped, so that newer writers do not break older readers.
 
 use std::borrow::Cow;
 
@@ -25,10 +24,10 @@ pub enum FieldsError {
     /// The document is not JSON.
     #[error("{0}")]
     Json(String),
-    /// A node is neither an object nor null.
+    /// A node that is neither an object nor null.
     #[error("ReadMapCB: expect {{ or n, but found {0}")]
     NotAnObject(String),
-    /// An element has no `f:`-like prefix.
+    /// A key without a prefix such as `f:`.
     #[error("parsing key as path element: {0}")]
     Element(String),
     /// The document is nested too deeply.
@@ -37,34 +36,34 @@ pub enum FieldsError {
 }
 
 impl Set {
-    /// Reads the `fieldsV1` of a managed fields entry.
+    /// Decodes the `fieldsV1` of a managedFields entry.
     pub fn from_fields_v1(fields: &Value) -> Result<Self, FieldsError> {
         read(fields, 0).map(|tree| tree.children)
     }
 
-    /// Reads FieldsV1 from text.
+    /// Decodes FieldsV1 from text.
     pub fn from_json(text: &str) -> Result<Self, FieldsError> {
         let value =
             serde_json::from_str(text).map_err(|error| FieldsError::Json(error.to_string()))?;
         Self::from_fields_v1(&value)
     }
 
-    /// The `fieldsV1` of a managed fields entry.
+    /// Encodes the `fieldsV1` of a managedFields entry.
     pub fn to_fields_v1(&self) -> Value {
         self.clone().into_fields_v1()
     }
 
-    /// The `fieldsV1` of a managed fields entry.
+    /// Encodes the `fieldsV1` of a managedFields entry.
     pub fn into_fields_v1(self) -> Value {
         Value::Object(encode(self, false))
     }
 
-    /// Whether [`Set::to_fields_v1`] gives this, found out without copying anything.
+    /// Returns whether [`Set::to_fields_v1`] returns this value, without copying.
     pub(crate) fn encodes_to(&self, fields: &Value) -> bool {
         encodes_to(self, false, fields, &mut String::new())
     }
 
-    /// FieldsV1 as text, byte for byte what the reference implementation writes.
+    /// Encodes FieldsV1 as text, byte for byte as structured-merge-diff.
     pub fn to_json(&self) -> String {
         let mut out = String::new();
         write_set(&mut out, self, false);
@@ -94,12 +93,13 @@ fn read(value: &Value, depth: usize) -> Result<Tree, FieldsError> {
             nodes.push(read(value, depth + 1)?.at(element));
         }
     }
-    // The text order of keys is nearly the order of elements, which keeps this sort cheap.
+    // The text order of keys is nearly the order of elements, so sorting is cheap.
     nodes.sort_by(|a, b| a.element.cmp(&b.element));
     nodes.dedup_by(|later, earlier| {
         let same = later.element == earlier.element;
         if same {
-            // Two spellings of one element (`1` and `1.0`): the later one's children win.
+            // Two spellings of one element (`1` and `1.0`): the children of the later one replace
+            // the others.
             earlier.member |= later.member;
             if !later.children.is_empty() {
                 earlier.children = std::mem::take(&mut later.children);
@@ -110,7 +110,7 @@ fn read(value: &Value, depth: usize) -> Result<Tree, FieldsError> {
     Ok(Tree { member: member || nodes.is_empty(), children: Set::from_sorted(nodes) })
 }
 
-/// Reads one element; `None` for kinds this version does not know.
+/// Parses one element; `None` for unknown prefixes.
 fn parse_element(key: &str) -> Result<Option<PathElement>, FieldsError> {
     let error = |reason: String| Err(FieldsError::Element(reason));
     let bytes = key.as_bytes();
@@ -148,7 +148,7 @@ fn parse_json(text: &str) -> Result<Value, FieldsError> {
     Ok(value)
 }
 
-/// Numbers in stored elements are floats for the reference, and large ones print differently.
+/// Converts numbers to floats, as smd decodes them; large ones are formatted differently.
 fn numbers_to_floats(value: &mut Value) {
     match value {
         Value::Number(number) => {
@@ -191,7 +191,7 @@ fn encodes_to(set: &Set, member: bool, fields: &Value, key: &mut String) -> bool
     if map.len() != set.nodes().len() + usize::from(member) {
         return false;
     }
-    // Names are in the same order on both sides; the other elements need not be.
+    // Field names are in the same order on both sides; other elements may not be.
     let mut entries = map.iter();
     if member {
         let self_entry = entries.next();

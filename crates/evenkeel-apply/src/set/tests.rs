@@ -136,7 +136,7 @@ fn hostile_fields_are_errors() {
 
 #[test]
 fn many_keys_in_the_worst_order_are_read_in_linear_time() {
-    // Text order and element order are opposed here; an insertion per key would be quadratic.
+    // Text order and element order are reversed here; an insertion per key would be quadratic.
     let object: serde_json::Map<_, _> =
         (0..200_000_i64).map(|i| (format!("v:{}", 1_000_000 - i), json!({}))).collect();
     let set = Set::from_fields_v1(&Value::Object(object)).unwrap();

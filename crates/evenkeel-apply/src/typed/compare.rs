@@ -1,4 +1,4 @@
-//! What changed between two values.
+//! Compares two values, as smd's `TypedValue.Compare`.
 
 use std::{cmp::Ordering, fmt};
 
@@ -15,16 +15,16 @@ use crate::{
 /// The fields in which two values differ. No field is in more than one of the sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
-    /// Fields only the new value has.
+    /// Fields that only the new value has.
     pub added: Set,
-    /// Fields both have, with different content.
+    /// Fields with different values.
     pub modified: Set,
-    /// Fields only the old value has.
+    /// Fields that only the old value has.
     pub removed: Set,
 }
 
 impl Comparison {
-    /// Whether the values are the same.
+    /// Returns whether the values are equal.
     pub fn is_same(&self) -> bool {
         self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
     }
@@ -47,7 +47,7 @@ impl fmt::Display for Comparison {
     }
 }
 
-/// The comparison of one position and all below it.
+/// The comparison of one position and everything below it.
 #[derive(Default)]
 struct Diff {
     added: Tree,
@@ -94,7 +94,8 @@ impl<'s> Walker<'s> {
         let (Some(first), second) = (match (by_old, by_new) {
             (Some(old), None) => (old, None),
             (None, Some(new)) => (new, None),
-            // A value that changed its shape is gone as the one and there as the other.
+            // A value that changed its shape is removed with the old shape and added with the new
+            // one.
             (Some(Some(old)), Some(Some(new))) if !old.same(new) => (Some(old), Some(new)),
             (_, Some(new)) => (new, None),
             (None, None) => (None, None),
@@ -112,7 +113,7 @@ impl<'s> Walker<'s> {
         diff
     }
 
-    /// Compares under one shape; says whether the position was a leaf.
+    /// Compares with one shape. Returns whether the position is a leaf.
     fn diff_as(
         &mut self,
         shape: Shape<'_>,
@@ -132,7 +133,7 @@ impl<'s> Walker<'s> {
                 let [old_items, new_items] =
                     [old_items, new_items].map(|items| items.map_or(&[][..], Vec::as_slice));
                 let atomic = matches!(list.relationship, ElementRelationship::Atomic);
-                // Two empty ones are a leaf: null and empty are not the same.
+                // Two empty lists are a leaf: null and empty differ.
                 if atomic || (old_items.is_empty() && new_items.is_empty()) {
                     self.validate_whole(sides, ty);
                     diff.leaf(old, new);
@@ -165,7 +166,7 @@ impl<'s> Walker<'s> {
         Some(shape)
     }
 
-    /// Checks what is compared as one value, and therefore not walked.
+    /// Validates values that are compared as a whole and therefore not walked.
     fn validate_whole(&mut self, sides: [Option<&Value>; 2], ty: TypeId) {
         let filled = |value: &&Value| match value {
             Value::Array(items) => !items.is_empty(),
@@ -231,7 +232,7 @@ impl<'s> Walker<'s> {
         }
     }
 
-    /// Compares the items of one identity.
+    /// Compares the items with one key.
     fn diff_items(
         &mut self,
         old: &[(ItemId<'_>, &Value)],
@@ -254,7 +255,7 @@ impl<'s> Walker<'s> {
                 diff.modified.member = !same;
                 diff
             }
-            // From several to one: their common mark goes, the one comes with all it has.
+            // From several items to one: the shared member is removed, the remaining item is added.
             [true, false] => {
                 let mut diff =
                     first_new.map(|new| self.diff(None, Some(new), ty)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Keeps only some fields of a value: what an applier would send to own just those.
+//! Extracts fields of a value: the configuration that an applier would send to own only those.
 
 use serde_json::Value;
 
@@ -35,8 +35,8 @@ pub(super) fn extract(schema: &Schema, value: Value, fields: &Set, ty: Option<Ty
             }
             entries.retain(|name, value| {
                 let Some(node) = fields.field(name) else { return false };
-                // A member is looked into with the set it is in, not with what lies below it: the
-                // set holds leaves, so a member has nothing below.
+                // Members are walked with the set that contains them, as upstream does: the set has
+                // only leaves, so a member has no children.
                 let Node { member, children, .. } = node;
                 let inner = if *member { fields } else { children };
                 *value = extract(schema, value.take(), inner, map.type_of(name));
@@ -48,7 +48,7 @@ pub(super) fn extract(schema: &Schema, value: Value, fields: &Set, ty: Option<Ty
     }
 }
 
-/// The set with the key fields of every item on the way to a member the value has.
+/// Adds the key fields of every list item on the path to a member that the value has.
 pub(super) fn with_key_fields(fields: &Set, present: &Set) -> Set {
     let mut keys = Set::new();
     fields.for_each(|path| {

@@ -1,4 +1,4 @@
-//! The fields a value mentions.
+//! The field set of a value, as smd's `TypedValue.ToFieldSet`.
 
 use serde_json::{Map, Value};
 
@@ -55,7 +55,7 @@ impl Walker<'_> {
         for same in sorted.chunk_by(|(a, _), (b, _)| a == b) {
             let id = same[0].0;
             let mut tree = Tree { member: true, children: Set::new() };
-            // Items that share an identity are owned together, without what is below them.
+            // Items with the same key are owned together, without the fields below them.
             if let [(id, item)] = same {
                 let below =
                     self.at(|| id.to_element(), |walker| walker.field_set(item, list.element));

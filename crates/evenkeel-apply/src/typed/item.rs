@@ -1,7 +1,7 @@
-//! Who an item of an associative list is.
+//! Keys of associative list items.
 //!
-//! Identities borrow from the items: comparing two lists of a thousand containers must not copy
-//! a thousand names.
+//! Keys borrow from the items: comparing two lists of a thousand containers must not copy a
+//! thousand names.
 
 use std::cmp::Ordering;
 
@@ -15,21 +15,21 @@ use crate::{
     value,
 };
 
-/// The identity of an item.
+/// The key of an item.
 #[derive(Clone, Debug)]
 pub(crate) enum ItemId<'a> {
     /// One key field, the common case.
     Key(&'a str, &'a Value),
-    /// Two key fields, sorted by name: ports are known by number and protocol.
+    /// Two key fields, sorted by name: ports have number and protocol.
     TwoKeys([(&'a str, &'a Value); 2]),
     /// More key fields, sorted by name.
     Keys(Vec<(&'a str, &'a Value)>),
-    /// The item itself.
+    /// The value of a set item.
     Value(&'a Value),
 }
 
 impl<'a> ItemId<'a> {
-    /// Identifies an item of a list that is not atomic.
+    /// Returns the key of an item of a list that is not atomic (smd's `listItemToPathElement`).
     pub(crate) fn of(list: &'a ListType, item: &'a Value) -> Result<Self, String> {
         match &list.relationship {
             ElementRelationship::Atomic => Err("invalid indexing of non-associative list".into()),
@@ -91,7 +91,7 @@ impl<'a> ItemId<'a> {
         }
     }
 
-    /// The node of a set that speaks of this item.
+    /// Returns the node of this item in a set.
     pub(crate) fn find<'n>(&self, set: &'n Set) -> Option<&'n Node> {
         set.search(|node| match (&node.element, self) {
             (PathElement::Field(_), _) => Ordering::Less,

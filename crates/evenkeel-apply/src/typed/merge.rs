@@ -1,9 +1,8 @@
-//! Lays an applied configuration over a live value.
+//! Merges an applied configuration into a live value, as smd's `mergingWalker`.
 //!
-//! The walk only reads. What it finds to be done is an [`Edit`], which borrows from the
-//! configuration: none if there is nothing to do, and otherwise as large as the difference. Parts
-//! that stay as they are have not been copied, nor looked at if the configuration does not mention
-//! them.
+//! The walk only reads. Its result is an [`Edit`] that borrows from the configuration: none if
+//! nothing changes, otherwise as large as the difference. Unchanged parts are not copied, and parts
+//! that the configuration does not mention are not visited.
 
 use std::{cmp::Ordering, iter::Peekable};
 
@@ -16,28 +15,28 @@ use crate::{
     value::equal,
 };
 
-/// What makes a live value the merged one.
+/// The changes that turn a live value into the merged one.
 #[derive(Debug)]
 pub(crate) enum Edit<'a> {
-    /// It becomes this.
+    /// Replaces the value.
     Set(&'a Value),
-    /// These of its entries are edited, or added.
+    /// Edits or adds entries.
     Entries(Vec<(&'a str, Edit<'a>)>),
-    /// It becomes a list of these.
+    /// Replaces the list by these items.
     Items(Vec<Slot<'a>>),
 }
 
 /// An item of a merged list.
 #[derive(Debug)]
 pub(crate) enum Slot<'a> {
-    /// The live item at a position, edited or not.
+    /// The live item at a position, possibly edited.
     Live(usize, Option<Edit<'a>>),
     /// An item of the configuration.
     New(&'a Value),
 }
 
 impl Edit<'_> {
-    /// Edits the live value the edit was made for, or a copy of it.
+    /// Applies the edit to the live value or a copy of it.
     pub(crate) fn apply(self, value: &mut Value) {
         match self {
             Self::Set(new) => *value = new.clone(),
@@ -79,7 +78,7 @@ impl Edit<'_> {
 }
 
 impl Walker<'_> {
-    /// `None` if the live value is the merged one already.
+    /// Returns `None` if the live value equals the merged one.
     pub(super) fn merge<'a>(
         &mut self,
         live: &Value,
@@ -160,7 +159,7 @@ impl Walker<'_> {
     }
 }
 
-/// Moves on in a sorted map to an entry of this name.
+/// Advances a sorted map to the entry with this name.
 fn advance<'l>(
     entries: &mut Peekable<impl Iterator<Item = (&'l String, &'l Value)>>,
     name: &str,
@@ -177,25 +176,25 @@ fn advance<'l>(
 /// One item of a merged list.
 #[derive(Clone, Copy)]
 enum Step {
-    /// The live item at this position, untouched.
+    /// The live item at this position, unchanged.
     Keep(usize),
-    /// A live item and the applied one of the same identity.
+    /// A live item and the applied item with the same key.
     Merge(usize, usize),
-    /// An applied item by itself.
+    /// An applied item without a live one.
     New(usize),
 }
 
-/// What the live list says about an applied item.
+/// The live items with the key of an applied item.
 #[derive(Clone, Copy)]
 enum LiveMatch {
     None,
     Once(usize),
-    /// Duplicates are not merged with: the applied item replaces them all.
+    /// Duplicates are not merged: the applied item replaces all of them.
     Multiple,
 }
 
-/// Orders a merged list: shared items as applied, live-only items where they were relative to the
-/// shared ones, new items where the configuration has them.
+/// Orders a merged list: shared items in applied order, live-only items at their position relative
+/// to the shared ones, new items where the configuration has them.
 fn merged_order(live: &[ItemId<'_>], applied: &[ItemId<'_>]) -> Vec<Step> {
     let mut by_id: Vec<usize> = (0..applied.len()).collect();
     by_id.sort_by(|&a, &b| applied[a].cmp(&applied[b]));
@@ -233,7 +232,7 @@ fn merged_order(live: &[ItemId<'_>], applied: &[ItemId<'_>]) -> Vec<Step> {
                 continue;
             }
             if counterpart[l].is_some() && next_shared.is_some() && next_shared != counterpart[l] {
-                // Shared, but its turn comes later.
+                // A shared item that is merged later.
                 l += 1;
                 continue;
             }

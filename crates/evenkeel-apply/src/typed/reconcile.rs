@@ -1,7 +1,7 @@
-//! Follows a schema that changed after a field set was written.
+//! Reconciles field sets with a schema that changed since (smd's `ReconcileFieldSetWithSchema`).
 //!
-//! What became atomic is owned as a whole by whoever owned a part of it. The other way round
-//! nothing is done: the owner of a value that became granular owns its own path still.
+//! Managers of a part of a value that became atomic own it as a whole. Nothing changes for values
+//! that became granular: their managers still own the path itself.
 
 use super::{Shape, shape};
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
     set::{Node, Set},
 };
 
-/// The adapted set, or `None` if nothing changes.
+/// Returns the reconciled set, or `None` if it is unchanged.
 pub(super) fn reconcile(schema: &Schema, fields: &Set, ty: TypeId) -> Option<Set> {
     let (element_type, shape) = match shape(schema.get(ty), None)? {
         Shape::Scalar(_) => return None,
@@ -30,7 +30,7 @@ pub(super) fn reconcile(schema: &Schema, fields: &Set, ty: TypeId) -> Option<Set
     for (i, node) in fields.nodes().iter().enumerate() {
         let Some(ty) = type_of(&node.element) else { continue };
         let children = if is_atomic(schema, ty) {
-            // A member without children is owned as a whole already.
+            // A member without children is already owned as a whole.
             if node.children.is_empty() {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Takes fields out of a value.
+//! Removes fields from a value, as smd's `removingWalker`.
 
 use serde_json::Value;
 
@@ -9,9 +9,9 @@ use crate::{
     set::{Node, Set},
 };
 
-/// What is left of a value; null if that is nothing.
+/// Returns the remaining value; null if nothing remains.
 ///
-/// `ty` is `None` below an undeclared field, where nothing is known and so nothing is kept.
+/// `ty` is `None` below an undeclared field, where nothing is kept because no type is known.
 pub(super) fn remove(schema: &Schema, value: Value, fields: &Set, ty: Option<TypeId>) -> Value {
     let shape = ty.and_then(|ty| shape(schema.get(ty), Some(&value)));
     match (shape, value) {
@@ -48,10 +48,10 @@ pub(super) fn remove(schema: &Schema, value: Value, fields: &Set, ty: Option<Typ
     }
 }
 
-/// Adds the declared struct fields on the way to each member.
+/// Adds the declared struct fields on the path to each member (smd's
+/// `EnsureNamedFieldsAreMembers`).
 ///
-/// A struct is no member of the field set of a value that fills it, but has to go when everything
-/// in it went.
+/// A struct with fields is not a member of a field set, but has to be removed with its last field.
 pub(super) fn with_named_fields(schema: &Schema, fields: &Set, ty: Option<TypeId>) -> Set {
     let def = ty.map(|ty| schema.get(ty));
     let map = def.and_then(|def| def.map.as_ref());

@@ -1,4 +1,4 @@
-//! Walks of values: one table per operation.
+//! Typed operations: one table per operation.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::schema::{MapDef, Scalar, SchemaBuilder};
 
-/// One type of everything: scalars, atomic and granular containers, keys with a default.
+/// A type with every shape: scalars, atomic and granular containers, keys with a default.
 fn thing() -> ObjectType {
     let mut b = SchemaBuilder::new();
     let string = b.scalar(Scalar::String);
@@ -87,7 +87,7 @@ fn field_sets_hold_leaves_items_and_entries() {
             json!({"ports": [{"port": 80}]}),
             vec![r#".ports[port=80,protocol="TCP"]"#, r#".ports[port=80,protocol="TCP"].port"#],
         ),
-        // Duplicates are owned together, whatever is below them.
+        // Duplicates are owned together, regardless of the fields below them.
         (
             json!({"items": [{"name": "a", "value": 1}, {"name": "b"}, {"name": "a"}]}),
             vec![r#".items[name="a"]"#, r#".items[name="b"]"#, r#".items[name="b"].name"#],
@@ -110,11 +110,11 @@ fn comparisons_say_what_was_added_modified_and_removed() {
         (json!({}), json!({"number": 1}), vec![".number"], vec![], vec![]),
         (json!({"number": 1}), json!({}), vec![], vec![], vec![".number"]),
         (json!({"number": null}), json!({"number": 1}), vec![], vec![".number"], vec![]),
-        // A container that appears brings its own path.
+        // The path of an added container is a member.
         (json!({}), json!({"sub": {"a": "1"}}), vec![".sub", ".sub.a"], vec![], vec![]),
         (json!({"sub": {}}), json!({"sub": {"a": "1"}}), vec![".sub.a"], vec![], vec![]),
         (json!({"labels": {"x": "1"}}), json!({}), vec![], vec![], vec![".labels", ".labels.x"]),
-        // Two empty ones are leaves: null is not empty.
+        // Two empty values are leaves: null is not empty.
         (json!({"labels": null}), json!({"labels": {}}), vec![], vec![".labels"], vec![]),
         (json!({"set": null}), json!({"set": []}), vec![], vec![".set"], vec![]),
         (json!({}), json!({"set": []}), vec![".set"], vec![], vec![]),
@@ -127,7 +127,7 @@ fn comparisons_say_what_was_added_modified_and_removed() {
             vec![".frozen"],
             vec![],
         ),
-        // Associative lists have no order.
+        // The order of associative lists is not compared.
         (json!({"set": ["a", "b"]}), json!({"set": ["b", "a"]}), vec![], vec![], vec![]),
         (
             json!({"set": ["a"]}),
@@ -150,7 +150,7 @@ fn comparisons_say_what_was_added_modified_and_removed() {
             vec![],
             vec![],
         ),
-        // From one to several of an identity and back.
+        // From one item to several with the same key and back.
         (
             json!({"set": ["a", "a"]}),
             json!({"set": ["a"]}),
@@ -172,7 +172,7 @@ fn comparisons_say_what_was_added_modified_and_removed() {
             vec![r#".items[name="a"]"#],
             vec![],
         ),
-        // A value that changes its shape is modified, and what is in it comes or goes.
+        // A value that changes its shape is modified, and the fields in it are added or removed.
         (json!({"any": 1}), json!({"any": {"m": 1}}), vec![".any.m"], vec![".any"], vec![]),
         (json!({"any": {"m": 1}}), json!({"any": [1]}), vec![], vec![".any"], vec![".any.m"]),
     ] {
@@ -197,7 +197,7 @@ fn merges_keep_what_is_not_mentioned_and_follow_the_applied_order() {
         (json!({"number": 1}), json!({"string": "a"}), json!({"number": 1, "string": "a"})),
         (json!({"number": 1}), json!({"number": 2}), json!({"number": 2})),
         (json!({"number": 1}), json!({"number": null}), json!({"number": null})),
-        // Null says nothing about the entries of a map or list.
+        // Null does not change the entries of a map or list.
         (json!({"labels": {"x": "1"}}), json!({"labels": null}), json!({"labels": {"x": "1"}})),
         (json!({"set": ["a"]}), json!({"set": null}), json!({"set": ["a"]})),
         (
@@ -232,7 +232,7 @@ fn merges_keep_what_is_not_mentioned_and_follow_the_applied_order() {
             json!({"set": ["d", "b"]}),
             json!({"set": ["a", "d", "b", "c"]}),
         ),
-        // Live duplicates of an applied item are replaced by it; others stay.
+        // An applied item replaces its live duplicates; other duplicates stay.
         (json!({"set": ["a", "a", "b"]}), json!({"set": ["a"]}), json!({"set": ["a", "b"]})),
         (json!({"set": ["a", "a", "b"]}), json!({"set": ["b"]}), json!({"set": ["a", "a", "b"]})),
         (json!({"any": 1}), json!({"any": {"m": 1}}), json!({"any": {"m": 1}})),
@@ -517,7 +517,7 @@ proptest! {
         let fields = thing().to_field_set(&applied).unwrap();
         let extracted = thing().extract(merged, &fields.leaves());
         let back = if extracted.is_null() { json!({}) } else { extracted };
-        // Empty sets are nobody's, and only the applied part of a list comes back.
+        // Empty sets have no members, and only the applied part of a list is extracted.
         let changes = thing().compare(&applied, &back).unwrap();
         prop_assert!(changes.added.is_empty() && changes.modified.is_empty(), "{}", changes);
         let owned = fields.intersection(&changes.removed);

@@ -1,6 +1,6 @@
-//! Checks a value against its type.
+//! Validates a value against its type.
 //!
-//! The same checks run inside the comparison, so the hot update path walks each object once.
+//! The same checks run inside the comparison, so that an update walks each object only once.
 
 use evenkeel_types::go;
 use serde_json::{Map, Value};
@@ -30,8 +30,9 @@ impl Walker<'_> {
         }
     }
 
-    /// The reference implementation leaves a map at its first undeclared entry, in an order that is
-    /// random. This is the fullest of its answers: all else, then one undeclared entry.
+    /// Validates the entries of a map. smd leaves a map at its first undeclared entry, in random
+    /// order. This reports the longest of its possible results: all other errors, then one
+    /// undeclared entry.
     fn validate_entries(
         &mut self,
         entries: &Map<String, Value>,
@@ -76,7 +77,7 @@ impl Walker<'_> {
         }
     }
 
-    /// The identities of a list's items; the first item without one is reported.
+    /// Returns the keys of a list's items. Reports the first item without a key.
     pub(super) fn identify<'a>(
         &mut self,
         items: &'a [Value],
@@ -132,7 +133,7 @@ impl Walker<'_> {
     }
 }
 
-/// The identities of a list's items, up to the first without one, and what is wrong with that.
+/// Returns the keys of a list's items up to the first without one, and the error of that one.
 fn identities<'a>(items: &'a [Value], list: &'a ListType) -> (Vec<ItemId<'a>>, Option<String>) {
     let mut ids = Vec::with_capacity(items.len());
     for (i, item) in items.iter().enumerate() {
@@ -144,7 +145,7 @@ fn identities<'a>(items: &'a [Value], list: &'a ListType) -> (Vec<ItemId<'a>>, O
     (ids, None)
 }
 
-/// Which items have the identity of an earlier one; empty if none has.
+/// Returns which items have the key of an earlier one; empty if none has.
 fn repeated(ids: &[ItemId<'_>]) -> Vec<bool> {
     if ids.is_sorted_by(|a, b| a < b) {
         return Vec::new();
@@ -153,7 +154,7 @@ fn repeated(ids: &[ItemId<'_>]) -> Vec<bool> {
     sorted.sort_by(|&a, &b| ids[a].cmp(&ids[b]));
     let mut repeated = vec![false; ids.len()];
     for pair in sorted.windows(2) {
-        // The sort is stable: the later of two equal items comes second.
+        // The sort is stable: the later of two equal items is second.
         repeated[pair[1]] = ids[pair[0]] == ids[pair[1]];
     }
     repeated

@@ -1,4 +1,4 @@
-//! Work grows with the input, not with its square: twice the input, about twice the steps.
+//! The number of steps is linear in the input: twice the input, about twice the steps.
 
 #![expect(clippy::needless_pass_by_value, reason = "json! arguments read better without a &")]
 
@@ -15,11 +15,11 @@ use crate::{
     typed::Duplicates,
 };
 
-/// Runs something of size n and of size 2n. Sorting may add a little to twice the steps.
+/// Runs a call of size n and of size 2n. Sorting may add a little to twice the steps.
 fn assert_linear<T>(what: &str, n: usize, mut run: impl FnMut(usize) -> T) {
     let [once, twice] = [n, 2 * n].map(|n| steps_of(|| run(n)));
-    assert!(once > n as u64 / 4, "{what}: {once} steps for {n}, which is not counting");
-    assert!(twice <= once * 5 / 2, "{what}: {once} steps for {n}, but {twice} for twice as much");
+    assert!(once > n as u64 / 4, "{what}: {once} steps for {n}, too few to be counted");
+    assert!(twice <= once * 5 / 2, "{what}: {once} steps for {n}, but {twice} for twice the size");
 }
 
 const WIDE: usize = 400;
@@ -56,7 +56,7 @@ fn object(spec: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "K", "metadata": {"name": "n"}, "spec": spec})
 }
 
-/// Lists, sets and maps of n entries; another order and other values with another salt.
+/// Lists, sets and maps of n entries; another salt has another order and other values.
 fn wide(n: usize, salt: usize) -> Value {
     let order = |i: usize| name((i * 7 + salt * 3) % n);
     let items: Vec<_> = (0..n).map(|i| json!({"name": order(i), "v": salt.to_string()})).collect();
@@ -89,7 +89,7 @@ fn field_sets_are_read_and_combined_in_linear_time() {
     assert_linear("subset", WIDE, |n| set(n, 0).is_subset(&set(n, 0)));
     let singles = |n| (0..n).map(|i| set(1, i)).collect::<Vec<_>>();
     assert_linear("many small sets", WIDE, |n| Set::union_all(singles(n)));
-    assert_linear("many small sets out of a large one", WIDE, |n| {
+    assert_linear("many small sets subtracted from a large one", WIDE, |n| {
         let all = set(n, 0);
         singles(n).into_iter().map(|one| one.difference(&all)).collect::<Vec<_>>()
     });
@@ -102,7 +102,7 @@ fn values_are_walked_in_linear_time() {
     assert_linear("field set", WIDE, |n| ty.to_field_set(&wide(n, 1)));
     assert_linear("comparison", WIDE, |n| ty.compare(&wide(n, 1), &wide(n, 2)));
     assert_linear("merge", WIDE, |n| ty.merge(wide(n, 1), &wide(n, 2)));
-    assert_linear("merge of strangers", WIDE, |n| ty.merge(wide(n, 1), &wide(n + n / 2, 2)));
+    assert_linear("merge of different items", WIDE, |n| ty.merge(wide(n, 1), &wide(n + n / 2, 2)));
     let fields = |n| ty.to_field_set(&wide(n, 1)).unwrap();
     assert_linear("removal", WIDE, |n| ty.remove(wide(n, 2), &fields(n)));
     assert_linear("extraction", WIDE, |n| ty.extract_with_keys(wide(n, 2), &fields(n)));
@@ -132,7 +132,7 @@ fn ownership_is_worked_out_in_linear_time() {
         now: "2024-01-01T00:00:00Z",
     };
     let one = request("one");
-    // Many managers, each of one entry of a map.
+    // Many managers, each with one entry of a map.
     let many_managers = |n: usize, operation: &str| {
         let entry = |i: usize| {
             let fields = json!({"f:spec": {"f:map": {format!("f:{}", name(i)): {}}}});
@@ -148,16 +148,16 @@ fn ownership_is_worked_out_in_linear_time() {
         ManagedFields::decode(Some(&managed(&many_managers(n, "Update"))))
     });
     for operation in ["Apply", "Update"] {
-        assert_linear("an update of what many own", WIDE, |n| {
+        assert_linear("update with many managers", WIDE, |n| {
             update(&one, Some(&many_managers(n, operation)), &mut wide(n, 2))
         });
-        assert_linear("conflicts with many", WIDE, |n| {
+        assert_linear("conflicts with many managers", WIDE, |n| {
             apply(&one, Some(&many_managers(n, operation)), &wide(n, 2), false)
         });
-        assert_linear("taking from many", WIDE, |n| {
+        assert_linear("force with many managers", WIDE, |n| {
             apply(&one, Some(&many_managers(n, operation)), &wide(n, 2), true)
         });
-        assert_linear("giving up among many", WIDE, |n| {
+        assert_linear("prune with many managers", WIDE, |n| {
             let live =
                 apply(&one, Some(&many_managers(n, operation)), &wide(n, 1), true).unwrap().object;
             apply(&one, Some(&live), &object(json!({})), false)
@@ -186,7 +186,7 @@ fn patches_take_linear_time() {
         JsonPatch::decode([there, back].into_iter().cycle().take(n).collect()).unwrap()
     };
     let filled = |n| json!({"a": {"b": vec![json!([]); n], "c": {}}});
-    assert_linear("moves of much", WIDE, |n| moves(100).apply(filled(20 * n)));
+    assert_linear("moves of a large value", WIDE, |n| moves(100).apply(filled(20 * n)));
     assert_linear("many moves", 10 * WIDE, |n| moves(n).apply(filled(20)));
     let map = |n, salt: usize| entries(n, |i| (name(i), json!({"v": salt})));
     assert_linear("merge patch", WIDE, |n| merge_patch(map(n, 1), map(n, 2)));

@@ -1,9 +1,8 @@
-//! What is fuzzed: one function for each kind of input, given any bytes.
+//! Fuzz entry points: one function for each kind of input, called with arbitrary bytes.
 //!
-//! They panic if something is wrong. Both the test beside this and the targets in `fuzz/` call
-//! them.
+//! They panic on a violated invariant. The test `fuzz.rs` and the targets in `fuzz/` call them.
 
-#![expect(clippy::unwrap_used, reason = "what cannot fail must not fail")]
+#![expect(clippy::unwrap_used, reason = "a failure is a finding")]
 
 use std::sync::LazyLock;
 
@@ -16,7 +15,7 @@ use evenkeel_apply::{ObjectType, Schema, Set};
 use evenkeel_types::Gvk;
 use serde_json::{Value, json};
 
-/// FieldsV1: what decodes is a set that is written as it was read.
+/// FieldsV1: a decoded set encodes to the same document.
 pub(crate) fn fields_v1(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let Ok(set) = Set::from_json(text) else { return };
@@ -32,7 +31,7 @@ pub(crate) fn fields_v1(data: &[u8]) {
     assert!(set.clone().difference(&set).is_empty() && set.is_subset(&set));
 }
 
-/// `managedFields`: what decodes is written, and decodes again to the same.
+/// `managedFields`: decoded entries encode, and decode to the same entries.
 pub(crate) fn managed_fields(data: &[u8]) {
     let Ok(value) = serde_json::from_slice::<Value>(data) else { return };
     let Ok(managers) = ManagedFields::decode(Some(&value)) else { return };
@@ -51,7 +50,7 @@ pub(crate) fn json_patch(data: &[u8]) {
     }
 }
 
-/// The two merge patches: `[document, patch]`.
+/// JSON merge patch and strategic merge patch: `[document, patch]`.
 pub(crate) fn merge_patches(data: &[u8]) {
     let Ok((document, patch)) = serde_json::from_slice::<(Value, Value)>(data) else { return };
     if let Ok(patched) = merge_patch(document.clone(), patch.clone()) {
@@ -64,7 +63,7 @@ pub(crate) fn merge_patches(data: &[u8]) {
     }
 }
 
-/// Merge, comparison and ownership: `[live, applied, applied by another]`.
+/// Merge, comparison and apply: `[live, applied, applied by another manager]`.
 pub(crate) fn merge(data: &[u8]) {
     let Ok(bodies) = serde_json::from_slice::<[Value; 3]>(data) else { return };
     for kind in [&*SHAPES, &*DEPLOYMENTS] {
@@ -73,7 +72,7 @@ pub(crate) fn merge(data: &[u8]) {
     }
 }
 
-/// What comes out can be stored: it is text that decodes to the same again.
+/// Checks that a result can be stored: its text decodes to the same value.
 fn assert_storable(value: &Value) {
     let text = value.to_string();
     if let Ok(again) = serde_json::from_str::<Value>(&text) {
@@ -106,7 +105,7 @@ static DEPLOYMENTS: LazyLock<Kind> = LazyLock::new(|| {
     Kind { versions, kind: "Deployment", empty_object }
 });
 
-/// A custom kind with values of every shape.
+/// A custom resource with values of every shape.
 static SHAPES: LazyLock<Kind> = LazyLock::new(|| {
     let string = json!({"type": "string"});
     let strings = json!({"type": "array", "items": string});
@@ -178,7 +177,8 @@ impl Kind {
             let Ok(once) = apply(&self.request(manager), live, config, true) else { continue };
             ManagedFields::decode(once.object.pointer("/metadata/managedFields")).unwrap();
             if has_null(&once.object) {
-                // What everybody gave up leaves a null, which validation would refuse.
+                // A field that no manager owns any more leaves a null, which validation would
+                // reject.
                 continue;
             }
             let twice = apply(&self.request(manager), Some(&once.object), config, false).unwrap();
@@ -188,7 +188,7 @@ impl Kind {
         }
     }
 
-    /// The body as an object of this kind.
+    /// Returns the body as an object of this kind.
     fn object(&self, body: &Value) -> Value {
         let mut object = json!({
             "apiVersion": self.versions.api_version, "kind": self.kind,
@@ -216,7 +216,7 @@ impl Kind {
     }
 }
 
-/// Every list merges by name, but for some.
+/// A schema in which most lists merge by name.
 struct ByName;
 
 impl PatchSchema for ByName {

@@ -29,7 +29,7 @@ fn what_is_no_longer_applied_disappears() {
     }}));
     state.apply("m", json!({"spec": {"map": {"y": "1"}, "set": ["q"], "list": [{"name": "i"}]}}));
     assert_eq!(state.spec(), &json!({"map": {"y": "1"}, "set": ["q"], "list": [{"name": "i"}]}));
-    // With its last field a container goes too.
+    // A container is removed with its last field.
     state.apply("m", json!({"spec": {"map": {"y": "1"}}}));
     assert_eq!(state.spec(), &json!({"map": {"y": "1"}}));
     state.apply("m", json!({}));
@@ -69,7 +69,7 @@ fn nothing_anybody_else_owns_disappears() {
 fn unowned_fields_of_a_given_up_item_keep_it_alive() {
     let mut state = State::new();
     state.apply("m", json!({"spec": {"list": [{"name": "i", "value": 1}]}}));
-    // Defaulted by the server: nobody owns it.
+    // Defaulted by the server, without a manager.
     state.live.as_mut().unwrap()["spec"]["list"][0]["other"] = json!(7);
     state.apply("m", json!({"spec": {"list": [{"name": "i"}]}}));
     assert_eq!(state.spec(), &json!({"list": [{"name": "i", "other": 7}]}));
@@ -87,7 +87,7 @@ fn different_values_conflict_and_equal_ones_are_shared() {
     );
     assert!(!state.apply("m2", json!({"spec": {"a": "1"}})));
     assert_eq!(state.field_managers()[0], "m2 Apply: .spec.a");
-    // Shared ownership has to be changed against everybody.
+    // A shared field conflicts with every other manager.
     state.update("u", json!({"spec": {"a": "1", "b": "1", "list": [{"name": "i", "value": 1}]}}));
     let error = state
         .try_apply(
@@ -126,7 +126,7 @@ fn force_takes_what_it_changes_and_shares_the_rest() {
     state.force("m2", json!({"spec": {"a": "2", "b": "1"}}));
     assert_eq!(state.field_managers(), ["m1 Apply: .spec.b", "m2 Apply: .spec.a .spec.b"]);
     assert_eq!(state.spec(), &json!({"a": "2", "b": "1"}));
-    // Whoever lost everything is gone.
+    // Managers without remaining fields are removed.
     state.force("m2", json!({"spec": {"a": "2", "b": "2"}}));
     assert_eq!(state.field_managers(), ["m2 Apply: .spec.a .spec.b"]);
 }
@@ -141,7 +141,7 @@ fn an_updater_s_change_is_kept_until_the_applier_insists() {
         state.conflicts("m", json!({"spec": {"a": "1"}})),
         r#"Apply failed with 1 conflict: conflict with "u" using example.io/v1: .spec.a"#
     );
-    // Leaving the field out is no conflict: it belongs to the updater now.
+    // Omitting the field is not a conflict: the updater owns it now.
     state.apply("m", json!({}));
     assert_eq!(state.spec(), &json!({"a": "2"}));
 }
@@ -179,7 +179,7 @@ fn an_apply_that_changes_nothing_touches_nothing() {
     let before = state.live().clone();
     assert!(!state.apply("m1", json!({"spec": {"a": "1"}})));
     assert_eq!(state.live(), &before);
-    // A new owner of the same values has an entry without a time, which comes first.
+    // A new manager of the same values has an entry without a time, which is first.
     assert!(!state.apply("m2", json!({"spec": {"a": "1"}})));
     assert_eq!(state.field_managers(), ["m2 Apply: .spec.a", "m1 Apply: .spec.a"]);
     assert_eq!(state.times(), [None, Some(1)]);
@@ -277,12 +277,12 @@ fn kubectl_moves_from_client_side_to_server_side_apply() {
     let last = state.object(json!({"spec": {"a": "1", "b": "1"}}));
     let created = json!({"metadata": {"annotations": {ANNOTATION: last.to_string()}}, "spec": {"a": "1", "b": "2"}});
     state.update("kubectl-client-side-apply", created);
-    // What the annotation still describes may change; `b` was changed by somebody since.
+    // Fields that match the annotation may change; `b` was changed by another manager since.
     assert_eq!(
         state.conflicts("kubectl", json!({"spec": {"a": "3", "b": "3"}})),
         r#"Apply failed with 1 conflict: conflict with "kubectl-client-side-apply" using example.io/v1: .spec.b"#
     );
-    // Others have no such privilege.
+    // Other managers do not have this exception.
     assert!(state.conflicts("other", json!({"spec": {"a": "3"}})).ends_with(": .spec.a"));
     state.apply("kubectl", json!({"spec": {"a": "3"}}));
     assert_eq!(state.spec(), &json!({"a": "3", "b": "2"}));
@@ -292,7 +292,7 @@ fn kubectl_moves_from_client_side_to_server_side_apply() {
         serde_json::from_str::<Value>(annotation).unwrap(),
         state.object(json!({"spec": {"a": "3"}}))
     );
-    // An annotation that would be too large is dropped.
+    // An annotation that would be too large is removed.
     state.apply("kubectl", json!({"spec": {"a": "x".repeat(300_000)}}));
     assert_eq!(state.live()["metadata"]["annotations"].get(ANNOTATION), None);
 }

@@ -72,7 +72,7 @@ fn a_scale_write_takes_the_replicas_from_the_parent_s_managers() {
     let both = json!({"f:spec": {"f:replicas": {}, "f:x": {}}});
     let rest = json!({"f:spec": {"f:x": {}}});
     for (parent, scale, want) in [
-        // Stolen by another manager.
+        // Taken by another manager.
         (
             vec![entry("a", "Apply", "apps/v1", "", &both)],
             vec![entry("b", "Update", "autoscaling/v1", "scale", &replicas)],
@@ -81,13 +81,13 @@ fn a_scale_write_takes_the_replicas_from_the_parent_s_managers() {
                 entry("b", "Update", "apps/v1", "scale", &replicas),
             ],
         ),
-        // Stolen from an owner of nothing else.
+        // Taken from a manager of no other fields.
         (
             vec![entry("a", "Update", "apps/v1", "", &replicas)],
             vec![entry("b", "Apply", "autoscaling/v1", "scale", &replicas)],
             vec![entry("b", "Apply", "apps/v1", "scale", &replicas)],
         ),
-        // Not changed: appliers keep what they have, updaters too, but in an entry of its own.
+        // Unchanged: appliers keep their entry; updaters keep the field, but in a separate entry.
         (
             vec![
                 entry("a", "Apply", "apps/v1", "", &both),
@@ -103,7 +103,7 @@ fn a_scale_write_takes_the_replicas_from_the_parent_s_managers() {
                 entry("b", "Update", "apps/v1", "", &replicas),
             ],
         ),
-        // Other versions name the field differently; unknown ones are dropped.
+        // Other versions have another path; unknown versions are dropped.
         (
             vec![
                 entry("a", "Apply", "apps/v2", "", &json!({"f:spec": {"f:size": {}, "f:x": {}}})),

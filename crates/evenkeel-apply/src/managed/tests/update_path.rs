@@ -44,7 +44,7 @@ fn a_writer_takes_over_what_it_changes_and_only_that() {
         state.field_managers(),
         ["m1 Update: .spec .spec.b .spec.map .spec.map.x", "m2 Update: .spec.a .spec.map.y"]
     );
-    // Removing takes from everybody and gives to nobody.
+    // Removed fields are removed from every manager and added to none.
     state.update("m3", json!({"spec": {"b": "1"}}));
     assert_eq!(state.field_managers(), ["m1 Update: .spec .spec.b"]);
     assert_eq!(state.times(), [Some(1)]);
@@ -98,7 +98,7 @@ fn clients_may_edit_reset_or_ignore_managed_fields() {
         (json!([]), vec![]),
         (json!([{}]), vec![]),
         (json!([{"manager": "", "operation": ""}]), vec![]),
-        // What cannot be decoded is as if it had not been sent.
+        // Invalid managedFields are the same as absent ones.
         (json!([{"manager": "x"}]), vec!["m Update: .spec .spec.a"]),
         (json!("x"), vec!["m Update: .spec .spec.a"]),
     ] {
@@ -167,7 +167,7 @@ fn updaters_beyond_ten_become_ancient_changes() {
     );
     assert_eq!(managers[1], "m04 Update: .spec.map.k04");
     assert_eq!(state.times()[..2], [Some(3), Some(4)]);
-    // Appliers do not count.
+    // Appliers are not counted.
     state.apply("a", json!({"spec": {"a": "1"}}));
     assert_eq!(state.field_managers().len(), 11);
 }
@@ -179,7 +179,7 @@ fn folding_within_one_second_loses_nothing() {
     for i in 0..14 {
         state.now = 0;
         map.insert(format!("k{i:02}"), json!("v"));
-        // Names before and after `ancient-changes`, so that the bucket is not always the first.
+        // Names before and after `ancient-changes`, so that the bucket is not always first.
         let name = if i % 2 == 0 { format!("a{i:02}") } else { format!("z{i:02}") };
         state.update(&name, json!({"spec": {"map": map}}));
     }
@@ -249,7 +249,7 @@ fn writes_that_only_move_times_are_none() {
         ignore_managed_fields_timestamps(&old, &mut after);
         assert_eq!(after, if reverted { old.clone() } else { new });
     }
-    // A time may also have been absent.
+    // A time may be absent.
     let without = json!({"metadata": {"managedFields": [{"manager": "m"}]}, "spec": 1});
     let mut with = object("t2", 1, "m");
     ignore_managed_fields_timestamps(&without, &mut with);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// `v1` calls it `a`, `v2` calls it `alpha`; both have `b`.
+/// The field is `a` in `v1` and `alpha` in `v2`; both versions have `b`.
 struct TwoVersions {
     v1: ObjectType,
     v2: ObjectType,
@@ -64,8 +64,8 @@ fn conflicts_are_found_across_versions() {
     assert_eq!(state.spec(), &json!({"alpha": "2", "b": "1"}));
 }
 
-/// An endpoint of a custom resource lists the versions it resets fields in: `/status` all of them,
-/// the main resource only its own.
+/// An endpoint of a custom resource lists the versions in which it resets fields: `/status` all of
+/// them, the main resource only its own.
 #[test]
 fn fields_are_reset_in_the_versions_the_endpoint_lists() {
     let versions = ["example.io/v1", "example.io/v2"];
@@ -173,7 +173,7 @@ fn a_merged_object_has_to_fit_every_version_somebody_wrote_in() {
             self.0.object_type(api_version)
         }
 
-        /// Without changing anything but the version.
+        /// Changes only the version.
         fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConvertError> {
             let mut object = object.clone();
             object["apiVersion"] = json!(api_version);

@@ -1,7 +1,7 @@
-//! Lists under a strategic merge patch.
+//! Lists in a strategic merge patch.
 //!
-//! Items are found through an index of their merge keys, so a patch of many items against a long
-//! list stays linear.
+//! Items are found through an index of their merge keys, so that a patch of many items to a long
+//! list takes linear time.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,7 +18,8 @@ use super::{
 const LIST: &str = "[]interface {}";
 const MAP: &str = "map[string]interface {}";
 
-/// Merges two lists of a field, or replaces one by the other, as the field's strategy says.
+/// Merges or replaces the list of a field according to its patch strategy (upstream's
+/// `mergeSlice`).
 pub(super) fn merge(
     original: Vec<Value>,
     patch: Vec<Value>,
@@ -67,7 +68,7 @@ pub(super) fn merge(
     ordered(from_patch, server_only, &patch_order, &order, Some(key))
 }
 
-/// Handles `$setElementOrder/f`: merges the list `f` right here and puts it in the given order.
+/// Handles `$setElementOrder/f`: merges the list `f` and sorts it in the given order.
 pub(super) fn set_element_order(
     original: &mut Map<String, Value>,
     patch: &mut Map<String, Value>,
@@ -109,11 +110,11 @@ pub(super) fn set_element_order(
     Ok(())
 }
 
-/// The order of the live list as the reference sees it after merging.
+/// Returns the order of the live list as upstream computes it after merging.
 ///
-/// It deletes items in place and then appends new ones to the same memory, so as many new items as
-/// were deleted count as if they had always followed the remaining ones. Clients that delete and
-/// add in one patch can see the difference, hence it is kept.
+/// Upstream deletes items in place and then appends new ones to the same slice, so as many new
+/// items as were deleted are ordered as if they had always followed the remaining ones. The result
+/// is visible to clients that delete and add items in one patch, so it is preserved.
 fn remaining_order([original, patch]: [&[Value]; 2], key: &str) -> Vec<Value> {
     let is_deleted = |item: &&Value| item.get(DIRECTIVE).and_then(Value::as_str) == Some("delete");
     let deleted: HashSet<&Value> =
@@ -145,7 +146,7 @@ fn take_list(
     }
 }
 
-/// Items of the patch must appear in the order list, in the same order.
+/// Checks that items of the patch appear in the order list, in the same order.
 fn check_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<(), StrategicError> {
     if order.is_empty() || patch.is_empty() {
         return Ok(());
@@ -163,7 +164,7 @@ fn check_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<()
     }
     let mut listed = order.iter();
     for (item, is_directive) in kept {
-        // A directive names no place, but there must be one left.
+        // A directive matches any remaining position.
         let mut found = is_directive && !listed.as_slice().is_empty();
         while let Some(candidate) = (!found).then(|| listed.next()).flatten() {
             found = match key {
@@ -182,7 +183,7 @@ fn check_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<()
     Ok(())
 }
 
-/// Carries out `$patch` in items; what is left of both lists merges.
+/// Applies the `$patch` directives of items. Returns the remaining items of both lists.
 fn apply_item_directives(
     mut original: Vec<Value>,
     patch: Vec<Value>,
@@ -244,7 +245,7 @@ fn merge_items(
     Ok(original)
 }
 
-/// Splits a merged list into what a list names and the rest.
+/// Splits a merged list into items that are in `named` and the others.
 fn partition(
     merged: Vec<Value>,
     named: &[Value],
@@ -273,8 +274,8 @@ fn partition(
     Ok((inside, outside))
 }
 
-/// Orders both parts by their own list and interleaves them: an item only the server has stays in
-/// front of the first item it was in front of.
+/// Sorts both parts by their own list and interleaves them: an item that only the server has stays
+/// in front of the first item that it preceded.
 fn ordered(
     mut from_patch: Vec<Value>,
     mut server_only: Vec<Value>,
@@ -322,7 +323,7 @@ fn ranks<'v>(
     Ok(ranks)
 }
 
-/// The merge key's value in an item.
+/// Returns the value of the merge key of an item.
 fn merge_key_value<'v>(item: &'v Value, key: &str) -> Result<&'v Value, StrategicError> {
     work::step();
     match item {
@@ -331,7 +332,7 @@ fn merge_key_value<'v>(item: &'v Value, key: &str) -> Result<&'v Value, Strategi
     }
 }
 
-/// An item reduced to its merge key, which is all that ordering needs.
+/// Reduces an item to its merge key, which is sufficient for ordering.
 fn key_only(item: &Value, key: &str) -> Value {
     work::step();
     let mut map = Map::new();
@@ -341,7 +342,7 @@ fn key_only(item: &Value, key: &str) -> Value {
     Value::Object(map)
 }
 
-/// Whether the items of all lists are maps. They must be of one type, and not be lists.
+/// Returns whether the items of all lists are maps. They must have one type and must not be lists.
 fn element_type(lists: &[&[Value]]) -> Result<bool, StrategicError> {
     let mut items = lists.iter().copied().flatten();
     let Some(first) = items.next() else {

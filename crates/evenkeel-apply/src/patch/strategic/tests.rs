@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::*;
 
-/// A schema from a document: `{"f": {"strategy": "merge", "key": "name", "of": <schema>}}`.
-/// Fields that are not mentioned exist and are plain; a schema of `null` is a map.
+/// A schema from a document: `{"f": {"strategy": "merge", "key": "name", "of": <schema>}}`. Other
+/// fields exist without patch metadata; a schema of `null` is a map.
 struct Doc {
     fields: Vec<(&'static str, Doc, PatchStrategy, Option<&'static str>)>,
     plain: Option<Box<Doc>>,
@@ -135,7 +135,7 @@ fn patches_merge_as_their_schema_says() {
             json!({"merging": [{"name": "a"}, {"name": "a", "v": 1}]}),
             json!({"merging": [{"name": "a", "v": 1}]}),
         ),
-        // $setElementOrder: listed items in its order, the rest where it was.
+        // $setElementOrder: listed items in its order, the others at their position.
         (
             json!({"merging": [{"name": "1"}, {"name": "2"}, {"name": "3"}]}),
             json!({"$setElementOrder/merging": [{"name": "3"}, {"name": "1"}]}),
@@ -149,7 +149,7 @@ fn patches_merge_as_their_schema_says() {
             }),
             json!({"merging": [{"name": "4", "v": 1}, {"name": "2"}, {"name": "1", "v": 1}]}),
         ),
-        // A new item takes the place of a deleted one before what it is ordered against.
+        // A new item is at the position of a deleted one, before the item it is ordered against.
         (
             json!({"merging": [{"name": "kept"}, {"name": "gone"}]}),
             json!({
