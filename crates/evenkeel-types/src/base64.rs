@@ -1,9 +1,9 @@
-//! Standard base64 as Go reads and writes it: newlines are skipped, padding is required, and the
-//! bits that padding leaves over are ignored.
+//! Standard base64 as in Go: newlines are skipped, padding is required, and unused bits before the
+//! padding are ignored.
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Where reading failed.
+/// Position of the illegal byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("illegal base64 data at input byte {0}")]
 pub(crate) struct IllegalByte(usize);
@@ -35,7 +35,7 @@ pub(crate) fn decode(text: &str) -> Result<Vec<u8>, IllegalByte> {
     Ok(bytes)
 }
 
-/// Checks `text`; true when encoding what it decodes to gives `text` again.
+/// Validates `text`. Returns whether it is the canonical encoding of its bytes.
 pub(crate) fn is_canonical(text: &str) -> Result<bool, IllegalByte> {
     let (mut quanta, mut canonical) = (0, true);
     read(text.as_bytes(), |quantum, digits| {
@@ -60,7 +60,7 @@ fn value(byte: u8) -> Option<u8> {
     }
 }
 
-/// Hands over four digits at a time, with how many of them count.
+/// Calls `quantum` with four digits at a time and the number of digits that count.
 fn read(text: &[u8], mut quantum: impl FnMut([u8; 4], usize)) -> Result<(), IllegalByte> {
     let mut digits = [0; 4];
     let mut filled = 0;

@@ -1,9 +1,9 @@
-//! What decoding JSON into a Go struct and encoding it again does to an object, as one walk in
-//! place: unknown fields go, empty ones go where Go leaves them out and appear where it does not,
-//! and quantities, times and bytes take their canonical form.
+//! Decodes JSON into a Go struct and encodes it again, as one walk in place: unknown fields are
+//! removed, zero values are removed or added as Go omits or prints them, and quantities, times and
+//! bytes become canonical.
 //!
-//! A field that is fine costs a lookup and no allocation. Recursion is as deep as the value, whose
-//! depth the JSON decoder bounds.
+//! A valid field costs a lookup and no allocation. The depth of the recursion is that of the value,
+//! which the JSON decoder limits.
 
 mod empty;
 mod from_unstructured;
@@ -27,14 +27,14 @@ pub(crate) use scalar::{print_double, print_time};
 use zero::zero_field;
 pub(crate) use zero::{complete, omitted, zero};
 
-/// The strict decoder stops collecting here.
+/// Maximum number of errors that the strict decoder collects.
 const STRICT_ERRORS_MAX: usize = 100;
 
-/// Something a strict decoder objects to and a lenient one drops.
+/// An error of the strict decoder; the lenient decoder ignores it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StrictDecodingError {
-    /// The type has no such field; holds its path, `spec.containers[0].imag`.
+    /// The type has no such field; contains its path, such as `spec.containers[0].imag`.
     UnknownField(String),
 }
 
@@ -46,11 +46,11 @@ impl fmt::Display for StrictDecodingError {
     }
 }
 
-/// Shapes `object` as the Go type would, and reports what a strict decoder would not have taken.
+/// Conforms `object` to the Go type. Returns the errors that a strict decoder would report.
 ///
 /// # Errors
 ///
-/// When a value cannot be decoded at all; `object` is then left half done.
+/// If a value cannot be decoded; `object` is then partially converted.
 pub fn conform(
     ty: &'static Type,
     object: &mut Value,
@@ -62,7 +62,7 @@ pub fn conform(
 
 struct Walk {
     strict_errors: Vec<StrictDecodingError>,
-    /// How many values deep we are in types that decode their own JSON, which is never strict.
+    /// Nesting depth in types that decode their own JSON, which is never strict.
     lenient: u32,
 }
 
@@ -75,7 +75,7 @@ impl Walk {
     ) -> Result<(), TypeMismatch> {
         match value {
             Value::Object(map) => self.fields(ty, map, at),
-            // Go ignores a null where a struct is to be filled.
+            // Go ignores null for a struct.
             Value::Null => {
                 *value = zero::object(ty);
                 Ok(())
@@ -129,7 +129,7 @@ impl Walk {
         Ok(())
     }
 
-    /// A value that is there and is not null.
+    /// Conforms a present value that is not null.
     fn value(
         &mut self,
         expr: Expr,
@@ -237,7 +237,7 @@ impl Walk {
             }
             _ => {}
         }
-        // Anything else is taken for nothing.
+        // Other values decode to nothing.
         *value = Value::Null;
         Ok(())
     }

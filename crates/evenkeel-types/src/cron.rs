@@ -1,9 +1,9 @@
-//! Schedules of CronJobs, read and computed as the cron library of Kubernetes does
-//! (github.com/robfig/cron/v3): five fields or a descriptor such as `@daily`, after a time zone or
-//! not.
+//! Schedules of CronJobs, parsed and computed as by the cron library of Kubernetes
+//! (github.com/robfig/cron/v3): five fields or a descriptor such as `@daily`, optionally after a
+//! time zone.
 //!
-//! The API server validates with [`Cron::parse`], whose errors are the library's, and the CronJob
-//! controller computes start times with [`Cron::next`].
+//! The API server validates with [`Cron::parse`], which returns the library's errors, and the
+//! CronJob controller computes start times with [`Cron::next`].
 
 mod next;
 
@@ -24,7 +24,7 @@ enum Schedule {
     Every(i64),
 }
 
-/// For each field one bit for each of its values, and [`STAR`].
+/// One bit for each value of a field, and [`STAR`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Fields {
     minutes: u64,
@@ -34,7 +34,7 @@ struct Fields {
     weekdays: u64,
 }
 
-/// Marks a field that has `*` or `?` without a step above 1.
+/// Set for a field with `*` or `?` without a step above 1.
 const STAR: u64 = 1 << 63;
 
 struct Bounds {
@@ -56,10 +56,10 @@ const WEEKDAYS: Bounds =
     Bounds { min: 0, max: 6, names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] };
 
 impl Cron {
-    /// Reads a schedule. `is_zone` decides which names of time zones exist.
+    /// Parses a schedule. `is_zone` returns whether a time zone exists.
     ///
     /// # Errors
-    /// What is wrong with it, in the library's words.
+    /// The library's error message.
     pub fn parse(text: &str, is_zone: impl Fn(&str) -> bool) -> Result<Self, String> {
         if text.is_empty() {
             return Err("empty spec string".to_owned());
@@ -67,7 +67,7 @@ impl Cron {
         let (mut rest, mut zone) = (text, None);
         if text.starts_with("TZ=") || text.starts_with("CRON_TZ=") {
             let Some((prefix, after)) = text.split_once(' ') else {
-                // The library slices up to an index it did not find.
+                // The library slices with an index of -1.
                 let error =
                     "invalid schedule format: runtime error: slice bounds out of range [:-1]";
                 return Err(error.to_owned());
@@ -85,7 +85,7 @@ impl Cron {
         Ok(Self { zone, schedule })
     }
 
-    /// The time zone that precedes the fields; empty for UTC.
+    /// Returns the time zone before the fields; empty for UTC.
     #[must_use]
     pub fn zone(&self) -> Option<&str> {
         self.zone.as_deref()
@@ -142,13 +142,13 @@ impl Fields {
     }
 }
 
-/// The bits of a field: a list of ranges, in which empty items are skipped.
+/// Parses a field: a list of ranges, in which empty items are skipped.
 fn field(text: &str, bounds: &Bounds) -> Result<u64, String> {
     let ranges = text.split(',').filter(|range| !range.is_empty());
     ranges.map(|expression| range(expression, bounds)).try_fold(0, |bits, more| Ok(bits | more?))
 }
 
-/// The bits of `*`, `a` or `a-b`, each with `/step` or without.
+/// Parses `*`, `a` or `a-b`, each with an optional `/step`.
 fn range(expression: &str, bounds: &Bounds) -> Result<u64, String> {
     let mut parts = expression.split('/');
     let span = parts.next().unwrap_or_default();
@@ -171,7 +171,7 @@ fn range(expression: &str, bounds: &Bounds) -> Result<u64, String> {
         (None, _) => 1,
         (Some(step), None) => {
             let step = number(step)?;
-            // A single value with a step goes on to the maximum.
+            // A single value with a step extends to the maximum.
             if single {
                 end = bounds.max;
             }

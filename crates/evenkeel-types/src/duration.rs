@@ -1,14 +1,14 @@
 //! Durations in Go's notation (`1h30m`, `-1.5s`), with the values and error texts of
 //! `time.ParseDuration`.
 
-/// The largest magnitude Go's parser accepts; as a positive value it is already out of range.
+/// The largest magnitude that Go's parser accepts; as a positive value it is out of range.
 const LIMIT: u64 = 1 << 63;
 
 /// Parses a duration and returns it in nanoseconds.
 ///
 /// # Errors
 ///
-/// The text of Go's error, which quotes the input.
+/// Go's error message, which quotes the input.
 ///
 /// ```
 /// use evenkeel_types::duration::parse;
@@ -62,7 +62,7 @@ fn nanoseconds(unit: &str) -> Option<u64> {
     })
 }
 
-/// A decimal number as Go reads it: the fraction is kept apart, as an integer and its scale.
+/// A decimal number as Go parses it: the fraction is an integer with a scale.
 struct Number {
     whole: u64,
     fraction: u64,
@@ -70,7 +70,7 @@ struct Number {
 }
 
 impl Number {
-    /// Takes the number at the start of `text`; none if there is none, or if it overflows.
+    /// Parses the number at the start of `text`; none if there is none or it overflows.
     fn take(text: &str) -> Option<(Self, &str)> {
         let (digits, mut rest) = split_digits(text);
         let mut whole: u64 = 0;
@@ -91,7 +91,7 @@ impl Number {
         any.then_some((number, rest))
     }
 
-    /// Digits beyond the precision of 63 bits are dropped, as Go drops them.
+    /// Digits beyond the precision of 63 bits are dropped, as in Go.
     fn read_fraction(&mut self, digits: &str) {
         for digit in digits.bytes() {
             if self.fraction > (LIMIT - 1) / 10 {
@@ -106,7 +106,7 @@ impl Number {
         if self.whole > LIMIT / unit {
             return None;
         }
-        // Through floating point, which is how Go rounds; below `unit` either way.
+        // In floating point, as Go rounds; the result is below `unit` either way.
         let fraction = (self.fraction as f64 * (unit as f64 / self.scale)) as u64;
         (self.whole * unit).checked_add(fraction)
     }

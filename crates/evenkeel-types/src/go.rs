@@ -1,7 +1,7 @@
-//! Values as Go prints them: `%q`, `%v`, `%T` and `json.Marshal`.
+//! Formats values as Go does: `%q`, `%v`, `%T` and `json.Marshal`.
 //!
-//! Error texts and annotations are compared with upstream's by users and by tests, so every place
-//! that puts a value into a text goes through here.
+//! Users and tests compare error messages and annotations with upstream's, so every value in a
+//! message is formatted here.
 
 use std::fmt::{self, Write as _};
 
@@ -36,18 +36,18 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// `strconv.Quote`.
+/// Quotes a string as `strconv.Quote`.
 pub fn quote(text: &str) -> String {
     Quoted(text).to_string()
 }
 
-/// A list of strings under `%q`: `["a" "b"]`.
+/// Formats a list of strings with `%q`: `["a" "b"]`.
 pub fn quote_list<'a>(items: impl IntoIterator<Item = &'a str>) -> String {
     let items: Vec<String> = items.into_iter().map(quote).collect();
     format!("[{}]", items.join(" "))
 }
 
-/// `unicode.IsPrint`.
+/// Returns whether a character is printable, as `unicode.IsPrint`.
 pub fn is_print(c: char) -> bool {
     if c.is_ascii() {
         return c == ' ' || c.is_ascii_graphic();
@@ -55,25 +55,25 @@ pub fn is_print(c: char) -> bool {
     if c.is_whitespace() {
         return false;
     }
-    // The standard library knows which characters are printable but tells only through its
-    // escaping. A leading letter keeps combining marks from being escaped for their position.
+    // The standard library exposes which characters are printable only through its escaping. A
+    // leading letter keeps combining marks from being escaped for their position.
     let mut buffer = [b'a'; 5];
     let len = 1 + c.encode_utf8(&mut buffer[1..]).len();
     std::str::from_utf8(&buffer[..len]).is_ok_and(|s| s.escape_debug().nth(1) == Some(c))
 }
 
-/// A JSON number as Kubernetes holds it: `int64` if it fits, `float64` otherwise.
+/// A JSON number as Kubernetes decodes it: `int64` if it fits, `float64` otherwise.
 ///
 /// `Display` is `%v`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the type says it all")]
+#[expect(missing_docs, reason = "the variants are self-explanatory")]
 pub enum Num {
     Int(i64),
     Float(f64),
 }
 
 impl Num {
-    /// What a decoder makes of the number.
+    /// Converts a JSON number as Kubernetes' decoder does.
     pub fn of(number: &Number) -> Self {
         match number.as_i64() {
             Some(int) => Self::Int(int),
@@ -81,7 +81,7 @@ impl Num {
         }
     }
 
-    /// The number as a float, rounded if need be.
+    /// Returns the number as a float, rounded if necessary.
     pub fn as_f64(self) -> f64 {
         match self {
             Self::Int(int) => int as f64,
@@ -99,7 +99,7 @@ impl fmt::Display for Num {
     }
 }
 
-/// A `float64` under `%v`: shortest digits, an exponent below 1e-4 and from 1e6.
+/// Formats a `float64` with `%v`: shortest digits, an exponent below 1e-4 and from 1e6.
 pub fn float(float: f64) -> String {
     if float.is_nan() {
         return "NaN".to_owned();
@@ -114,7 +114,7 @@ pub fn float(float: f64) -> String {
     format!("{mantissa}e{sign}{exponent:0>2}")
 }
 
-/// The mantissa, the sign of the exponent, and its digits.
+/// Returns the mantissa, the sign of the exponent, and its digits.
 pub(crate) fn scientific(float: f64) -> (String, char, String) {
     let text = format!("{float:e}");
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -125,13 +125,13 @@ pub(crate) fn scientific(float: f64) -> (String, char, String) {
     (mantissa.to_owned(), sign, digits.to_owned())
 }
 
-/// `int64(float)` as amd64 does it: out of range becomes the smallest integer.
+/// Converts as `int64(float)` does on amd64: out of range becomes the smallest integer.
 pub fn truncate(float: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     if (-LIMIT..LIMIT).contains(&float) { float as i64 } else { i64::MIN }
 }
 
-/// A decoded JSON value under `%v`.
+/// Formats a decoded JSON value with `%v`.
 pub fn format_v(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
@@ -149,7 +149,7 @@ pub fn format_v(value: &Value) -> String {
     }
 }
 
-/// A decoded JSON value under `%#v`.
+/// Formats a decoded JSON value with `%#v`.
 pub fn format_sharp_v(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".to_owned(),
@@ -167,7 +167,7 @@ pub fn format_sharp_v(value: &Value) -> String {
     }
 }
 
-/// The Go type of a decoded JSON value, as `%T` prints it.
+/// Returns the Go type of a decoded JSON value, as `%T`.
 pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
@@ -182,7 +182,7 @@ pub fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// The type of a JSON value in the words of Go's decoder.
+/// Returns the type of a JSON value as Go's decoder names it.
 pub fn json_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -194,14 +194,14 @@ pub fn json_kind(value: &Value) -> &'static str {
     }
 }
 
-/// `json.Marshal`: keys sorted, HTML characters escaped.
+/// Encodes as `json.Marshal`: keys sorted, HTML characters escaped.
 pub fn json(value: &Value) -> String {
     let mut out = String::new();
     json::any(&mut out, value);
     out
 }
 
-/// The entries of a map by key, whatever order the map keeps.
+/// Returns the entries of a map sorted by key.
 fn sorted(map: &serde_json::Map<String, Value>) -> impl Iterator<Item = (&String, &Value)> {
     let mut entries: Vec<_> = map.iter().collect();
     entries.sort_unstable_by_key(|(key, _)| *key);

@@ -1,8 +1,8 @@
-//! Group, version and kind: what a manifest's `apiVersion` and `kind` say.
+//! GroupVersionKind: the `apiVersion` and `kind` of a manifest.
 
 use std::fmt;
 
-/// Names one version of one kind, for example `apps/v1, Kind=Deployment`.
+/// One version of a kind, for example `apps/v1, Kind=Deployment`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Gvk<'a> {
     /// Empty for the core group.
@@ -14,18 +14,18 @@ pub struct Gvk<'a> {
 }
 
 impl<'a> Gvk<'a> {
-    /// The three parts, in order.
+    /// Creates a GVK from its parts.
     pub const fn new(group: &'a str, version: &'a str, kind: &'a str) -> Self {
         Self { group, version, kind }
     }
 
-    /// Splits `apiVersion` at its slash; a lone version belongs to the core group.
+    /// Splits `apiVersion` at its slash; without a slash it is a version of the core group.
     pub fn from_api_version(api_version: &'a str, kind: &'a str) -> Self {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         Self { group, version, kind }
     }
 
-    /// What stands in a manifest: `v1`, `apps/v1`.
+    /// Returns the `apiVersion`: `v1`, `apps/v1`.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
             self.version.to_owned()

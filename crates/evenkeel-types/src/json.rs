@@ -1,8 +1,8 @@
-//! JSON as Go prints it: the fields of a struct in the order of its declaration, the keys of a map
-//! sorted, and `encoding/json`'s escapes.
+//! Encodes JSON as Go does: the fields of a struct in declaration order, the keys of a map sorted,
+//! with the escapes of `encoding/json`.
 //!
-//! [`write()`] prints a whole object of a known type, or of none. [`any`] and [`string`] print single
-//! values into texts and byte buffers alike.
+//! [`write()`] encodes an object with or without a type. [`any`] and [`string`] encode single
+//! values into strings and byte buffers.
 
 #[cfg(test)]
 mod tests;
@@ -15,9 +15,9 @@ use crate::go::{Num, scientific};
 use crate::table::schema_type;
 use crate::{Custom, Expr, Gvk, Shape, Type, lookup};
 
-/// What JSON is printed into.
+/// A target for encoded JSON.
 pub trait Sink {
-    /// Appends a piece of text.
+    /// Appends text.
     fn text(&mut self, text: &str);
 }
 
@@ -38,19 +38,19 @@ impl Sink for Vec<u8> {
 pub enum FieldsOrder {
     /// As structured-merge-diff writes them: objects of built-in types keep them as raw JSON.
     PathElements,
-    /// As the keys of a map: custom objects keep them as one, and so do typed views of them.
+    /// As the keys of a map: as custom resources and their metadata and tables have them.
     Keys,
 }
 
-/// Appends `value`, printed as a value of type `ty`; without a type, all keys are sorted.
+/// Appends `value`, encoded with type `ty`; without a type, all keys are sorted.
 ///
-/// Returns where the text of `metadata.resourceVersion` begins, if the object has one. A field the
-/// type does not declare follows the ones it does.
+/// Returns the position of the text of `metadata.resourceVersion`, if the object has one. Fields
+/// that the type does not declare follow the declared ones.
 pub fn write(out: &mut Vec<u8>, ty: Option<&'static Type>, value: &Value) -> Option<usize> {
     write_in_order(out, ty, value, FieldsOrder::PathElements)
 }
 
-/// As [`write()`], with `fieldsV1` in the given order.
+/// Calls [`write()`] with the given order of `fieldsV1`.
 pub fn write_in_order(
     out: &mut Vec<u8>,
     ty: Option<&'static Type>,
@@ -66,7 +66,7 @@ pub fn write_in_order(
     printer.version_at
 }
 
-/// Appends a value of no particular type.
+/// Appends a value without a type.
 pub fn any(out: &mut impl Sink, value: &Value) {
     match value {
         Value::Null => out.text("null"),
@@ -109,7 +109,7 @@ pub fn any(out: &mut impl Sink, value: &Value) {
     }
 }
 
-/// Appends a string, escaped.
+/// Appends an escaped string.
 pub fn string(out: &mut impl Sink, text: &str) {
     out.text("\"");
     let mut rest = text;
@@ -136,7 +136,7 @@ pub fn string(out: &mut impl Sink, text: &str) {
     out.text("\"");
 }
 
-/// The bytes that are escaped, or begin a character that may be.
+/// Bytes that are escaped, or start a character that may be.
 static ESCAPED: [bool; 256] = {
     let mut escaped = [false; 256];
     let mut byte = 0;
@@ -171,7 +171,7 @@ fn integer(out: &mut impl Sink, int: i64) {
     out.text(std::str::from_utf8(&buffer[at..]).unwrap_or_default());
 }
 
-/// Walks a map by key, whatever order the map keeps.
+/// Calls `each` for the entries of a map, sorted by key.
 fn for_each_sorted<'v>(map: &'v Map<String, Value>, mut each: impl FnMut(&'v str, &'v Value)) {
     if map.keys().is_sorted() {
         map.iter().for_each(|(key, value)| each(key, value));
@@ -182,7 +182,7 @@ fn for_each_sorted<'v>(map: &'v Map<String, Value>, mut each: impl FnMut(&'v str
     }
 }
 
-/// Where in an object the printer is, as far as it matters.
+/// The part of the object that is being encoded.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     Root,
@@ -192,7 +192,7 @@ enum Place {
 
 struct Printer<'o, 'v> {
     out: &'o mut Vec<u8>,
-    /// The members of the structs being printed, innermost last.
+    /// The members of the structs being encoded, innermost last.
     entries: Vec<Entry<'v>>,
     version_at: Option<usize>,
     fields_order: FieldsOrder,
@@ -207,7 +207,7 @@ struct Entry<'v> {
 }
 
 impl<'v> Printer<'_, 'v> {
-    /// The members of a struct, in the order of its declaration.
+    /// Encodes the members of a struct in declaration order.
     fn members(&mut self, ty: &'static Type, map: &'v Map<String, Value>, place: Place) {
         let start = self.entries.len();
         for (key, value) in map {
@@ -239,7 +239,7 @@ impl<'v> Printer<'_, 'v> {
         self.out.push(b'}');
     }
 
-    /// The entries of an object of no known type, by key.
+    /// Encodes the entries of an object without a type, sorted by key.
     fn entries(&mut self, map: &'v Map<String, Value>, place: Place) {
         self.out.push(b'{');
         let mut more = false;
@@ -303,7 +303,7 @@ impl<'v> Printer<'_, 'v> {
         match custom {
             Custom::FieldsV1 if self.fields_order == FieldsOrder::Keys => any(self.out, value),
             Custom::FieldsV1 => self.field_set(value),
-            // An object within another is printed by its own type.
+            // An embedded object is encoded with its own type.
             Custom::RawExtension => match (value, type_of(value)) {
                 (Value::Object(map), Some(ty)) => self.members(ty, map, Place::Other),
                 _ => any(self.out, value),
@@ -323,7 +323,7 @@ impl<'v> Printer<'_, 'v> {
         }
     }
 
-    /// A set of fields, sorted by path elements rather than by text.
+    /// Encodes a field set, sorted by path elements instead of text.
     fn field_set(&mut self, value: &'v Value) {
         let Value::Object(map) = value else { return any(self.out, value) };
         let mut elements: Vec<(&str, &Value)> =
@@ -340,8 +340,8 @@ impl<'v> Printer<'_, 'v> {
     }
 }
 
-/// The built-in type that an object says it is of. Some documents of discovery have no version, and
-/// views come in two versions that differ in name only.
+/// Returns the built-in type of an object. Some discovery documents have no version, and the
+/// metadata and table types have two versions that differ only in name.
 pub fn type_of(object: &Value) -> Option<&'static Type> {
     let api_version = match object.get("apiVersion").and_then(Value::as_str) {
         Some("meta.k8s.io/v1beta1") => "meta.k8s.io/v1",
@@ -352,8 +352,8 @@ pub fn type_of(object: &Value) -> Option<&'static Type> {
     lookup(Gvk::from_api_version(api_version, kind))
 }
 
-/// Path elements as structured-merge-diff orders them: the set itself, fields by name, list items
-/// by their keys, values, and then indices.
+/// Compares path elements as structured-merge-diff: the set itself, fields by name, list items by
+/// their keys, values, then indices.
 fn compare_elements(a: &str, b: &str) -> Ordering {
     let kind = |element: &str| match element.as_bytes() {
         [b'f', b':', ..] => 1,

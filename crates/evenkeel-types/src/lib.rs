@@ -1,11 +1,10 @@
-//! What Kubernetes knows of its built-in types. Pure: no IO, no async, no clock.
+//! The built-in types of Kubernetes as data. Pure: no IO, no async, no clock.
 //!
-//! [`lookup`] finds a [`Type`] in the table compiled into the crate, and what follows reads that
-//! table: [`conform()`] shapes JSON as decoding into the Go structs would, and [`protobuf`] turns
-//! the binary wire form into that JSON and back. [`json`] prints objects in the order of their Go
-//! structs, [`quantity`] is the arithmetic of resource amounts, [`time`] reads and prints
-//! timestamps, [`duration`] reads Go's durations, [`cron`] reads and computes schedules, and [`go`]
-//! prints values the way error texts have them.
+//! [`lookup`] finds a [`Type`] in the table compiled into the crate. [`conform()`] converts JSON as
+//! decoding into the Go structs does, and [`protobuf`] converts the binary wire format to JSON and
+//! back. [`json`] encodes objects in the field order of their Go structs, [`quantity`] implements
+//! resource quantities, [`time`] timestamps, [`duration`] Go's durations and [`cron`] schedules.
+//! [`go`] formats values as in Go's error messages.
 
 mod base64;
 mod conform;

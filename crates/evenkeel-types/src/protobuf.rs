@@ -1,12 +1,12 @@
-//! The binary wire form of the built-in kinds, to JSON and back.
+//! Converts the protobuf wire format of the built-in kinds to JSON and back.
 //!
 //! A message is an envelope: four magic bytes, then a `runtime.Unknown` with the `apiVersion`, the
-//! `kind` and the object's own bytes. [`decode`] gives exactly the JSON that Go prints after
-//! decoding the same bytes, [`encode`] the bytes that Go writes after decoding the same JSON; both
-//! are driven by the table of types.
+//! `kind` and the bytes of the object. [`decode`] returns the JSON that Go prints after decoding
+//! the same bytes, [`encode`] the bytes that Go writes after decoding the same JSON; both use the
+//! table of types.
 //!
-//! Input may be hostile: nesting is bounded, nothing is reserved on the word of a length, and what
-//! is cut short is an error.
+//! Input is untrusted: nesting is limited, no memory is reserved for a declared length, and
+//! truncated input is an error.
 
 mod decode;
 mod encode;
@@ -22,20 +22,20 @@ pub use encode::Encoder;
 pub use text::member;
 use wire::{Payload, Reader, Writer};
 
-/// What every enveloped message begins with.
+/// The prefix of every enveloped message.
 pub const MAGIC: [u8; 4] = *b"k8s\0";
 
-/// As deep as JSON documents may be.
+/// Maximum depth, as for JSON documents.
 const DEPTH_MAX: usize = 128;
 
-/// An object that came as protobuf.
+/// An object decoded from protobuf.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
-    /// The envelope's `apiVersion`, which the object has too if its type does.
+    /// The envelope's `apiVersion`; also set in the object if its type has the field.
     pub api_version: String,
-    /// The envelope's `kind`, which the object has too if its type does.
+    /// The envelope's `kind`; also set in the object if its type has the field.
     pub kind: String,
-    /// The object as Go would print it.
+    /// The object as Go prints it.
     pub object: Value,
 }
 
@@ -43,7 +43,7 @@ pub struct Decoded {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// There were none.
+    /// The input is empty.
     #[error("empty data")]
     Empty,
     /// The magic is missing.
@@ -59,30 +59,30 @@ pub enum DecodeError {
         /// The envelope's `kind`.
         kind: String,
     },
-    /// The kind has no protobuf form.
+    /// The kind has no protobuf encoding.
     #[error("{0} has no protobuf form")]
     NoProtobuf(&'static str),
-    /// The bytes end too early.
+    /// The input is truncated.
     #[error("unexpected EOF")]
     UnexpectedEof,
-    /// A number takes more than 64 bits.
+    /// A number has more than 64 bits.
     #[error("proto: integer overflow")]
     Overflow,
-    /// A tag that cannot be.
+    /// An invalid tag.
     #[error("proto: illegal tag {0}")]
     IllegalTag(u64),
-    /// A known field in an unexpected encoding.
+    /// A known field has an unexpected wire type.
     #[error("proto: wrong wireType = {wire} for field {field}")]
     WrongWireType {
-        /// The encoding found.
+        /// The wire type in the input.
         wire: u8,
         /// The JSON name of the field.
         field: &'static str,
     },
-    /// Messages within messages, beyond what JSON documents may be.
+    /// Messages are nested deeper than JSON documents may be.
     #[error("exceeded max depth")]
     TooDeep,
-    /// A value that Go could not print.
+    /// A value that Go cannot print.
     #[error("{0}")]
     Value(String),
 }
@@ -91,7 +91,7 @@ pub enum DecodeError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
-    /// The object does not say what it is, or the table does not know it.
+    /// The object has no type, or its kind is not in the table.
     #[error("no kind {kind:?} is registered for version {api_version:?}")]
     UnknownKind {
         /// The object's `apiVersion`.
@@ -99,13 +99,13 @@ pub enum EncodeError {
         /// The object's `kind`.
         kind: String,
     },
-    /// The kind has no protobuf form.
+    /// The kind has no protobuf encoding.
     #[error("{0} has no protobuf form")]
     NoProtobuf(&'static str),
-    /// The object was not conformed: a field holds a value of another type.
+    /// The object was not conformed: a field has a value of the wrong type.
     #[error("field {0} holds a value of the wrong type")]
     Mismatch(&'static str),
-    /// Deeper than JSON documents may be.
+    /// The object is nested deeper than JSON documents may be.
     #[error("exceeded max depth")]
     TooDeep,
 }
@@ -114,7 +114,7 @@ pub enum EncodeError {
 ///
 /// # Errors
 ///
-/// When the bytes are no message of a built-in kind.
+/// If the bytes are not a message of a built-in kind.
 pub fn decode(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     decode_at(bytes, 0)
 }
@@ -149,18 +149,18 @@ fn decode_at(bytes: &[u8], depth: usize) -> Result<Decoded, DecodeError> {
     if let Value::Object(map) = &mut object
         && ty.field("apiVersion").is_some()
     {
-        // The message leaves these to the envelope.
+        // The message has these only in the envelope.
         map.insert("apiVersion".to_owned(), Value::String(api_version.clone()));
         map.insert("kind".to_owned(), Value::String(kind.clone()));
     }
     Ok(Decoded { api_version, kind, object })
 }
 
-/// Decodes a message that came without an envelope.
+/// Decodes a message without an envelope.
 ///
 /// # Errors
 ///
-/// When the bytes are no message of that type.
+/// If the bytes are not a message of that type.
 pub fn decode_bare(ty: &'static Type, bytes: &[u8]) -> Result<Value, DecodeError> {
     decode::object(ty, bytes, 0)
 }
@@ -169,7 +169,7 @@ pub fn decode_bare(ty: &'static Type, bytes: &[u8]) -> Result<Value, DecodeError
 ///
 /// # Errors
 ///
-/// When the kind is unknown, or the object is not as [`conform`](fn@crate::conform) leaves it.
+/// If the kind is unknown, or the object was not conformed by [`conform`](fn@crate::conform).
 pub fn encode(object: &Value) -> Result<Vec<u8>, EncodeError> {
     let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
@@ -182,12 +182,11 @@ pub fn encode(object: &Value) -> Result<Vec<u8>, EncodeError> {
     encode_json(ty, api_version, kind, &printed)
 }
 
-/// Encodes the JSON of an object, with an envelope of these names.
+/// Encodes the JSON of an object, with an envelope of this `apiVersion` and `kind`.
 ///
 /// # Errors
 ///
-/// When the JSON is not compact, or not that of an object as [`conform`](fn@crate::conform) leaves
-/// it.
+/// If the JSON is not compact, or the object was not conformed by [`conform`](fn@crate::conform).
 pub fn encode_json(
     ty: &'static Type,
     api_version: &str,
@@ -206,7 +205,7 @@ pub fn encode_json(
     Ok(bytes)
 }
 
-/// What an envelope begins with, up to an object whose message takes `length` bytes.
+/// Returns the start of an envelope, up to an object whose message has `length` bytes.
 pub fn envelope_head(api_version: &str, kind: &str, length: usize) -> Vec<u8> {
     let mut names = Writer::default();
     names.bytes(1, api_version.as_bytes());
@@ -217,11 +216,11 @@ pub fn envelope_head(api_version: &str, kind: &str, length: usize) -> Vec<u8> {
     out.finish()
 }
 
-/// What an envelope ends with: content encoding and type, always empty and always written.
+/// The end of an envelope: content encoding and type, always empty and always written.
 pub const ENVELOPE_TAIL: [u8; 4] = [3 << 3 | 2, 0, 4 << 3 | 2, 0];
 
-/// One event of a watch stream: its length in four bytes, then a bare `WatchEvent` that holds the
-/// enveloped object.
+/// Encodes one event of a watch stream: its length in four bytes, then a `WatchEvent` without an
+/// envelope that contains the enveloped object.
 pub fn watch_frame(event: &str, enveloped: &[u8]) -> Vec<u8> {
     let mut out = Writer::new(vec![0; 4]);
     out.bytes(1, event.as_bytes());
@@ -229,13 +228,13 @@ pub fn watch_frame(event: &str, enveloped: &[u8]) -> Vec<u8> {
     out.bytes(1, enveloped);
     out.end(mark);
     let mut frame = out.finish();
-    // A frame beyond 4 GiB is beyond anything the server stores.
+    // The server stores no objects beyond 4 GiB.
     let length = u32::try_from(frame.len() - 4).unwrap_or(u32::MAX);
     frame[..4].copy_from_slice(&length.to_be_bytes());
     frame
 }
 
-/// Go's strings may hold anything; its JSON replaces what is no UTF-8.
+/// Go's strings may contain any bytes; its JSON encoder replaces invalid UTF-8.
 fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

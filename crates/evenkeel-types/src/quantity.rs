@@ -1,8 +1,8 @@
-//! Quantities such as `500m` and `2Gi`: exact decimal numbers that remember their kind of unit.
+//! Quantities such as `500m` and `2Gi`: exact decimal numbers with the format of their unit.
 //!
-//! Parsing and printing agree with the API server to the letter, including the cases in which it
-//! keeps a string as it was written ([`canonicalize`]). Amounts of up to 18 digits are an integer
-//! and a power of ten; only what does not fit takes the slow way through `decimal`.
+//! Parsing and formatting are those of the API server, including the cases in which it keeps a
+//! string as written ([`canonicalize`]). Amounts of up to 18 digits are an integer and a power of
+//! ten; larger ones use the slower `decimal`.
 
 mod decimal;
 mod parse;
@@ -16,7 +16,7 @@ use std::fmt::{self, Write as _};
 use decimal::Decimal;
 use serde_json::Value;
 
-/// An exact amount and the kind of unit it prints with.
+/// An exact amount and the format of its unit.
 ///
 /// Equality and order are those of the amounts: `1Ki` equals `1024`.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ pub struct Quantity {
     format: Format,
 }
 
-/// The kind of unit a quantity prints with.
+/// The format of a quantity's unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
     /// `12e6`
@@ -36,18 +36,18 @@ pub enum Format {
     DecimalSi,
 }
 
-/// Why a string is no quantity.
+/// Why a string is not a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
-    /// It does not look like one.
+    /// It does not match the format.
     #[error(
         "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
     )]
     Format,
-    /// Its number makes no sense.
+    /// Its number is invalid.
     #[error("unable to parse numeric part of quantity")]
     Number,
-    /// Its unit does not exist.
+    /// Its unit is unknown.
     #[error("unable to parse quantity's suffix")]
     Suffix,
 }
@@ -62,7 +62,7 @@ enum Amount {
     Big(Decimal),
 }
 
-/// What the API server prints for a quantity it has just read. Borrowed when nothing changes.
+/// Returns what the API server prints for a quantity it has just parsed. Borrowed if unchanged.
 pub fn canonicalize(text: &str) -> Result<Cow<'_, str>, ParseError> {
     let (quantity, verbatim) = parse::parse(text)?;
     if verbatim || quantity.prints_as(text) {
@@ -72,17 +72,17 @@ pub fn canonicalize(text: &str) -> Result<Cow<'_, str>, ParseError> {
 }
 
 impl Quantity {
-    /// Reads a quantity.
+    /// Parses a quantity.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         parse::parse(text).map(|(quantity, _)| quantity)
     }
 
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self::new(0, Format::DecimalSi);
     /// One.
     pub const ONE: Self = Self::new(1, Format::DecimalSi);
 
-    /// A quantity as it stands in an object; none if there is none.
+    /// Parses a quantity in an object; none if it is not valid.
     pub fn from_json(value: &Value) -> Option<Self> {
         match value {
             Value::String(text) => Self::parse(text).ok(),
@@ -91,22 +91,22 @@ impl Quantity {
         }
     }
 
-    /// A whole number.
+    /// Creates a whole quantity.
     pub const fn new(value: i64, format: Format) -> Self {
         Self { amount: Amount::Small { value, scale: 0 }, format }
     }
 
-    /// The unit it prints with.
+    /// Returns the format of its unit.
     pub const fn format(&self) -> Format {
         self.format
     }
 
-    /// Neither more nor less than nothing.
+    /// Returns whether the amount is zero.
     pub fn is_zero(&self) -> bool {
         self.sign() == Ordering::Equal
     }
 
-    /// Its order with respect to zero.
+    /// Returns the order of the amount relative to zero.
     pub fn sign(&self) -> Ordering {
         match &self.amount {
             Amount::Small { value, .. } => value.cmp(&0),
@@ -114,7 +114,7 @@ impl Quantity {
         }
     }
 
-    /// Adds `other`. A zero takes over the unit of what is added to it.
+    /// Adds `other`. Zero takes the format of what is added.
     pub fn add(&mut self, other: &Self) {
         if self.is_zero() {
             self.format = other.format;
@@ -139,7 +139,7 @@ impl Quantity {
         };
     }
 
-    /// Takes `other` away. A zero takes over the unit of what is taken from it.
+    /// Subtracts `other`. Zero takes the format of what is subtracted.
     pub fn sub(&mut self, other: &Self) {
         let amount = match &other.amount {
             Amount::Small { value, scale } if *value != i64::MIN => {
@@ -150,15 +150,15 @@ impl Quantity {
         self.add(&Self { amount, format: other.format });
     }
 
-    /// The amount in whole units, rounded away from zero.
+    /// Returns the amount in whole units, rounded away from zero.
     ///
-    /// What does not fit is no error: the API server goes on with 0, or with the low bits of
-    /// amounts that were too large to begin with, and so do the checks built on this.
+    /// Overflow is not an error: as in the API server, the result is 0, or the low bits of amounts
+    /// that were too large to begin with.
     pub fn value(&self) -> i64 {
         self.scaled_value(0)
     }
 
-    /// The amount in thousandths; like [`value`](Self::value) otherwise.
+    /// Returns the amount in thousandths, as [`value`](Self::value) does for whole units.
     pub fn milli_value(&self) -> i64 {
         self.scaled_value(-3)
     }
@@ -172,7 +172,7 @@ impl Quantity {
         }
     }
 
-    /// The amount rounded away from zero to a multiple of `10^scale`.
+    /// Rounds the amount away from zero to a multiple of `10^scale`.
     pub fn rounded_up(self, scale: i32) -> Self {
         match self.amount {
             Amount::Small { scale: own, .. } if own >= scale => self,
@@ -183,7 +183,8 @@ impl Quantity {
         }
     }
 
-    /// Whether it is whole; as resources are kept in thousandths, finer parts count as one.
+    /// Returns whether the amount is whole. Resources have thousandths, so finer parts are rounded
+    /// up.
     pub fn is_integer(&self) -> bool {
         self.milli_value() % 1000 == 0
     }
@@ -195,13 +196,13 @@ impl Quantity {
         }
     }
 
-    /// Compares without building the string.
+    /// Compares the formatted quantity with a text, without allocating.
     fn prints_as(&self, text: &str) -> bool {
         let mut rest = Remaining(text);
         write!(rest, "{self}").is_ok() && rest.0.is_empty()
     }
 
-    /// The whole amount, if it may be printed in powers of 1024.
+    /// Returns the whole amount, if it can be printed in powers of 1024.
     fn binary(&self) -> Option<u128> {
         if self.format != Format::BinarySi {
             return None;
@@ -251,7 +252,7 @@ impl fmt::Display for Quantity {
         match (self.format, exponent) {
             (_, 0) => Ok(()),
             (Format::DecimalExponent, _) => write!(f, "e{exponent}"),
-            // Beyond exa there is no unit, and the API server prints none.
+            // There is no unit beyond exa, and the API server prints none.
             _ => f.write_str(parse::decimal_unit(exponent).unwrap_or_default()),
         }
     }
@@ -282,13 +283,13 @@ impl Ord for Quantity {
     }
 }
 
-/// `value * 10^from` in units of `10^to`, when that is a whole number that fits.
+/// Converts `value * 10^from` to units of `10^to`, if that is a whole number in range.
 fn at_scale(value: i64, from: i32, to: i32) -> Option<i64> {
     let steps = u32::try_from(from.checked_sub(to)?).ok()?;
     value.checked_mul(10_i64.checked_pow(steps)?)
 }
 
-/// Accepts exactly the text it holds.
+/// A writer that accepts only the text it contains.
 struct Remaining<'a>(&'a str);
 
 impl fmt::Write for Remaining<'_> {

@@ -1,9 +1,9 @@
 //! The table of built-in types: `table/types.txt`, parsed once per process.
 //!
-//! A [`Type`] shows its fields twice. [`Type::fields`] is the JSON view: one flat list in which the
-//! fields of embedded structs stand beside the type's own. [`Type::embeds`] keeps the embedding,
-//! which protobuf preserves as nested messages. Everything is sorted, borrowed from the text or
-//! shared by index, so handles are `Copy` and a lookup never allocates.
+//! A [`Type`] has its fields in two views. [`Type::fields`] is the JSON view: a flat list that
+//! includes the fields of embedded structs. [`Type::embeds`] keeps the embedding, which protobuf
+//! encodes as nested messages. Everything is sorted, borrowed from the text or shared by index, so
+//! handles are `Copy` and a lookup never allocates.
 
 mod parse;
 #[cfg(test)]
@@ -18,7 +18,7 @@ use crate::Gvk;
 
 static TEXT: &str = include_str!("table/types.txt");
 
-/// Kinds of `meta/v1` that every API group serves, custom ones included.
+/// Kinds of `meta/v1` that every API group serves, including those of CRDs.
 const META_KINDS: [&str; 7] = [
     "CreateOptions",
     "DeleteOptions",
@@ -29,7 +29,7 @@ const META_KINDS: [&str; 7] = [
     "WatchEvent",
 ];
 
-/// The type served as this kind.
+/// Returns the type of a kind.
 pub fn lookup(gvk: Gvk<'_>) -> Option<&'static Type> {
     let table = table();
     let index = table.by_gvk.get(&gvk).or_else(|| {
@@ -38,18 +38,18 @@ pub fn lookup(gvk: Gvk<'_>) -> Option<&'static Type> {
     Some(&table.types[*index as usize])
 }
 
-/// The type with this OpenAPI name, for example `io.k8s.api.core.v1.Pod`.
+/// Returns the type with this OpenAPI name, for example `io.k8s.api.core.v1.Pod`.
 pub fn by_name(name: &str) -> Option<&'static Type> {
     let table = table();
     table.by_name.get(name).map(|index| &table.types[*index as usize])
 }
 
-/// Every type of the table, by package and then by name.
+/// Returns every type of the table, sorted by package and name.
 pub fn all() -> impl ExactSizeIterator<Item = &'static Type> {
     table().types.iter()
 }
 
-/// The type of the schemas that [`Custom::JsonSchemaPropsOrBool`] and its like may hold.
+/// Returns the type of the schemas in [`Custom::JsonSchemaPropsOrBool`] and similar types.
 pub(crate) fn schema_type() -> Option<&'static Type> {
     by_name("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps")
 }
@@ -67,36 +67,36 @@ fn table() -> &'static Table {
     TABLE.get_or_init(|| parse::parse(TEXT))
 }
 
-/// A struct of the API, or a type with a JSON form of its own.
+/// A struct of the API, or a type with a custom JSON format.
 #[derive(Debug)]
 pub struct Type {
-    /// Its OpenAPI name: `io.k8s.api.core.v1.Pod`.
+    /// The OpenAPI name: `io.k8s.api.core.v1.Pod`.
     pub name: &'static str,
-    /// The kinds it is served as; empty for the parts of other types.
+    /// The kinds it is served as; empty if it is only part of other types.
     pub gvks: Vec<Gvk<'static>>,
-    /// Set when the JSON form is not that of a struct; such a type has no fields.
+    /// Set if the JSON format is not that of a struct; such a type has no fields.
     pub custom: Option<Custom>,
-    /// `x-kubernetes-map-type: atomic`: appliers own it whole.
+    /// `x-kubernetes-map-type: atomic`: managers own it as a whole.
     pub atomic: bool,
     /// `x-kubernetes-unions`, as JSON text.
     pub unions: Option<&'static str>,
-    /// The fields of its JSON form, those of embedded structs included, sorted by name.
+    /// The fields of the JSON object, including those of embedded structs, sorted by name.
     pub fields: Vec<Field>,
-    /// The structs embedded in it.
+    /// The embedded structs.
     pub embeds: Vec<Embed>,
-    /// By protobuf number: the fields and embeds that have one.
+    /// The fields and embedded structs with a protobuf number, sorted by it.
     pub(crate) members_by_number: Vec<(u32, Member)>,
-    /// The members the Go struct declares, in its order.
+    /// The members of the Go struct, in declaration order.
     pub(crate) declared: Vec<Member>,
-    /// Whether the numbers of the declared members ascend.
+    /// Whether the numbers of the declared members are ascending.
     pub(crate) ascending: bool,
-    /// For each field its place in the JSON that Go prints.
+    /// The position of each field in the JSON that Go prints.
     pub(crate) json_order: Vec<u16>,
-    /// Indices of the fields that Go prints even when they are zero.
+    /// Indices of the fields that Go prints even if they are zero.
     pub(crate) always_printed: Vec<u16>,
 }
 
-/// A member of a struct: a field, or a struct embedded in it.
+/// A member of a struct: a field or an embedded struct.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Member {
     Field(u16),
@@ -104,7 +104,7 @@ pub(crate) enum Member {
 }
 
 impl Type {
-    /// The field with this JSON name.
+    /// Returns the field with this JSON name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.field_index(name).map(|index| &self.fields[index])
     }
@@ -119,12 +119,12 @@ impl Type {
         Some(self.members_by_number[found].1)
     }
 
-    /// Its name without the package: `Pod`.
+    /// Returns the name without the package: `Pod`.
     pub fn short_name(&self) -> &'static str {
         self.name.rsplit_once('.').map_or(self.name, |(_, name)| name)
     }
 
-    /// The package of its OpenAPI name: `io.k8s.api.core.v1`.
+    /// Returns the package of the OpenAPI name: `io.k8s.api.core.v1`.
     pub fn package(&self) -> &'static str {
         self.name.rsplit_once('.').map_or("", |(package, _)| package)
     }
@@ -133,25 +133,25 @@ impl Type {
 /// One field of a [`Type`].
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// Its JSON name.
+    /// The JSON name.
     pub name: &'static str,
-    /// Its protobuf number within the message that declares it; 0 when it has none.
+    /// The protobuf number within the message that declares it; 0 if it has none.
     pub number: u32,
-    /// What it holds, pointers aside.
+    /// The type, without pointers.
     pub expr: Expr,
-    /// [`Expr::shape`] of that.
+    /// The [`Expr::shape`] of the type.
     pub shape: Shape,
-    /// A Go pointer: zero and absent differ.
+    /// Whether it is a Go pointer: zero and absent differ.
     pub pointer: bool,
     /// The Go tag `omitempty`.
     pub omitempty: bool,
     /// The Go tag `omitzero`.
     pub omitzero: bool,
-    /// Listed as required in OpenAPI.
+    /// Whether OpenAPI lists it as required.
     pub required: bool,
     /// `x-kubernetes-list-type`.
     pub list_type: Option<ListType>,
-    /// `x-kubernetes-map-type` of this field alone; see also [`Type::atomic`].
+    /// `x-kubernetes-map-type` of this field; see also [`Type::atomic`].
     pub map_type: Option<MapType>,
     /// `x-kubernetes-patch-merge-key`.
     pub merge_key: Option<&'static str>,
@@ -165,22 +165,22 @@ pub struct Field {
 }
 
 impl Field {
-    /// `x-kubernetes-list-map-keys`, in order.
+    /// Returns `x-kubernetes-list-map-keys`, in order.
     pub fn list_keys(&self) -> impl Iterator<Item = &'static str> {
         split(self.list_keys)
     }
 
-    /// `x-kubernetes-patch-strategy`: `merge`, `replace`, `retainKeys`.
+    /// Returns `x-kubernetes-patch-strategy`: `merge`, `replace`, `retainKeys`.
     pub fn patch_strategies(&self) -> impl Iterator<Item = &'static str> {
         split(self.patch_strategy)
     }
 
-    /// `enum` of the strings it holds; empty when any will do.
+    /// Returns the `enum` of a string; empty if any value is allowed.
     pub fn allowed(&self) -> impl Iterator<Item = &'static str> {
         self.allowed.into_iter().flat_map(|values| values.split(','))
     }
 
-    /// Go prints the field even when it is zero.
+    /// Returns whether Go prints the field even if it is zero.
     pub(crate) fn is_always_printed(&self) -> bool {
         let struct_kind = matches!(self.shape, Shape::Struct(_) | Shape::Custom(..));
         !self.omitzero && (!self.omitempty || (struct_kind && !self.pointer))
@@ -191,31 +191,31 @@ fn split(list: &'static str) -> impl Iterator<Item = &'static str> {
     list.split(',').filter(|item| !item.is_empty())
 }
 
-/// A struct whose fields appear among those of the struct that embeds it.
+/// A struct whose fields are part of the struct that embeds it.
 #[derive(Clone, Copy, Debug)]
 pub struct Embed {
-    /// The name Go gives the field.
+    /// The Go name of the field.
     pub name: &'static str,
-    /// The number of its message; 0 when protobuf leaves it out.
+    /// The number of its message; 0 if protobuf omits it.
     pub number: u32,
-    /// What is embedded.
+    /// The embedded type.
     pub ty: TypeRef,
 }
 
-/// What a value looks like in JSON.
+/// The JSON form of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// A string.
     String,
     /// A boolean.
     Bool,
-    /// An integer of 32 bits.
+    /// A 32-bit integer.
     Int32,
-    /// An integer of 64 bits.
+    /// A 64-bit integer.
     Int64,
-    /// A floating point number of 64 bits.
+    /// A 64-bit floating point number.
     Double,
-    /// Bytes, in JSON as base64.
+    /// Bytes, as base64 in JSON.
     Bytes,
     /// Any JSON value.
     Any,
@@ -223,33 +223,33 @@ pub enum Shape {
     List(Expr),
     /// An object whose keys are data.
     Map {
-        /// Always a kind of string.
+        /// The type of the keys, always a string type.
         key: Expr,
-        /// What the keys lead to.
+        /// The type of the values.
         value: Expr,
     },
     /// An object with the fields of this type.
     Struct(TypeRef),
-    /// A type with a JSON form of its own.
+    /// A type with a custom JSON format.
     Custom(Custom, TypeRef),
 }
 
-/// The types that decode their own JSON.
+/// Types that decode their own JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Custom {
-    /// RFC 3339, whole seconds.
+    /// RFC 3339 with whole seconds.
     Time,
-    /// RFC 3339, six digits of a second.
+    /// RFC 3339 with microseconds.
     MicroTime,
     /// A number with a unit: `500m`, `2Gi`.
     Quantity,
-    /// An integer of 32 bits or a string.
+    /// A 32-bit integer or a string.
     IntOrString,
-    /// Any JSON, kept as it is.
+    /// Any JSON, unchanged.
     RawExtension,
-    /// A set of field paths, kept as it is.
+    /// A field set, unchanged.
     FieldsV1,
-    /// Any JSON, kept as it is.
+    /// Any JSON, unchanged.
     Json,
     /// A schema or a list of them.
     JsonSchemaPropsOrArray,
@@ -262,29 +262,29 @@ pub enum Custom {
 /// `x-kubernetes-list-type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListType {
-    /// Owned whole.
+    /// Owned as a whole.
     Atomic,
-    /// Every scalar by itself.
+    /// Scalars, owned individually.
     Set,
-    /// Every object by its keys.
+    /// Objects, owned individually by their keys.
     Map,
 }
 
 /// `x-kubernetes-map-type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapType {
-    /// Owned whole.
+    /// Owned as a whole.
     Atomic,
-    /// Key by key.
+    /// Owned key by key.
     Granular,
 }
 
 /// `default` in OpenAPI v3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DefaultValue {
-    /// None is published.
+    /// No default is published.
     None,
-    /// The zero of the field's shape: `""`, `0`, `false`, `{}`.
+    /// The zero value of the field's shape: `""`, `0`, `false`, `{}`.
     Zero,
     /// This JSON text.
     Json(&'static str),
@@ -295,7 +295,7 @@ pub enum DefaultValue {
 pub struct TypeRef(u16);
 
 impl TypeRef {
-    /// The type itself.
+    /// Returns the type.
     pub fn get(self) -> &'static Type {
         &table().types[self.0 as usize]
     }
@@ -316,25 +316,25 @@ impl fmt::Debug for TypeRef {
     }
 }
 
-/// A handle on a type expression: a shape, and the Go name it goes by.
+/// A handle on a type expression: a shape and its Go name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Expr(u16);
 
 #[derive(Clone, Copy, Debug)]
 struct Expression {
     shape: Shape,
-    /// Package and name, for a named type that is no struct.
+    /// Package and name of a named type that is not a struct.
     alias: Option<(&'static str, &'static str)>,
     wrapped: bool,
 }
 
 impl Expr {
-    /// What values look like.
+    /// Returns the JSON form of the values.
     pub fn shape(self) -> Shape {
         self.expression().shape
     }
 
-    /// How Go writes the type in error messages: `v1.Protocol`, `[]v1.Container`.
+    /// Returns the type as Go's error messages name it: `v1.Protocol`, `[]v1.Container`.
     pub(crate) fn go_type(self) -> String {
         let expression = self.expression();
         if let Some((package, name)) = expression.alias {
@@ -354,7 +354,7 @@ impl Expr {
         }
     }
 
-    /// A list that is a message of its own in protobuf.
+    /// Returns whether this is a list that is a separate message in protobuf.
     pub(crate) fn wrapped(self) -> bool {
         self.expression().wrapped
     }
@@ -371,7 +371,7 @@ impl fmt::Debug for Expr {
 }
 
 impl Type {
-    /// How Go writes the type in error messages: `v1.Pod`.
+    /// Returns the type as Go's error messages name it: `v1.Pod`.
     pub(crate) fn go_type(&self) -> String {
         format!("{}.{}", go_package(self.package()), self.short_name())
     }

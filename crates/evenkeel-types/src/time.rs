@@ -1,6 +1,6 @@
-//! Points in time as the API writes them: RFC 3339 in UTC, to the second or to the microsecond.
+//! Timestamps as the API writes them: RFC 3339 in UTC, with seconds or microseconds.
 //!
-//! Reading accepts what Go's `time.Parse` accepts, and refuses the rest in its words.
+//! Parsing accepts what Go's `time.Parse` accepts, and returns its errors.
 
 #[cfg(test)]
 mod tests;
@@ -9,19 +9,19 @@ use std::fmt;
 
 use crate::go::Quoted;
 
-/// How many seconds before the epoch Go's zero time lies: the start of the year 1.
+/// Go's zero time, the start of the year 1, in seconds since the epoch.
 pub(crate) const ZERO_SECONDS: i64 = -62_135_596_800;
 
-/// A moment.
+/// A timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timestamp {
     /// Seconds since the epoch.
     pub seconds: i64,
-    /// What is left over, below a second.
+    /// Nanoseconds within the second.
     pub nanos: u32,
 }
 
-/// How precisely a moment is written.
+/// The precision of a formatted timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
     /// `2006-01-02T15:04:05Z`
@@ -30,7 +30,7 @@ pub enum Precision {
     Micros,
 }
 
-/// Why a text is no moment, as Go puts it.
+/// Why a text is not a timestamp, with Go's message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("parsing time {}{}", Quoted(.text), .reason)]
 pub struct ParseError {
@@ -48,17 +48,17 @@ impl Precision {
 }
 
 impl Timestamp {
-    /// Whether this is Go's zero time, which counts as unset and prints as null.
+    /// Returns whether this is Go's zero time, which counts as unset and prints as null.
     pub fn is_zero(self) -> bool {
         self.seconds == ZERO_SECONDS && self.nanos == 0
     }
 
-    /// The text in UTC; what is finer than the precision is cut off.
+    /// Formats the timestamp in UTC, truncated to the precision.
     pub fn display(self, precision: Precision) -> impl fmt::Display {
         Display { timestamp: self, precision }
     }
 
-    /// Reads a time in any zone.
+    /// Parses a timestamp in any time zone.
     pub fn parse(text: &str, precision: Precision) -> Result<Self, ParseError> {
         let mut reader = Reader { text, rest: text, layout: precision.layout() };
         let year = reader.year()?;
@@ -89,8 +89,8 @@ impl Timestamp {
     }
 }
 
-/// True for exactly what [`Timestamp::display`] prints at [`Precision::Seconds`] for the years from 2
-/// to 9999: the common case, recognised without reading it.
+/// Returns true for exactly what [`Timestamp::display`] prints with [`Precision::Seconds`] for the
+/// years from 2 to 9999: the common case, checked without parsing.
 pub(crate) fn is_canonical(text: &str) -> bool {
     let bytes = text.as_bytes();
     if bytes.len() != 20 {
@@ -104,7 +104,7 @@ pub(crate) fn is_canonical(text: &str) -> bool {
     shape
         && &bytes[..4] > b"0001"
         && (1..=12).contains(&two(5))
-        // The last days of a month are left to the full reader.
+        // The last days of a month are left to the parser.
         && (1..=28).contains(&two(8))
         && two(11) < 24
         && two(14) < 60
@@ -176,7 +176,7 @@ impl Reader<'_> {
         Err(self.fail(format!(": {name} out of range")))
     }
 
-    /// Digits after the seconds, as many as there are; beyond the ninth they do not count.
+    /// Reads the digits after the seconds; those beyond the ninth are ignored.
     fn fraction(&mut self) -> u32 {
         if !self.rest.starts_with(['.', ',']) || self.digit(1).is_none() {
             return 0;
@@ -260,7 +260,7 @@ fn days_in(year: i64, month: i64) -> i64 {
     }
 }
 
-// Both directions count in eras of 400 years that begin in March, so that the leap day comes last.
+// Both directions count in eras of 400 years that start in March, so that the leap day is last.
 
 pub(crate) fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };

@@ -1,11 +1,11 @@
-//! What a round trip through protobuf does to a conformed object: its wire form cannot tell a
-//! list or a map without entries from none at all.
+//! Models a round trip through protobuf, which does not distinguish empty lists and maps from
+//! absent ones.
 
 use serde_json::{Map, Value};
 
 use crate::{Expr, Shape, Type};
 
-/// Turns lists and maps without entries into `null`, where Go prints them at all.
+/// Replaces empty lists and maps by `null`, where Go prints them.
 pub fn empty_to_null(ty: &'static Type, object: &mut Value) {
     if let Value::Object(map) = object {
         fields(ty, map);

@@ -1,5 +1,6 @@
-//! The other way Go fills a struct: from untyped values, one by one, as strategic merge patches
-//! do. It accepts what decoding JSON accepts and has words of its own for what neither does.
+//! Validates the conversion of untyped values to a Go struct, as `DefaultUnstructuredConverter`
+//! does for strategic merge patches. It accepts the same values as decoding JSON, with different
+//! error messages.
 
 use serde_json::Value;
 
@@ -7,11 +8,11 @@ use super::mismatch::{Place, TypeMismatch};
 use super::scalar;
 use crate::{Custom, Expr, Shape, Type, go};
 
-/// Tells whether `object` can be put into the Go type.
+/// Validates that `object` can be converted to the Go type.
 ///
 /// # Errors
 ///
-/// Why not, in the words of the API server.
+/// If it cannot be converted; with the API server's message.
 pub fn check_unstructured(ty: &'static Type, object: &Value) -> Result<(), TypeMismatch> {
     let Value::Object(map) = object else {
         return mismatch(format!("cannot restore struct from: {}", kind(object)));
@@ -41,7 +42,7 @@ fn check_value(expr: Expr, shape: Shape, value: &Value) -> Result<(), TypeMismat
             let whole = number.as_f64().is_some_and(|float| float.fract() == 0.0);
             if whole || shape == Shape::Double { Ok(()) } else { cannot_convert(value, expr) }
         }
-        // Go can make a string of an integer, though not in the way anybody would want.
+        // Go can convert an integer to a string, as a code point.
         (Shape::String, Value::Number(number)) if number.is_i64() => cannot_convert(value, expr),
         (Shape::String, _) => unrecognized("string"),
         (Shape::Bool, _) => unrecognized("bool"),
@@ -64,7 +65,7 @@ fn check_value(expr: Expr, shape: Shape, value: &Value) -> Result<(), TypeMismat
     }
 }
 
-/// Types that decode their own JSON are given some.
+/// Types that decode their own JSON are decoded from JSON.
 fn check_custom(custom: Custom, value: &Value) -> Result<(), TypeMismatch> {
     let (mut value, at) = (value.clone(), Place::Root);
     match custom {
@@ -92,7 +93,7 @@ fn mismatch(why: String) -> Result<(), TypeMismatch> {
     Err(TypeMismatch::new(why))
 }
 
-/// The `reflect.Kind` of a decoded JSON value.
+/// Returns the `reflect.Kind` of a decoded JSON value.
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Array(_) => "slice",

@@ -1,4 +1,4 @@
-//! Where the walk is, and the words Go has for a value of the wrong type there.
+//! The position of a walk, and Go's error messages for values of the wrong type.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{Custom, Expr, Field, Shape, Type, go};
 
-/// A value that cannot be decoded into the type, in the words of the API server.
+/// A value that cannot be decoded into the type, with the API server's message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TypeMismatch(String);
@@ -17,7 +17,7 @@ impl TypeMismatch {
     }
 }
 
-/// A value's place in the object: a list through the stack, spelled out only in case of need.
+/// The position of a value: a linked list on the stack, formatted only for errors.
 pub(super) enum Place<'a> {
     Root,
     Field { of: &'static Type, field: &'static Field, parent: &'a Place<'a> },
@@ -26,7 +26,7 @@ pub(super) enum Place<'a> {
 }
 
 impl Place<'_> {
-    /// The path of a field of the object here: `spec.containers[0].imag`.
+    /// Returns the path of a field of the current object, such as `spec.containers[0].imag`.
     pub(super) fn child_path(&self, key: &str) -> String {
         let mut path = String::new();
         self.write_path(&mut path);
@@ -59,7 +59,7 @@ impl Place<'_> {
         self.cannot_unmarshal(go::json_kind(value), go_type)
     }
 
-    /// A number of the right kind that does not fit.
+    /// A number of the right type that is out of range.
     pub(super) fn number(&self, text: &str, expr: Expr) -> TypeMismatch {
         self.cannot_unmarshal(&format!("number {text}"), &expr.go_type())
     }
@@ -101,12 +101,12 @@ impl Place<'_> {
     }
 }
 
-/// What Go's decoder remembers of the way: the struct it is in, and field names without indices.
+/// The context of Go's decoder: the current struct, and field names without indices.
 #[derive(Default)]
 struct Context {
     of: Option<&'static str>,
     fields: String,
-    /// Within a type that decodes itself: the outer decoder goes on naming the struct it was in.
+    /// Inside a type that decodes itself: the outer decoder still reports the struct it was in.
     nested: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Single values: range checks and canonical forms.
+//! Scalars: range checks and canonical forms.
 
 use serde_json::{Number, Value};
 
@@ -7,11 +7,11 @@ use crate::quantity::{self, ParseError};
 use crate::time::{self, Precision, Timestamp};
 use crate::{Custom, base64};
 
-/// Go's decoder takes no number with a fraction or an exponent for an integer, not even `1.0`.
+/// Go does not decode numbers with a fraction or an exponent as integers, not even `1.0`.
 pub(super) fn integer(number: &mut Number, narrow: bool) -> Result<(), String> {
     match number.as_i64() {
         Some(integer) if !narrow || i32::try_from(integer).is_ok() => Ok(()),
-        // `-0` is the one integer that JSON decoders hold as a float.
+        // `-0` is the only integer that JSON decoders represent as a float.
         None if number.as_f64() == Some(0.0) => {
             *number = Number::from(0);
             Ok(())
@@ -20,7 +20,7 @@ pub(super) fn integer(number: &mut Number, narrow: bool) -> Result<(), String> {
     }
 }
 
-/// Integers too large for JSON decoders come as floats, but were not written with an exponent.
+/// Formats a number as it was written: JSON decoders represent large integers as floats.
 fn number_text(number: &Number) -> String {
     match number.as_f64() {
         Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() >= 1e16 => {
@@ -40,7 +40,7 @@ pub(super) fn double(number: &mut Number) {
     }
 }
 
-/// Numbers in free-form JSON are decoded too, and printed anew.
+/// Numbers in free-form JSON are decoded and printed again, too.
 pub(super) fn free_form(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => double(number),
@@ -66,7 +66,7 @@ pub(super) fn bytes(value: &mut Value, at: &Place<'_>) -> Result<(), TypeMismatc
             Err(error) => Err(error),
         }
         .map_err(|error| TypeMismatch::new(error.to_string()))?,
-        // A slice of bytes is a slice: Go takes a list of numbers too.
+        // Go also decodes a list of numbers as bytes.
         Value::Array(items) => items
             .iter()
             .map(|item| match item {
@@ -99,7 +99,7 @@ pub(super) fn time(custom: Custom, value: &mut Value, at: &Place<'_>) -> Result<
     Ok(())
 }
 
-/// Go prints its zero time as null, whether or not the field may be left out.
+/// Go prints its zero time as null, even if the field is not omitted.
 pub(crate) fn print_time(timestamp: Timestamp, precision: Precision) -> Value {
     if timestamp.is_zero() {
         return Value::Null;

@@ -14,9 +14,9 @@ fn try_conform(object: Value) -> Result<(Value, Vec<String>), String> {
     Ok((object, strict_errors.iter().map(ToString::to_string).collect()))
 }
 
-/// What a core object becomes.
+/// Conforms an object of a built-in kind.
 #[track_caller]
-#[expect(clippy::needless_pass_by_value, reason = "so that tests may pass json! as it is")]
+#[expect(clippy::needless_pass_by_value, reason = "tests pass json! values")]
 fn conform_object(kind: &str, body: Value) -> Value {
     let (mut conformed, strict_errors) = try_conform(with_type(kind, &body)).unwrap();
     assert_eq!(strict_errors, Vec::<String>::new());
@@ -27,7 +27,7 @@ fn conform_object(kind: &str, body: Value) -> Value {
 }
 
 #[track_caller]
-#[expect(clippy::needless_pass_by_value, reason = "so that tests may pass json! as it is")]
+#[expect(clippy::needless_pass_by_value, reason = "tests pass json! values")]
 fn conform_error(kind: &str, body: Value) -> String {
     try_conform(with_type(kind, &body)).unwrap_err()
 }
@@ -46,7 +46,7 @@ fn with_type(kind: &str, body: &Value) -> Value {
     object
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "so that tests may pass json! as it is")]
+#[expect(clippy::needless_pass_by_value, reason = "tests pass json! values")]
 fn pod(spec: Value) -> Value {
     json!({ "spec": spec })
 }
@@ -169,7 +169,7 @@ fn times_take_their_precision() {
         conform_object("ConfigMap", json!({"metadata": {"creationTimestamp": null}}))["metadata"],
         json!({})
     );
-    // A pointer to the zero time is set, and prints as null.
+    // A pointer to the zero time is set and prints as null.
     assert_eq!(
         conform_object(
             "ConfigMap",

@@ -1,15 +1,15 @@
-//! Zero values: what Go prints for a field nobody set, and which fields it then leaves out.
+//! Zero values: what Go prints for unset fields, and which fields it omits.
 
 use serde_json::{Map, Value};
 
 use crate::{Custom, Field, Shape, Type};
 
-/// What Go prints for an unset field.
+/// Returns what Go prints for an unset field.
 pub(crate) fn zero_field(field: &Field) -> Value {
     if field.pointer { Value::Null } else { zero(field.shape) }
 }
 
-/// What Go prints for a value nobody set.
+/// Returns what Go prints for an unset value.
 pub(crate) fn zero(shape: Shape) -> Value {
     match shape {
         Shape::String => Value::String(String::new()),
@@ -32,14 +32,14 @@ pub(crate) fn zero(shape: Shape) -> Value {
     }
 }
 
-/// A struct nobody filled.
+/// Returns an empty struct.
 pub(super) fn object(ty: &'static Type) -> Value {
     let mut map = Map::new();
     complete(ty, &mut map);
     Value::Object(map)
 }
 
-/// Adds the fields of a struct that Go prints whether or not anybody set them.
+/// Adds the fields of a struct that Go always prints.
 pub(crate) fn complete(ty: &'static Type, map: &mut Map<String, Value>) {
     for &index in &ty.always_printed {
         let field = &ty.fields[index as usize];
@@ -49,7 +49,7 @@ pub(crate) fn complete(ty: &'static Type, map: &mut Map<String, Value>) {
     }
 }
 
-/// Go leaves out this value of this field.
+/// Returns whether Go omits this value of this field.
 pub(crate) fn omitted(field: &Field, value: &Value) -> bool {
     if field.pointer {
         return false;

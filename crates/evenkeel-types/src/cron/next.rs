@@ -1,18 +1,18 @@
-//! When a schedule starts next.
+//! Computes the next start of a schedule.
 //!
-//! Where clocks are set forward or back the result is what the library's steps come to, so they are
-//! followed one by one: in local time for months and days, in elapsed time for hours and minutes.
+//! The result around clock changes depends on the steps of the library, so they are followed one by
+//! one: in local time for months and days, in elapsed time for hours and minutes.
 
 use super::{Cron, Fields, STAR, Schedule};
 use crate::time::{civil_from_days, days_from_civil};
 
-/// How many years ahead a time is looked for.
+/// Maximum number of years to search.
 const YEARS: i64 = 5;
 
 impl Cron {
-    /// The first start after a point in time given in seconds since the epoch, rounded down; none
-    /// if there is none within five years. `offset` gives how many seconds local time is ahead of
-    /// UTC at a point in time.
+    /// Returns the first start after a time in seconds since the epoch, rounded down; none if there
+    /// is none within five years. `offset` returns the seconds by which local time is ahead of UTC
+    /// at a time.
     pub fn next(&self, after: i64, offset: impl Fn(i64) -> i64) -> Option<i64> {
         match &self.schedule {
             Schedule::Every(seconds) => after.checked_add(*seconds),
@@ -21,7 +21,7 @@ impl Cron {
     }
 }
 
-/// A point in time with its local date and clock.
+/// A time with its local date and clock.
 struct Local {
     year: i64,
     month: i64,
@@ -42,8 +42,8 @@ impl Local {
         Self { year, month, day, hour, minute, second, weekday: (days + 4).rem_euclid(7) }
     }
 
-    /// The point in time of a local date and clock, as Go's `time.Date` has it: what exceeds a month
-    /// or a year carries over, and of two offsets it tries the one that UTC would suggest first.
+    /// Converts a local date and clock to a time, as Go's `time.Date`: overflowing months and years
+    /// carry over, and of two offsets the one for UTC is tried first.
     fn time(&self, offset: &impl Fn(i64) -> i64) -> i64 {
         let months = self.month - 1;
         let (year, month) = (self.year + months.div_euclid(12), months.rem_euclid(12) + 1);
@@ -77,14 +77,14 @@ impl Fields {
     }
 
     fn next(&self, after: i64, offset: &impl Fn(i64) -> i64) -> Option<i64> {
-        // A field without values, such as `,`, is never met.
+        // A field without values, such as `,`, never matches.
         if [self.minutes, self.hours, self.months].contains(&0) {
             return None;
         }
         let local = |time: i64| Local::at(time, offset);
         let mut time = after.checked_add(1)?;
         let limit = local(time).year + YEARS;
-        // Whether the fields below the one that was advanced are at their start.
+        // Whether the fields below the advanced one are at their start.
         let mut reset = false;
         'again: loop {
             if local(time).year > limit {
@@ -106,13 +106,13 @@ impl Fields {
                 }
                 let (before, at) = (time, local(time));
                 time = Local { day: at.day + 1, ..at }.time(offset);
-                // Where midnight does not exist.
+                // For days without a midnight.
                 match local(time).hour {
                     hour @ 13.. => time += (24 - hour) * 3600,
                     hour => time -= hour * 3600,
                 }
-                // Where the whole day does not exist the library comes back to the day before, for
-                // ever.
+                // For days that do not exist at all, the library returns to the previous day
+                // forever.
                 if time <= before {
                     time = before + 86_400;
                 }
@@ -138,7 +138,7 @@ impl Fields {
                     continue 'again;
                 }
             }
-            // Schedules of five fields start at the full minute.
+            // Schedules with five fields start at a full minute.
             match local(time).second {
                 0 => return Some(time),
                 second => {

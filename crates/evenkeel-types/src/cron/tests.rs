@@ -1,4 +1,4 @@
-//! Reading schedules. What they come to is compared with the library by the CronJob controller.
+//! Parsing schedules. Start times are compared with the library in the CronJob controller.
 
 use super::Cron;
 

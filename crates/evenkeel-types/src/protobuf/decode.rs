@@ -1,8 +1,8 @@
-//! Messages to JSON, field by field as the table numbers them.
+//! Decodes messages to JSON, field by field, by their numbers in the table.
 //!
-//! Embedded structs are messages of their own on the wire but share the object in JSON; they are
-//! read into the same map. Zero values that Go would not print never enter it; those that it prints
-//! unasked are added when the message is complete.
+//! Embedded structs are separate messages on the wire but share the object in JSON, so they are
+//! read into the same map. Zero values that Go omits are not added; those that it always prints are
+//! added when the message is complete.
 
 use serde_json::map::Entry;
 use serde_json::{Map, Value};
@@ -14,7 +14,7 @@ use crate::table::{Member, schema_type};
 use crate::time::{Precision, Timestamp, ZERO_SECONDS};
 use crate::{Custom, Expr, Field, Shape, Type, base64, quantity};
 
-/// Reads a whole message.
+/// Decodes a whole message.
 pub(super) fn object(ty: &'static Type, bytes: &[u8], depth: usize) -> Result<Value, DecodeError> {
     if ty.members_by_number.is_empty() && !ty.fields.iter().all(|field| field.embed.is_some()) {
         return Err(DecodeError::NoProtobuf(ty.name));
@@ -24,7 +24,7 @@ pub(super) fn object(ty: &'static Type, bytes: &[u8], depth: usize) -> Result<Va
     Ok(Value::Object(map))
 }
 
-/// Reads a message on top of what the object already holds.
+/// Decodes a message into an existing object.
 fn read_object(
     ty: &'static Type,
     bytes: &[u8],
@@ -115,7 +115,7 @@ fn read_field(
     Ok(())
 }
 
-/// One element of a list, or a run of packed ones.
+/// Decodes one element of a list, or a run of packed ones.
 fn read_elements(
     element: Expr,
     field: &'static str,
@@ -165,7 +165,7 @@ fn read_entry(
     Ok((key, value))
 }
 
-/// A single value, wherever it stands.
+/// Decodes a single value.
 fn read_value(
     expr: Expr,
     shape: Shape,
@@ -192,7 +192,7 @@ fn read_value(
             Value::Object(map)
         }
         (Shape::Custom(custom, _), Payload::Bytes(bytes)) => read_custom(custom, bytes, depth)?,
-        // Only lists that are messages of their own stand where a single value does.
+        // Only wrapped lists occur as a single value.
         (Shape::List(element), Payload::Bytes(bytes)) if expr.wrapped() => {
             let depth = deeper(depth)?;
             let mut items = Vec::new();
@@ -281,7 +281,7 @@ fn read_int_or_string(bytes: &[u8]) -> Result<Value, DecodeError> {
     }
 }
 
-/// JSON within protobuf; in a watch event, protobuf within protobuf.
+/// Decodes JSON within protobuf; in a watch event, protobuf within protobuf.
 fn read_raw(bytes: &[u8], depth: usize) -> Result<Value, DecodeError> {
     let mut raw = &[][..];
     let mut reader = Reader::new(bytes);

@@ -1,11 +1,11 @@
-//! JSON to messages, in the order and with the zero values that Go writes.
+//! Encodes JSON to messages, with the order and the zero values of Go.
 //!
-//! A field that is no pointer is written even when it is zero; so are structs, empty as they may
-//! be. That makes the bytes those of Go for the same object.
+//! Fields that are not pointers are written even if they are zero, and so are empty structs. The
+//! bytes are therefore those of Go for the same object.
 //!
-//! The JSON is read as text, in one pass: [`crate::json`] prints the members of a struct in the
-//! order of its declaration, so each is looked for only where it must stand. An object in any other
-//! order is indexed first.
+//! The JSON is read as text in one pass: [`crate::json`] encodes the members of a struct in
+//! declaration order, so each is searched only at its position. An object in any other order is
+//! indexed first.
 
 use std::borrow::Cow;
 
@@ -18,11 +18,11 @@ use crate::{Custom, Expr, Field, Shape, Type, base64};
 
 type Done = Result<(), EncodeError>;
 
-/// Writes messages one after the other into a buffer.
+/// Writes messages into a buffer.
 #[derive(Debug, Default)]
 pub struct Encoder {
     out: Writer,
-    /// Numbers and places of members whose order is not that of their numbers.
+    /// Numbers and positions of members that are not in the order of their numbers.
     segments: Vec<(u32, usize, usize)>,
     scratch: Vec<u8>,
 }
@@ -31,22 +31,22 @@ pub struct Encoder {
 type Index<'t> = Vec<(&'t [u8], &'t [u8])>;
 
 impl Encoder {
-    /// Appends to `buffer`.
+    /// Creates an encoder that appends to `buffer`.
     pub fn new(buffer: Vec<u8>) -> Self {
         Self { out: Writer::new(buffer), ..Self::default() }
     }
 
-    /// What has been written.
+    /// Returns the written bytes.
     pub fn as_bytes(&self) -> &[u8] {
         self.out.as_bytes()
     }
 
-    /// Takes what has been written; the next message begins an empty buffer.
+    /// Takes the written bytes; the next message starts an empty buffer.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.out).finish()
     }
 
-    /// Drops what has been written, and keeps the buffer.
+    /// Discards the written bytes and keeps the buffer.
     pub fn clear(&mut self) {
         self.out.truncate(0);
     }
@@ -55,7 +55,7 @@ impl Encoder {
     ///
     /// # Errors
     ///
-    /// When the JSON is none of such an object; nothing is appended then.
+    /// If the JSON is not such an object; nothing is appended then.
     pub fn message(&mut self, number: u32, ty: &'static Type, json: &[u8]) -> Done {
         self.nested(number, |encoder| encoder.object(ty, json))
     }
@@ -64,7 +64,7 @@ impl Encoder {
     ///
     /// # Errors
     ///
-    /// What `write` returns; nothing is appended then.
+    /// The error of `write`; nothing is appended then.
     pub fn nested(&mut self, number: u32, write: impl FnOnce(&mut Self) -> Done) -> Done {
         let start = self.out.as_bytes().len();
         let mark = self.out.begin(number);
@@ -76,7 +76,7 @@ impl Encoder {
         done
     }
 
-    /// Appends field `number`: bytes, or the text they spell.
+    /// Appends field `number`: bytes or text.
     pub fn bytes(&mut self, number: u32, bytes: &[u8]) {
         self.out.bytes(number, bytes);
     }
@@ -91,7 +91,7 @@ impl Encoder {
         self.out.double(number, value);
     }
 
-    /// The fields of a whole object.
+    /// Encodes the fields of a whole object.
     pub(super) fn object(&mut self, ty: &'static Type, json: &[u8]) -> Done {
         if ty.members_by_number.is_empty() && !ty.fields.iter().all(|field| field.embed.is_some()) {
             return Err(EncodeError::NoProtobuf(ty.name));
@@ -101,7 +101,7 @@ impl Encoder {
         if text.is_at_end() { Ok(()) } else { Err(EncodeError::Mismatch(ty.name)) }
     }
 
-    /// The fields of the object that comes next.
+    /// Encodes the fields of the next object in the text.
     fn members(&mut self, text: &mut Text<'_>, ty: &'static Type, depth: usize) -> Done {
         if depth >= DEPTH_MAX {
             return Err(EncodeError::TooDeep);
@@ -131,7 +131,7 @@ impl Encoder {
         })
     }
 
-    /// Writes the members of a struct by number, each as `member` does.
+    /// Writes the members of a struct by number, each with `member`.
     fn in_order<M>(&mut self, ty: &'static Type, depth: usize, member: &mut M) -> Done
     where
         M: FnMut(&mut Self, &'static Field, usize) -> Done,
@@ -150,7 +150,7 @@ impl Encoder {
                     let mark = self.out.begin(embed.number);
                     self.in_order(embed.ty.get(), depth + 1, member)?;
                     match embed.number {
-                        // What the envelope holds is read, but not repeated.
+                        // Fields of the envelope are read but not written again.
                         0 => self.out.truncate(start),
                         _ => self.out.end(mark),
                     }
@@ -167,8 +167,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// Brings the segments from `first` on, which follow each other, into the order of their
-    /// numbers.
+    /// Sorts the adjacent segments from `first` on by number.
     fn sort_segments(&mut self, first: usize) {
         let segments = &mut self.segments[first..];
         if let Some(&(_, start, _)) = segments.first() {
@@ -235,7 +234,7 @@ impl Encoder {
         }
     }
 
-    /// The zero of a single value.
+    /// Writes the zero value of a single value.
     fn zero(&mut self, number: u32, expr: Expr, field: &'static str, depth: usize) -> Done {
         match expr.shape() {
             Shape::String | Shape::Bytes => self.out.bytes(number, b""),
@@ -262,7 +261,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// A single value, wherever it stands.
+    /// Encodes a single value.
     fn value(
         &mut self,
         text: &mut Text<'_>,
@@ -288,7 +287,7 @@ impl Encoder {
                 _ => return Err(mismatch),
             },
             Shape::Int32 | Shape::Int64 => {
-                // Negative numbers take all 64 bits, whatever their type.
+                // Negative numbers have 64 bits, regardless of their type.
                 let integer: i64 = text.word().parse().map_err(|_| mismatch)?;
                 self.out.varint(number, integer as u64);
             }
@@ -398,7 +397,7 @@ impl Encoder {
     }
 }
 
-/// The keys and values of the object that comes next.
+/// Returns the keys and values of the next object in the text.
 fn index<'t>(text: &mut Text<'t>, field: &'static str) -> Result<Index<'t>, EncodeError> {
     let mut index = Index::new();
     text.expect(b'{', field)?;
@@ -413,7 +412,7 @@ fn index<'t>(text: &mut Text<'t>, field: &'static str) -> Result<Index<'t>, Enco
     Ok(index)
 }
 
-/// JSON within a message is what the client sent: what is escaped for HTML was not so there.
+/// Removes HTML escapes: JSON within a message is what the client sent.
 fn without_html_escapes(json: &[u8]) -> Cow<'_, [u8]> {
     if !json.windows(3).any(|window| window == b"\\u0" || window == b"\\u2") {
         return Cow::Borrowed(json);

@@ -12,7 +12,7 @@ fn unhex(hex: &str) -> Vec<u8> {
     (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
 }
 
-/// An object of this type, without an envelope.
+/// Encodes an object without an envelope.
 fn encode_bare(ty: &'static Type, object: &Value) -> Result<Vec<u8>, EncodeError> {
     let mut printed = Vec::new();
     json::write(&mut printed, Some(ty), object);
@@ -21,7 +21,7 @@ fn encode_bare(ty: &'static Type, object: &Value) -> Result<Vec<u8>, EncodeError
     Ok(out.take())
 }
 
-/// The same bytes in both directions.
+/// Checks encoding and decoding against the same bytes.
 #[track_caller]
 fn check(hex: &str, json: &str) {
     let bytes = unhex(hex);
@@ -161,17 +161,17 @@ fn a_watch_frame_is_gos() {
              001a0022002a003200380042001a002200"
         )
     );
-    // Read back, the object within is decoded too.
+    // The object in the event is decoded too.
     let event =
         decode_bare(lookup(Gvk::new("", "v1", "WatchEvent")).unwrap(), &frame[4..]).unwrap();
     assert_eq!(event, json!({"type": "ADDED", "object": config_map}));
 }
 
-/// A value with everything in it, down to a depth.
+/// Returns a value with every field set, down to a depth.
 fn filled(ty: &'static Type, depth: u32) -> Value {
     let mut map = Map::new();
     for field in &ty.fields {
-        // Only envelopes carry the type of an object.
+        // The type of an object is only in the envelope.
         if field.embed.is_some_and(|embed| ty.embeds[embed as usize].number == 0) {
             continue;
         }
@@ -217,7 +217,7 @@ fn filled_shape(shape: Shape, depth: u32) -> Option<Value> {
 fn every_kind_survives_the_round_trip_both_empty_and_full() {
     let mut kinds = 0;
     for ty in all() {
-        // Watch events alone do not say what they are.
+        // Watch events have no `apiVersion` and `kind`.
         let Some(gvk) = ty.gvks.first().filter(|gvk| gvk.kind != "WatchEvent") else { continue };
         for mut object in [json!({}), filled(ty, 5)] {
             object["apiVersion"] = json!(gvk.api_version());
@@ -228,7 +228,7 @@ fn every_kind_survives_the_round_trip_both_empty_and_full() {
                 encoded => encoded.unwrap(),
             };
             assert_eq!(decode(&bytes).unwrap().object, object, "{gvk}");
-            // In any other order of its members it is the same object.
+            // The order of members does not matter.
             let (api_version, kind) = (gvk.api_version(), gvk.kind);
             let sorted = encode_json(ty, &api_version, kind, crate::go::json(&object).as_bytes());
             assert_eq!(sorted.unwrap(), bytes, "{gvk}");
@@ -249,7 +249,7 @@ fn pod() -> Vec<u8> {
 #[test]
 fn damaged_bytes_are_errors_or_other_objects_but_never_panics() {
     let whole = pod();
-    // The last four bytes, empty strings of the envelope, may be missing.
+    // The last four bytes, empty strings of the envelope, are optional.
     for end in (0..whole.len() - 4).step_by(7) {
         assert!(decode(&whole[..end]).is_err(), "cut at {end}");
     }
@@ -280,7 +280,7 @@ fn depth_is_bounded() {
     assert!(nest(100).is_ok());
     assert_eq!(nest(5000), Err(DecodeError::TooDeep));
 
-    // JSON within protobuf counts from where it stands.
+    // The depth of JSON within protobuf is added to that of the message.
     let revision = lookup(Gvk::new("apps", "v1", "ControllerRevision")).unwrap();
     let deep = |levels: usize| {
         let mut out = super::Writer::new(Vec::new());
@@ -296,7 +296,7 @@ fn depth_is_bounded() {
 
 #[test]
 fn a_long_length_reserves_nothing() {
-    // Field 2 claims 2^62 bytes.
+    // Field 2 declares 2^62 bytes.
     let mut bytes = b"k8s\0".to_vec();
     bytes.extend([0x12, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x40]);
     assert_eq!(decode(&bytes), Err(DecodeError::UnexpectedEof));
@@ -334,7 +334,7 @@ fn unknown_fields_are_skipped_and_repeated_ones_merge() {
         encode_bare(ty, &json!({"metadata": {"namespace": "n"}, "data": {"k": "2"}})).unwrap(),
     );
     let object = decode_bare(ty, &bytes).unwrap();
-    // The second name is empty, but it is there: the last one wins.
+    // The second name is empty but present: the last one wins.
     assert_eq!(object, json!({"metadata": {"namespace": "n"}, "data": {"k": "2"}}));
 }
 

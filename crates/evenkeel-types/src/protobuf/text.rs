@@ -1,13 +1,13 @@
-//! Compact JSON, read where it stands.
+//! Reads compact JSON in place.
 //!
-//! The text is what [`crate::json`] printed, so this looks for what is expected next rather than for
-//! what may come. Text of any other kind is an error, never a panic.
+//! The text was written by [`crate::json`], so the reader checks for the expected token instead of
+//! parsing any. Other text is an error, never a panic.
 
 use std::borrow::Cow;
 
 use super::EncodeError;
 
-/// A place in a text.
+/// A position in a text.
 #[derive(Clone, Copy)]
 pub(super) struct Text<'t> {
     text: &'t [u8],
@@ -27,7 +27,7 @@ impl<'t> Text<'t> {
         self.at >= self.text.len()
     }
 
-    /// Takes this byte, if it comes next.
+    /// Consumes this byte, if it is next.
     pub(super) fn take(&mut self, byte: u8) -> bool {
         let found = self.peek() == byte && self.at < self.text.len();
         self.at += usize::from(found);
@@ -38,7 +38,7 @@ impl<'t> Text<'t> {
         if self.take(byte) { Ok(()) } else { Err(EncodeError::Mismatch(field)) }
     }
 
-    /// Takes the key of this name and its colon, if they come next.
+    /// Consumes the key with this name and its colon, if they are next.
     pub(super) fn key(&mut self, name: &str) -> bool {
         let rest = &self.text[self.at..];
         let length = name.len();
@@ -52,7 +52,7 @@ impl<'t> Text<'t> {
         found
     }
 
-    /// Takes a `null`, if it comes next.
+    /// Consumes a `null`, if it is next.
     pub(super) fn null(&mut self) -> bool {
         let found = self.text[self.at..].starts_with(b"null");
         if found {
@@ -61,7 +61,7 @@ impl<'t> Text<'t> {
         found
     }
 
-    /// The contents of the string that comes next.
+    /// Reads the contents of the next string.
     pub(super) fn string(&mut self, field: &'static str) -> Result<Cow<'t, [u8]>, EncodeError> {
         let start = self.at;
         let escaped = self.skip_string(field)?;
@@ -73,7 +73,7 @@ impl<'t> Text<'t> {
         Ok(Cow::Owned(text.into_bytes()))
     }
 
-    /// Passes a string; returns whether there are escapes in it.
+    /// Skips a string. Returns whether it has escapes.
     fn skip_string(&mut self, field: &'static str) -> Result<bool, EncodeError> {
         self.expect(b'"', field)?;
         let mut escaped = false;
@@ -86,12 +86,12 @@ impl<'t> Text<'t> {
                 return Ok(escaped);
             }
             escaped = true;
-            // Whatever is escaped, it does not end the string.
+            // An escaped character never ends the string.
             self.at = (self.at + 1).min(self.text.len());
         }
     }
 
-    /// The number or the literal that comes next.
+    /// Reads the next number or literal.
     pub(super) fn word(&mut self) -> &'t str {
         let rest = &self.text[self.at..];
         let end = rest.iter().position(|byte| matches!(byte, b',' | b'}' | b']'));
@@ -100,7 +100,7 @@ impl<'t> Text<'t> {
         std::str::from_utf8(word).unwrap_or_default()
     }
 
-    /// The text of the value that comes next.
+    /// Reads the text of the next value.
     pub(super) fn value(&mut self, field: &'static str) -> Result<&'t [u8], EncodeError> {
         let start = self.at;
         let mut open = 0_usize;
@@ -135,9 +135,9 @@ impl<'t> Text<'t> {
     }
 }
 
-/// The text of the member of this name of an object.
+/// Returns the text of the member of an object with this name.
 ///
-/// Returns `None` if there is none, or if the text is no compact JSON.
+/// Returns `None` if there is none, or if the text is not compact JSON.
 pub fn member<'t>(object: &'t [u8], name: &str) -> Option<&'t [u8]> {
     let mut text = Text::new(object);
     text.take(b'{').then_some(())?;

@@ -2,13 +2,13 @@
 
 use super::DecodeError;
 
-/// The value of one field, undecoded.
+/// The undecoded value of one field.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Payload<'a> {
     Varint(u64),
     Fixed64(u64),
     Bytes(&'a [u8]),
-    /// Four fixed bytes or a group: nothing here is encoded so.
+    /// Four fixed bytes or a group, which Kubernetes does not use.
     Other(u8),
 }
 
@@ -33,7 +33,7 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
-    /// The next field's number and value; `None` at the end of the message.
+    /// Returns the number and value of the next field; `None` at the end of the message.
     pub(super) fn next(&mut self) -> Result<Option<(u32, Payload<'a>)>, DecodeError> {
         if self.rest.is_empty() {
             return Ok(None);
@@ -60,12 +60,12 @@ impl<'a> Reader<'a> {
         Ok(Some((number, payload)))
     }
 
-    /// The next of a run of packed varints.
+    /// Returns the next of a run of packed varints.
     pub(super) fn packed(&mut self) -> Result<Option<u64>, DecodeError> {
         if self.rest.is_empty() { Ok(None) } else { self.varint().map(Some) }
     }
 
-    /// The next of a run of packed doubles.
+    /// Returns the next of a run of packed doubles.
     pub(super) fn packed_fixed64(&mut self) -> Result<Option<u64>, DecodeError> {
         if self.rest.is_empty() {
             return Ok(None);
@@ -107,7 +107,7 @@ impl<'a> Reader<'a> {
         Ok(*taken)
     }
 
-    /// Groups nest, so their ends are counted.
+    /// Skips a group. Groups may be nested.
     fn skip_group(&mut self) -> Result<(), DecodeError> {
         let mut open = 1_usize;
         while open > 0 {
@@ -134,7 +134,7 @@ pub(super) struct Writer {
     out: Vec<u8>,
 }
 
-/// Where a message within another began.
+/// The start of a nested message.
 #[derive(Clone, Copy)]
 #[must_use]
 pub(super) struct Mark(usize);
@@ -175,21 +175,21 @@ impl Writer {
         self.out.extend_from_slice(bytes);
     }
 
-    /// The tag and the length of a field whose bytes are appended next.
+    /// Writes the tag and the length of a field whose bytes are appended next.
     pub(super) fn head(&mut self, number: u32, length: usize) {
         self.tag(number, 2);
         self.raw_varint(length as u64);
     }
 
-    /// Begins a message within this one. One byte is kept for its length; a longer length moves
-    /// the message, which is cheaper than measuring everything beforehand.
+    /// Starts a nested message. One byte is reserved for its length; a longer length moves the
+    /// message, which is cheaper than computing all lengths beforehand.
     pub(super) fn begin(&mut self, number: u32) -> Mark {
         self.tag(number, 2);
         self.out.push(0);
         Mark(self.out.len())
     }
 
-    /// Ends the message that began at `mark`.
+    /// Ends the message that started at `mark`.
     pub(super) fn end(&mut self, mark: Mark) {
         let Mark(start) = mark;
         let end = self.out.len();

@@ -1,20 +1,20 @@
-//! Decimal numbers of any size, for the quantities that do not fit an `i64`.
+//! Decimal numbers of any size, for quantities that do not fit an `i64`.
 //!
-//! Digits are kept one per byte, so that everything to do with powers of ten, which is nearly
-//! everything, is a matter of positions. Exponents are never spelled out as zeros beyond
-//! [`SPREAD_MAX`]: a hostile `1e999999999` costs nothing.
+//! Digits are stored one per byte, so that operations with powers of ten, which are nearly all,
+//! only shift positions. Exponents are not expanded to zeros beyond [`SPREAD_MAX`]: an input of
+//! `1e999999999` is cheap.
 
 use std::cmp::Ordering;
 use std::fmt;
 
-/// Operands further apart than this many digits are added as if the smaller were nothing.
+/// Operands that are further apart are added as if the smaller were zero.
 const SPREAD_MAX: i64 = 4096;
 
 /// `±digits * 10^exponent`; zero has no digits.
 #[derive(Clone, Debug)]
 pub(super) struct Decimal {
     negative: bool,
-    /// Most significant first, neither leading nor trailing zeros.
+    /// Most significant first, without leading and trailing zeros.
     digits: Vec<u8>,
     exponent: i64,
 }
@@ -85,7 +85,7 @@ impl Decimal {
         if excess <= 0 || self.digits.is_empty() {
             return self;
         }
-        // The last digit is never zero, so cutting any of them leaves something to round.
+        // The last digit is never zero, so removing digits always requires rounding.
         let keep = (self.digits.len() as i64).saturating_sub(excess).max(0) as usize;
         self.digits.truncate(keep);
         self.exponent = exponent;
@@ -100,7 +100,7 @@ impl Decimal {
         self.trimmed()
     }
 
-    /// The magnitude, when it is a whole number below `10^38`.
+    /// Returns the magnitude, if it is a whole number below `10^38`.
     pub(super) fn whole(&self) -> Option<u128> {
         if self.exponent < 0 || self.exponent + self.digits.len() as i64 > 38 {
             return None;
@@ -109,13 +109,13 @@ impl Decimal {
         Some(digits * 10_u128.pow(self.exponent as u32))
     }
 
-    /// The number in units of `10^exponent`, of which it must be a multiple; too large a number
-    /// wraps around.
+    /// Returns the number in units of `10^exponent`, of which it must be a multiple. Overflow
+    /// wraps.
     pub(super) fn wrapped_at(&self, exponent: i64) -> i64 {
         let digits = self.digits.iter();
         let value =
             digits.fold(0_i64, |sum, digit| sum.wrapping_mul(10).wrapping_add(i64::from(*digit)));
-        // Beyond the 64th power of ten nothing is left of any number.
+        // Beyond the 64th power of ten, every number wraps to zero.
         let zeros = self.exponent.saturating_sub(exponent).clamp(0, 64);
         let value = (0..zeros).fold(value, |value, _| value.wrapping_mul(10));
         if self.negative { value.wrapping_neg() } else { value }
@@ -146,7 +146,7 @@ impl Decimal {
         Self::from_ascii(large.negative, ascii, exponent)
     }
 
-    /// The position above its first digit.
+    /// Returns the position above the first digit.
     fn top(&self) -> i64 {
         self.exponent.saturating_add(self.digits.len() as i64)
     }
@@ -169,7 +169,7 @@ impl Decimal {
         })
     }
 
-    /// Writes the digits with an exponent that is a multiple of three, and returns that.
+    /// Writes the digits with an exponent that is a multiple of three, and returns the exponent.
     pub(super) fn write_in_thousands(&self, f: &mut fmt::Formatter<'_>) -> Result<i64, fmt::Error> {
         for digit in &self.digits {
             write!(f, "{digit}")?;

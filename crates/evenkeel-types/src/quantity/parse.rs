@@ -1,20 +1,20 @@
-//! Reading quantities: split, interpret the unit, then the fast or the exact way.
+//! Parses quantities: splits them, interprets the unit, then uses integers or exact decimals.
 
 use super::decimal::Decimal;
 use super::{Amount, Format, ParseError, Quantity};
 
-/// Most decimal digits that always fit an `i64`.
+/// Maximum number of decimal digits that always fit an `i64`.
 const DIGITS_MAX: i64 = 18;
 /// No quantity is more precise than this power of ten.
 const NANO: i64 = -9;
 
-/// A quantity cut into its parts.
+/// The parts of a quantity.
 struct Parts<'a> {
     negative: bool,
     /// Without leading zeros, but never empty.
     whole: &'a str,
     fraction: &'a str,
-    /// There was a digit somewhere.
+    /// Whether there was a digit.
     numeric: bool,
     suffix: &'a str,
 }
@@ -25,11 +25,11 @@ enum Unit {
     Decimal(i64),
     /// A power of two.
     Binary(u32),
-    /// A power of ten, spelled out.
+    /// A power of ten, written as an exponent.
     Exponent(i64),
 }
 
-/// The quantity, and whether the API server prints it exactly as it was written.
+/// Returns the quantity, and whether the API server prints it exactly as written.
 pub(super) fn parse(text: &str) -> Result<(Quantity, bool), ParseError> {
     if text.is_empty() {
         return Err(ParseError::Format);
@@ -42,7 +42,7 @@ pub(super) fn parse(text: &str) -> Result<(Quantity, bool), ParseError> {
     match small(&parts, unit) {
         Some(done) => Ok(done),
         None if parts.numeric => Ok((big(&parts, unit), false)),
-        // Of a number without digits the server complains only where it takes the exact way.
+        // The server reports a number without digits only if it uses exact decimals.
         None => Err(ParseError::Number),
     }
 }
@@ -91,14 +91,14 @@ fn interpret(suffix: &str) -> Option<Unit> {
         "Ei" => Unit::Binary(60),
         _ => {
             let exponent: i64 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
-            // The API server keeps the low 32 bits, however large the exponent was.
+            // The API server keeps the low 32 bits of any exponent.
             Unit::Exponent(i64::from(exponent as i32))
         }
     };
     Some(unit)
 }
 
-/// The unit of a power of ten; the inverse of the above.
+/// Returns the unit of a power of ten; the inverse of `interpret`.
 pub(super) fn decimal_unit(exponent: i64) -> Option<&'static str> {
     let units = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
     let index = usize::try_from((exponent + 9) / 3).ok()?;
@@ -115,7 +115,7 @@ impl Unit {
     }
 }
 
-/// Amounts that fit: an integer and a power of ten.
+/// Parses amounts that fit an integer and a power of ten.
 fn small(parts: &Parts<'_>, unit: Unit) -> Option<(Quantity, bool)> {
     let (whole, fraction) = (parts.whole, parts.fraction);
     let (scale, power) = match unit {
@@ -124,7 +124,7 @@ fn small(parts: &Parts<'_>, unit: Unit) -> Option<(Quantity, bool)> {
             (scale, 0)
         }
         Unit::Binary(power) => {
-            // Three decimal digits to ten bits, and one to spare.
+            // Three decimal digits for ten bits, and one to spare.
             let spare = 14 - whole.len() as i64 - i64::from(power * 3 / 10);
             (fraction.is_empty() && spare >= 0).then_some((0, power))?
         }
@@ -148,7 +148,7 @@ fn small(parts: &Parts<'_>, unit: Unit) -> Option<(Quantity, bool)> {
     Some((Quantity { amount, format: unit.format() }, verbatim))
 }
 
-/// Everything else, exactly, then cut to what a quantity may be.
+/// Parses all other amounts exactly, then limits them to the range of a quantity.
 fn big(parts: &Parts<'_>, unit: Unit) -> Quantity {
     let digits = parts.whole.bytes().chain(parts.fraction.bytes());
     let places = -(parts.fraction.len() as i64);
@@ -156,7 +156,7 @@ fn big(parts: &Parts<'_>, unit: Unit) -> Quantity {
         Unit::Decimal(exponent) | Unit::Exponent(exponent) => (exponent + places, 0),
         Unit::Binary(power) => (places, power),
     };
-    // Rounding is away from zero, so that whoever asks for a little does not get nothing.
+    // Rounded away from zero, so that a small request does not become zero.
     let mut amount =
         Decimal::from_ascii(false, digits, exponent).times_power_of_two(power).rounded_up(NANO);
     let mut format = unit.format();

@@ -1,5 +1,5 @@
-//! Reads `types.txt`, whose header tells its grammar. The text is compiled in and covered by tests,
-//! so a line that makes no sense is a bug of the generator: this panics rather than guesses.
+//! Parses `types.txt`, whose header describes its grammar. The text is compiled in and covered by
+//! tests, so an invalid line is a bug of the generator, and the parser panics.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -22,7 +22,7 @@ pub(super) fn parse(text: &'static str) -> Table {
 /// A line: its first word, and the rest.
 type Line = (&'static str, &'static str);
 
-/// Keys come from the table alone, so hashing need only be quick: parsing is part of every start.
+/// Keys are trusted, so the hash only needs to be fast: the table is parsed at every start.
 #[derive(Default)]
 struct QuickHasher(u64);
 
@@ -44,7 +44,7 @@ impl Hasher for QuickHasher {
     }
 
     fn finish(&self) -> u64 {
-        // Maps look at the top and the bottom bits; multiplication stirs only the top ones.
+        // Hash maps use the top and the bottom bits; multiplication mixes only the top ones.
         self.0 ^ self.0 >> 32
     }
 }
@@ -55,11 +55,11 @@ type QuickMap<K, V> = HashMap<K, V, BuildHasherDefault<QuickHasher>>;
 struct Builder {
     /// Package names by alias.
     packages: QuickMap<&'static str, &'static str>,
-    /// What a name stands for, by package name and own name.
+    /// The meaning of a name, by package name and type name.
     names: QuickMap<(&'static str, &'static str), Name>,
     types: Vec<Type>,
     expressions: Vec<Expression>,
-    /// Expressions already made, by the package they are seen from.
+    /// Parsed expressions, by package and text.
     interned: QuickMap<(&'static str, &'static str), Expr>,
 }
 
@@ -71,7 +71,7 @@ enum Name {
 }
 
 impl Builder {
-    /// First pass: names, so that the second can refer to what comes later.
+    /// First pass: names, so that the second pass can resolve forward references.
     fn declare(&mut self, lines: &[Line]) {
         let mut package = "";
         for &(head, rest) in lines {
@@ -112,7 +112,7 @@ impl Builder {
     fn push_type(&mut self, package: &str, name: &str, custom: Option<Custom>) -> u16 {
         let index = index(self.types.len());
         self.types.push(Type {
-            // Lives as long as the table, which is for ever.
+            // Leaked: the table lives as long as the process.
             name: format!("{package}.{name}").leak(),
             gvks: Vec::new(),
             custom,
@@ -129,7 +129,7 @@ impl Builder {
         index
     }
 
-    /// Second pass: kinds, embeds and the fields a type declares itself.
+    /// Second pass: kinds, embedded structs and the fields that a type declares itself.
     fn define(&mut self, lines: &[Line]) {
         let mut package = "";
         let mut open = usize::MAX;
@@ -205,7 +205,7 @@ impl Builder {
         }
         let mut rest = attributes;
         while !rest.is_empty() {
-            // Values of an enum may hold spaces, so it comes last and takes the rest of the line.
+            // Values of an enum may contain spaces, so it is last and takes the rest of the line.
             if let Some(values) = rest.strip_prefix("enum=") {
                 field.allowed = Some(values);
                 break;
@@ -283,7 +283,7 @@ impl Builder {
         }
     }
 
-    /// Spreads embedded fields into the JSON view and builds the indices.
+    /// Adds embedded fields to the JSON view and builds the indices.
     fn finish(mut self) -> Table {
         let mut flat = vec![false; self.types.len()];
         for index in 0..self.types.len() {
@@ -339,7 +339,8 @@ impl Builder {
         ty.json_order = json_order;
     }
 
-    /// Where the members of a type stand once its fields are sorted, and each field's place in JSON.
+    /// Returns the members of a type by their sorted positions, and the position of each field in
+    /// JSON.
     fn order(
         &self,
         position: usize,
@@ -376,7 +377,7 @@ impl Builder {
 }
 
 fn split_word(text: &'static str) -> (&'static str, &'static str) {
-    // Words are short: looking at each byte beats a search made for long texts.
+    // Words are short: a loop over bytes is faster than a search optimized for long texts.
     match text.bytes().position(|byte| byte == b' ') {
         Some(space) => (&text[..space], &text[space + 1..]),
         None => (text, ""),
@@ -388,7 +389,7 @@ fn parse_number(text: &str) -> u32 {
 }
 
 fn index(position: usize) -> u16 {
-    u16::try_from(position).unwrap_or_else(|_| unreachable!("the table outgrew 16 bits"))
+    u16::try_from(position).unwrap_or_else(|_| unreachable!("the table exceeds 16-bit indices"))
 }
 
 fn custom(name: &str) -> Custom {

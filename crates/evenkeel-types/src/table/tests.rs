@@ -36,7 +36,7 @@ fn embedded_fields_stand_among_the_others() {
     // Two levels deep: a rule within a rule with operations within a named one.
     let named = "io.k8s.api.admissionregistration.v1.NamedRuleWithOperations";
     assert!(field(named, "apiGroups").embed.is_some());
-    // What only ever appears embedded keeps the merge rules of what embeds it.
+    // A type that is only embedded keeps the merge rules of the embedding type.
     let ports = field("io.k8s.api.core.v1.EphemeralContainer", "ports");
     assert_eq!(ports.list_keys().collect::<Vec<_>>(), ["containerPort", "protocol"]);
 }
@@ -78,7 +78,7 @@ fn every_type_can_be_walked() {
     for ty in all() {
         assert!(ty.fields.is_sorted_by(|a, b| a.name < b.name), "{}", ty.name);
         assert!(ty.members_by_number.is_sorted_by(|a, b| a.0 < b.0), "{}", ty.name);
-        // Walks keep a bit per field.
+        // Walks have a bit per field.
         assert!(ty.fields.len() <= 128, "{}", ty.name);
         assert!(ty.custom.is_none() || ty.fields.is_empty(), "{}", ty.name);
         for field in &ty.fields {
