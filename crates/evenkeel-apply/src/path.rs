@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_print_as_conflicts_show_them() {
+    fn paths_are_formatted_as_in_conflicts() {
         let path = [
             "spec".into(),
             "list".into(),

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_equal_floats_of_the_same_magnitude() {
+    fn integers_equal_floats_of_the_same_value() {
         assert!(equal(&json!([80]), &json!([80.0])));
         assert_eq!(compare(&json!(80), &json!(80.0)), Ordering::Equal);
         assert!(!equal(&json!(80), &json!("80")));

@@ -113,7 +113,7 @@ mod tests {
     use super::{IllegalByte, decode, encode, is_canonical};
 
     #[test]
-    fn bytes_survive_the_round_trip() {
+    fn bytes_round_trip() {
         for bytes in [&b""[..], b"a", b"ab", b"abc", b"abcd", &[0, 255, 254]] {
             let text = encode(bytes);
             assert_eq!(decode(&text).unwrap(), bytes);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn newlines_and_leftover_bits_are_read_but_not_canonical() {
+    fn newlines_and_unused_bits_are_accepted_but_not_canonical() {
         assert_eq!(decode("aGVs\nbG8=\n").unwrap(), b"hello");
         assert_eq!(is_canonical("aGVs\nbG8="), Ok(false));
         assert_eq!(decode("aGVsbG9=").unwrap(), b"hello");
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_byte_go_names() {
+    fn errors_report_the_same_byte_as_go() {
         for (text, at) in [
             ("a", 0),
             ("ab", 0),

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_those_of_go() {
+    fn durations_parse_as_in_go() {
         for (text, nanos) in [
             ("0", 0),
             ("-0", 0),

@@ -31,13 +31,13 @@ mod tests {
     }
 
     #[test]
-    fn offsets_and_fractions_fold_into_utc_seconds() {
+    fn offsets_and_fractions_become_utc_seconds() {
         assert_eq!(parse("1970-01-01T02:00:00+02:00"), Some(0));
         assert_eq!(parse("1969-12-31T18:30:00.999-05:30"), Some(0));
     }
 
     #[test]
-    fn what_is_no_time_is_refused() {
+    fn invalid_times_are_rejected() {
         for text in [
             "",
             "1970-01-01",

@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_have_the_library_s_texts() {
+    fn errors_are_those_of_the_library() {
         let document = json!({"a": [1], "s": "x", "n": null});
         for (operation, want) in [
             (
@@ -576,7 +576,7 @@ mod tests {
     }
 
     #[test]
-    fn long_patches_and_exponential_copies_are_refused() {
+    fn long_patches_and_exponential_copies_are_rejected() {
         let operation = json!({"op": "test", "path": "/x", "value": null});
         let patch = |len| Value::Array(vec![operation.clone(); len]);
         assert!(JsonPatch::decode(patch(10_000)).is_ok());

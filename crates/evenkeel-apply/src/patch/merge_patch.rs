@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn merges_as_the_rfc_says() {
+    fn merges_follow_the_rfc() {
         for (object, patch, want) in [
             (json!({"a": "b"}), json!({"a": "c"}), json!({"a": "c"})),
             (json!({"a": "b"}), json!({"b": "c"}), json!({"a": "b", "b": "c"})),
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn scalars_are_no_patches() {
+    fn scalars_are_rejected() {
         for patch in [json!(null), json!(1), json!("x"), json!(true)] {
             let error = merge_patch(json!({}), patch).unwrap_err();
             assert_eq!(error.to_string(), "Invalid JSON Patch");

@@ -17,7 +17,7 @@ fn crd(spec: Value) -> ObjectType {
 }
 
 #[test]
-fn extensions_decide_what_is_a_leaf() {
+fn extensions_determine_the_leaves() {
     let list = |extra: Value| {
         let mut list = json!({"type": "array", "items": {"type": "object", "properties": {
             "name": {"type": "string"}, "proto": {"type": "string", "default": "TCP"}, "v": {"type": "integer"}
@@ -71,7 +71,7 @@ fn maps_own_their_keys_and_structs_their_leaves() {
 }
 
 #[test]
-fn preserve_unknown_reaches_everything_below() {
+fn preserve_unknown_fields_applies_to_all_nested_schemas() {
     let spec = |preserve: bool| {
         json!({"type": "object", "x-kubernetes-preserve-unknown-fields": preserve, "properties": {
             "sub": {"type": "object", "properties": {"a": {"type": "string"}}}
@@ -113,7 +113,7 @@ fn metadata_is_typed_at_the_root_and_in_embedded_resources() {
 }
 
 #[test]
-fn references_share_types_may_recurse_and_may_override_the_map_type() {
+fn references_share_types_and_may_recurse_or_override_the_map_type() {
     let definitions = json!({
         "io.example.Node": {"type": "object", "properties": {
             "value": {"type": "integer"},
@@ -135,7 +135,7 @@ fn references_share_types_may_recurse_and_may_override_the_map_type() {
 }
 
 #[test]
-fn documents_that_describe_nothing_are_refused() {
+fn documents_without_a_valid_type_are_rejected() {
     for (spec, message) in [
         (json!({"type": "array"}), "schema: `items` must be specified on arrays"),
         (json!({"type": "foo"}), "schema: unrecognized type: 'foo'"),

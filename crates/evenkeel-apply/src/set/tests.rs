@@ -61,13 +61,13 @@ fn difference_is_by_path_and_recursive_difference_by_subtree() {
 }
 
 #[test]
-fn iteration_gives_the_members_of_a_level_before_what_is_below() {
+fn iteration_visits_the_members_of_a_level_before_nested_members() {
     let set = set(json!([["b", "x"], ["c"], ["a", "y"], ["a"]]));
     assert_eq!(set.to_string(), ".a\n.c\n.a.y\n.b.x");
 }
 
 #[test]
-fn fields_v1_is_written_byte_for_byte() {
+fn fields_v1_is_encoded_byte_for_byte() {
     for (paths, want) in [
         (json!([]), "{}"),
         (json!([["a"]]), r#"{"f:a":{}}"#),
@@ -91,7 +91,7 @@ fn fields_v1_is_written_byte_for_byte() {
 }
 
 #[test]
-fn reading_skips_unknown_kinds_and_accepts_any_order() {
+fn decoding_skips_unknown_prefixes_and_accepts_any_order() {
     for (text, want) in [
         (r#"{"f:b":{},"f:a":{".":{},"f:x":{}}}"#, json!([["a"], ["a", "x"], ["b"]])),
         (r#"{"f:a":{"z:new":{"f:b":{}}}}"#, json!([["a"]])),
@@ -106,7 +106,7 @@ fn reading_skips_unknown_kinds_and_accepts_any_order() {
 }
 
 #[test]
-fn hostile_fields_are_errors() {
+fn invalid_fields_v1_are_errors() {
     let deep = "{\"f:a\":".repeat(200) + &"}".repeat(200);
     let mut nested = json!({});
     for _ in 0..crate::MAX_DEPTH + 2 {
@@ -135,7 +135,7 @@ fn hostile_fields_are_errors() {
 }
 
 #[test]
-fn many_keys_in_the_worst_order_are_read_in_linear_time() {
+fn many_keys_in_reverse_order_are_decoded_in_linear_time() {
     // Text order and element order are reversed here; an insertion per key would be quadratic.
     let object: serde_json::Map<_, _> =
         (0..200_000_i64).map(|i| (format!("v:{}", 1_000_000 - i), json!({}))).collect();
@@ -176,19 +176,19 @@ proptest! {
     }
 
     #[test]
-    fn a_set_knows_how_it_is_written(set in sets(), other in sets()) {
+    fn encodes_to_matches_the_encoding(set in sets(), other in sets()) {
         prop_assert!(set.encodes_to(&set.to_fields_v1()));
         prop_assert_eq!(set.encodes_to(&other.to_fields_v1()), set == other);
     }
 
     #[test]
-    fn the_union_of_many_is_that_of_one_after_the_other(many in prop::collection::vec(sets(), 0..6)) {
+    fn union_all_equals_sequential_unions(many in prop::collection::vec(sets(), 0..6)) {
         let one_by_one = many.iter().cloned().fold(Set::new(), Set::union);
         prop_assert_eq!(Set::union_all(many), one_by_one);
     }
 
     #[test]
-    fn algebra_is_the_algebra_of_member_sets(a in sets(), b in sets()) {
+    fn set_operations_match_those_of_member_sets(a in sets(), b in sets()) {
         let members = |set: &Set| {
             let paths = set.paths();
             prop_assert_eq!(paths.len(), set.len());
@@ -211,6 +211,6 @@ proptest! {
 }
 
 #[test]
-fn fields_builds_plain_paths() {
+fn fields_builds_paths_of_field_names() {
     assert_eq!(crate::path::print(&fields(["a", "b"])), ".a.b");
 }

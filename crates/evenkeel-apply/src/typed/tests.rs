@@ -60,7 +60,7 @@ fn lines(set: &Set) -> Vec<String> {
 }
 
 #[test]
-fn field_sets_hold_leaves_items_and_entries() {
+fn field_sets_contain_leaves_items_and_entries() {
     for (value, want) in [
         (json!({}), vec![]),
         (json!({"string": "a", "number": 1}), vec![".number", ".string"]),
@@ -102,7 +102,7 @@ fn field_sets_hold_leaves_items_and_entries() {
 }
 
 #[test]
-fn comparisons_say_what_was_added_modified_and_removed() {
+fn comparisons_report_added_modified_and_removed_fields() {
     for (old, new, added, modified, removed) in [
         (json!({}), json!({}), vec![], vec![], vec![]),
         (json!({"number": 1}), json!({"number": 1.0}), vec![], vec![], vec![]),
@@ -189,7 +189,7 @@ fn comparisons_say_what_was_added_modified_and_removed() {
 }
 
 #[test]
-fn merges_keep_what_is_not_mentioned_and_follow_the_applied_order() {
+fn merges_keep_other_fields_and_use_the_applied_order() {
     let names = |names: &str| -> Value {
         names.split_whitespace().map(|name| json!({ "name": name })).collect()
     };
@@ -245,7 +245,7 @@ fn merges_keep_what_is_not_mentioned_and_follow_the_applied_order() {
 }
 
 #[test]
-fn removal_drops_exact_fields_and_what_is_atomic_around_them() {
+fn removal_drops_the_fields_and_enclosing_atomic_values() {
     for (value, removed, want) in [
         (json!({"number": 1, "string": "a"}), json!({"f:number": {}}), json!({"string": "a"})),
         (json!({"number": 1}), json!({"f:number": {}}), json!(null)),
@@ -275,7 +275,7 @@ fn removal_drops_exact_fields_and_what_is_atomic_around_them() {
 }
 
 #[test]
-fn extraction_keeps_only_the_fields_asked_for() {
+fn extraction_keeps_only_the_fields_of_the_set() {
     let value = json!({
         "number": 1, "string": "a", "set": ["a", "b"], "frozen": {"a": "1"}, "labels": {"x": "1", "y": "2"},
         "items": [{"name": "a", "value": 1, "set": ["x"]}, {"name": "b"}]
@@ -308,7 +308,7 @@ fn extraction_keeps_only_the_fields_asked_for() {
 }
 
 #[test]
-fn an_undeclared_entry_hides_no_other_violation() {
+fn undeclared_entry_does_not_hide_other_violations() {
     let value = json!({
         "bogus": 1, "dta": 1, "number": "1", "items": [{"name": "a", "x": 1}],
     });
@@ -322,7 +322,7 @@ fn an_undeclared_entry_hides_no_other_violation() {
 }
 
 #[test]
-fn violations_are_reported_in_the_reference_s_words() {
+fn violations_have_the_messages_of_structured_merge_diff() {
     for (value, want) in [
         (json!({"dta": 1}), ".dta: field not declared in schema"),
         (
@@ -383,7 +383,7 @@ fn violations_are_reported_in_the_reference_s_words() {
 }
 
 #[test]
-fn live_objects_may_hold_duplicates_but_nothing_else_that_is_wrong() {
+fn live_objects_may_have_duplicates_but_no_other_violations() {
     let duplicated = json!({"set": ["a", "a"], "items": [{"name": "a"}, {"name": "a"}]});
     assert!(thing().validate(&duplicated, Duplicates::Allow).is_ok());
     for wrong in [json!({"dta": 1}), json!({"frozen": {"x": 1}}), json!({"atomic": ["a"]})] {
@@ -394,7 +394,7 @@ fn live_objects_may_hold_duplicates_but_nothing_else_that_is_wrong() {
 }
 
 #[test]
-fn values_nested_too_deeply_are_refused() {
+fn values_nested_too_deeply_are_rejected() {
     let mut deep = json!(1);
     for _ in 0..MAX_DEPTH + 1 {
         deep = json!({ "a": deep });
@@ -405,7 +405,7 @@ fn values_nested_too_deeply_are_refused() {
 }
 
 #[test]
-fn what_became_atomic_is_owned_as_a_whole() {
+fn reconcile_owns_values_that_became_atomic_as_a_whole() {
     let schema = |atomic: bool| {
         let mut b = SchemaBuilder::new();
         let string = b.scalar(Scalar::String);
@@ -496,14 +496,14 @@ proptest! {
     }
 
     #[test]
-    fn merging_twice_is_merging_once(live in values(true), applied in values(false)) {
+    fn merge_is_idempotent(live in values(true), applied in values(false)) {
         let once = thing().merge(live, &applied).unwrap();
         let twice = thing().merge(once.clone(), &applied).unwrap();
         prop_assert_eq!(once, twice);
     }
 
     #[test]
-    fn there_is_nothing_to_edit_exactly_if_merging_changes_nothing(
+    fn edit_is_none_exactly_if_merging_changes_nothing(
         live in values(true), applied in values(false),
     ) {
         let merged = thing().merge(live.clone(), &applied).unwrap();
@@ -512,7 +512,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_applied_can_be_extracted_again(live in values(false), applied in values(false)) {
+    fn applied_fields_can_be_extracted(live in values(false), applied in values(false)) {
         let merged = thing().merge(live, &applied).unwrap();
         let fields = thing().to_field_set(&applied).unwrap();
         let extracted = thing().extract(merged, &fields.leaves());
@@ -525,7 +525,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_removed_is_gone_and_nothing_else(value in values(false), other in values(false)) {
+    fn removal_removes_exactly_the_fields_of_the_set(value in values(false), other in values(false)) {
         let fields = thing().to_field_set(&other).unwrap();
         let remaining = thing().remove(value.clone(), &fields);
         if !remaining.is_null() {

@@ -70,7 +70,7 @@ fn deep(n: usize) -> Value {
 }
 
 #[test]
-fn field_sets_are_read_and_combined_in_linear_time() {
+fn field_sets_are_decoded_and_combined_in_linear_time() {
     let flat = |prefix: &str, n| entries(n, |i| (format!("{prefix}{}", name(i)), json!({})));
     let keyed = |n| entries(n, |i| (format!("k:{{\"name\":\"{}\"}}", name(n - i)), json!({})));
     let numbers = |n| entries(n, |i| (format!("v:{i}"), json!({})));
@@ -96,7 +96,7 @@ fn field_sets_are_read_and_combined_in_linear_time() {
 }
 
 #[test]
-fn values_are_walked_in_linear_time() {
+fn typed_operations_take_linear_time() {
     let ty = ty();
     assert_linear("validation", WIDE, |n| ty.validate(&wide(n, 1), Duplicates::Reject));
     assert_linear("field set", WIDE, |n| ty.to_field_set(&wide(n, 1)));
@@ -118,7 +118,7 @@ fn values_are_walked_in_linear_time() {
 }
 
 #[test]
-fn ownership_is_worked_out_in_linear_time() {
+fn updates_and_applies_take_linear_time() {
     let versions = SingleVersion { api_version: "v1".into(), object_type: ty() };
     let empty_object = json!({});
     let request = |manager: &'static str| Request {

@@ -46,7 +46,7 @@ mod tests {
     use crate::{Gvk, lookup};
 
     #[test]
-    fn lists_without_entries_are_forgotten_and_structs_are_not() {
+    fn empty_lists_become_null_and_structs_do_not() {
         let ty = lookup(Gvk::new("", "v1", "Pod")).unwrap();
         let mut pod = json!({"spec": {"containers": [], "securityContext": {}}});
         empty_to_null(ty, &mut pod);
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn free_form_values_stay_as_they_are() {
+    fn free_form_values_are_unchanged() {
         let ty = lookup(Gvk::new("apps", "v1", "ControllerRevision")).unwrap();
         let mut revision = json!({"data": {"items": []}, "revision": 1});
         let before = revision.clone();

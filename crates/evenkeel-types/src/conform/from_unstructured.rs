@@ -110,7 +110,7 @@ mod tests {
     use crate::{Gvk, lookup};
 
     #[test]
-    fn values_of_the_wrong_type_are_refused_in_the_converters_words() {
+    fn values_of_the_wrong_type_have_messages_of_the_converter() {
         let config_map = lookup(Gvk::new("", "v1", "ConfigMap")).unwrap();
         for (object, why) in [
             (json!({"data": {"a": 5}}), "cannot convert int64 to string"),

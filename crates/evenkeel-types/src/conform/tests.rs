@@ -52,7 +52,7 @@ fn pod(spec: Value) -> Value {
 }
 
 #[test]
-fn unknown_fields_are_dropped_and_named() {
+fn unknown_fields_are_removed_and_reported() {
     let (conformed, strict_errors) = try_conform(json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "extra": 1,
         "spec": {"replica": 3, "template": {"spec": {"containers": [{"name": "a", "imag": "b"}]}}},
@@ -73,7 +73,7 @@ fn unknown_fields_are_dropped_and_named() {
 }
 
 #[test]
-fn problems_stop_at_the_hundredth() {
+fn strict_errors_are_limited_to_one_hundred() {
     let fields: serde_json::Map<_, _> =
         (0..300).map(|index| (format!("x{index}"), Value::from(1))).collect();
     let (_, strict_errors) = try_conform(with_type("ConfigMap", &Value::Object(fields))).unwrap();
@@ -81,7 +81,7 @@ fn problems_stop_at_the_hundredth() {
 }
 
 #[test]
-fn a_minimal_pod_gains_what_go_prints_regardless() {
+fn minimal_pod_has_the_fields_that_go_always_prints() {
     assert_eq!(
         conform_object("Pod", pod(json!({"containers": [{"name": "a"}, null]}))),
         json!({
@@ -105,7 +105,7 @@ fn a_minimal_pod_gains_what_go_prints_regardless() {
 }
 
 #[test]
-fn nulls_and_empty_values_go_unless_a_pointer_holds_them() {
+fn nulls_and_empty_values_are_removed_unless_they_are_pointers() {
     let conformed = conform_object(
         "Pod",
         pod(json!({
@@ -137,7 +137,7 @@ fn nulls_and_empty_values_go_unless_a_pointer_holds_them() {
 }
 
 #[test]
-fn quantities_take_their_canonical_form() {
+fn quantities_become_canonical() {
     let conformed = conform_object(
         "Pod",
         pod(json!({"containers": [{"name": "a", "resources": {"limits": {
@@ -160,7 +160,7 @@ fn quantities_take_their_canonical_form() {
 }
 
 #[test]
-fn times_take_their_precision() {
+fn times_have_the_precision_of_their_type() {
     let meta = |time: &str| json!({"metadata": {"creationTimestamp": time}});
     let conformed = conform_object("ConfigMap", meta("2026-01-02T03:04:05.678+01:00"));
     assert_eq!(conformed["metadata"]["creationTimestamp"], "2026-01-02T02:04:05Z");
@@ -187,7 +187,7 @@ fn times_take_their_precision() {
 }
 
 #[test]
-fn bytes_are_checked_and_rewritten_only_if_needed() {
+fn bytes_are_validated_and_rewritten_only_if_needed() {
     let secret = |value: Value| json!({"data": {"a": value}});
     assert_eq!(conform_object("Secret", secret(json!("aGVsbG8=")))["data"]["a"], "aGVsbG8=");
     assert_eq!(conform_object("Secret", secret(json!("aGVs\nbG8=")))["data"]["a"], "aGVsbG8=");
@@ -201,7 +201,7 @@ fn bytes_are_checked_and_rewritten_only_if_needed() {
 }
 
 #[test]
-fn wrong_types_are_refused_in_gos_words() {
+fn wrong_types_are_rejected_with_messages_of_go() {
     let cannot = |what: &str| format!("json: cannot unmarshal {what}");
     for (kind, body, error) in [
         (
@@ -320,7 +320,7 @@ fn schemas_nest_without_strictness_below_their_own_decoders() {
 }
 
 #[test]
-fn raw_values_and_field_sets_are_left_alone() {
+fn raw_values_and_field_sets_are_unchanged() {
     let fields = json!({"f:metadata": {"f:labels": {".": {}, "f:a": {}}}, "any": null});
     let conformed = conform_object(
         "ConfigMap",
@@ -334,7 +334,7 @@ fn raw_values_and_field_sets_are_left_alone() {
 }
 
 #[test]
-fn what_conforms_stays_as_it_is() {
+fn conformed_objects_are_unchanged() {
     let first = conform_object(
         "Deployment",
         json!({"spec": {"template": {"spec": {"containers": [{

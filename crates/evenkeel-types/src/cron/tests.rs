@@ -28,7 +28,7 @@ fn valid_schedules_parse() {
 }
 
 #[test]
-fn errors_are_the_librarys() {
+fn errors_are_those_of_the_library() {
     for (schedule, error) in [
         ("bad", "expected exactly 5 fields, found 1: [bad]"),
         ("60 * * * *", "end of range (60) above maximum (59): 60"),
@@ -53,7 +53,7 @@ fn errors_are_the_librarys() {
 }
 
 #[test]
-fn fields_that_are_never_met_end() {
+fn schedules_that_never_match_have_no_next_start() {
     for schedule in [", * * * *", "* , * * *", "* * * , *", "0 0 31 2 *"] {
         assert_eq!(parse(schedule).unwrap().next(1_767_225_600, |_| 0), None, "{schedule}");
     }

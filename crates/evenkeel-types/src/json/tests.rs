@@ -12,7 +12,7 @@ fn printed(api_version: &str, kind: &str, value: &Value) -> String {
 }
 
 #[test]
-fn fields_stand_in_the_order_of_the_go_struct() {
+fn fields_are_in_the_order_of_the_go_struct() {
     for (api_version, kind, text) in [
         (
             "v1",
@@ -37,14 +37,14 @@ fn fields_stand_in_the_order_of_the_go_struct() {
 }
 
 #[test]
-fn an_object_without_a_type_is_sorted() {
+fn object_without_a_type_is_sorted() {
     let value = json!({"spec": {"b": 1, "a": "&"}, "kind": "K", "apiVersion": "e/v1"});
     let text = r#"{"apiVersion":"e/v1","kind":"K","spec":{"a":"\u0026","b":1}}"#;
     assert_eq!(printed("e/v1", "K", &value), text);
 }
 
 #[test]
-fn the_resource_version_of_the_object_is_found_and_no_other() {
+fn only_the_resource_version_of_the_object_is_located() {
     for ty in [lookup(Gvk::new("", "v1", "ConfigMap")), None] {
         let object = json!({
             "kind": "ConfigMap", "data": {"resourceVersion": ""},
@@ -64,7 +64,7 @@ fn the_resource_version_of_the_object_is_found_and_no_other() {
 }
 
 #[test]
-fn fields_the_type_does_not_declare_come_last() {
+fn undeclared_fields_are_last() {
     let value = json!({"zz": 1, "aa": 2, "data": {}, "kind": "ConfigMap"});
     let text = r#"{"kind":"ConfigMap","data":{},"aa":2,"zz":1}"#;
     assert_eq!(printed("v1", "ConfigMap", &value), text);
@@ -78,7 +78,7 @@ fn strings_are_escaped_as_encoding_json_does() {
 }
 
 #[test]
-fn sets_of_fields_are_sorted_by_path_elements() {
+fn field_sets_are_sorted_by_path_elements() {
     let mut elements = [
         "i:2",
         "v:\"x\"",
@@ -110,7 +110,7 @@ fn sets_of_fields_are_sorted_by_path_elements() {
 }
 
 #[test]
-fn views_of_custom_objects_sort_sets_of_fields_as_text() {
+fn metadata_and_tables_of_custom_resources_sort_field_sets_as_text() {
     let metadata = json!({"managedFields": [{"fieldsV1": {"f:a": {"v:6": {}, "v:10": {}}}}]});
     let partial = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata});
     let row = json!({"cells": [], "object": partial});

@@ -79,7 +79,7 @@ fn microseconds() {
 }
 
 #[test]
-fn raw_extensions_are_json_within() {
+fn raw_extensions_contain_json() {
     check(
         "6b3873000a1d0a07617070732f76311212436f6e74726f6c6c65725265766973696f6e12290a100a0012001a0022
          002a0032003800420012130a117b2273706563223a5b312c6e756c6c5d7d18071a002200",
@@ -89,7 +89,7 @@ fn raw_extensions_are_json_within() {
 }
 
 #[test]
-fn lists_that_are_messages_of_their_own() {
+fn wrapped_lists() {
     check(
         "6b3873000a2e0a17617574686f72697a6174696f6e2e6b38732e696f2f763112135375626a656374416363657373
          52657669657712300a100a0012001a0022002a0032003800420012121a01752a0b0a016b12060a01610a01623200
@@ -100,7 +100,7 @@ fn lists_that_are_messages_of_their_own() {
 }
 
 #[test]
-fn schemas_in_all_their_forms() {
+fn json_schemas() {
     check(
         "6b3873000a330a17617069657874656e73696f6e732e6b38732e696f2f76311218437573746f6d5265736f757263
          65446566696e6974696f6e12e6020a100a0012001a0022002a0032003800420012c3020a01671a0a0a0170120022
@@ -133,7 +133,7 @@ fn options_of_any_group() {
 }
 
 #[test]
-fn empty_lists_come_back_as_null() {
+fn empty_lists_decode_as_null() {
     check(
         "6b3873000a0d0a0276311207506f644c69737412080a060a0012001a001a002200",
         r#"{"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": null}"#,
@@ -151,7 +151,7 @@ fn statuses() {
 }
 
 #[test]
-fn a_watch_frame_is_gos() {
+fn watch_frame_is_that_of_go() {
     let config_map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
     let frame = watch_frame("ADDED", &encode(&config_map).unwrap());
     assert_eq!(
@@ -214,7 +214,7 @@ fn filled_shape(shape: Shape, depth: u32) -> Option<Value> {
 }
 
 #[test]
-fn every_kind_survives_the_round_trip_both_empty_and_full() {
+fn every_kind_round_trips_empty_and_full() {
     let mut kinds = 0;
     for ty in all() {
         // Watch events have no `apiVersion` and `kind`.
@@ -247,7 +247,7 @@ fn pod() -> Vec<u8> {
 }
 
 #[test]
-fn damaged_bytes_are_errors_or_other_objects_but_never_panics() {
+fn damaged_bytes_never_panic() {
     let whole = pod();
     // The last four bytes, empty strings of the envelope, are optional.
     for end in (0..whole.len() - 4).step_by(7) {
@@ -295,7 +295,7 @@ fn depth_is_bounded() {
 }
 
 #[test]
-fn a_long_length_reserves_nothing() {
+fn declared_length_does_not_reserve_memory() {
     // Field 2 declares 2^62 bytes.
     let mut bytes = b"k8s\0".to_vec();
     bytes.extend([0x12, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x40]);
@@ -306,7 +306,7 @@ fn a_long_length_reserves_nothing() {
 }
 
 #[test]
-fn what_is_not_ours_is_said_so() {
+fn input_without_a_known_kind_is_rejected() {
     assert_eq!(decode(b""), Err(DecodeError::Empty));
     assert_eq!(decode(b"{}"), Err(DecodeError::NotProtobuf));
     assert_eq!(
@@ -339,7 +339,7 @@ fn unknown_fields_are_skipped_and_repeated_ones_merge() {
 }
 
 #[test]
-fn packed_lists_are_read_too() {
+fn packed_lists_are_decoded() {
     let context = by_name("io.k8s.api.core.v1.PodSecurityContext").unwrap();
     let number = context.field("supplementalGroups").unwrap().number;
     let mut out = super::Writer::new(Vec::new());
@@ -349,7 +349,7 @@ fn packed_lists_are_read_too() {
 }
 
 #[test]
-fn wrong_encodings_of_known_fields_are_refused() {
+fn wrong_wire_types_of_known_fields_are_rejected() {
     let ty = lookup(Gvk::new("", "v1", "ConfigMap")).unwrap();
     // Field 1, the metadata, as a varint.
     assert_eq!(

@@ -14,7 +14,7 @@ fn quantity(text: &str) -> Quantity {
 }
 
 #[test]
-fn canonical_form_is_the_servers() {
+fn canonical_form_is_that_of_the_api_server() {
     for (written, printed) in [
         ("2048Mi", "2Gi"),
         ("1.5Gi", "1536Mi"),
@@ -46,14 +46,14 @@ fn canonical_form_is_the_servers() {
 }
 
 #[test]
-fn what_looks_canonical_is_kept_as_written() {
+fn canonical_looking_quantities_are_kept_as_written() {
     for text in ["100m", "1", "128Mi", "+1", "01", "1.500", "+1Gi", "1e3", "1E6", "1e99"] {
         assert!(matches!(canonical(text), Cow::Borrowed(kept) if kept == text), "{text}");
     }
 }
 
 #[test]
-fn errors_are_the_servers() {
+fn errors_are_those_of_the_api_server() {
     for (text, error) in [
         ("", ParseError::Format),
         ("true", ParseError::Format),
@@ -71,7 +71,7 @@ fn errors_are_the_servers() {
 }
 
 #[test]
-fn hostile_sizes_are_cheap() {
+fn extreme_exponents_are_cheap() {
     let digits = "9".repeat(100_000);
     assert_eq!(canonical(&digits), digits);
     assert_eq!(canonical(&format!("{digits}Ei")), i64::MAX.to_string());
@@ -95,7 +95,7 @@ fn order_ignores_units() {
 }
 
 #[test]
-fn sums_keep_the_unit_of_the_first() {
+fn sums_keep_the_format_of_the_first() {
     let sum = |a: &str, b: &str| {
         let mut sum = quantity(a);
         sum.add(&quantity(b));
@@ -123,14 +123,14 @@ fn values_round_away_from_zero() {
 }
 
 #[test]
-fn rounding_goes_away_from_zero() {
+fn rounded_up_rounds_away_from_zero() {
     for (text, rounded) in [("1n", "1m"), ("1001u", "2m"), ("-1u", "-1m"), ("3m", "3m")] {
         assert_eq!(quantity(text).rounded_up(-3).to_string(), rounded, "{text}");
     }
 }
 
 #[test]
-fn thousandths_decide_what_is_an_integer() {
+fn is_integer_has_a_resolution_of_thousandths() {
     for text in ["2", "2000m", "8Ei", "1e40", "999999u", "-3k"] {
         assert!(quantity(text).is_integer(), "{text}");
     }
@@ -140,7 +140,7 @@ fn thousandths_decide_what_is_an_integer() {
 }
 
 #[test]
-fn what_does_not_fit_is_what_upstream_makes_of_it() {
+fn overflow_has_the_result_of_upstream() {
     for (text, value, milli) in [
         ("1e999", 0, 0),
         ("1e18", 1_000_000_000_000_000_000, 0),

@@ -8,7 +8,7 @@ fn field(ty: &str, name: &str) -> &'static super::Field {
 }
 
 #[test]
-fn a_kind_is_found_by_gvk_and_by_name() {
+fn kinds_are_found_by_gvk_and_by_name() {
     let pod = lookup(Gvk::new("", "v1", "Pod")).unwrap();
     assert_eq!(pod.name, "io.k8s.api.core.v1.Pod");
     assert!(std::ptr::eq(pod, by_name("io.k8s.api.core.v1.Pod").unwrap()));
@@ -26,7 +26,7 @@ fn options_are_served_in_every_group() {
 }
 
 #[test]
-fn embedded_fields_stand_among_the_others() {
+fn embedded_fields_are_part_of_the_flat_list() {
     let volume = by_name("io.k8s.api.core.v1.Volume").unwrap();
     let config_map = volume.field("configMap").unwrap();
     let embed = &volume.embeds[config_map.embed.unwrap() as usize];
@@ -42,14 +42,14 @@ fn embedded_fields_stand_among_the_others() {
 }
 
 #[test]
-fn fields_named_like_parts_of_the_table_are_fields() {
+fn fields_named_like_table_keywords_are_fields() {
     let secret = by_name("io.k8s.api.core.v1.Secret").unwrap();
     assert!(secret.field("kind").is_some() && secret.field("type").is_some());
     assert!(field("io.k8s.api.flowcontrol.v1.Subject", "kind").required);
 }
 
 #[test]
-fn merge_rules_defaults_and_enums_are_there() {
+fn merge_rules_defaults_and_enums_are_parsed() {
     let spread = field("io.k8s.api.core.v1.PodSpec", "topologySpreadConstraints");
     assert_eq!(spread.list_type, Some(ListType::Map));
     assert_eq!(spread.list_keys().collect::<Vec<_>>(), ["topologyKey", "whenUnsatisfiable"]);
@@ -64,7 +64,7 @@ fn merge_rules_defaults_and_enums_are_there() {
 }
 
 #[test]
-fn expressions_print_as_go_does() {
+fn expressions_are_formatted_as_in_go() {
     let go = |ty, name| field(ty, name).expr.go_type();
     assert_eq!(go("io.k8s.api.core.v1.ContainerPort", "protocol"), "v1.Protocol");
     assert_eq!(go("io.k8s.api.core.v1.PodSpec", "containers"), "[]v1.Container");

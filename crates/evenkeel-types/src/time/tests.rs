@@ -16,7 +16,7 @@ fn canonical(text: &str, precision: Precision) -> Result<String, String> {
 }
 
 #[test]
-fn moments_print_in_utc_at_their_precision() {
+fn timestamps_are_formatted_in_utc_with_their_precision() {
     for (written, printed) in [
         ("2026-01-02T03:04:05Z", "2026-01-02T03:04:05Z"),
         ("2026-01-02T03:04:05.999Z", "2026-01-02T03:04:05Z"),
@@ -33,7 +33,7 @@ fn moments_print_in_utc_at_their_precision() {
 }
 
 #[test]
-fn errors_are_gos() {
+fn errors_are_those_of_go() {
     let as_layout = r#"as "2006-01-02T15:04:05Z07:00": cannot parse"#;
     for (text, error) in [
         ("x", format!(r#"parsing time "x" {as_layout} "x" as "2006""#)),
@@ -66,14 +66,14 @@ fn errors_are_gos() {
 }
 
 #[test]
-fn the_zero_time_is_the_year_one() {
+fn zero_time_is_the_year_one() {
     let zero = Timestamp::parse("0001-01-01T00:00:00Z", Precision::Seconds).unwrap();
     assert_eq!(zero.seconds, ZERO_SECONDS);
     assert!(zero.is_zero());
 }
 
 #[test]
-fn plain_moments_print_as_they_are() {
+fn canonical_timestamps_are_unchanged() {
     for text in ["2026-01-02T03:04:05Z", "2026-12-28T23:59:59Z"] {
         assert!(is_canonical(text));
         assert_eq!(seconds(text).unwrap(), text);

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn appliers_own_what_they_send() {
+fn appliers_own_the_fields_they_send() {
     let mut state = State::new();
     assert!(state.apply(
         "m",
@@ -21,7 +21,7 @@ fn appliers_own_what_they_send() {
 }
 
 #[test]
-fn what_is_no_longer_applied_disappears() {
+fn fields_no_longer_applied_are_removed() {
     let mut state = State::new();
     state.apply("m", json!({"spec": {
         "a": "1", "map": {"x": "1", "y": "1"}, "set": ["p", "q"], "list": [{"name": "i", "value": 1}, {"name": "j"}],
@@ -38,7 +38,7 @@ fn what_is_no_longer_applied_disappears() {
 }
 
 #[test]
-fn nothing_anybody_else_owns_disappears() {
+fn fields_of_other_managers_are_not_removed() {
     let mut state = State::new();
     state.apply(
         "m1",
@@ -66,7 +66,7 @@ fn nothing_anybody_else_owns_disappears() {
 }
 
 #[test]
-fn unowned_fields_of_a_given_up_item_keep_it_alive() {
+fn item_with_unowned_fields_is_removed_with_its_key() {
     let mut state = State::new();
     state.apply("m", json!({"spec": {"list": [{"name": "i", "value": 1}]}}));
     // Defaulted by the server, without a manager.
@@ -78,7 +78,7 @@ fn unowned_fields_of_a_given_up_item_keep_it_alive() {
 }
 
 #[test]
-fn different_values_conflict_and_equal_ones_are_shared() {
+fn different_values_conflict_and_equal_values_are_shared() {
     let mut state = State::new();
     state.apply("m1", json!({"spec": {"a": "1", "list": [{"name": "i", "value": 1}]}}));
     assert_eq!(
@@ -108,7 +108,7 @@ fn different_values_conflict_and_equal_ones_are_shared() {
 }
 
 #[test]
-fn conflicts_print_names_and_subresources_quoted() {
+fn conflicts_quote_names_and_subresources() {
     let mut state = State::new();
     state.subresource = "status";
     state.update("q\"x", json!({"spec": {"a": "1"}}));
@@ -120,7 +120,7 @@ fn conflicts_print_names_and_subresources_quoted() {
 }
 
 #[test]
-fn force_takes_what_it_changes_and_shares_the_rest() {
+fn force_takes_changed_fields_and_shares_the_others() {
     let mut state = State::new();
     state.apply("m1", json!({"spec": {"a": "1", "b": "1"}}));
     state.force("m2", json!({"spec": {"a": "2", "b": "1"}}));
@@ -132,7 +132,7 @@ fn force_takes_what_it_changes_and_shares_the_rest() {
 }
 
 #[test]
-fn an_updater_s_change_is_kept_until_the_applier_insists() {
+fn change_of_an_updater_is_kept_until_the_applier_forces() {
     let mut state = State::new();
     state.apply("m", json!({"spec": {"a": "1"}}));
     state.update("u", json!({"spec": {"a": "2"}}));
@@ -147,7 +147,7 @@ fn an_updater_s_change_is_kept_until_the_applier_insists() {
 }
 
 #[test]
-fn removed_by_an_updater_means_removed() {
+fn fields_removed_by_an_updater_stay_removed() {
     let mut state = State::new();
     state.apply("m", json!({"spec": {"a": "1", "set": ["x", "y"]}}));
     state.update("u", json!({"spec": {"set": ["y"]}}));
@@ -157,7 +157,7 @@ fn removed_by_an_updater_means_removed() {
 }
 
 #[test]
-fn the_first_apply_credits_what_was_there_before() {
+fn first_apply_records_existing_fields_as_before_first_apply() {
     let mut state = State::new();
     state.live =
         Some(state.object(json!({"metadata": {"uid": "u"}, "spec": {"a": "1", "b": "1"}})));
@@ -173,7 +173,7 @@ fn the_first_apply_credits_what_was_there_before() {
 }
 
 #[test]
-fn an_apply_that_changes_nothing_touches_nothing() {
+fn apply_without_changes_leaves_the_object_unchanged() {
     let mut state = State::new();
     state.apply("m1", json!({"spec": {"a": "1"}}));
     let before = state.live().clone();
@@ -189,7 +189,7 @@ fn an_apply_that_changes_nothing_touches_nothing() {
 }
 
 #[test]
-fn configurations_for_something_else_are_refused() {
+fn configurations_of_another_type_are_rejected() {
     let mut state = State::new();
     for (body, want) in [
         (json!({"kind": "Other"}), "invalid object type: example.io/v1, Kind=Other"),
@@ -204,7 +204,7 @@ fn configurations_for_something_else_are_refused() {
 }
 
 #[test]
-fn configurations_that_do_not_fit_the_schema_are_refused() {
+fn configurations_that_violate_the_schema_are_rejected() {
     let mut state = State::new();
     for (body, want) in [
         (
@@ -232,7 +232,7 @@ fn configurations_that_do_not_fit_the_schema_are_refused() {
 }
 
 #[test]
-fn live_duplicates_survive_until_somebody_applies_the_item() {
+fn live_duplicates_are_kept_until_the_item_is_applied() {
     let mut state = State::new();
     let duplicated = json!([{"name": "i", "value": 1}, {"name": "i", "value": 2}, {"name": "j"}]);
     state.update("u", json!({"spec": {"list": duplicated}}));
@@ -271,7 +271,7 @@ fn types_that_became_atomic_are_owned_as_a_whole() {
 }
 
 #[test]
-fn kubectl_moves_from_client_side_to_server_side_apply() {
+fn kubectl_migrates_from_client_side_to_server_side_apply() {
     const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
     let mut state = State::new();
     let last = state.object(json!({"spec": {"a": "1", "b": "1"}}));
@@ -331,7 +331,7 @@ fn without_managed_fields(object: &Value) -> Value {
 
 proptest! {
     #[test]
-    fn applying_twice_is_applying_once(before in bodies(), config in bodies()) {
+    fn apply_is_idempotent(before in bodies(), config in bodies()) {
         let mut state = State::new();
         state.update("u", before);
         state.force("m", config.clone());
@@ -341,7 +341,7 @@ proptest! {
     }
 
     #[test]
-    fn an_applier_s_retreat_removes_nothing_others_own(
+    fn applying_fewer_fields_removes_no_fields_of_other_managers(
         mine in bodies(), theirs in bodies(), less in bodies(), updated in bodies(),
     ) {
         let mut state = State::new();

@@ -43,7 +43,7 @@ fn scale_paths() -> Vec<(String, Option<crate::Path>)> {
 }
 
 #[test]
-fn scale_sees_only_the_owners_of_the_replicas() {
+fn scale_has_only_the_managers_of_the_replicas() {
     let paths = scale_paths();
     let handler = ScaleHandler { api_version: "apps/v1", replicas_paths: &paths };
     let replicas = json!({"f:spec": {"f:replicas": {}}});
@@ -65,7 +65,7 @@ fn scale_sees_only_the_owners_of_the_replicas() {
 }
 
 #[test]
-fn a_scale_write_takes_the_replicas_from_the_parent_s_managers() {
+fn scale_write_takes_the_replicas_from_the_managers_of_the_parent() {
     let paths = scale_paths();
     let handler = ScaleHandler { api_version: "apps/v1", replicas_paths: &paths };
     let replicas = json!({"f:spec": {"f:replicas": {}}});

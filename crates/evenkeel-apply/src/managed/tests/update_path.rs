@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn the_creator_owns_all_but_identity() {
+fn creator_owns_all_fields_except_identity() {
     let mut state = State::new();
     state.update(
         "m",
@@ -23,7 +23,7 @@ fn the_creator_owns_all_but_identity() {
 }
 
 #[test]
-fn what_the_empty_object_has_is_nobody_s() {
+fn fields_of_the_empty_object_have_no_manager() {
     let mut state = State::new();
     state.empty_object = json!({"metadata": {}, "spec": {"list": null}, "status": {}});
     state.update("m", json!({"spec": {"list": [{"name": "i"}], "map": {"x": "1"}}, "status": {}}));
@@ -36,7 +36,7 @@ fn what_the_empty_object_has_is_nobody_s() {
 }
 
 #[test]
-fn a_writer_takes_over_what_it_changes_and_only_that() {
+fn updater_takes_exactly_the_fields_it_changes() {
     let mut state = State::new();
     state.update("m1", json!({"spec": {"a": "1", "b": "1", "map": {"x": "1"}}}));
     state.update("m2", json!({"spec": {"a": "2", "b": "1", "map": {"x": "1", "y": "1"}}}));
@@ -51,7 +51,7 @@ fn a_writer_takes_over_what_it_changes_and_only_that() {
 }
 
 #[test]
-fn times_move_only_with_changes_of_the_own() {
+fn times_change_only_with_changes_of_the_manager() {
     let mut state = State::new();
     state.update("m1", json!({"spec": {"a": "1", "b": "1"}}));
     state.update("m2", json!({"spec": {"a": "2", "b": "1"}}));
@@ -64,7 +64,7 @@ fn times_move_only_with_changes_of_the_own() {
 }
 
 #[test]
-fn fields_that_come_and_go_within_one_manager_keep_one_entry() {
+fn changes_of_one_manager_share_one_entry() {
     let mut state = State::new();
     state.update("m", json!({"spec": {"set": ["a", "b"]}}));
     state.update("m", json!({"spec": {"set": ["b", "c"]}}));
@@ -75,7 +75,7 @@ fn fields_that_come_and_go_within_one_manager_keep_one_entry() {
 }
 
 #[test]
-fn objects_nobody_tracked_stay_untracked() {
+fn objects_without_managed_fields_stay_without() {
     let mut state = State::new();
     state.live = Some(
         json!({"apiVersion": VERSION, "kind": "Thing", "metadata": {"name": "n", "uid": "u"}}),
@@ -119,7 +119,7 @@ fn clients_may_edit_reset_or_ignore_managed_fields() {
 }
 
 #[test]
-fn endpoints_do_not_give_away_what_they_ignore() {
+fn reset_fields_have_no_manager() {
     let mut state = State::new();
     state.reset = vec![(VERSION, Filter::Exclude(set(&[&["status"]])))];
     state.update("m", json!({"spec": {"a": "1"}, "status": {"a": "1"}}));
@@ -135,7 +135,7 @@ fn endpoints_do_not_give_away_what_they_ignore() {
 }
 
 #[test]
-fn what_cannot_be_worked_out_is_cleared() {
+fn managed_fields_are_cleared_on_errors() {
     let mut state = State::new();
     state.update("m", json!({"spec": {"a": "1"}}));
     let error = state.try_update("m", json!({"spec": {"dta": 1}})).unwrap_err();
@@ -173,7 +173,7 @@ fn updaters_beyond_ten_become_ancient_changes() {
 }
 
 #[test]
-fn folding_within_one_second_loses_nothing() {
+fn merging_updaters_of_one_second_keeps_all_fields() {
     let mut state = State::new();
     let mut map = serde_json::Map::new();
     for i in 0..14 {
@@ -203,14 +203,14 @@ fn entries_sort_by_operation_time_and_name() {
 }
 
 #[test]
-fn an_empty_name_is_unknown() {
+fn empty_manager_name_becomes_unknown() {
     let mut state = State::new();
     state.update("", json!({"spec": {"a": "1"}}));
     assert_eq!(state.field_managers(), ["unknown Update: .spec .spec.a"]);
 }
 
 #[test]
-fn broken_entries_are_named() {
+fn invalid_entries_are_reported() {
     let valid = json!({"operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1"});
     assert_eq!(ManagedFields::decode(Some(&json!([valid]))).unwrap().iter().count(), 1);
     for (field, value, want) in [
@@ -235,7 +235,7 @@ fn broken_entries_are_named() {
 }
 
 #[test]
-fn writes_that_only_move_times_are_none() {
+fn writes_that_change_only_timestamps_are_ignored() {
     let object = |time: &str, spec: i64, manager: &str| json!({"metadata": {"managedFields": [{"manager": manager, "time": time}]}, "spec": spec});
     let old = object("t1", 1, "m");
     for (new, reverted) in [

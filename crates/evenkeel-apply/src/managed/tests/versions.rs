@@ -94,7 +94,7 @@ fn fields_are_reset_in_the_versions_the_endpoint_lists() {
 }
 
 #[test]
-fn an_applier_s_entry_moves_with_its_version_and_still_prunes() {
+fn entry_of_an_applier_changes_version_and_still_prunes() {
     let mut state = State::with(TwoVersions::new());
     state.apply("m", json!({"spec": {"a": "1", "b": "1"}}));
     state.api_version = "example.io/v2";
@@ -105,7 +105,7 @@ fn an_applier_s_entry_moves_with_its_version_and_still_prunes() {
 }
 
 #[test]
-fn what_another_version_owns_is_not_pruned() {
+fn fields_owned_in_another_version_are_not_pruned() {
     let mut state = State::with(TwoVersions::new());
     state.apply("m1", json!({"spec": {"a": "1"}}));
     state.api_version = "example.io/v2";
@@ -116,7 +116,7 @@ fn what_another_version_owns_is_not_pruned() {
 }
 
 #[test]
-fn updates_take_over_across_versions_and_updaters_have_an_entry_per_version() {
+fn updates_take_fields_across_versions_and_updaters_have_an_entry_per_version() {
     let mut state = State::with(TwoVersions::new());
     state.update("m", json!({"spec": {"a": "1", "b": "1"}}));
     state.api_version = "example.io/v2";
@@ -125,7 +125,7 @@ fn updates_take_over_across_versions_and_updaters_have_an_entry_per_version() {
 }
 
 #[test]
-fn managers_of_versions_that_are_gone_are_dropped() {
+fn managers_of_removed_versions_are_dropped() {
     let mut state = State::with(TwoVersions::new());
     state.update("m", json!({"spec": {"a": "1", "b": "1"}}));
     let entry = &mut state.live.as_mut().unwrap()["metadata"]["managedFields"][0];
@@ -139,7 +139,7 @@ fn managers_of_versions_that_are_gone_are_dropped() {
 }
 
 #[test]
-fn a_failing_conversion_clears_updates_and_fails_applies() {
+fn failing_conversion_clears_managed_fields_on_update_and_fails_apply() {
     let mut state = State::with(TwoVersions::new());
     state.update("m", json!({"spec": {"a": "unconvertible"}}));
     let live = state.live().clone();
@@ -165,7 +165,7 @@ fn kinds_without_a_schema_merge_maps_and_replace_lists() {
 }
 
 #[test]
-fn a_merged_object_has_to_fit_every_version_somebody_wrote_in() {
+fn merged_object_has_to_be_valid_in_every_version_of_a_manager() {
     struct Apart(TwoVersions);
 
     impl Versions for Apart {

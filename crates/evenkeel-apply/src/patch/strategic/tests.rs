@@ -64,7 +64,7 @@ fn apply(object: Value, patch: Value) -> Result<Value, String> {
 }
 
 #[test]
-fn patches_merge_as_their_schema_says() {
+fn patches_merge_according_to_the_schema() {
     for (object, patch, want) in [
         // Fields, nulls and types.
         (json!({"a": 1}), json!({"b": 2}), json!({"a": 1, "b": 2})),
@@ -180,7 +180,7 @@ fn patches_merge_as_their_schema_says() {
 }
 
 #[test]
-fn malformed_patches_are_refused_in_the_reference_s_words() {
+fn malformed_patches_are_rejected_with_upstream_messages() {
     for (object, patch, want) in [
         (
             json!({}),
