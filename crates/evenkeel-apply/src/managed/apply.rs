@@ -146,7 +146,7 @@ fn try_apply(
     force: bool,
 ) -> Result<Outcome, ApplyError> {
     let ty = request.object_type()?;
-    let live = request.to_request_version(stored).map_err(|error| ApplyError::Convert {
+    let live = request.convert_to_request_version(stored).map_err(|error| ApplyError::Convert {
         step: format!("convert live object ({}) to proper version", object::describe(stored)),
         error,
     })?;

@@ -24,7 +24,7 @@ pub(super) fn allowed_conflicts(request: &Request<'_>, live: &Value) -> Option<S
     let annotation =
         annotations(live)?.get(ANNOTATION)?.as_str().filter(|text| !text.is_empty())?;
     let ty = request.versions.object_type(request.api_version)?;
-    let live = request.to_request_version(live).ok()?;
+    let live = request.convert_to_request_version(live).ok()?;
     ty.validate(&live, Duplicates::Reject).ok()?;
     let last: Value = serde_json::from_str(annotation).ok()?;
     if object::api_version(&last) != request.api_version {

@@ -35,7 +35,7 @@ pub(super) fn prune(
     last: &Entry,
 ) -> Result<Value, ApplyError> {
     let Some(ty) = request.versions.object_type(&last.api_version) else { return Ok(merged) };
-    let in_last_version = match request.to_version(&merged, &last.api_version) {
+    let in_last_version = match request.convert_to_version(&merged, &last.api_version) {
         Ok(Cow::Borrowed(_)) => merged,
         Ok(Cow::Owned(converted)) => converted,
         Err(ConvertError::MissingVersion) => return Ok(merged),
@@ -50,7 +50,7 @@ pub(super) fn prune(
     let pruned = add_back_dangling(request, ty, in_last_version, &pruned, last, &last_fields)?;
     // Upstream returns this error without a further prefix.
     request
-        .to_version(&pruned, request.api_version)
+        .convert_to_version(&pruned, request.api_version)
         .map(Cow::into_owned)
         .map_err(|error| ApplyError::Convert { step: "prune fields".into(), error })
 }
@@ -73,14 +73,14 @@ fn add_back_owned<'m>(
     let mut pruned = pruned;
     for (version, owned) in first.into_iter().chain(owned) {
         let Some(ty) = request.versions.object_type(version) else { continue };
-        merged = match request.to_version(&merged, version) {
+        merged = match request.convert_to_version(&merged, version) {
             Ok(object) => object.into_owned(),
             Err(ConvertError::MissingVersion) => continue,
             Err(error) => {
                 return Err(convert_error(ADD_BACK_OWNED, "merged", &at(version), error));
             }
         };
-        let converted = match request.to_version(&pruned, version) {
+        let converted = match request.convert_to_version(&pruned, version) {
             Ok(object) => object,
             Err(ConvertError::MissingVersion) => continue,
             Err(error) => {
@@ -104,7 +104,7 @@ fn add_back_dangling(
     last: &Entry,
     last_fields: &Set,
 ) -> Result<Value, ApplyError> {
-    let pruned = match request.to_version(pruned, &last.api_version) {
+    let pruned = match request.convert_to_version(pruned, &last.api_version) {
         Ok(object) => object,
         Err(ConvertError::MissingVersion) => return Ok(merged),
         Err(error) => {

@@ -134,10 +134,12 @@ pub(super) fn record_update(
     mut managers: ManagedFields,
     manager: &str,
 ) -> Result<ManagedFields, UpdateError> {
-    let live =
-        request.to_request_version(live).map_err(|error| UpdateError::Convert("old", error))?;
-    let new =
-        request.to_request_version(new).map_err(|error| UpdateError::Convert("new", error))?;
+    let live = request
+        .convert_to_request_version(live)
+        .map_err(|error| UpdateError::Convert("old", error))?;
+    let new = request
+        .convert_to_request_version(new)
+        .map_err(|error| UpdateError::Convert("new", error))?;
     request.reconcile(&mut managers, &live)?;
     let mut changes = Changes::new(request, &live, &new);
     remove_changed_fields(&mut managers, &mut changes)?;
@@ -233,7 +235,7 @@ impl<'a> Changes<'a> {
         let Some(ty) = self.request.versions.object_type(api_version) else { return Ok(None) };
         let mut converted = Vec::with_capacity(2);
         for (which, object) in [("old", self.live), ("new", self.new)] {
-            match self.request.to_version(object, api_version) {
+            match self.request.convert_to_version(object, api_version) {
                 Ok(object) => converted.push(object),
                 Err(ConvertError::MissingVersion) => return Ok(None),
                 Err(error) => return Err(UpdateError::Convert(which, error)),
@@ -317,7 +319,7 @@ pub(super) enum Reconciled {
 
 impl<'a> Request<'a> {
     /// Converts the object to the version of the endpoint.
-    pub(super) fn to_request_version<'o>(
+    pub(super) fn convert_to_request_version<'o>(
         &self,
         object: &'o Value,
     ) -> Result<Cow<'o, Value>, ConvertError> {
@@ -343,7 +345,7 @@ impl<'a> Request<'a> {
 
     /// Converts the object to the version of a manager and validates it. Borrows it if it is in
     /// that version.
-    pub(super) fn to_version<'o>(
+    pub(super) fn convert_to_version<'o>(
         &self,
         object: &'o Value,
         api_version: &str,
@@ -386,7 +388,7 @@ impl<'a> Request<'a> {
         entry: &mut Entry,
         live: &Value,
     ) -> Result<Reconciled, UpdateError> {
-        match self.to_version(live, &entry.api_version) {
+        match self.convert_to_version(live, &entry.api_version) {
             Ok(_) => {}
             Err(ConvertError::MissingVersion) => return Ok(Reconciled::VersionRemoved),
             Err(error) => return Err(UpdateError::Reconcile(error)),
