@@ -1,7 +1,7 @@
 //! The authorization interface. RBAC will implement it.
 
 use crate::identity::{AUTHENTICATED, Identity, MASTERS};
-use crate::route::{ResourceRoute, Route};
+use crate::request::route::{ResourceRoute, Route};
 
 /// The attributes of a request that is authorized, in the terms of RBAC.
 #[derive(Debug)]

@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::context::Core;
 use crate::context::RequestContext;
-use crate::core::Core;
+use crate::hooks::custom_resource_definition as custom;
+use crate::pipeline::create::create_value;
 use crate::pipeline::encode;
-use crate::registry::custom;
-use crate::route::Verb;
+use crate::pipeline::update::write_object;
+use crate::request::route::Verb;
 use crate::status::Status;
 use crate::storage::{Key, Range};
-use crate::verbs;
 
 /// Rebuilds the server's state from its storage, then creates the missing objects.
 pub(crate) async fn run(core: &Arc<Core>) -> Result<(), Status> {
@@ -117,7 +118,7 @@ async fn create_or_update(
         return create_if_missing(core, (group, plural), "default", object).await;
     }
     let cx = RequestContext::internal(core, &resource, Verb::Update, &key, None);
-    verbs::write_object(&cx, edit).await?;
+    write_object(&cx, edit).await?;
     Ok(())
 }
 
@@ -160,7 +161,7 @@ async fn create_if_missing(
     }
     let cx =
         RequestContext::internal(core, &resource, Verb::Create, &Key::new(namespace, ""), None);
-    match verbs::create_value(&cx, object).await {
+    match create_value(&cx, object).await {
         Ok(_) => Ok(()),
         Err(status) if status.reason() == "AlreadyExists" => Ok(()),
         Err(status) => Err(status),

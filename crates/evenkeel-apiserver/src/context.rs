@@ -1,20 +1,23 @@
 //! The context of one request on one resource: what verbs and stages need to know of it.
 
+mod core;
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::HeaderMap;
 use http::header::USER_AGENT;
 use tokio::sync::watch;
 
-use crate::core::Core;
 use crate::identity::Identity;
 use crate::offload::{self, Cancellation};
-use crate::query::Query;
 use crate::registry::resource::Resource;
-use crate::route::Verb;
+use crate::request::query::Query;
+use crate::request::route::Verb;
 use crate::status::Status;
 use crate::storage::Key;
 use crate::throttle::{Access, Permit, User};
+
+pub(crate) use self::core::Core;
 
 /// An authorized request on a resource.
 pub(crate) struct RequestContext {

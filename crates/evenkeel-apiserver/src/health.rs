@@ -6,8 +6,8 @@ use http::header::{CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Response, StatusCode};
 
 use crate::body::Body;
-use crate::core::Core;
-use crate::query::Query;
+use crate::context::Core;
+use crate::request::query::Query;
 use crate::status::Status;
 
 /// The start-up checks, by upstream's names and in its order. They pass, since the server serves

@@ -14,17 +14,15 @@ pub mod listen;
 
 pub mod identity;
 
-mod route;
+mod handler;
 
-mod query;
-
-mod negotiate;
+mod request;
 
 mod pipeline;
 
-// Used by the stages.
-mod authn;
+mod codec;
 
+// Used by the stages.
 mod authz;
 
 mod admission;
@@ -35,12 +33,14 @@ mod yaml;
 
 mod object;
 
-mod service;
+mod hooks;
 
 // The verbs.
 mod context;
 
 mod verbs;
+
+mod subresources;
 
 mod selector;
 
@@ -64,8 +64,6 @@ mod bootstrap;
 
 // Shared by all of the above.
 mod body;
-
-mod core;
 
 mod digest;
 

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::core::Core;
+use crate::context::Core;
 use crate::registry::Snapshot;
-use crate::route::{self, Route};
+use crate::request::route::{self, Route};
 
 /// The metrics of the server.
 #[derive(Default)]
@@ -122,8 +122,8 @@ impl Drop for InFlightRequest<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::query::Query;
     use crate::registry::Registry;
+    use crate::request::query::Query;
     use crate::storage::Store;
 
     fn record(metrics: &Metrics, path: &str, code: u16) {

@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task;
 
-use crate::core::Core;
+use crate::context::Core;
 use crate::status::Status;
 use crate::throttle::User;
 

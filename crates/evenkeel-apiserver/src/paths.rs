@@ -8,16 +8,16 @@ use http::{HeaderValue, Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::body::Body;
+use crate::context::Core;
 use crate::context::Remote;
-use crate::core::Core;
 use crate::health;
-use crate::negotiate::{self, Format};
 use crate::offload;
 use crate::openapi;
-use crate::pipeline::Routed;
-use crate::pipeline::authorize::Authorized;
 use crate::pipeline::encode;
 use crate::registry::discovery::{self, Document};
+use crate::request::Routed;
+use crate::request::authorize::Authorized;
+use crate::request::negotiate::{self, Format};
 use crate::status::Status;
 use crate::throttle::Access;
 

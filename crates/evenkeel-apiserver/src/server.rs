@@ -14,13 +14,12 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::admission::Chain;
-use crate::authn::Authenticator;
 use crate::authz::{AllowAuthenticated, Authorizer};
 use crate::body::Body;
 use crate::clock_rng::ClockRng;
 use crate::compactor::Compactor;
-use crate::context::ShutdownSignal;
-use crate::core::Core;
+use crate::context::{Core, ShutdownSignal};
+use crate::hooks::service::allocator::Allocator;
 use crate::identity::token_file::TokenFile;
 use crate::identity::{Identity, MASTERS};
 use crate::limits::Limits;
@@ -31,11 +30,11 @@ use crate::listen::{BindError, Listener, Options as ListenOptions};
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::registry::custom::Crds;
-use crate::service::Allocator;
+use crate::request::authenticator::Authenticator;
 use crate::storage::{self, Store, Window};
+use crate::subresources::component_status::Components;
 use crate::throttle::Throttle;
-use crate::verbs::Components;
-use crate::{bootstrap, pipeline};
+use crate::{bootstrap, handler};
 
 /// An API server. Dropping it ends its open watches; stored data remains in its data directory, if
 /// there is one.
@@ -492,7 +491,7 @@ where
         if let Some(shutdown_signal) = &self.shutdown_signal {
             request.extensions_mut().insert(shutdown_signal.clone());
         }
-        Box::pin(async move { Ok(pipeline::run(&core, request).await) })
+        Box::pin(async move { Ok(handler::run(&core, request).await) })
     }
 }
 

@@ -1,37 +1,16 @@
 //! The verbs: which stages each of them runs.
 
-mod component_status;
-
-mod create;
-
-mod delete;
-
 mod delete_collection;
 
-mod get;
+pub(crate) mod get;
 
 mod heavy;
 
 mod list;
 
-mod patch;
-
-pub(crate) mod review;
-
-mod scale;
-
-mod subresource;
-
-mod update;
-
 mod watch;
 
-pub(crate) use component_status::Components;
-pub(crate) use create::create_value;
-pub(crate) use delete::{DeleteOptions, delete_named};
 pub(crate) use list::Filter;
-pub(crate) use patch::is_apply;
-pub(crate) use update::{release_finalizer, write_object, write_status};
 
 use std::sync::Arc;
 
@@ -39,15 +18,17 @@ use bytes::Bytes;
 use http::{Method, Response};
 
 use crate::body::Body;
+use crate::context::Core;
 use crate::context::{Remote, RequestContext, Warnings};
-use crate::core::Core;
-use crate::negotiate::{self, View};
-use crate::pipeline::authorize::Authorized;
 use crate::pipeline::encode::{self, Reply};
-use crate::pipeline::receive::{Received, Unread};
+use crate::pipeline::{create, delete, patch, update};
 use crate::registry::resource::Resource;
-use crate::route::{ResourceRoute, Route, Verb};
+use crate::request::authorize::Authorized;
+use crate::request::negotiate::{self, View};
+use crate::request::receive::{Received, Unread};
+use crate::request::route::{ResourceRoute, Route, Verb};
 use crate::status::Status;
+use crate::subresources::{self as subresource, component_status, review, scale};
 use crate::throttle::Access;
 
 /// Executes a request on a resource.

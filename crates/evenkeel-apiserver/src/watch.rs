@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::body::Chunks;
+use crate::context::Core;
 use crate::context::{RequestContext, ShutdownSignal};
-use crate::core::Core;
-use crate::negotiate::{Output, View};
 use crate::pipeline::encode::{self, Include};
 use crate::registry::resource::{Resource, TypeInfo};
+use crate::request::negotiate::{Output, View};
 use crate::status::Status;
 use crate::storage::{Compacted, Event, Record, Watcher};
 use crate::verbs::Filter;

@@ -14,11 +14,11 @@ use serde_json::{Map, Value};
 
 use crate::context::RequestContext;
 use crate::json;
-use crate::negotiate::{self, Format};
 use crate::object::{Metadata as _, dedup_owners, set_meta};
-use crate::query::FieldValidation;
 use crate::registry::custom;
 use crate::registry::resource::{Resource, TypeInfo};
+use crate::request::negotiate::{self, Format};
+use crate::request::query::FieldValidation;
 use crate::status::{GroupResource, Status};
 
 /// A decoded object: of the right kind, with known fields only, defaulted.

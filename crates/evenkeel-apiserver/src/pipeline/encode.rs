@@ -9,18 +9,16 @@ mod list;
 
 mod pretty;
 
-mod stored;
-
 mod view;
 
+pub(crate) use crate::codec::{
+    Origin, fields_order, is_current, is_unchanged, round_trip_storage, to_bytes,
+    to_bytes_in_order, to_unsaved_record, value,
+};
 pub(crate) use list::List;
 pub(crate) use pretty::indent;
 pub(crate) use response::{
     Reply, add_warnings, buffered_size, common_headers, error_response, respond, value_response,
-};
-pub(crate) use stored::{
-    Origin, fields_order, is_current, is_unchanged, round_trip_storage, to_bytes,
-    to_bytes_in_order, to_unsaved_record, value,
 };
 pub(crate) use view::{
     Include, in_version, table, table_definitions, table_metadata_of, table_of, to_metadata, to_row,

@@ -22,8 +22,8 @@ use serde_json::{Value, json};
 use super::decode::{self, Decoded};
 use crate::context::RequestContext;
 use crate::object::{Metadata as _, set_meta};
-use crate::query::WriteOptions;
 use crate::registry::resource::{Resource, TypeInfo};
+use crate::request::query::WriteOptions;
 use crate::status::Status;
 
 /// An object with up-to-date managed fields.

@@ -12,13 +12,15 @@ use serde_json::Value;
 use super::encode::{self, Origin};
 use super::validate::Admitted;
 use crate::context::RequestContext;
+use crate::hooks::custom_resource_definition;
 use crate::object::{Metadata as _, set_meta};
+use crate::pipeline::delete::{DeleteOptions, delete_named};
+use crate::pipeline::patch::is_apply;
 use crate::registry::custom;
 use crate::registry::resource::Resource;
-use crate::route::Verb;
+use crate::request::route::Verb;
 use crate::status::Status;
 use crate::storage::{Key, Record, UnsavedRecord, WriteError};
-use crate::verbs::{DeleteOptions, delete_named, is_apply};
 
 /// The result of a write.
 pub(crate) enum Persisted {
@@ -201,7 +203,7 @@ fn write_error(error: &WriteError) -> Status {
 /// Updates state that depends on the written object.
 async fn after_write(cx: &RequestContext, record: &Arc<Record>) {
     if custom::is_crd(&cx.resource) {
-        custom::reconcile(&cx.core, record.key.name()).await;
+        custom_resource_definition::reconcile(&cx.core, record.key.name()).await;
     }
 }
 
@@ -225,10 +227,10 @@ async fn remove_endpoints(cx: &RequestContext, service: &Record) {
 
 async fn after_delete(cx: &RequestContext, record: &Arc<Record>) {
     if custom::is_crd(&cx.resource) {
-        custom::reconcile(&cx.core, record.key.name()).await;
+        custom_resource_definition::reconcile(&cx.core, record.key.name()).await;
     } else if cx.resource.is("", "services") {
         remove_endpoints(cx, record).await;
     } else if let Some(custom) = cx.resource.custom() {
-        custom::instance_removed(&cx.core, &custom.crd).await;
+        custom_resource_definition::instance_removed(&cx.core, &custom.crd).await;
     }
 }

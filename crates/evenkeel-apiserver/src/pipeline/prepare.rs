@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 
 use super::mutate::Mutated;
 use crate::context::RequestContext;
+use crate::hooks::service::allocator::{AllocateError, Reservation};
 use crate::object::{Metadata as _, metadata_mut, set_meta};
 use crate::registry::custom;
 use crate::registry::resource::{Resource, TypeInfo};
-use crate::service::{AllocateError, Reservation};
 use crate::status::{GroupResource, Status};
 
 /// An object that conforms to the rules of its kind.

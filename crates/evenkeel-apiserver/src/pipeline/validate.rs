@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::prepare::Prepared;
 use crate::admission::{Attributes, Operation};
 use crate::context::RequestContext;
-use crate::service::Reservation;
+use crate::hooks::service::allocator::Reservation;
 use crate::status::Status;
 
 /// An admitted object, which may be stored.

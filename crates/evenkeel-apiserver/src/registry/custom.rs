@@ -1,14 +1,12 @@
 //! Custom resources, as declared by CustomResourceDefinitions.
 //!
-//! A CRD is an object like any other; [`reconcile`] runs after each write to one: it accepts names,
+//! A CRD is an object like any other; `hooks/custom_resource_definition.rs` runs after each write to one: it accepts names,
 //! sets conditions, and serves or withdraws resources. It runs as part of the write, so a CRD takes
 //! effect immediately.
 
-mod establish;
-
 mod names;
 
-mod serve;
+pub(crate) mod serve;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +16,6 @@ use evenkeel_schema::{Structural, jsonpath, record_storage_version};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-pub(crate) use self::establish::{instance_removed, mark_terminating, reconcile};
 use super::Registry;
 use super::resource::Resource;
 use crate::object::{Metadata as _, metadata_mut, set_meta};
@@ -95,6 +92,12 @@ pub(crate) fn is_crd(resource: &Resource) -> bool {
 }
 
 // === CRDs as objects ===
+
+/// Returns whether a condition of the CRD is true.
+pub(crate) fn is_true(crd: &Value, condition: &str) -> bool {
+    let conditions = crd["status"]["conditions"].as_array();
+    conditions.into_iter().flatten().any(|c| c["type"] == condition && c["status"] == "True")
+}
 
 /// Prepares a new CRD: its status contains the storage version only.
 pub(crate) fn prepare_create(crd: &mut Value) {
@@ -236,7 +239,7 @@ impl Crds {
     /// Does nothing if the CRD has not changed.
     ///
     /// Watches of its resources end if it has changed.
-    fn put(
+    pub(crate) fn put(
         &self,
         registry: &Registry,
         crd: &Value,
@@ -277,7 +280,7 @@ impl Crds {
     }
 
     /// Stops serving a deleted CRD and forgets its names.
-    fn remove(&self, registry: &Registry, name: &str) {
+    pub(crate) fn remove(&self, registry: &Registry, name: &str) {
         let group_name = group_of(name);
         if let Some(given) = self.names().get_mut(group_name) {
             given.forget(name);
@@ -293,7 +296,7 @@ impl Crds {
     }
 
     /// Returns the served resources of a CRD.
-    fn resources_of(&self, name: &str) -> Vec<Arc<Resource>> {
+    pub(crate) fn resources_of(&self, name: &str) -> Vec<Arc<Resource>> {
         let all = self.served();
         let served = all.get(group_of(name)).and_then(|group| group.get(name));
         served.map(|served| served.resources.clone()).unwrap_or_default()
@@ -306,14 +309,14 @@ impl Crds {
     }
 
     /// Checks the requested names of a CRD against the accepted names of others.
-    fn check_names(&self, crd: &Value) -> names::NameCheck {
+    pub(crate) fn check_names(&self, crd: &Value) -> names::NameCheck {
         let all = self.names();
         let given = all.get(group_of(crd.meta_str("name")));
         names::check(crd, given.unwrap_or(&names::AcceptedNames::default()))
     }
 
     /// Returns the CRDs in the same group that wait for names.
-    fn pending_in_group_of(&self, name: &str) -> Vec<Box<str>> {
+    pub(crate) fn pending_in_group_of(&self, name: &str) -> Vec<Box<str>> {
         let all = self.names();
         all.get(group_of(name)).map(names::AcceptedNames::pending).unwrap_or_default()
     }

@@ -9,10 +9,10 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::context::{Remote, RequestContext};
-use crate::negotiate;
 use crate::offload::{self, Cancellation};
 use crate::pipeline::encode;
-use crate::route::Verb;
+use crate::request::negotiate;
+use crate::request::route::Verb;
 use crate::status::Status;
 use crate::storage::Key;
 use crate::throttle::{Access, User};

@@ -1,10 +1,10 @@
 //! `deletecollection`: deletes every selected object, one after the other.
 
-use super::delete::{DeleteOptions, delete_named};
 use super::list::{Filter, select};
 use crate::context::RequestContext;
+use crate::pipeline::delete::{DeleteOptions, delete_named};
 use crate::pipeline::encode::Reply;
-use crate::query::ListOptions;
+use crate::request::query::ListOptions;
 use crate::status::Status;
 
 pub(super) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> {

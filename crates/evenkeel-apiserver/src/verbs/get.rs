@@ -8,7 +8,7 @@ use crate::context::RequestContext;
 use crate::pipeline::encode::Reply;
 use crate::status::Status;
 
-pub(super) fn handle(cx: &RequestContext) -> Result<Reply, Status> {
+pub(crate) fn handle(cx: &RequestContext) -> Result<Reply, Status> {
     check_name(cx.name())?;
     let version = cx.query.get("resourceVersion").unwrap_or("");
     if !version.is_empty() {

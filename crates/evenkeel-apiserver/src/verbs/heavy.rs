@@ -7,9 +7,9 @@ use http::Response;
 use crate::body::Body;
 use crate::context::RequestContext;
 use crate::limits::HEAVY_BYTES;
-use crate::negotiate::Output;
 use crate::pipeline::encode::{self, Reply};
-use crate::route::Verb;
+use crate::request::negotiate::Output;
+use crate::request::route::Verb;
 use crate::status::Status;
 
 /// Returns whether a request is heavy, before it is executed.

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use crate::context::RequestContext;
 use crate::digest;
 use crate::pipeline::encode::{List, Reply};
-use crate::query::{ListOptions, VersionMatch};
 use crate::registry::resource::{Resource, TypeInfo};
+use crate::request::query::{ListOptions, VersionMatch};
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::status::Status;
 use crate::storage::{Key, Range, ReadError, Record};
@@ -60,7 +60,7 @@ impl Filter {
     }
 }
 
-pub(super) async fn handle(cx: &RequestContext) -> Result<Reply, Status> {
+pub(crate) async fn handle(cx: &RequestContext) -> Result<Reply, Status> {
     let options = ListOptions::parse(&cx.query)?;
     let filter = Filter::parse(&cx.resource, &options)?;
     let list = select(cx, &options, &filter).await?;
@@ -68,7 +68,7 @@ pub(super) async fn handle(cx: &RequestContext) -> Result<Reply, Status> {
 }
 
 /// Lists one page of a collection.
-pub(super) async fn select(
+pub(crate) async fn select(
     cx: &RequestContext,
     options: &ListOptions,
     filter: &Filter,
@@ -149,7 +149,7 @@ async fn starting_revision(
 }
 
 /// Waits for a future revision, which another server may have returned.
-pub(super) async fn wait_for(cx: &RequestContext, requested: u64) -> Result<(), Status> {
+pub(crate) async fn wait_for(cx: &RequestContext, requested: u64) -> Result<(), Status> {
     let store = &cx.core.store;
     if requested <= store.revision() {
         return Ok(());
@@ -165,7 +165,7 @@ pub(super) async fn wait_for(cx: &RequestContext, requested: u64) -> Result<(), 
 }
 
 /// Parses a resource version; the error is that of a watch.
-pub(super) fn parse_version(text: &str) -> Result<u64, Status> {
+pub(crate) fn parse_version(text: &str) -> Result<u64, Status> {
     text.parse().map_err(|_| {
         Status::without_reason(
             500,

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::list::{Filter, parse_version, wait_for};
 use crate::context::RequestContext;
-use crate::negotiate::{Format, Output};
 use crate::pipeline::encode::{Include, Reply};
-use crate::query::ListOptions;
+use crate::request::negotiate::{Format, Output};
+use crate::request::query::ListOptions;
 use crate::status::Status;
 use crate::storage::Range;
 use crate::watch::{Events, Start};

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use evenkeel_kinds::columns;
 use serde_json::{Map, Value};
 
-use super::{stored, view};
+use super::view;
+use crate::codec;
 use crate::context::RequestContext;
 use crate::registry::resource::Resource;
 use crate::status::Status;
@@ -66,7 +67,7 @@ impl List {
     fn values(&self, cx: &RequestContext) -> impl Iterator<Item = Result<Value, Status>> {
         self.records.iter().map(|record| {
             cx.check_cancelled()?;
-            stored::value(&self.resource, record)
+            codec::value(&self.resource, record)
         })
     }
 

@@ -15,11 +15,12 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use serde_json::Value;
 
 use super::list::{List, ListBody};
-use super::{pretty, stored, view};
+use super::{pretty, view};
 use crate::body::{Body, Chunks};
+use crate::codec;
+use crate::context::Core;
 use crate::context::RequestContext;
-use crate::core::Core;
-use crate::negotiate::{self, Format, Output, View};
+use crate::request::negotiate::{self, Format, Output, View};
 use crate::status::Status;
 use crate::storage::Record;
 use crate::watch::Events;
@@ -51,7 +52,7 @@ pub(crate) fn respond(
         Reply::Other(code, value) => full(code, output.format, write(output.format, &value)?, gzip),
         Reply::Record(code, record) => match output {
             Output { view: View::Object, format: Format::Json { pretty: false }, .. } => {
-                let body = stored::body(&cx.resource, &record)?;
+                let body = codec::body(&cx.resource, &record)?;
                 let mut line = Vec::with_capacity(body.len() + 1);
                 line.extend_from_slice(&body);
                 line.push(b'\n');
@@ -59,7 +60,7 @@ pub(crate) fn respond(
             }
             Output { view: View::Object, format: Format::Protobuf, .. } => {
                 let resource = &cx.resource;
-                let body = stored::body(resource, &record)?;
+                let body = codec::body(resource, &record)?;
                 let ty = resource.builtin_type().ok_or_else(|| no_protobuf(&resource.kind))?;
                 let message =
                     protobuf::encode_json(ty, &resource.api_version, &resource.kind, &body)
@@ -67,7 +68,7 @@ pub(crate) fn respond(
                 full(code, output.format, message.into(), gzip)
             }
             _ => {
-                let value = stored::value(&cx.resource, &record)?;
+                let value = codec::value(&cx.resource, &record)?;
                 respond_object(cx, output, code, value, gzip)?
             }
         },
@@ -132,7 +133,7 @@ fn respond_object(
         View::Object => rendered,
         _ => view::in_version(output.beta, rendered),
     };
-    let order = stored::fields_order(resource);
+    let order = codec::fields_order(resource);
     Ok(full(code, output.format, write_in_order(output.format, &rendered, order)?, gzip))
 }
 
@@ -161,7 +162,7 @@ fn respond_list(
         }
         Err(list) => list,
     };
-    let order = stored::fields_order(&cx.resource);
+    let order = codec::fields_order(&cx.resource);
     match output {
         Output { view: View::Object, format, .. } => {
             Ok(full(StatusCode::OK, format, write(format, &list.to_value(cx)?)?, gzip))
@@ -190,7 +191,7 @@ fn write(format: Format, value: &Value) -> Result<Bytes, Status> {
 
 /// As [`write`], with `fieldsV1` in the given order.
 fn write_in_order(format: Format, value: &Value, order: FieldsOrder) -> Result<Bytes, Status> {
-    let encode = || stored::to_bytes_in_order(value, order);
+    let encode = || codec::to_bytes_in_order(value, order);
     match format {
         Format::Json { pretty: true } => Ok(pretty::indent(&encode()).into()),
         Format::Json { pretty: false } => {

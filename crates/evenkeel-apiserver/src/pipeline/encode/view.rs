@@ -5,8 +5,8 @@ use evenkeel_types::Gvk;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::query::Query;
 use crate::registry::resource::{Resource, TypeInfo};
+use crate::request::query::Query;
 use crate::status::Status;
 
 /// How much of the object is included in its row.

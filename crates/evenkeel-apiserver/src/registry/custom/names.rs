@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 use crate::object::Metadata as _;
 
 /// The accepted names of a CRD, and the conflict of the others.
-pub(super) struct NameCheck {
-    pub(super) accepted: Value,
+pub(crate) struct NameCheck {
+    pub(crate) accepted: Value,
     /// Reason and message of the last conflict, which is the one upstream reports.
-    pub(super) conflict: Option<(&'static str, String)>,
+    pub(crate) conflict: Option<(&'static str, String)>,
 }
 
 /// The accepted names of the CRDs of one group.
 #[derive(Default)]
-pub(super) struct AcceptedNames {
+pub(crate) struct AcceptedNames {
     by_crd: HashMap<Box<str>, Names>,
     /// The number of CRDs with each resource name and each kind.
     resources: HashMap<Box<str>, usize>,
@@ -32,7 +32,7 @@ struct Names {
 
 impl AcceptedNames {
     /// Records the accepted names of a CRD.
-    pub(super) fn record(&mut self, crd: &Value) {
+    pub(crate) fn record(&mut self, crd: &Value) {
         let name = crd.meta_str("name");
         self.forget(name);
         let accepted_names = &crd["status"]["acceptedNames"];
@@ -47,7 +47,7 @@ impl AcceptedNames {
         let names = Names {
             resources: named(&mut { resources }),
             kinds: named(&mut { kinds }),
-            accepted: super::establish::is_true(crd, "NamesAccepted"),
+            accepted: super::is_true(crd, "NamesAccepted"),
         };
         for resource in &names.resources {
             *self.resources.entry(resource.clone()).or_default() += 1;
@@ -59,7 +59,7 @@ impl AcceptedNames {
     }
 
     /// Forgets a deleted CRD.
-    pub(super) fn forget(&mut self, crd: &str) {
+    pub(crate) fn forget(&mut self, crd: &str) {
         let Some(names) = self.by_crd.remove(crd) else { return };
         let counts = [(names.resources, &mut self.resources), (names.kinds, &mut self.kinds)];
         for (names, counts) in counts {
@@ -75,7 +75,7 @@ impl AcceptedNames {
     }
 
     /// Returns the CRDs whose names are not all accepted.
-    pub(super) fn pending(&self) -> Vec<Box<str>> {
+    pub(crate) fn pending(&self) -> Vec<Box<str>> {
         let pending = self.by_crd.iter().filter(|(_, names)| !names.accepted);
         let mut pending: Vec<Box<str>> = pending.map(|(name, _)| name.clone()).collect();
         pending.sort_unstable();
@@ -97,7 +97,7 @@ impl AcceptedNames {
 
 /// Checks the requested names against the accepted names of the other CRDs in the group. Mirrors
 /// `calculateNamesAndConditions` of upstream's naming controller.
-pub(super) fn check(crd: &Value, accepted_names: &AcceptedNames) -> NameCheck {
+pub(crate) fn check(crd: &Value, accepted_names: &AcceptedNames) -> NameCheck {
     let own = accepted_names.by_crd.get(crd.meta_str("name"));
     let is_taken_resource = |name: &str| !name.is_empty() && accepted_names.has_resource(own, name);
     let is_taken_kind = |name: &str| !name.is_empty() && accepted_names.has_kind(own, name);

@@ -20,7 +20,7 @@ const EDIT: &[&str] = &["get", "patch", "update"];
 
 /// Returns the resources of all served versions. Empty if a schema cannot be compiled, which
 /// validation prevents.
-pub(super) fn resources(
+pub(crate) fn resources(
     store: &Store,
     crd: &Value,
     lifetime: &watch::Receiver<()>,

@@ -13,9 +13,10 @@ use serde_json::Value;
 
 use super::List;
 use crate::body::Chunks;
-use crate::negotiate::{Format, Output, View};
-use crate::pipeline::encode::{stored, view};
+use crate::codec;
+use crate::pipeline::encode::view;
 use crate::registry::resource::{Resource, TypeInfo};
+use crate::request::negotiate::{Format, Output, View};
 use crate::storage::{Measure, Record};
 
 /// The encodings of a list that need no [`Value`] tree.
@@ -209,13 +210,13 @@ impl ListBody {
             out.push(b'}');
             return;
         }
-        let body = stored::body_or_stored(resource, record);
+        let body = codec::body_or_stored(resource, record);
         if resource.is_custom() {
             out.extend_from_slice(&body);
         } else {
             // Items of built-in lists do not repeat kind and apiVersion.
             out.push(b'{');
-            out.extend_from_slice(body.get(stored::item_prefix(resource)..).unwrap_or(&body));
+            out.extend_from_slice(body.get(codec::item_prefix(resource)..).unwrap_or(&body));
         }
     }
 
@@ -224,7 +225,7 @@ impl ListBody {
         let (resource, record) = (&self.list.resource, &self.list.records[at]);
         let written: Result<(), EncodeError> = match self.form {
             Form::Protobuf(ty) => {
-                let body = stored::body_or_stored(resource, record);
+                let body = codec::body_or_stored(resource, record);
                 self.encoder.message(ITEMS, ty, &body)
             }
             Form::MetadataProtobuf(ty) => {
@@ -245,7 +246,7 @@ impl ListBody {
             Form::MetadataProtobuf(_) => Measure::Metadata,
             _ => Measure::Object,
         };
-        let current = stored::is_current(&self.list.resource, &record);
+        let current = codec::is_current(&self.list.resource, &record);
         if let Some(known) = record.measured(measure).filter(|_| current) {
             return known;
         }
@@ -319,19 +320,19 @@ impl Chunks for ListBody {
 /// Returns the JSON of an object's metadata, as Go encodes it.
 fn metadata<'r>(resource: &Resource, record: &'r Record) -> Cow<'r, [u8]> {
     if !resource.is_custom()
-        && stored::is_current(resource, record)
+        && codec::is_current(resource, record)
         && !evenkeel_kinds::strategy::has_versioned_metadata(resource.gvk())
         && let Some(metadata) = evenkeel_types::protobuf::member(&record.body, "metadata")
     {
         return Cow::Borrowed(metadata);
     }
-    let object = stored::value(resource, record).unwrap_or_else(|status| {
+    let object = codec::value(resource, record).unwrap_or_else(|status| {
         tracing::error!(key = %record.key, why = status.message(), "cannot convert an object");
         Value::Null
     });
     let view = view::to_metadata(resource.gvk(), &object);
     let mut out = Vec::new();
-    let order = stored::fields_order(resource);
+    let order = codec::fields_order(resource);
     json::write_in_order(&mut out, object_meta(), &view["metadata"], order);
     Cow::Owned(out)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use evenkeel_schema::field;
 use evenkeel_types::duration;
 
-use crate::route::Route;
+use crate::request::route::Route;
 use crate::status::{GroupResource, Status};
 
 /// The decoded parameters in order; the first one of a name is used.

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::Routed;
-use crate::core::Core;
+use crate::context::Core;
 use crate::identity::Identity;
 use crate::status::Status;
 
 /// A request with the identity of its sender, which may be anonymous.
 pub(crate) struct Authenticated {
     pub(super) routed: Routed,
-    pub(super) identity: Identity,
+    pub(crate) identity: Identity,
 }
 
 /// Authenticates a request. Invalid credentials are rejected; without credentials the request is

@@ -3,7 +3,7 @@
 use http::HeaderMap;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, USER_AGENT};
 
-use crate::query::Query;
+use crate::request::query::Query;
 use crate::status::Status;
 
 /// An encoding of objects.

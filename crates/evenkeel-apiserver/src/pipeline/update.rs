@@ -15,15 +15,15 @@ use crate::pipeline::persist::{self, Change, Persisted};
 use crate::pipeline::prepare::Part;
 use crate::pipeline::validate::Admitted;
 use crate::pipeline::{decode, manage, mutate, prepare, validate};
-use crate::query::{FieldValidation, WriteOptions};
 use crate::registry::resource::TypeInfo;
-use crate::route::Verb;
+use crate::request::query::{FieldValidation, WriteOptions};
+use crate::request::route::Verb;
 use crate::status::{GroupResource, Status};
 use crate::storage::Record;
 use evenkeel_schema::field;
 use evenkeel_types::go::Quoted;
 
-pub(super) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> {
+pub(crate) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> {
     require_name(cx)?;
     let options = WriteOptions::parse(&cx.query, "UpdateOptions", false)?;
     let mut object = decode::object(cx, body, options.field_validation)?;
@@ -89,7 +89,7 @@ pub(crate) async fn release_finalizer(cx: &RequestContext, finalizer: &str) -> R
 }
 
 /// Returns the options of the server's own writes.
-pub(super) fn internal_options() -> WriteOptions {
+pub(crate) fn internal_options() -> WriteOptions {
     WriteOptions {
         dry_run: false,
         field_manager: None,
@@ -98,7 +98,7 @@ pub(super) fn internal_options() -> WriteOptions {
     }
 }
 
-pub(super) fn ok_reply(persisted: Persisted) -> Reply {
+pub(crate) fn ok_reply(persisted: Persisted) -> Reply {
     match persisted {
         Persisted::Stored(record) => Reply::Record(StatusCode::OK, record),
         Persisted::Value(value) => Reply::Object(StatusCode::OK, value),
@@ -106,7 +106,7 @@ pub(super) fn ok_reply(persisted: Persisted) -> Reply {
 }
 
 /// Runs the stages from managed fields to validating admission, on one version of the object.
-pub(super) fn replace(
+pub(crate) fn replace(
     cx: &RequestContext,
     mut object: Decoded,
     old: &Value,
@@ -128,7 +128,7 @@ pub(super) fn replace(
 }
 
 /// Runs the stages from mutating admission on.
-pub(super) fn replace_managed(
+pub(crate) fn replace_managed(
     cx: &RequestContext,
     managed: Managed,
     given_version: &str,
@@ -150,7 +150,7 @@ pub(super) fn replace_managed(
 }
 
 /// Rejects a PUT or PATCH of a collection, which custom resources route to here.
-pub(super) fn require_name(cx: &RequestContext) -> Result<(), Status> {
+pub(crate) fn require_name(cx: &RequestContext) -> Result<(), Status> {
     match &cx.name {
         Some(_) => Ok(()),
         None => Err(Status::bad_request("name must be provided")),
@@ -158,7 +158,7 @@ pub(super) fn require_name(cx: &RequestContext) -> Result<(), Status> {
 }
 
 /// Like [`check_name`], for objects that must have a name.
-pub(super) fn check_named(cx: &RequestContext, object: &Value) -> Result<(), Status> {
+pub(crate) fn check_named(cx: &RequestContext, object: &Value) -> Result<(), Status> {
     if object.meta_str("name").is_empty() {
         return Err(Status::bad_request(format!(
             "the name of the object ({} based on URL) was undeterminable: name must be provided",
@@ -168,7 +168,7 @@ pub(super) fn check_named(cx: &RequestContext, object: &Value) -> Result<(), Sta
     check_name(cx, object)
 }
 
-pub(super) fn check_name(cx: &RequestContext, object: &Value) -> Result<(), Status> {
+pub(crate) fn check_name(cx: &RequestContext, object: &Value) -> Result<(), Status> {
     let given = object.meta_str("name");
     if given.is_empty() || given == cx.name() {
         return Ok(());
@@ -180,7 +180,7 @@ pub(super) fn check_name(cx: &RequestContext, object: &Value) -> Result<(), Stat
 }
 
 /// Checks the uid precondition. Upstream checks it in storage, which shows in the message.
-pub(super) fn check_uid(
+pub(crate) fn check_uid(
     cx: &RequestContext,
     object: &Value,
     stored: &str,
@@ -194,7 +194,7 @@ pub(super) fn check_uid(
 }
 
 /// Returns the error of a failed precondition.
-pub(super) fn precondition_failed(
+pub(crate) fn precondition_failed(
     cx: &RequestContext,
     what: &str,
     given: &str,
@@ -236,7 +236,7 @@ fn check_version(cx: &RequestContext, given: &str, record: &Record) -> Result<()
 }
 
 /// Parses the resourceVersion of a sent object; 0 if it has none.
-pub(super) fn parse_sent_version(given: &str) -> Result<u64, Status> {
+pub(crate) fn parse_sent_version(given: &str) -> Result<u64, Status> {
     if given.is_empty() {
         return Ok(0);
     }
@@ -249,7 +249,7 @@ pub(super) fn parse_sent_version(given: &str) -> Result<u64, Status> {
 }
 
 /// Returns whether an update of a missing object, or of its status, creates it.
-pub(super) fn may_create(cx: &RequestContext) -> bool {
+pub(crate) fn may_create(cx: &RequestContext) -> bool {
     match &cx.resource.type_info {
         TypeInfo::Builtin(builtin) => builtin.strategy.create_on_update,
         TypeInfo::Custom(_) => false,
@@ -270,7 +270,7 @@ fn completes_deletion(cx: &RequestContext, admitted: &Admitted) -> bool {
 }
 
 /// Returns the current object in the version of the request.
-pub(super) fn current(cx: &RequestContext) -> Result<(Arc<Record>, Value), Status> {
+pub(crate) fn current(cx: &RequestContext) -> Result<(Arc<Record>, Value), Status> {
     let record = cx
         .resource
         .table

@@ -6,21 +6,21 @@ use evenkeel_types::go::Quoted;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::create::check_namespace;
-use super::patch::apply::Config;
-use super::patch::{self, Kind, Patch};
-use super::update::{check_named, check_uid, current, replace_managed};
 use crate::context::RequestContext;
-use crate::negotiate::{Output, View};
 use crate::object::{Metadata as _, set_meta};
+use crate::pipeline::create::check_namespace;
 use crate::pipeline::decode;
 use crate::pipeline::encode::{self, Include, Reply};
 use crate::pipeline::manage::{self, Managed, ScaleWrite};
+use crate::pipeline::patch::apply::Config;
+use crate::pipeline::patch::{self, Kind, Patch};
 use crate::pipeline::persist::{self, Persisted};
 use crate::pipeline::prepare::Part;
-use crate::query::WriteOptions;
+use crate::pipeline::update::{check_named, check_uid, current, replace_managed};
 use crate::registry::resource::TypeInfo;
-use crate::route::Verb;
+use crate::request::negotiate::{Output, View};
+use crate::request::query::WriteOptions;
+use crate::request::route::Verb;
 use crate::status::{GroupResource, Status};
 
 const SCALE: Gvk<'static> = Gvk::new("autoscaling", "v1", "Scale");
@@ -28,7 +28,7 @@ const SCALE: Gvk<'static> = Gvk::new("autoscaling", "v1", "Scale");
 /// The replicas of a custom object that has none: a write to its Scale must set them.
 const UNSET: i64 = i32::MIN as i64;
 
-pub(super) async fn handle(
+pub(crate) async fn handle(
     cx: &RequestContext,
     output: Output,
     body: &[u8],
@@ -117,7 +117,9 @@ async fn write(
     })
     .await?;
     match &persisted {
-        Persisted::Stored(record) => scale_of(cx, &super::delete::last_state(cx, record)?),
+        Persisted::Stored(record) => {
+            scale_of(cx, &crate::pipeline::delete::last_state(cx, record)?)
+        }
         Persisted::Value(value) => scale_of(cx, value),
     }
 }

@@ -4,7 +4,7 @@
 
 use http::Method;
 
-use crate::query::{Query, decode_path};
+use crate::request::query::{Query, decode_path};
 
 /// The verb of a request, in the terms of RBAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

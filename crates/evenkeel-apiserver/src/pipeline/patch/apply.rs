@@ -13,14 +13,14 @@ use crate::pipeline::encode::Reply;
 use crate::pipeline::manage;
 use crate::pipeline::persist::{self, Persisted};
 use crate::pipeline::prepare::Part;
-use crate::query::{FieldValidation, WriteOptions};
+use crate::request::query::{FieldValidation, WriteOptions};
 use crate::status::Status;
 use crate::yaml::{self, already_set};
 
 /// Attempts when the object is created or deleted concurrently.
 const ATTEMPTS: usize = 8;
 
-pub(super) async fn handle(
+pub(crate) async fn handle(
     cx: &RequestContext,
     body: &[u8],
     options: &WriteOptions,
@@ -80,15 +80,15 @@ async fn create(
 }
 
 /// An applied configuration.
-pub(in crate::verbs) struct Config {
-    pub(in crate::verbs) value: Value,
+pub(crate) struct Config {
+    pub(crate) value: Value,
     /// Duplicate keys, as messages of a strict decoder; for YAML only the first.
     duplicates: Vec<String>,
 }
 
 impl Config {
     /// Parses a configuration: YAML, which includes JSON.
-    pub(in crate::verbs) fn parse(body: &[u8]) -> Result<Self, Status> {
+    pub(crate) fn parse(body: &[u8]) -> Result<Self, Status> {
         let (mut value, duplicates) = match json::decode(body) {
             Ok((value, duplicates)) if duplicates.is_empty() => (value, Vec::new()),
             Ok((value, _)) => (value, duplicates_in_json(body)),
@@ -119,7 +119,7 @@ impl Config {
     }
 
     /// Warns of or rejects duplicate keys. Unknown fields have been rejected before.
-    pub(in crate::verbs) fn report(
+    pub(crate) fn report(
         &self,
         cx: &RequestContext,
         validation: FieldValidation,

@@ -5,16 +5,17 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::serve;
+use crate::context::Core;
 use crate::context::RequestContext;
-use crate::core::Core;
 use crate::object::{Metadata as _, set_finalizers, set_meta};
+use crate::pipeline::delete::{DeleteOptions, delete_named};
 use crate::pipeline::encode;
+use crate::pipeline::update::{release_finalizer, write_status};
+use crate::registry::custom::{is_true, serve};
 use crate::registry::resource::Resource;
-use crate::route::Verb;
+use crate::request::route::Verb;
 use crate::status::Status;
 use crate::storage::{Key, Range};
-use crate::verbs::{self, DeleteOptions};
 
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
@@ -59,7 +60,7 @@ async fn try_reconcile(core: &Arc<Core>, name: &str) -> Result<(), Status> {
         serve_if_established(core, &next, record.revision);
         // The write reconciles again with the new status.
         let cx = RequestContext::internal(core, &resource, Verb::Update, &key, Some("status"));
-        verbs::write_status(&cx, move |crd| crd["status"] = status.clone()).await?;
+        write_status(&cx, move |crd| crd["status"] = status.clone()).await?;
         return Ok(());
     }
     serve_if_established(core, &crd, record.revision);
@@ -116,11 +117,6 @@ fn next_status(core: &Core, crd: &Value) -> Option<Value> {
         set_condition(&mut next, "Established", status, reason, message, &now);
     }
     (next["status"] != crd["status"]).then(|| next["status"].take())
-}
-
-pub(super) fn is_true(crd: &Value, condition: &str) -> bool {
-    let conditions = crd["status"]["conditions"].as_array();
-    conditions.into_iter().flatten().any(|c| c["type"] == condition && c["status"] == "True")
 }
 
 fn set_condition(
@@ -186,7 +182,7 @@ async fn clean_up(core: &Arc<Core>, resource: &Arc<Resource>, crd: &Value) -> Re
     if !in_progress {
         let now = core.clock_rng.timestamp();
         let cx = RequestContext::internal(core, resource, Verb::Update, &key, Some("status"));
-        verbs::write_status(&cx, move |crd| {
+        write_status(&cx, move |crd| {
             let message = "CustomResource deletion is in progress";
             set_condition(crd, "Terminating", "True", REASON, message, &now);
         })
@@ -199,7 +195,7 @@ async fn clean_up(core: &Arc<Core>, resource: &Arc<Resource>, crd: &Value) -> Re
         let deletion = DeleteOptions::default();
         for record in &page.items {
             let cx = RequestContext::internal(core, served, Verb::Delete, &record.key, None);
-            match verbs::delete_named(&cx, record.key.name(), &deletion).await {
+            match delete_named(&cx, record.key.name(), &deletion).await {
                 Ok(_) => {}
                 Err(status) if status.code() == 404 => {}
                 Err(status) => return Err(status),
@@ -211,7 +207,7 @@ async fn clean_up(core: &Arc<Core>, resource: &Arc<Resource>, crd: &Value) -> Re
         }
     }
     let cx = RequestContext::internal(core, resource, Verb::Update, &key, None);
-    verbs::release_finalizer(&cx, CLEANUP).await
+    release_finalizer(&cx, CLEANUP).await
 }
 
 /// Runs after a custom object was deleted.

@@ -14,14 +14,14 @@ use serde_json::{Value, json};
 
 use crate::clock_rng::rfc3339;
 use crate::context::RequestContext;
-use crate::negotiate;
 use crate::object::{Metadata as _, set_finalizers, set_meta};
 use crate::pipeline::encode::Reply;
 use crate::pipeline::persist::{self, Change, Persisted};
 use crate::pipeline::validate::{self, Admitted};
 use crate::pipeline::{decode, encode};
-use crate::query::{self, Query};
 use crate::registry::resource::TypeInfo;
+use crate::request::negotiate;
+use crate::request::query::{self, Query};
 use crate::status::{Details, GroupResource, Status};
 use crate::storage::Record;
 
@@ -32,7 +32,7 @@ const FOREGROUND: &str = "foregroundDeletion";
 const OPTIONS_SCHEME: [&str; 5] =
     ["Status", "GetOptions", "CreateOptions", "UpdateOptions", "PatchOptions"];
 
-pub(super) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> {
+pub(crate) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> {
     let options = DeleteOptions::parse(cx, body)?;
     let outcome = delete_named(cx, cx.name(), &options).await?;
     Ok(outcome.into_reply(cx, &options))
@@ -78,7 +78,7 @@ impl Outcome {
 }
 
 /// Returns a Status with status `Success`.
-pub(super) fn success(details: &Details) -> Value {
+pub(crate) fn success(details: &Details) -> Value {
     json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
         "details": details.to_value(),
@@ -112,7 +112,7 @@ pub(crate) struct DeleteOptions {
 }
 
 impl DeleteOptions {
-    pub(super) fn parse(cx: &RequestContext, body: &[u8]) -> Result<Self, Status> {
+    pub(crate) fn parse(cx: &RequestContext, body: &[u8]) -> Result<Self, Status> {
         let given = if body.is_empty() { from_query(&cx.query)? } else { from_body(cx, body)? };
         let options = Self::read(&given)?;
         // The only kind whose dependents are orphaned by default.
@@ -130,7 +130,7 @@ impl DeleteOptions {
     }
 
     /// Parses a DeleteOptions object.
-    pub(super) fn read(given: &Value) -> Result<Self, Status> {
+    pub(crate) fn read(given: &Value) -> Result<Self, Status> {
         let mut errors = Vec::new();
         let policy = match given["propagationPolicy"].as_str() {
             None | Some("") => None,
@@ -170,13 +170,13 @@ impl DeleteOptions {
     }
 
     /// Updates the precondition after a write on behalf of this deletion.
-    pub(super) fn expect_revision(&mut self, revision: u64) {
+    pub(crate) fn expect_revision(&mut self, revision: u64) {
         if let Some(version) = &mut self.resource_version {
             *version = revision.to_string();
         }
     }
 
-    pub(super) fn check_preconditions(
+    pub(crate) fn check_preconditions(
         &self,
         cx: &RequestContext,
         name: &str,
@@ -426,8 +426,11 @@ fn decide_by_kind(
         return namespace(cx, options, object);
     }
     if crate::registry::custom::is_crd(resource) {
-        return crate::registry::custom::mark_terminating(object, &cx.core.clock_rng.timestamp())
-            .map(Decision::Mark);
+        return crate::hooks::custom_resource_definition::mark_terminating(
+            object,
+            &cx.core.clock_rng.timestamp(),
+        )
+        .map(Decision::Mark);
     }
     None
 }
@@ -523,6 +526,6 @@ fn from_query(query: &Query) -> Result<Value, Status> {
 }
 
 /// Decodes the last state of a record, for callers that list before they delete.
-pub(super) fn last_state(cx: &RequestContext, record: &Record) -> Result<Value, Status> {
+pub(crate) fn last_state(cx: &RequestContext, record: &Record) -> Result<Value, Status> {
     encode::value(&cx.resource, record)
 }

@@ -16,11 +16,11 @@ use http::{HeaderMap, HeaderName};
 use super::authenticate::Authenticated;
 use super::authorize::forbidden;
 use crate::authz::{self, Attributes, Decision, ResourceAttributes};
-use crate::core::Core;
+use crate::context::Core;
 use crate::identity::{
     ANONYMOUS, AUTHENTICATED, Identity, MASTERS, UNAUTHENTICATED, service_account,
 };
-use crate::query::decode_path;
+use crate::request::query::decode_path;
 use crate::status::Status;
 
 const USER: &str = "impersonate-user";

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::Routed;
 use super::authenticate::Authenticated;
 use crate::authz::{self, Decision};
-use crate::core::Core;
+use crate::context::Core;
 use crate::identity::Identity;
-use crate::route::Route;
+use crate::request::route::Route;
 use crate::status::{GroupResource, Status};
 
 /// An authorized request.

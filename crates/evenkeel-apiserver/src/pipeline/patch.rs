@@ -4,7 +4,7 @@
 //! update. Server-side apply merges the applied configuration with the fields of other managers,
 //! and creates the object if it does not exist.
 
-pub(super) mod apply;
+pub(crate) mod apply;
 
 mod strategic;
 
@@ -17,19 +17,19 @@ use super::create::check_namespace;
 use super::update::{check_named, ok_reply, replace, require_name};
 use crate::context::RequestContext;
 use crate::json;
-use crate::negotiate;
 use crate::pipeline::decode::{Decoded, Patched};
 use crate::pipeline::encode::Reply;
 use crate::pipeline::persist;
 use crate::pipeline::prepare::Part;
-use crate::query::{FieldValidation, WriteOptions};
 use crate::registry::resource::TypeInfo;
-use crate::route::Verb;
+use crate::request::negotiate;
+use crate::request::query::{FieldValidation, WriteOptions};
+use crate::request::route::Verb;
 use crate::status::{GroupResource, Status};
 
 /// The patch types, by content type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Json,
     Merge,
     Strategic,
@@ -43,7 +43,7 @@ const APPLY_YAML: &str = "application/apply-patch+yaml";
 
 const BAD_PATCH: &str = "Invalid JSON Patch";
 
-pub(super) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> {
+pub(crate) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> {
     let kind = kind(cx)?;
     require_name(cx)?;
     let options = WriteOptions::parse(&cx.query, "PatchOptions", kind == Kind::Apply)?;
@@ -89,7 +89,7 @@ fn check_type(cx: &RequestContext, object: &Value) -> Result<(), Status> {
     Err(Status::invalid(GroupResource { group, resource: kind }, cx.name(), &[wrong]))
 }
 
-pub(super) fn kind(cx: &RequestContext) -> Result<Kind, Status> {
+pub(crate) fn kind(cx: &RequestContext) -> Result<Kind, Status> {
     match negotiate::media_type(&cx.headers).as_str() {
         JSON_PATCH => Ok(Kind::Json),
         MERGE_PATCH => Ok(Kind::Merge),
@@ -108,7 +108,7 @@ pub(crate) fn is_apply(cx: &RequestContext) -> bool {
 }
 
 /// A parsed patch.
-pub(super) struct Patch {
+pub(crate) struct Patch {
     change: Change,
     duplicates: Vec<String>,
     validation: FieldValidation,
@@ -121,7 +121,7 @@ enum Change {
 }
 
 impl Patch {
-    pub(super) fn parse(
+    pub(crate) fn parse(
         kind: Kind,
         body: &[u8],
         validation: FieldValidation,
@@ -174,7 +174,7 @@ impl Patch {
     }
 
     /// Applies the patch to a Scale.
-    pub(super) fn scale(
+    pub(crate) fn scale(
         &self,
         cx: &RequestContext,
         old: &Value,

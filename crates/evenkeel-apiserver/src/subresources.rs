@@ -2,20 +2,27 @@
 
 mod binding;
 
+pub(crate) mod component_status;
+
 mod eviction;
+
+pub(crate) mod review;
+
+pub(crate) mod scale;
 
 use serde_json::{Value, json};
 
-use super::update::current;
-use super::{get, patch, update};
 use crate::context::RequestContext;
 use crate::pipeline::encode::Reply;
-use crate::route::Verb;
+use crate::pipeline::update::current;
+use crate::pipeline::{patch, update};
+use crate::request::route::Verb;
 use crate::status::Status;
+use crate::verbs::get;
 
-pub(super) use binding::bind_by_body;
+pub(crate) use binding::bind_by_body;
 
-pub(super) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> {
+pub(crate) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> {
     let subresource = cx.subresource.as_deref().unwrap_or("");
     match (&*cx.resource.plural, subresource) {
         ("pods", "binding") => binding::bind(cx, body).await,

@@ -4,16 +4,16 @@ use evenkeel_schema::field;
 use evenkeel_types::Gvk;
 use serde_json::Value;
 
-use super::super::create::check_namespace;
-use super::super::update::precondition_failed;
 use super::{done, set_condition};
 use crate::context::RequestContext;
 use crate::object::{Metadata as _, set_meta};
+use crate::pipeline::create::check_namespace;
 use crate::pipeline::decode;
 use crate::pipeline::encode::Reply;
 use crate::pipeline::persist::{self, Change};
+use crate::pipeline::update::precondition_failed;
 use crate::pipeline::validate::Admitted;
-use crate::query::WriteOptions;
+use crate::request::query::WriteOptions;
 use crate::status::{GroupResource, Status};
 
 const BINDING: Gvk<'static> = Gvk::new("", "v1", "Binding");
@@ -26,10 +26,7 @@ pub(super) async fn bind(cx: &RequestContext, body: &[u8]) -> Result<Reply, Stat
 }
 
 /// Binds by the legacy resource: the body contains the name of the pod.
-pub(in crate::verbs) async fn bind_by_body(
-    cx: &RequestContext,
-    body: &[u8],
-) -> Result<Reply, Status> {
+pub(crate) async fn bind_by_body(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> {
     let options = WriteOptions::parse(&cx.query, "CreateOptions", false)?;
     let mut binding = decode::of_kind(cx, body, BINDING, options.field_validation)?;
     check_namespace(cx, &mut binding)?;

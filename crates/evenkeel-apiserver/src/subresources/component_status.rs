@@ -5,9 +5,9 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use crate::context::RequestContext;
-use crate::negotiate::{Output, View};
 use crate::pipeline::encode::{self, Include, Reply};
-use crate::route::Verb;
+use crate::request::negotiate::{Output, View};
+use crate::request::route::Verb;
 use crate::status::Status;
 
 /// The components that upstream probes, with their ports. etcd is part of this server, and so
@@ -35,7 +35,7 @@ impl Components {
     }
 }
 
-pub(super) fn handle(cx: &RequestContext, output: Output) -> Result<Reply, Status> {
+pub(crate) fn handle(cx: &RequestContext, output: Output) -> Result<Reply, Status> {
     let probed = PROBED.map(|(name, port)| (name, cx.core.components.failure(name, port)));
     let all = probed.into_iter().chain([("etcd-0", None)]);
     let mut all = all.map(|(name, failure)| status(name, failure));

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::admission::Chain;
-use crate::authn::Authenticator;
 use crate::authz::Authorizer;
 use crate::clock_rng::ClockRng;
 use crate::compactor::Compactor;
+use crate::hooks::service::allocator::Allocator;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::registry::custom::Crds;
-use crate::service::Allocator;
+use crate::request::authenticator::Authenticator;
 use crate::storage::Store;
+use crate::subresources::component_status::Components;
 use crate::throttle::Throttle;
-use crate::verbs::Components;
 
 /// The state behind the in-process service and the listener.
 pub(crate) struct Core {

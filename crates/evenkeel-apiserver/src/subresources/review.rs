@@ -4,18 +4,18 @@ use evenkeel_kinds::validate;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use super::create::{check_namespace, wipe_system_fields};
 use crate::authz::{Attributes, Decision, ResourceAttributes};
 use crate::context::RequestContext;
 use crate::identity::Identity;
 use crate::object::set_meta;
+use crate::pipeline::create::{check_namespace, wipe_system_fields};
 use crate::pipeline::decode::{self, Decoded};
 use crate::pipeline::encode::Reply;
 use crate::pipeline::manage;
-use crate::query::WriteOptions;
+use crate::request::query::WriteOptions;
 use crate::status::{GroupResource, Status};
 
-pub(super) fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> {
+pub(crate) fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> {
     let options = WriteOptions::parse(&cx.query, "CreateOptions", false)?;
     let gvk = cx.resource.gvk();
     let mut review = decode::of_kind(cx, body, gvk, options.field_validation)?;

@@ -3,18 +3,18 @@
 use evenkeel_types::Gvk;
 use serde_json::{Value, json};
 
-use super::super::create::check_namespace;
-use super::super::delete::{DeleteOptions, delete_named};
-use super::super::update::current;
 use super::{done, set_condition};
 use crate::context::RequestContext;
 use crate::object::Metadata as _;
+use crate::pipeline::create::check_namespace;
 use crate::pipeline::decode;
+use crate::pipeline::delete::{DeleteOptions, delete_named};
 use crate::pipeline::encode::{self, Reply};
 use crate::pipeline::persist::{self, Change, Persisted};
+use crate::pipeline::update::{current, write_status};
 use crate::pipeline::validate::Admitted;
-use crate::query::WriteOptions;
-use crate::route::Verb;
+use crate::request::query::WriteOptions;
+use crate::request::route::Verb;
 use crate::status::{GroupResource, Status};
 use crate::storage::Range;
 
@@ -103,7 +103,7 @@ async fn decrement_budget(cx: &RequestContext, pod: &Value, dry_run: bool) -> Re
     let pod_name = pod.meta_str("name").to_owned();
     let now = cx.core.clock_rng.timestamp();
     let internal = RequestContext::internal(&cx.core, &resource, Verb::Update, key, Some("status"));
-    super::super::write_status(&internal, move |budget| {
+    write_status(&internal, move |budget| {
         let status = &mut budget["status"];
         let left = (status["disruptionsAllowed"].as_i64().unwrap_or(0) - 1).max(0);
         status["disruptionsAllowed"] = left.into();

@@ -12,7 +12,7 @@ use http::header::CONTENT_LENGTH;
 use http_body_util::BodyExt as _;
 use tokio::time;
 
-use crate::core::Core;
+use crate::context::Core;
 use crate::limits::BODY_LIMIT;
 use crate::status::Status;
 use crate::throttle::{Permit, User};

@@ -11,14 +11,14 @@ use crate::pipeline::encode::Reply;
 use crate::pipeline::manage::Managed;
 use crate::pipeline::persist::{self, Persisted};
 use crate::pipeline::{decode, manage, mutate, prepare, validate};
-use crate::query::WriteOptions;
-use crate::route::Verb;
+use crate::request::query::WriteOptions;
+use crate::request::route::Verb;
 use crate::status::Status;
 
 /// Generated names to try before the create fails.
 const NAME_ATTEMPTS: usize = 8;
 
-pub(super) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> {
+pub(crate) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> {
     let options = WriteOptions::parse(&cx.query, "CreateOptions", false)?;
     let object = decode::object(cx, body, options.field_validation)?;
     let persisted = create(cx, object, &options).await?;
@@ -37,7 +37,7 @@ pub(crate) async fn create_value(cx: &RequestContext, object: Value) -> Result<P
 }
 
 /// Runs all stages of a create after decoding; also used by update and patch.
-pub(super) async fn create(
+pub(crate) async fn create(
     cx: &RequestContext,
     mut object: Decoded,
     options: &WriteOptions,
@@ -77,7 +77,7 @@ async fn attempt(
 }
 
 /// Runs the stages from mutating admission on.
-pub(super) async fn create_managed(
+pub(crate) async fn create_managed(
     cx: &RequestContext,
     managed: Managed,
     options: &WriteOptions,
@@ -94,7 +94,7 @@ pub(super) async fn create_managed(
 
 /// Checks that the namespace matches the URL; it is removed for cluster-scoped resources. Mirrors
 /// upstream's `rest.EnsureObjectNamespaceMatchesRequestNamespace`.
-pub(super) fn check_namespace(cx: &RequestContext, object: &mut Value) -> Result<(), Status> {
+pub(crate) fn check_namespace(cx: &RequestContext, object: &mut Value) -> Result<(), Status> {
     let given = object.meta_str("namespace");
     if given.is_empty() || given == cx.namespace {
         return Ok(());
@@ -110,7 +110,7 @@ pub(super) fn check_namespace(cx: &RequestContext, object: &mut Value) -> Result
 
 /// Removes fields that only the server may set, before managed fields are recorded. Mirrors
 /// upstream's `rest.WipeObjectMetaSystemFields`.
-pub(super) fn wipe_system_fields(object: &mut Value) {
+pub(crate) fn wipe_system_fields(object: &mut Value) {
     for field in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         set_meta(object, field, None);
     }

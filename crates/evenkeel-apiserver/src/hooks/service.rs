@@ -1,0 +1,3 @@
+//! Services: cluster IPs and node ports.
+
+pub(crate) mod allocator;
