@@ -19,14 +19,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-type taken struct {
+type usage struct {
 	Time   float64 `json:"time"`
 	Memory float64 `json:"memory"`
 }
 
 type measured struct {
 	Synced float64 `json:"synced"`
-	List   taken   `json:"list"`
+	List   usage   `json:"list"`
 }
 
 func main() {

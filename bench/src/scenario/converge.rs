@@ -54,55 +54,56 @@ pub(crate) enum Operator {
 #[derive(Debug, Serialize, Deserialize)]
 struct Measured {
     /// Processor time, all threads, in seconds.
-    processor: f64,
+    cpu: f64,
     /// Elapsed time, in seconds.
     elapsed: f64,
     reconciles: f64,
     /// How often a reconcile was polled: once to start it, and once each time it was woken.
     polls: f64,
     /// How often a thread went to sleep until it was woken.
-    sleeps: f64,
+    wake_ups: f64,
 }
 
 /// Processor time of both operators on a machine of their own.
 pub(crate) async fn converge(report: &mut Report) -> anyhow::Result<()> {
-    let [ours, ours_again] = both(Operator::Ours, WORKERS).await?;
-    let [queued, queued_again] = both(Operator::OursWithClient, WORKERS).await?;
-    let [rival, rival_again] = both(Operator::Rival, WORKERS).await?;
-    for (what, ours, queued, rival) in [
-        ("converge of 5,000 objects, processor time", ours, queued, rival),
-        ("restart of those, processor time", ours_again, queued_again, rival_again),
+    let [ours, ours_restart] = converge_and_restart(Operator::Ours, WORKERS).await?;
+    let [with_client, with_client_restart] =
+        converge_and_restart(Operator::OursWithClient, WORKERS).await?;
+    let [rival, rival_restart] = converge_and_restart(Operator::Rival, WORKERS).await?;
+    for (what, ours, with_client, rival) in [
+        ("converge of 5,000 objects, processor time", ours, with_client, rival),
+        ("restart of those, processor time", ours_restart, with_client_restart, rival_restart),
     ] {
         report.add(&Figure {
             what,
             unit: "s",
-            ours: ours.processor,
+            ours: ours.cpu,
             target: Some(Target::Faster(1.0)),
-            rival: Some(rival.processor),
+            rival: Some(rival.cpu),
         });
         let per = |count: f64| count / PRIMARIES as f64;
         let mut add = |what, ours, rival| {
             report.add(&Figure { what, unit: "", ours, target: None, rival: Some(rival) });
         };
         add("  reconciles per object", per(ours.reconciles), per(rival.reconciles));
-        add("  thread wake-ups per object", per(ours.sleeps), per(rival.sleeps));
+        add("  thread wake-ups per object", per(ours.wake_ups), per(rival.wake_ups));
         let polls = |measured: &Measured| measured.polls / measured.reconciles;
         add("  polls of a reconcile", polls(&ours), polls(&rival));
-        add("  … with a kube::Client of one's own", polls(&queued), polls(&rival));
+        add("  … with a kube::Client of one's own", polls(&with_client), polls(&rival));
     }
     Ok(())
 }
 
 /// Elapsed time of both operators while other processes want the processors too.
 pub(crate) async fn busy(report: &mut Report) -> anyhow::Result<()> {
-    let others = Spinning::start(BUSY)?;
-    for (what, again, workers) in [
+    let others = BusyProcesses::start(BUSY)?;
+    for (what, restart, workers) in [
         ("converge beside 20 busy processes, 8 workers", "  restart, 8 workers", WORKERS),
         ("converge beside 20 busy processes, 1 worker", "  restart, 1 worker", 1),
     ] {
-        let [ours, ours_again] = both(Operator::Ours, workers).await?;
-        let [rival, rival_again] = both(Operator::Rival, workers).await?;
-        for (what, ours, rival) in [(what, ours, rival), (again, ours_again, rival_again)] {
+        let [ours, ours_restart] = converge_and_restart(Operator::Ours, workers).await?;
+        let [rival, rival_restart] = converge_and_restart(Operator::Rival, workers).await?;
+        for (what, ours, rival) in [(what, ours, rival), (restart, ours_restart, rival_restart)] {
             let target = Some(Target::Faster(1.0));
             let (ours, rival) = (ours.elapsed, Some(rival.elapsed));
             report.add(&Figure { what, unit: "s", ours, target, rival });
@@ -113,7 +114,7 @@ pub(crate) async fn busy(report: &mut Report) -> anyhow::Result<()> {
 }
 
 /// Converges and restarts one side's operator against a server of its own.
-async fn both(operator: Operator, workers: u16) -> anyhow::Result<[Measured; 2]> {
+async fn converge_and_restart(operator: Operator, workers: u16) -> anyhow::Result<[Measured; 2]> {
     let server = Process::start()?;
     objects::fill(&server.endpoint, PRIMARIES).await?;
     Ok([run(operator, &server, workers)?, run(operator, &server, workers)?])
@@ -190,7 +191,7 @@ struct Progress {
 #[derive(Default)]
 struct Reconciled {
     count: usize,
-    settled: HashSet<String>,
+    converged: HashSet<String>,
 }
 
 impl Progress {
@@ -200,7 +201,7 @@ impl Progress {
     }
 
     /// The reconcile, counting how often it is polled.
-    async fn polled<F: Future>(self: Arc<Self>, reconcile: F) -> F::Output {
+    async fn count_polls<F: Future>(self: Arc<Self>, reconcile: F) -> F::Output {
         let mut reconcile = pin!(reconcile);
         let poll = |context: &mut std::task::Context<'_>| {
             self.polls.fetch_add(1, Ordering::Relaxed);
@@ -210,12 +211,12 @@ impl Progress {
     }
 
     /// Counts a reconcile of this object, which found it in its final state or not.
-    fn reconciled(&self, name: &str, settled: bool) {
+    fn reconciled(&self, name: &str, converged: bool) {
         let mut reconciled = self.reconciled.lock();
         reconciled.count += 1;
-        if settled && !reconciled.settled.contains(name) {
-            reconciled.settled.insert(name.to_owned());
-            if reconciled.settled.len() == PRIMARIES {
+        if converged && !reconciled.converged.contains(name) {
+            reconciled.converged.insert(name.to_owned());
+            if reconciled.converged.len() == PRIMARIES {
                 self.all.notify_one();
             }
         }
@@ -229,8 +230,8 @@ impl Progress {
     fn measured(&self) -> anyhow::Result<Measured> {
         Ok(Measured {
             elapsed: self.watch.elapsed().as_secs_f64(),
-            processor: probe::process_cpu_time()?.as_secs_f64(),
-            sleeps: probe::wake_ups("self")? as f64,
+            cpu: probe::process_cpu_time()?.as_secs_f64(),
+            wake_ups: probe::wake_ups("self")? as f64,
             reconciles: self.reconciled.lock().count as f64,
             polls: self.polls.load(Ordering::Relaxed) as f64,
         })
@@ -238,20 +239,20 @@ impl Progress {
 }
 
 /// Processes that do nothing but compute; they end when this is dropped.
-struct Spinning(Vec<Child>);
+struct BusyProcesses(Vec<Child>);
 
-impl Spinning {
+impl BusyProcesses {
     fn start(count: usize) -> anyhow::Result<Self> {
-        let mut spinning = Self(Vec::with_capacity(count));
+        let mut processes = Self(Vec::with_capacity(count));
         for _ in 0..count {
             let mut command = Command::new(std::env::current_exe()?);
-            spinning.0.push(command.arg("spin").stdin(Stdio::null()).spawn()?);
+            processes.0.push(command.arg("spin").stdin(Stdio::null()).spawn()?);
         }
-        Ok(spinning)
+        Ok(processes)
     }
 }
 
-impl Drop for Spinning {
+impl Drop for BusyProcesses {
     fn drop(&mut self) {
         for child in &mut self.0 {
             let _ = child.kill();

@@ -18,7 +18,7 @@ pub(super) async fn run(
     let counted = progress.clone();
     let reconciler = reconciler_fn(move |site: Arc<Site>, cx: Context<Site>| {
         let progress = counted.clone();
-        counted.clone().polled(async move {
+        counted.clone().count_polls(async move {
             cx.apply(child(&site)).await?;
             let hosts = site.spec.hosts.len() as i32;
             let status = cx

@@ -39,7 +39,7 @@ pub(super) async fn run(
         Controller::new(sites, watcher::Config::default().streaming_lists())
             .owns(maps, watcher::Config::default().streaming_lists())
             .with_config(Config::default().concurrency(workers))
-            .run(counted, |_, _, _| Action::await_change(), shared)
+            .run(counted_reconcile, |_, _, _| Action::await_change(), shared)
     );
     let mut done = std::pin::pin!(progress.done());
     loop {
@@ -51,8 +51,8 @@ pub(super) async fn run(
     }
 }
 
-async fn counted(site: Arc<Site>, shared: Arc<Shared>) -> Result<Action, kube::Error> {
-    shared.progress.clone().polled(reconcile(site, shared)).await
+async fn counted_reconcile(site: Arc<Site>, shared: Arc<Shared>) -> Result<Action, kube::Error> {
+    shared.progress.clone().count_polls(reconcile(site, shared)).await
 }
 
 async fn reconcile(site: Arc<Site>, shared: Arc<Shared>) -> Result<Action, kube::Error> {
