@@ -1,9 +1,9 @@
-//! The same operator written for Evenkeel and for kube-runtime, against the same server: the
-//! processor time, the wake-ups and the time it takes until every object is in its final state.
+//! Runs the same operator written for Evenkeel and for kube-runtime against the same server: CPU
+//! time, wake-ups and elapsed time until every object has converged.
 //!
-//! Each primary gets one ConfigMap by server-side apply and a status with a condition. The operator
-//! is a process of its own and so is the server; what the server takes is not counted. *Converge*
-//! starts with nothing but the primaries; *restart* starts where everything is as it should be.
+//! Each primary has one ConfigMap, written by server-side apply, and a status with a condition. The
+//! operator and the server are separate processes; the server's cost is not counted. *Converge*
+//! starts with only the primaries; *restart* starts with all objects converged.
 
 mod objects;
 
@@ -33,46 +33,46 @@ use crate::server::Process;
 
 const PRIMARIES: usize = 5_000;
 
-/// How many reconciles may run at a time, on both sides.
+/// Number of concurrent reconciles, on both sides.
 const WORKERS: u16 = 8;
 
-/// How many other processes keep the machine busy in the second part.
+/// Number of other busy processes in the second part.
 const BUSY: usize = 20;
 
-/// How an operator is written, and how it reaches the server.
+/// How an operator is written and connects to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Operator {
-    /// For Evenkeel, on a connection that the manager made.
+    /// For Evenkeel, with the manager's own connection.
     Ours,
-    /// For Evenkeel, with a `kube::Client` that the program made.
+    /// For Evenkeel, with a `kube::Client` created by the program.
     OursWithClient,
     /// For kube-runtime.
     Rival,
 }
 
-/// What an operator's process measured from its start to the last object.
+/// What the process of an operator measured from its start until all objects converged.
 #[derive(Debug, Serialize, Deserialize)]
 struct Measured {
-    /// Processor time, all threads, in seconds.
+    /// CPU time of all threads, in seconds.
     cpu: f64,
     /// Elapsed time, in seconds.
     elapsed: f64,
     reconciles: f64,
-    /// How often a reconcile was polled: once to start it, and once each time it was woken.
+    /// Number of polls of a reconcile: one to start it, and one for each wake-up.
     polls: f64,
-    /// How often a thread went to sleep until it was woken.
+    /// Number of times a thread slept until it was woken.
     wake_ups: f64,
 }
 
-/// Processor time of both operators on a machine of their own.
+/// Measures the CPU time of the operators on an otherwise idle machine.
 pub(crate) async fn converge(report: &mut Report) -> anyhow::Result<()> {
     let [ours, ours_restart] = converge_and_restart(Operator::Ours, WORKERS).await?;
     let [with_client, with_client_restart] =
         converge_and_restart(Operator::OursWithClient, WORKERS).await?;
     let [rival, rival_restart] = converge_and_restart(Operator::Rival, WORKERS).await?;
     for (what, ours, with_client, rival) in [
-        ("converge of 5,000 objects, processor time", ours, with_client, rival),
-        ("restart of those, processor time", ours_restart, with_client_restart, rival_restart),
+        ("converge of 5,000 objects, CPU time", ours, with_client, rival),
+        ("restart of those, CPU time", ours_restart, with_client_restart, rival_restart),
     ] {
         report.add(&Figure {
             what,
@@ -89,17 +89,17 @@ pub(crate) async fn converge(report: &mut Report) -> anyhow::Result<()> {
         add("  thread wake-ups per object", per(ours.wake_ups), per(rival.wake_ups));
         let polls = |measured: &Measured| measured.polls / measured.reconciles;
         add("  polls of a reconcile", polls(&ours), polls(&rival));
-        add("  … with a kube::Client of one's own", polls(&with_client), polls(&rival));
+        add("  … with a kube::Client of the program", polls(&with_client), polls(&rival));
     }
     Ok(())
 }
 
-/// Elapsed time of both operators while other processes want the processors too.
+/// Measures the elapsed time of both operators while other processes keep the CPUs busy.
 pub(crate) async fn busy(report: &mut Report) -> anyhow::Result<()> {
     let others = BusyProcesses::start(BUSY)?;
     for (what, restart, workers) in [
-        ("converge beside 20 busy processes, 8 workers", "  restart, 8 workers", WORKERS),
-        ("converge beside 20 busy processes, 1 worker", "  restart, 1 worker", 1),
+        ("converge with 20 busy processes, 8 workers", "  restart, 8 workers", WORKERS),
+        ("converge with 20 busy processes, 1 worker", "  restart, 1 worker", 1),
     ] {
         let [ours, ours_restart] = converge_and_restart(Operator::Ours, workers).await?;
         let [rival, rival_restart] = converge_and_restart(Operator::Rival, workers).await?;
@@ -113,16 +113,16 @@ pub(crate) async fn busy(report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Converges and restarts one side's operator against a server of its own.
+/// Converges and restarts an operator with a new server.
 async fn converge_and_restart(operator: Operator, workers: u16) -> anyhow::Result<[Measured; 2]> {
     let server = Process::start()?;
     objects::fill(&server.endpoint, PRIMARIES).await?;
     Ok([run(operator, &server, workers)?, run(operator, &server, workers)?])
 }
 
-/// Measures in a process of its own.
+/// Measures in a separate process.
 fn run(operator: Operator, server: &Process, workers: u16) -> anyhow::Result<Measured> {
-    let operator = operator.to_possible_value().context("an operator without a name")?;
+    let operator = operator.to_possible_value().context("the operator has no name")?;
     let output = Command::new(std::env::current_exe()?)
         .args(["converge-operator", operator.get_name(), &server.endpoint.url()])
         .arg(workers.to_string())
@@ -132,8 +132,8 @@ fn run(operator: Operator, server: &Process, workers: u16) -> anyhow::Result<Mea
     serde_json::from_str(text.trim()).with_context(|| format!("the operator printed {text:?}"))
 }
 
-/// The process that measures.
-#[expect(clippy::print_stdout, reason = "its result")]
+/// The entry point of the measuring process.
+#[expect(clippy::print_stdout, reason = "the result is printed")]
 pub(crate) async fn child(operator: Operator, url: &str, workers: u16) -> anyhow::Result<()> {
     let progress = Progress::start()?;
     let manager = Manager::builder("bench");
@@ -155,7 +155,7 @@ pub(crate) async fn child(operator: Operator, url: &str, workers: u16) -> anyhow
     Ok(())
 }
 
-/// A kubeconfig for the server at an address; it is removed when this is dropped.
+/// A kubeconfig for the server at a URL. Removed on drop.
 struct Kubeconfig(PathBuf);
 
 impl Kubeconfig {
@@ -180,7 +180,7 @@ impl Drop for Kubeconfig {
     }
 }
 
-/// Which objects are in their final state, and what it took.
+/// The objects that have converged, and the cost.
 struct Progress {
     watch: Stopwatch,
     polls: AtomicU64,
@@ -200,7 +200,7 @@ impl Progress {
         Ok(Self { watch, polls, reconciled: Mutex::default(), all: Notify::new() }.into())
     }
 
-    /// The reconcile, counting how often it is polled.
+    /// Runs the reconcile and counts its polls.
     async fn count_polls<F: Future>(self: Arc<Self>, reconcile: F) -> F::Output {
         let mut reconcile = pin!(reconcile);
         let poll = |context: &mut std::task::Context<'_>| {
@@ -210,7 +210,7 @@ impl Progress {
         std::future::poll_fn(poll).await
     }
 
-    /// Counts a reconcile of this object, which found it in its final state or not.
+    /// Counts a reconcile of an object, and whether it had converged.
     fn reconciled(&self, name: &str, converged: bool) {
         let mut reconciled = self.reconciled.lock();
         reconciled.count += 1;
@@ -222,7 +222,7 @@ impl Progress {
         }
     }
 
-    /// Waits until all are in their final state.
+    /// Waits until all objects have converged.
     async fn done(&self) {
         self.all.notified().await;
     }
@@ -238,7 +238,7 @@ impl Progress {
     }
 }
 
-/// Processes that do nothing but compute; they end when this is dropped.
+/// Processes that only use CPU. Killed on drop.
 struct BusyProcesses(Vec<Child>);
 
 impl BusyProcesses {
@@ -261,7 +261,7 @@ impl Drop for BusyProcesses {
     }
 }
 
-/// The busy process itself. It ends by itself if the parent does not end it.
+/// The entry point of a busy process. It ends after ten minutes if the parent does not kill it.
 pub(crate) fn spin() {
     let watch = Stopwatch::start();
     while watch.elapsed() < Duration::from_secs(600) {

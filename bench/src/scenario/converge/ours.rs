@@ -1,4 +1,4 @@
-//! The operator as it is written for Evenkeel.
+//! The operator for Evenkeel.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(super) async fn run(
             let hosts = site.spec.hosts.len() as i32;
             let status = cx
                 .status(&site)
-                .condition(Condition::new("Ready", true, "Applied", "the ConfigMap is there"))
+                .condition(Condition::new("Ready", true, "Applied", "the ConfigMap exists"))
                 .set(|status| status.hosts = hosts);
             let written = status.write().await?;
             progress.reconciled(&site.name_any(), written.is_none());
@@ -37,7 +37,7 @@ pub(super) async fn run(
     tokio::select! {
         () = progress.done() => Ok(()),
         ended = running.join_next() => {
-            ended.context("it does not run")???;
+            ended.context("the manager task ended")???;
             anyhow::bail!("the manager ended")
         }
     }

@@ -1,5 +1,5 @@
-//! The same operator as it is written for kube-runtime: the apply is repeated in each reconcile,
-//! the status is sent only if it differs.
+//! The operator for kube-runtime: it applies in each reconcile and writes the status only if it
+//! differs.
 
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ async fn reconcile(site: Arc<Site>, shared: Arc<Shared>) -> Result<Action, kube:
 
     let old = site.status.clone().unwrap_or_default();
     let mut conditions: Vec<Stored> = old.conditions.to_vec();
-    let ready = Condition::new("Ready", true, "Applied", "the ConfigMap is there");
+    let ready = Condition::new("Ready", true, "Applied", "the ConfigMap exists");
     let generation = site.metadata.generation;
     let mut changed = ready.set(&mut conditions, generation, Timestamp::now());
     let hosts = site.spec.hosts.len() as i32;
