@@ -2,11 +2,11 @@
 
 use evenkeel::{BoxError, Manager};
 
-use crate::settings::Settings;
+use crate::options::Settings;
 use crate::{
-    StartError, claim, cronjob, daemonset, deployment, disruption, endpoints, garbage, job,
-    kubelet, namespace, node_lifecycle, nodes, replicaset, scheduler, serviceaccount, statefulset,
-    volumes,
+    StartError, controller_ref, cronjob, daemonset, deployment, disruption, endpoints, garbage,
+    job, kubelet, namespace, node_lifecycle, nodes, replicaset, scheduler, serviceaccount,
+    statefulset, volumes,
 };
 
 type Register = fn(&Manager, &Settings) -> Result<(), BoxError>;
@@ -47,7 +47,7 @@ pub(crate) fn register(manager: &Manager, settings: &Settings) -> Result<(), Sta
     {
         return Err(StartError::UnknownController { name: unknown.clone() });
     }
-    claim::index(manager)
+    controller_ref::index(manager)
         .map_err(|source| StartError::Controller { name: "indexes", source: source.into() })?;
     for (name, register) in ALL {
         if !settings.without.contains(*name) {

@@ -21,7 +21,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::api::PropagationPolicy;
 
 use crate::job::{holds, is_finished};
-use crate::settings::Settings;
+use crate::options::Settings;
 use schedule::{Missed, Schedule};
 
 pub(crate) const NAME: &str = "cronjob-controller";

@@ -21,8 +21,8 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 
 use crate::deployment::resolve;
 use crate::history::{self, History};
-use crate::settings::Settings;
-use crate::{claim, pods};
+use crate::options::Settings;
+use crate::{controller_ref, pods};
 use pod::{Fit, fit, target};
 
 pub(crate) const NAME: &str = "daemonset-controller";
@@ -43,7 +43,7 @@ pub(crate) fn register(manager: &Manager, _: &Settings) -> Result<(), BoxError> 
         .controller(DaemonSets)
         .named(NAME)
         .owns::<Pod>()
-        .watch(claim::orphans_concern::<Pod, DaemonSet>())
+        .watch(controller_ref::orphans_concern::<Pod, DaemonSet>())
         .watch(nodes.filter(matters))
         .reads::<ControllerRevision>()
         .workers(2)
@@ -69,7 +69,9 @@ impl Reconciler for DaemonSets {
     async fn reconcile(&self, cx: &Context<DaemonSet>) -> Result<Action> {
         let Some(set) = cx.object() else { return Ok(Action::done()) };
         let Some(spec) = set.spec.clone() else { return Ok(Action::done()) };
-        let Some(selector) = claim::selector(&spec.selector) else { return Ok(Action::done()) };
+        let Some(selector) = controller_ref::selector(&spec.selector) else {
+            return Ok(Action::done());
+        };
         if set.metadata.deletion_timestamp.is_some() {
             return Ok(Action::done());
         }
@@ -81,7 +83,7 @@ impl Reconciler for DaemonSets {
             (node, fit)
         });
         let mut by_node: BTreeMap<String, Vec<Arc<Pod>>> = BTreeMap::new();
-        for pod in claim::claimed::<_, Pod>(cx, &*set, &selector).await? {
+        for pod in controller_ref::claimed::<_, Pod>(cx, &*set, &selector).await? {
             by_node.entry(target(&pod).unwrap_or_default().to_owned()).or_default().push(pod);
         }
         for pods in by_node.values_mut() {

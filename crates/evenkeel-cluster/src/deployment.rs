@@ -24,8 +24,8 @@ use evenkeel::{Action, BoxError, Context, Manager, Reconciler, Result};
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStatus, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
 
-use crate::claim;
-use crate::settings::Settings;
+use crate::controller_ref;
+use crate::options::Settings;
 
 pub(crate) use limits::resolve;
 
@@ -38,7 +38,7 @@ pub(crate) fn register(manager: &Manager, _: &Settings) -> Result<(), BoxError> 
         .controller(Deployments)
         .named(NAME)
         .owns::<ReplicaSet>()
-        .watch(claim::orphans_concern::<ReplicaSet, Deployment>())
+        .watch(controller_ref::orphans_concern::<ReplicaSet, Deployment>())
         .reads::<Pod>()
         .workers(4)
         .register()?;
@@ -62,8 +62,10 @@ impl Reconciler for Deployments {
     async fn reconcile(&self, cx: &Context<Deployment>) -> Result<Action> {
         let Some(deployment) = cx.object() else { return Ok(Action::done()) };
         let Some(spec) = deployment.spec.clone() else { return Ok(Action::done()) };
-        let Some(selector) = claim::selector(&spec.selector) else { return Ok(Action::done()) };
-        let sets = claim::claimed::<_, ReplicaSet>(cx, &*deployment, &selector).await?;
+        let Some(selector) = controller_ref::selector(&spec.selector) else {
+            return Ok(Action::done());
+        };
+        let sets = controller_ref::claimed::<_, ReplicaSet>(cx, &*deployment, &selector).await?;
         let status = deployment.status.clone().unwrap_or_default();
         Rollout { cx, deployment, spec, status, sets }.run().await
     }

@@ -21,8 +21,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::core::{Selector, SelectorExt as _};
 
+use crate::options::Settings;
 use crate::pods::is_ready;
-use crate::settings::Settings;
 
 /// As `kube-controller-manager` calls it.
 pub(crate) const NAME: &str = "disruption-controller";

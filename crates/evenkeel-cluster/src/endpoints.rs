@@ -20,8 +20,8 @@ use k8s_openapi::api::core::v1::{Pod, Service, ServicePort};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::core::{Expression, Selector};
 
+use crate::options::Settings;
 use crate::pods;
-use crate::settings::Settings;
 
 /// As `kube-controller-manager` calls the controller of EndpointSlices.
 pub(crate) const SLICES: &str = "endpointslice-controller";

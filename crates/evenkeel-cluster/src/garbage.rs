@@ -11,7 +11,7 @@
 
 mod graph;
 
-mod judge;
+mod classify;
 
 #[cfg(test)]
 mod tests;
@@ -37,7 +37,7 @@ use tokio::time::timeout;
 
 use self::graph::{Graph, Place, State};
 use crate::discovery::{Type, Types};
-use crate::settings::Settings;
+use crate::options::Settings;
 
 /// As `kube-controller-manager` calls it.
 pub(crate) const NAME: &str = "garbage-collector-controller";

@@ -14,7 +14,7 @@ use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use kube::core::Selector;
 use serde_json::{Value, json};
 
-use crate::{claim, hash};
+use crate::{controller_ref, hash};
 
 /// The label by which revisions and pods name the digest of their template.
 pub(crate) const HASH: &str = "controller-revision-hash";
@@ -38,7 +38,7 @@ impl History {
         template: &PodTemplateSpec,
         mut collisions: i32,
     ) -> Result<Self> {
-        let mut all = claim::claimed::<_, ControllerRevision>(cx, owner, selector).await?;
+        let mut all = controller_ref::claimed::<_, ControllerRevision>(cx, owner, selector).await?;
         all.sort_by_key(|revision| (revision.revision, revision.metadata.name.clone()));
         let data = patch(template);
         let next = all.last().map_or(0, |last| last.revision) + 1;

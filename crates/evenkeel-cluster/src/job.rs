@@ -19,7 +19,7 @@ mod track;
 
 mod ttl;
 
-mod verdict;
+mod finish;
 
 #[cfg(test)]
 mod tests;
@@ -35,12 +35,12 @@ use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec, JobStatus};
 use k8s_openapi::api::core::v1::{EnvVar, EnvVarSource, Namespace, ObjectFieldSelector, Pod};
 
-use crate::settings::Settings;
-use crate::{claim, finalizers, pods};
+use crate::options::Settings;
+use crate::{controller_ref, finalizers, pods};
 use backoff::Backoffs;
+use finish::Finish;
 use indexes::Indexes;
 use policy::Failure;
-use verdict::Finish;
 
 pub(crate) use ttl::{NAME as TTL, register as register_ttl};
 
@@ -64,7 +64,7 @@ pub(crate) fn register(manager: &Manager, _: &Settings) -> Result<(), BoxError> 
         .controller(Jobs::default())
         .named(NAME)
         .owns::<Pod>()
-        .watch(claim::orphans_concern::<Pod, Job>())
+        .watch(controller_ref::orphans_concern::<Pod, Job>())
         .watch(terminating_namespaces())
         .workers(2)
         .register()?;
@@ -121,10 +121,11 @@ impl Reconciler for Jobs {
             self.backoffs.forget(cx.key());
             return Ok(Action::done());
         }
-        let selector = spec.selector.as_ref().and_then(claim::selector);
+        let selector = spec.selector.as_ref().and_then(controller_ref::selector);
         let Some(selector) = selector else { return Ok(Action::done()) };
         let found =
-            claim::claimed_with_finalizer::<_, Pod>(cx, &*job, &selector, FINALIZER).await?;
+            controller_ref::claimed_with_finalizer::<_, Pod>(cx, &*job, &selector, FINALIZER)
+                .await?;
         let now = cx.clock().now();
         let status = job.status.clone().unwrap_or_default();
         let (last_failed, dismissed, namespace_ends, wait, finish) = Default::default();

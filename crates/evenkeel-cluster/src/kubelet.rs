@@ -12,9 +12,9 @@ mod command;
 
 mod image;
 
-mod members;
+mod pod_containers;
 
-mod plan;
+mod simulation;
 
 mod probes;
 
@@ -55,12 +55,12 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tokio::time::Instant;
 
-pub use plan::{PLAN_ANNOTATION, Plan, PlanError, Plans};
+pub use simulation::{PLAN_ANNOTATION, Plan, PlanError, Plans};
 
-use crate::claim::BY_NODE;
+use crate::controller_ref::BY_NODE;
 use crate::nodes::Facts;
+use crate::options::{Delays, Settings};
 use crate::pods;
-use crate::settings::{Delays, Settings};
 use addresses::Addresses;
 use events::{Event, Events};
 use lifecycle::{Ending, Inputs, Lifecycle};

@@ -4,7 +4,7 @@
 //! are ordinary users of the Evenkeel runtime, clients like any other: the garbage collector,
 //! namespaces, workloads, and simulated nodes on which pods become ready. Each can be switched off.
 
-mod settings;
+mod options;
 
 mod controllers;
 
@@ -26,7 +26,7 @@ mod volumes;
 mod disruption;
 
 // What workload controllers have in common.
-mod claim;
+mod controller_ref;
 
 mod finalizers;
 
@@ -74,7 +74,7 @@ use tokio::task::JoinSet;
 
 pub use kubelet::{PLAN_ANNOTATION, Plan, PlanError, Plans};
 pub use nodes::{NODE_ANNOTATION, SIMULATED_ANNOTATION};
-pub use settings::{Capacity, Delays, Settings};
+pub use options::{Capacity, Delays, Settings};
 
 /// What time it is when a seeded cluster starts: 2026-01-01T00:00:00Z, as the API server has it.
 const SEEDED_START: i64 = 1_767_225_600;

@@ -27,8 +27,8 @@ use k8s_openapi::api::core::v1::Namespace;
 use parking_lot::Mutex;
 
 use self::conditions::Findings;
+use crate::options::Settings;
 use crate::pods;
-use crate::settings::Settings;
 
 /// As `kube-controller-manager` calls it.
 pub(crate) const NAME: &str = "namespace-controller";

@@ -25,10 +25,10 @@ use k8s_openapi::api::core::v1::{Node, NodeCondition, ObjectReference, Pod, Tain
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::claim::{BY_NODE, node_of};
+use crate::controller_ref::{BY_NODE, node_of};
+use crate::options::Settings;
 use crate::pods;
 use crate::scheduler::tolerates;
-use crate::settings::Settings;
 use zones::{Admission, Zones};
 
 pub(crate) const NAME: &str = "node-lifecycle-controller";

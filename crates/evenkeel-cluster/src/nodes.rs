@@ -21,8 +21,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Owne
 use serde_json::json;
 use tokio::time::Instant;
 
+use crate::options::{Capacity, Settings};
 use crate::pods;
-use crate::settings::{Capacity, Settings};
 
 /// The annotation of a node that has no machine behind it.
 pub const SIMULATED_ANNOTATION: &str = "evenkeel.dev/simulated";

@@ -21,9 +21,9 @@ use evenkeel::{Action, BoxError, Context, Key, Manager, Reconciler, Result, Uid}
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetStatus};
 use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 
-use crate::claim;
+use crate::controller_ref;
+use crate::options::Settings;
 use crate::pods;
-use crate::settings::Settings;
 use digest::{Digest, Digests};
 use set::Set;
 
@@ -51,7 +51,7 @@ fn register_sets<S: Set>(manager: &Manager) -> Result<(), BoxError> {
         .controller(Sets::<S> { digests: Digests::default(), marker: PhantomData })
         .named(S::CONTROLLER)
         .owns::<Pod>()
-        .watch(claim::orphans_concern::<Pod, S>())
+        .watch(controller_ref::orphans_concern::<Pod, S>())
         .workers(4)
         .register()?;
     Ok(())
@@ -72,7 +72,7 @@ impl<S: Set> Reconciler for Sets<S> {
             return Ok(Action::done());
         };
         let Some(selector) = set.selector() else { return Ok(Action::done()) };
-        let entries = claim::claim::<_, Pod>(cx, &*set, &selector).await?;
+        let entries = controller_ref::claim::<_, Pod>(cx, &*set, &selector).await?;
         let mut members = self.digests.of(cx.key(), entries)?;
         let mut managed = Ok(());
         if set.meta().deletion_timestamp.is_none() {

@@ -5,13 +5,13 @@
 //! two pods never get the same room. Pods that fit nowhere wait until a node changes or room comes
 //! free.
 
-mod affinity;
+mod node_affinity;
 
-mod book;
+mod cache;
 
 mod fit;
 
-mod neighbours;
+mod topology;
 
 mod preempt;
 
@@ -31,13 +31,13 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
+use crate::options::Settings;
 use crate::pods;
-use crate::settings::Settings;
-use book::{Book, Placed};
+use cache::{Book, Placed};
 use fit::Needs;
-use neighbours::Census;
+use topology::Census;
 
-pub(crate) use affinity::selects as affinity_selects;
+pub(crate) use node_affinity::selects as affinity_selects;
 
 pub(crate) const NAME: &str = "scheduler";
 

@@ -11,7 +11,7 @@ use evenkeel::{Action, BoxError, Context, Key, Manager, Reconciler, Result};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::settings::Settings;
+use crate::options::Settings;
 
 /// As `kube-controller-manager` calls the controller of service accounts.
 pub(crate) const ACCOUNTS: &str = "serviceaccount-controller";

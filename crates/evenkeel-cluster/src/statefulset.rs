@@ -3,9 +3,9 @@
 //! With ordered management one pod is dealt with at a time: what comes later waits until what comes
 //! before is there. The state of the pods alone decides what is next; nothing is remembered.
 
-mod claims;
+mod pvcs;
 
-mod member;
+mod pod;
 
 #[cfg(test)]
 mod tests;
@@ -22,9 +22,9 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 
 use crate::deployment::resolve;
 use crate::history::{self, History};
-use crate::settings::Settings;
-use crate::{claim, pods};
-use member::{Slot, ordinal, revision_of};
+use crate::options::Settings;
+use crate::{controller_ref, pods};
+use pod::{Slot, ordinal, revision_of};
 
 pub(crate) const NAME: &str = "statefulset-controller";
 
@@ -40,7 +40,7 @@ pub(crate) fn register(manager: &Manager, _: &Settings) -> Result<(), BoxError> 
         .controller(StatefulSets)
         .named(NAME)
         .owns::<Pod>()
-        .watch(claim::orphans_concern::<Pod, StatefulSet>())
+        .watch(controller_ref::orphans_concern::<Pod, StatefulSet>())
         .watch(claims)
         .reads::<ControllerRevision>()
         .reads::<PersistentVolumeClaim>()
@@ -55,13 +55,15 @@ impl Reconciler for StatefulSets {
     async fn reconcile(&self, cx: &Context<StatefulSet>) -> Result<Action> {
         let Some(set) = cx.object() else { return Ok(Action::done()) };
         let Some(spec) = set.spec.clone() else { return Ok(Action::done()) };
-        let Some(selector) = claim::selector(&spec.selector) else { return Ok(Action::done()) };
+        let Some(selector) = controller_ref::selector(&spec.selector) else {
+            return Ok(Action::done());
+        };
         let old = set.status.clone().unwrap_or_default();
         let collisions = old.collision_count.unwrap_or(0);
         let history = History::sync(cx, &*set, &selector, &spec.template, collisions).await?;
         let current = old.current_revision.as_deref().and_then(|name| history.named(name));
         let current = current.unwrap_or(&history.latest).clone();
-        let mut found = claim::claimed::<_, Pod>(cx, &*set, &selector).await?;
+        let mut found = controller_ref::claimed::<_, Pod>(cx, &*set, &selector).await?;
         found.retain(|pod| ordinal(cx.key().name(), pod).is_some());
         let now = cx.clock().now();
         let mut work =

@@ -1,8 +1,8 @@
 //! What tests of controllers share: a cluster in virtual time, and waiting that wakes on changes.
 
-pub(crate) mod storm;
+pub(crate) mod faults;
 
-pub(crate) mod world;
+pub(crate) mod virtual_cluster;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -112,7 +112,7 @@ pub(crate) async fn wait<K: Object, T>(cluster: &Cluster, wanted: impl Fn(&[K]) 
         let all: Vec<K> = objects.values().cloned().collect();
         wanted(&all)
     };
-    world::follow(&all, &what, |object| Key::of(object).to_string(), found).await
+    virtual_cluster::follow(&all, &what, |object| Key::of(object).to_string(), found).await
 }
 
 /// Waits until the cluster has nothing left to do at this moment: time only moves on when everybody

@@ -5,7 +5,7 @@
 
 mod bind;
 
-mod fit;
+mod matching;
 
 mod protection;
 
@@ -21,7 +21,7 @@ use evenkeel::{BoxError, Key, Kind, Manager, Result};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
 
-use crate::settings::Settings;
+use crate::options::Settings;
 
 /// As `kube-controller-manager` calls the controller that binds.
 pub(crate) const BINDER: &str = "persistentvolume-binder-controller";

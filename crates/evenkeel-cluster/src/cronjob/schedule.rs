@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     /// What the cron library of Kubernetes makes of the same schedules; the file names its generator.
-    const FACTS: &str = include_str!("facts.txt");
+    const FACTS: &str = include_str!("schedules.txt");
 
     #[test]
     fn schedules_come_to_what_the_go_library_says() {

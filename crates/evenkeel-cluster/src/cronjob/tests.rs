@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Event;
 use serde_json::{Value, json};
 
 use crate::job::is_finished;
-use crate::testing::world::World;
+use crate::testing::virtual_cluster::World;
 use crate::{PLAN_ANNOTATION, Settings};
 
 fn cron(schedule: &str, plan: &str, spec: &Value) -> Value {

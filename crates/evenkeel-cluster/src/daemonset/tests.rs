@@ -10,7 +10,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::pods::is_terminating;
-use crate::testing::world::World;
+use crate::testing::virtual_cluster::World;
 use crate::{Delays, SIMULATED_ANNOTATION, Settings};
 
 fn set() -> Value {

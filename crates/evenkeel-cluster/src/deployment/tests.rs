@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-use crate::testing::world::World;
+use crate::testing::virtual_cluster::World;
 use crate::{Delays, Settings};
 
 fn deployment(replicas: i32, image: &str) -> Value {

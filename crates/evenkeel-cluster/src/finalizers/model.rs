@@ -30,7 +30,7 @@ use kube::{Api, Resource, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::testing::storm::{Dice, Storm};
+use crate::testing::faults::{Dice, Storm};
 use crate::{Settings, run_controllers};
 
 /// Objects live in these.

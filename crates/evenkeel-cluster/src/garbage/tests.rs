@@ -22,7 +22,7 @@ use tower_service::Service;
 use super::{Collector, NAME, REDISCOVER};
 use crate::Cluster;
 use crate::testing::{
-    cluster, config_map, create, delete, object, owner, settings, settle, until, until_gone, wait,
+    cluster, config_map, create, delete, object, options, owner, settle, until, until_gone, wait,
 };
 
 async fn exists(cluster: &Cluster, map: &ConfigMap) -> bool {

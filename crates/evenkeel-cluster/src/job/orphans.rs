@@ -10,7 +10,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::{FINALIZER, is_finished, is_managed_elsewhere};
-use crate::{claim, finalizers};
+use crate::{controller_ref, finalizers};
 
 const NAME: &str = "job-controller-orphans";
 
@@ -95,6 +95,6 @@ async fn still_counts(cx: &Context<Pod>, pod: &Pod) -> Result<bool> {
 fn selects(job: &Job, pod: &Pod) -> bool {
     let selector = job.spec.as_ref().and_then(|spec| spec.selector.as_ref());
     let labels = pod.metadata.labels.clone().unwrap_or_default();
-    let selector = selector.and_then(claim::selector);
+    let selector = selector.and_then(controller_ref::selector);
     selector.is_some_and(|selector| kube::core::SelectorExt::matches(&selector, &labels))
 }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::{FINALIZER, INDEX, holds, is_finished};
 use crate::pods::is_active;
-use crate::testing::world::{World, until};
+use crate::testing::virtual_cluster::{World, until};
 use crate::{Delays, PLAN_ANNOTATION, Settings};
 
 fn job(spec: &Value, plan: &str) -> Value {

@@ -8,7 +8,7 @@ use k8s_openapi::api::batch::v1::Job;
 use kube::api::PropagationPolicy;
 
 use super::is_finished;
-use crate::settings::Settings;
+use crate::options::Settings;
 
 pub(crate) const NAME: &str = "ttl-after-finished-controller";
 

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::members::{self, Role};
+use super::pod_containers::{self, Role};
 
 /// Status, reason and message of a condition.
 type Value = (bool, Option<&'static str>, Option<String>);
@@ -51,7 +51,7 @@ impl Source<'_> {
             _ => {}
         }
         let counts = |role: Role| matches!(role, Role::Sidecar | Role::App);
-        let unready: Vec<&str> = members::of(self.pod)
+        let unready: Vec<&str> = pod_containers::of(self.pod)
             .filter(|member| counts(member.role))
             .map(|member| member.name)
             .filter(|name| self.status(name).is_none_or(|status| !status.ready))
@@ -71,7 +71,7 @@ impl Source<'_> {
             let state = self.status(name).and_then(|status| status.state.as_ref());
             state.is_some_and(|state| state.running.is_some() || state.terminated.is_some())
         };
-        let mut apps = members::of(self.pod).filter(|member| member.role == Role::App);
+        let mut apps = pod_containers::of(self.pod).filter(|member| member.role == Role::App);
         if apps.any(|app| has_run(app.name)) {
             return (true, None, None);
         }
@@ -81,7 +81,7 @@ impl Source<'_> {
                 _ => status.ready,
             })
         };
-        let incomplete: Vec<&str> = members::of(self.pod)
+        let incomplete: Vec<&str> = pod_containers::of(self.pod)
             .filter(|member| member.role.is_init() && !is_complete(member.role, member.name))
             .map(|member| member.name)
             .collect();

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::image::PullError;
-use super::members::Member;
+use super::pod_containers::Member;
 use super::probes::Kind;
 
 /// The message of a pod that ran longer than its deadline.

@@ -2,7 +2,7 @@
 //! its registry is under the top-level domain `invalid`, which no registry can have (RFC 2606), or
 //! the plan of the container says so.
 
-use super::members::Member;
+use super::pod_containers::Member;
 
 /// Why a container has no image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,12 +19,12 @@ use tokio::time::Instant;
 
 use super::events::Events;
 use super::instance::{Instance, Running, State, later};
-use super::members::{self, Member, Role};
-use super::plan::Plan;
+use super::pod_containers::{self, Member, Role};
 use super::probes::Timeline;
 use super::process::Process;
+use super::simulation::Plan;
+use crate::options::Delays;
 use crate::pods;
-use crate::settings::Delays;
 
 /// How long it takes a kubelet to look at a pod again after an error: until then a failed pull is
 /// `ErrImagePull`, an exit is shown as it is, and only then is either put off visibly.
@@ -36,7 +36,7 @@ pub(super) struct Lifecycle {
     pub(super) uid: String,
     pub(super) node: String,
     pub(super) address: Option<Ipv4Addr>,
-    /// In the order of [`members::of`].
+    /// In the order of [`pod_containers::of`].
     pub(super) containers: Vec<Instance>,
     /// How many of them are init containers.
     inits: usize,
@@ -133,7 +133,7 @@ impl Lifecycle {
         inputs: &Inputs<'_>,
         events: &mut Events<'_>,
     ) -> Option<Instant> {
-        let subjects: Vec<Subject<'_>> = members::of(inputs.pod)
+        let subjects: Vec<Subject<'_>> = pod_containers::of(inputs.pod)
             .map(|member| {
                 let plan = inputs.plan(&member);
                 let process = Process::of(&member, inputs.pod, &plan, inputs.delays);

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
 
-use super::members::{self, Role};
+use super::pod_containers::{self, Role};
 use super::restart;
 
 /// How a container stands, as far as the phase goes.
@@ -25,7 +25,7 @@ pub(super) fn of(
     let (mut pending, mut failed) = (false, false);
     let (mut unknown, mut waiting, mut running) = (0, 0, 0);
     let (mut stopped, mut succeeded, mut stays) = (0, 0, 0);
-    for member in members::of(pod) {
+    for member in pod_containers::of(pod) {
         let status = statuses.iter().find(|status| status.name == member.name);
         let standing = status.map_or(Standing::Unknown, |status| standing(status));
         match (member.role, standing) {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Probe;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::members::Member;
-use super::plan::Plan;
+use super::pod_containers::Member;
+use super::simulation::Plan;
 
 /// Which probe of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,7 +214,7 @@ mod tests {
     use k8s_openapi::api::core::v1::Pod;
     use serde_json::{Value, json};
 
-    use super::super::members;
+    use super::super::pod_containers;
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -224,7 +224,7 @@ mod tests {
         container["name"] = json!("app");
         let pod: Pod =
             serde_json::from_value(json!({"spec": {"containers": [container]}})).unwrap();
-        let member = members::of(&pod).next().unwrap();
+        let member = pod_containers::of(&pod).next().unwrap();
         Timeline::of(&member, &plan.parse().unwrap(), Duration::ZERO)
     }
 

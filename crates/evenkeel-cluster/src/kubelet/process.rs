@@ -5,10 +5,10 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::command::{self, Course};
-use super::members::{Member, Role};
-use super::plan::Plan;
+use super::pod_containers::{Member, Role};
 use super::probes;
-use crate::settings::Delays;
+use super::simulation::Plan;
+use crate::options::Delays;
 
 /// The exit code of a process that SIGTERM ended.
 const TERMINATED: i32 = 143;
@@ -100,7 +100,7 @@ pub(super) fn pre_stop(member: &Member<'_>) -> Duration {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::super::members;
+    use super::super::pod_containers;
     use super::*;
 
     fn process(pod: &Value, plan: &str) -> Process {
@@ -110,7 +110,7 @@ mod tests {
             stop: Duration::from_secs(1),
             ..Delays::default()
         };
-        let member = members::of(&pod).next().unwrap();
+        let member = pod_containers::of(&pod).next().unwrap();
         Process::of(&member, &pod, &plan.parse().unwrap(), &delays)
     }
 
@@ -182,7 +182,7 @@ mod tests {
         ] {
             let pod = pod("Always", &json!({"lifecycle": {"preStop": hook}}));
             let pod: Pod = serde_json::from_value(pod).unwrap();
-            let member = members::of(&pod).next().unwrap();
+            let member = pod_containers::of(&pod).next().unwrap();
             assert_eq!(pre_stop(&member).as_secs(), time, "{hook}");
         }
     }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::instance::{Exited, Instance, Running, State, Termination};
 use super::lifecycle::{Ending, Lifecycle};
-use super::members::{self, Member, Role};
+use super::pod_containers::{self, Member, Role};
 use super::restart;
 use crate::pods;
 
@@ -34,7 +34,7 @@ impl Lifecycle {
         let shown = |member: &Member<'_>| {
             statuses.iter().find(|status| status.name == member.name).copied()
         };
-        let instances: Vec<(Role, Instance)> = members::of(pod)
+        let instances: Vec<(Role, Instance)> = pod_containers::of(pod)
             .map(|member| {
                 let instance = shown(&member)
                     .map_or_else(Instance::new, |old| instance(pod, &member, old, now));

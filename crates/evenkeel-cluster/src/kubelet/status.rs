@@ -11,8 +11,8 @@ use super::events::{Named, OVERDUE};
 use super::image::PullError;
 use super::instance::{Exited, Instance, NoImage, State, Termination, container_id};
 use super::lifecycle::Lifecycle;
-use super::members::{self, Member, Role};
 use super::phase;
+use super::pod_containers::{self, Member, Role};
 use super::process::KILLED;
 use crate::nodes::Facts;
 use crate::pods;
@@ -22,7 +22,7 @@ pub(super) fn of(pod: &Pod, lifecycle: &Lifecycle, facts: &Facts, wall: &Time) -
     let old = pod.status.clone().unwrap_or_default();
     let over = lifecycle.is_over();
     let mut lists: [Vec<ContainerStatus>; 3] = Default::default();
-    let members = members::of(pod).zip(&lifecycle.containers);
+    let members = pod_containers::of(pod).zip(&lifecycle.containers);
     for (member, instance) in members {
         let list = match member.role {
             Role::Init | Role::Sidecar => 0,
@@ -122,7 +122,7 @@ fn container(
     let last = instance.last.as_ref().map(terminated);
     status.state = Some(match &instance.state {
         State::Waiting => {
-            let inits = members::has_inits(pod);
+            let inits = pod_containers::has_inits(pod);
             waiting(if inits { "PodInitializing" } else { "ContainerCreating" }, None)
         }
         State::NoImage(failed) => {
@@ -161,7 +161,7 @@ fn lose(pod: &Pod, inits: &mut [ContainerStatus], apps: &mut [ContainerStatus], 
     });
     let first = inits.iter().rposition(begun).unwrap_or(0);
     let lost = inits.iter_mut().take(first + 1);
-    let apps = apps.iter_mut().filter(|_| initialized || done || !members::has_inits(pod));
+    let apps = apps.iter_mut().filter(|_| initialized || done || !pod_containers::has_inits(pod));
     for status in lost.chain(apps) {
         let ended = status.state.as_ref().is_some_and(|state| state.terminated.is_some());
         if !ended {

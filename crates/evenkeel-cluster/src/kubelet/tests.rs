@@ -9,7 +9,7 @@ use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::testing::world::{World, until};
+use crate::testing::virtual_cluster::{World, until};
 use crate::{Delays, PLAN_ANNOTATION, Plan, Plans, Settings};
 
 fn pod(plan: &str, policy: &str) -> Value {

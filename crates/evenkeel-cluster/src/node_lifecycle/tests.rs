@@ -8,7 +8,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use crate::testing::world::{World, until};
+use crate::testing::virtual_cluster::{World, until};
 use crate::{NODE_ANNOTATION, Settings};
 
 const MINUTE: Duration = Duration::from_secs(60);

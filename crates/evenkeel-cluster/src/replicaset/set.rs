@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::Selector;
 use serde::Serialize;
 
-use crate::claim;
+use crate::controller_ref;
 
 /// A set of equal pods, seen as a ReplicaSet.
 pub(super) trait Set: Object {
@@ -31,7 +31,7 @@ impl Set for ReplicaSet {
     type Status = ReplicaSetStatus;
 
     fn selector(&self) -> Option<Selector> {
-        claim::selector(&self.spec.as_ref()?.selector)
+        controller_ref::selector(&self.spec.as_ref()?.selector)
     }
 
     fn template(&self) -> Option<&PodTemplateSpec> {
@@ -57,7 +57,7 @@ impl Set for ReplicationController {
 
     fn selector(&self) -> Option<Selector> {
         let match_labels = self.spec.as_ref()?.selector.clone();
-        claim::selector(&LabelSelector { match_labels, match_expressions: None })
+        controller_ref::selector(&LabelSelector { match_labels, match_expressions: None })
     }
 
     fn template(&self) -> Option<&PodTemplateSpec> {

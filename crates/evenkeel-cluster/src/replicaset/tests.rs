@@ -6,7 +6,7 @@ use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
 use crate::Settings;
-use crate::testing::world::World;
+use crate::testing::virtual_cluster::World;
 
 fn set(replicas: i32) -> Value {
     json!({

@@ -6,7 +6,7 @@ use evenkeel_types::quantity::Quantity;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 
-use super::neighbours::{self, Term};
+use super::topology::{self, Term};
 
 /// Amounts by resource; processors in thousandths, all else in whole units.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -106,7 +106,7 @@ impl Needs {
             Some((port.protocol.clone().unwrap_or_else(|| "TCP".to_owned()), number))
         });
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-        let repels = neighbours::repels(spec, namespace);
+        let repels = topology::repels(spec, namespace);
         let (ports, priority) = (ports.collect(), spec.priority.unwrap_or(0));
         Self { amounts: together, ports, priority, repels }
     }

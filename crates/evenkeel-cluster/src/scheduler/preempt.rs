@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::Pods;
 use super::fit::Needs;
-use super::neighbours::Census;
+use super::topology::Census;
 use crate::pods;
 
 impl Pods {

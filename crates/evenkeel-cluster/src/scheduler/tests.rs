@@ -9,7 +9,7 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::testing::world::{World, until};
+use crate::testing::virtual_cluster::{World, until};
 use crate::{Capacity, Settings};
 
 fn pod(name: &str, cpu: &str) -> Value {

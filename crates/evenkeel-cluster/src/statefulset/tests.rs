@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::pods::{is_ready, is_terminating};
-use crate::testing::world::World;
+use crate::testing::virtual_cluster::World;
 use crate::{Delays, Settings};
 
 fn set(replicas: i32) -> Value {

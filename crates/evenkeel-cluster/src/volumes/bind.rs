@@ -6,7 +6,7 @@ use std::sync::Arc;
 use evenkeel::{Action, Context, Key, Reconciler, Result};
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolume, PersistentVolumeClaim};
 
-use super::{fit, provision};
+use super::{matching, provision};
 
 /// Says that a claim and its volume know each other.
 const COMPLETED: &str = "pv.kubernetes.io/bind-completed";
@@ -41,7 +41,7 @@ impl Reconciler for Claims {
         let Some(name) = named else { return self.choose(cx, &claim).await };
         let volume = cx.get::<PersistentVolume>(&Key::cluster(name)).await?;
         match volume {
-            Some(volume) if free(&volume, &claim) && fit::suits(&volume, &claim) => {
+            Some(volume) if free(&volume, &claim) && matching::suits(&volume, &claim) => {
                 bind(cx, &claim, &volume).await?;
             }
             Some(volume) if !free(&volume, &claim) => {
@@ -111,7 +111,7 @@ impl Claims {
     ) -> Result<Action> {
         let claim = provision::with_default_class(cx, claim).await?;
         let volumes = cx.list::<PersistentVolume>().await?;
-        if let Some(volume) = fit::best(&volumes, &claim)? {
+        if let Some(volume) = matching::best(&volumes, &claim)? {
             bind(cx, &claim, volume).await?;
             return Ok(Action::done());
         }
@@ -124,7 +124,7 @@ impl Claims {
 /// Whether the volume is nobody else's.
 fn free(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     let reference = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
-    reference.is_none() || fit::is_meant(volume, claim)
+    reference.is_none() || matching::is_meant(volume, claim)
 }
 
 /// Makes claim and volume know each other, the volume first: two claims can then never have one.

@@ -15,7 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::bind::{self, BY_CONTROLLER};
 use super::release::PROVISIONED_BY;
-use super::{PODS, fit};
+use super::{PODS, matching};
 use crate::pods::is_terminal;
 
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
@@ -69,7 +69,7 @@ pub(super) async fn with_default_class(
     cx: &Context<PersistentVolumeClaim>,
     claim: &Arc<PersistentVolumeClaim>,
 ) -> Result<Arc<PersistentVolumeClaim>> {
-    if fit::class(claim).is_some() {
+    if matching::class(claim).is_some() {
         return Ok(claim.clone());
     }
     let classes = cx.list::<StorageClass>().await?;
@@ -93,7 +93,7 @@ pub(super) async fn provision(
     cx: &Context<PersistentVolumeClaim>,
     claim: &PersistentVolumeClaim,
 ) -> Result<()> {
-    let name = fit::class(claim).unwrap_or_default();
+    let name = matching::class(claim).unwrap_or_default();
     if name.is_empty() {
         let text = "no persistent volumes available for this claim and no storage class is set";
         cx.event("FailedBinding", text);

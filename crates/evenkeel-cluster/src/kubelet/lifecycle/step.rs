@@ -8,7 +8,7 @@ use crate::kubelet::image::{self, PullError};
 use crate::kubelet::instance::{
     Exited, Instance, NoImage, Running, State, Stop, Termination, container_id, later,
 };
-use crate::kubelet::members::Role;
+use crate::kubelet::pod_containers::Role;
 use crate::kubelet::{probes, process, restart};
 
 /// How often a container is retried whose image is wrong in a way that no back-off counts.

@@ -9,10 +9,10 @@ use tokio::time::Instant;
 
 use super::{Inputs, Lifecycle};
 use crate::kubelet::events::Events;
-use crate::kubelet::plan::Plan;
+use crate::kubelet::simulation::Plan;
 use crate::kubelet::status;
 use crate::nodes::Facts;
-use crate::settings::Delays;
+use crate::options::Delays;
 
 mod random;
 

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use serde_json::json;
 
 use super::Work;
-use super::member::{claim_name, ordinal};
+use super::pod::{claim_name, ordinal};
 
 impl Work<'_> {
     fn claim_keys(&self, pod: &Pod) -> Vec<(Key, &PersistentVolumeClaim)> {

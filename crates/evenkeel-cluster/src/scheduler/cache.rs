@@ -7,8 +7,8 @@ use evenkeel::Key;
 use k8s_openapi::api::core::v1::{Node, Pod, PodSpec, Taint};
 
 use super::fit::{Amounts, Needs};
-use super::neighbours::{self, Census, Map, Survey, Term};
-use super::{affinity, tolerates};
+use super::topology::{self, Census, Map, Survey, Term};
+use super::{node_affinity, tolerates};
 use crate::pods;
 
 /// How many nodes that fit are compared before the best of them is taken, so that a large cluster
@@ -242,7 +242,7 @@ impl Book {
         }
         let Some((_, at)) = best else {
             self.waiting.insert(key.clone(), needs.priority);
-            if neighbours::minds(spec) {
+            if topology::minds(spec) {
                 self.curious.insert(key.clone(), needs.priority);
             }
             return Err(self.refusal(&reasons));
@@ -328,7 +328,8 @@ impl Map for Book {
         spec: &'a PodSpec,
     ) -> impl Iterator<Item = &'a BTreeMap<String, String>> {
         let present = self.nodes.iter().filter(|site| site.present);
-        let admitting = present.filter(|site| affinity::selects(spec, &site.name, &site.labels));
+        let admitting =
+            present.filter(|site| node_affinity::selects(spec, &site.name, &site.labels));
         admitting.map(|site| &site.labels)
     }
 
@@ -357,7 +358,7 @@ impl Site {
             let value = taint.value.as_deref().unwrap_or_default();
             return Some(format!("node(s) had untolerated taint {{{}: {value}}}", taint.key));
         }
-        if !affinity::selects(spec, &self.name, &self.labels) {
+        if !node_affinity::selects(spec, &self.name, &self.labels) {
             return Some("node(s) didn't match Pod's node affinity/selector".to_owned());
         }
         None
